@@ -16,10 +16,14 @@
 
 pub mod admission;
 mod audit;
+mod authz;
 mod backup;
+mod caller;
 mod cluster;
 mod counts;
+mod dispatch;
 mod engines;
+mod identity;
 mod jobs;
 mod leases;
 pub mod limits;
@@ -29,13 +33,16 @@ mod namespaces;
 mod pipeline;
 mod platform;
 mod quotas;
+mod random;
 mod records;
 mod registry;
 mod routes;
 mod seal;
+mod state;
 mod storage;
 mod tokens;
 mod view;
+mod wrapping;
 
 use kallisto_api as api;
 
@@ -52,31 +59,33 @@ pub use api::request::{
 pub use api::request_id::RequestId;
 pub use api::response::{Answered, Logical, Response, Touched, Upload};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
-pub use audit::{AuditBatch, AuditSettings, DeclaredDevice};
+pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::Seen;
 pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
 pub use jobs::{FailedJob, FailedJobs};
 pub use kallisto_engine::{AddressRange, Class, Multiplicity};
+pub use pipeline::audit::AuditBatch;
 pub use pipeline::compute::Weight;
 pub use pipeline::fast_path::{Bearer, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
 pub use pipeline::stages::Served;
-pub use pipeline::state::{Access, Core, ServerInfo};
 pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
 };
+pub use platform::server_info::{Access, ServerInfo};
 pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
-pub use platform::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;
 pub use records::engine_kind::EngineKind;
 pub use records::mount::{LeaseTimes, MountConfig, MountEntry, Moved};
 pub use registry::{is_for_operators, takes_upload};
+pub use seal::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use seal::{InitSpec, Initialized, KvVersion};
+pub use state::Core;
 pub use storage::cluster_identity::Cluster;
 pub use storage::keys::MountId;
 pub use view::{Mount, Mounts, View};

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use kallisto_engine::{Body, Route, Routes};
 
+use crate::dispatch::server_engine::ServerEngine;
 use crate::engines::cubbyhole::Cubbyhole;
 use crate::engines::identity::Identity;
 use crate::engines::kv::KvEngine;
-use crate::engines::server_engine::ServerEngine;
 use crate::engines::sys::System;
 use crate::records::engine_kind::{EngineKind, EngineSource, KvState, ServerEngineKind};
 use crate::tokens::TokenEngine;

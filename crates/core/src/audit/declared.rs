@@ -7,25 +7,28 @@
 use std::sync::Arc;
 
 use kallisto_audit::{Auth, Device, Health, Origin, Request, Spec, Subject};
-use kallisto_store::{self as store, Batch, Op};
+use kallisto_store::{Batch, Error as StoreError, Op};
 
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
-use crate::pipeline::state::NamespaceContext;
+use crate::storage::barrier_store::BarrierStore;
 use crate::storage::engine_storage::EngineStorage;
-use crate::storage::keys::{self, MountId, Parsed};
+use crate::storage::keys::{self, Parsed};
 
-/// Brings the records in line with the configuration.
+/// Brings the records, which are in the `storage` of `sys/` in `store`, in line with the configuration.
 ///
 /// # Errors
 /// [`Error::Invalid`] when a declared device is none or stands where another was enabled, and the
 /// store's refusal.
-pub(crate) async fn declare(audit: &Audit, unsealed: &NamespaceContext) -> Result<(), Error> {
+pub(crate) async fn declare(
+    audit: &Audit,
+    storage: &EngineStorage<'_>,
+    store: &BarrierStore,
+) -> Result<(), Error> {
     let records = audit.records();
     let declared = &audit.settings.declared;
     let mut batch = Batch::new();
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     for device in declared {
         let refuse = |why: &str| {
             Err(Error::invalid(format!("the audit device declared at {:?}: {why}", device.path)))
@@ -61,10 +64,10 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &NamespaceContext) -> Resul
         return Ok(());
     }
     let made = batch.clone();
-    match unsealed.store.commit(batch).await {
+    match store.commit(batch).await {
         Ok(_) => Ok(()),
         // The leader makes the records; until they come, this server audits by its own.
-        Err(store::Error::NotLeader | store::Error::Unavailable(_)) => put_made(audit, &made),
+        Err(StoreError::NotLeader | StoreError::Unavailable(_)) => put_made(audit, &made),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,29 +1,18 @@
-//! Auditing: no answer leaves, and nothing is changed, before it was written down.
+//! The audit devices: which are enabled, and starting and ending them.
 //!
 //! The pipeline asks [`Audit::is_on`], one load, and goes its own way while no device is enabled. With
-//! one, [`gate`] stands around the request: [`describe`] says who asks for what, [`answer`] what came
-//! of it, and the devices (`crates/audit`) mask, chain and write both. What is enabled stands in
+//! one, [`crate::pipeline::audit`] writes down each request and its answer by the devices (`crates/audit`). What is enabled stands in
 //! records in the engine storage of `sys/`, which the fold brings here; `sys::audit` are the routes.
 //!
 //! ```text
-//! records --fold--> Audit --devices--> gate --(request record)--> handler --(response record)--> client
+//! records --fold--> Audit --devices--> pipeline::audit --(request record)--> handler --(response record)--> client
 //! ```
 //! Invariants:
-//! - Of the enabled devices at least one has taken a request's record before its handler runs, and
-//!   one its response's before the answer leaves; else the client hears an internal error.
-//! - A read of KV changes nothing, so both its records are written at once, before its answer leaves; reads that
-//!   come together are written together ([`batch`]).
 //! - A record of a device that cannot be read fails the unseal, and a device that cannot be made
 //!   fails every request: auditing never ends unnoticed.
 
-mod answer;
-mod batch;
 mod declared;
-mod describe;
-mod gate;
 mod record;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +22,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use kallisto_audit::{Anchors, Destinations, Device, Devices, Origin, Real, Spec, Surroundings};
 
-pub use batch::AuditBatch;
 pub(crate) use declared::{declare, try_device};
 pub(crate) use record::{DeviceRecord, HeaderRecord};
 
@@ -116,7 +104,7 @@ impl Audit {
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
-    fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         // Relaxed: it is set before the unseal ends, or never taken back.
         self.is_broken.load(Ordering::Relaxed)
     }

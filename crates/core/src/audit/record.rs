@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::platform::random;
+use crate::random;
 
 /// A device that was enabled.
 #[derive(Clone, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json;
 use crate::api::response::{Response, Upload};
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// Stagings that are under way at once.
 const STAGINGS_MAX: usize = 8;

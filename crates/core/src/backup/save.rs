@@ -12,8 +12,9 @@ use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::threads::give_way;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// Pieces that wait to be sent.
 const PIECES_MAX: usize = 32;

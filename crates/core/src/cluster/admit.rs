@@ -15,11 +15,12 @@ use crate::cluster::protocol::CHALLENGE;
 use crate::cluster::protocol::WELCOME;
 use crate::cluster::protocol::covered;
 use crate::cluster::protocol::peers_to_json;
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::cluster_port::AuthorityKeys;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::cluster_port::Membership;
+use crate::state::Core;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 
 /// How long a challenge may be answered, in seconds.
 const CHALLENGE_SECS_MAX: i64 = 120;
@@ -35,7 +36,7 @@ const CHANGE_TRIES: usize = 50;
 pub(crate) fn challenge(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let unsealed = leading(core)?;
     let mut challenge = request.now.as_second().to_le_bytes().to_vec();
-    challenge.extend_from_slice(&crate::platform::random::make_bytes::<16>()?);
+    challenge.extend_from_slice(&crate::random::make_bytes::<16>()?);
     let tag = sign(&unsealed, CHALLENGE, &[&challenge])?;
     challenge.extend_from_slice(&tag);
     let config = core.seal_config()?.ok_or(Error::Sealed)?;
@@ -67,7 +68,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     token::take(&unsealed, &asked.token).await?;
     let authority = ensure_authority(&unsealed, port).await?;
     ensure_identity(core, &unsealed).await?;
-    let node_id = crate::platform::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
+    let node_id = crate::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
     let store_id = cluster.store_id();
     let certificate =
         port.issue(&authority, node_id, &store_id, &asked.public_key).map_err(Error::invalid)?;

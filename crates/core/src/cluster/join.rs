@@ -4,9 +4,9 @@
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
 //! a certificate, is sent everything, and unseals ([`Pending::finish`]).
 
-use crate::cluster::joining::Pending;
 use crate::platform::cluster_port::JoinOrigin;
 use crate::platform::cluster_port::JoinTarget;
+use crate::state::joining::Pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use crate::cluster::protocol::ANSWER;
 use crate::cluster::protocol::WELCOME;
 use crate::cluster::protocol::covered;
 use crate::cluster::protocol::peers_from_json;
-use crate::pipeline::state::Core;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::cluster_port::Membership;
-use crate::seal::SealConfig;
+use crate::state::Core;
+use crate::state::seal::SealConfig;
 use crate::storage::keys;
 
 /// How often and how long a server that joined looks whether the cluster's keyring has come.

@@ -10,8 +10,8 @@ use kallisto_engine::ServedBy;
 
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::pipeline::state::Core;
 use crate::registry;
+use crate::state::Core;
 
 /// Who the members are, which a server without a leader says as it knows it.
 pub(crate) const MEMBERS: &str = "sys/storage/raft/configuration";

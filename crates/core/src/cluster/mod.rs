@@ -22,16 +22,13 @@
 //! root key, which only the unseal key opens.
 
 mod admit;
-mod attempts;
 mod join;
-pub(crate) mod joining;
 pub(crate) mod leading;
 mod protocol;
 pub(crate) mod quorum;
 pub(crate) mod removed;
 mod seen;
 mod token;
-pub(crate) mod watch;
 
 pub(crate) use admit::{admit, challenge, change, ensure_identity, rotate_certificate};
 pub use seen::Seen;

@@ -9,19 +9,23 @@
 use std::time::Duration;
 
 use kallisto_auth::{Operation, Path};
-use kallisto_store::{Member, MemberRole, Replicated};
+use kallisto_store::{Member, MemberRole, Peer, Replicated};
 
 use super::leading;
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::engines::sys;
-use crate::pipeline::judge::{self, Admitted, Purpose};
-use crate::pipeline::state::Core;
+use crate::authz::judge::{self, Admitted, Purpose};
+use crate::state::Core;
 
 /// How long a member may be silent before it is called not reached: candidates ask for votes about once a second.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 /// Most names in one text.
 const NAMES_MAX: usize = 16;
+
+/// What operators call a member.
+pub(crate) fn member_name(peer: &Peer) -> String {
+    if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
+}
 
 /// The voters, as this server hears them.
 pub(crate) struct Reached {
@@ -45,7 +49,7 @@ impl Reached {
             this.voters += 1;
             match is_heard(member) {
                 true => this.reached += 1,
-                false => this.missing.push(sys::raft::name(&member.peer)),
+                false => this.missing.push(member_name(&member.peer)),
             }
         }
         this

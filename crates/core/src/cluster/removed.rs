@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::api::error::Error;
-use crate::pipeline::state::Core;
+use crate::state::Core;
 
 impl Core {
     /// Whether the cluster has let this server go.

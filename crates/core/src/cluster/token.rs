@@ -12,10 +12,10 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// Where the hashes are.
 const TOKENS: &str = "raft/join-tokens/";
@@ -103,10 +103,7 @@ pub(crate) async fn make_join_token(
     if kept >= TOKENS_MAX {
         return Err(Error::invalid(format!("{TOKENS_MAX} join tokens have not ended yet")));
     }
-    let token = format!(
-        "{PREFIX}{}",
-        BASE64URL_NOPAD.encode(&crate::platform::random::make_bytes::<32>()?)
-    );
+    let token = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&crate::random::make_bytes::<32>()?));
     let end = now.saturating_add(ttl);
     let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
     storage.put_in(&mut batch, &join_token_record(&token), record)?;
@@ -202,7 +199,8 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::pipeline::state::{Core, ServerInfo};
+    use crate::platform::server_info::ServerInfo;
+    use crate::state::Core;
 
     #[test]
     fn a_token_that_has_ended_is_deleted_by_the_job() {

@@ -15,25 +15,27 @@ use kallisto_engine::{
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
-use super::server_engine::{Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases};
 use crate::admission::Flow;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::engines::server_engine::Unheard;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::dispatch::server_engine::Unheard;
+use crate::dispatch::server_engine::{
+    Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
+};
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::lease_run::LeaseRun;
 use crate::leases::wire;
 use crate::logins::MountLogins;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::pool::Pool;
-use crate::platform::random;
+use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// The randomness of the operating system.
 struct SystemRandom;

@@ -7,8 +7,6 @@ pub(crate) mod kv;
 pub(crate) mod kv_batch;
 pub(crate) mod kv_search;
 pub(crate) mod kv_watch;
-pub(crate) mod route_handler;
-pub(crate) mod server_engine;
 pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod test_engine;

@@ -168,8 +168,9 @@ mod tests {
     use crate::api::error::Denial;
     use crate::api::json;
     use crate::api::request::{Request, TokenText};
-    use crate::pipeline::state::{Access, Core};
+    use crate::platform::server_info::Access;
     use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::state::Core;
     use crate::storage::engine_storage::EngineStorage;
 
     fn core() -> Core {

@@ -25,8 +25,9 @@ use kallisto_engine::EngineJob;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::metrics::{JobFacts, JobPlace};
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::records::engine_kind::EngineKind;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// The period of a job that runs at every pass.
 const EVERY_PASS: u64 = 0;

@@ -10,8 +10,9 @@ use super::{JobRow, JobScope, table};
 use crate::api::error::Error;
 use crate::engines::contract;
 use crate::metrics::JobPlace;
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::records::engine_kind::EngineKind;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// The jobs of one pass that failed.
 #[derive(Debug)]
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::metrics::JobRecord;
-    use crate::pipeline::state::ServerInfo;
+    use crate::platform::server_info::ServerInfo;
     use crate::storage::engine_storage::EngineStorage;
 
     fn at(secs: i64) -> Timestamp {

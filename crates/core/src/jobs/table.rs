@@ -7,8 +7,8 @@ use crate::cluster::{self, removed};
 use crate::engines::kv::upgrade;
 use crate::engines::sys;
 use crate::pipeline::freshness;
-use crate::platform::versions;
 use crate::records::engine_kind::EngineKind;
+use crate::state::versions;
 use crate::{leases, namespaces, seal, tokens};
 
 /// The rows, in order.

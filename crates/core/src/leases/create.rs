@@ -19,12 +19,12 @@ use super::record::{StoredLease, locate, number_of, read, replace_in};
 use super::work::settle_attempt;
 use crate::api::error::{Denial, Error};
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::random;
 use crate::storage::barrier_store::Condition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
 use crate::storage::transact::transact_if;
 use crate::view::Closed;
+use crate::view::NamespaceContext;
 
 /// A lease that is asked for.
 #[derive(Clone, Debug)]

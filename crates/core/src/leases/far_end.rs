@@ -4,10 +4,10 @@ use crate::leases::lease_run::LeaseRun;
 use jiff::Timestamp;
 use kallisto_leases::LeaseRecord;
 
-use crate::pipeline::state::NamespaceContext;
 use crate::registry;
 use crate::storage::keys::MountId;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// Takes the credential of a lease back. One that is not there (any more) is a success.
 ///

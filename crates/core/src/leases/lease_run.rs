@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use kallisto_leases::LeaseRecord;
 
-use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// A lease whose far end is asked, where it is asked.
 #[derive(Clone, Copy)]

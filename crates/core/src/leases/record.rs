@@ -4,8 +4,8 @@ use kallisto_leases::{LeaseId, LeaseRecord, Located};
 use kallisto_store::{Batch, Seqno};
 
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 
 /// A lease as it is stored, and since when.
 pub(super) struct StoredLease {

@@ -11,8 +11,8 @@ use super::far_end;
 use super::record::{check_leads, read, replace_in};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::NamespaceNumber;
+use crate::view::NamespaceContext;
 
 /// Renews a lease by `increment_secs`, or by what it was first given when that is 0.
 ///

@@ -14,9 +14,9 @@ use super::create::nanos;
 use super::far_end;
 use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::transact::transact;
 use crate::view::Closed;
+use crate::view::NamespaceContext;
 use kallisto_engine::pace::cooperative_yield;
 
 /// Leases between two others' turns, and in one batch.

@@ -9,8 +9,8 @@ use super::{renew, revoke, work};
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// Most irrevocable leases in one answer.
 const IRREVOCABLE_LISTED_MAX: usize = 10_000;

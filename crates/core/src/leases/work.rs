@@ -21,12 +21,12 @@ use super::far_end;
 use super::record::{StoredLease, delete, read, replace_in};
 use super::revoke::{STEP, mark};
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
 use crate::platform::threads::outcome_of;
+use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{MountId, NamespaceNumber};
 use crate::view::LeaseView;
+use crate::view::NamespaceContext;
 
 /// The record of the last restore after which an operator said that leases end again: its generation, u64 big-endian.
 const RELEASED: &str = "lease-release";

@@ -6,8 +6,6 @@
 //! - No login makes a root token, whatever its role says.
 //! - A token's times are bounded by role, mount and server, in that order.
 
-mod identity;
-
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,16 +18,16 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::lockout::{Known, LockoutRules, Lockouts};
+use crate::engines::identity::{self, Alias};
+use crate::platform::lockout::{Known, Lockouts};
+use crate::records::lockout_rules::LockoutRules;
 use crate::records::mount::LeaseTimes;
 use crate::storage::keys::MountId;
 use crate::tokens;
 use crate::tokens::spec::Times;
 use crate::tokens::spec::TokenSpec;
 use crate::view::Mount;
-
-pub(crate) use identity::Alias;
+use crate::view::NamespaceContext;
 
 /// What the server does for the logins at a mount.
 pub(crate) struct MountLogins<'a> {
@@ -98,7 +96,7 @@ async fn grant(
         times(params, mount.entry.config.leases(unsealed.leases), &mut warnings);
     let alias =
         Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
-    let entity_id = identity::identify(unsealed, &alias, request.now).await?;
+    let entity_id = Some(identity::log_in(unsealed, &alias, request.now).await?);
     let spec = TokenSpec {
         kind,
         policies,

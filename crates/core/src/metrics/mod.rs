@@ -7,14 +7,12 @@
 //!
 //! Invariant: labels come from fixed sets of words. A path, a name or an address is never one, so the number of series is known.
 
-mod collect;
 mod in_flight;
 mod jobs;
 pub(crate) mod json;
 pub(crate) mod prometheus;
 
 pub use crate::counts::{Counts, Durations};
-pub(crate) use collect::collect;
 use in_flight::Registry;
 use jobs::JobRecords;
 pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
@@ -100,7 +98,7 @@ impl Metrics {
     }
 
     /// Requests by operation and outcome, by name.
-    fn requests(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let names = OPERATIONS
             .iter()
             .flat_map(|(_, operation)| OUTCOMES.iter().map(move |outcome| (*operation, *outcome)));
@@ -170,7 +168,7 @@ mod tests {
     use crate::api::error::Denial;
 
     #[test]
-    fn requests_are_counted_under_their_names() {
+    pub(crate) fn requests_are_counted_under_their_names() {
         let metrics = Metrics::default();
         for (at, (operation, _)) in OPERATIONS.into_iter().enumerate() {
             assert_eq!(operation as usize, at);

@@ -2,13 +2,13 @@
 //!
 //! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
 //! namespace's number in front of every key ([`crate::storage::barrier_store`]). A handler that runs for one gets an
-//! [`crate::pipeline::state::NamespaceContext`] made of those two, so there is nothing of another it could name, find or list. What
-//! crosses the border does so in this module alone:
+//! [`crate::view::NamespaceContext`] made of those two, so there is nothing of another it could name, find or list. What
+//! goes from one namespace to another is here and in two other files:
 //!
-//! - `resolve`: which namespace a request is for, settled once, before it is audited or judged;
 //! - `place`: whose token asks, its own namespace's or that of one above;
 //! - `sweep`: what a deleted namespace leaves, cleared in bounded steps;
-//! - `record`, `registry`: what namespaces there are.
+//! - [`crate::pipeline::resolve_namespace`]: which namespace a request is for, settled once, before it is audited or judged;
+//! - [`crate::view::namespaces`]: what namespaces there are.
 //!
 //! Invariants:
 //! - A token is of use in its own namespace and in those below, by policies that spell the way there.
@@ -17,13 +17,9 @@
 //! - While there are none, a request pays one look at a counter.
 
 mod place;
-mod registry;
-mod resolve;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use place::Home;
-pub(crate) use registry::{Namespaces, Space};
-pub(crate) use resolve::{Placed, resolve};
 pub(crate) use sweep::sweep;

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use super::registry::Namespaces;
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
-use crate::pipeline::state::{Core, NamespaceContext};
-use crate::seal::reencryption::Reencryption;
-use crate::storage::barrier_store::Life;
+use crate::state::Core;
 use crate::storage::keys::NamespaceNumber;
-use crate::view::View;
+use crate::view::NamespaceContext;
+use crate::view::namespaces::Namespaces;
 
 /// Whose token asks.
 pub(crate) enum Home {
@@ -23,60 +21,7 @@ pub(crate) enum Home {
     },
 }
 
-impl View {
-    /// The path of its namespace; empty for the root one.
-    pub(crate) fn namespace_path(&self) -> &str {
-        self.inside.as_ref().map_or("", |inside| &inside.path)
-    }
-
-    /// The number of its namespace.
-    pub(crate) fn namespace_number(&self) -> NamespaceNumber {
-        self.inside.as_ref().map_or(NamespaceNumber::ROOT, |inside| inside.number)
-    }
-
-    /// The id of its namespace, as records of audit devices and listings have it.
-    pub(crate) fn namespace_id(&self) -> &str {
-        self.inside.as_ref().map_or("root", |inside| &inside.id)
-    }
-
-    /// A token's text or accessor as it is in its namespace.
-    pub(crate) fn marked(&self, text: String) -> String {
-        match &self.inside {
-            Some(inside) => format!("{text}.{}", inside.id),
-            None => text,
-        }
-    }
-
-    /// What stands before the mark of this namespace; `None` for what is not marked so.
-    pub(crate) fn unmarked<'t>(&self, text: &'t str) -> Option<&'t str> {
-        match &self.inside {
-            Some(inside) => text.strip_suffix(inside.id.as_str())?.strip_suffix('.'),
-            None => Some(text),
-        }
-    }
-}
-
 impl NamespaceContext {
-    /// What handlers of a namespace run with, asked of the root namespace.
-    pub(super) fn inside(&self, view: Arc<View>, life: Life) -> Arc<Self> {
-        Arc::new(Self {
-            view,
-            store: self.store.inside(life),
-            latches: Arc::clone(&self.latches),
-            root: Arc::clone(&self.root),
-            ticket_secret: Arc::clone(&self.ticket_secret),
-            info: Arc::clone(&self.info),
-            leases: self.leases,
-            services: Arc::clone(&self.services),
-            reencryption: Reencryption::default(),
-            threads: Arc::clone(&self.threads),
-            outdated: Arc::clone(&self.outdated),
-            swept: 0.into(),
-            upgraded: 0.into(),
-            top: self.top.clone(),
-        })
-    }
-
     /// Whether this is the root namespace.
     pub(crate) fn is_top(&self) -> bool {
         self.view.inside.is_none()

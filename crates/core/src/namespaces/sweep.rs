@@ -9,8 +9,8 @@ use kallisto_store::{Batch, Visit};
 
 use crate::api::error::Error;
 use crate::limits::SWEEP_RECORDS_MAX;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 
 /// Batches of a namespace in one run; the rest waits for the next.
 const RUN_BATCHES_MAX: usize = 16;

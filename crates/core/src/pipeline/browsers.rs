@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::state::Core;
 use crate::platform::web::{Origins, PageHeaders};
+use crate::state::Core;
 
 impl Core {
     /// Whether this server has a web page.

@@ -1,7 +1,7 @@
 //! Whether this server may answer from its view: judged here and nowhere else.
 //!
 //! A view may be behind what others committed. The store knows up to when it holds everything ([`AsOf`]); a view that follows the
-//! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`](crate::pipeline::outdated::Outdated)). Once that is further
+//! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`](crate::view::outdated::Outdated)). Once that is further
 //! in the past than [`ServerInfo::max_staleness`], a revoked token or a destroyed secret could be served that everybody else
 //! refuses: so nothing is answered from the view any more, but to those who ask for stale reads by a header.
 //!
@@ -20,7 +20,8 @@ use kallisto_store::{AsOf, Replicated};
 use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
 use crate::cluster::{leading, quorum};
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// The header by which a client says how recent its answer has to be, in lower case.
 pub const CONSISTENCY_HEADER: &str = "x-kallisto-consistency";

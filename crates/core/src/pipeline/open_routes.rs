@@ -6,12 +6,13 @@ use kallisto_engine::Admits;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::route_handler::AnyoneCall;
-use crate::pipeline::state::{Access, Core};
-use crate::pipeline::wrapping;
+use crate::dispatch::route_handler::AnyoneCall;
+use crate::platform::server_info::Access;
 use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::routes::help;
+use crate::state::Core;
+use crate::wrapping;
 
 /// A route that answers whoever asks.
 #[derive(Clone, Copy, Debug)]

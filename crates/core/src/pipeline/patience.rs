@@ -7,9 +7,10 @@
 use kallisto_auth::Operation;
 
 use crate::api::request::{Request, TokenText};
+use crate::authz::judge::authenticate;
 use crate::cluster::leading;
-use crate::pipeline::judge::authenticate;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// Whether a request may wait, and among whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 //!
 //! | stage | does | where it is |
 //! |---|---|---|
-//! | resolve namespace | whether this server answers, from a view that is recent enough, and for which namespace | here, `namespaces` |
+//! | resolve namespace | whether this server answers, from a view that is recent enough, and for which namespace | here, `resolve_namespace` |
 //! | rate limit | counts the request against the rule that holds for it | here, `quotas` |
-//! | authenticate | finds the token, if the route asks for one | `judge` |
-//! | authorize | asks the policies of the token | `judge` |
-//! | audit request | writes down who asks for what | `audit::gate` |
+//! | authenticate | finds the token, if the route asks for one | `authz::judge` |
+//! | authorize | asks the policies of the token | `authz::judge` |
+//! | audit request | writes down who asks for what | `super::audit::gate` |
 //! | dispatch | takes a use of a token that has only so many, and runs the handler of the route | here |
-//! | audit reply | writes down what the answer is | `audit::gate` |
+//! | audit reply | writes down what the answer is | `super::audit::gate` |
 //! | respond | wraps the answer if that is asked for, and counts it | here, `wrapping` |
 //!
 //! Where nothing is to be dispatched (a refusal, a secret that is in memory) both records are written at once, before the answer leaves.
@@ -16,31 +16,34 @@
 //!
 //! A refusal of who asks and one of whether they may say the same to those without a right.
 
+use crate::caller::find;
+use crate::dispatch::{no_route, read};
 use crate::pipeline::open_routes;
-use crate::tokens::find;
+use crate::pipeline::resolve_namespace;
 use std::sync::Arc;
 
 use kallisto_auth::{Operation, Path};
 
-use crate::api::error::{Denial, Error};
+use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::authz::judge::{self, Admitted, Limited, Purpose, Record};
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::caller::spelling;
 use crate::cluster::leading;
-use crate::engines::server_engine::{OpenRun, Run};
-use crate::namespaces::{self, Placed};
-use crate::pipeline::call::Call;
+use crate::dispatch::server_engine::{OpenRun, Run};
 use crate::pipeline::freshness;
-use crate::pipeline::judge::{self, Admitted, Limited, Purpose, Record};
 use crate::pipeline::open_routes::OpenRoute;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::spelling;
-use crate::pipeline::state::{Core, NamespaceContext};
-use crate::pipeline::wrapping;
+use crate::pipeline::resolve_namespace::Placed;
 use crate::quotas::{Allowance, Counting};
 use crate::registry;
+use crate::state::Core;
 use crate::tokens::{self, Left};
 use crate::view::Mount;
+use crate::view::NamespaceContext;
+use crate::wrapping;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Core {
 
     /// Settles which namespace a request is for; `None` for one that is as it has to be.
     pub(crate) fn place(&self, request: &Request<'_>) -> Result<Option<Placed>, Error> {
-        namespaces::resolve(self, request)
+        resolve_namespace::resolve(self, request)
     }
 
     async fn serve_in_namespace(&self, request: &Request<'_>) -> Served {
@@ -441,31 +444,6 @@ impl OpenPath<'_> {
         let OpenPath { mount, inside } = self;
         let run = OpenRun { unsealed: context, request, mount: &mount, path: inside };
         registry::driver(mount.entry.kind).handle_open(run).await
-    }
-}
-
-/// Answers what needs no waiting; `None` for the rest.
-pub(crate) fn read(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-) -> Option<Result<Response, Error>> {
-    if call.operation.writes() {
-        return None;
-    }
-    match unsealed.view.mounts.route(call.path.as_str()) {
-        Some((mount, inside)) => {
-            registry::driver(mount.entry.kind).read_fast(usize::MAX, unsealed, call, &mount, inside)
-        }
-        None => Some(Err(no_route(unsealed, call))),
-    }
-}
-
-/// What mounts there are is told to root only.
-pub(crate) fn no_route(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Error {
-    match Caller::of(unsealed, call) {
-        Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
-        Ok(_) => Error::Denied(Denial::Policy),
-        Err(error) => error,
     }
 }
 

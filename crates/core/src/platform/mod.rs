@@ -1,5 +1,5 @@
 //! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; what engines use of
-//! that; and versions.
+//! that; and what the configuration told it.
 
 pub(crate) mod auto_seal;
 pub(crate) mod cluster_port;
@@ -8,8 +8,6 @@ pub(crate) mod host;
 pub(crate) mod lockout;
 pub(crate) mod outbound;
 pub(crate) mod pool;
-pub(crate) mod random;
+pub(crate) mod server_info;
 pub(crate) mod threads;
-pub(crate) mod tickets;
-pub(crate) mod versions;
 pub(crate) mod web;

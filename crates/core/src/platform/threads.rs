@@ -1,7 +1,7 @@
 //! Long work beside the requests: who runs it, and how it waits.
 //!
 //! Unsealing, sealing, building a view again and re-encrypting take seconds on a large store, and wait for others in between. Each runs as a
-//! task of its own, which `seal::unseal`, `seal::rotate` and `cluster::watch` start. On a server that is a thread ([`OwnThreads`]); the
+//! task of its own, which `seal::unseal`, `seal::rotate` and `seal::rebuild` start. On a server that is a thread ([`OwnThreads`]); the
 //! simulated cluster runs one task at a time and lets its own time pass where a task pauses.
 //!
 //! Invariants:

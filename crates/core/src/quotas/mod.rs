@@ -127,7 +127,7 @@ impl Quotas {
 
     /// Takes one from the allowance of the address that asks for `path`, which is a request's own or one of those it is
     /// for, and tells what is left where the settings want that. `caseless_at` gives the path if it names something in any case
-    /// ([`crate::pipeline::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
+    /// ([`crate::caller::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left of it.

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::engines::identity::Id;
+use crate::identity::record::Id;
 use crate::records::token::TokenEntry;
 use crate::storage::keys::{self, NamespaceNumber};
 use kallisto_engine::address;

@@ -2,6 +2,8 @@
 
 pub(crate) mod batch_token;
 pub(crate) mod engine_kind;
+pub(crate) mod kv;
+pub(crate) mod lockout_rules;
 pub(crate) mod mount;
 pub(crate) mod namespace;
 pub(crate) mod time_marks;

@@ -7,7 +7,7 @@ use kallisto_engine::{Class, Multiplicity};
 use super::engine_kind::EngineKind;
 use crate::api::json::{self, Json, Map};
 use crate::limits::DEFAULT_LEASE_SECS;
-use crate::platform::lockout::LockoutRules;
+use crate::records::lockout_rules::LockoutRules;
 use crate::storage::keys::MountId;
 
 /// How a mount behaves. TTLs are in seconds; 0 leaves them to the server.

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::engines::identity::Id;
-use crate::platform::random;
+use crate::identity::record::Id;
+use crate::random;
 use crate::storage::keys::NamespaceNumber;
 use kallisto_engine::address::{self, AddressRange};
 

@@ -11,9 +11,10 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{NamespaceContext, ServerInfo};
+use crate::caller::policies::Caller;
+use crate::platform::server_info::ServerInfo;
 use crate::registry;
+use crate::view::NamespaceContext;
 use kallisto_engine::Multiplicity;
 
 const OK: u16 = 200;

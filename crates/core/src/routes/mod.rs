@@ -18,6 +18,3 @@ pub(crate) mod tests;
 pub(crate) use kallisto_engine::{
     Admits, Field, FieldKind, FieldPlace, Rights, Route, Routes, pattern,
 };
-
-#[cfg(test)]
-pub(crate) use crate::engines::sys::routes::SYSTEM;

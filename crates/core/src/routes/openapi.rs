@@ -12,9 +12,11 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
+use crate::caller::policies::Caller;
+use crate::platform::server_info::ServerInfo;
 use crate::registry;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 use kallisto_engine::Multiplicity;
 
 const OK: u16 = 200;

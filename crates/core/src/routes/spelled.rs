@@ -8,8 +8,9 @@ use super::tests::{ROOT, ask, open_core, request, rows, sample};
 use crate::api::error::{Denial, Error};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::state::{Access, Core};
+use crate::platform::server_info::Access;
 use crate::quotas::{RULES, Spec};
+use crate::state::Core;
 
 /// What may stand at the end of a path and says "folder".
 const ENDS: [&str; 3] = ["/", "%2f", "%2F"];
@@ -267,7 +268,7 @@ fn a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
 /// The spellings of a path whose name has no case, and the path itself; `None` for other paths.
 fn cases(core: &Core, path: &str) -> Option<[String; 3]> {
     let unsealed = core.unsealed.load_full().unwrap();
-    crate::pipeline::spelling::caseless(path, &unsealed.view)?;
+    crate::caller::spelling::caseless(path, &unsealed.view)?;
     let folders =
         ["acl", "policy", "headers", "request-headers", "unlock", "name", "login", "users"];
     let name = folders.iter().chain(&["role", "certs", "crls"]).find_map(|folder| {

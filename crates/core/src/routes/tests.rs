@@ -7,16 +7,18 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path};
 use kallisto_store::MemoryStore;
 
-use super::{Admits, Route, Routes, SYSTEM, openapi, pattern};
+use super::{Admits, Route, Routes, openapi, pattern};
 use crate::api::error::{Denial, Error};
 use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::Response;
+use crate::engines::sys::routes::SYSTEM;
 use crate::engines::sys::routes::raft;
-use crate::pipeline::state::{Access, Core, ServerInfo};
+use crate::platform::server_info::{Access, ServerInfo};
 use crate::records::engine_kind::EngineFacts;
 use crate::records::engine_kind::EngineKind;
 use crate::records::engine_kind::KvState;
 use crate::registry;
+use crate::state::Core;
 use kallisto_engine::{Class, Multiplicity};
 
 pub(crate) const ROOT: &str = "root";

@@ -6,22 +6,22 @@
 use crate::records::token::TEXT_CHARS;
 use crate::records::token::make_root;
 use crate::records::token::make_text;
-use crate::seal::progress::RootAttempt;
+use crate::state::seal::progress::RootAttempt;
 use data_encoding::{BASE64, BASE64_NOPAD};
 use jiff::Timestamp;
 use kallisto_store::Batch;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use super::attempt::{Attempt, ShareBytes};
 use super::rekey::check_nonce;
 use super::unseal::prove;
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
-use crate::pipeline::state::Core;
-use crate::platform::random;
-use crate::seal::progress::Brought;
-use crate::seal::progress::Outcome;
+use crate::random;
+use crate::state::Core;
+use crate::state::seal::attempt::{Attempt, ShareBytes};
+use crate::state::seal::progress::Brought;
+use crate::state::seal::progress::Outcome;
 use crate::storage::keys;
 
 /// Length of a one-time password, in characters: that of a token.

@@ -13,14 +13,14 @@ use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use super::config::{Scheme, SealConfig};
 use crate::api::error::Error;
 use crate::api::json::Map;
-use crate::pipeline::state::Core;
-use crate::platform::random;
-use crate::platform::versions::Installed;
+use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::{MountConfig, MountEntry};
+use crate::state::Core;
+use crate::state::seal::config::{Scheme, SealConfig};
+use crate::state::versions::Installed;
 use crate::storage::barrier_store::seal_batch;
 use crate::storage::cluster_identity::{Cluster, TokenKey};
 use crate::storage::keys::{self, MountId};

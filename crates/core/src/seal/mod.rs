@@ -3,42 +3,39 @@
 //! ```text
 //! shares --combine--> unseal key --unwraps--> root key --opens--> keyring
 //! ```
-//! The wrapped root key and the scheme stand in one record ([`config::SealConfig`]), the sealed
+//! The wrapped root key and the scheme stand in one record ([`SealConfig`]), the sealed
 //! keyring in another; both lie beside the barrier's records, under keys that nothing above the
 //! barrier can name. Each verb is one file: `init`, `unseal` (and seal), `rotate`, `rekey`,
 //! `generate_root`; `undo` takes back what the last two brought about.
 //!
 //! Invariants:
-//! - One of these operations runs at a time ([`Seal::turn`](progress::Seal::turn)), to its end even when the client that
+//! - One of these operations runs at a time ([`Seal::turn`](crate::state::seal::progress::Seal::turn)), to its end even when the client that
 //!   asked hangs up.
 //! - Shares and keys live in wiped memory, and only until they were tried.
 //! - Whether a key is right is decided by its commitment, before anything is opened with it.
 
-mod attempt;
-mod config;
 mod generate_root;
 mod init;
-pub(crate) mod progress;
-pub(crate) mod reencryption;
+pub(crate) mod rebuild;
 mod rekey;
 mod rotate;
+pub(crate) mod tickets;
 mod undo;
 mod unseal;
 
 use kallisto_store::Record;
 
 use crate::api::error::Error;
-use crate::pipeline::state::Core;
+use crate::state::Core;
+use crate::state::seal::SealConfig;
 use crate::storage::keys;
 
-pub(crate) use attempt::parse_share;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
 pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized, KvVersion};
 pub(crate) use rekey::{RekeyProgress, RekeyResult, Verified};
 pub(crate) use rotate::reencryption_due;
 
-pub(crate) use config::SealConfig;
 pub(crate) use unseal::{Opener, Opening};
 
 /// What `seal-status` tells.

@@ -4,23 +4,23 @@
 //! Holders of the old shares prove themselves first. If verification was asked for, the new shares
 //! must come back before they count; until then the old ones do.
 
-use crate::seal::progress::RekeyAttempt;
-use crate::seal::progress::RekeySpec;
-use crate::seal::progress::Target;
-use crate::seal::progress::Unverified;
+use crate::state::seal::progress::RekeyAttempt;
+use crate::state::seal::progress::RekeySpec;
+use crate::state::seal::progress::Target;
+use crate::state::seal::progress::Unverified;
 use kallisto_barrier::{RootKey, UnsealKey};
 use kallisto_store::Batch;
 use zeroize::Zeroizing;
 
-use super::attempt::{Attempt, ShareBytes};
-use super::config::{Scheme, SealConfig};
 use super::init::{check_scheme, split, unavailable};
 use super::unseal::prove;
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
-use crate::pipeline::state::Core;
-use crate::seal::progress::Brought;
-use crate::seal::progress::Outcome;
+use crate::state::Core;
+use crate::state::seal::attempt::{Attempt, ShareBytes};
+use crate::state::seal::config::{Scheme, SealConfig};
+use crate::state::seal::progress::Brought;
+use crate::state::seal::progress::Outcome;
 use crate::storage::keys;
 
 /// What is known of a rekey.

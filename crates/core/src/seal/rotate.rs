@@ -13,9 +13,10 @@ use kallisto_store::{Batch, Error as StoreError, Seqno, Visit};
 
 use super::init::unavailable;
 use crate::api::error::Error;
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::threads::outcome_of;
+use crate::state::Core;
 use crate::storage::keys::{self, kind};
+use crate::view::NamespaceContext;
 
 /// Records looked up in one pass of the re-encryption; bounds its memory.
 const PASS_RECORDS_MAX: usize = 1 << 16;

@@ -4,12 +4,12 @@
 //! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its
 //! new shares a cluster could never be unsealed again. Kept in memory, for the last request alone.
 
-use crate::seal::progress::Outcome;
+use crate::state::seal::progress::Outcome;
 use kallisto_store::Batch;
 
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
-use crate::pipeline::state::Core;
+use crate::state::Core;
 use crate::storage::keys;
 use crate::tokens;
 

@@ -16,27 +16,30 @@ use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
 use kallisto_store::{Batch, Candidacy, Fold, Seqno, Store};
 use tokio::sync::oneshot;
 
-use super::attempt::{Attempt, ShareBytes};
-use super::config::{Scheme, SealConfig};
 use super::init::unavailable;
 use super::rotate::start_reencryption;
 use crate::api::error::Error;
 use crate::audit::{Audit, declare};
-use crate::cluster::joining::Joining;
 use crate::cluster::removed;
-use crate::cluster::watch::Rebuild;
-use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
 use crate::platform::auto_seal::AutoSeal;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::engine_services::EngineServices;
+use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::Threads;
-use crate::platform::tickets;
 use crate::registry;
-use crate::seal::reencryption::Reencryption;
+use crate::seal::rebuild::Rebuild;
+use crate::seal::tickets;
+use crate::state::Core;
+use crate::state::joining::Joining;
+use crate::state::seal::attempt::{Attempt, ShareBytes};
+use crate::state::seal::config::{Scheme, SealConfig};
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::candidacy;
-use crate::storage::keys;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
+use crate::storage::reencryption::Reencryption;
+use crate::view::NamespaceContext;
 use crate::view::{Follower, View};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
@@ -276,6 +279,12 @@ fn join_first(
     Ok(())
 }
 
+/// Brings the records of audit devices in line with the configuration.
+fn declare_audit(audit: &Audit, root: &NamespaceContext) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(root, MountId::SYSTEM)?;
+    pollster::block_on(declare(audit, &storage, &root.store))
+}
+
 /// Attaches a fold and says which restore it was loaded after.
 fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
     loop {
@@ -363,7 +372,10 @@ impl Opener {
             keys: Arc::clone(&keys),
             root: Arc::clone(&root),
             audit: Arc::clone(&audit),
-            rebuild: Some(Arc::clone(&rebuild)),
+            on_replaced: {
+                let rebuild = Arc::clone(&rebuild);
+                Box::new(move |why| rebuild.start(why))
+            },
         };
         if opening != Opening::Again {
             // What an earlier try, or another state, left behind is no part of this one. A view that is built again keeps its devices: the old
@@ -392,7 +404,7 @@ impl Opener {
         });
         // Before the first request: a device that is declared misses none.
         if opening != Opening::Again
-            && let Err(error) = pollster::block_on(declare(&audit, &unsealed))
+            && let Err(error) = declare_audit(&audit, &unsealed)
         {
             attached.detach();
             audit.clear();

@@ -3,7 +3,7 @@
 //! Every engine but KV keeps its records here: roles, users, keys, what a token puts into its
 //! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
 //! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
-//! listing asks no disk. The mounts of the server itself have engine storages too ([`EngineStorage::builtin`]).
+//! listing asks no disk. The mounts of the server itself have engine storages too ([`NamespaceContext`](crate::view::NamespaceContext) makes them).
 
 use std::sync::Arc;
 
@@ -15,11 +15,9 @@ use kallisto_store::{Batch, Record, Seqno};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::limits::{ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
-use crate::view::Mount;
 
 /// The records of one mount.
 pub(crate) struct EngineStorage<'u> {
@@ -30,20 +28,14 @@ pub(crate) struct EngineStorage<'u> {
 }
 
 impl<'u> EngineStorage<'u> {
-    /// The engine storage of a mount.
-    pub(crate) fn of(unsealed: &'u NamespaceContext, mount: &Mount) -> Self {
-        let index = Arc::clone(&mount.index);
-        Self { store: &unsealed.store, latches: &unsealed.latches, id: mount.entry.id, index }
-    }
-
-    /// The engine storage of a mount of the server itself.
-    ///
-    /// # Errors
-    /// When that mount is missing, which is damage.
-    pub(crate) fn builtin(unsealed: &'u NamespaceContext, id: MountId) -> Result<Self, Error> {
-        let mount = unsealed.view.mounts.with_id(id);
-        let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
-        Ok(Self::of(unsealed, &mount))
+    /// The records of the mount `id`, whose names `index` has.
+    pub(crate) const fn new(
+        store: &'u BarrierStore,
+        latches: &'u Latches,
+        id: MountId,
+        index: Arc<PathIndex>,
+    ) -> Self {
+        Self { store, latches, id, index }
     }
 
     /// The record under a name.

@@ -10,7 +10,7 @@ use kallisto_cuckoo::siphash::{Key, SipHash24};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::api::error::Error;
-use crate::platform::random;
+use crate::random;
 
 const STRIPES: usize = 1024;
 

@@ -7,4 +7,5 @@ pub(crate) mod cluster_identity;
 pub(crate) mod engine_storage;
 pub(crate) mod keys;
 pub(crate) mod latches;
+pub(crate) mod reencryption;
 pub(crate) mod transact;

@@ -55,9 +55,10 @@ mod tests {
     use kallisto_store::Seqno;
 
     use super::*;
-    use crate::pipeline::state::{Access, NamespaceContext};
+    use crate::platform::server_info::Access;
     use crate::routes::tests::open_core;
     use crate::storage::keys::{self, MountId};
+    use crate::view::NamespaceContext;
 
     fn key() -> Vec<u8> {
         keys::storage(MountId::CUBBYHOLE, "counted")

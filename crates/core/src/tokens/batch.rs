@@ -6,11 +6,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::Map;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::batch_token::{TEXT_BYTES_MAX, seal};
 use crate::records::time_marks::TimeMarks;
 use crate::records::token::TokenEntry;
 use crate::tokens::spec::TokenSpec;
+use crate::view::NamespaceContext;
 
 /// Makes a batch token.
 ///

@@ -24,18 +24,18 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::engines::identity::{self, Id};
-use crate::logins;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
+use crate::caller::find::make_text_in;
+use crate::caller::policies::Caller;
+use crate::engines::identity;
+use crate::identity::record::Id;
 use crate::records::mount::LeaseTimes;
 use crate::records::token::TOKEN_BYTES_MAX;
 use crate::records::token::TokenEntry;
 use crate::records::token::make_accessor;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact_if;
-use crate::tokens::find::make_text_in;
+use crate::view::NamespaceContext;
 
 /// Whether the new token hangs on its maker's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ async fn entity_named(
 ) -> Result<Id, Error> {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
-    let alias = logins::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
+    let alias = identity::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
     identity::log_in(unsealed, &alias, now).await
 }
 

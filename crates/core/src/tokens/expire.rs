@@ -3,15 +3,15 @@
 //! A token that has expired is refused wherever it is shown; the job only clears it away, and ends
 //! what hangs on it. What is due the view keeps by time, so a run looks at nothing else.
 
-use crate::engines::cubbyhole::records;
+use crate::tokens::cubbyhole;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
 use super::revoke::{Begun, revoke_all};
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
+use crate::view::NamespaceContext;
 
 /// Most tokens of a namespace that are ended in one run; the rest waits for the next.
 const DUE_TOKENS_MAX: usize = 1 << 16;
@@ -51,7 +51,7 @@ pub(crate) async fn take_up_revocations(unsealed: &NamespaceContext) -> Result<(
         unsealed.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
     };
     revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
-    records::forget_gone(unsealed).await
+    cubbyhole::forget_gone(unsealed).await
 }
 
 #[cfg(test)]
@@ -65,7 +65,8 @@ mod tests {
     use super::*;
     use crate::api::request::{Request, TokenText};
     use crate::api::response::Response;
-    use crate::pipeline::state::{Core, ServerInfo};
+    use crate::platform::server_info::ServerInfo;
+    use crate::state::Core;
     use crate::storage::keys;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;

@@ -15,13 +15,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
+use crate::caller::call::Call;
 use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
 use crate::records::token::ROOT_PATH;
 use crate::records::token::TokenEntry;
+use crate::view::NamespaceContext;
 
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';

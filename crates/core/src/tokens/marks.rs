@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::time_marks::RECORD;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// Writes down how far the clock has come, where that is due. For the leader, and the root namespace.
 ///

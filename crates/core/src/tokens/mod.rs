@@ -12,9 +12,9 @@
 
 mod batch;
 mod create;
+pub(crate) mod cubbyhole;
 mod expire;
 mod fields;
-pub(crate) mod find;
 pub(crate) mod leases;
 mod lookup;
 mod marks;
@@ -26,8 +26,8 @@ pub(crate) mod spec;
 mod spend;
 pub(crate) mod table;
 
-use crate::engines::route_handler;
-use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::route_handler;
+use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
 pub(crate) use create::{capped, issue};
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::Routes;

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::create::capped;
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::tokens::spec::leases;
+use crate::view::NamespaceContext;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
 /// maximum. Returns the renewed entry, and a warning when it got less than was asked.

@@ -5,8 +5,8 @@
 //! by the next run of a job of whoever leads, or by the next to revoke the same token: a child whose parent is
 //! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
 
-use crate::engines::cubbyhole::records;
 use crate::records::token::TokenEntry;
+use crate::tokens::cubbyhole;
 use std::sync::atomic::Ordering;
 
 use kallisto_store::Batch;
@@ -14,9 +14,9 @@ use kallisto_store::Batch;
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::limits::REVOKE_TOKENS_MAX;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 use kallisto_engine::pace::cooperative_yield;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
@@ -111,7 +111,7 @@ pub(super) async fn revoke_all(
             if at % TOKENS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
-            records::forget(unsealed, &hash).await?;
+            cubbyhole::forget(unsealed, &hash).await?;
             revoke_below(unsealed, &hash).await?;
             if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
                 parents.push(hash);
@@ -177,7 +177,7 @@ pub(super) async fn revoke(
             let mut batch = Batch::new();
             batch.delete(keys::token(&hash)).set_essential();
             unsealed.store.commit(batch).await?;
-            records::forget(unsealed, &hash).await?;
+            cubbyhole::forget(unsealed, &hash).await?;
             orphan_children(unsealed, &hash).await?;
             for context in unsealed.contexts_below() {
                 if context.view.tokens.has_any_from_above() {

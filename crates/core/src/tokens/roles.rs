@@ -10,12 +10,12 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
 use crate::storage::keys;
 use crate::tokens::fields::names_json;
 use crate::tokens::fields::seconds;
 use crate::tokens::fields::with_default;
+use crate::view::NamespaceContext;
 
 /// Longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 256;

@@ -3,8 +3,9 @@
 //! A request is about a token of its own namespace, of one above for the token that asks, of one below for a token that is named.
 
 use crate::api::request::Request;
-use crate::engines::route_handler::RouteCall;
-use crate::engines::server_engine::Renewal;
+use crate::caller::find;
+use crate::dispatch::route_handler::RouteCall;
+use crate::dispatch::server_engine::Renewal;
 use crate::registry;
 use std::sync::Arc;
 
@@ -21,13 +22,13 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::namespaces::Home;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::tokens::fields::seconds;
+use crate::view::NamespaceContext;
 
 pub(super) async fn create_child(run: &RouteCall<'_>) -> Result<Response, Error> {
     create(&run.unsealed, run.call, Parent::Caller, None).await
@@ -179,7 +180,7 @@ fn look_up(
     let guard = unsealed.view.tokens.pin();
     let given = given.map(|text| TokenText::new(text.expose_secret()));
     let asked = given.or(call.token);
-    let found = super::find::find(&unsealed.view, asked, &guard);
+    let found = find::find(&unsealed.view, asked, &guard);
     let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if live.standing().is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
@@ -231,7 +232,7 @@ fn stored_hash(
     deed: &str,
 ) -> Result<Option<Hash>, Error> {
     let guard = unsealed.view.tokens.pin();
-    match super::find::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
+    match find::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
         Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),

@@ -7,10 +7,10 @@ use secrecy::SecretString;
 use std::sync::Arc;
 
 use crate::api::json::Map;
-use crate::engines::identity::Id;
-use crate::pipeline::state::NamespaceContext;
+use crate::identity::record::Id;
 use crate::records::mount::LeaseTimes;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// What a token is asked to be, checked.
 pub(crate) struct TokenSpec {

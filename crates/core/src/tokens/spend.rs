@@ -1,11 +1,11 @@
 //! Tokens for a limited number of requests: each takes one, whether it is granted or not.
 
 use crate::api::error::{Denial, Error};
-use crate::pipeline::state::NamespaceContext;
 use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::storage::keys;
 use crate::storage::transact::transact;
+use crate::view::NamespaceContext;
 
 /// What stands in a token while its last request runs.
 pub(crate) const LAST: i64 = -1;

@@ -11,7 +11,7 @@ use super::routes::{
     look_up_own, renew_accessor, renew_given, renew_own, revoke_accessor, revoke_given, revoke_own,
     tidy,
 };
-use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
+use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `auth/token/`.
 pub(crate) static TOKEN: RouteTable = Table {

@@ -12,7 +12,7 @@ use kallisto_auth::{AclSet, NoIdentity};
 use super::View;
 use super::cached_token::CachedToken;
 use super::policies::Compiled;
-use crate::engines::identity::Person;
+use crate::identity::directory::Person;
 
 /// What asking a token for what it grants takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

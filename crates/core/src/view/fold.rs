@@ -20,9 +20,8 @@ use zeroize::Zeroizing;
 
 use super::{Change, HotHeader, HotSlot, View, What, hot_key};
 use crate::audit::{self, Audit, Unusable};
-use crate::cluster::watch::Rebuild;
-use crate::engines::identity::Effect;
-use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
+use crate::identity::directory::Effect;
+use crate::records::kv::{Config, Metadata, decode_one, decode_version};
 use crate::records::mount::MountEntry;
 use crate::records::namespace::Namespace;
 use crate::records::token::TokenEntry;
@@ -63,14 +62,17 @@ fn written(metadata: &Metadata) -> What {
     }
 }
 
+/// Hears that a snapshot or a backup took the place of the state.
+pub(crate) type OnReplaced = Box<dyn Fn(Replaced) + Send + Sync>;
+
 /// Follows the committed batches of a store with a view.
 pub(crate) struct Follower {
     pub(crate) view: Arc<View>,
     pub(crate) keys: Keys,
     pub(crate) root: Arc<RootKey>,
     pub(crate) audit: Arc<Audit>,
-    /// How the view is built again; a test's has no need to.
-    pub(crate) rebuild: Option<Arc<Rebuild>>,
+    /// What is done when something took the place of the state that the view shows.
+    pub(crate) on_replaced: OnReplaced,
 }
 
 impl Follower {
@@ -135,9 +137,7 @@ impl Fold for Follower {
     }
 
     fn replaced(&self, why: Replaced) {
-        if let Some(rebuild) = &self.rebuild {
-            rebuild.start(why);
-        }
+        (self.on_replaced)(why);
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {

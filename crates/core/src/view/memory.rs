@@ -4,7 +4,7 @@
 //! every request keeps them decoded: the fold hands it each record of its mount here, so that the
 //! decoded state is what was committed, on every node.
 
-use crate::engines::identity::{Directory, Effect};
+use crate::identity::directory::{Directory, Effect};
 use crate::records::engine_kind::{EngineKind, EngineSource, ServerEngineKind};
 use crate::view::damaged::Damaged;
 

@@ -15,6 +15,7 @@ mod batch_tokens;
 mod budget;
 mod cached_token;
 pub(crate) mod compile;
+mod context;
 pub(crate) mod damaged;
 mod feed;
 mod fold;
@@ -24,7 +25,9 @@ mod load;
 mod memory;
 mod mounts;
 mod names;
+pub(crate) mod namespaces;
 mod offers;
+pub(crate) mod outdated;
 pub(crate) mod policies;
 mod token_relations;
 mod tokens;
@@ -36,6 +39,7 @@ use kallisto_cuckoo::Table;
 
 pub(crate) use cached_token::CachedToken;
 pub(crate) use compile::Readiness;
+pub(crate) use context::NamespaceContext;
 pub(crate) use feed::{Change, Feed, FeedPosition, Permit, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
@@ -48,15 +52,15 @@ use batch_tokens::BatchTokens;
 use budget::{Budget, Pool};
 
 use crate::api::error::Error;
-use crate::engines::identity::Directory;
-use crate::namespaces::Namespaces;
+use crate::identity::directory::Directory;
 use crate::platform::web::Web;
 use crate::quotas::Quotas;
 use crate::records::namespace::Inside;
 use crate::records::time_marks::TimeMarks;
 use crate::storage::barrier_store::Keys;
 use crate::storage::cluster_identity::Cluster;
-use crate::storage::keys::MountId;
+use crate::storage::keys::{MountId, NamespaceNumber};
+use crate::view::namespaces::Namespaces;
 use crate::view::policies::Policies;
 
 /// Entries the hot table is sized for at first; it grows.
@@ -179,6 +183,37 @@ impl View {
     /// Asks the entities and groups; `None` when there are none to ask.
     pub(crate) fn ask_directory<T>(&self, ask: impl FnOnce(&Directory) -> T) -> Option<T> {
         self.mounts.with_id(MountId::IDENTITY)?.memory.directory().map(ask)
+    }
+
+    /// The path of its namespace; empty for the root one.
+    pub(crate) fn namespace_path(&self) -> &str {
+        self.inside.as_ref().map_or("", |inside| &inside.path)
+    }
+
+    /// The number of its namespace.
+    pub(crate) fn namespace_number(&self) -> NamespaceNumber {
+        self.inside.as_ref().map_or(NamespaceNumber::ROOT, |inside| inside.number)
+    }
+
+    /// The id of its namespace, as records of audit devices and listings have it.
+    pub(crate) fn namespace_id(&self) -> &str {
+        self.inside.as_ref().map_or("root", |inside| &inside.id)
+    }
+
+    /// A token's text or accessor as it is in its namespace.
+    pub(crate) fn marked(&self, text: String) -> String {
+        match &self.inside {
+            Some(inside) => format!("{text}.{}", inside.id),
+            None => text,
+        }
+    }
+
+    /// What stands before the mark of this namespace; `None` for what is not marked so.
+    pub(crate) fn unmarked<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match &self.inside {
+            Some(inside) => text.strip_suffix(inside.id.as_str())?.strip_suffix('.'),
+            None => Some(text),
+        }
     }
 
     /// Current versions held in the hot table and its load factor.

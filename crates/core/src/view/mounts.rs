@@ -11,7 +11,7 @@ use kallisto_cuckoo::Table;
 use kallisto_index::PathIndex;
 
 use super::memory::Memory;
-use crate::engines::kv::record::Config;
+use crate::records::kv::Config;
 use crate::records::mount::MountEntry;
 use crate::storage::keys::MountId;
 

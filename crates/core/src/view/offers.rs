@@ -9,7 +9,7 @@ use kallisto_store::Record;
 use super::View;
 use super::budget::{Folds, SLACK};
 use super::damaged::Damaged;
-use crate::engines::kv::record::Metadata;
+use crate::records::kv::Metadata;
 use crate::storage::keys::MountId;
 
 impl View {

@@ -13,7 +13,7 @@ use kallisto_auth::policy::{
 };
 use kallisto_auth::{AclSet, Policy, PolicyName};
 
-use crate::engines::identity::Watch;
+use crate::identity::directory::Watch;
 use crate::limits::TOKEN_RULES_MAX;
 
 /// A stored policy: its text, and what it says.

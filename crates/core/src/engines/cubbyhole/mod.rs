@@ -4,25 +4,24 @@
 //! under the token's hash. A write depends on its token being there, and the token's end deletes its
 //! entries ([`forget`](records::forget)), so nothing is left behind by a race of the two.
 
-pub(crate) mod records;
 mod routes;
 
-use crate::engines::cubbyhole::records::name;
-use crate::engines::cubbyhole::records::owner;
-use crate::engines::route_handler::{self, RouteCall};
-use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::route_handler::{self, RouteCall};
+use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::tokens::cubbyhole::name;
+use crate::tokens::cubbyhole::owner;
 use kallisto_auth::Operation;
 use kallisto_engine::Routes;
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::NamespaceContext;
-use crate::pipeline::wrapping;
 use crate::records::token::Hash;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact;
+use crate::view::NamespaceContext;
+use crate::wrapping;
 
 fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let owner = owner(run)?;

@@ -5,7 +5,7 @@ use kallisto_engine::route::{Field, field};
 use kallisto_engine::{RowIndex, Table, row};
 
 use super::{delete, list, read, write};
-use crate::engines::route_handler::{RouteTable, runs};
+use crate::dispatch::route_handler::{RouteTable, runs};
 
 /// What a token keeps for itself.
 pub(crate) static CUBBYHOLE: RouteTable = Table {

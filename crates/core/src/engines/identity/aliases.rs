@@ -7,8 +7,6 @@ use jiff::Timestamp;
 
 use super::draft::{Draft, change};
 use super::entities;
-use super::names;
-use super::record::{Alias, Entity, Id, Metadata};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -16,6 +14,8 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::identity::site::Site;
 use crate::engines::identity::site::list_reply;
+use crate::identity::names;
+use crate::identity::record::{Alias, Entity, Id, Metadata};
 
 /// What a body says of an alias.
 struct AliasFields {

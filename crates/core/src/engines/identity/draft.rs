@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 
 use kallisto_store::{Batch, Seqno};
 
-use super::directory::{Directory, ENTITIES, GROUP_WRITES, GROUPS};
-use super::names::{Folded, alias_claim, entity_claim};
-use super::record::{Alias, Entity, Group, Id};
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
+use crate::identity::directory::{Directory, ENTITIES, GROUP_WRITES, GROUPS};
+use crate::identity::names::{Folded, alias_claim, entity_claim};
+use crate::identity::record::{Alias, Entity, Group, Id};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// Most records that one change may touch.
 const RECORDS_MAX: usize = 16 << 10;

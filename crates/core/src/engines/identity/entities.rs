@@ -2,10 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::directory::Directory;
 use super::draft::{Draft, change};
-use super::names::{self, Folded};
-use super::record::{Entity, Id, Metadata};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -14,6 +11,9 @@ use crate::api::response::Response;
 use crate::engines::identity::site::Site;
 use crate::engines::identity::site::list_reply;
 use crate::engines::identity::site::not_empty;
+use crate::identity::directory::Directory;
+use crate::identity::names::{self, Folded};
+use crate::identity::record::{Entity, Id, Metadata};
 use crate::limits::SWEEP_RECORDS_MAX;
 
 /// Which entity a write is about.

@@ -7,8 +7,6 @@ use jiff::Timestamp;
 use super::aliases;
 use super::draft::{Draft, change};
 use super::groups;
-use super::names::{self, Folded};
-use super::record::{Group, GroupKind, Id};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -16,6 +14,8 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::identity::site::Site;
 use crate::engines::identity::site::list_reply;
+use crate::identity::names::{self, Folded};
+use crate::identity::record::{Group, GroupKind, Id};
 
 /// What a body says of a group's alias.
 struct GroupAliasFields {
@@ -103,7 +103,8 @@ fn upsert(
         return Err(Error::invalid("combination of mount and group alias name is already in use"));
     }
     let stays = |known: &Arc<Group>| {
-        let is_same = |old: &super::record::Alias| old.accessor == accessor && old.name == name;
+        let is_same =
+            |old: &crate::identity::record::Alias| old.accessor == accessor && old.name == name;
         known.id == home.id && old.as_ref().is_some_and(is_same)
     };
     if known.as_ref().is_some_and(stays) {
@@ -111,7 +112,7 @@ fn upsert(
     }
     let mut alias = aliases::make(&accessor, &name, now)?;
     // The same alias while it has its id, or its name with its login method.
-    let same = |other: &super::record::Alias| {
+    let same = |other: &crate::identity::record::Alias| {
         other.accessor == accessor && Folded::new(&other.name) == Folded::new(&name)
     };
     if let Some(old) = old.or_else(|| home.alias.clone().filter(same)) {

@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::directory::Directory;
 use super::draft::{Draft, change};
-use super::names::{self, Folded};
-use super::record::{Group, GroupKind, Id, Metadata};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -21,6 +18,9 @@ use crate::api::response::Response;
 use crate::engines::identity::site::Site;
 use crate::engines::identity::site::list_reply;
 use crate::engines::identity::site::not_empty;
+use crate::identity::directory::Directory;
+use crate::identity::names::{self, Folded};
+use crate::identity::record::{Group, GroupKind, Id, Metadata};
 
 /// How many groups may lie inside each other.
 pub(super) const DEPTH_MAX: usize = 32;

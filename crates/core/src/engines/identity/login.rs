@@ -7,16 +7,29 @@
 
 use jiff::Timestamp;
 
-use super::directory::{Directory, Person};
 use super::draft::{Draft, change};
-use super::names::{self, Folded, alias_claim};
-use super::record::{Id, Metadata};
 use super::{aliases, entities, groups};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::scalar_text;
+use crate::api::json::Map;
 use crate::engines::identity::site::directory_of;
-use crate::logins::Alias;
-use crate::pipeline::state::NamespaceContext;
+use crate::identity::directory::{Directory, Person};
+use crate::identity::names::{self, Folded, alias_claim};
+use crate::identity::record::{Id, Metadata};
+use crate::view::Mount;
+use crate::view::NamespaceContext;
+
+/// Somebody as a login method knows them.
+pub(crate) struct Alias<'l> {
+    /// The login method.
+    pub(crate) mount: &'l Mount,
+    /// What the method calls them: a user name, a role id, a subject. Never empty.
+    pub(crate) name: &'l str,
+    /// What the method knows of them.
+    pub(crate) metadata: &'l Map,
+    /// The groups the method has them in.
+    pub(crate) groups: &'l [String],
+}
 
 /// What a login method says of somebody.
 struct Said<'l> {
@@ -120,9 +133,9 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::api::json::Map;
     use crate::api::request::{Request, TokenText};
-    use crate::pipeline::state::{Core, ServerInfo};
+    use crate::platform::server_info::ServerInfo;
+    use crate::state::Core;
 
     fn core() -> Core {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());

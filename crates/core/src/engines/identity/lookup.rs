@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::names::Folded;
-use super::record::{Entity, Group, Id};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::engines::identity::site::Site;
+use crate::identity::names::Folded;
+use crate::identity::record::{Entity, Group, Id};
 
 /// What to look by: exactly one of the ways there are.
 enum By {

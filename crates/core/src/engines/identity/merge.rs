@@ -8,13 +8,13 @@
 use jiff::Timestamp;
 
 use super::draft::{Draft, change};
-use super::names;
-use super::record::{Entity, Id};
 use super::wire::Methods;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::engines::identity::site::Site;
+use crate::identity::names;
+use crate::identity::record::{Entity, Id};
 
 /// Most entities merged at once.
 const MERGED_MAX: usize = 256;

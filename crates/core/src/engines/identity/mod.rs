@@ -4,7 +4,7 @@
 //! groups are in groups. A token's policies are its own, its entity's and those of all these groups,
 //! as they are when it is used.
 //!
-//! Everything is kept twice: as records in the mount's engine storage, and decoded in the [`Directory`], which
+//! Everything is kept twice: as records in the mount's engine storage, and decoded in the [`Directory`](crate::identity::directory::Directory), which
 //! the fold fills and from which every question is answered. Changes are [drafts](draft) over
 //! records, committed on the condition that nothing they read has changed.
 //!
@@ -15,7 +15,6 @@
 //! - An entity that is disabled or gone leaves its tokens with nothing they may do.
 
 mod aliases;
-mod directory;
 mod draft;
 mod entities;
 mod group_aliases;
@@ -23,19 +22,15 @@ mod groups;
 mod login;
 mod lookup;
 mod merge;
-mod names;
-mod record;
 mod routes;
 mod site;
 mod wire;
 
-use crate::engines::route_handler::{self};
-use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::route_handler;
+use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
 use kallisto_engine::Routes;
 
-pub(crate) use directory::{Directory, Effect, Person, Watch};
-pub(crate) use login::log_in;
-pub(crate) use record::Id;
+pub(crate) use login::{Alias, log_in};
 
 /// Who bearers of tokens are, at `identity/`.
 pub(crate) struct Identity;

@@ -5,8 +5,8 @@ use kallisto_engine::route::{Field, field};
 use kallisto_engine::{Group, RowIndex, Table, row};
 
 use super::{aliases, entities, group_aliases, groups, lookup, merge};
+use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::identity::site::Site;
-use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `identity/`.
 pub(crate) static IDENTITY: RouteTable = Table {

@@ -4,11 +4,11 @@ use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::json::Map;
 use crate::api::response::Response;
-use crate::engines::identity::Directory;
-use crate::engines::route_handler::RouteCall;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
+use crate::dispatch::route_handler::RouteCall;
+use crate::identity::directory::Directory;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// What a request to the identity engine is about.
 pub(crate) struct Site<'s> {

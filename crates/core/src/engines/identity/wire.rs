@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::directory::Directory;
-use super::record::{Alias, Entity, Group, Id, Metadata, ids_json, metadata_json};
 use crate::api::json::{Json, Map};
+use crate::identity::directory::Directory;
+use crate::identity::record::{Alias, Entity, Group, Id, Metadata, ids_json, metadata_json};
 use crate::view::Mounts;
 
 /// The one namespace that identities live in.

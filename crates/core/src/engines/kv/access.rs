@@ -1,12 +1,12 @@
 //! What a KV handler works with.
 
 use crate::api::error::Error;
-use crate::engines::route_handler::ReadCall;
-use crate::engines::route_handler::RouteCall;
+use crate::caller::call::Call;
+use crate::dispatch::route_handler::ReadCall;
+use crate::dispatch::route_handler::RouteCall;
 use crate::limits::ENTRY_BYTES_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// What a KV handler works with.
 pub(crate) struct Kv<'a> {
@@ -51,6 +51,6 @@ pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
 }
 
 /// The failure of a record that was stored by us and cannot be read back.
-pub(crate) fn damaged(error: super::record::Malformed) -> Error {
+pub(crate) fn damaged(error: crate::records::kv::Malformed) -> Error {
     Error::internal(&error)
 }

@@ -8,8 +8,8 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
-use crate::pipeline::state::Core;
 use crate::records::engine_kind::EngineKind;
+use crate::state::Core;
 
 /// What a secret is expected to be before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::api::request::TokenText;
-    use crate::pipeline::state::Access;
+    use crate::platform::server_info::Access;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     fn write(

@@ -10,7 +10,6 @@ pub(crate) mod fields;
 mod list;
 pub(crate) mod long;
 mod reading;
-pub(crate) mod record;
 mod routes;
 pub(crate) mod staged;
 pub(crate) mod time;
@@ -21,16 +20,16 @@ pub(crate) mod weight;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
+use crate::caller::call::Call;
+use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
+use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_watch;
-use crate::engines::route_handler::{self, ReadCall, RouteTable};
-use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
 use crate::limits::LIGHT_BODY_BYTES_MAX;
 use crate::limits::LIGHT_SECRET_BYTES_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::engine_kind::KvState;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 use kallisto_auth::Operation;
 use kallisto_engine::Routes;
 
@@ -108,7 +107,7 @@ impl ServerEngine for KvEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::state::Access;
+    use crate::platform::server_info::Access;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]

@@ -3,10 +3,10 @@
 use super::long;
 use crate::api::error::Error;
 use crate::api::response::Response;
+use crate::dispatch::route_handler::RouteCall;
+use crate::dispatch::server_engine::Answer;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_watch;
-use crate::engines::route_handler::RouteCall;
-use crate::engines::server_engine::Answer;
 
 /// What answers a read or a list; `None` when it takes more than [`Kv`] lets it. The path is of the secret or the folder.
 pub(crate) type Read = fn(&Kv<'_>, &str) -> Option<Result<Response, Error>>;

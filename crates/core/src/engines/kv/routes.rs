@@ -5,14 +5,14 @@ use kallisto_engine::route::{Field, field};
 use kallisto_engine::{RowIndex, Table, row};
 
 use super::{upgrade, v1};
+use crate::dispatch::route_handler::{RouteTable, runs};
 use crate::engines::kv::access::Kv;
-use crate::engines::route_handler::{RouteTable, runs};
 
 /// What answers a read or a list, here and in the fast path: `reads!(function)`, which gets the [`Kv`] and the path of the secret
 /// or the folder, and answers `None` where that takes more than [`Kv`] lets it.
 macro_rules! reads {
     ($read:path) => {
-        $crate::engines::route_handler::RouteHandler::reading(
+        $crate::dispatch::route_handler::RouteHandler::reading(
             |read, params| {
                 $read(&$crate::engines::kv::access::Kv::reading(read), params.get("path"))
             },

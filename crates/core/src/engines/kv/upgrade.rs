@@ -17,15 +17,15 @@ use std::sync::{Arc, Weak};
 use jiff::Timestamp;
 use kallisto_store::{Batch, Error as StoreError, Visit};
 
-use super::record::{Metadata, VersionInfo, decode_one, encode_version};
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::engines::kv::access::damaged;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::engine_kind::EngineKind;
+use crate::records::kv::{Metadata, VersionInfo, decode_one, encode_version};
 use crate::records::mount::MountEntry;
 use crate::storage::keys::{self, MountId, Parsed, kind};
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// Secrets moved in one batch.
 const BATCH_SECRETS_MAX: usize = 128;

@@ -4,7 +4,6 @@ use crate::engines::kv::access::damaged;
 use kallisto_store::Batch;
 
 use super::list::{Depth, Page, ignored_page, keys_object, names};
-use super::record::encode_one;
 use super::staged::Staged;
 use super::upgrade::refuse_if_begun;
 use crate::api::Span;
@@ -16,6 +15,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
+use crate::records::kv::encode_one;
 use crate::storage::keys;
 use crate::view::{Hot, HotHeader, Mount, hot_key};
 
@@ -49,7 +49,7 @@ fn read_cold(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
     let folds = kv.unsealed.view.folds();
     let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
-    let (own, data) = super::record::decode_one(&record.value).map_err(damaged)?;
+    let (own, data) = crate::records::kv::decode_one(&record.value).map_err(damaged)?;
     kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record);
     let etag =
         Etag { version: record.seqno.0, created_ns: 0, deletion_ns: None, metadata_version: 0 };

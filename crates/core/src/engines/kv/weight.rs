@@ -9,13 +9,13 @@ use crate::engines::kv::access::Kv;
 use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
-use super::record::VERSION_BYTES;
 use super::{long, v2};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::limits::LIGHT_BODY_BYTES_MAX;
-use crate::pipeline::state::NamespaceContext;
+use crate::records::kv::VERSION_BYTES;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 use crate::view::{Hot, Mount, hot_key};
 
 /// Most versions of a secret of which the metadata is read or changed where the request arrived.

@@ -9,11 +9,11 @@ use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
 
 use super::place::Secret;
 use crate::api::error::{Denial, Error};
-use crate::pipeline::authz_request;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::authz::authz_request;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::registry;
+use crate::view::NamespaceContext;
 use crate::view::{Mount, View};
 
 /// A request that was not made, as the decision sees it.

@@ -8,8 +8,8 @@ use kallisto_auth::Operation;
 
 use super::place::{Place, Secret};
 use crate::api::error::Error;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::Core;
+use crate::caller::call::Call;
+use crate::state::Core;
 
 /// Counts for one request.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::api::request::Request;
     use crate::api::response::Response;
-    use crate::pipeline::state::Access;
+    use crate::platform::server_info::Access;
     use crate::quotas::{RULES, Spec};
     use crate::routes::tests::{ROOT, ask, open_core, request};
 

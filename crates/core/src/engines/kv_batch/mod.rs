@@ -23,7 +23,7 @@ use relocate::Keep;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
-use crate::engines::route_handler::RouteCall;
+use crate::dispatch::route_handler::RouteCall;
 
 /// What counts the secrets that a request touches; such a request is not wrapped.
 pub(in crate::engines) fn meter_of<'r>(run: &'r RouteCall<'_>) -> Result<Meter<'r>, Error> {

@@ -7,10 +7,10 @@ use kallisto_auth::Path;
 
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// A secret or a folder of a KV mount.
 #[derive(Clone)]

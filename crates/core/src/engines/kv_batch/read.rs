@@ -11,11 +11,12 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
+use crate::authz::judge;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::dispatch;
 use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
-use crate::pipeline::{judge, stages};
+use crate::view::NamespaceContext;
 
 /// One read asked for.
 struct Item {
@@ -101,5 +102,5 @@ fn read_one(
     meter.take(request.operation, request.path.as_str())?;
     let call = judge::authorize_caller(unsealed, caller, &request)?;
     // What has to wait, and what is no secret, is not read in bulk.
-    stages::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))
+    dispatch::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))
 }

@@ -17,13 +17,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response, Touched};
+use crate::caller::call::Call;
 use crate::engines::kv::access::check_entry_path;
-use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::records::kv::Metadata;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// What stays where the secrets come from.

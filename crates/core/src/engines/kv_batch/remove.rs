@@ -14,12 +14,12 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response, Touched};
+use crate::caller::call::Call;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::limits::TOGETHER_SECRETS_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// How much of a secret goes.

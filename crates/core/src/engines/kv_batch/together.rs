@@ -7,9 +7,9 @@ use kallisto_store::Error as StoreError;
 use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// The key that stands for a secret: that of its metadata, or of itself where there is none.

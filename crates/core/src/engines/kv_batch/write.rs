@@ -12,17 +12,18 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
+use crate::authz::judge;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::dispatch;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{v1, v2};
 use crate::limits::TOGETHER_SECRETS_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
-use crate::pipeline::{judge, stages};
 use crate::records::engine_kind::EngineKind;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// One write that was let in.
 struct Item {
@@ -144,7 +145,7 @@ fn admit(
     let refused = |_| Error::Denied(Denial::At(api_path.clone()));
     let call = judge::authorize_caller(unsealed, caller, &request).map_err(refused)?;
     let routed = unsealed.view.mounts.route(call.path.as_str());
-    let (mount, inside) = routed.ok_or_else(|| stages::no_route(unsealed, &call))?;
+    let (mount, inside) = routed.ok_or_else(|| dispatch::no_route(unsealed, &call))?;
     let path = match (mount.entry.kind.kv(), inside.split_once('/')) {
         (Some(KvState::V1), _) => inside,
         (Some(KvState::V2), Some(("data", path))) => path,

@@ -11,9 +11,9 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::api::response::Response;
+use crate::caller::call::Call;
+use crate::dispatch::route_handler::RouteCall;
 use crate::engines::kv_batch::meter_of;
-use crate::engines::route_handler::RouteCall;
-use crate::pipeline::call::Call;
 
 pub(crate) async fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     names::list(meter_of(run)?, &run.unsealed, run.call).await

@@ -10,11 +10,11 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
+use crate::caller::call::Call;
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::Place;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::view::NamespaceContext;
 
 pub(in crate::engines) async fn list(
     meter: Meter<'_>,

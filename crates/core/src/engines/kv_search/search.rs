@@ -12,13 +12,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::caller::call::Call;
 use crate::engines::kv::v2;
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::{Place, Secret};
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::view::NamespaceContext;
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// What is looked for.

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::engines::kv_batch::place::Place;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
-use crate::pipeline::state::NamespaceContext;
+use crate::view::NamespaceContext;
 use crate::view::hot_key;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 

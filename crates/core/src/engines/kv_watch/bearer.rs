@@ -11,11 +11,12 @@ use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::request::TokenText;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::engines::kv_batch::judge::Judge;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::state::Core;
 use crate::storage::keys::NamespaceNumber;
+use crate::view::NamespaceContext;
 
 /// Who an answer goes to.
 pub(crate) struct Bearer(Option<SecretString>);

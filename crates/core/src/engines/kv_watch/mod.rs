@@ -11,8 +11,8 @@ pub(crate) use poll::{asks_to_wait, wait};
 
 use crate::api::error::Error;
 use crate::api::response::Response;
+use crate::dispatch::route_handler::RouteCall;
 use crate::engines::kv_batch::meter_of;
-use crate::engines::route_handler::RouteCall;
 
 pub(crate) fn watch(run: &RouteCall<'_>) -> Result<Response, Error> {
     meter_of(run)?;

@@ -16,13 +16,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{Logical, Response};
 use crate::api::stream::{Awaited, Bell, Waiting};
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::engines::kv::access::Kv;
 use crate::limits::WAIT_SECS_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::Core;
 use crate::records::engine_kind::EngineKind;
 use crate::records::engine_kind::KvState;
+use crate::state::Core;
 use crate::storage::keys::MountId;
 use crate::view::{Change, Feed, FeedPosition, Permit};
 

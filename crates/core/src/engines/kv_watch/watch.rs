@@ -18,13 +18,14 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::state::Core;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 use crate::view::{Change, Feed, FeedPosition, Mount, Permit, What};
 
 /// Changes looked at for one piece of a stream; bounds its bytes.

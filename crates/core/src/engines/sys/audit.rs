@@ -15,12 +15,12 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
+use crate::caller::call::Call;
 use crate::engines::sys::web::is_header_name;
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
+use crate::view::NamespaceContext;
 
 /// Longest name of an audited header, in bytes.
 const HEADER_BYTES_MAX: usize = 128;

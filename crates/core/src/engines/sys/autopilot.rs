@@ -7,17 +7,18 @@
 
 use kallisto_store::{Change, Member, MemberRole, Replicated};
 
-use super::raft::name;
 use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
+use crate::caller::call::Call;
 use crate::cluster;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::cluster::quorum::member_name;
+use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// The name of the settings' record.
 const RECORD: &str = "raft/autopilot";
@@ -166,8 +167,8 @@ pub(super) fn state(
         };
         let silent = member.silent_ms.unwrap_or_default();
         let server = Json::object([
-            ("id", name(&member.peer).into()),
-            ("name", name(&member.peer).into()),
+            ("id", member_name(&member.peer).into()),
+            ("name", member_name(&member.peer).into()),
             ("address", member.peer.cluster_address.as_str().into()),
             ("node_status", if healthy(member) { "alive" } else { "failed" }.into()),
             ("last_contact", format!("{silent}ms").into()),
@@ -181,15 +182,18 @@ pub(super) fn state(
                 if member.role == MemberRole::Voter { "voter" } else { "non-voter" }.into(),
             ),
         ]);
-        servers.insert(name(&member.peer), server);
+        servers.insert(member_name(&member.peer), server);
     }
     let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);
     Ok(Response::data(&Json::object([
         ("failure_tolerance", (tolerance as u64).into()),
         ("healthy", members.iter().all(healthy).into()),
-        ("leader", leader.map(|member| name(&member.peer)).unwrap_or_default().into()),
+        ("leader", leader.map(|member| member_name(&member.peer)).unwrap_or_default().into()),
         ("servers", Json::Object(servers)),
-        ("voters", Json::Array(voters.iter().map(|member| name(&member.peer).into()).collect())),
+        (
+            "voters",
+            Json::Array(voters.iter().map(|member| member_name(&member.peer).into()).collect()),
+        ),
     ])))
 }
 
@@ -207,7 +211,10 @@ pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result
     let members = cluster.members();
     let Some(gone) = choose_gone(&members, &settings, own, position) else { return Ok(()) };
     cluster::change(core, vec![Change::Remove(gone.peer.id)]).await?;
-    tracing::warn!(server = name(&gone.peer), "removed a server that was silent for too long");
+    tracing::warn!(
+        server = member_name(&gone.peer),
+        "removed a server that was silent for too long"
+    );
     Ok(())
 }
 

@@ -5,9 +5,9 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::TokenText;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::view::NamespaceContext;
 
 pub(crate) fn own_capabilities(
     unsealed: &NamespaceContext,

@@ -8,8 +8,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::Core;
+use crate::caller::call::Call;
+use crate::state::Core;
 
 /// Most operations a batch may acknowledge before they are on the disk.
 const OPS_MAX: i64 = 1_000_000;

@@ -16,13 +16,13 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::authz::authz_request;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::caller::spelling;
 use crate::engines::sys::explain_subject::Asked;
 use crate::limits::{EXPLAINED_CELLS_MAX, EXPLAINED_LOST_MAX, EXPLAINED_RULES_MAX};
-use crate::pipeline::authz_request;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::spelling;
-use crate::pipeline::state::NamespaceContext;
+use crate::view::NamespaceContext;
 use crate::view::View;
 
 /// What is asked about.

@@ -23,11 +23,12 @@ use super::policies;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::engines::identity::{Id, Person};
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::identity::directory::Person;
+use crate::identity::record::Id;
 use crate::limits::{EXPLAINED_POLICIES_MAX, TOKEN_RULES_MAX};
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::view::NamespaceContext;
 
 /// The subject of a question.
 pub(super) struct Asked {

@@ -5,7 +5,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::state::Core;
+use crate::state::Core;
 
 const ACTIVE: u16 = 200;
 const UNINITIALIZED: u16 = 501;

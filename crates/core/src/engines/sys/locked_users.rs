@@ -4,8 +4,9 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::caller::call::Call;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 /// Shows who is locked, of the mount with the accessor that is asked for or of all.
 pub(super) fn read(

@@ -32,10 +32,10 @@ mod tune;
 pub(crate) mod ui;
 mod web;
 
-use crate::engines::route_handler::{self, AnyoneCall};
-use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::policies::Caller;
+use crate::dispatch::route_handler::{self, AnyoneCall};
+use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::view::NamespaceContext;
 use kallisto_engine::Routes;
 
 pub(crate) use autopilot::clean_up;

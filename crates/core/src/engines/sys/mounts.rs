@@ -12,16 +12,16 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::caller::call::Call;
 use crate::leases::revoke::{Closing, Unmount, revoke_mount};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::LeaseTimes;
 use crate::records::mount::MountEntry;
 use crate::storage::keys::{self, MountId};
 use crate::tokens;
+use crate::view::NamespaceContext;
 use crate::view::{Closed, Mount};
 use kallisto_engine::Class;
 
@@ -294,7 +294,7 @@ mod tests {
     use kallisto_auth::Operation;
 
     use super::*;
-    use crate::pipeline::state::Access;
+    use crate::platform::server_info::Access;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]

@@ -12,21 +12,21 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::engines::route_handler::RouteCall;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::dispatch::route_handler::RouteCall;
 use crate::leases::revoke::Closing;
 use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
     NAMESPACE_NAME_BYTES_MAX, NAMESPACES_MAX,
 };
-use crate::namespaces::Space;
-use crate::pipeline::call::Call;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::random;
 use crate::records::namespace::Namespace;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
 use crate::view::Closed;
+use crate::view::NamespaceContext;
+use crate::view::namespaces::Space;
 
 /// Names that no namespace may have, since they lead elsewhere or mean the root namespace.
 const RESERVED: [&str; 6] = ["audit", "auth", "cubbyhole", "identity", "root", "sys"];

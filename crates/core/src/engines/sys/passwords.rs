@@ -6,11 +6,11 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::caller::call::Call;
+use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// Where policies are kept in the engine storage of `sys/`.
 const FOLDER: &str = "password/";

@@ -9,9 +9,9 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 
 /// The two families of routes over the same policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,11 +16,11 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::authz_request;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::authz::authz_request;
+use crate::caller::policies::Caller;
 use crate::registry;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// A warning about the rule on a line.
 struct Warning {

@@ -6,12 +6,12 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
 use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec};
 use crate::registry;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 use crate::view::View;
 use kallisto_engine::Class;
 

@@ -9,12 +9,13 @@ use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
+use crate::caller::call::Call;
 use crate::cluster;
-use crate::engines::route_handler::RouteCall;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::Core;
+use crate::cluster::quorum::member_name;
+use crate::dispatch::route_handler::RouteCall;
 use crate::platform::cluster_port::JoinOrigin;
 use crate::platform::cluster_port::JoinTarget;
+use crate::state::Core;
 
 const OK: u16 = 200;
 /// A member that was silent for longer is named where nobody leads, in milliseconds.
@@ -124,11 +125,6 @@ pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
     Ok(Response::Empty)
 }
 
-/// What operators call a member.
-pub(crate) fn name(peer: &Peer) -> String {
-    if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
-}
-
 pub(super) fn configuration(run: &RouteCall<'_>) -> Result<Response, Error> {
     Ok(members(run.core, cluster_of(run)?))
 }
@@ -139,7 +135,7 @@ fn members(core: &Core, cluster: &dyn Replicated) -> Response {
         Json::object([
             ("address", member.peer.cluster_address.as_str().into()),
             ("leader", (member.peer.id == leader).into()),
-            ("node_id", name(&member.peer).into()),
+            ("node_id", member_name(&member.peer).into()),
             ("protocol_version", "3".into()),
             ("voter", (member.role == MemberRole::Voter).into()),
         ])
@@ -158,7 +154,7 @@ fn nobody_leads(cluster: &dyn Replicated) -> String {
         member.peer.id != own && member.silent_ms.is_none_or(|silent| silent > SILENT_MS)
     };
     let members = cluster.members();
-    let names: Vec<String> = members.iter().filter(silent).map(|m| name(&m.peer)).collect();
+    let names: Vec<String> = members.iter().filter(silent).map(|m| member_name(&m.peer)).collect();
     let who = if names.is_empty() {
         "all of them".to_owned()
     } else {
@@ -175,7 +171,7 @@ fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>,
     if asked.is_empty() {
         return Err(Error::invalid("no server id provided"));
     }
-    Ok(cluster.members().into_iter().find(|member| name(&member.peer) == asked))
+    Ok(cluster.members().into_iter().find(|member| member_name(&member.peer) == asked))
 }
 
 pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {

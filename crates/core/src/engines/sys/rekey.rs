@@ -8,10 +8,11 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::state::Core;
-use crate::seal::progress::RekeySpec;
-use crate::seal::progress::Target;
-use crate::seal::{Initialized, RekeyProgress, RekeyResult, Verified, parse_share};
+use crate::seal::{Initialized, RekeyProgress, RekeyResult, Verified};
+use crate::state::Core;
+use crate::state::seal::parse_share;
+use crate::state::seal::progress::RekeySpec;
+use crate::state::seal::progress::Target;
 
 /// Who asks for an operation that exists with and without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::caller::call::Call;
+use crate::random;
 use crate::records::mount::Moved;
 use crate::storage::keys;
 use crate::tokens;
+use crate::view::NamespaceContext;
 use kallisto_engine::Class;
 
 /// `POST sys/remount {from, to}`.

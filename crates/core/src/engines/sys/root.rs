@@ -10,8 +10,8 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::sys::rekey::Asker;
-use crate::pipeline::state::Core;
 use crate::seal::{OTP_CHARS, RootProgress, RootResult, decode_token};
+use crate::state::Core;
 
 const OK: u16 = 200;
 

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::caller::call::Call;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 pub(super) fn key_status(unsealed: &NamespaceContext) -> Response {
     let Some(key) = Core::active_key(unsealed) else { return Response::merged(&Json::Null) };

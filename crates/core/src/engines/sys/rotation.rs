@@ -14,10 +14,11 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::caller::call::Call;
+use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// The name of the settings' record in the engine storage of `sys/`.
 const RECORD: &str = "rotate/config";
@@ -148,7 +149,7 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::pipeline::state::ServerInfo;
+    use crate::platform::server_info::ServerInfo;
 
     fn settings(text: &str) -> Result<Settings, Error> {
         let map = json::parse_object(text.as_bytes()).unwrap();

@@ -5,8 +5,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::state::Core;
-use crate::seal::parse_share;
+use crate::state::Core;
+use crate::state::seal::parse_share;
 
 const OK: u16 = 200;
 

@@ -8,7 +8,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::platform::random;
+use crate::random;
 
 /// Most random bytes in one answer.
 const RANDOM_BYTES_MAX: i64 = 128 << 10;

@@ -9,13 +9,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::caller::call::Call;
 use crate::engines::kv::upgrade;
 use crate::limits::DESCRIPTION_BYTES_MAX;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::{CONFIG_LISTS, MountConfig, MountEntry};
 use crate::storage::keys::{self, MountId};
+use crate::view::NamespaceContext;
 use kallisto_engine::{Class, Multiplicity};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.

@@ -7,9 +7,10 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::caller::policies::Caller;
+use crate::state::Core;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 use kallisto_engine::Class;
 
 /// The mount that serves `path`, for a command that needs to know its version.

@@ -6,11 +6,11 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
+use crate::caller::call::Call;
 use crate::platform::web::{ANY_ORIGIN, CORS, Origins, PAGE_HEADERS, encode_page_header};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// Most origins, and most headers besides the usual ones.
 const NAMES_MAX: usize = 256;

@@ -16,8 +16,8 @@ use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::leases::revoke::Closing;
-use crate::pipeline::unheard;
 use crate::view::Closed;
+use crate::wrapping::unheard;
 use engine::{FarEnd, Mood};
 use site::{ROOT, Site, data, logical, poll_some};
 

@@ -21,9 +21,10 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Core, ServerInfo};
+use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::{BackgroundTask, OwnThreads, Threads};
 use crate::seal::{InitSpec, Initialized};
+use crate::state::Core;
 use crate::storage::keys::{self, NamespaceNumber, Parsed};
 
 pub(super) const ROOT: &str = "root";

@@ -9,10 +9,10 @@ use super::{
 use super::{text, token, with};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::namespaces::resolve::is_about_caller;
-use crate::pipeline::state::Core;
+use crate::pipeline::resolve_namespace::is_about_caller;
 use crate::routes::Admits;
 use crate::routes::tests::{OPERATIONS, rows, sample, sample_of};
+use crate::state::Core;
 use crate::storage::keys::kind;
 
 /// What stands in everything that is kept in the namespace that is attacked.

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::api::error::Error;
 use crate::api::json::Json;
-use crate::pipeline::state::{Core, ServerInfo};
+use crate::platform::server_info::ServerInfo;
+use crate::state::Core;
 use crate::storage::keys::{self, MountId, NamespaceNumber, kind};
 
 fn tick(core: &Core) {

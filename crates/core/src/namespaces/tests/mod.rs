@@ -15,7 +15,8 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Core, ServerInfo};
+use crate::platform::server_info::ServerInfo;
+use crate::state::Core;
 use crate::storage::keys::{self, NamespaceNumber};
 
 const ROOT: &str = "root";

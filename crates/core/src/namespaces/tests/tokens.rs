@@ -6,7 +6,7 @@ use kallisto_auth::Operation::{Delete, List, Patch, Read, Update};
 use super::{ALL, Ask, make, object, open, policy, root, said, text, token, with};
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
-use crate::pipeline::state::Core;
+use crate::state::Core;
 
 /// `team` with `team/kid` below, KV version 1 at `kv/` in each with `a` in it, and `other` beside.
 fn family() -> Core {

@@ -17,17 +17,16 @@
 //! - What a pool holds is bounded ([`crate::admission`]), as a whole and for each client.
 //! - A client that goes away ends its work, at the next turn.
 
-pub(crate) mod pools;
 mod weight;
 
 pub use weight::Weight;
 pub(crate) use weight::is_heavy_to_judge;
 
-use crate::pipeline::compute::pools::HANDSHAKE;
+use crate::state::compute_pools::HANDSHAKE;
 
 use crate::admission::{Cost, Flow};
 use crate::api::error::Error;
-use crate::pipeline::state::Core;
+use crate::state::Core;
 
 impl Core {
     /// Drives `work` on the threads for heavy requests, in the turns of `flow`; the first one costs `cost`. Dropping what

@@ -4,18 +4,20 @@
 //! is about where that is one look away, and whether its token's policies have to be compiled. Only routes that are named
 //! here are light; all others, rare as they are, are answered beside the workers.
 
+use crate::caller::find;
 use crate::limits::LIGHT_BODY_BYTES_MAX;
-use crate::tokens::find;
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 
 use crate::admission::Cost;
 use crate::api::request::Request;
-use crate::engines::server_engine::Weighed;
-use crate::namespaces::{self, Home};
-use crate::pipeline::state::{Core, NamespaceContext};
+use crate::dispatch::server_engine::Weighed;
+use crate::namespaces::Home;
+use crate::pipeline::resolve_namespace;
 use crate::platform::pool::TURN;
 use crate::registry;
+use crate::state::Core;
+use crate::view::NamespaceContext;
 use crate::view::{CachedToken, Mount, Readiness, View};
 
 /// Most rules of a token's policies that are compiled where its request arrived.
@@ -55,7 +57,7 @@ impl Core {
             return if self.is_light(root, request) { Weight::Light } else { heavy };
         }
         // A refusal is soon told.
-        let Ok(placed) = namespaces::resolve(self, request) else { return Weight::Light };
+        let Ok(placed) = resolve_namespace::resolve(self, request) else { return Weight::Light };
         let inner = placed.as_ref().map(|placed| placed.request(request));
         let request = inner.as_ref().unwrap_or(request);
         match self.namespace_context(request.namespace) {
@@ -128,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::api::request::TokenText;
-    use crate::pipeline::state::Access;
+    use crate::platform::server_info::Access;
     use crate::routes::tests::{OPERATIONS, open_core, rows};
 
     /// The routes of which every operation is light, and whose row does not say so. A new one is heavy until somebody writes it down here, having looked

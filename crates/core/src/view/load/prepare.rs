@@ -15,7 +15,7 @@ use kallisto_store::{Record, Seqno};
 
 use super::super::fold::{one_header, secret_header};
 use super::super::{CachedToken, HotHeader, View};
-use crate::engines::kv::record::{Metadata, decode_one, decode_version};
+use crate::records::kv::{Metadata, decode_one, decode_version};
 use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::storage::keys::{self, MountId, Parsed};

@@ -14,11 +14,11 @@ use super::stage::remove_known;
 use crate::api::error::Error;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::damaged;
-use crate::engines::kv::record::{Metadata, encode_version};
 use crate::engines::kv::staged::Staged;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::NamespaceContext;
+use crate::records::kv::{Metadata, encode_version};
 use crate::storage::keys::{self, MountId};
+use crate::view::NamespaceContext;
 
 /// What to do about a secret, decided from its metadata.
 pub(super) enum Plan<'d, T> {

@@ -13,15 +13,15 @@ use crate::api::etag::Etag;
 use crate::api::fields::{Fields, unconvertible};
 use crate::api::json::{self, Json, Map, merge_patch, write_u64};
 use crate::api::response::{Logical, Response};
+use crate::caller::call::Shape;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
 use crate::engines::kv::access::damaged;
-use crate::engines::kv::record::{Metadata, VersionInfo, decode_version};
 use crate::engines::kv::time;
-use crate::pipeline::call::Shape;
-use crate::pipeline::state::NamespaceContext;
+use crate::records::kv::{Metadata, VersionInfo, decode_version};
 use crate::storage::keys::{self, MountId};
+use crate::view::NamespaceContext;
 use crate::view::{Hot, hot_key};
 
 /// Bytes of a reply beside data and custom metadata, at the most.

@@ -4,8 +4,8 @@
 //! versions whose data goes away. Invariant: a decision never lowers `current_version`.
 
 use crate::api::error::Error;
-use crate::engines::kv::record::{Config, Metadata, VersionInfo};
 use crate::limits::VERSIONS_KEPT_DEFAULT;
+use crate::records::kv::{Config, Metadata, VersionInfo};
 
 /// What a decided write does to a secret.
 #[derive(Debug, PartialEq, Eq)]

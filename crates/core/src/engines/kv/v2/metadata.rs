@@ -11,9 +11,9 @@ use crate::api::response::Response;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::list::{Depth, Page, keys_object, names};
-use crate::engines::kv::record::{Config, Metadata};
 use crate::engines::kv::time;
 use crate::limits::VERSIONS_KEPT_MAX;
+use crate::records::kv::{Config, Metadata};
 
 /// The fields a metadata write may carry.
 const SETTINGS: [&str; 5] = [

@@ -6,9 +6,9 @@ use kallisto_engine::{Group, RowIndex, Table, row};
 
 use super::versions::{self, Change};
 use super::{config, data, invalid_path, metadata, read_invalid, subkeys};
+use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::routes::{PATH, reads};
-use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// KV version 2.
 pub(crate) static VERSION_2: RouteTable = Table {

@@ -9,11 +9,11 @@ use super::data::{load_data_of, shown_current};
 use super::decide;
 use crate::api::error::Error;
 use crate::api::response::Logical;
-use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
-use crate::pipeline::state::NamespaceContext;
+use crate::records::kv::Metadata;
 use crate::storage::keys;
 use crate::view::Mount;
+use crate::view::NamespaceContext;
 
 /// A secret's metadata and its place in the order of writes; an absent one has a place too.
 pub(crate) fn metadata(

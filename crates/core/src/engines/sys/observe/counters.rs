@@ -3,9 +3,10 @@
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Core, NamespaceContext};
-use crate::platform::versions;
+use crate::state::Core;
+use crate::state::versions;
 use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
 
 /// `sys/version-history`: the versions that served this storage, each with the one before it.
 pub(in crate::engines::sys) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {

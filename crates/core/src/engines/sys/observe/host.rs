@@ -6,8 +6,8 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::Core;
 use crate::platform::host::Machine;
+use crate::state::Core;
 
 const OK: u16 = 200;
 

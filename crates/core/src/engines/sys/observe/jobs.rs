@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::metrics::{JobPlace, JobRecord};
-use crate::pipeline::state::Core;
+use crate::state::Core;
 
 /// The jobs in the order in which they run; none before the first pass, a second after the start.
 pub(in crate::engines::sys) fn read(core: &Core, now: Timestamp) -> Response {

@@ -6,9 +6,9 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::Core;
+use crate::caller::call::Call;
 use crate::platform::host::{Host, LogLevel};
+use crate::state::Core;
 
 fn host(core: &Core) -> Result<&Arc<dyn Host>, Error> {
     let nothing = || Error::Unavailable("the log of this server cannot be changed".to_owned());

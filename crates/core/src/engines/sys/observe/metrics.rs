@@ -5,8 +5,9 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::metrics::{collect, json, prometheus};
-use crate::pipeline::state::Core;
+use crate::metrics::{json, prometheus};
+use crate::state::Core;
+use crate::state::figures::collect;
 
 const OK: u16 = 200;
 

@@ -12,10 +12,11 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::caller::call::Call;
 use crate::engines::kv_watch::Bearer;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::host::{LogForm, LogLevel};
+use crate::state::Core;
+use crate::view::NamespaceContext;
 
 const PATH: &str = "sys/monitor";
 

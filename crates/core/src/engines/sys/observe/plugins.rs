@@ -8,10 +8,10 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::call::Call;
-use crate::pipeline::state::NamespaceContext;
-use crate::platform::random;
+use crate::caller::call::Call;
+use crate::random;
 use crate::records::engine_kind::EngineKind;
+use crate::view::NamespaceContext;
 use kallisto_engine::Class;
 
 const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");

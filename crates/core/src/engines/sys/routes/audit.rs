@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Map, Text};
 use kallisto_engine::route::{Field, ServedBy, field};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::engines::sys::audit;
 
 const PATH: Field = field("path", Text, "The path of the device.");

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
 use kallisto_engine::route::{Field, Scope, field, query};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::tokens::leases;
 
 const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");

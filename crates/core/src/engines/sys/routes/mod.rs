@@ -14,7 +14,7 @@ mod wrapping;
 
 use kallisto_engine::{RowIndex, Table};
 
-use crate::engines::route_handler::RouteTable;
+use crate::dispatch::route_handler::RouteTable;
 
 /// `sys/`.
 pub(crate) static SYSTEM: RouteTable = Table {

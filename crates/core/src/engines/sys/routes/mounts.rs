@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
 use kallisto_engine::route::{Field, Scope, field, query};
 use kallisto_engine::{Params, Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::engines::sys::{mounts, remount, tune};
 use kallisto_engine::Class;
 

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Map, Text};
 use kallisto_engine::route::{Field, Scope, field};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::engines::sys::namespaces::{self, Depth};
 
 const NAME: Field = field("name", Text, "Name of the namespace, directly below this one.");

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Text, Texts};
 use kallisto_engine::route::{Admits, Scope, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, any_token, at_once, runs};
+use crate::dispatch::route_handler::{RouteHandler, any_token, at_once, runs};
 use crate::engines::sys::observe::{counters, host, jobs, loggers, metrics, monitor, plugins};
 use crate::engines::sys::{locked_users, namespaces, status, ui};
 use crate::routes::openapi;

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Map, Text, Texts};
 use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, any_token, runs};
+use crate::dispatch::route_handler::{RouteHandler, any_token, runs};
 use crate::engines::sys::capabilities::capabilities_of_accessor;
 use crate::engines::sys::capabilities::capabilities_of_token;
 use crate::engines::sys::capabilities::own_capabilities;

@@ -8,7 +8,7 @@ use kallisto_store::MemberRole;
 
 use crate::backup::Check;
 use crate::cluster;
-use crate::engines::route_handler::{RouteHandler, anyone, runs};
+use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
 use crate::engines::sys::raft;
 
 /// What stands before each of their paths.

@@ -7,10 +7,10 @@ use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
 use crate::api::response::Response;
-use crate::engines::route_handler::{RouteHandler, anyone, at_once, runs};
+use crate::dispatch::route_handler::{RouteHandler, anyone, at_once, runs};
 use crate::engines::sys::rekey::Asker;
 use crate::engines::sys::{durability, health, init, raft, rekey, root, rotate, rotation, status};
-use crate::seal::progress::Target;
+use crate::state::seal::progress::Target;
 
 const NONCE: Field = field("nonce", Text, "The attempt's nonce.");
 const KEY: Field = field("key", Text, "A share, in hexadecimal or base64.");

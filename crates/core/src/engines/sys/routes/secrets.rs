@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Map, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Scope, field, query};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::engines::{kv_batch, kv_search, kv_watch};
 
 const DRY_RUN: Field = field("dry_run", Flag, "Check and tell everything, and change nothing.");

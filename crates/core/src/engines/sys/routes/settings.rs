@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Number, Span, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Scope, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::dispatch::route_handler::{RouteHandler, runs};
 use crate::engines::sys::{passwords, quotas, tools, web};
 
 const QUOTA: Field = field("name", Text, "Name of the rule.");

@@ -4,8 +4,8 @@ use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Admits, Field, Scope, field};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, anyone, runs};
-use crate::pipeline::wrapping;
+use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
+use crate::wrapping;
 
 const TOKEN: Field = field("token", Text, "The wrapping token; without it, the one that asks.");
 

@@ -1,0 +1,71 @@
+//! A request as the decision sees it.
+
+use crate::caller::call::AuthzRequest;
+use crate::caller::call::Shape;
+
+use kallisto_auth::{Capability, Operation};
+
+use crate::api::request::Request;
+use crate::caller::spelling;
+use crate::registry;
+use crate::view::{Mount, View};
+
+impl<'c, 'r> AuthzRequest<'c, 'r> {
+    /// A request for what is below a mount of `view`, if there is one.
+    pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
+        match view.mounts.route(request.path.as_str()) {
+            Some((mount, inside)) => Self::below(&mount, inside, request),
+            None => Self::unmounted(request),
+        }
+    }
+
+    /// A request for a path at which nothing is mounted.
+    pub(crate) const fn unmounted(request: &'c Request<'r>) -> Self {
+        Self {
+            request,
+            capability: request.operation.capability(),
+            needs_sudo: false,
+            shape: Shape::Whole,
+            caseless: None,
+        }
+    }
+
+    /// A request for `inside` of a mount. Looks up whether a write would create what it writes, where the engine can tell.
+    pub(crate) fn below(mount: &Mount, inside: &str, request: &'c Request<'r>) -> Self {
+        Self {
+            request,
+            capability: capability_below(mount, inside, request.operation),
+            needs_sudo: registry::driver(mount.entry.kind)
+                .routes()
+                .needs_sudo(request.operation, inside),
+            shape: Shape::Whole,
+            caseless: spelling::caseless_below(mount, inside, request.path.as_str()),
+        }
+    }
+
+    /// The same for an answer of another shape. It is judged as the whole is.
+    pub(crate) fn shaped(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
+
+    pub(crate) const fn shape(&self) -> Shape {
+        self.shape
+    }
+}
+
+/// The capability that `operation` takes at `inside` of a mount: where nothing is stored yet, a write takes `create` and no `update`.
+pub(crate) fn capability_below(mount: &Mount, inside: &str, operation: Operation) -> Capability {
+    if operation == Operation::Update && registry::driver(mount.entry.kind).creates(mount, inside) {
+        Capability::Create
+    } else {
+        operation.capability()
+    }
+}
+
+/// Whether `operation` at `path` takes `sudo` besides its capability.
+pub(crate) fn needs_sudo(operation: Operation, path: &str, view: &View) -> bool {
+    let found = view.mounts.route(path);
+    found.is_some_and(|(mount, inside)| {
+        registry::driver(mount.entry.kind).routes().needs_sudo(operation, inside)
+    })
+}

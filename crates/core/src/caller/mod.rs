@@ -1,0 +1,8 @@
+//! Who asks: the token that is shown, the policies it stands for, and the one spelling of the path that it asks for.
+//!
+//! `authz` decides with what is here, and handlers ask it who called them ([`policies::Caller`]).
+
+pub(crate) mod call;
+pub(crate) mod find;
+pub(crate) mod policies;
+pub(crate) mod spelling;

@@ -1,0 +1,40 @@
+//! From a request that may run to the engine that answers it: the trait of engines that are driven with the server itself, and the tables
+//! of their routes.
+//!
+//! The stages, batches and leases call an engine by [`server_engine::ServerEngine`]; which engine it is, the [`crate::registry`] says. So nothing
+//! here, nor below, knows an engine by its name.
+
+pub(crate) mod route_handler;
+pub(crate) mod server_engine;
+
+use crate::api::error::{Denial, Error};
+use crate::api::response::Response;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::registry;
+use crate::view::NamespaceContext;
+
+/// Answers what needs no waiting; `None` for the rest.
+pub(crate) fn read(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Option<Result<Response, Error>> {
+    if call.operation.writes() {
+        return None;
+    }
+    match unsealed.view.mounts.route(call.path.as_str()) {
+        Some((mount, inside)) => {
+            registry::driver(mount.entry.kind).read_fast(usize::MAX, unsealed, call, &mount, inside)
+        }
+        None => Some(Err(no_route(unsealed, call))),
+    }
+}
+
+/// What mounts there are is told to root only.
+pub(crate) fn no_route(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Error {
+    match Caller::of(unsealed, call) {
+        Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
+        Ok(_) => Error::Denied(Denial::Policy),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,188 @@
+//! An engine as the server drives it.
+//!
+//! An engine that is a crate of its own is an `EngineSpec` of the contract, which [`super::contract`] drives with what the contract gives it.
+//! Those that are parts of the server (what is at `sys/`, tokens, identity) and those that were here before the contract are driven
+//! with the server itself. The [`crate::registry`] lists both, and nothing else in the server knows which engines there are.
+
+use crate::api::json::Map;
+use crate::api::response::LeaseHandle;
+use crate::records::token::TokenEntry;
+use std::future::ready;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_engine::{Admits, Routes};
+
+use crate::api::BoxFuture;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::caller::call::Call;
+use crate::caller::policies::Caller;
+use crate::dispatch::route_handler::AnyoneCall;
+use crate::leases::lease_run::LeaseRun;
+use crate::state::Core;
+use crate::view::Mount;
+use crate::view::NamespaceContext;
+
+/// A request that runs, where it runs.
+pub(crate) struct Run<'a> {
+    pub(crate) core: &'a Core,
+    /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
+    pub(crate) unsealed: Arc<NamespaceContext>,
+    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+}
+
+/// A request without a token, where it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenRun<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+}
+
+/// A renewal that is asked for.
+pub(crate) struct Renewal<'a, 'r> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'r>,
+    /// The method that made the token.
+    pub(crate) mount: &'a Mount,
+    /// The path of its login, inside the mount.
+    pub(crate) path: &'a str,
+    /// The token.
+    pub(crate) entry: &'a TokenEntry,
+}
+
+/// What an answer was to tell, to the engine that gave it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unheard<'a> {
+    /// Its data.
+    pub(crate) data: &'a Map,
+    /// Its lease.
+    pub(crate) lease: Option<&'a LeaseHandle>,
+    /// When the request came.
+    pub(crate) since: Timestamp,
+}
+
+/// What answers, or is about to.
+pub(crate) type Answer<'a> = BoxFuture<'a, Result<Response, Error>>;
+
+/// An engine.
+pub(crate) trait ServerEngine: Sync {
+    /// What it answers.
+    fn routes(&self) -> &'static dyn Routes;
+
+    /// Answers what needs no waiting; `None` for the rest, and where a secret longer than `secret_bytes_max` has to be read.
+    fn read_fast(
+        &self,
+        _secret_bytes_max: usize,
+        _unsealed: &NamespaceContext,
+        _call: &Call<'_, '_>,
+        _mount: &Mount,
+        _path: &str,
+    ) -> Option<Result<Response, Error>> {
+        None
+    }
+
+    /// Runs a request of a caller who may.
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a>;
+
+    /// Whether a path inside a mount takes no token: a login, which takes a proof of who asks instead, or what anyone may ask.
+    fn is_open(&self, path: &str) -> bool {
+        let routes = self.routes();
+        routes.has_open() && routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
+    }
+
+    /// Runs a request at a path that [`ServerEngine::is_open`].
+    fn handle_open<'a>(&self, _run: OpenRun<'a>) -> Answer<'a> {
+        Box::pin(ready(Err(Error::UnsupportedPath)))
+    }
+
+    /// Refuses to renew a token whose login would not be good any more.
+    fn check_renewal(&self, _renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether a login names a role that a rate limit can be for.
+    fn has_roles(&self) -> bool {
+        false
+    }
+
+    /// The role by which a request would log in; `None` when it names none. Nothing is proven by it.
+    fn role_of(&self, _login: &OpenRun<'_>, _fields: Fields<'_>) -> Option<String> {
+        None
+    }
+
+    /// Whether nothing is there yet where an update writes, which takes the capability `create`.
+    fn creates(&self, _mount: &Mount, _path: &str) -> bool {
+        false
+    }
+
+    /// Answers anyone at a route of the server itself, which may be sealed.
+    fn answer_anyone<'a>(&self, _path: &str, _call: AnyoneCall<'a>) -> Answer<'a> {
+        Box::pin(ready(Err(Error::UnsupportedPath)))
+    }
+
+    /// Answers a request of a caller with a valid token; `None` where policies have to allow it.
+    fn answer_any_token(
+        &self,
+        _path: &str,
+        _context: &NamespaceContext,
+        _request: &Request<'_>,
+        _caller: &Caller,
+    ) -> Option<Result<Response, Error>> {
+        None
+    }
+
+    /// Whether a request with a small body takes a moment only, and may be answered by those who answer reads.
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool;
+
+    /// Ends what an answer handed out that was never heard.
+    fn end_unheard<'a>(
+        &self,
+        _unsealed: &'a NamespaceContext,
+        _mount: &'a Mount,
+        _path: &'a str,
+        _told: Unheard<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Takes back a credential that it handed out with a lease; one that is not there is a success.
+    fn revoke_lease<'a>(&self, _run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    /// Lets a credential that it handed out with a lease live until `end`.
+    fn renew_lease<'a>(
+        &self,
+        _run: LeaseRun<'a>,
+        _end: Timestamp,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+}
+
+/// What an engine says that hands nothing out, of a lease that names it.
+pub(crate) fn no_leases() -> Error {
+    Error::invalid("the engine of the mount hands out no leases")
+}
+
+/// A request whose weight is asked.
+pub(crate) struct Weighed<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    /// Whether it lists.
+    pub(crate) lists: bool,
+    /// Whether its answer is written down.
+    pub(crate) is_audited: &'a dyn Fn() -> bool,
+}

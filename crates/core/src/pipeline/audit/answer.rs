@@ -1,0 +1,251 @@
+//! What was answered, as an audit record says it.
+//!
+//! An error stands twice: its class in the clear, since operators search for it, and its message
+//! masked, since it may repeat what the client sent.
+
+use std::sync::Arc;
+
+use kallisto_audit as audit;
+use kallisto_auth::{Capability, Operation};
+
+use super::describe::{mount_of, name_of, names_in};
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::{Answered, Logical, Response};
+use crate::view::Mount;
+use crate::view::NamespaceContext;
+
+/// What a request is answered.
+pub(super) type Answer = Result<Response, Error>;
+
+/// What is mounted where a request asks.
+pub(super) fn mount_at(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Arc<Mount>> {
+    unsealed.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount)
+}
+
+/// Describes the answer of what is at `mount` to `tell`.
+pub(super) fn with_described<T>(
+    mount: Option<&Mount>,
+    request: &Request<'_>,
+    answer: &Answer,
+    tell: impl FnOnce(&audit::Response<'_>, &str) -> T,
+) -> T {
+    let exempt = names_in(mount, "audit_non_hmac_response_keys");
+    let mut response = audit::Response {
+        mount: mount.map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
+        exempt: &exempt,
+        is_listing: matches!(request.operation, Operation::List | Operation::Scan),
+        ..audit::Response::default()
+    };
+    match answer {
+        // Text is what the server says of itself; no secret was ever written as one.
+        Ok(
+            Response::Empty
+            | Response::MissingEmpty
+            | Response::Text { .. }
+            | Response::NotModified { .. }
+            | Response::Stream(_)
+            | Response::Upload(_)
+            | Response::Waiting(_),
+        ) => tell(&response, ""),
+        Ok(Response::Each(answers)) => {
+            let data = each(answers);
+            response.data = &data;
+            let touched = answers.iter().map(|one| touched(one.operation, &one.path));
+            response.touched = touched.collect();
+            tell(&response, "")
+        }
+        Ok(Response::Bare { body, .. }) => {
+            let data = body.to_text();
+            response.data = &data;
+            tell(&response, "")
+        }
+        Ok(
+            Response::Logical(logical)
+            | Response::Accepted(logical)
+            | Response::WithStatus { logical, .. }
+            | Response::Missing(logical)
+            | Response::Merged(logical),
+        ) => {
+            response.data = &logical.data;
+            response.lease_id = logical.lease.as_ref().map_or("", |lease| &lease.id);
+            response.warnings = &logical.warnings;
+            let touched = logical.touched.iter().map(|one| touched(one.operation, &one.path));
+            response.touched = touched.collect();
+            let issued = IssuedParts::read(logical);
+            response.auth = issued.as_ref().map(IssuedParts::describe);
+            let wrapped = WrappedParts::read(logical);
+            response.wrapped = wrapped.as_ref().map(WrappedParts::describe);
+            tell(&response, "")
+        }
+        Err(Error::NotFound) => tell(&response, ""),
+        Err(error) => {
+            let message = error.to_string();
+            response.error = Some(&message);
+            tell(&response, class_of(error))
+        }
+    }
+}
+
+fn touched(operation: Operation, path: &str) -> audit::Touched<'_> {
+    audit::Touched { operation: name_of(operation, Capability::Update), path }
+}
+
+/// The answers of a request that named many paths, each with its path: their values are masked as
+/// those of an answer of its own.
+fn each(answers: &[Answered]) -> Vec<u8> {
+    let mut out = b"{\"results\":[".to_vec();
+    for (at, answered) in answers.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"path\":");
+        json::write_string(&answered.path, &mut out);
+        match &answered.answer {
+            Ok(Response::Logical(logical) | Response::Missing(logical))
+                if !logical.data.is_empty() =>
+            {
+                out.extend_from_slice(b",\"data\":");
+                out.extend_from_slice(&logical.data);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                out.extend_from_slice(b",\"error\":");
+                json::write_string(class_of(error), &mut out);
+            }
+        }
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// The class of an error: nothing of it comes from the client.
+const fn class_of(error: &Error) -> &'static str {
+    match error {
+        Error::Invalid(_)
+        | Error::InvalidSilently
+        | Error::CasMismatch
+        | Error::Expected(_)
+        | Error::TooLarge(_)
+        | Error::UnsupportedMedia(_) => "1 error occurred:\n\t* invalid request\n\n",
+        Error::NotFound => "",
+        Error::NoNamespace => "namespace not found",
+        Error::NoRoute(_) | Error::UnsupportedPath => "1 error occurred:\n\t* unsupported path\n\n",
+        Error::UnsupportedOperation => "1 error occurred:\n\t* unsupported operation\n\n",
+        Error::Denied(_) => "1 error occurred:\n\t* permission denied\n\n",
+        Error::Sealed => "Vault is sealed",
+        Error::Conflict => "the entry kept changing",
+        Error::Stale(_) => "the server is behind",
+        Error::NotLeader => "not the leader",
+        Error::OverQuota(_) => "rate limit quota exceeded",
+        Error::TooManyTries { .. } => "too many wrong tries",
+        Error::Busy(_) => "too many requests at once",
+        Error::Unavailable(_) => "service unavailable",
+        Error::Internal(_) | Error::Unaudited => "internal error",
+    }
+}
+
+/// The token that an answer hands out, taken out of the text that says so.
+pub(super) struct IssuedParts {
+    auth: Map,
+    policies: Vec<String>,
+    token_policies: Vec<String>,
+    identity_policies: Vec<String>,
+    metadata: Vec<u8>,
+}
+
+impl IssuedParts {
+    /// `None` for an answer that hands out none.
+    pub(super) fn read(logical: &Logical) -> Option<Self> {
+        if logical.auth.is_empty() {
+            return None;
+        }
+        let auth = json::parse_object(&logical.auth).ok()?;
+        let list = |name: &str| match auth.get(name) {
+            Some(Json::Array(items)) => {
+                items.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(Self {
+            policies: list("policies"),
+            token_policies: list("token_policies"),
+            identity_policies: list("identity_policies"),
+            metadata: match auth.get("metadata") {
+                Some(map @ Json::Object(_)) => map.to_text(),
+                _ => Vec::new(),
+            },
+            auth,
+        })
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.auth.get(name).and_then(Json::as_str).unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        match self.auth.get(name) {
+            Some(Json::Number(text)) => text.parse().unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    /// The accessor of the token.
+    pub(super) fn accessor(&self) -> &str {
+        self.text("accessor")
+    }
+
+    fn describe(&self) -> audit::Issued<'_> {
+        audit::Issued {
+            client_token: self.text("client_token"),
+            accessor: self.accessor(),
+            display_name: self.text("display_name"),
+            policies: &self.policies,
+            token_policies: &self.token_policies,
+            identity_policies: &self.identity_policies,
+            metadata: &self.metadata,
+            entity_id: self.text("entity_id"),
+            token_type: self.text("token_type"),
+            token_ttl_secs: self.number("lease_duration"),
+            num_uses: self.number("num_uses"),
+        }
+    }
+}
+
+/// The wrapped answer that an answer hands out, taken out of the text that says so.
+pub(super) struct WrappedParts(Map);
+
+impl WrappedParts {
+    /// `None` for an answer that hands out none.
+    pub(super) fn read(logical: &Logical) -> Option<Self> {
+        if logical.wrap_info.is_empty() {
+            return None;
+        }
+        json::parse_object(&logical.wrap_info).ok().map(Self)
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// The accessor of the wrapping token.
+    pub(super) fn accessor(&self) -> &str {
+        self.text("accessor")
+    }
+
+    fn describe(&self) -> audit::Wrapped<'_> {
+        audit::Wrapped {
+            token: self.text("token"),
+            accessor: self.accessor(),
+            ttl_secs: match self.0.get("ttl") {
+                Some(Json::Number(text)) => text.parse().unwrap_or_default(),
+                _ => 0,
+            },
+            creation_time: self.text("creation_time"),
+            creation_path: self.text("creation_path"),
+            wrapped_accessor: self.text("wrapped_accessor"),
+        }
+    }
+}

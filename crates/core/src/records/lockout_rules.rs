@@ -1,0 +1,86 @@
+//! When a login method refuses a name after wrong passwords: part of a mount's configuration.
+//!
+//! What is counted by these rules is in [`crate::platform::lockout`].
+
+use kallisto_engine::time::seconds;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+
+/// When a name is locked, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LockoutRules {
+    /// Failures until then.
+    pub(crate) threshold: u32,
+    /// For how long, in seconds.
+    pub(crate) duration_secs: u64,
+    /// Failures further apart than this do not add up.
+    pub(crate) reset_secs: u64,
+    /// Whether names are never locked.
+    pub(crate) disabled: bool,
+}
+
+impl Default for LockoutRules {
+    fn default() -> Self {
+        Self { threshold: 5, duration_secs: 900, reset_secs: 900, disabled: false }
+    }
+}
+
+impl LockoutRules {
+    /// Applies the fields of `user_lockout_config`; an empty text changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field that cannot be taken.
+    pub(crate) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        let is_given = |name: &str| fields.raw(name).and_then(Json::as_str) != Some("");
+        if is_given("lockout_threshold")
+            && let Some(threshold) = fields.int("lockout_threshold")?
+        {
+            let threshold = u32::try_from(threshold).ok().filter(|&threshold| threshold > 0);
+            self.threshold =
+                threshold.ok_or_else(|| Error::invalid("lockout_threshold must be above 0"))?;
+        }
+        for (name, secs) in [
+            ("lockout_duration", &mut self.duration_secs),
+            ("lockout_counter_reset_duration", &mut self.reset_secs),
+        ] {
+            if is_given(name)
+                && let Some(given) = seconds(fields, name)?
+            {
+                *secs = given;
+            }
+        }
+        if is_given("lockout_disable")
+            && let Some(disabled) = fields.boolean("lockout_disable")?
+        {
+            self.disabled = disabled;
+        }
+        Ok(())
+    }
+
+    /// The rules as they are shown and stored.
+    pub(crate) fn to_map(self) -> Map {
+        [
+            ("user_lockout_counter_reset_duration", Json::from(self.reset_secs)),
+            ("user_lockout_disable", self.disabled.into()),
+            ("user_lockout_duration", self.duration_secs.into()),
+            ("user_lockout_threshold", u64::from(self.threshold).into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    /// Reads back what [`LockoutRules::to_map`] wrote; `None` when it did not.
+    pub(crate) fn decode(map: &Map) -> Option<Self> {
+        let fields = Fields::new(map);
+        let number = |name: &str| u64::try_from(fields.int(name).ok()??).ok();
+        Some(Self {
+            threshold: number("user_lockout_threshold")?.try_into().ok()?,
+            duration_secs: number("user_lockout_duration")?,
+            reset_secs: number("user_lockout_counter_reset_duration")?,
+            disabled: fields.boolean("user_lockout_disable").ok()??,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! A view of the past: a server that fell behind was sent a snapshot, or a backup was restored, and its view has to be
+//! built anew.
+//!
+//! The old view serves until the new one is there, or until it is too old to ([`crate::pipeline::freshness`]): it is whole, and of the past,
+//! as any follower's is. What it decides on
+//! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
+//! waits for the shares that do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwapOption;
+use kallisto_barrier::RootKey;
+use kallisto_store::{Candidacy, Replaced, Store};
+
+use crate::audit::Audit;
+use crate::platform::engine_services::EngineServices;
+use crate::platform::server_info::ServerInfo;
+use crate::platform::threads::Threads;
+use crate::seal::{Opener, Opening};
+use crate::view::NamespaceContext;
+use crate::view::outdated::Outdated;
+
+/// What it takes to build a view again.
+pub(crate) struct Rebuild {
+    pub(crate) store: Weak<dyn Store>,
+    pub(crate) root: Arc<RootKey>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) services: Arc<EngineServices>,
+    pub(crate) threads: Arc<dyn Threads>,
+    pub(crate) slot: Weak<ArcSwapOption<NamespaceContext>>,
+    /// The unsealed state whose view it is: only this one is replaced, never a newer one.
+    pub(crate) of: OnceLock<Weak<NamespaceContext>>,
+    /// Something took the state's place, and the view is of the past since.
+    pub(crate) outdated: Arc<Outdated>,
+    /// It was a backup.
+    pub(crate) restored: AtomicBool,
+}
+
+impl Rebuild {
+    /// Says whose view it is. A snapshot may have come before: then it is built again at once.
+    pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<NamespaceContext>) {
+        // Set once, here.
+        let _ = self.of.set(Arc::downgrade(unsealed));
+        if self.outdated.is_set() {
+            self.spawn();
+        }
+    }
+
+    /// Builds the view again, beside whoever noticed.
+    pub(crate) fn start(self: &Arc<Self>, why: Replaced) {
+        self.restored.fetch_or(why == Replaced::Restored, Ordering::AcqRel);
+        let store = self.store.upgrade();
+        self.outdated.set(store.as_ref().and_then(|store| store.replicated()));
+        self.spawn();
+    }
+
+    fn spawn(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        let run = Box::new(move || this.run());
+        if let Err(error) = self.threads.start("rebuild", run) {
+            tracing::error!(%error, "no thread to build the view on: this server serves the past");
+        }
+    }
+
+    fn opener(&self, store: &Arc<dyn Store>) -> Opener {
+        Opener {
+            store: Arc::clone(store),
+            root: Arc::clone(&self.root),
+            info: Arc::clone(&self.info),
+            audit: Arc::clone(&self.audit),
+            services: Arc::clone(&self.services),
+            threads: Arc::clone(&self.threads),
+        }
+    }
+
+    fn run(&self) {
+        let (Some(store), Some(slot)) = (self.store.upgrade(), self.slot.upgrade()) else { return };
+        let Some(of) = self.of.get().and_then(Weak::upgrade) else { return };
+        let is_current = |slot: &ArcSwapOption<NamespaceContext>| {
+            slot.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &of))
+        };
+        if !is_current(&slot) {
+            return;
+        }
+        let restored = self.restored.load(Ordering::Acquire);
+        tracing::info!(restored, "a snapshot came: building the view again");
+        let opening = if restored { Opening::Restored } else { Opening::Again };
+        if let Err(error) = self.opener(&store).open(&slot, opening) {
+            tracing::error!(%error, "the view was not built again: sealed, unseal with the shares of what was restored");
+            slot.store(None);
+            store.detach();
+            self.audit.clear();
+            crate::storage::candidacy::stand(&*store, Candidacy::Reluctant);
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! Every figure of a server at one moment.
+//!
+//! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
+//! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
+
+use std::time::Duration;
+
+use kallisto_store::{EngineStats, RaftStats};
+
+use crate::admission::Shares;
+use crate::metrics::{Figure, JobRecord, Point, Value};
+use crate::records::engine_kind::EngineKind;
+use crate::state::Core;
+use crate::view::NamespaceContext;
+use crate::view::View;
+use kallisto_engine::Class;
+
+/// Collects everything; of a sealed server what it has.
+pub(crate) fn collect(core: &Core) -> Vec<Figure> {
+    let unsealed = core.unsealed.load();
+    let mut figures = vec![
+        one("vault.core.unsealed", "Whether the server is unsealed.", flag(unsealed.is_some())),
+        one(
+            "vault.core.active",
+            "Whether the server is the active one.",
+            flag(unsealed.is_some() && core.store.leads()),
+        ),
+        one(
+            "vault.core.in_flight_requests",
+            "Requests that wait for something.",
+            gauge(core.metrics.in_flight.len()),
+        ),
+    ];
+    requests(core, &mut figures);
+    if let Some(unsealed) = unsealed.as_ref() {
+        view(&unsealed.view, &mut figures);
+        barrier(unsealed, &mut figures);
+    }
+    figures.push(one(
+        "kallisto.audit.chains_broken",
+        "Audit devices whose records were not as they had been left when the server started.",
+        gauge(core.audit.broken_chains()),
+    ));
+    jobs(core, &mut figures);
+    http(core, &mut figures);
+    admission(core, &mut figures);
+    let stats = core.store.stats();
+    figures.push(one(
+        "kallisto.store.records",
+        "About how many records there are.",
+        Value::Gauge(stats.records as f64),
+    ));
+    if let Some(stats) = &stats.raft {
+        raft(stats, &mut figures);
+        engine(&stats.engine, &mut figures);
+    }
+    freshness(core, &mut figures);
+    process(core, &mut figures);
+    figures
+}
+
+fn freshness(core: &Core, figures: &mut Vec<Figure>) {
+    // As long as nothing was heard it is as old as the process, at least.
+    let started = || core.store.replicated().map_or(Duration::ZERO, |cluster| cluster.now());
+    let age = core.age().unwrap_or_else(started);
+    figures.extend([
+        one(
+            "kallisto.raft.staleness_seconds",
+            "How far in the past the view may be: since when the leader and its majority were not heard.",
+            Value::Gauge(age.as_secs_f64()),
+        ),
+        one(
+            "kallisto.raft.fresh",
+            "Whether the server answers from its view.",
+            flag(core.is_fresh()),
+        ),
+        one(
+            "kallisto.raft.removed",
+            "Whether the cluster has let this server go.",
+            flag(core.is_removed()),
+        ),
+        one(
+            "kallisto.raft.stale_refused_total",
+            "Requests that were refused because the view is too old.",
+            Value::Counter(core.metrics.stale_refused.total()),
+        ),
+        one(
+            "kallisto.raft.stale_answered_total",
+            "Requests that asked for stale reads and were answered from a view that is too old.",
+            Value::Counter(core.metrics.stale_answered.total()),
+        ),
+    ]);
+}
+
+fn requests(core: &Core, figures: &mut Vec<Figure>) {
+    let durations = core.metrics.http.durations.snapshot();
+    figures.push(one(
+        "vault.core.handle_request",
+        "Requests over HTTP and the milliseconds they took.",
+        Value::Summary { count: durations.count(), sum_ms: durations.sum.as_secs_f64() * 1e3 },
+    ));
+    figures.push(one(
+        "vault.quota.rate_limit.violation",
+        "Requests that a rate limit refused.",
+        Value::Counter(core.metrics.over_quota.total()),
+    ));
+    let points = core.metrics.requests().map(|(operation, outcome, sum)| Point {
+        labels: vec![("operation", operation.to_owned()), ("outcome", outcome.to_owned())],
+        value: Value::Counter(sum),
+    });
+    figures.push(Figure {
+        name: "kallisto.requests_total",
+        about: "Requests, by operation and what came of them.",
+        points: points.collect(),
+    });
+}
+
+fn jobs(core: &Core, figures: &mut Vec<Figure>) {
+    type Of = fn(&JobRecord) -> Option<Value>;
+    let rows: [(&'static str, &'static str, Of); 4] = [
+        (
+            "kallisto.jobs.last_start_time_seconds",
+            "When a job last began, in seconds since 1970, by job.",
+            |job| job.last_start.map(|start| Value::Gauge(start.as_second() as f64)),
+        ),
+        ("kallisto.jobs.last_duration_seconds", "How long its last run took, by job.", |job| {
+            job.last_duration.map(|took| Value::Gauge(took.as_secs_f64()))
+        }),
+        ("kallisto.jobs.runs_total", "How often a job ran on this server, by job.", |job| {
+            Some(Value::Counter(job.runs))
+        }),
+        ("kallisto.jobs.failures_total", "How often it failed, by job.", |job| {
+            Some(Value::Counter(job.failures))
+        }),
+    ];
+    let jobs = core.metrics.jobs.all();
+    figures.extend(rows.map(|(name, about, of)| {
+        let points = jobs.iter().filter_map(|job| {
+            let labels = vec![("job", job.facts.name.clone())];
+            of(job).map(|value| Point { labels, value })
+        });
+        Figure { name, about, points: points.collect() }
+    }));
+}
+
+fn http(core: &Core, figures: &mut Vec<Figure>) {
+    let (listener, http) = (&core.metrics.listener, &core.metrics.http);
+    // Read first, so that what ends meanwhile does not make the difference negative.
+    let closed = listener.closed.total();
+    let accepted = listener.accepted.total();
+    figures.extend([
+        one(
+            "kallisto.listener.connections",
+            "Open connections.",
+            Value::Gauge(accepted.saturating_sub(closed) as f64),
+        ),
+        one(
+            "kallisto.listener.connections_accepted_total",
+            "Connections that were accepted.",
+            Value::Counter(accepted),
+        ),
+        one(
+            "kallisto.listener.accept_errors_total",
+            "Connections that could not be accepted.",
+            Value::Counter(listener.accept_errors.total()),
+        ),
+        one(
+            "kallisto.listener.handshakes_failed_total",
+            "TLS handshakes that failed.",
+            Value::Counter(listener.handshakes_failed.total()),
+        ),
+        one(
+            "kallisto.http.request_duration_seconds",
+            "Time from a request's last byte to its reply.",
+            Value::Histogram(http.durations.snapshot()),
+        ),
+    ]);
+    let points = (1..).zip(http.replies.sums()).map(|(digit, sum)| Point {
+        labels: vec![("class", format!("{digit}xx"))],
+        value: Value::Counter(sum),
+    });
+    figures.push(Figure {
+        name: "kallisto.http.replies_total",
+        about: "Replies, by class of status.",
+        points: points.collect(),
+    });
+}
+
+fn admission(core: &Core, figures: &mut Vec<Figure>) {
+    type Of = fn(&Shares) -> Value;
+    let rows: [(&'static str, &'static str, Of); 3] = [
+        ("kallisto.admission.held", "What clients make the server hold, by kind.", |shares| {
+            gauge(shares.held())
+        }),
+        ("kallisto.admission.max", "How much of it they may.", |shares| gauge(shares.max())),
+        (
+            "kallisto.admission.refused_total",
+            "How often a client was refused, by what it asked for too much of.",
+            |shares| Value::Counter(shares.refused()),
+        ),
+    ];
+    figures.extend(rows.map(|(name, about, of)| {
+        let points = core.admission.all().map(|(kind, shares)| Point {
+            labels: vec![("kind", kind.to_owned())],
+            value: of(shares),
+        });
+        Figure { name, about, points: points.into() }
+    }));
+    let listener = &core.metrics.listener;
+    figures.extend([
+        one(
+            "kallisto.compute.offloaded_total",
+            "Requests that were answered beside the workers, since they may take a processor for long.",
+            Value::Counter(core.metrics.offloaded.total()),
+        ),
+        one(
+            "kallisto.compute.handshakes_total",
+            "TLS handshakes that were done beside the workers, since the server's key takes a processor for long.",
+            Value::Counter(core.metrics.handshakes.total()),
+        ),
+        one(
+            "kallisto.admission.waited_total",
+            "Requests that waited for their turn.",
+            Value::Counter(listener.waited.total()),
+        ),
+        one(
+            "kallisto.listener.timeouts_total",
+            "Connections that were too slow or too long silent.",
+            Value::Counter(listener.timeouts.total()),
+        ),
+    ]);
+}
+
+fn view(view: &View, figures: &mut Vec<Figure>) {
+    let mounts = view.mounts.all();
+    let of_class = |class: Class, local: bool| {
+        let fits = mounts
+            .iter()
+            .filter(|mount| mount.entry.kind.class() == class && mount.entry.local == local);
+        gauge(fits.count())
+    };
+    let tables = [("auth", Class::Auth), ("logical", Class::Secret)];
+    let points = tables.into_iter().flat_map(|(name, class)| {
+        [false, true].map(|local| Point {
+            labels: vec![("type", name.to_owned()), ("local", local.to_string())],
+            value: of_class(class, local),
+        })
+    });
+    let mount_table = points.collect();
+    let paths_of = |kind: EngineKind| {
+        let fits = mounts.iter().filter(|mount| mount.entry.kind == kind);
+        Value::Gauge(fits.map(|mount| mount.index.len()).sum::<u64>() as f64)
+    };
+    let kinds = [("1", EngineKind::KV_V1), ("2", EngineKind::KV_V2)];
+    let points = kinds.map(|(version, kind)| Point {
+        labels: vec![("version", version.to_owned())],
+        value: paths_of(kind),
+    });
+    let (tokens, leases) = view.tokens.counts();
+    let (credentials, irrevocable) = view.leases.counts();
+    let memory = view.hot.memory();
+    figures.extend([
+        Figure {
+            name: "vault.core.mount_table.num_entries",
+            about: "Mounts, by class.",
+            points: mount_table,
+        },
+        Figure {
+            name: "vault.secret.kv.count",
+            about: "Secrets, by version of the engine.",
+            points: points.into(),
+        },
+        one("vault.token.count", "Live tokens.", gauge(tokens)),
+        one(
+            "vault.expire.num_leases",
+            "Tokens that end by themselves, and credentials with leases.",
+            gauge(leases + credentials),
+        ),
+        one(
+            "vault.expire.num_irrevocable_leases",
+            "Leases whose credentials could not be taken back.",
+            gauge(irrevocable),
+        ),
+        one(
+            "kallisto.index.memory_bytes",
+            "Memory of the index of paths.",
+            Value::Gauge(mounts.iter().map(|mount| mount.index.memory_bytes()).sum::<u64>() as f64),
+        ),
+        one("kallisto.hot.entries", "Secrets in the hot table.", gauge(view.hot.len())),
+        one(
+            "kallisto.hot.load_ratio",
+            "Filled part of the hot table.",
+            Value::Gauge(view.hot.load_factor()),
+        ),
+        one(
+            "kallisto.hot.entry_bytes",
+            "Memory of the hot table's entries.",
+            gauge(memory.entry_bytes),
+        ),
+        one(
+            "kallisto.hot.evicted_total",
+            "Secrets that left the hot table to make room.",
+            Value::Counter(view.evicted() as u64),
+        ),
+        one(
+            "kallisto.hot.returned_total",
+            "Secrets that were read from the store and offered to the hot table again.",
+            Value::Counter(view.offered()),
+        ),
+    ]);
+}
+
+fn barrier(unsealed: &NamespaceContext, figures: &mut Vec<Figure>) {
+    let [gets, puts, deletes, scans] = unsealed.store.counts();
+    let count = |name, about, sum| one(name, about, Value::Counter(sum));
+    figures.extend([
+        count("vault.barrier.get_count", "Records read through the barrier.", gets),
+        count("vault.barrier.put_count", "Records written through the barrier.", puts),
+        count("vault.barrier.delete_count", "Records deleted through the barrier.", deletes),
+        count("vault.barrier.list_count", "Scans of records through the barrier.", scans),
+    ]);
+}
+
+fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
+    let number = |name, about, number: u64| one(name, about, Value::Gauge(number as f64));
+    figures.extend([
+        number("kallisto.raft.term", "Raft's term.", stats.term),
+        one(
+            "kallisto.raft.leader",
+            "Whether this server leads.",
+            flag(stats.leader_id == stats.node_id),
+        ),
+        number("kallisto.raft.last_index", "The last entry of the log.", stats.last_index),
+        number("kallisto.raft.commit_index", "The last committed entry.", stats.commit_index),
+        number("kallisto.raft.applied_index", "The last applied entry.", stats.applied_index),
+        number(
+            "kallisto.raft.flushed_index",
+            "The last entry that the engine's files have.",
+            stats.flushed_index,
+        ),
+        number(
+            "kallisto.raft.unsynced_commits",
+            "Acknowledged commits that are not on the disk.",
+            stats.unsynced,
+        ),
+        one("kallisto.raft.waiting_batches", "Batches not proposed yet.", gauge(stats.waiting)),
+        number("kallisto.raft.log_bytes", "Bytes of the log in use.", stats.log_bytes),
+        one("kallisto.raft.log_syncs_total", "Syncs of the log.", Value::Counter(stats.log_syncs)),
+        one(
+            "kallisto.raft.log_entries_total",
+            "Entries appended to the log.",
+            Value::Counter(stats.log_entries),
+        ),
+    ]);
+}
+
+fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
+    let per_level = |name, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
+        let points = stats.levels.iter().enumerate().map(|(level, stats)| Point {
+            labels: vec![("level", level.to_string())],
+            value: Value::Gauge(of(stats)),
+        });
+        Figure { name, about, points: points.collect() }
+    };
+    let count = |name, about, sum| one(name, about, Value::Counter(sum));
+    figures.extend([
+        per_level("kallisto.lsm.files", "Sorted files, by level.", |level| level.files as f64),
+        per_level("kallisto.lsm.level_bytes", "Their bytes, by level.", |level| level.bytes as f64),
+        one("kallisto.lsm.memtable_bytes", "Memory of the memtable.", gauge(stats.memtable_bytes)),
+        one(
+            "kallisto.lsm.frozen_memtables",
+            "Memtables that wait to be flushed.",
+            gauge(stats.frozen),
+        ),
+        one(
+            "kallisto.lsm.cache_bytes",
+            "Memory of cached blocks.",
+            Value::Gauge(stats.cache_bytes as f64),
+        ),
+        count("kallisto.lsm.cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
+        count("kallisto.lsm.cache_misses_total", "Blocks read from files.", stats.cache_misses),
+        count(
+            "kallisto.lsm.filter_ruled_out_total",
+            "Files that a Bloom filter ruled out.",
+            stats.filter_ruled_out,
+        ),
+        count(
+            "kallisto.lsm.filter_in_vain_total",
+            "Files that a Bloom filter let through in vain.",
+            stats.filter_in_vain,
+        ),
+        count("kallisto.lsm.flushes_total", "Memtables flushed.", stats.flushes),
+        count("kallisto.lsm.compactions_total", "Merges of files.", stats.compactions),
+        count(
+            "kallisto.lsm.compaction_read_bytes_total",
+            "Bytes read by merges.",
+            stats.compaction_read_bytes,
+        ),
+        count(
+            "kallisto.lsm.compaction_written_bytes_total",
+            "Bytes written by merges.",
+            stats.compaction_write_bytes,
+        ),
+    ]);
+}
+
+fn process(core: &Core, figures: &mut Vec<Figure>) {
+    figures.push(Figure {
+        name: "kallisto.build_info",
+        about: "Always 1; the version is a label.",
+        points: vec![Point {
+            labels: vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
+            value: Value::Gauge(1.0),
+        }],
+    });
+    let Some(process) = core.host.as_ref().and_then(|host| host.process()) else { return };
+    figures.extend([
+        one(
+            "process.cpu_seconds_total",
+            "Time of processors that the process used.",
+            Value::Seconds(process.cpu.as_secs_f64()),
+        ),
+        one(
+            "process.resident_memory_bytes",
+            "Memory of the process in RAM.",
+            Value::Gauge(process.resident_bytes as f64),
+        ),
+        one("process.open_fds", "Open files and sockets.", Value::Gauge(process.open_files as f64)),
+        one("process.max_fds", "Most that may be open.", Value::Gauge(process.files_max as f64)),
+        one("process.threads", "Threads.", Value::Gauge(process.threads as f64)),
+        one(
+            "process.start_time_seconds",
+            "When the process began, in seconds since 1970.",
+            Value::Gauge(process.started.as_second() as f64),
+        ),
+    ]);
+}
+
+fn one(name: &'static str, about: &'static str, value: Value) -> Figure {
+    Figure { name, about, points: vec![Point { labels: Vec::new(), value }] }
+}
+
+fn gauge(count: usize) -> Value {
+    Value::Gauge(count as f64)
+}
+
+const fn flag(is: bool) -> Value {
+    Value::Gauge(if is { 1.0 } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::api::stream::Source;
+    use crate::metrics::prometheus;
+    use crate::platform::host::{Host, LogForm, LogLevel, Machine, Process};
+    use crate::platform::server_info::ServerInfo;
+
+    struct AnyHost;
+
+    impl Host for AnyHost {
+        fn machine(&self) -> Option<Machine> {
+            None
+        }
+
+        fn process(&self) -> Option<Process> {
+            Some(Process {
+                cpu: std::time::Duration::ZERO,
+                resident_bytes: 0,
+                open_files: 0,
+                files_max: 0,
+                threads: 0,
+                started: Timestamp::UNIX_EPOCH,
+            })
+        }
+
+        fn follow_log(&self, _: LogLevel, _: LogForm) -> Option<Box<dyn Source>> {
+            None
+        }
+
+        fn log_levels(&self) -> Vec<(String, LogLevel)> {
+            Vec::new()
+        }
+
+        fn set_log_level(&self, _: Option<&str>, _: Option<LogLevel>) -> bool {
+            false
+        }
+    }
+
+    /// Everything a server tells, with a replicated log, an engine and a process.
+    fn everything() -> Vec<Figure> {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let core = core.with_host(Arc::new(AnyHost));
+        pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
+        pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
+        let mut figures = collect(&core);
+        let stats = RaftStats {
+            node_id: 1,
+            leader_id: 1,
+            term: 1,
+            last_index: 1,
+            commit_index: 1,
+            applied_index: 1,
+            flushed_index: 1,
+            unsynced: 0,
+            waiting: 0,
+            log_bytes: 1,
+            log_syncs: 1,
+            log_entries: 1,
+            engine: EngineStats::default(),
+        };
+        raft(&stats, &mut figures);
+        engine(&stats.engine, &mut figures);
+        figures
+    }
+
+    #[test]
+    fn the_operators_page_lists_every_figure_and_no_other() {
+        let page = include_str!("../../../../docs/operations.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let is_figure = |name: &&str| {
+            ["vault_", "kallisto_", "process_"].iter().any(|family| name.starts_with(family))
+        };
+        let listed: BTreeSet<String> =
+            rows.map(|(name, _)| name).filter(is_figure).map(str::to_owned).collect();
+        let told = everything().into_iter().map(|figure| figure.name.replace('.', "_")).collect();
+        assert_eq!(listed, told);
+    }
+
+    #[test]
+    fn names_are_told_once_and_labels_are_words() {
+        let figures = everything();
+        let names: BTreeSet<&str> = figures.iter().map(|figure| figure.name).collect();
+        assert_eq!(names.len(), figures.len());
+        let labels =
+            figures.iter().flat_map(|figure| &figure.points).flat_map(|point| &point.labels);
+        for (name, value) in labels {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            assert!(value.chars().all(is_word), "{name} is {value}");
+        }
+        assert!(prometheus::write(&figures).lines().count() > figures.len());
+    }
+}

@@ -1,0 +1,94 @@
+//! What is under way at the seal.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use secrecy::SecretString;
+use tokio::sync::OwnedMutexGuard;
+
+use super::attempt::Attempt;
+use super::config::SealConfig;
+use crate::api::request_id::RequestId;
+
+/// What is under way at the seal.
+#[derive(Default)]
+pub(crate) struct Seal {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    progress: Mutex<Progress>,
+}
+
+/// Shares collected so far, per purpose.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) unseal: Option<Attempt>,
+    pub(crate) rekey: Option<RekeyAttempt>,
+    pub(crate) root: Option<RootAttempt>,
+    /// What the last shares brought about.
+    pub(crate) brought: Option<Brought>,
+}
+
+impl Seal {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits until no other operation changes the seal.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A generation under way.
+pub(crate) struct RootAttempt {
+    pub(crate) attempt: Attempt,
+    pub(crate) otp: SecretString,
+}
+
+/// Which shares are made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Those of the unseal key.
+    Unseal,
+    /// Those of the recovery key.
+    Recovery,
+}
+
+/// How the new shares shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RekeySpec {
+    pub(crate) target: Target,
+    pub(crate) shares: u8,
+    pub(crate) threshold: u8,
+    /// Whether new shares must come back before they count.
+    pub(crate) requires_verification: bool,
+}
+
+/// A rekey under way.
+pub(crate) struct RekeyAttempt {
+    pub(crate) spec: RekeySpec,
+    pub(crate) attempt: Attempt,
+    pub(crate) unverified: Option<Unverified>,
+}
+
+/// New shares that were handed out and do not count yet.
+pub(crate) struct Unverified {
+    pub(crate) config: SealConfig,
+    pub(crate) attempt: Attempt,
+}
+
+/// What a request's share brought about.
+pub(crate) struct Brought {
+    pub(crate) by: RequestId,
+    pub(crate) what: Outcome,
+}
+
+/// What there is to be undone.
+pub(crate) enum Outcome {
+    /// A root token, by its accessor.
+    Root(String),
+    /// A seal configuration in place of another.
+    Rekey { before: Vec<u8>, after: Vec<u8> },
+}

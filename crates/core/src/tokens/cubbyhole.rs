@@ -1,0 +1,80 @@
+//! Where a token has its secrets, and clearing them when it is gone.
+
+use crate::api::error::Error;
+use crate::caller::policies::Caller;
+use crate::dispatch::route_handler::RouteCall;
+use crate::records::token::Hash;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
+use data_encoding::HEXLOWER;
+use kallisto_auth::TokenKind;
+use kallisto_store::Batch;
+
+/// Cubbyholes looked at in one step of [`forget_gone`].
+pub(crate) const FOLDERS_MAX: usize = 1024;
+
+/// The cubbyhole of the token that asks, by that token's hash.
+pub(crate) fn owner(run: &RouteCall<'_>) -> Result<Caller, Error> {
+    let caller = Caller::of(&run.unsealed, run.call)?;
+    if caller.token().kind == TokenKind::Batch {
+        return Err(Error::invalid(
+            "cubbyhole operations are only supported by 'service' type tokens",
+        ));
+    }
+    if caller.above().is_some() {
+        return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
+    }
+    Ok(caller)
+}
+
+pub(crate) fn folder(hash: &[u8]) -> String {
+    format!("{}/", HEXLOWER.encode(hash))
+}
+
+/// The name of a token's entry in the engine storage.
+pub(crate) fn name(hash: &[u8], path: &str) -> String {
+    format!("{}{path}", folder(hash))
+}
+
+/// Deletes what a token kept, after its end was folded: from then on nothing is added.
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &Hash) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let folder = folder(hash);
+    let kept = storage.scan(&folder)?;
+    for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
+        let mut batch = Batch::new();
+        batch.set_essential();
+        for name in names {
+            storage.delete_in(&mut batch, &format!("{folder}{name}"));
+        }
+        unsealed.store.commit(batch).await?;
+    }
+    Ok(())
+}
+
+/// Deletes what was kept by tokens that are gone: a crash came between their end and [`forget`].
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget_gone(unsealed: &NamespaceContext) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let mut after: Option<String> = None;
+    loop {
+        let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
+        for folder in &folders {
+            let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
+            let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };
+            if !unsealed.view.tokens.lives(&hash) {
+                forget(unsealed, &hash).await?;
+            }
+        }
+        match folders.last() {
+            Some(last) if folders.len() == FOLDERS_MAX => after = Some(last.clone()),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Response wrapping: an answer handed over inside a token that opens once.
+//!
+//! With a wrapping lifetime the answer of a request is kept in the cubbyhole of a fresh token, and
+//! the client hears of that token alone. [`keep`] does that as the last stage, for whatever answered;
+//! the routes below `sys/wrapping/` look at such tokens, open them and wrap their content anew.
+//!
+//! Token and content are put in one batch and deleted in one batch that expects the token to be as
+//! it was read: of two who open it at once one gets the content, and a crash leaves both or neither.
+//! Any other use of the token takes its one use, as that of any limited token, and so
+//! burns it.
+//!
+//! A wrapping token opens itself without being authenticated (`Admits::WrappingToken`): there its one use
+//! would be taken before it is opened. It stands in the header, or in the body of a request that shows no token; beside another token
+//! it is opened by that one's right. Who asks for it gets the token inside a signed text ([`jwt`]).
+
+mod jwt;
+pub(crate) mod unheard;
+
+use crate::caller::find;
+use crate::records::token::make_accessor;
+use crate::tokens::cubbyhole;
+use jiff::{SignedDuration, Timestamp};
+use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
+use kallisto_auth::{Token, TokenKind};
+use kallisto_store::{Batch, Seqno};
+use secrecy::{ExposeSecret, SecretString};
+
+use self::jwt::Signer;
+use crate::api::error::{Denial, Error};
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map, write_string};
+use crate::api::request::{Request, TokenText};
+use crate::api::request_id::RequestId;
+use crate::api::response::{LeaseHandle, Logical, Response};
+use crate::caller::call::Call;
+use crate::limits::WRAPPED_BYTES_MAX;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
+use crate::state::Core;
+use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact;
+use crate::view::NamespaceContext;
+
+/// Where the content of a wrapping token lies in its cubbyhole.
+pub(crate) const RESPONSE: &str = "response";
+/// First byte of a record whose answer was found.
+const FOUND: u8 = 0;
+/// First byte of a record whose answer says that its subject is gone.
+const MISSING: u8 = 1;
+
+/// Keeps the answer of a request that asks for wrapping, and gives the token that opens it. An answer that says nothing is given as
+/// it is.
+///
+/// # Errors
+/// What making the token says.
+pub(crate) async fn keep(
+    core: &Core,
+    request: &Request<'_>,
+    answer: Response,
+) -> Result<Response, Error> {
+    let Some(content) = Content::of(&answer, request.id) else { return Ok(answer) };
+    let unsealed = core.namespace_context(request.namespace)?;
+    match wrap(&unsealed, request, &content).await {
+        Ok(wrap_info) => {
+            let warnings = content.logical.warnings.clone();
+            Ok(Response::Logical(Logical { wrap_info, warnings, ..Logical::default() }))
+        }
+        Err(error) => {
+            unheard::end(core, &unsealed, request, &answer).await;
+            Err(error)
+        }
+    }
+}
+
+/// An answer that can be wrapped.
+struct Content<'a> {
+    logical: &'a Logical,
+    found: u8,
+    /// The id of the request that it answers.
+    id: RequestId,
+}
+
+impl<'a> Content<'a> {
+    /// `None` for an answer that says nothing, has no envelope, or is wrapped already.
+    fn of(answer: &'a Response, id: RequestId) -> Option<Self> {
+        let (logical, found) = match answer {
+            Response::Logical(logical)
+            | Response::Merged(logical)
+            | Response::WithStatus { logical, .. }
+            | Response::Accepted(logical) => (logical, FOUND),
+            Response::Missing(logical) => (logical, MISSING),
+            Response::Empty
+            | Response::MissingEmpty
+            | Response::NotModified { .. }
+            | Response::Each(_)
+            | Response::Stream(_)
+            | Response::Upload(_)
+            | Response::Waiting(_)
+            | Response::Bare { .. }
+            | Response::Text { .. } => return None,
+        };
+        logical.wrap_info.is_empty().then_some(Self { logical, found, id })
+    }
+
+    /// The record: one byte, then the envelope as the client would have had it.
+    fn encode(&self) -> Result<Vec<u8>, Error> {
+        let Logical { data, auth, warnings, .. } = self.logical;
+        let or_null = |text: &'a [u8]| if text.is_empty() { &b"null"[..] } else { text };
+        let mut out = Vec::with_capacity(data.len() + auth.len() + 256);
+        out.push(self.found);
+        out.extend_from_slice(b"{\"request_id\":");
+        write_string(&self.id.text(), &mut out);
+        out.push(b',');
+        self.logical.write_lease(&mut out);
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(or_null(data));
+        out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");
+        let warnings =
+            if warnings.is_empty() { Json::Null } else { Json::strings(warnings.clone()) };
+        out.extend_from_slice(&warnings.to_text());
+        out.extend_from_slice(b",\"auth\":");
+        out.extend_from_slice(or_null(auth));
+        out.push(b'}');
+        if out.len() > WRAPPED_BYTES_MAX {
+            return Err(Error::TooLarge(format!(
+                "an answer of {} bytes is over the limit of {WRAPPED_BYTES_MAX} for wrapping",
+                out.len()
+            )));
+        }
+        Ok(out)
+    }
+}
+
+/// What a record says; `None` when the bytes are no record.
+fn decode(record: &[u8]) -> Option<Response> {
+    let (&found, envelope) = record.split_first()?;
+    let map = json::parse_object(envelope).ok()?;
+    let text = |name: &str| match map.get(name) {
+        None | Some(Json::Null) => Vec::new(),
+        Some(value) => value.to_text(),
+    };
+    let warnings = match map.get("warnings") {
+        Some(Json::Array(all)) => all.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    let lease_secs = match map.get("lease_duration") {
+        Some(Json::Number(secs)) => secs.parse().ok()?,
+        _ => return None,
+    };
+    let id = map.get("lease_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let renewable = map.get("renewable") == Some(&Json::Bool(true));
+    let lease = id.map(|id| LeaseHandle { id: id.to_owned(), renewable });
+    let (data, auth) = (text("data"), text("auth"));
+    let logical = Logical { data, lease_secs, lease, auth, warnings, ..Logical::default() };
+    match found {
+        FOUND => Some(Response::Logical(logical)),
+        MISSING => Some(Response::Missing(logical)),
+        _ => None,
+    }
+}
+
+/// The answer in a wrapping token; `None` when it holds none.
+///
+/// # Errors
+/// When the record cannot be read.
+pub(crate) fn content(unsealed: &NamespaceContext, hash: &Hash) -> Result<Option<Response>, Error> {
+    let record = unsealed.store.get(&content_key(hash))?;
+    Ok(record.and_then(|record| decode(&record.value)))
+}
+
+/// The envelope in a record, as `cubbyhole/response` gives it; `None` when the bytes are no record.
+pub(crate) fn envelope(record: &[u8]) -> Option<&str> {
+    std::str::from_utf8(record.get(1..)?).ok()
+}
+
+/// The accessor of what an answer hands out: of a token, or of a secret id.
+fn wrapped_accessor(logical: &Logical) -> Option<String> {
+    const SECRET_ID: &str = "secret_id_accessor";
+    let member = |text: &[u8], name: &str| {
+        let map = json::parse_object(text).ok()?;
+        map.get(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    if !logical.auth.is_empty() {
+        return member(&logical.auth, "accessor");
+    }
+    let hands_out = memchr::memmem::find(&logical.data, SECRET_ID.as_bytes()).is_some();
+    let hands_out = hands_out && memchr::memmem::find(&logical.data, b"\"secret_id\":").is_some();
+    hands_out.then(|| member(&logical.data, SECRET_ID)).flatten()
+}
+
+/// Keeps an answer in a fresh token; the `wrap_info` of the reply.
+async fn wrap(
+    unsealed: &NamespaceContext,
+    request: &Request<'_>,
+    content: &Content<'_>,
+) -> Result<Vec<u8>, Error> {
+    let mut batch = Batch::new();
+    let ttl_secs = request.wrap_ttl_secs.min(unsealed.leases.max_secs);
+    let path = request.path.as_str();
+    let made = put_in(&mut batch, unsealed, path, ttl_secs, content.encode()?, request.now)?;
+    let signer = Signer::asked(unsealed, request).await?;
+    let wrap_info = made.wrap_info(wrapped_accessor(content.logical), signer.as_ref())?;
+    unsealed.store.commit(batch).await?;
+    Ok(wrap_info)
+}
+
+/// A wrapping token that was made.
+struct Made {
+    entry: TokenEntry,
+    text: SecretString,
+}
+
+/// Adds a wrapping token and its content to a batch.
+fn put_in(
+    batch: &mut Batch,
+    unsealed: &NamespaceContext,
+    path: &str,
+    ttl_secs: u64,
+    record: Vec<u8>,
+    now: Timestamp,
+) -> Result<Made, Error> {
+    let text = find::make_text_in(&unsealed.view)?;
+    let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+    let tag = cluster.token_key.hash(text.expose_secret());
+    let key = keys::token(tag.as_ref());
+    let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
+    let entry = TokenEntry {
+        auth: Token {
+            accessor: unsealed.view.marked(make_accessor()?),
+            kind: TokenKind::Service,
+            policies: vec![RESPONSE_WRAPPING_NAME.into()],
+            display_name: "token".into(),
+            path: path.into(),
+            created_at: now,
+            expires_at: Some(now.saturating_add(ttl).unwrap_or(Timestamp::MAX)),
+            orphan: true,
+        },
+        parent: None,
+        parent_above: None,
+        meta: None,
+        uses_left: 1,
+        ttl_secs,
+        period_secs: 0,
+        explicit_max_ttl_secs: ttl_secs,
+        max_ttl_secs: 0,
+        renewable: false,
+        role: None,
+        entity_id: None,
+        bound_cidrs: Vec::new(),
+        kept: Map::new(),
+        renewed_at: None,
+    };
+    batch.expect(key.clone(), Seqno::ABSENT);
+    batch.put(key, entry.encode());
+    batch.put(content_key(tag.as_ref()), record);
+    Ok(Made { entry, text })
+}
+
+fn content_key(hash: &[u8]) -> Vec<u8> {
+    keys::storage(MountId::CUBBYHOLE, &cubbyhole::name(hash, RESPONSE))
+}
+
+impl Made {
+    /// The `wrap_info` of a reply, as JSON text; with a signer the token comes in its text.
+    fn wrap_info(
+        &self,
+        wrapped_accessor: Option<String>,
+        signer: Option<&Signer>,
+    ) -> Result<Vec<u8>, Error> {
+        let auth = &self.entry.auth;
+        let token = self.text.expose_secret();
+        let signed = signer
+            .map(|signer| signer.sign(token, &self.entry, wrapped_accessor.as_deref()))
+            .transpose()?;
+        let token = signed.as_ref().map_or(token, |signed| signed.expose_secret());
+        let mut map: Map = [
+            ("token", Json::from(token)),
+            ("accessor", auth.accessor.as_str().into()),
+            ("ttl", self.entry.ttl_secs.into()),
+            ("creation_time", auth.created_at.to_string().into()),
+            ("creation_path", auth.path.as_str().into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        if let Some(accessor) = wrapped_accessor {
+            map.insert("wrapped_accessor".into(), accessor.into());
+        }
+        Ok(Json::Object(map).to_text())
+    }
+}
+
+/// The same for every way in which a wrapping token can be of no use.
+fn invalid() -> Error {
+    Error::invalid("wrapping token is not valid or does not exist")
+}
+
+/// Whether a token wraps an answer.
+pub(crate) fn is_wrapping(entry: &TokenEntry) -> bool {
+    matches!(entry.auth.policies.as_slice(), [only] if only == RESPONSE_WRAPPING_NAME)
+}
+
+/// Whether a token is a wrapping token that was not used yet.
+fn is_whole(entry: &TokenEntry, now: Timestamp) -> bool {
+    is_wrapping(entry) && entry.uses_left == 1 && !entry.auth.is_expired(now)
+}
+
+/// The wrapping token of a text, and its hash.
+fn find(
+    unsealed: &NamespaceContext,
+    text: &str,
+    now: Timestamp,
+) -> Result<(Hash, TokenEntry), Error> {
+    let inside = jwt::token_in(unsealed, text)?;
+    let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
+    let guard = unsealed.view.tokens.pin();
+    let found = find::find(&unsealed.view, Some(TokenText::new(text)), &guard);
+    let (hash, live) = found.map_err(|error| match error {
+        Error::Denied(_) => invalid(),
+        other => other,
+    })?;
+    let entry = live.entry();
+    if is_whole(&entry, now) { Ok((hash, entry)) } else { Err(invalid()) }
+}
+
+/// The wrapping token in the body; `None` when there is none but the one that asks.
+fn given(request: &Request<'_>) -> Result<Option<SecretString>, Error> {
+    let body = request.object()?;
+    let own = request.token.map(TokenText::expose);
+    let given = Fields::new(&body).string("token")?;
+    let given = given.filter(|text| !text.is_empty() && Some(text.as_str()) != own);
+    Ok(given.map(SecretString::from))
+}
+
+/// The wrapping token that a request is about: the one in its body, else the one that asks.
+fn subject(request: &Request<'_>) -> Result<SecretString, Error> {
+    if let Some(given) = given(request)? {
+        return Ok(given);
+    }
+    let own = request.token.ok_or(Error::Denied(Denial::NoWrappingToken))?;
+    Ok(own.expose().to_owned().into())
+}
+
+/// Answers `sys/wrapping/lookup`, for anyone and without using the token.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is no wrapping token, or was opened.
+pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let unsealed = core.namespace_context(request.namespace)?;
+    let (_, entry) = find(&unsealed, subject(request)?.expose_secret(), request.now)?;
+    Ok(Response::data(&Json::object([
+        ("creation_path", entry.auth.path.as_str().into()),
+        ("creation_time", entry.auth.created_at.to_string().into()),
+        ("creation_ttl", entry.ttl_secs.into()),
+    ])))
+}
+
+/// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself, in the header or
+/// alone in the body, and what is no wrapping token is refused to everyone.
+pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
+    let Ok(unsealed) = core.namespace_context(request.namespace) else { return true };
+    match given(request) {
+        Ok(Some(_)) if request.token.is_none() => true,
+        Ok(Some(other)) => find(&unsealed, other.expose_secret(), request.now).is_err(),
+        Ok(None) | Err(_) => true,
+    }
+}
+
+/// Opens the wrapping token that asks: the one in the header, or in the body of a request without a header.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is none, or was opened.
+pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let unsealed = core.namespace_context(request.namespace)?;
+    if request.token.is_some() && given(request)?.is_some() {
+        return Err(invalid());
+    }
+    unwrap(&unsealed, &subject(request)?, request.now).await
+}
+
+/// Opens the wrapping token in the body, for a caller who may.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is none, or was opened.
+pub(crate) async fn unwrap_given(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    unwrap(unsealed, &subject(call)?, call.now).await
+}
+
+async fn unwrap(
+    unsealed: &NamespaceContext,
+    text: &SecretString,
+    now: Timestamp,
+) -> Result<Response, Error> {
+    let (hash, _) = find(unsealed, text.expose_secret(), now)?;
+    let ((), record) = take(unsealed, &hash, now, |_, _, _| Ok(())).await?;
+    decode(&record).ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))
+}
+
+/// Answers `sys/wrapping/wrap`: the body comes back, wrapped.
+///
+/// # Errors
+/// [`Error::Invalid`] unless wrapping is asked for.
+pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    if call.wrap_ttl_secs == 0 {
+        return Err(Error::invalid("endpoint requires response wrapping to be used"));
+    }
+    Ok(Response::data(&Json::Object(body)))
+}
+
+/// Answers `sys/wrapping/rewrap`: the content moves to a fresh token of the same lifetime.
+///
+/// # Errors
+/// [`Error::Invalid`] when the token is no wrapping token, or was opened.
+pub(crate) async fn rewrap(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let signer = Signer::asked(unsealed, call).await?;
+    let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
+    let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
+        put_in(batch, unsealed, &old.auth.path, old.ttl_secs, record.to_vec(), call.now)
+    };
+    let (made, record) = take(unsealed, &hash, call.now, again).await?;
+    let accessor = match decode(&record) {
+        Some(Response::Logical(logical) | Response::Missing(logical)) => wrapped_accessor(&logical),
+        _ => None,
+    };
+    let wrap_info = made.wrap_info(accessor, signer.as_ref())?;
+    Ok(Response::Logical(Logical { wrap_info, ..Logical::default() }))
+}
+
+/// Ends a wrapping token and gives what was in it, to one caller only; `also` adds to the same batch.
+async fn take<T>(
+    unsealed: &NamespaceContext,
+    hash: &Hash,
+    now: Timestamp,
+    also: impl Fn(&mut Batch, &TokenEntry, &[u8]) -> Result<T, Error>,
+) -> Result<(T, Vec<u8>), Error> {
+    let (key, content) = (keys::token(hash), content_key(hash));
+    // Somebody else may use it meanwhile.
+    transact(&unsealed.store, |batch| {
+        let stored = unsealed.store.get(&key)?.ok_or_else(invalid)?;
+        let entry = TokenEntry::decode(&stored.value);
+        let entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
+        if !is_whole(&entry, now) {
+            return Err(invalid());
+        }
+        let record = unsealed.store.get(&content)?.ok_or_else(invalid)?;
+        batch.expect(key.clone(), stored.seqno);
+        batch.delete(key.clone());
+        batch.delete(content.clone());
+        let made = also(batch, &entry, &record.value)?;
+        Ok((made, record.value.to_vec()))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logical(data: &str, auth: &str) -> Logical {
+        let warnings = vec!["a \"b\"".to_owned()];
+        Logical {
+            data: data.into(),
+            auth: auth.into(),
+            warnings,
+            lease_secs: 7,
+            ..Logical::default()
+        }
+    }
+
+    #[test]
+    fn what_is_wrapped_comes_back_as_it_was() {
+        for answer in [
+            Response::Logical(logical(r#"{"a":1.50,"b":[null]}"#, "")),
+            Response::Logical(logical("", r#"{"accessor":"x"}"#)),
+            Response::Missing(logical(r#"{"data":null}"#, "")),
+            Response::Logical(Logical {
+                lease: Some(LeaseHandle { id: "db/creds/\"r\"/x".into(), renewable: true }),
+                ..logical("{}", "")
+            }),
+        ] {
+            let record = Content::of(&answer, RequestId::make()).unwrap().encode().unwrap();
+            let again = decode(&record).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{answer:?}"));
+            assert!(envelope(&record).unwrap().starts_with(r#"{"request_id":""#));
+        }
+        assert!(Content::of(&Response::Empty, RequestId::make()).is_none());
+        assert!(decode(b"").is_none() && decode(b"\x02{}").is_none());
+    }
+
+    #[test]
+    fn the_accessor_of_what_is_handed_out_is_told() {
+        let token = logical("", r#"{"accessor":"t","client_token":"hvs.x"}"#);
+        assert_eq!(wrapped_accessor(&token).as_deref(), Some("t"));
+        let secret_id = logical(r#"{"secret_id":"s","secret_id_accessor":"a"}"#, "");
+        assert_eq!(wrapped_accessor(&secret_id).as_deref(), Some("a"));
+        assert_eq!(wrapped_accessor(&logical(r#"{"data":{"a":1}}"#, "")), None);
+    }
+}

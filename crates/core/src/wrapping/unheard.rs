@@ -1,0 +1,130 @@
+//! What an answer hands out that nobody will hear of.
+//!
+//! An answer can be lost after its handler has run: no audit device takes its record, or it cannot be
+//! wrapped. Whatever it was to hand out that lives on is ended then. What was written stays written:
+//! the client hears an error, and reads again.
+//!
+//! | handed out | becomes of it |
+//! |---|---|
+//! | a service token: made, or of a login | revoked, with its children |
+//! | a secret id, generated or custom | destroyed |
+//! | a wrapping token | revoked, and what is in it as if it had not been wrapped |
+//! | a root token of `generate-root` | revoked |
+//! | the new shares of a rekey | the old ones count on; under verification the new ones never counted |
+//! | a join token | forgotten |
+//! | a credential with a lease | revoked, soon |
+//!
+//! Not ended: a batch token, which is kept nowhere and lives until it expires; what an unwrapped or
+//! rewrapped answer held, which an earlier request made.
+
+use crate::dispatch::server_engine::Unheard;
+use jiff::Timestamp;
+
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
+use crate::cluster;
+use crate::records::token::Hash;
+use crate::registry;
+use crate::state::Core;
+use crate::tokens;
+use crate::view::NamespaceContext;
+use crate::wrapping;
+
+/// Ends what an answer to `request` was to hand out, since it will not leave. What cannot be ended is
+/// logged: nobody is left to be told.
+pub(crate) async fn end(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    request: &Request<'_>,
+    answer: &Response,
+) {
+    let path = request.path.as_str();
+    let mut outcome = core.undo_shares(request.id).await;
+    if let Some(logical) = logical_of(answer) {
+        let ended = end_logical(unsealed, path, logical, request.now).await;
+        outcome = outcome.and(ended);
+    }
+    if let Err(error) = outcome {
+        tracing::error!(%error, "what an answer that was not told had handed out lives on");
+    }
+}
+
+const fn logical_of(answer: &Response) -> Option<&Logical> {
+    match answer {
+        Response::Logical(logical)
+        | Response::Accepted(logical)
+        | Response::WithStatus { logical, .. }
+        | Response::Missing(logical)
+        | Response::Merged(logical) => Some(logical),
+        Response::Empty
+        | Response::MissingEmpty
+        | Response::NotModified { .. }
+        | Response::Each(_)
+        | Response::Stream(_)
+        | Response::Upload(_)
+        | Response::Waiting(_)
+        | Response::Bare { .. }
+        | Response::Text { .. } => None,
+    }
+}
+
+async fn end_logical(
+    unsealed: &NamespaceContext,
+    path: &str,
+    logical: &Logical,
+    since: Timestamp,
+) -> Result<(), Error> {
+    let Some(hash) = told_accessor(unsealed, &logical.wrap_info) else {
+        return end_plain(unsealed, path, logical, since).await;
+    };
+    // What another request made is none of this one's.
+    let is_own = unsealed.view.tokens.entry(&hash).is_some_and(|entry| entry.auth.path == path);
+    let content = wrapping::content(unsealed, &hash)?;
+    let inside = match content.as_ref().and_then(logical_of) {
+        Some(inside) if is_own => end_plain(unsealed, path, inside, since).await,
+        _ => Ok(()),
+    };
+    tokens::revoke_tree(unsealed, hash).await.and(inside)
+}
+
+/// Ends what an answer that is not wrapped handed out.
+async fn end_plain(
+    unsealed: &NamespaceContext,
+    path: &str,
+    logical: &Logical,
+    since: Timestamp,
+) -> Result<(), Error> {
+    if let Some(hash) = told_accessor(unsealed, &logical.auth) {
+        // A renewal hands out what was there before.
+        let entry = unsealed.view.tokens.entry(&hash);
+        if entry.is_some_and(|entry| entry.auth.created_at >= since) {
+            tokens::revoke_tree(unsealed, hash).await?;
+        }
+    }
+    let data = || json::parse_object(&logical.data).unwrap_or_default();
+    if path == cluster::JOIN_TOKEN {
+        return cluster::forget_join_token(unsealed, text(&data(), "token")).await;
+    }
+    match unsealed.view.mounts.route(path) {
+        Some((mount, inside)) => {
+            let told = Unheard { data: &data(), lease: logical.lease.as_ref(), since };
+            registry::driver(mount.entry.kind).end_unheard(unsealed, &mount, inside, told).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// The token whose accessor an object tells.
+fn told_accessor(unsealed: &NamespaceContext, object: &[u8]) -> Option<Hash> {
+    if object.is_empty() {
+        return None;
+    }
+    let object = json::parse_object(object).ok()?;
+    unsealed.view.tokens.with_accessor(text(&object, "accessor"))
+}
+
+fn text<'m>(map: &'m Map, name: &str) -> &'m str {
+    map.get(name).and_then(Json::as_str).unwrap_or_default()
+}
