@@ -56,7 +56,7 @@ fn code_of(text: &str) -> String {
 }
 
 /// The files by their modules.
-struct House<'a> {
+pub(super) struct House<'a> {
     /// The path of each module inside the crate, and its file.
     modules: BTreeMap<Vec<String>, &'a str>,
     codes: BTreeMap<&'a str, String>,
@@ -65,7 +65,7 @@ struct House<'a> {
 }
 
 impl<'a> House<'a> {
-    fn new(files: &'a [File]) -> Self {
+    pub(super) fn new(files: &'a [File]) -> Self {
         let mut house =
             Self { modules: BTreeMap::new(), codes: BTreeMap::new(), uses: BTreeMap::new() };
         for file in files {
@@ -108,7 +108,8 @@ impl<'a> House<'a> {
         Some((file, name))
     }
 
-    fn arrows(&self) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    /// The files that each file needs.
+    pub(super) fn arrows(&self) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
         let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (&file, code) in &self.codes {
             let uses = &self.uses[file];

@@ -1,138 +1,97 @@
 //! The rooms of `crates/core` and the arrows between them, as `arrows` holds those between crates.
 //!
-//! An arrow is a path `crate::ROOM::..` in the code of another room; tests and comments do not count. Arrows point down the
-//! list of rooms. Those that still point up are counted one by one: none may be added, and who cuts one lowers its number here.
-
-use std::collections::BTreeMap;
+//! An arrow is a use of a name that a file of another room defines, as [`circles`](super::circles) finds them: re-exports are followed, tests and
+//! comments do not count. Arrows point down the list of rooms, without exception. Two files are in no room: `lib.rs`, which passes on
+//! what is public, and `registry.rs`, whose one `match` names what drives each engine and which is called through a trait by what stands below.
 
 use super::Finding;
+use super::circles::House;
 use super::files::File;
 
 /// Where the rooms are.
 const ROOT: &str = "crates/core/src/";
-/// Where the unit tests of a file begin.
-const TESTS: &str = "#[cfg(test)]\nmod tests {";
+/// Files that are in no room.
+const NO_ROOM: [&str; 2] = ["lib.rs", "registry.rs"];
 
-/// The rooms, bottom up.
-const ROOMS: [&str; 19] = [
-    "admission",
-    "quotas",
-    "storage",
-    "platform",
-    "records",
-    "view",
-    "metrics",
-    "pipeline",
-    "seal",
-    "routes",
-    "namespaces",
-    "backup",
-    "leases",
-    "engines",
-    "audit",
-    "cluster",
-    "tokens",
-    "logins",
-    "jobs",
+/// A room: its name, and how the paths of its files begin.
+type Room = (&'static str, &'static [&'static str]);
+
+/// The rooms, bottom up. A path is of the first room that it fits.
+const ROOMS: [Room; 32] = [
+    ("limits", &["limits.rs"]),
+    ("counts", &["counts.rs"]),
+    ("random", &["random.rs"]),
+    ("admission", &["admission/"]),
+    ("quotas", &["quotas/"]),
+    ("storage", &["storage/"]),
+    ("identity", &["identity/"]),
+    ("records", &["records/"]),
+    ("platform", &["platform/"]),
+    ("metrics", &["metrics/"]),
+    ("audit", &["audit/"]),
+    ("view", &["view/"]),
+    ("state", &["state/"]),
+    ("namespaces", &["namespaces/"]),
+    ("backup", &["backup/"]),
+    ("caller", &["caller/"]),
+    ("leases", &["leases/"]),
+    ("dispatch", &["dispatch/"]),
+    ("routes", &["routes/"]),
+    ("authz", &["authz/"]),
+    ("engines/identity", &["engines/identity/"]),
+    ("tokens", &["tokens/"]),
+    ("cluster", &["cluster/"]),
+    ("seal", &["seal/"]),
+    ("wrapping", &["wrapping/"]),
+    ("logins", &["logins/"]),
+    ("engines/cubbyhole", &["engines/cubbyhole/"]),
+    (
+        "engines/kv",
+        &["engines/kv/", "engines/kv_batch/", "engines/kv_search/", "engines/kv_watch/"],
+    ),
+    ("engines/sys", &["engines/sys/"]),
+    ("engines", &["engines/"]),
+    ("pipeline", &["pipeline/"]),
+    ("jobs", &["jobs/"]),
 ];
-
-/// Arrows that point up: from, to, how many.
-const UPWARD: &[(&str, &str, usize)] = &[
-    ("engines", "audit", 1),
-    ("engines", "logins", 2),
-    ("engines", "tokens", 1),
-    ("metrics", "pipeline", 1),
-    ("pipeline", "audit", 2),
-    ("pipeline", "cluster", 4),
-    ("pipeline", "engines", 6),
-    ("pipeline", "namespaces", 4),
-    ("pipeline", "routes", 2),
-    ("pipeline", "seal", 2),
-    ("pipeline", "tokens", 6),
-    ("platform", "pipeline", 3),
-    ("records", "engines", 3),
-    ("records", "leases", 1),
-    ("routes", "engines", 1),
-    ("seal", "audit", 1),
-    ("seal", "cluster", 3),
-    ("storage", "pipeline", 1),
-    ("storage", "platform", 1),
-    ("storage", "view", 1),
-    ("view", "audit", 1),
-    ("view", "cluster", 1),
-    ("view", "engines", 9),
-    ("view", "namespaces", 1),
-];
-
-type Arrows = BTreeMap<(String, String), usize>;
 
 /// Checks every file of the core.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let house = House::new(files);
     let mut findings = Vec::new();
-    let mut upward = Arrows::new();
-    for file in files {
-        let Some(inside) = file.path.strip_prefix(ROOT) else { continue };
-        let Some((room, _)) = inside.split_once('/') else { continue };
-        let Some(height) = height(room) else {
-            findings.push(Finding::new(&*file.path, unknown(room)));
-            continue;
-        };
-        if inside.contains("/tests") {
+    for (file, targets) in house.arrows() {
+        if NO_ROOM.contains(&file) {
             continue;
         }
-        for target in targets(&file.text) {
+        let place = format!("{ROOT}{file}");
+        let Some(height) = height(file) else {
+            let what =
+                "is in no room of the core: say in xtask/src/tidy/core_rooms.rs what it stands on";
+            findings.push(Finding::new(place, what));
+            continue;
+        };
+        for target in targets {
             match self::height(target) {
                 Some(other) if other > height => {
-                    *upward.entry((room.to_owned(), target.to_owned())).or_default() += 1;
+                    findings.push(Finding::new(&*place, upward(height, other, target)));
                 }
                 Some(_) | None => {}
             }
         }
     }
-    findings.extend(compare(&upward));
     findings
 }
 
-/// Where a room is among the others.
-fn height(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|known| *known == room)
+/// Where the room of a file is among the others.
+fn height(file: &str) -> Option<usize> {
+    ROOMS.iter().position(|(_, starts)| starts.iter().any(|start| file.starts_with(start)))
 }
 
-fn unknown(room: &str) -> String {
-    format!("{room} is no room of the core: say in xtask/src/tidy/core_rooms.rs what it stands on")
-}
-
-/// The rooms that the code of a file names.
-fn targets(text: &str) -> impl Iterator<Item = &str> {
-    let code = text.split(TESTS).next().unwrap_or(text);
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| line.split("crate::").skip(1)).filter_map(|rest| {
-        let (room, _) = rest.split_once("::")?;
-        room.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then_some(room)
-    })
-}
-
-fn compare(found: &Arrows) -> Vec<Finding> {
-    let place = "xtask/src/tidy/core_rooms.rs";
-    let known: Arrows = UPWARD
-        .iter()
-        .map(|(from, to, count)| (((*from).to_owned(), (*to).to_owned()), *count))
-        .collect();
-    let pairs = found.keys().chain(known.keys()).collect::<std::collections::BTreeSet<_>>();
-    let differs = |pair: &&(String, String)| found.get(*pair) != known.get(*pair);
-    pairs
-        .into_iter()
-        .filter(differs)
-        .map(|pair| {
-            let (now, then) = (found.get(pair).unwrap_or(&0), known.get(pair).unwrap_or(&0));
-            let (from, to) = pair;
-            let what = match now > then {
-                true => "arrows point down only: move what is needed, or pass it in",
-                false => "fewer than before: lower the number",
-            };
-            Finding::new(place, format!("{from} knows {to} {now} times, not {then}: {what}"))
-        })
-        .collect()
+fn upward(from: usize, to: usize, target: &str) -> String {
+    format!(
+        "{} stands below {}, whose {target} it names: arrows point down only; move what is needed, or pass it in",
+        ROOMS[from].0, ROOMS[to].0
+    )
 }
 
 #[cfg(test)]
@@ -144,17 +103,39 @@ mod tests {
     }
 
     #[test]
-    fn arrows_are_counted_in_code_only() {
-        let text = "//! crate::seal::x\nuse crate::seal::y;\nfn f() { crate::engines::z(); crate::Error }\n\
-            #[cfg(test)]\nmod tests {\nuse crate::tokens::t;\n}\n";
-        assert_eq!(targets(text).collect::<Vec<_>>(), ["seal", "engines"]);
+    fn an_upward_arrow_and_an_unknown_room_are_findings() {
+        let findings = check(&[
+            file("quotas/a.rs", "use crate::logins::x;\nfn f() { x() }\n"),
+            file("logins/mod.rs", "use crate::quotas::a;\npub(crate) fn x() { a::f() }\n"),
+            file("new/a.rs", "fn f() {}\n"),
+        ]);
+        let told = |what: &str| findings.iter().any(|finding| finding.what.contains(what));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(told("quotas stands below logins") && told("is in no room"));
     }
 
     #[test]
-    fn a_new_upward_arrow_and_an_unknown_room_are_findings() {
-        let findings = check(&[file("quotas/a.rs", "use crate::logins::x;"), file("new/a.rs", "")]);
-        let told = |what: &str| findings.iter().any(|finding| finding.what.contains(what));
-        assert!(told("quotas knows logins 1 times, not 0") && told("new is no room"));
-        assert!(told("fewer than before"), "what is not found any more is to be taken out");
+    fn arrows_of_tests_and_comments_do_not_count_and_re_exports_are_followed() {
+        let findings = check(&[
+            file(
+                "quotas/a.rs",
+                "//! crate::seal::x\n#[cfg(test)]\nmod tests {\nuse crate::tokens::t;\n}\n",
+            ),
+            file("storage/b.rs", "use crate::quotas::y;\nfn f() { y() }\n"),
+            file("quotas/mod.rs", "pub(crate) use crate::seal::y;\n"),
+            file("seal/mod.rs", "pub(crate) fn y() {}\n"),
+            file("tokens/mod.rs", "pub(crate) fn t() {}\n"),
+        ]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].what.contains("storage stands below seal"));
+    }
+
+    #[test]
+    fn every_room_has_files_and_none_hides_another() {
+        let files = crate::tidy::files::read(&crate::workspace::root()).unwrap();
+        for (at, (name, _)) in ROOMS.iter().enumerate() {
+            let is_of = |file: &File| file.path.strip_prefix(ROOT).and_then(height) == Some(at);
+            assert!(files.iter().any(is_of), "{name} has no file");
+        }
     }
 }
