@@ -7,6 +7,8 @@ use super::Finding;
 use super::files::File;
 
 const FOLDER: &str = "docs/decisions/";
+/// The list of all records by subject, in the same folder.
+const INDEX: &str = "README.md";
 const DIGITS: usize = 4;
 
 /// Checks names, numbers and references.
@@ -26,7 +28,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 fn check_names(records: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut owners = BTreeMap::new();
-    for &name in records {
+    for &name in records.iter().filter(|name| **name != INDEX) {
         let place = format!("{FOLDER}{name}");
         let Some(number) = number_of(name) else {
             findings.push(Finding::new(place, "a record is called NNNN-some-words.md"));
