@@ -68,7 +68,7 @@ pub(crate) fn test(args: &[String]) -> Result<Vec<Step>, Usage> {
         return Ok(vec![build, Step::run("ui-test", || Outcome::Skipped(why))]);
     };
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let flows = [["--import", "./test/ts.mjs", "test/run.ts", browser].as_slice(), &args].concat();
+    let flows = [["test/run.mjs", browser].as_slice(), &args].concat();
     Ok(vec![build, node("ui-test", &flows)])
 }
 

@@ -3,7 +3,7 @@
 // It adds token, namespace and intent, reads Vault's envelope, waits as `Retry-After` says, retries what is safe to retry, and turns every refusal into
 // an `ApiError` with the server's words and the request id. Nothing else in the page calls `fetch` for the API.
 import { parseJson, type Json } from './json.ts';
-import { namespace, onSealed, onTokenEnd, serverNote, token } from './state.ts';
+import { me, namespace, onSealed, onTokenEnd, serverNote, token } from './state.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'LIST';
 /** Why a value is read: goes into the audit log (contract E8). */
@@ -160,10 +160,8 @@ async function isTokenGone(path: string): Promise<void> {
   if (path === 'auth/token/lookup-self') return;
   try {
     const response = await fetch('/v1/auth/token/lookup-self', { headers: headersOf({ ns: '' }), cache: 'no-store', credentials: 'omit' });
-    if (response.status === 403) {
-      const body = JSON.parse(await response.text()) as { errors?: string[] };
-      if (body.errors?.some((text) => /invalid token|bad token/i.test(text))) onTokenEnd.value?.();
-    }
+    // A session that could look at itself when it began, and cannot now, has ended: the server tells no more than that.
+    if (response.status === 403 && me.peek()?.path) onTokenEnd.value?.();
   } catch { /* The next request says what is wrong. */ }
 }
 

@@ -38,12 +38,13 @@ export function watch(folder: string, onChange: (change: Change) => void): () =>
       channel.postMessage({ folder, change });
     }
   };
-  const visible = (): Promise<void> => (document.hidden ? new Promise((resolve) => document.addEventListener('visibilitychange', () => resolve(), { once: true, signal: stop.signal })) : Promise.resolve());
+  const visible = (): Promise<void> => (document.hidden ? new Promise((resolve) => document.addEventListener('visibilitychange', () => resolve(), { once: true })) : Promise.resolve());
   const run = async (): Promise<void> => {
     while (!stop.signal.aborted && token.peek()) {
       await visible();
       try { await stream(); } catch { /* Cut, or stopped. */ }
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      // Stopping ends the pause too: the lock has to be free for whoever follows next.
+      if (!stop.signal.aborted) await new Promise<void>((resolve) => { const timer = setTimeout(resolve, AGAIN_MS); stop.signal.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true }); });
     }
   };
   if (navigator.locks) void navigator.locks.request(`kallisto-watch ${folder}`, { signal: stop.signal }, run).catch(() => undefined);

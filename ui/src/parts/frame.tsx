@@ -80,9 +80,9 @@ function Top({ menu }: { menu: () => void }) {
         const isLast = i === trail.length - 1;
         return <>{i > 0 && <Icon name="chev" />}{isLast ? <span aria-current="page">{crumb.text}</span> : crumb.to !== undefined ? <a href={href(crumb.to)} class={i === trail.length - 2 ? 'back' : ''}>{crumb.text}</a> : <span class="crumb">{crumb.text}</span>}</>;
       })}</nav>
-      <button class="find" type="button" aria-label="Search everything" aria-keyshortcuts="Control+K" onClick={() => void openPalette()}><Icon name="search" small={false} /><span class="grow">Search secrets, policies, people…</span><kbd>{isMac ? '⌘K' : 'Ctrl K'}</kbd></button>
+      <button class="find" type="button" aria-keyshortcuts="Control+K" onClick={() => void openPalette()}><Icon name="search" small={false} /><span class="grow">Search secrets, policies, people…</span><kbd aria-hidden="true">{isMac ? '⌘K' : 'Ctrl K'}</kbd></button>
       {left !== undefined && <span class="timer" title="Until the session ends"><Icon name="clock" />{left < 60 ? `${left} s` : span(Math.round(left / 60) * 60)}</span>}
-      {current && <button class="me" type="button" aria-haspopup="dialog" aria-label={`${current.name}: session and preferences`} onClick={openMe}><span class="avatar" aria-hidden="true">{initials(current.name)}</span><span class="who">{visible(current.name)}</span></button>}
+      {current && <button class="me" type="button" aria-haspopup="dialog" onClick={openMe}><span class="avatar" data-initials={initials(current.name)} /><span class="who">{visible(current.name)}<span class="sr">: session and preferences</span></span></button>}
     </header>
   );
 }

@@ -1,7 +1,8 @@
 // Home: pinned and recent places, what is due, links not opened, my session; for operators the state of the cluster. Each card fails by itself.
-import { call } from '../lib/api.ts';
+import { call, tryCall } from '../lib/api.ts';
 import { useLoad } from '../lib/load.ts';
 import { can } from '../lib/needs.ts';
+import { apiPath, findPlace } from '../lib/place.ts';
 import { pinned, recent, sharing } from '../lib/prefs.ts';
 import { href } from '../lib/router.ts';
 import { search } from '../lib/search.ts';
@@ -9,6 +10,7 @@ import { secondsLeft } from '../lib/session.ts';
 import { sharedByMe } from '../lib/shares.ts';
 import { me, namespace } from '../lib/state.ts';
 import { ago, plural, span, visible } from '../lib/time.ts';
+import { dueTag } from './secrets/due.tsx';
 import { Icon, type IconName } from '../parts/icons.tsx';
 import { Card, Empty, LinkButton, Loading, Note, Page, Tag } from '../parts/ui.tsx';
 
@@ -18,14 +20,22 @@ function Places({ title, icon, list }: { title: string; icon: IconName; list: st
   return <Card title={title}><ul class="links">{own.slice(0, 8).map((place) => <li key={place}><a href={href(`s/${place}`)}><Icon name={icon} /><span class="mono grow">{sharing.value ? '••••••••' : visible(place)}</span></a></li>)}</ul></Card>;
 }
 
+const SOON_MS = 30 * 86_400_000;
+
 function Due() {
   const loaded = useLoad(async (signal) => {
-    const found = await search('due:<30d', { limit: 20, signal });
-    const dues = await Promise.all(found.hits.slice(0, 10).map(async (hit) => ({ place: hit.place })));
-    return dues;
+    const found = await search('due:<30d', { limit: 40, signal });
+    // A server without the search by time answers with all names, so each is looked at.
+    const dues = await Promise.all(found.hits.map(async ({ place }) => {
+      const at = await findPlace(place).catch(() => undefined);
+      const reply = at && at.mount.version === 2 ? await tryCall<Record<string, any>>('GET', apiPath(at, 'metadata'), { signal }) : undefined;
+      const due = (reply?.data['custom_metadata'] as Record<string, string> | null)?.['due'];
+      return due && Date.parse(due) < Date.now() + SOON_MS ? { place, due } : undefined;
+    }));
+    return dues.filter((one) => one !== undefined).sort((a, b) => a.due.localeCompare(b.due)).slice(0, 8);
   }, []);
   if (loaded.error || (loaded.data && loaded.data.length === 0)) return null;
-  return <Card title="To rotate within 30 days">{loaded.data ? <ul class="links">{loaded.data.map((one) => <li key={one.place}><a href={href(`s/${one.place}`)}><Icon name="clock" /><span class="mono grow">{visible(one.place)}</span></a></li>)}</ul> : <Loading rows={3} />}</Card>;
+  return <Card title="To rotate within 30 days">{loaded.data ? <ul class="links">{loaded.data.map((one) => <li key={one.place}><a href={href(`s/${one.place}`)}><Icon name="clock" /><span class="mono grow">{visible(one.place)}</span>{dueTag(one.due)}</a></li>)}</ul> : <Loading rows={3} />}</Card>;
 }
 
 function Shares() {

@@ -19,7 +19,8 @@ import { onKey } from '../../parts/keys.tsx';
 import { Button, Card, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
 import { CodeArea } from '../../parts/code-area.tsx';
 import { DiffTable } from './history.tsx';
-import { mergeThree, resolveConflict } from './conflict.tsx';
+import { resolveConflict } from './conflict.tsx';
+import { mergeThree } from './merge.ts';
 import { dataOf, draftOf, problemOf, RowEditor, type Draft } from './rows.tsx';
 
 const BYTES_MAX = 1_048_576;

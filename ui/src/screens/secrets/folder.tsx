@@ -4,7 +4,7 @@ import { tryCall } from '../../lib/api.ts';
 import { can } from '../../lib/needs.ts';
 import { apiPath, lastSegment, listFolder, parentOf, placeText, type Place } from '../../lib/place.ts';
 import { sharing, visited } from '../../lib/prefs.ts';
-import { go, href } from '../../lib/router.ts';
+import { go, href, route } from '../../lib/router.ts';
 import { me, namespace } from '../../lib/state.ts';
 import { count, plural, short, visible } from '../../lib/time.ts';
 import { watch } from '../../lib/watch.ts';
@@ -108,6 +108,8 @@ export function Folder({ place, current }: { place: Place; current?: string | un
   const folders = all.findIndex((name) => !name.endsWith('/'));
   const folderCount = folders < 0 ? all.length : folders;
   const mayWatch = can('kvWatch');
+  const names = useRef(folder.names);
+  names.current = folder.names;
 
   useEffect(() => { setPicked(new Set()); }, [own]);
   useEffect(() => {
@@ -122,10 +124,10 @@ export function Folder({ place, current }: { place: Place; current?: string | un
       if (!below) return;
       const name = below.includes('/') ? below.slice(0, below.indexOf('/') + 1) : below;
       setChanged((old) => new Map(old).set(name, change.kind));
-      if (!folder.names.includes(name) || change.kind === 'remove') folder.reload();
+      if (!names.current.includes(name) || change.kind === 'remove') folder.reload();
       dispatchEvent(new CustomEvent('kallisto-change', { detail: change }));
     });
-  }, [own, mayWatch, folder.names]);
+  }, [own, mayWatch]);
 
   const select = (name: string, range: string[]): void => setPicked((old) => { const next = new Set(old); if (range.length === 1 && next.has(name)) next.delete(name); else for (const one of range) next.add(one); return next; });
   const places = [...picked].map((name) => own + name);
@@ -164,7 +166,7 @@ function EmptyFolder({ place }: { place: Place }) {
 export function FolderHome({ place }: { place: Place }) {
   const own = placeText(place);
   const [tab, setTab] = useState<typeof import('./transfer.tsx').Import | undefined>(undefined);
-  const wants = new URLSearchParams(location.search).get('tab') === 'import';
+  const wants = route.value.query.get('tab') === 'import';
   useEffect(() => { if (wants) void import('./transfer.tsx').then((file) => setTab(() => file.Import)); }, [wants]);
   if (wants && tab) { const Import = tab; return <Import place={place} />; }
   return (

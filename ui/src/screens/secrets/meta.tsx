@@ -4,16 +4,7 @@ import { call } from '../../lib/api.ts';
 import { useAction } from '../../lib/load.ts';
 import { apiPath, type Metadata, type Place } from '../../lib/place.ts';
 import { toast } from '../../lib/toasts.ts';
-import { ago } from '../../lib/time.ts';
-import { Button, Card, Check, Failed, Field, FormError, Note, Tag } from '../../parts/ui.tsx';
-
-const SOON_MS = 14 * 86_400_000;
-export function dueTag(due: string) {
-  const at = Date.parse(due);
-  if (Number.isNaN(at)) return <Tag>{due}</Tag>;
-  const left = at - Date.now();
-  return <Tag kind={left < 0 ? 'bad' : left < SOON_MS ? 'warn' : ''} icon={left < SOON_MS ? 'warn' : 'clock'}>{left < 0 ? `overdue since ${ago(at).replace(' ago', '')}` : ago(at)}</Tag>;
-}
+import { Button, Card, Check, Failed, Field, FormError, Note } from '../../parts/ui.tsx';
 
 const SUGGESTED = ['owner', 'due', 'description'];
 

@@ -6,6 +6,7 @@ import { kindOf } from '../../lib/kinds.ts';
 import { toast } from '../../lib/toasts.ts';
 import { Button, Card, Check, Field, Select, Tag } from '../../parts/ui.tsx';
 import { open, Sheet } from '../../parts/dialog.tsx';
+import { warningOf } from './keys.ts';
 
 export interface Draft { id: number; key: string; text: string; isJson: boolean }
 const FILE_MAX = 786_432;
@@ -26,14 +27,6 @@ export function problemOf(rows: readonly Draft[]): string | undefined {
   return undefined;
 }
 export const dataOf = (rows: readonly Draft[]): Data => Object.fromEntries(filled(rows).map((row) => [row.key, row.isJson ? parseJson(row.text) : row.text]));
-
-/** What a person may not see in a key: blanks at its ends, letters that look like others. */
-export function warningOf(key: string): string | undefined {
-  if (key !== key.trim()) return 'blanks at its end';
-  if (/[\u0400-\u04ff\u0370-\u03ff]/.test(key) && /[A-Za-z]/.test(key)) return 'letters of two alphabets that look alike';
-  if (/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/.test(key)) return 'characters that cannot be seen';
-  return undefined;
-}
 
 function ValueBox({ row, onChange }: { row: Draft; onChange: (row: Draft) => void }) {
   const [isShown, setShown] = useState(row.text === '');

@@ -12,7 +12,7 @@ import { onKey } from '../../parts/keys.tsx';
 import { showWhy } from '../../parts/why.tsx';
 import { Button, Card, FormError, Note, Tag } from '../../parts/ui.tsx';
 import { UseCard } from './use.tsx';
-import { dueTag } from './meta.tsx';
+import { dueTag } from './due.tsx';
 
 const FOLD_CHARS = 400;
 export const Mask = () => <span class="mask"><span aria-hidden="true">••••••••••••</span><span class="sr">hidden</span></span>;

@@ -23,7 +23,7 @@ export function Who({ place }: { place: Place }) {
       <Card title={<>You: {me.value?.name}</>} actions={mine.data && <Tag kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'} icon={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'}>{mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? `may ${cap}` : `may not ${cap}`}</Tag>} pad>
         {!mine.data ? <Loading rows={2} /> : mine.data.caps.includes('root') ? <p class="soft">A root token may do everything; no policy decides.</p> : mine.data.why ? <Rules answer={mine.data.why} path={path} cap={cap} /> : <p class="soft">Capabilities on <span class="mono">{path}</span>: {mine.data.caps.join(', ') || 'none'}.</p>}
       </Card>
-      <Card title={`Everybody who can ${cap} it`} pad={!all.data}>{mayReview === false ? <Note icon="lock">Seeing others needs <span class="mono">sudo</span> on <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{all.error instanceof Error ? all.error.message : ''} This server may not have the access review.</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
+      <Card title={`Everybody who can ${cap} it`} pad={!all.data}>{mayReview === false ? <Note icon="lock">Seeing others needs <span class="mono">sudo</span> on <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{/unsupported path/.test(String(all.error)) ? 'This server has no access review: it cannot say who else may.' : all.error instanceof Error ? all.error.message : ''}</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
     </>
   );
 }

@@ -1,0 +1,40 @@
+// The OIDC provider's authorize page: whoever is signed in here goes on to the application that asked (OpenID Connect Core, section 3.1.2).
+import { useEffect, useState } from 'preact/hooks';
+import { ApiError, call } from '../lib/api.ts';
+import { route } from '../lib/router.ts';
+import { me, namespace } from '../lib/state.ts';
+import { visible } from '../lib/time.ts';
+import { Button, Card, FormError, Note, Page } from '../parts/ui.tsx';
+
+const FIELDS = ['scope', 'response_type', 'client_id', 'redirect_uri', 'state', 'nonce', 'max_age', 'code_challenge', 'code_challenge_method', 'prompt', 'display'] as const;
+
+export function Authorize() {
+  const { path, query } = route.value;
+  const name = /identity\/oidc\/provider\/([^/]+)\/authorize$/.exec(path)?.[1];
+  const [error, setError] = useState<unknown>(undefined);
+  const [busy, setBusy] = useState(false);
+  const target = query.get('redirect_uri') ?? '';
+  let host = '';
+  try { host = new URL(target).host; } catch { /* Told below. */ }
+  const back = (values: Record<string, string>): void => { const url = new URL(target); for (const [key, value] of Object.entries(values)) url.searchParams.set(key, value); location.assign(url.href); };
+  const go = async (): Promise<void> => {
+    if (!name) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      const asked = Object.fromEntries(FIELDS.flatMap((field) => { const value = query.get(field); return value === null ? [] : [[field, value]]; }));
+      const { body, data } = await call<Record<string, any>>('POST', `identity/oidc/provider/${name}/authorize`, { body: asked, quiet: true });
+      const code = (body['code'] ?? data['code']) as string | undefined;
+      if (!code) throw new Error('The server gave no code.');
+      back({ code, state: String(body['state'] ?? data['state'] ?? query.get('state') ?? '') });
+    } catch (caught) {
+      const kind = caught instanceof ApiError ? String(caught.body['error'] ?? '') : '';
+      // Only an error that the server names for the application goes back to it: the address was checked by then.
+      if (caught instanceof ApiError && ['access_denied', 'invalid_scope', 'unsupported_response_type', 'login_required', 'server_error'].includes(kind)) back({ error: kind, error_description: String(caught.body['error_description'] ?? ''), state: query.get('state') ?? '' });
+      else setError(caught);
+    } finally { setBusy(false); }
+  };
+  useEffect(() => { document.title = 'Sign in to an application · Kallisto'; }, []);
+  if (!name || !host) return <Page title="Sign in to an application"><Note kind="bad">This address lacks what the application has to say: a provider and a redirect_uri.</Note></Page>;
+  return <Page title="Sign in to an application"><Card pad><p><b>{visible(host)}</b> asks who you are. It learns what the scopes <span class="mono">{visible(query.get('scope') ?? 'openid')}</span> tell about <b>{visible(me.value?.name ?? '')}</b>{namespace.value && <> in <span class="mono">{namespace.value}</span></>}.</p><FormError error={error} /><div class="row"><Button kind="primary" busy={busy} onClick={() => void go()}>Go on to {visible(host)}</Button><Button onClick={() => history.back()}>Cancel</Button></div></Card></Page>;
+}

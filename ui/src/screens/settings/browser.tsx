@@ -1,0 +1,50 @@
+// This browser's look, and what the operator tells all: banner and times (contract E2), headers, other origins.
+import { useState } from 'preact/hooks';
+import { call, tryCall } from '../../lib/api.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
+import { can } from '../../lib/needs.ts';
+import { density, keysOn, pinned, recent, theme } from '../../lib/prefs.ts';
+import { askConfig } from '../../lib/server.ts';
+import { uiConfig } from '../../lib/state.ts';
+import { toast } from '../../lib/toasts.ts';
+import { Button, Card, Check, Field, FormError, Note, Segments, Select, Tag } from '../../parts/ui.tsx';
+
+/** Whether a policy of the operator lets in what the built-in one keeps out. */
+export const isWeaker = (policy: string): boolean => /unsafe-(inline|eval)|script-src[^;]*(\*|https?:)|default-src[^;]*\*/.test(policy) || !/frame-ancestors/.test(policy) || !/script-src|default-src/.test(policy);
+
+export function Browser() {
+  return <>
+    <Card title="This browser" pad><div class="row"><span class="grow">Theme</span><Segments label="Theme" value={theme.value} options={[['system', 'System'], ['light', 'Light'], ['dark', 'Dark']]} onChange={(value) => { theme.value = value; }} /></div><div class="row"><span class="grow">Rows</span><Segments label="Density" value={density.value} options={[['normal', 'Normal'], ['compact', 'Compact']]} onChange={(value) => { density.value = value; }} /></div><Check label="Keys of one letter" checked={keysOn.value} onChange={(on) => { keysOn.value = on; }} /><div><Button onClick={() => { recent.value = []; pinned.value = []; toast('Places are forgotten'); }}>Forget recent and pinned places</Button></div></Card>
+    {can('uiSettings') && <Operator />}
+    {can('uiHeaders') && <Headers />}
+    {can('cors') && <Cors />}
+  </>;
+}
+
+function Operator() {
+  const current = uiConfig.value;
+  const [text, setText] = useState(current.banner?.text ?? '');
+  const [level, setLevel] = useState<'info' | 'warning' | 'error'>((current.banner?.level as 'info') ?? 'info');
+  const [idle, setIdle] = useState(String(current.idle_secs));
+  const [reveal, setReveal] = useState(String(current.reveal_secs));
+  const [clip, setClip] = useState(String(current.clipboard_secs));
+  const [session, setSession] = useState(current.session);
+  const [isPrivate, setPrivate] = useState(current.private_titles);
+  const run = useAction(async () => { await call('POST', 'sys/config/ui/settings', { body: { banner: text ? { text, level } : null, idle_secs: Number(idle), reveal_secs: Number(reveal), clipboard_secs: Number(clip), session, private_titles: isPrivate } }); await askConfig(); toast('Saved for everybody'); });
+  return <Card title="The page, for everybody" pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="pair"><Field label="Banner" value={text} onInput={setText} placeholder="none" /><Select label="Level" value={level} onChange={setLevel} options={[['info', 'note'], ['warning', 'warning'], ['error', 'alarm']]} /></div><div class="filters"><Field label="Lock after idle (s)" type="number" min={60} value={idle} onInput={setIdle} /><Field label="Hide values after (s)" type="number" min={5} value={reveal} onInput={setReveal} /><Field label="Clear the clipboard after (s)" type="number" min={5} value={clip} onInput={setClip} /><Select label="Session" value={session} onChange={setSession} options={[['tab', 'lives in the tab'], ['memory', 'in memory: a reload signs out']]} /></div><Check label="Titles without names" checked={isPrivate} onChange={setPrivate} /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy}>Save</Button></div></form></Card>;
+}
+
+function Headers() {
+  const loaded = useLoad(async () => { const keys = (await tryCall<{ keys: string[] }>('LIST', 'sys/config/ui/headers'))?.data.keys ?? []; return Promise.all(keys.map(async (name) => ({ name, values: (await tryCall<{ values: string[] }>('GET', `sys/config/ui/headers/${name}`, { query: { multivalue: true } }))?.data.values ?? [] }))); }, []);
+  const [name, setName] = useState('');
+  const [value, setValue] = useState('');
+  const run = useAction(async (method: 'POST' | 'DELETE', header: string) => { await call(method, `sys/config/ui/headers/${header}`, method === 'POST' ? { body: { values: [value] } } : {}); setName(''); setValue(''); loaded.reload(); });
+  return <Card title="Headers of the page" pad><Note>The page has strict headers of its own. What is set here replaces them or comes besides.</Note>{loaded.data?.map((one) => <div class="row" key={one.name}><b class="mono">{one.name}</b><span class="mono grow">{one.values.join(', ')}</span>{one.name.toLowerCase() === 'content-security-policy' && isWeaker(one.values.join(' ')) && <Tag kind="bad" icon="warn">weaker than built in</Tag>}<Button size="sm" kind="ghost" icon="trash" label={`Remove ${one.name}`} onClick={() => void run.run('DELETE', one.name)} /></div>)}<form class="pair" onSubmit={(event) => { event.preventDefault(); void run.run('POST', name); }}><Field label="Header" value={name} onInput={setName} mono /><Field label="Value" value={value} onInput={setValue} mono /><Button type="submit" icon="plus" disabled={!name}>Set</Button></form><FormError error={run.error} /></Card>;
+}
+
+function Cors() {
+  const loaded = useLoad(async () => (await call<Record<string, any>>('GET', 'sys/config/cors')).data, []);
+  const [origins, setOrigins] = useState('');
+  const run = useAction(async (on: boolean) => { await call(on ? 'POST' : 'DELETE', 'sys/config/cors', on ? { body: { allowed_origins: origins.split(',').map((one) => one.trim()).filter(Boolean) } } : {}); loaded.reload(); });
+  return <Card title="Pages of other origins" pad><p class="soft">{loaded.data?.['enabled'] ? <>May ask: <span class="mono">{String(loaded.data['allowed_origins'])}</span> <Button size="sm" onClick={() => void run.run(false)}>Forbid</Button></> : 'None may ask. This page is of the server itself and needs no entry.'}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void run.run(true); }}><div class="grow"><Field label="Origins, with commas" value={origins} onInput={setOrigins} mono placeholder="https://tools.example" /></div><Button type="submit" class="at-end">Allow</Button></form><FormError error={run.error} /></Card>;
+}

@@ -1,0 +1,36 @@
+// Mounts: enable, tune, move, upgrade to version 2, disable with what is lost.
+import { useState } from 'preact/hooks';
+import { call } from '../../lib/api.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
+import { forgetMounts } from '../../lib/place.ts';
+import { visible } from '../../lib/time.ts';
+import { toast } from '../../lib/toasts.ts';
+import { confirm, open, Sheet } from '../../parts/dialog.tsx';
+import { Button, Card, Failed, Field, FormError, Loading, Select, Tag } from '../../parts/ui.tsx';
+
+type Info = Record<string, Record<string, any>>;
+function Enable({ close }: { close: () => void }) {
+  const [type, setType] = useState<'kv' | 'transit' | 'totp' | 'pki' | 'ssh' | 'database'>('kv');
+  const [path, setPath] = useState('');
+  const [version, setVersion] = useState<'1' | '2'>('2');
+  const [description, setDescription] = useState('');
+  const run = useAction(async () => { await call('POST', `sys/mounts/${path || type}`, { body: { type, description, ...(type === 'kv' ? { options: { version } } : {}) } }); toast('Mounted'); close(); });
+  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title="New mount" actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" busy={run.busy}>Mount</Button></>}><Select label="Engine" value={type} onChange={setType} options={[['kv', 'Key/value'], ['transit', 'Transit'], ['totp', 'TOTP'], ['pki', 'PKI'], ['ssh', 'SSH'], ['database', 'Database']]} />{type === 'kv' && <Select label="Version" value={version} onChange={setVersion} options={[['2', '2: with history'], ['1', '1: without']]} />}<Field label="Path" value={path} onInput={setPath} mono placeholder={type} hint="may have slashes" /><Field label="Description" value={description} onInput={setDescription} /><FormError error={run.error} /></Sheet></form>;
+}
+function Tune({ path, one, close }: { path: string; one: Record<string, any>; close: () => void }) {
+  const [to, setTo] = useState(path.replace(/\/$/, ''));
+  const [description, setDescription] = useState(one['description'] as string);
+  const isOld = one['type'] === 'kv' && one['options']?.version !== '2';
+  const run = useAction(async () => { await call('POST', `sys/mounts/${path}tune`, { body: { description } }); if (`${to}/` !== path) await call('POST', 'sys/remount', { body: { from: path, to } }); toast('Changed'); close(); });
+  const upgrade = useAction(async () => { await call('POST', `sys/mounts/${path}tune`, { body: { options: { version: '2' } } }); toast('Version 2 from now on'); close(); });
+  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={path} actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" busy={run.busy}>Save</Button></>}><Field label="Description" value={description} onInput={setDescription} /><Field label="Path" value={to} onInput={setTo} mono hint="another path moves the mount; policies have to follow" />{isOld && <Button busy={upgrade.busy} onClick={() => void upgrade.run()}>Upgrade to version 2</Button>}<FormError error={run.error ?? upgrade.error} /></Sheet></form>;
+}
+export function MountsSettings() {
+  const loaded = useLoad(async () => (await call<Info>('GET', 'sys/mounts')).data, []);
+  const done = (): void => { forgetMounts(); loaded.reload(); };
+  const disable = useAction(async (path: string) => { if (await confirm({ title: `Disable ${path}?`, text: 'All that it holds is removed, with its leases. This cannot be undone.', action: 'Disable', danger: true, typed: path })) { await call('DELETE', `sys/mounts/${path.replace(/\/$/, '')}`); done(); } });
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path="sys/mounts" />;
+  if (!loaded.data) return <Loading />;
+  const system = ['system', 'identity', 'cubbyhole', 'ns_system', 'ns_identity', 'ns_cubbyhole'];
+  return <Card title="Mounts" actions={<Button icon="plus" kind="primary" need={{ path: 'sys/mounts/new', cap: ['create', 'update'] }} onClick={() => void open<void>((close) => <Enable close={() => { close(); done(); }} />)}>New mount</Button>}><FormError error={disable.error} /><div class="scroll-x" tabIndex={0} role="region" aria-label="Mounts"><table class="grid"><thead><tr><th>Path</th><th>Engine</th><th>Description</th><th><span class="sr">Actions</span></th></tr></thead><tbody>{Object.entries(loaded.data).filter(([path]) => path.endsWith('/')).map(([path, one]) => <tr key={path}><td class="mono"><b>{visible(path)}</b></td><td><Tag>{one['type']}{one['options']?.version ? ` ${one['options'].version}` : ''}</Tag></td><td>{visible(one['description'] ?? '')}</td><td class="right">{!system.includes(one['type']) && <span class="cell-acts"><Button size="sm" onClick={() => void open<void>((close) => <Tune path={path} one={one} close={() => { close(); done(); }} />)}>Tune</Button><Button size="sm" kind="ghost" icon="trash" label={`Disable ${path}`} need={{ path: `sys/mounts/${path.replace(/\/$/, '')}`, cap: 'delete' }} onClick={() => void disable.run(path)} /></span>}</td></tr>)}</tbody></table></div></Card>;
+}

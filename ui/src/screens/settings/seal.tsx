@@ -1,0 +1,42 @@
+// Seal and keys: seal now, rotate the data key, rekey by several people with a nonce to compare.
+import { useState } from 'preact/hooks';
+import { call, tryCall } from '../../lib/api.ts';
+import { download } from '../../lib/formats.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
+import { go, href } from '../../lib/router.ts';
+import { askServer } from '../../lib/server.ts';
+import { server } from '../../lib/state.ts';
+import { ago, count } from '../../lib/time.ts';
+import { toast } from '../../lib/toasts.ts';
+import { confirm, open, Sheet } from '../../parts/dialog.tsx';
+import { Button, Card, Field, FormError, Note, Tag } from '../../parts/ui.tsx';
+
+export function SealSettings() {
+  const key = useLoad(async () => (await tryCall<Record<string, any>>('GET', 'sys/key-status'))?.data ?? null, []);
+  const seal = useAction(async () => { if (await confirm({ title: 'Seal this cluster?', text: 'Every request is refused until enough holders have given their shares again.', action: 'Seal', danger: true, typed: 'seal' })) { await call('PUT', 'sys/seal', { quiet: true }); await askServer(); void go(href('unseal')); } });
+  const rotate = useAction(async () => { await call('POST', 'sys/rotate', { body: {} }); toast('A new data key encrypts from now on'); key.reload(); });
+  return <>
+    <Card title="Seal" pad><dl class="kv"><dt>Kind</dt><dd>{server.value.type}</dd><dt>Shares</dt><dd>{server.value.threshold} of {server.value.shares}</dd></dl><FormError error={seal.error} /><div><Button kind="danger" icon="lock" busy={seal.busy} need={{ path: 'sys/seal', cap: ['update', 'sudo'] }} onClick={() => void seal.run()}>Seal now</Button></div></Card>
+    <Card title="Data key" pad>{key.data ? <dl class="kv"><dt>Version</dt><dd>{key.data['term']}</dd><dt>Since</dt><dd>{ago(key.data['install_time'] as string)}</dd>{key.data['encryptions'] !== undefined && <><dt>Encryptions</dt><dd class="num">{count(key.data['encryptions'] as number)}</dd></>}</dl> : <p class="soft">Its state needs read on <span class="mono">sys/key-status</span>.</p>}<FormError error={rotate.error} /><div><Button icon="undo" busy={rotate.busy} need={{ path: 'sys/rotate', cap: ['update', 'sudo'] }} onClick={() => void rotate.run()}>Rotate</Button></div></Card>
+    <Wizard at="sys/rekey" title="New key shares" start={(n, t) => ({ secret_shares: n, secret_threshold: t })} />
+  </>;
+}
+
+function Wizard({ at, title, start }: { at: string; title: string; start: (shares: number, threshold: number) => object }) {
+  const loaded = useLoad(async () => (await tryCall<Record<string, any>>('GET', `${at}/init`))?.body ?? {}, [at]);
+  const [share, setShare] = useState('');
+  const [n, setN] = useState('5');
+  const [t, setT] = useState('3');
+  const state = (loaded.data ?? {}) as Record<string, any>;
+  const status = (state['data'] && Object.keys(state['data'] as object).length ? state['data'] : state) as Record<string, any>;
+  const begin = useAction(async () => { await call('PUT', `${at}/init`, { body: start(Number(n), Number(t)) }); loaded.reload(); });
+  const cancel = useAction(async () => { await call('DELETE', `${at}/init`, { body: { nonce: status['nonce'] } }); loaded.reload(); });
+  const give = useAction(async () => {
+    const sent = share; setShare('');
+    const reply = await call('PUT', `${at}/update`, { body: { key: sent, nonce: status['nonce'] } });
+    const keys = (reply.body['keys_base64'] ?? reply.data['keys_base64']) as string[] | undefined;
+    if (keys) void open<void>((close) => <Sheet title="The new shares" actions={<Button kind="primary" onClick={() => close()}>All are stored</Button>}><Note kind="warn">They are downloaded one by one, a file for each holder, and shown nowhere else.</Note>{keys.map((key, i) => <Button key={key} icon="dl" onClick={() => download(`kallisto-share-${i + 1}-of-${keys.length}-${server.peek().name}.txt`, `${key}\n`, 'text/plain')}>Share {i + 1}</Button>)}</Sheet>);
+    loaded.reload();
+  });
+  return <Card title={title} pad>{status['started'] ? <><p class="soft">Under way: {status['progress']} of {status['required']} old shares. Nonce <span class="mono">{status['nonce']}</span>: compare it with whoever began.</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label="An old share" value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>Give</Button></form><div><Button onClick={() => void cancel.run()}>Cancel it</Button></div></> : <form class="row" onSubmit={(event) => { event.preventDefault(); void begin.run(); }}><Field label="Shares" type="number" min={1} value={n} onInput={setN} /><Field label="Needed" type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>Begin</Button><Tag>old shares stay until the end</Tag></form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
+}

@@ -1,0 +1,87 @@
+// Tools: wrapping, random bytes, hashes, passwords by a policy, and a console over the OpenAPI document with the caller's rights beside each route.
+import { useState } from 'preact/hooks';
+import { call, type Method } from '../lib/api.ts';
+import { copy, copySecret } from '../lib/clipboard.ts';
+import { useAction, useLoad } from '../lib/load.ts';
+import { allows, useNeeds, type Capability } from '../lib/needs.ts';
+import { href, route } from '../lib/router.ts';
+import { visible } from '../lib/time.ts';
+import { Button, Card, Failed, Field, FormError, Loading, Note, Page, Select, Tabs, Tag } from '../parts/ui.tsx';
+import { List } from '../parts/list.tsx';
+
+const PARTS = [['wrap', 'Wrapping'], ['random', 'Random'], ['hash', 'Hash'], ['password', 'Passwords'], ['api', 'API console']] as const;
+
+export function Tools() {
+  const part = route.value.path.split('/')[1] ?? 'wrap';
+  return <><Tabs label="Tools" current={part} tabs={PARTS.map(([key, label]) => ({ key, label, href: href(`tools/${key}`) }))} />{part === 'random' ? <Random /> : part === 'hash' ? <Hash /> : part === 'password' ? <Passwords /> : part === 'api' ? <Console /> : <Wrap />}</>;
+}
+
+function Result({ text, secret }: { text: string; secret?: boolean }) {
+  return text ? <div class="code mono"><code class="grow">{visible(text).replaceAll('\u2039U+000A\u203a', '\n')}</code><Button size="sm" kind="ghost" icon="copy" label="Copy the result" onClick={() => void (secret ? copySecret(text, 'Result') : copy(text, 'Result'))} /></div> : null;
+}
+
+function Wrap() {
+  const [what, setWhat] = useState<'wrap' | 'lookup' | 'unwrap' | 'rewrap'>('wrap');
+  const [text, setText] = useState('');
+  const [ttl, setTtl] = useState('3600');
+  const [result, setResult] = useState('');
+  const run = useAction(async () => {
+    if (what === 'wrap') { const { wrap } = await call('POST', 'sys/wrapping/wrap', { body: JSON.parse(text) as object, wrapTtl: `${ttl}s` }); setResult(wrap?.token ?? ''); return; }
+    const reply = await call('POST', `sys/wrapping/${what}`, { body: { token: text.trim() } });
+    setResult(what === 'rewrap' ? (reply.wrap?.token ?? '') : JSON.stringify(reply.auth ?? reply.data, null, 2));
+  });
+  return <Page title="Wrapping" sub="A token that opens once and holds an answer."><Card pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Select label="What to do" value={what} onChange={(next) => { setWhat(next); setResult(''); setText(''); }} options={[['wrap', 'Wrap JSON'], ['lookup', 'Look at a wrapping token'], ['unwrap', 'Unwrap'], ['rewrap', 'Rewrap']]} />{what === 'wrap' ? <><Field label="JSON" value={text} onInput={setText} rows={6} mono placeholder={'{ "password": "…" }'} /><Field label="Seconds" value={ttl} onInput={setTtl} type="number" min={1} /></> : <Field label="Wrapping token" value={text} onInput={setText} mono masked />}<FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: `sys/wrapping/${what}`, cap: ['update', 'create'] }} onClick={() => {}}>{what}</Button></div></form><Result text={result} secret /></Card></Page>;
+}
+
+function Random() {
+  const [bytes, setBytes] = useState('32');
+  const [format, setFormat] = useState<'base64' | 'hex'>('base64');
+  const [result, setResult] = useState('');
+  const run = useAction(async () => setResult((await call<{ random_bytes: string }>('POST', `sys/tools/random/${bytes}`, { body: { format } })).data.random_bytes));
+  return <Page title="Random" sub="From the server's operating system."><Card pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="pair"><Field label="Bytes" type="number" min={1} value={bytes} onInput={setBytes} /><Select label="Form" value={format} onChange={setFormat} options={[['base64', 'base64'], ['hex', 'hexadecimal']]} /></div><FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/tools/random', cap: ['update', 'create'] }} onClick={() => {}}>Draw</Button></div></form><Result text={result} secret /></Card></Page>;
+}
+
+function Hash() {
+  const [text, setText] = useState('');
+  const [algorithm, setAlgorithm] = useState<'sha2-256' | 'sha2-384' | 'sha2-512' | 'sha3-256' | 'sha3-384' | 'sha3-512'>('sha2-256');
+  const [result, setResult] = useState('');
+  const run = useAction(async () => setResult((await call<{ sum: string }>('POST', `sys/tools/hash/${algorithm}`, { body: { input: btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join('')), format: 'hex' } })).data.sum));
+  return <Page title="Hash"><Card pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label="Text" value={text} onInput={setText} rows={4} mono /><Select label="Algorithm" value={algorithm} onChange={setAlgorithm} options={(['sha2-256', 'sha2-384', 'sha2-512', 'sha3-256', 'sha3-384', 'sha3-512'] as const).map((one) => [one, one] as const)} /><FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/tools/hash', cap: ['update', 'create'] }} onClick={() => {}}>Hash</Button></div></form><Result text={result} /></Card></Page>;
+}
+
+function Passwords() {
+  const loaded = useLoad(async () => (await call<{ keys?: string[] }>('LIST', 'sys/policies/password').catch((error: { status?: number }) => { if (error.status === 404) return { data: { keys: [] as string[] } }; throw error; })).data.keys ?? [], []);
+  const [name, setName] = useState('');
+  const [result, setResult] = useState('');
+  const run = useAction(async () => setResult((await call<{ password: string }>('GET', `sys/policies/password/${name}/generate`)).data.password));
+  return <Page title="Passwords" sub="By a password policy."><Card pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label="Policy" value={name} onInput={setName} mono list={loaded.data ?? []} /><FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>Generate</Button></div></form><Result text={result} secret />{loaded.data?.length === 0 && <Note>There is no password policy yet. <span class="mono">kallisto write sys/policies/password/NAME policy=@file</span></Note>}</Card></Page>;
+}
+
+interface Route { method: Method; path: string; summary: string }
+const CAP: Record<string, Capability> = { GET: 'read', POST: 'update', PUT: 'update', PATCH: 'patch', DELETE: 'delete', LIST: 'list' };
+
+function Console() {
+  const loaded = useLoad(async () => {
+    const { body } = await call('GET', 'sys/internal/specs/openapi');
+    const paths = (body['paths'] ?? (body['data'] as Record<string, any> | undefined)?.['paths'] ?? {}) as Record<string, Record<string, any>>;
+    return Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).filter(([method]) => ['get', 'post', 'put', 'patch', 'delete', 'list'].includes(method)).map(([method, one]): Route => ({ method: method.toUpperCase() as Method, path: path.replace(/^\//, ''), summary: one['summary'] ?? one['operationId'] ?? '' })));
+  }, []);
+  const [text, setText] = useState('');
+  const [method, setMethod] = useState<Method>('GET');
+  const [path, setPath] = useState('sys/health');
+  const [body, setBody] = useState('');
+  const [result, setResult] = useState('');
+  useNeeds([{ path, cap: CAP[method] ?? 'read' }]);
+  const may = allows({ path, cap: CAP[method] ?? 'read' });
+  const run = useAction(async () => { const reply = await call(method, path, { ...(body ? { text: body } : {}), quiet: true }); setResult(`${reply.status}\n${JSON.stringify(reply.body, null, 2)}`); });
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
+  const shown = (loaded.data ?? []).filter((one) => `${one.method} ${one.path}`.toLowerCase().includes(text.toLowerCase()));
+  return (
+    <Page title="API console" sub="Every route of this server. Requests are yours, with your token, and are recorded like all others.">
+      <div class="two">
+        <Card title="Request" pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="row"><Select label="Method" value={method} onChange={setMethod} options={(['GET', 'LIST', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).map((one) => [one, one] as const)} /><div class="grow"><Field label="Path" value={path} onInput={setPath} mono /></div></div>{method !== 'GET' && method !== 'LIST' && <Field label="Body (JSON)" value={body} onInput={setBody} mono rows={6} />}<div class="row"><Button kind="primary" type="submit" icon="play" busy={run.busy}>Send</Button>{may === false && <Tag kind="warn" icon="lock">you lack {CAP[method]}</Tag>}<Button icon="copy" onClick={() => void copy(`curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${body ? ` -d '${body.replaceAll("'", `'\\''`)}'` : ''} ${location.origin}/v1/${path}`, 'curl command')}>Copy as curl</Button></div><FormError error={run.error} /></form>{result && <pre class="json mono" tabIndex={0}>{visible(result).replaceAll('\u2039U+000A\u203a', '\n')}</pre>}</Card>
+        <Card title="Routes"><div class="pad"><Field label="Filter" value={text} onInput={setText} /></div>{loaded.data ? <div class="routes"><List label="Routes" rows={shown} keyOf={(one) => `${one.method} ${one.path}`} onOpen={(one) => { setMethod(one.method); setPath(one.path); }} render={(one) => <><span /><span class="name mono">{one.path}</span><span class="dim">{one.method}</span><span /></>} /></div> : <Loading />}</Card>
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,101 @@
+// Flows 5, 17, 20, 22, 26, 27: rights that are missing, policies, audit, metrics, namespaces, strange names.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Watched } from '../browser.ts';
+import { equal, ok } from '../assert.ts';
+import type { Flow } from './index.ts';
+
+export const access: Flow[] = [
+  { name: '5 a reader without list goes to a path; a writer who may not read patches unseen; a missing right says why', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    await one.login('rita');
+    equal(await one.page.getByRole('link', { name: 'Policies' }).count(), 0, 'what nobody with these rights could use is left out');
+    await one.go('/ui/s/secret/apps/payments/stripe');
+    await one.page.getByText('You may not list this folder.').waitFor();
+    await one.page.getByRole('button', { name: 'Delete' }).click({ force: true });
+    await one.page.getByText('Why not delete?').waitFor();
+    await one.axe();
+    await one.page.getByRole('button', { name: 'Close' }).click();
+    await one.finish();
+    const two = await Watched.open(browser, dev);
+    await two.login('walt');
+    await two.go('/ui/s/secret/apps/payments/mailgun?tab=edit');
+    await two.page.getByText('You may not read this secret.').waitFor();
+    await two.page.getByLabel('Key', { exact: true }).fill('ADDED');
+    await two.page.getByLabel('Value of ADDED').fill('unseen');
+    await two.page.getByRole('button', { name: 'Save', exact: true }).click();
+    await two.page.getByText('Saved', { exact: true }).waitFor();
+    const { data } = await dev.must('GET', 'secret/data/apps/payments/mailgun');
+    equal(Object.keys(data.data).sort(), ['ADDED', 'PASSWORD'], 'the others stay');
+    await two.finish();
+  } },
+  { name: '17 a policy shows its error at the line, the simulator takes the draft, and tells what would change', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go('/ui/policies/dev');
+    const text = page.getByLabel('Text of dev');
+    await text.fill('path "secret/data/apps/*" {\n  capabilities = ["read", "updat"]\n}\n');
+    await page.locator('.probs .e').getByText('Line 2').waitFor();
+    await text.fill('path "secret/data/apps/payments/*" {\n  capabilities = ["read", "delete"]\n}\n');
+    await page.getByRole('button', { name: /^delete on secret\/data\/apps\/payments\/example: allowed, new/ }).waitFor();
+    await page.getByRole('button', { name: /^create on secret\/data\/apps\/payments\/example: not allowed, taken away/ }).click();
+    await page.getByText('draft, not saved').waitFor();
+    await one.axe();
+    await page.getByLabel('Path', { exact: true }).or(page.getByLabel('Another path')).first().fill('sys/mounts');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByRole('button', { name: /read on sys\/mounts/ }).waitFor();
+    await text.fill((await dev.must('GET', 'sys/policies/acl/dev'))['data'].policy);
+    await one.finish();
+  } },
+  { name: '20 an audit chain is verified in the browser, and an edited line found at its place', run: async ({ browser, dev }) => {
+    const file = join(dev.folder, 'audit.log');
+    const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+    const copy = join(dev.folder, 'copy.log');
+    writeFileSync(copy, lines.join('\n') + '\n');
+    const edited = join(dev.folder, 'edited.log');
+    const at = Math.floor(lines.length / 2);
+    writeFileSync(edited, lines.map((line, i) => (i === at ? line.replace('"type":"re', '"type":"rE') : line)).join('\n') + '\n');
+    const one = await Watched.open(browser, dev);
+    await one.login('ops');
+    await one.go('/ui/audit');
+    const choose = one.page.locator('input[type=file]');
+    await choose.setInputFiles(copy);
+    await one.page.getByText(/The chain holds to/).waitFor();
+    await one.axe();
+    await choose.setInputFiles(edited);
+    await one.page.getByText(new RegExp(`line ${(at + 1).toLocaleString('en')}\\)`)).waitFor();
+    await one.finish();
+  } },
+  { name: '22 metrics are live, and tables too', run: async ({ browser, dev }) => {
+    const one = await Watched.open(browser, dev);
+    await one.login('ops');
+    await one.go('/ui/metrics');
+    await one.page.getByText('3 samples').waitFor({ timeout: 20_000 });
+    await one.page.getByRole('button', { name: 'Requests per second as a table' }).click();
+    await one.page.getByRole('columnheader', { name: 'requests' }).waitFor();
+    await one.finish();
+  } },
+  { name: '26 a namespace is switched, rights asked anew, the route keeps it; 27 a mount with a slash, names with ?#% é', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'sys/mounts/inner', { type: 'kv', options: { version: '2' } }, 'root', 'team');
+    await dev.must('POST', 'inner/data/a', { data: { k: 'v' } }, 'root', 'team');
+    const strange = 'what?#% é';
+    await dev.must('POST', `kv/int/data/${encodeURIComponent(strange)}`, { data: { k: 'v' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('root');
+    await page.getByRole('button', { name: /Namespace/ }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'team' }).click();
+    await one.go('/ui/s/?ns=team');
+    await page.getByRole('link', { name: /inner/ }).click();
+    ok(page.url().includes('ns=team'), page.url());
+    await page.getByRole('option', { name: 'a' }).waitFor();
+    await one.go('/ui/s/kv/int/');
+    await page.getByRole('option', { name: strange }).click();
+    await page.getByRole('heading', { name: strange }).waitFor();
+    ok(page.url().includes(encodeURIComponent(strange)), page.url());
+    await page.getByRole('button', { name: 'Reveal k' }).click();
+    await page.locator('.shown').waitFor();
+    await one.finish();
+  } },
+];

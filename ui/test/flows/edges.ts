@@ -1,0 +1,79 @@
+// Flows 28 and 30: keyboard only, narrow, zoomed, dark, reduced motion, right-to-left; rights that change while signed in.
+import { Watched } from '../browser.ts';
+import { equal, ok } from '../assert.ts';
+import type { Flow } from './index.ts';
+
+export const edges: Flow[] = [
+  { name: '28 by keyboard alone: sign in, go, filter, open, reveal, copy, edit, save', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'secret/data/keys/alpha', { data: { K: 'v' } });
+    await dev.must('POST', 'secret/data/keys/beta', { data: { K: 'v' } });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    const { keyboard } = page;
+    await page.goto('/ui/login?with=userpass&to=/ui/s/secret/keys/');
+    await page.getByLabel('User name').waitFor();
+    await page.waitForFunction(() => document.activeElement?.matches('input'));
+    await keyboard.type('ops');
+    await keyboard.press('Tab');
+    await keyboard.type('correct horse battery');
+    await keyboard.press('Enter');
+    await page.getByRole('option', { name: 'beta' }).waitFor();
+    await keyboard.press('/');
+    await keyboard.type('bet');
+    await page.getByRole('option', { name: 'alpha' }).waitFor({ state: 'detached' });
+    await keyboard.press('ArrowDown');
+    await keyboard.press('ArrowDown');
+    await keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'beta' }).waitFor();
+    await keyboard.press('r');
+    await page.locator('.shown').waitFor();
+    await keyboard.press('e');
+    await page.getByLabel('Value of K').waitFor();
+    await page.getByLabel('Value of K').focus();
+    await keyboard.press('Control+a');
+    await keyboard.type('typed');
+    await keyboard.press('Control+s');
+    await page.getByText('Save 1 change?').waitFor();
+    await keyboard.press('Enter');
+    await page.getByText('Saved', { exact: true }).waitFor();
+    equal((await dev.must('GET', 'secret/data/keys/beta'))['data'].data.K, 'typed', 'saved');
+    await keyboard.press('?');
+    await page.getByRole('dialog').getByRole('heading', { name: 'Keys' }).waitFor();
+    await keyboard.press('Escape');
+    await one.finish();
+  } },
+  { name: '28 narrow, zoomed, dark, reduced motion, right-to-left: nothing is cut off sideways', run: async ({ browser, dev }) => {
+    for (const options of [{ phone: true }, { phone: true, dark: true }, { dark: true, reduced: true }] as const) {
+      const one = await Watched.open(browser, dev, options);
+      await one.login('ada');
+      for (const path of ['/ui/', '/ui/s/', '/ui/s/secret/apps/payments/', '/ui/s/secret/apps/payments/stripe', '/ui/s/secret/apps/payments/stripe?tab=history', '/ui/s/secret/apps/payments/stripe?tab=edit', '/ui/shared']) {
+        await one.go(path);
+        await one.page.waitForTimeout(350);
+        const wide = await one.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        ok(wide <= 0, `${path} is ${wide} px too wide`);
+        await one.axe();
+      }
+      await one.finish();
+    }
+    const two = await Watched.open(browser, dev);
+    await two.login('ada');
+    await two.page.setViewportSize({ width: 720, height: 450 });
+    await two.go('/ui/s/secret/apps/payments/stripe');
+    await two.page.getByRole('button', { name: 'Reveal API_KEY' }).waitFor();
+    await two.page.evaluate(() => { document.documentElement.dir = 'rtl'; });
+    ok((await two.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, 'right-to-left fits');
+    await two.finish();
+  } },
+  { name: '30 rights that change while signed in show at the next screen', run: async ({ browser, dev }) => {
+    await dev.must('PUT', 'sys/policies/acl/change', { policy: 'path "secret/data/keys/*" { capabilities = ["read"] }\npath "secret/subkeys/keys/*" { capabilities = ["read"] }' });
+    await dev.must('POST', 'auth/userpass/users/cara', { password: 'correct horse battery', token_policies: ['change'] });
+    const one = await Watched.open(browser, dev);
+    await one.login('cara');
+    await one.go('/ui/s/secret/keys/alpha');
+    await one.page.getByRole('button', { name: 'Reveal K' }).waitFor();
+    await dev.must('PUT', 'sys/policies/acl/change', { policy: '# nothing' });
+    await one.page.getByRole('button', { name: 'Reveal K' }).click();
+    await one.page.getByText('No right:').waitFor();
+    await one.finish();
+  } },
+];

@@ -1,0 +1,43 @@
+// All flows, in order; names on the command line choose some. Each has a fresh page; servers are shared where a flow does not change what others need.
+import type { Browser } from 'playwright-core';
+import { launch } from '../browser.ts';
+import { Server } from '../server.ts';
+import { units } from '../units.ts';
+import { access } from './access.ts';
+import { budgets } from './budgets.ts';
+import { edges } from './edges.ts';
+import { secrets } from './secrets.ts';
+import { seed } from './seed.ts';
+import { session } from './session.ts';
+import { setup } from './setup.ts';
+import { screens } from './screens.ts';
+
+export interface World { browser: Browser; dev: Server }
+export interface Flow { name: string; run: (world: World) => Promise<void> }
+const FLOW_MS = 90_000;
+
+export async function run(chromium: string | undefined, names: string[]): Promise<number> {
+  if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');
+  const all = [...units, ...setup, ...session, ...secrets, ...access, ...edges, ...budgets, ...screens];
+  const chosen = names.length > 0 ? all.filter((flow) => names.some((name) => flow.name.includes(name))) : all;
+  const browser = await launch(chromium);
+  const dev = await Server.dev();
+  let failed = 0;
+  const begin = Date.now();
+  try {
+    await seed(dev);
+    for (const flow of chosen) {
+      const start = Date.now();
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      try {
+        await Promise.race([flow.run({ browser, dev }), new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`over ${FLOW_MS / 1000} s`)), FLOW_MS); })]);
+        console.log(`ok      ${flow.name} (${Date.now() - start} ms)`);
+      } catch (error) {
+        failed += 1;
+        console.log(`FAILED  ${flow.name}\n    ${error instanceof Error ? error.message : String(error)}`);
+      } finally { clearTimeout(timer); for (const context of browser.contexts()) await context.close(); }
+    }
+  } finally { await browser.close(); dev.stop(); }
+  console.log(`\n${chosen.length - failed} passed, ${failed} failed in ${Math.round((Date.now() - begin) / 1000)} s`);
+  return failed === 0 && chosen.length > 0 ? 0 : 1;
+}

@@ -1,0 +1,65 @@
+// Real servers for the tests: the debug binary on a free port, in memory or on disk, stopped by its own process id.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const BINARY = process.env['KALLISTO_BINARY'] ?? join(process.env['CARGO_TARGET_DIR'] ?? '../target', 'debug/kallisto');
+const READY_MS = 20_000;
+
+export const freePort = (): Promise<number> => new Promise((resolve, reject) => {
+  const probe = createServer();
+  probe.once('error', reject);
+  probe.listen(0, '127.0.0.1', () => { const address = probe.address(); probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0)); });
+});
+
+export class Server {
+  token = 'root';
+  private constructor(readonly base: string, readonly child: ChildProcess, readonly folder: string) {}
+
+  static async start(args: string[], port: number, folder: string): Promise<Server> {
+    const child = spawn(BINARY, ['server', ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...(process.env['KALLISTO_UI_DIR'] ? { KALLISTO_UI_DIR: process.env['KALLISTO_UI_DIR'] } : {}) } });
+    let log = '';
+    child.stderr?.on('data', (chunk: Buffer) => { log = (log + chunk.toString()).slice(-4000); });
+    const server = new Server(`http://127.0.0.1:${port}`, child, folder);
+    const end = Date.now() + READY_MS;
+    for (;;) {
+      try { await fetch(`${server.base}/v1/sys/seal-status`); return server; } catch { /* Not yet. */ }
+      if (child.exitCode !== null || Date.now() > end) throw new Error(`the server did not start: ${log}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** In memory, unsealed, root token `root`. */
+  static async dev(): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
+    return Server.start(['-dev', '-dev-root-token-id=root', `-dev-listen-address=127.0.0.1:${port}`, '-dev-no-store-token'], port, folder);
+  }
+
+  /** On disk, never initialised. */
+  static async durable(): Promise<Server> {
+    const [port, peers] = [await freePort(), await freePort()];
+    const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
+    writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
+    return Server.start([`-config=${folder}/server.hcl`], port, folder);
+  }
+
+  async api(method: string, path: string, body?: unknown, token = this.token, ns = ''): Promise<Record<string, any>> {
+    const response = await fetch(`${this.base}/v1/${path}`, { method, headers: { ...(token ? { 'X-Vault-Token': token } : {}), ...(ns ? { 'X-Vault-Namespace': ns } : {}) }, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) });
+    const text = await response.text();
+    return { status: response.status, ...(text ? (JSON.parse(text) as object) : {}) };
+  }
+
+  async must(method: string, path: string, body?: unknown, token = this.token, ns = ''): Promise<Record<string, any>> {
+    const reply = await this.api(method, path, body, token, ns);
+    if (reply['status'] >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply)}`);
+    return reply;
+  }
+
+  stop(): void {
+    this.child.kill('SIGKILL');
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
