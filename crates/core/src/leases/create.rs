@@ -6,7 +6,7 @@
 //! 3. commit the lease as live, if it is still pending, and its owner still there
 //! ```
 //!
-//! What fails behind step 1 is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
+//! A server that has lost the lead by then does not begin step 2. What fails behind it is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
 //! has gone, the lease is pending, and the queue rolls it back after a while ([`kallisto_leases::limits::PENDING_SECS_MAX`]).
 
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use kallisto_leases::{LeaseId, LeaseRecord, Located, Owner, State, TtlRequest, d
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::far_end;
-use super::record::{StoredLease, locate, number_of, read, replace_in};
+use super::record::{StoredLease, check_leads, locate, number_of, read, replace_in};
 use super::work::settle_attempt;
 use crate::api::error::{Denial, Error};
 use crate::limits::CONFLICT_RETRIES_MAX;
@@ -118,6 +118,8 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
         super::record::delete(site, &pending.record.id).await?;
         return Err(Error::Unavailable("the mount is being removed".into()));
     }
+    // The commit may have been its successor's. Who leads now rolls the lease back when its time is up.
+    check_leads(site)?;
     let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
     let made = match make(end).await {
         Ok(made) => put_live(site, &pending).await.map(|()| made),

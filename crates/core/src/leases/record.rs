@@ -1,7 +1,7 @@
 //! Reading and replacing the records of leases.
 
-use kallisto_leases::{LeaseId, LeaseRecord, Located};
-use kallisto_store::{Batch, Seqno};
+use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase};
+use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use crate::api::error::Error;
 use crate::storage::keys;
@@ -42,12 +42,54 @@ pub(super) async fn delete(site: &NamespaceContext, id: &LeaseId) -> Result<(), 
     Ok(())
 }
 
-/// Refuses on a server that does not lead: far ends are asked by one server.
+/// Refuses on a server that does not lead, as far as it knows: far ends are asked by one server.
 ///
 /// # Errors
 /// [`Error::NotLeader`].
 pub(super) fn check_leads(site: &NamespaceContext) -> Result<(), Error> {
     if site.store.below().leads() { Ok(()) } else { Err(Error::NotLeader) }
+}
+
+/// Refuses on a server that does not lead. A majority says so: one that was cut off finds out, and reads what its successor wrote.
+///
+/// # Errors
+/// [`Error::NotLeader`]; [`Error::Unavailable`] when there is no majority to ask.
+pub(super) async fn confirm_leads(site: &NamespaceContext) -> Result<(), Error> {
+    check_leads(site)?;
+    if let Some(cluster) = site.store.below().replicated() {
+        cluster.read_index().await?;
+    }
+    check_leads(site)
+}
+
+/// Claims a lease for an attempt to revoke it: from the commit on nobody renews it. `None` when somebody changed it meanwhile.
+///
+/// The claim is what keeps a leader that was cut off from taking back what its successor has renewed: it cannot commit.
+///
+/// # Errors
+/// The store's refusal.
+pub(super) async fn claim(
+    site: &NamespaceContext,
+    stored: StoredLease,
+    now_ns: i64,
+) -> Result<Option<StoredLease>, Error> {
+    if stored.record.state.phase() == Phase::Revoking {
+        return Ok(Some(stored));
+    }
+    let record = stored.record.to_revoking(now_ns);
+    let mut batch = Batch::new();
+    batch.set_essential();
+    replace_in(&mut batch, &stored, &record);
+    match site.store.commit(batch).await {
+        Ok(position) => Ok(Some(StoredLease { record, seqno: Seqno(position.0) })),
+        Err(StoreError::Conflict) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a creation may still be under way, here or on a server that led before: nobody else ends it until then.
+pub(super) fn may_be_in_the_making(record: &LeaseRecord, now_ns: i64) -> bool {
+    record.state.phase() == Phase::Pending && record.due_ns().is_some_and(|due| now_ns < due)
 }
 
 /// The number of the namespace of `site`.

@@ -8,7 +8,7 @@ use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
 use super::far_end;
-use super::record::{check_leads, read, replace_in};
+use super::record::{confirm_leads, read, replace_in};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys::NamespaceNumber;
@@ -25,7 +25,7 @@ pub(super) async fn renew(
     increment_secs: u64,
     now: Timestamp,
 ) -> Result<Renewal, Error> {
-    check_leads(site)?;
+    confirm_leads(site).await?;
     // A loop of its own: it waits for the far end.
     for _ in 0..CONFLICT_RETRIES_MAX {
         let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record));

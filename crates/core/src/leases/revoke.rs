@@ -12,7 +12,7 @@ use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
 use super::far_end;
-use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
+use super::record::{StoredLease, confirm_leads, delete, may_be_in_the_making, number_of, read, replace_in};
 use crate::api::error::Error;
 use crate::storage::transact::transact;
 use crate::view::Closed;
@@ -63,7 +63,7 @@ pub(super) async fn revoke_now(
     id: &LeaseId,
     now: Timestamp,
 ) -> Result<Result<(), String>, Error> {
-    check_leads(site)?;
+    confirm_leads(site).await?;
     let Some(stored) = read(site, id)? else { return Ok(Ok(())) };
     let outcome = far_end::revoke(site, &stored.record, now).await;
     if outcome.is_ok() {
@@ -86,7 +86,7 @@ pub(super) async fn mark(
         batch.set_essential();
         let mut marked = Vec::new();
         for lease in leases {
-            if let Some(stored) = to_mark(site, lease)? {
+            if let Some(stored) = to_mark(site, lease, now_ns)? {
                 replace_in(&mut batch, &stored, &stored.record.to_revoking(now_ns));
                 marked.push(stored);
             }
@@ -109,12 +109,18 @@ pub(super) async fn mark(
     Ok(())
 }
 
-fn to_mark(site: &NamespaceContext, lease: &Located) -> Result<Option<StoredLease>, Error> {
+fn to_mark(
+    site: &NamespaceContext,
+    lease: &Located,
+    now_ns: i64,
+) -> Result<Option<StoredLease>, Error> {
     if site.view.leases.is_creating(lease) {
         return Ok(None);
     }
     let stored = read(site, &lease.id)?;
-    Ok(stored.filter(|stored| stored.record.state.phase() != Phase::Revoking))
+    Ok(stored.filter(|StoredLease { record, .. }| {
+        record.state.phase() != Phase::Revoking && !may_be_in_the_making(record, now_ns)
+    }))
 }
 
 async fn mark_one(site: &NamespaceContext, stored: StoredLease, now_ns: i64) -> Result<(), Error> {
@@ -212,8 +218,12 @@ async fn walk(
         match way {
             Way::Mark => mark(site, &found, nanos(now)).await?,
             Way::Wait | Way::Forget => {
-                let is_made = |lease: &&Located| !site.view.leases.is_creating(lease);
-                let leases: Vec<&Located> = found.iter().filter(is_made).collect();
+                // One that is being made is ended by who makes it, or by the queue: an operator who forces does not wait for either.
+                let is_meant = |lease: &&Located| {
+                    !site.view.leases.is_creating(lease)
+                        && (way == Way::Forget || lease.phase != Phase::Pending)
+                };
+                let leases: Vec<&Located> = found.iter().filter(is_meant).collect();
                 for together in leases.chunks(TOGETHER) {
                     let each = together.iter().map(|lease| revoke_now(site, &lease.id, now));
                     for (lease, outcome) in together.iter().zip(join_all(each).await) {
@@ -289,9 +299,17 @@ pub(crate) async fn revoke_mount(
             return Ok(());
         }
         if leases.iter().any(|lease| site.view.leases.is_creating(lease)) {
-            return Err(Error::Unavailable("credentials are being made at this mount".into()));
+            return Err(being_made());
         }
         for lease in &leases {
+            // Its creation may be under way on a server that led before.
+            if lease.phase == Phase::Pending
+                && unmount == Unmount::WhenRevoked
+                && let Some(stored) = read(site, &lease.id)?
+                && may_be_in_the_making(&stored.record, nanos(now))
+            {
+                return Err(being_made());
+            }
             let outcome = revoke_now(site, &lease.id, now).await?;
             match (outcome, unmount) {
                 (Ok(()), _) => {}
@@ -305,6 +323,10 @@ pub(crate) async fn revoke_mount(
         }
         cooperative_yield().await;
     }
+}
+
+fn being_made() -> Error {
+    Error::Unavailable("credentials are being made at this mount".into())
 }
 
 /// Makes a lease irrevocable.

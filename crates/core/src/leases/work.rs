@@ -18,7 +18,7 @@ use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::create::nanos;
 use super::far_end;
-use super::record::{StoredLease, delete, read, replace_in};
+use super::record::{StoredLease, claim, delete, read, replace_in};
 use super::revoke::{STEP, mark};
 use crate::api::error::Error;
 use crate::platform::threads::outcome_of;
@@ -108,10 +108,8 @@ async fn end_leases_of_gone(root: &NamespaceContext, now_ns: i64) -> Result<(), 
 async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {
     loop {
         let leases = &root.view.leases;
-        // Those that are being made end by themselves: their owner is gone. They must not hide others.
-        let limit = STEP + leases.work().creating.len();
-        let mut ending = leases.table().owned_by(hash, &[Phase::Pending, Phase::Live], limit);
-        ending.retain(|lease| !leases.is_creating(lease));
+        // Those that are being made end by themselves: their owner is gone.
+        let mut ending = leases.table().owned_by(hash, &[Phase::Live], STEP);
         ending.sort_unstable_by_key(|lease| lease.namespace);
         if ending.is_empty() {
             return Ok(());
@@ -198,6 +196,7 @@ impl Worker {
         let (stored, now_ns) = (read(&site, &lease.id)?, nanos(self.now));
         let is_due = |stored: &StoredLease| stored.record.due_ns().is_some_and(|due| due <= now_ns);
         let Some(stored) = stored.filter(is_due) else { return Ok(Next::Nothing) };
+        let Some(stored) = claim(&site, stored, now_ns).await? else { return Ok(Next::Nothing) };
         let outcome = far_end::revoke(&site, &stored.record, self.now).await;
         settle_attempt(&site, &stored, outcome, now_ns).await?;
         Ok(Next::Lease)

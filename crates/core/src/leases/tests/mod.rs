@@ -1,6 +1,7 @@
 //! Leases against a far end that fails, hangs and lies, on a store that loses its power.
 
 pub(crate) mod engine;
+mod lead;
 mod random;
 mod site;
 

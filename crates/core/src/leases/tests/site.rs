@@ -37,6 +37,8 @@ pub(super) struct FaultyStore {
     /// Commits until the power goes.
     commits_left: AtomicU64,
     pub(super) leads: AtomicBool,
+    /// The commit, from now, behind which it does not lead any more.
+    pub(super) deposed_after: AtomicU64,
     pub(super) generation: AtomicU64,
 }
 
@@ -80,7 +82,13 @@ impl Store for FaultyStore {
         }
         let has_power = |left: u64| left.checked_sub(1);
         match self.commits_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, has_power) {
-            Ok(_) => self.inner.commit(without_generation(batch)),
+            Ok(_) => {
+                let committed = self.inner.commit(without_generation(batch));
+                if self.deposed_after.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    self.leads.store(false, Ordering::SeqCst);
+                }
+                committed
+            }
             Err(_) => Commit::decided(Err(StoreError::Unavailable("no power".into()))),
         }
     }
@@ -336,6 +344,7 @@ fn sealed(inner: &Arc<MemoryStore>) -> (Arc<FaultyStore>, Arc<HeldThreads>, Core
         inner: Arc::clone(inner),
         commits_left: AtomicU64::new(u64::MAX),
         leads: AtomicBool::new(true),
+        deposed_after: AtomicU64::new(u64::MAX),
         generation: AtomicU64::new(0),
     });
     let threads = Arc::<HeldThreads>::default();

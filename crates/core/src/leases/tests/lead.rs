@@ -1,0 +1,60 @@
+//! Leases of a server that has lost the lead, or is about to, without hearing of it.
+//!
+//! What such a server reads is of the past: its successor may have renewed what looks over, and roll back what is still being made.
+
+use std::sync::atomic::Ordering;
+
+use kallisto_auth::Operation::{Delete, Update};
+use kallisto_leases::Phase;
+
+use super::engine::Mood;
+use super::site::{ROOT, Site};
+use super::{error_of, is_gone};
+use crate::api::error::Error;
+
+#[test]
+fn a_server_that_lost_the_lead_over_the_intent_does_not_ask_the_far_end() {
+    let mut site = Site::open();
+    site.store.deposed_after.store(1, Ordering::SeqCst);
+    assert_eq!(site.make(ROOT, 0, "r").unwrap_err(), Error::NotLeader);
+    assert_eq!(site.phases(), [Phase::Pending], "its successor committed the intent");
+    assert_eq!(site.far_end.at_once_max(), 0);
+    site.restart();
+    site.settle(60);
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_leader_that_cannot_commit_takes_nothing_back() {
+    let mut site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "short").unwrap();
+    // It was cut off: what it reads is of the past, and the lease may have been renewed by its successor.
+    site.cut_power_after(0);
+    site.tick(100);
+    assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
+    assert!(site.far_end.users().contains(&user));
+    site.restart();
+    site.settle(200);
+    assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_creation_under_way_on_another_server_is_left_to_it_for_its_time() {
+    let mut site = Site::open();
+    let token = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
+    site.far_end.set(Mood::Hangs);
+    site.make(&token, 0, "r").unwrap_err();
+    site.restart();
+    site.far_end.set(Mood::Healthy);
+    site.ask(1, Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    site.ask(1, Update, "sys/leases/revoke-prefix/far", "").unwrap();
+    site.ask(1, Update, "sys/leases/revoke-prefix/far", r#"{"sync":true}"#).unwrap();
+    site.tick(59);
+    let refused = error_of(site.ask(59, Delete, "sys/mounts/far", ""));
+    assert_eq!(refused, "credentials are being made at this mount");
+    assert_eq!(site.phases(), [Phase::Pending]);
+    assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
+    site.tick(60);
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+    site.ask(60, Delete, "sys/mounts/far", "").unwrap();
+}
