@@ -66,14 +66,35 @@ pub enum Error {
 /// Which limit a request went over, and when to come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverQuota {
+    /// Of what there is too much.
+    pub kind: QuotaKind,
     /// What was asked for.
     pub path: String,
     /// When to come back.
     pub retry_after_secs: u64,
-    /// Requests that pass in an interval.
+    /// Requests that pass in an interval, or leases that there may be.
     pub limit: u64,
     /// Whether the client is told so in headers.
     pub is_told: bool,
+}
+
+/// What a quota limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaKind {
+    /// Requests in a time.
+    RateLimit,
+    /// Leases at a time.
+    LeaseCount,
+}
+
+impl QuotaKind {
+    /// That there is too much of it, in the contract's words.
+    pub const fn exceeded(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate limit quota exceeded",
+            Self::LeaseCount => "lease count quota exceeded",
+        }
+    }
 }
 
 /// How old the view of a server is that does not answer from it.
@@ -162,7 +183,7 @@ impl fmt::Display for Error {
             | Self::Unavailable(message) => f.write_str(message),
             Self::Expected(mistake) => mistake.fmt(f),
             Self::OverQuota(over) => {
-                write!(f, "request path \"{}\": rate limit quota exceeded", over.path)
+                write!(f, "request path \"{}\": {}", over.path, over.kind.exceeded())
             }
             Self::TooManyTries { retry_after_secs } => {
                 write!(f, "too many wrong tries: try again in {retry_after_secs} seconds")

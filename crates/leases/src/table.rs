@@ -282,6 +282,18 @@ impl LeaseTable {
         self.counts.get(&mount).copied().unwrap_or_default()
     }
 
+    /// How many leases of a namespace have paths for which `fits` is true, of those that begin with `prefix`: paths are counted, not
+    /// leases, until there are `limit`.
+    pub fn count_at(
+        &self,
+        namespace: u32,
+        prefix: &str,
+        limit: usize,
+        fits: impl Fn(&str) -> bool,
+    ) -> usize {
+        self.paths.count_at(namespace, prefix, limit, fits)
+    }
+
     /// Every mount with leases, and how many.
     pub fn mounts(&self) -> impl Iterator<Item = (u32, Counts)> {
         self.counts.iter().map(|(&mount, &counts)| (mount, counts))

@@ -15,6 +15,7 @@ use kallisto_leases::{LeaseId, LeaseRecord, Located, Owner, State, TtlRequest, d
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::far_end;
+use super::quota;
 use super::record::{StoredLease, check_leads, locate, number_of, read, replace_in};
 use super::work::settle_attempt;
 use crate::api::error::{Denial, Error};
@@ -105,9 +106,11 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     if !record.is_within_limits() {
         return Err(Error::TooLarge("what revokes the credential is over its limit".into()));
     }
+    let place = quota::reserve(site, request.path)?;
     // Before the record: whoever finds it pending finds out that somebody is at it.
     let creating = Creating::begin(site, &record);
     let pending = put_pending(site, record).await?;
+    drop(place);
     // Behind the commit: who removes one of them looks for leases after it has said so.
     let places = [Closed::Mount(request.mount.0), Closed::Namespace(number_of(site))];
     let is_closing = {

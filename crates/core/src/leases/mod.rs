@@ -19,6 +19,7 @@
 pub(crate) mod create;
 pub(crate) mod far_end;
 pub(crate) mod lease_run;
+pub(crate) mod quota;
 mod record;
 mod renew;
 pub(crate) mod revoke;

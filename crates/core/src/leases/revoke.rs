@@ -12,7 +12,9 @@ use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
 use super::far_end;
-use super::record::{StoredLease, confirm_leads, delete, may_be_in_the_making, number_of, read, replace_in};
+use super::record::{
+    StoredLease, confirm_leads, delete, may_be_in_the_making, number_of, read, replace_in,
+};
 use crate::api::error::Error;
 use crate::storage::transact::transact;
 use crate::view::Closed;

@@ -1,6 +1,6 @@
-//! Rate limits: how many requests an address may make.
+//! Quotas: rate limits, which say how many requests an address may make, and lease counts ([`lease_count`]).
 //!
-//! A rule holds for everything, for a namespace, for a mount, for a path, which may end in `*`, or for
+//! A rate limit's rule holds for everything, for a namespace, for a mount, for a path, which may end in `*`, or for
 //! the logins by a role of a login method. Of those that match a request one counts: the role's before
 //! the path's before the mount's before the namespace's before the one for everything, the longer path
 //! first. Each address has its own allowance with each rule, on each server.
@@ -12,7 +12,9 @@
 //! without a lock, and a server without rules reads one number.
 
 mod allowance;
+pub(crate) mod lease_count;
 mod rule;
+pub(crate) mod scope;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -23,12 +25,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use kallisto_auth::fold_case;
 
-use crate::api::error::{Error, OverQuota};
+use crate::api::error::{Error, OverQuota, QuotaKind};
 use crate::api::request::Request;
 pub(crate) use allowance::Counting;
 use allowance::{Allowances, Taken};
+use lease_count::{LEASE_RULES, LeaseQuotas};
 pub(crate) use rule::Spec;
-use rule::fits;
+use scope::fits;
 pub(crate) use settings::Settings;
 
 /// Most rules: a request looks through those for paths with `*`.
@@ -67,6 +70,8 @@ struct Rules {
 /// The rules of a server.
 pub(crate) struct Quotas {
     rules: ArcSwap<Rules>,
+    /// How many leases there may be.
+    pub(crate) leases: LeaseQuotas,
     count: AtomicUsize,
     /// Paths that no rule counts while nobody has said otherwise.
     exempt: Arc<[String]>,
@@ -94,11 +99,12 @@ impl Rules {
         let mut fitting = self.by_rank.iter().filter(|rule| rule.holds_at(place)).peekable();
         // Those of roles come first; who asks is looked up only where one could matter.
         let first = fitting.peek()?;
-        let role = if first.spec.role.is_empty() { None } else { role_at(&first.spec.path) };
+        let role =
+            if first.spec.scope.role.is_empty() { None } else { role_at(&first.spec.scope.path) };
         // Names of roles have no case.
-        let is_of = |role: &String, rule: &Rule| rule.spec.role.eq_ignore_ascii_case(role);
+        let is_of = |role: &String, rule: &Rule| rule.spec.scope.role.eq_ignore_ascii_case(role);
         fitting.find(|rule| {
-            rule.spec.role.is_empty() || role.as_ref().is_some_and(|role| is_of(role, rule))
+            rule.spec.scope.role.is_empty() || role.as_ref().is_some_and(|role| is_of(role, rule))
         })
     }
 }
@@ -106,8 +112,8 @@ impl Rules {
 impl Rule {
     /// One that is for a name in another case is for this one, where names have none.
     fn holds_at(&self, place: RequestScope<'_>) -> bool {
-        self.spec.holds_in(place.namespace)
-            && (fits(&self.spec.path, place.absolute)
+        self.spec.scope.holds_in(place.namespace)
+            && (fits(&self.spec.scope.path, place.absolute)
                 || place.caseless.is_some_and(|path| fits(&self.caseless, path)))
     }
 }
@@ -117,7 +123,8 @@ impl Quotas {
     pub(crate) fn new(exempt: Arc<[String]>) -> Self {
         let settings = Settings::usual(&exempt);
         let rules = Rules { by_name: BTreeMap::new(), by_rank: Vec::new(), settings };
-        Self { rules: ArcSwap::from_pointee(rules), count: AtomicUsize::new(0), exempt }
+        let rules = ArcSwap::from_pointee(rules);
+        Self { rules, leases: LeaseQuotas::default(), count: AtomicUsize::new(0), exempt }
     }
 
     /// Paths that no rule counts while nobody has said otherwise.
@@ -175,6 +182,7 @@ impl Quotas {
                 Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
             }
             Taken::None { retry_after_secs } => Err(Error::OverQuota(Box::new(OverQuota {
+                kind: QuotaKind::RateLimit,
                 path: place.path.to_owned(),
                 retry_after_secs,
                 limit,
@@ -201,11 +209,13 @@ impl Quotas {
             self.change(|rules| rules.settings = settings);
         } else if let Some(name) = name.strip_prefix(RULES) {
             let Some(spec) = Spec::decode(name, value) else { return false };
-            let caseless = fold_case(&spec.path).into_owned();
+            let caseless = fold_case(&spec.scope.path).into_owned();
             let rule = Arc::new(Rule { spec, caseless, allowances: Allowances::default() });
             self.change(|rules| {
                 rules.by_name.insert(name.to_owned(), rule);
             });
+        } else if let Some(name) = name.strip_prefix(LEASE_RULES) {
+            return self.leases.put(name, value);
         }
         true
     }
@@ -218,6 +228,8 @@ impl Quotas {
             self.change(|rules| {
                 rules.by_name.remove(name);
             });
+        } else if let Some(name) = name.strip_prefix(LEASE_RULES) {
+            self.leases.remove(name);
         }
     }
 
@@ -231,7 +243,7 @@ impl Quotas {
         };
         change(&mut rules);
         rules.by_rank = rules.by_name.values().cloned().collect();
-        rules.by_rank.sort_by_key(|rule| std::cmp::Reverse(rule.spec.rank()));
+        rules.by_rank.sort_by_key(|rule| std::cmp::Reverse(rule.spec.scope.rank()));
         self.count.store(rules.by_rank.len(), Ordering::Relaxed);
         self.rules.store(Arc::new(rules));
     }
@@ -252,8 +264,7 @@ impl Quotas {
     pub(crate) fn twin(&self, spec: &Spec) -> Option<String> {
         let rules = self.rules.load();
         let mut others = rules.by_name.values().filter(|rule| rule.spec.name != spec.name);
-        let is_twin =
-            |rule: &&Arc<Rule>| (&rule.spec.path, &rule.spec.role) == (&spec.path, &spec.role);
+        let is_twin = |rule: &&Arc<Rule>| rule.spec.scope.is_twin(&spec.scope);
         others.find(is_twin).map(|rule| rule.spec.name.clone())
     }
 }

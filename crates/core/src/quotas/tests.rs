@@ -1,5 +1,6 @@
 //! Which rule counts a request, and what it leaves.
 
+use super::scope::Scope;
 use super::*;
 
 const SECOND: i64 = 1_000_000_000;
@@ -11,10 +12,12 @@ fn put(quotas: &Quotas, name: &str, path: &str, rate: f64) {
 fn put_for_role(quotas: &Quotas, name: &str, path: &str, role: &str, rate: f64) {
     let spec = Spec {
         name: name.to_owned(),
-        path: path.to_owned(),
-        namespace: String::new(),
-        role: role.to_owned(),
-        is_inheritable: path.is_empty(),
+        scope: Scope {
+            path: path.to_owned(),
+            namespace: String::new(),
+            role: role.to_owned(),
+            is_inheritable: path.is_empty(),
+        },
         rate,
         interval_secs: 1,
         block_secs: 0,
@@ -55,9 +58,12 @@ fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
         let quotas = quotas();
         let spec = Spec {
             name: "n".to_owned(),
-            path: path.to_owned(),
-            namespace: path.to_owned(),
-            is_inheritable,
+            scope: Scope {
+                path: path.to_owned(),
+                namespace: path.to_owned(),
+                is_inheritable,
+                ..Scope::default()
+            },
             rate,
             interval_secs: 1,
             ..Spec::default()
@@ -125,7 +131,7 @@ fn records_of_before_there_were_roles_are_read() {
     let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
     assert!(quotas.put("quota/rate-limit/old", old));
     let spec = quotas.spec("old").unwrap();
-    assert_eq!((spec.role.as_str(), spec.is_inheritable, spec.rate), ("", true, 2.0));
+    assert_eq!((spec.scope.role.as_str(), spec.scope.is_inheritable, spec.rate), ("", true, 2.0));
 }
 
 #[test]

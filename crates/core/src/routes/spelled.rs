@@ -9,6 +9,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::platform::server_info::Access;
+use crate::quotas::scope::Scope;
 use crate::quotas::{RULES, Spec};
 use crate::state::Core;
 
@@ -143,7 +144,7 @@ fn a_rate_limit_for_a_path_holds_for_each_spelling_of_it() {
                 // A rule that is put anew has its whole allowance again.
                 let spec = Spec {
                     name: "q".to_owned(),
-                    path: path.clone(),
+                    scope: Scope { path: path.clone(), ..Scope::default() },
                     rate: 1.0,
                     interval_secs: 60,
                     ..Spec::default()
@@ -338,7 +339,7 @@ fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
         {
             let spec = Spec {
                 name: "q".to_owned(),
-                path: limited.clone(),
+                scope: Scope { path: limited.clone(), ..Scope::default() },
                 rate: 1.0,
                 interval_secs: 60,
                 ..Spec::default()
@@ -418,8 +419,11 @@ fn case_and_blanks_lift_no_rule_in_a_namespace_either() {
         }
         let spec = Spec {
             name: "q".to_owned(),
-            path: format!("{namespace}auth/people/login/bob"),
-            namespace: namespace.to_owned(),
+            scope: Scope {
+                path: format!("{namespace}auth/people/login/bob"),
+                namespace: namespace.to_owned(),
+                ..Scope::default()
+            },
             rate: 1.0,
             interval_secs: 60,
             ..Spec::default()

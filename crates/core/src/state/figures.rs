@@ -9,6 +9,7 @@ use kallisto_store::{EngineStats, RaftStats};
 
 use crate::admission::Shares;
 use crate::metrics::{Figure, JobRecord, Point, Value};
+use crate::quotas::lease_count::LeaseSpec;
 use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -256,6 +257,7 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
         labels: vec![("version", version.to_owned())],
         value: paths_of(kind),
     });
+    lease_counts(view, figures);
     let (tokens, leases) = view.tokens.counts();
     let (credentials, irrevocable) = view.leases.counts();
     let memory = view.hot.memory();
@@ -307,6 +309,42 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
             "Secrets that were read from the store and offered to the hot table again.",
             Value::Counter(view.offered()),
         ),
+    ]);
+}
+
+/// The lease counts by name: what there is, what there may be, and whether that is near.
+fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
+    let specs = view.quotas.leases.specs();
+    let counts: Vec<usize> =
+        specs.iter().map(|spec| view.count_leases(&spec.scope, usize::MAX)).collect();
+    let points = |value: fn(&LeaseSpec, usize) -> Value| {
+        let point = |(spec, &count): (&LeaseSpec, &usize)| Point {
+            labels: vec![("name", spec.name.clone())],
+            value: value(spec, count),
+        };
+        specs.iter().zip(&counts).map(point).collect()
+    };
+    figures.extend([
+        one(
+            "vault.quota.lease_count.violation",
+            "Leases that a lease count refused.",
+            Value::Counter(view.quotas.leases.refused.total()),
+        ),
+        Figure {
+            name: "vault.quota.lease_count.counter",
+            about: "Leases that a lease count counts.",
+            points: points(|_, count| gauge(count)),
+        },
+        Figure {
+            name: "vault.quota.lease_count.max",
+            about: "Leases that a lease count allows.",
+            points: points(|spec, _| Value::Gauge(spec.max_leases as f64)),
+        },
+        Figure {
+            name: "kallisto.quota.lease_count.near_max",
+            about: "Whether there are four fifths and more of the leases that a lease count allows.",
+            points: points(|spec, count| flag(spec.is_near(count))),
+        },
     ]);
 }
 

@@ -29,6 +29,7 @@ use crate::caller::find::make_text_in;
 use crate::caller::policies::Caller;
 use crate::engines::identity;
 use crate::identity::record::Id;
+use crate::leases::quota;
 use crate::records::mount::LeaseTimes;
 use crate::records::token::TOKEN_BYTES_MAX;
 use crate::records::token::TokenEntry;
@@ -347,6 +348,7 @@ pub(crate) async fn issue(
     if spec.kind == TokenKind::Batch {
         return batch::issue(unsealed, spec, now);
     }
+    let _place = quota::reserve(unsealed, &spec.path)?;
     let text = match spec.text {
         Some(text) => text,
         None => make_text_in(&unsealed.view)?,

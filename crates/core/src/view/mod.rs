@@ -20,6 +20,7 @@ pub(crate) mod damaged;
 mod feed;
 mod fold;
 mod hot;
+mod lease_counts;
 mod leases;
 mod load;
 mod memory;

@@ -160,6 +160,26 @@ impl TokenRelations {
         below.flat_map(|(_, made)| made).map(|&id| self.hash(id))
     }
 
+    /// How many tokens were made at paths that begin with `prefix` and fit, up to `limit` or the path that reaches it.
+    pub(super) fn count_at(
+        &self,
+        prefix: &str,
+        limit: usize,
+        fits: impl Fn(&str) -> bool,
+    ) -> usize {
+        let mut count = 0;
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        for (path, made) in self.by_path.range::<str, _>(from) {
+            if count >= limit || !path.starts_with(prefix) {
+                break;
+            }
+            if fits(path) {
+                count += made.len();
+            }
+        }
+        count
+    }
+
     /// Tokens made at exactly `path`.
     pub(super) fn made_at(&self, path: &str) -> impl Iterator<Item = Hash> {
         self.by_path.get(path).into_iter().flatten().map(|&id| self.hash(id))

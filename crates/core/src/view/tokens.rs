@@ -154,6 +154,17 @@ impl Tokens {
         self.ties().made_below(prefix).take(limit).collect()
     }
 
+    /// How many tokens with leases were made at paths that begin with `prefix` and fit: paths are counted, not tokens, until there are
+    /// `limit`.
+    pub(crate) fn count_at(
+        &self,
+        prefix: &str,
+        limit: usize,
+        fits: impl Fn(&str) -> bool,
+    ) -> usize {
+        self.ties().count_at(prefix, limit, fits)
+    }
+
     /// At most `limit` tokens made at exactly `path`.
     pub(crate) fn made_at(&self, path: &str, limit: usize) -> Vec<Hash> {
         self.ties().made_at(path).take(limit).collect()

@@ -139,6 +139,29 @@ impl Paths {
         })
     }
 
+    /// How many leases have paths that begin with `prefix` and fit, up to `limit` or the path that reaches it.
+    pub(super) fn count_at(
+        &self,
+        namespace: u32,
+        prefix: &str,
+        limit: usize,
+        fits: impl Fn(&str) -> bool,
+    ) -> usize {
+        let mut count = 0;
+        let Some(paths) = self.firsts.get(&namespace) else { return count };
+        let start = (Bound::Included(prefix), Bound::Unbounded);
+        for (path, &first) in paths.range::<str, _>(start) {
+            if count >= limit || !path.starts_with(prefix) {
+                break;
+            }
+            if fits(path) {
+                let of_path = self.chain(Some(first)).map(|(_, known)| known.leases as usize);
+                count += of_path.sum::<usize>();
+            }
+        }
+        count
+    }
+
     /// The next segments, with their slash, of the paths below `folder`, which is empty for the top; at most `limit`.
     pub(super) fn folders(&self, namespace: u32, folder: &str, limit: usize) -> Vec<String> {
         let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };

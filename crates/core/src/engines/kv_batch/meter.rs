@@ -49,6 +49,7 @@ mod tests {
     use crate::api::request::Request;
     use crate::api::response::Response;
     use crate::platform::server_info::Access;
+    use crate::quotas::scope::Scope;
     use crate::quotas::{RULES, Spec};
     use crate::routes::tests::{ROOT, ask, open_core, request};
 
@@ -63,7 +64,7 @@ mod tests {
         }
         let spec = Spec {
             name: "q".to_owned(),
-            path: path.to_owned(),
+            scope: Scope { path: path.to_owned(), ..Scope::default() },
             rate,
             interval_secs: 60,
             ..Spec::default()

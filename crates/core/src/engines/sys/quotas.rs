@@ -1,4 +1,4 @@
-//! `sys/quotas/*`: the rules of rate limits.
+//! `sys/quotas/*`: the rules of rate limits and of lease counts.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::caller::call::Call;
+use crate::quotas::lease_count::{LEASE_RULES, LeaseSpec};
+use crate::quotas::scope::Scope;
 use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec};
 use crate::registry;
 use crate::storage::engine_storage::EngineStorage;
@@ -42,12 +44,12 @@ pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, 
     let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
-        ("inheritable", spec.is_inheritable.into()),
+        ("inheritable", spec.scope.is_inheritable.into()),
         ("interval", spec.interval_secs.into()),
         ("name", spec.name.as_str().into()),
-        ("path", spec.path.as_str().into()),
+        ("path", spec.scope.path.as_str().into()),
         ("rate", Json::Number(spec.rate.to_string().into())),
-        ("role", spec.role.as_str().into()),
+        ("role", spec.scope.role.as_str().into()),
         ("type", "rate-limit".into()),
     ])))
 }
@@ -64,35 +66,92 @@ pub(super) async fn write(
     if !role.is_empty() {
         check_role(&place, &role)?;
     }
-    let RuleScope { view: _, namespace, inside } = place;
-    let path = format!("{namespace}{inside}");
-    // The rule for everything holds everywhere unless somebody says otherwise.
-    let is_inheritable = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
     let spec = Spec {
         name: name.to_owned(),
-        path,
-        namespace,
-        role,
-        is_inheritable,
+        scope: place.scope(role, fields)?,
         rate: rate(&body)?,
         interval_secs: span_secs(fields, "interval")?.max(1),
         block_secs: span_secs(fields, "block_interval")?,
     };
     let quotas = &unsealed.view.quotas;
-    if let Some(other) = quotas.twin(&spec) {
-        let other = Json::from(other).to_text();
-        let other = String::from_utf8_lossy(&other).into_owned();
-        return Err(Error::invalid(format!(
-            "quota rule with similar properties exists under the name {other}"
-        )));
-    }
-    if quotas.spec(name).is_none() && quotas.names().len() >= RULES_MAX {
-        return Err(Error::invalid(format!(
-            "there are {RULES_MAX} rules, as many as there may be"
-        )));
+    refuse_twin(quotas.twin(&spec))?;
+    if quotas.spec(name).is_none() {
+        check_room(quotas.names().len())?;
     }
     storage(unsealed)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
     Ok(Response::Empty)
+}
+
+pub(super) fn list_lease_counts(unsealed: &NamespaceContext) -> Result<Response, Error> {
+    let specs = unsealed.view.quotas.leases.specs();
+    if specs.is_empty() {
+        return Err(Error::NotFound);
+    }
+    let names = specs.into_iter().map(|spec| spec.name);
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+pub(super) fn read_lease_count(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let spec = unsealed.view.quotas.leases.spec(name).ok_or(Error::NotFound)?;
+    let count = unsealed.view.count_leases(&spec.scope, usize::MAX);
+    Ok(Response::data(&Json::object([
+        ("counter", (count as u64).into()),
+        ("inheritable", spec.scope.is_inheritable.into()),
+        ("max_leases", spec.max_leases.into()),
+        ("name", spec.name.as_str().into()),
+        ("path", spec.scope.path.as_str().into()),
+        ("role", spec.scope.role.as_str().into()),
+        ("type", "lease-count".into()),
+    ])))
+}
+
+pub(super) async fn write_lease_count(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    if fields.string("role")?.is_some_and(|role| !role.is_empty()) {
+        return Err(Error::invalid("role: the leases of one role are not counted apart"));
+    }
+    let max_leases = fields.int("max_leases")?.and_then(|max| u64::try_from(max).ok());
+    let max_leases = max_leases.filter(|&max| max > 0);
+    let max_leases = max_leases.ok_or_else(|| Error::invalid("'max_leases' is invalid"))?;
+    let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let scope = place.scope(String::new(), fields)?;
+    let spec = LeaseSpec { name: name.to_owned(), scope, max_leases };
+    let quotas = &unsealed.view.quotas.leases;
+    refuse_twin(quotas.twin(&spec))?;
+    if quotas.spec(name).is_none() {
+        check_room(quotas.specs().len())?;
+    }
+    storage(unsealed)?.put(&format!("{LEASE_RULES}{name}"), spec.encode()).await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn delete_lease_count(
+    unsealed: &NamespaceContext,
+    name: &str,
+) -> Result<Response, Error> {
+    storage(unsealed)?.delete(&format!("{LEASE_RULES}{name}")).await?;
+    Ok(Response::Empty)
+}
+
+/// Refuses a rule where there is one for the same already.
+fn refuse_twin(twin: Option<String>) -> Result<(), Error> {
+    let Some(other) = twin else { return Ok(()) };
+    let other = Json::from(other).to_text();
+    let other = String::from_utf8_lossy(&other).into_owned();
+    Err(Error::invalid(format!("quota rule with similar properties exists under the name {other}")))
+}
+
+/// Refuses one more rule than there may be.
+fn check_room(rules: usize) -> Result<(), Error> {
+    if rules < RULES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("there are {RULES_MAX} rules, as many as there may be")))
 }
 
 pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
@@ -137,6 +196,15 @@ struct RuleScope {
     namespace: String,
     /// The path in it; empty for all of it, a mount's own with its slash.
     inside: String,
+}
+
+impl RuleScope {
+    /// The scope of a rule here. The rule for everything holds everywhere unless somebody says otherwise.
+    fn scope(self, role: String, fields: Fields<'_>) -> Result<Scope, Error> {
+        let path = format!("{}{}", self.namespace, self.inside);
+        let is_inheritable = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
+        Ok(Scope { path, namespace: self.namespace, role, is_inheritable })
+    }
 }
 
 /// Reads the path of a rule, which starts at the root namespace whatever it leads to.

@@ -2,6 +2,7 @@
 
 pub(crate) mod engine;
 mod lead;
+mod quota;
 mod random;
 mod site;
 
@@ -332,6 +333,13 @@ fn a_client_that_leaves_while_the_far_end_hangs_leaves_a_pending_lease() {
     assert_eq!(site.phases(), [Phase::Pending]);
     site.tick(60);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+/// A request for a credential, by root.
+fn creds_request<'r>() -> Request<'r> {
+    let path = Path::decode("far/creds/r").unwrap();
+    let token = Some(TokenText::new(ROOT));
+    Request { token, ..Request::new(Read, path, Timestamp::UNIX_EPOCH) }
 }
 
 /// A credential is on its way for a token below root while `meanwhile` runs; gives back the answer to who asked.

@@ -42,6 +42,25 @@ pub(super) const QUOTAS: &[Row<RouteHandler>] = &[
         Delete => "Delete a rate limit.",
             runs!(async |run| quotas::delete(&run.unsealed, run.params.get("name")).await);
     }),
+    row!("quotas/lease-count", &[], {
+        List => "List the lease counts.", runs!(|run| quotas::list_lease_counts(&run.unsealed));
+    }),
+    row!("quotas/lease-count/{name..}", &[
+        QUOTA,
+        field("max_leases", Whole, "The most leases there may be: credentials' and service tokens'."),
+        field("path", Text, "A mount, or a path that may end in `*`; everything when absent."),
+        field("role", Text, "Refused: the leases of one role are not counted apart."),
+        field("inheritable", Flag, "Hold in the namespaces below too."),
+    ], {
+        Read => "Read a lease count, and how many leases there are.",
+            runs!(|run| quotas::read_lease_count(&run.unsealed, run.params.get("name")));
+        Update => "Write a lease count.", runs!(async |run| {
+            quotas::write_lease_count(&run.unsealed, run.call, run.params.get("name")).await
+        });
+        Delete => "Delete a lease count.", runs!(async |run| {
+            quotas::delete_lease_count(&run.unsealed, run.params.get("name")).await
+        });
+    }),
 ];
 
 pub(super) const WEB: &[Row<RouteHandler>] = &[

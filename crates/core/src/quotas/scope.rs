@@ -1,0 +1,73 @@
+//! Where a rule holds: everything, a namespace, a mount, a path that may end in `*`, or the logins by a role.
+//!
+//! Rules of both kinds have one, for requests and for leases. Of those that match, the one of the highest rank counts: the role's before
+//! the path's before the mount's before the namespace's before the one for everything, the longer path first.
+
+/// Where a rule holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// From the root namespace on: empty for everything; a mount's or a namespace's path ends in a slash.
+    pub(crate) path: String,
+    /// The namespace that its path is in, or that it is: how its path begins.
+    pub(crate) namespace: String,
+    /// The role whose logins at the mount it holds for; empty for all of the path.
+    pub(crate) role: String,
+    /// Whether a rule for a whole namespace holds in those below it too.
+    pub(crate) is_inheritable: bool,
+}
+
+impl Scope {
+    /// Whether it is for all of its namespace.
+    pub(crate) fn is_for_namespace(&self) -> bool {
+        self.path == self.namespace
+    }
+
+    /// Whether it is for what is in this namespace, path aside.
+    pub(crate) fn holds_in(&self, namespace: &str) -> bool {
+        match self.is_inheritable && self.is_for_namespace() {
+            true => namespace.starts_with(&self.namespace),
+            false => namespace == self.namespace,
+        }
+    }
+
+    /// Higher is tried first: roles, then paths, then mounts, then namespaces, the root one last.
+    pub(super) fn rank(&self) -> (u8, usize) {
+        let kind = match self.path.as_str() {
+            _ if !self.role.is_empty() => 4,
+            _ if self.is_for_namespace() => 0,
+            mount if mount.ends_with('/') => 1,
+            prefix if prefix.ends_with('*') => 2,
+            _ => 3,
+        };
+        (kind, self.path.len())
+    }
+
+    /// The part of its path that is inside the namespace of this path, without a `*`: what everything it holds for there begins with.
+    pub(crate) fn prefix_in(&self, namespace: &str) -> &str {
+        let inside = self.path.get(namespace.len()..).unwrap_or_default();
+        inside.strip_suffix('*').unwrap_or(inside)
+    }
+
+    /// Whether it is for a path inside a namespace that it holds in.
+    pub(crate) fn fits_in(&self, namespace: &str, path: &str) -> bool {
+        match self.is_for_namespace() {
+            true => true,
+            false => fits(self.path.get(namespace.len()..).unwrap_or_default(), path),
+        }
+    }
+
+    /// Whether two rules of one kind would hold for the same.
+    pub(super) fn is_twin(&self, other: &Self) -> bool {
+        (&self.path, &self.role) == (&other.path, &other.role)
+    }
+}
+
+/// Whether a rule's path is for `path`: the same, or all that begins with it. The path of a list ends in a slash, which
+/// a rule for it may leave out.
+pub(super) fn fits(rule: &str, path: &str) -> bool {
+    match rule.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None if rule.is_empty() || rule.ends_with('/') => path.starts_with(rule),
+        None => path.strip_suffix('/').unwrap_or(path) == rule,
+    }
+}
