@@ -37,6 +37,8 @@ pub struct Figures {
     pub turned_away: u64,
     /// Wrapped answers that were opened, and logins by an id of few uses.
     pub single_uses: u64,
+    /// Credentials with leases that were made.
+    pub credentials: u64,
     /// Terms that had a leader.
     pub leaders: u64,
     /// Snapshots that were taken in.
@@ -72,6 +74,7 @@ impl Figures {
         self.borne += other.borne;
         self.turned_away += other.turned_away;
         self.single_uses += other.single_uses;
+        self.credentials += other.credentials;
         self.leaders += other.leaders;
         self.snapshots += other.snapshots;
         self.resumed += other.resumed;
@@ -85,7 +88,7 @@ impl Figures {
         let mut text = format!(
             "{} seeds, {hours:.2} simulated hours, {} events, {} messages sent, {} delivered\n\
              {} writes acknowledged, {} refused, {} of unknown outcome, {} linearizable reads, {} reads anywhere\n\
-             {} leaders, {} snapshots taken in, {} fetches resumed, {} states compared\nfaults:",
+             {} leaders, {} snapshots taken in, {} fetches resumed, {} states compared, {} credentials\nfaults:",
             self.seeds,
             self.events,
             self.messages,
@@ -99,6 +102,7 @@ impl Figures {
             self.snapshots,
             self.resumed,
             self.compared,
+            self.credentials,
         );
         for (kind, count) in &self.faults {
             // Writing to a String cannot fail.

@@ -408,7 +408,13 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/sim",
         package: "kallisto-sim",
-        below: &["kallisto-lsm", "kallisto-barrier", "kallisto-store", "kallisto-core"],
+        below: &[
+            "kallisto-lsm",
+            "kallisto-barrier",
+            "kallisto-store",
+            "kallisto-engine",
+            "kallisto-core",
+        ],
         external: &["bytes", "fastrand", "jiff", "secrecy", "serde_json"],
         for_tests: &[],
     },

@@ -1,6 +1,7 @@
 //! Which engines there are, as the record of a mount names them. What drives each is in [`crate::registry`].
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use kallisto_engine::{Class, EngineJob, EngineSpec, Multiplicity};
 
@@ -193,6 +194,7 @@ impl EngineKind {
         let of_contract = kallisto_engines::ENGINES.iter().chain(kallisto_auth_methods::METHODS);
         #[cfg(test)]
         let of_contract = of_contract.chain(TEST_ENGINES);
+        let of_contract = of_contract.chain(ADDED.get().copied().unwrap_or_default());
         let of_contract = of_contract.map(|spec| Self(EngineSource::Contract(spec)));
         ServerEngineKind::ALL.into_iter().map(Self::of_server).chain(of_contract)
     }
@@ -307,6 +309,15 @@ impl fmt::Debug for EngineKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.stored())
     }
+}
+
+/// See [`add_engines`].
+static ADDED: OnceLock<&'static [&'static EngineSpec]> = OnceLock::new();
+
+/// Adds engines to those of the server, in this process: a simulator's, whose far ends are its own. Said before the first core is
+/// made; the first word counts.
+pub fn add_engines(engines: &'static [&'static EngineSpec]) {
+    let _ = ADDED.set(engines);
 }
 
 /// Engines that are there in tests only.

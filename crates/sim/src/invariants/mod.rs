@@ -4,6 +4,7 @@
 //! it saw. The run ends there, and its seed repeats it.
 
 pub(crate) mod acknowledged;
+pub(crate) mod credentials;
 pub(crate) mod fresh;
 pub(crate) mod kept;
 pub(crate) mod leaders;
@@ -44,6 +45,7 @@ pub(crate) fn violated(invariant: &'static str) -> impl Fn(String) -> Violation 
 #[derive(Debug, Default)]
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged::Acknowledged,
+    pub(crate) credentials: credentials::Credentials,
     pub(crate) fresh: fresh::Fresh,
     pub(crate) leaders: leaders::Leaders,
     pub(crate) lifetimes: lifetimes::Lifetimes,

@@ -85,6 +85,8 @@ pub(crate) struct AnswerParts {
     pub(crate) data: Value,
     pub(crate) auth: Value,
     pub(crate) wrap_info: Value,
+    /// The id of its lease; empty for none.
+    pub(crate) lease: String,
     /// Whether it says that its subject is gone.
     pub(crate) missing: bool,
 }
@@ -137,6 +139,7 @@ impl AnswerParts {
             data: read(&logical.data),
             auth: read(&logical.auth),
             wrap_info: read(&logical.wrap_info),
+            lease: logical.lease.as_ref().map(|lease| lease.id.clone()).unwrap_or_default(),
             missing,
         }
     }

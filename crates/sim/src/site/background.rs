@@ -3,7 +3,7 @@
 //! A task is a thread that runs only while the world waits for it, and hands back where it pauses: so the code that
 //! unseals and rebuilds is the server's own, and a run is still its seed. Tasks of one server overlap where they pause, as threads do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -62,9 +62,16 @@ pub(crate) fn pause(duration: Duration) {
         if let Some(line) = line {
             // Nobody waits for a task that was given up: it goes on alone.
             let _ = line.said.send(TaskStep::Pauses(duration));
-            let _ = line.go.recv();
+            if line.go.recv() != Ok(Go::On) {
+                IS_GONE.set(true);
+            }
         }
     });
+}
+
+/// Whether this is a task whose machine is gone: what it does reaches nobody.
+pub(crate) fn is_gone() -> bool {
+    IS_GONE.get()
 }
 
 /// What a task did until the world went on.
@@ -75,21 +82,31 @@ pub(crate) enum TaskStep {
     Ended,
 }
 
+/// What the world tells a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Go {
+    /// Time has passed.
+    On,
+    /// Its machine is gone.
+    Gone,
+}
+
 /// A task's end of the line to the world.
 struct TaskLine {
     said: SyncSender<TaskStep>,
-    go: Receiver<()>,
+    go: Receiver<Go>,
 }
 
 thread_local! {
     static LINE: RefCell<Option<TaskLine>> = const { RefCell::new(None) };
+    static IS_GONE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A task that was begun.
 pub(crate) struct Running {
     thread: Option<JoinHandle<()>>,
     said: Receiver<TaskStep>,
-    go: SyncSender<()>,
+    go: SyncSender<Go>,
 }
 
 impl Running {
@@ -99,7 +116,8 @@ impl Running {
         let (go, may_go) = sync_channel(1);
         let run = move || {
             chance::draw_from(seed);
-            if may_go.recv().is_ok() {
+            if let Ok(go) = may_go.recv() {
+                IS_GONE.set(go == Go::Gone);
                 LINE.set(Some(TaskLine { said: to_world, go: may_go }));
                 task();
                 LINE.set(None);
@@ -111,7 +129,11 @@ impl Running {
 
     /// Lets it run to its next pause, or its end. A panic of the task is one of the world.
     pub(crate) fn go_on(&mut self) -> TaskStep {
-        if self.go.send(()).is_ok()
+        self.tell(Go::On)
+    }
+
+    fn tell(&mut self, go: Go) -> TaskStep {
+        if self.go.send(go).is_ok()
             && let Ok(step) = self.said.recv()
         {
             return step;
@@ -122,10 +144,19 @@ impl Running {
         TaskStep::Ended
     }
 
+    /// Lets it run to its end without any time passing.
+    pub(crate) fn run_through(self) {
+        self.run_all(Go::On);
+    }
+
     /// Lets it run to its end without any time passing: its machine is gone, and it concerns nobody.
-    pub(crate) fn run_out(mut self) {
+    pub(crate) fn run_out(self) {
+        self.run_all(Go::Gone);
+    }
+
+    fn run_all(mut self, go: Go) {
         for _ in 0..LAST_PAUSES_MAX {
-            if let TaskStep::Ended = self.go_on() {
+            if let TaskStep::Ended = self.tell(go) {
                 return;
             }
         }

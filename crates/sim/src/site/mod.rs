@@ -1,11 +1,12 @@
 //! The core of one simulated server: the request path of the server itself, over its store, with a clock that may be wrong.
 //!
-//! `watched` is the store below it, `background` runs what takes it long, `chance` draws its keys from the seed, `asks` are
+//! `far_end` is what an engine of the simulation asks, `watched` the store below a core, `background` runs what takes it long, `chance` draws its keys from the seed, `asks` are
 //! requests to it. The world ([`crate::world`]) polls what is under way whenever the server has worked, and tells the core the time.
 
 pub(crate) mod asks;
 pub(crate) mod background;
 pub(crate) mod chance;
+pub(crate) mod far_end;
 mod wall;
 mod watched;
 

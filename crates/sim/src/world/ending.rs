@@ -8,12 +8,17 @@ use kallisto_barrier::envelope_key_version;
 use kallisto_store::{Records, Replicated, Store, Visit};
 
 use super::World;
+use crate::invariants::credentials::Credentials;
 use crate::invariants::progress::{HEALED_WITHIN, stuck};
 use crate::invariants::{Violation, violated};
 use crate::server::Subject;
 
 /// How often it is looked whether the members have come together.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Until when the last lease is up, and ended: the longest pause between two attempts, a creation's minute, clocks that differ.
+const LEASES_END_WITHIN: Duration = Duration::from_secs(900);
+/// How often an operator has irrevocable leases tried again.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// What the storage keys of the barrier's own records begin with: they are under no data key (`docs/format.md`).
 const BARRIER_KIND: u8 = 0;
 
@@ -21,11 +26,13 @@ impl World {
     /// Brings the run to its close.
     pub(super) fn end(&mut self) -> Result<(), Violation> {
         self.calm = true;
+        self.far_end.calm();
         self.note(70, 0, || "everything is mended".into());
         self.mend_all()?;
         self.come_together()?;
         self.compare_all()?;
         self.look_at_cores()?;
+        self.end_credentials()?;
         self.note(71, 0, || "everybody loses power once more".into());
         for id in self.members() {
             self.cut_power(id)?;
@@ -145,6 +152,29 @@ impl World {
             if self.now > until {
                 return Err(stuck(&self.standing()));
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until every lease is up, and the last user gone from the far end.
+    fn end_credentials(&mut self) -> Result<(), Violation> {
+        if self.plan.subject == Subject::Store {
+            return Ok(());
+        }
+        let until = self.now + LEASES_END_WITHIN;
+        let mut tidy = self.now;
+        while !self.far_end.users().is_empty() {
+            if self.now >= tidy {
+                self.tidy_leases()?;
+                tidy = self.now + TIDY_EVERY;
+            }
+            if self.now > until {
+                return Credentials::left(&self.far_end.users());
+            }
+            self.step()?;
+        }
+        while !self.calls.is_empty() {
+            self.step()?;
         }
         Ok(())
     }

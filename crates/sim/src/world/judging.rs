@@ -26,6 +26,9 @@ impl World {
                 self.estate.may_end_at(token, door.at, secs);
             }
             Why::Revoke { token } => self.estate.tokens[token].doomed = true,
+            Why::RenewLease { ref user, secs } => {
+                self.invariants.credentials.may_end_at(user, door.at, secs);
+            }
             _ => {}
         }
     }
@@ -80,6 +83,11 @@ impl World {
                 Ok(())
             }
             Why::Fetch { token } => own::fetched(token, door.server, told.data["of"].as_u64()),
+            Why::Lease { owner, secs } => self.lease_made(door, told, owner, secs),
+            Why::RenewLease { user, secs } => {
+                self.invariants.credentials.renewed(&user, Some((door.at, secs)));
+                self.expect_user(&user)
+            }
             Why::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
             Why::LogIn { secret_id } => {
                 self.granted(Thing::SecretId(secret_id), door)?;
@@ -93,7 +101,30 @@ impl World {
             | Why::Keep { .. }
             | Why::Seal
             | Why::Rotate
+            | Why::EndLease { .. }
+            | Why::Tidy
             | Why::Renew { .. } => Ok(()),
+        }
+    }
+
+    fn lease_made(
+        &mut self,
+        door: &Door,
+        told: &AnswerParts,
+        owner: usize,
+        secs: u64,
+    ) -> Result<(), Violation> {
+        let user = text_of(&told.data["username"])?;
+        self.figures.credentials += 1;
+        self.invariants.credentials.made(&user, &told.lease, owner, door.at, secs);
+        self.expect_user(&user)
+    }
+
+    /// A user that somebody was just told of is there.
+    fn expect_user(&self, user: &str) -> Result<(), Violation> {
+        match self.far_end.has(user) {
+            true => Ok(()),
+            false => self.invariants.credentials.gone(user, &self.estate, self.estate.latest),
         }
     }
 

@@ -15,6 +15,7 @@ mod tenants;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +35,7 @@ use crate::network::Network;
 use crate::sabotage::Sabotage;
 use crate::server::{Server, Setup, Subject};
 use crate::site::chance;
+use crate::site::far_end::FarEnd;
 use crate::wire;
 
 /// What a run is of.
@@ -161,6 +163,8 @@ pub(crate) struct World {
     clients: Vec<SimClient>,
     tenants: Vec<Tenant>,
     estate: Estate,
+    /// Where the credentials are that cores make.
+    far_end: Arc<FarEnd>,
     /// Requests to cores that are under way.
     calls: BTreeMap<u64, Call>,
     call_next: u64,
@@ -218,6 +222,7 @@ impl World {
             clients: (0..CLIENTS).map(SimClient::new).collect(),
             tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
             estate: Estate::default(),
+            far_end: FarEnd::new(plan.seed),
             calls: BTreeMap::new(),
             call_next: 0,
             task_next: 0,
@@ -258,6 +263,11 @@ impl World {
         assert!(self.figures.events < EVENTS_MAX, "a run ends");
         self.now = at;
         self.figures.events += 1;
+        self.far_end.follow(at);
+        for user in self.far_end.take_revoked() {
+            self.note(90, 0, || format!("the far end revokes {user}"));
+            self.invariants.credentials.gone(&user, &self.estate, self.estate.latest)?;
+        }
         match event {
             Event::Turn { server, life } => {
                 if self.servers.get(&server).is_none_or(|s| s.life != life || s.store.is_none()) {

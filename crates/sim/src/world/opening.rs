@@ -15,6 +15,7 @@ use crate::estate::{ROOT, Token};
 use crate::invariants::{Violation, violated};
 use crate::site::asks::{Ask, CoreAnswer, Flight};
 use crate::site::background::Running;
+use crate::site::far_end::ENGINE_NAME;
 
 /// Most turns of a server for something that it does alone.
 const TURNS_MAX: usize = 1000;
@@ -22,6 +23,7 @@ const TURNS_MAX: usize = 1000;
 const RULES: &str = r#"
 path "secret/*" { capabilities = ["create", "read", "update", "delete", "list"] }
 path "auth/token/create" { capabilities = ["create", "update"] }
+path "far/creds/*" { capabilities = ["create", "update"] }
 "#;
 
 impl World {
@@ -58,6 +60,8 @@ impl World {
             &json!({ "policy": RULES }),
         )?;
         self.ask_first(id, "sys/auth/approle", &root, &json!({ "type": "approle" }))?;
+        let far = json!({ "type": ENGINE_NAME, "options": self.far_end.options() });
+        self.ask_first(id, "sys/mounts/far", &root, &far)?;
         let role = json!({ "token_policies": [POLICY], "secret_id_num_uses": SECRET_ID_USES });
         let path = format!("auth/approle/role/{POLICY}");
         self.ask_first(id, &path, &root, &role)?;
@@ -108,7 +112,7 @@ impl World {
                 let failed = |error: std::io::Error| {
                     violated("the simulation has threads")(error.to_string())
                 };
-                Running::begin(task, seed).map_err(failed)?.run_out();
+                Running::begin(task, seed).map_err(failed)?.run_through();
             }
         }
         Err(violated("a core begins")("it is not done".into()))

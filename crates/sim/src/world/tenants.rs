@@ -13,6 +13,7 @@ use crate::estate::{Limited, ROOT};
 use crate::history::{Action, End, Expect, Operation as Done};
 use crate::invariants::Violation;
 use crate::sabotage::Sabotage;
+use crate::site::LEASE_SECS;
 use crate::site::asks::{Ask, CoreAnswer, Recency};
 
 /// Secrets that tenants write.
@@ -77,6 +78,14 @@ pub(super) enum Why {
     MakeSecretId,
     /// To log in by one.
     LogIn { secret_id: usize },
+    /// To have a credential with a lease.
+    Lease { owner: usize, secs: u64 },
+    /// To renew one.
+    RenewLease { user: String, secs: u64 },
+    /// To end one.
+    EndLease { user: String },
+    /// To have leases that could not be ended tried again.
+    Tidy,
 }
 
 impl Why {
@@ -88,6 +97,7 @@ impl Why {
             | Self::Fetch { token }
             | Self::Renew { token, .. } => Some(*token),
             Self::Make { parent, .. } => Some(*parent),
+            Self::Lease { owner, .. } => Some(*owner),
             Self::Write { .. }
             | Self::Read { .. }
             | Self::Look { .. }
@@ -95,6 +105,9 @@ impl Why {
             | Self::Wrap
             | Self::Seal
             | Self::Rotate
+            | Self::RenewLease { .. }
+            | Self::EndLease { .. }
+            | Self::Tidy
             | Self::MakeSecretId => Some(ROOT),
             Self::Unwrap { .. } | Self::LogIn { .. } => None,
         }
@@ -112,7 +125,7 @@ impl World {
         if let Some(key) = self.tenants[tenant].doubts.take() {
             return self.read_secret(tenant, key);
         }
-        match self.dice.u8(..23) {
+        match self.dice.u8(..28) {
             0..=2 => self.write_secret(tenant),
             3 => {
                 let key = format!("s{}", self.dice.u64(..SECRETS));
@@ -139,8 +152,55 @@ impl World {
                 let ask = self.root_ask(tenant, Operation::Update, "sys/rotate");
                 self.ask_any(tenant, ask, Why::Rotate)
             }
-            _ => self.use_cubbyhole(tenant),
+            20..=22 => self.use_cubbyhole(tenant),
+            23..=24 => self.make_lease(tenant),
+            25..=26 => self.renew_lease(tenant),
+            _ => self.end_lease(tenant),
         }
+    }
+
+    /// A credential of a token of many uses, or of root's.
+    fn make_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+        let owner = match self.dice.bool() {
+            true => self.pick_token().filter(|token| self.estate.tokens[*token].uses == 0),
+            false => None,
+        };
+        let owner = owner.unwrap_or(ROOT);
+        let secs = self.dice.u64(2..LEASE_SECS);
+        let ask = self.borne(tenant, owner, Operation::Update, &format!("far/creds/{secs}"));
+        self.ask_any(tenant, ask, Why::Lease { owner, secs })
+    }
+
+    /// One of the newest users.
+    fn pick_user(&mut self) -> Option<String> {
+        let users = self.invariants.credentials.known();
+        self.pick(users.len()).map(|user| users[user].clone())
+    }
+
+    fn renew_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(user) = self.pick_user() else { return Ok(()) };
+        let Some((lease, _)) = self.invariants.credentials.lease_of(&user) else { return Ok(()) };
+        let secs = self.dice.u64(2..LEASE_SECS);
+        let ask = self.root_ask(tenant, Operation::Update, "sys/leases/renew");
+        let ask = ask.with(&json!({ "lease_id": lease, "increment": format!("{secs}s") }));
+        let Some(server) = self.draw_server() else { return Ok(()) };
+        self.invariants.credentials.renewing(&user);
+        self.begin(tenant, server, ask, Why::RenewLease { user, secs })
+    }
+
+    fn end_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(user) = self.pick_user() else { return Ok(()) };
+        let Some((lease, _)) = self.invariants.credentials.lease_of(&user) else { return Ok(()) };
+        let body = json!({ "lease_id": lease, "sync": self.dice.bool() });
+        let ask = self.root_ask(tenant, Operation::Update, "sys/leases/revoke").with(&body);
+        self.invariants.credentials.doomed(&user);
+        self.ask_any(tenant, ask, Why::EndLease { user })
+    }
+
+    /// Has leases that could not be ended tried again.
+    pub(super) fn tidy_leases(&mut self) -> Result<(), Violation> {
+        let ask = self.root_ask(0, Operation::Update, "sys/leases/tidy").with(&json!({}));
+        self.ask_any(0, ask, Why::Tidy)
     }
 
     fn name_value(&mut self, tenant: usize) -> String {
@@ -377,6 +437,8 @@ impl World {
                 };
                 self.done(tenant, key, Action::Read, began, end);
             }
+            // One that is of unknown outcome may have happened: what it was sure of is settled at the doors.
+            (Why::RenewLease { user, .. }, _) => self.invariants.credentials.renewed(&user, None),
             _ => {}
         }
         Ok(())
