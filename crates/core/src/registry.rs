@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 use kallisto_engine::{Body, Route, Routes};
 
 use crate::dispatch::server_engine::ServerEngine;
-use crate::engines::cubbyhole::Cubbyhole;
 use crate::engines::identity::Identity;
 use crate::engines::kv::KvEngine;
 use crate::engines::sys::System;
@@ -21,7 +20,6 @@ pub(crate) fn driver(kind: EngineKind) -> &'static dyn ServerEngine {
         EngineSource::Contract(spec) => spec,
         EngineSource::Server(ServerEngineKind::System) => &System,
         EngineSource::Server(ServerEngineKind::Identity) => &Identity,
-        EngineSource::Server(ServerEngineKind::Cubbyhole) => &Cubbyhole,
         EngineSource::Server(ServerEngineKind::Token) => &TokenEngine,
         EngineSource::Server(ServerEngineKind::Kv(KvState::V1)) => &KvEngine(KvState::V1),
         EngineSource::Server(ServerEngineKind::Kv(KvState::V2)) => &KvEngine(KvState::V2),

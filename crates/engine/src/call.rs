@@ -45,6 +45,21 @@ pub struct Caller {
     pub display_name: String,
     /// Their entity; empty for none.
     pub entity_id: String,
+    /// Their token.
+    pub token: CallerToken,
+}
+
+/// A token as engines know it: never its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallerToken {
+    /// What tells it from all others, and opens nothing.
+    pub id: [u8; 32],
+    /// Whether it is stored, so that something can be kept for as long as it lives.
+    pub is_stored: bool,
+    /// Whether it is of a namespace above the mount's.
+    pub is_from_above: bool,
+    /// Whether it is there to be unwrapped, and for nothing else.
+    pub is_wrapping: bool,
 }
 
 /// What templates of identity stand for, such as `identity.entity.name`.

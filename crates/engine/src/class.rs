@@ -18,6 +18,17 @@ pub enum Multiplicity {
     Any,
 }
 
+/// Where every namespace has an engine from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltinMount {
+    /// The number of its mount, the same in every namespace; below those that operators' mounts get.
+    pub number: u32,
+    /// Its path, with an ending slash.
+    pub path: &'static str,
+    /// For people.
+    pub description: &'static str,
+}
+
 impl Class {
     /// What stands before the path of a mount of this class.
     pub const fn prefix(self) -> &'static str {

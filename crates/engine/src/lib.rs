@@ -31,10 +31,11 @@ pub mod table;
 pub mod time;
 pub mod token_params;
 pub mod token_type;
+pub mod wrapped;
 
 pub use address::AddressRange;
-pub use call::{Call, Caller, Handler, NoTemplateValues, TemplateValues};
-pub use class::{Class, Multiplicity};
+pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateValues};
+pub use class::{BuiltinMount, Class, Multiplicity};
 pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Random};
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};

@@ -5,7 +5,7 @@ use std::fmt;
 use kallisto_api::{BoxFuture, Error, Map};
 
 use crate::call::Handler;
-use crate::class::{Class, Multiplicity};
+use crate::class::{BuiltinMount, Class, Multiplicity};
 use crate::context::EngineContext;
 use crate::lease::EngineLeases;
 use crate::login::LoginMethod;
@@ -21,6 +21,10 @@ pub struct EngineSpec {
     pub class: Class,
     /// How often it may be mounted.
     pub multiplicity: Multiplicity,
+    /// Where every namespace has it, if the server itself mounts it.
+    pub builtin: Option<BuiltinMount>,
+    /// Whether a path inside a mount may end in a slash: an engine that keeps secrets by path knows folders.
+    pub has_folders: bool,
     /// What it answers.
     pub routes: &'static Table<Handler>,
     /// The folders whose names are compared without case, such as `role/`.
@@ -81,6 +85,8 @@ impl EngineSpec {
             name,
             class: Class::Secret,
             multiplicity: Multiplicity::Any,
+            builtin: None,
+            has_folders: false,
             routes,
             caseless_folders: &[],
             creates: None,

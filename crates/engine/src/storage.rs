@@ -34,6 +34,8 @@ pub struct Writes {
     pub puts: Vec<(String, Vec<u8>)>,
     /// The records that it deletes.
     pub deletes: Vec<String>,
+    /// Whether it depends on the token of who asks being there: a service token that ended leaves nothing behind.
+    pub needs_caller: bool,
 }
 
 /// What came of a commit.
@@ -209,6 +211,11 @@ impl Transaction<'_> {
         self.admit(self.writes.reads.len())?;
         self.writes.reads.push((name.to_owned(), version));
         Ok(found)
+    }
+
+    /// What the transaction comes to depends on the token of who asks: it fails as any request of a token that has ended.
+    pub const fn need_caller(&mut self) {
+        self.writes.needs_caller = true;
     }
 
     /// Makes or replaces a record.

@@ -1,6 +1,7 @@
 //! The engines that know the server by its contract alone: a folder each, and a row each in [`ENGINES`].
 #![forbid(unsafe_code)]
 
+mod cubbyhole;
 mod identity_template;
 mod pki;
 mod ssh;
@@ -12,4 +13,5 @@ mod transit;
 use kallisto_engine::EngineSpec;
 
 /// Every engine here.
-pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];
+pub const ENGINES: &[&EngineSpec] =
+    &[&cubbyhole::ENGINE, &pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];

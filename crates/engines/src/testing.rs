@@ -7,16 +7,16 @@ use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
 use kallisto_api::{
-    BodyKind, BoxFuture, Error, Headers, Json, Map, Request, RequestId, Response, json,
+    BodyKind, BoxFuture, Denial, Error, Headers, Json, Map, Request, RequestId, Response, json,
 };
 use kallisto_auth::{Operation, Path};
 use kallisto_engine::context::{Made, Work};
 use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall, Leases, Memory,
-    MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored,
-    TemplateValues, Version, Writes,
+    Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
+    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Random,
+    Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -41,6 +41,9 @@ pub(crate) struct Mount {
     is_waiting: AtomicBool,
     /// When it was asked last, and what it would take to revoke each credential that was handed out.
     leased: Mutex<(i64, Vec<Vec<u8>>)>,
+    caller: Mutex<Caller>,
+    /// Whether the token of who asks has ended.
+    is_caller_gone: AtomicBool,
 }
 
 impl Mount {
@@ -56,7 +59,19 @@ impl Mount {
             written: Mutex::default(),
             is_waiting: AtomicBool::default(),
             leased: Mutex::default(),
+            caller: Mutex::default(),
+            is_caller_gone: AtomicBool::default(),
         }
+    }
+
+    /// Says whose token asks from now on.
+    pub(crate) fn ask_by(&self, token: CallerToken) {
+        *self.caller.lock().unwrap() = Caller { token, ..Caller::default() };
+    }
+
+    /// Ends the token of who asks, once it was let in.
+    pub(crate) fn end_caller(&self) {
+        self.is_caller_gone.store(true, Ordering::Relaxed);
     }
 
     /// The same records after a start: what is decoded is decoded again.
@@ -169,7 +184,7 @@ impl Mount {
     ) -> Result<Option<Result<Response, Error>>, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
         self.leased.lock().unwrap().0 = at;
-        let caller = Caller::default();
+        let caller = self.caller.lock().unwrap().clone();
         let full = format!("mount/{path}");
         let request = Request {
             id: RequestId::make(),
@@ -285,8 +300,12 @@ impl Backend for Mount {
 
     fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
         let records = self.records.lock().unwrap();
-        let names = records.keys().filter_map(|name| name.strip_prefix(folder));
-        let later = names.filter(|name| after.is_none_or(|after| *name > after));
+        let below = records.keys().filter_map(|name| name.strip_prefix(folder));
+        let mut names: Vec<&str> =
+            below.filter_map(|name| name.split_inclusive('/').next()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let later = names.into_iter().filter(|name| after.is_none_or(|after| *name > after));
         later.take(limit).map(str::to_owned).collect()
     }
 
@@ -301,6 +320,9 @@ impl Backend for Mount {
         let is_same = |(name, version): &(String, Version)| {
             records.get(name).map_or(0, |(version, _)| *version) == version.0
         };
+        if writes.needs_caller && self.is_caller_gone.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Error::Denied(Denial::BadToken))));
+        }
         let outcome = if writes.reads.iter().all(is_same) {
             for (name, value) in writes.puts {
                 let next = self.next.load(Ordering::Relaxed) + 1;

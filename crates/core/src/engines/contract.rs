@@ -8,10 +8,10 @@ use kallisto_auth::{Capability, Identity as _, Subject as _, TokenKind, Variable
 use kallisto_engine::context::{Made, Work};
 use kallisto_engine::lease::Make;
 use kallisto_engine::{
-    Admits, Call as EngineCall, Caller as EngineCaller, Class, Dispatch, EngineContext, EngineJob,
-    EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck, MountInfo, NewLease,
-    NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Random, RenewalCall, Routes, Storage,
-    TemplateValues, UnheardCall,
+    Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
+    EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
+    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Random,
+    RenewalCall, Routes, Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -36,6 +36,7 @@ use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
+use crate::wrapping;
 
 /// The randomness of the operating system.
 struct SystemRandom;
@@ -278,8 +279,15 @@ impl ServerEngine for EngineSpec {
             let told = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
+                token: CallerToken {
+                    id: caller.hash,
+                    is_stored: caller.token().kind != TokenKind::Batch,
+                    is_from_above: caller.above().is_some(),
+                    is_wrapping: wrapping::is_wrapping(caller.entry()),
+                },
             };
             let grounds = Grounds::new(&unsealed, mount, call.now, call.client());
+            let grounds = Grounds { storage: grounds.storage.asked_by(caller.hash), ..grounds };
             let answering = (found.handler)(EngineCall {
                 context: grounds.context(),
                 request: call,

@@ -1,7 +1,6 @@
 //! What answers below a mount. Which engines there are is said in `records::engine_kind`, and what drives each in [`crate::registry`].
 
 pub(crate) mod contract;
-pub(crate) mod cubbyhole;
 pub(crate) mod identity;
 pub(crate) mod kv;
 pub(crate) mod kv_batch;

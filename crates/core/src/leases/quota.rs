@@ -3,9 +3,9 @@
 //! Asked by whoever is about to make a lease or a service token, on the server that leads.
 
 use crate::api::error::Error;
-use crate::pipeline::state::NamespaceContext;
 use crate::quotas::lease_count::Reservation;
 use crate::storage::keys::NamespaceNumber;
+use crate::view::NamespaceContext;
 
 /// Takes a place for a lease at a path of a namespace, to be held until its record is there.
 ///

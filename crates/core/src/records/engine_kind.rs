@@ -27,8 +27,6 @@ pub(crate) enum ServerEngineKind {
     System,
     /// Entities and groups.
     Identity,
-    /// What each token keeps for itself.
-    Cubbyhole,
     /// Tokens.
     Token,
     /// Key-value secrets.
@@ -75,6 +73,13 @@ pub(crate) struct BuiltinMount {
     pub(crate) description: &'static str,
 }
 
+impl BuiltinMount {
+    /// That of an engine of the contract.
+    const fn of(mount: kallisto_engine::BuiltinMount) -> Self {
+        Self { id: MountId(mount.number), path: mount.path, description: mount.description }
+    }
+}
+
 impl EngineFacts {
     /// An engine that operators mount.
     const fn mountable(name: &'static str, class: Class) -> Self {
@@ -98,10 +103,9 @@ impl EngineFacts {
 }
 
 impl ServerEngineKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 6] = [
         Self::System,
         Self::Identity,
-        Self::Cubbyhole,
         Self::Kv(KvState::V1),
         Self::Kv(KvState::V2),
         Self::Kv(KvState::Upgrading),
@@ -138,18 +142,6 @@ impl ServerEngineKind {
                         id: MountId::IDENTITY,
                         path: "identity/",
                         description: "identity store",
-                    },
-                )
-            },
-            Self::Cubbyhole => EngineFacts {
-                has_folders: true,
-                ..EngineFacts::builtin(
-                    "cubbyhole",
-                    Class::Secret,
-                    BuiltinMount {
-                        id: MountId::CUBBYHOLE,
-                        path: "cubbyhole/",
-                        description: "per-token private secret storage",
                     },
                 )
             },
@@ -211,6 +203,8 @@ impl EngineKind {
             EngineSource::Contract(spec) => EngineFacts {
                 multiplicity: spec.multiplicity,
                 caseless_folders: spec.caseless_folders,
+                builtin: spec.builtin.map(BuiltinMount::of),
+                has_folders: spec.has_folders,
                 ..EngineFacts::mountable(spec.name, spec.class)
             },
         }
@@ -328,6 +322,17 @@ const TEST_ENGINES: &[&EngineSpec] =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_builtin_mount_has_a_number_of_its_own_that_the_server_knows() {
+        let builtin = EngineKind::all().filter_map(|kind| kind.facts().builtin);
+        let mut numbers: Vec<u32> = builtin.map(|mount| mount.id.0).collect();
+        numbers.sort_unstable();
+        let mut known =
+            [MountId::SYSTEM, MountId::CUBBYHOLE, MountId::IDENTITY, MountId::TOKEN].map(|id| id.0);
+        known.sort_unstable();
+        assert_eq!(numbers, known);
+    }
 
     #[test]
     fn every_engine_has_a_name_of_its_own() {

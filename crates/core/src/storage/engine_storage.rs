@@ -13,7 +13,7 @@ use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::BoxFuture;
-use crate::api::error::Error;
+use crate::api::error::{Denial, Error};
 use crate::limits::{ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
@@ -25,6 +25,8 @@ pub(crate) struct EngineStorage<'u> {
     latches: &'u Latches,
     id: MountId,
     index: Arc<PathIndex>,
+    /// The token of who asks, of this namespace or one above; `None` where nobody does.
+    caller: Option<[u8; 32]>,
 }
 
 impl<'u> EngineStorage<'u> {
@@ -35,7 +37,24 @@ impl<'u> EngineStorage<'u> {
         id: MountId,
         index: Arc<PathIndex>,
     ) -> Self {
-        Self { store, latches, id, index }
+        Self { store, latches, id, index, caller: None }
+    }
+
+    /// The same, for a request that bears the token of this hash.
+    pub(crate) fn asked_by(self, caller: [u8; 32]) -> Self {
+        Self { caller: Some(caller), ..self }
+    }
+
+    /// Makes a batch depend on the token of who asks. It may be renewed or used meanwhile, or go.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when it is not there, or not of this namespace.
+    fn expect_caller_in(&self, batch: &mut Batch) -> Result<(), Error> {
+        let bad = || Error::Denied(Denial::BadToken);
+        let key = keys::token(&self.caller.ok_or_else(bad)?);
+        let record = self.store.get(&key)?.ok_or_else(bad)?;
+        batch.expect(key, record.seqno);
+        Ok(())
     }
 
     /// The record under a name.
@@ -156,6 +175,9 @@ impl Backend for EngineStorage<'_> {
             }
             for (name, version) in &writes.reads {
                 self.expect_in(&mut batch, name, Seqno(version.0));
+            }
+            if writes.needs_caller {
+                self.expect_caller_in(&mut batch)?;
             }
             for (name, value) in writes.puts {
                 self.put_in(&mut batch, &name, value)?;

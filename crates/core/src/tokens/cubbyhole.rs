@@ -1,33 +1,17 @@
-//! Where a token has its secrets, and clearing them when it is gone.
+//! Where a token has its secrets in the cubbyhole, and clearing them when it is gone.
 
 use crate::api::error::Error;
-use crate::caller::policies::Caller;
-use crate::dispatch::route_handler::RouteCall;
 use crate::records::token::Hash;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 use data_encoding::HEXLOWER;
-use kallisto_auth::TokenKind;
 use kallisto_store::Batch;
 
 /// Cubbyholes looked at in one step of [`forget_gone`].
 pub(crate) const FOLDERS_MAX: usize = 1024;
 
-/// The cubbyhole of the token that asks, by that token's hash.
-pub(crate) fn owner(run: &RouteCall<'_>) -> Result<Caller, Error> {
-    let caller = Caller::of(&run.unsealed, run.call)?;
-    if caller.token().kind == TokenKind::Batch {
-        return Err(Error::invalid(
-            "cubbyhole operations are only supported by 'service' type tokens",
-        ));
-    }
-    if caller.above().is_some() {
-        return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
-    }
-    Ok(caller)
-}
-
+/// The folder of a token. The engine spells the same name, by what the contract tells it of a token.
 pub(crate) fn folder(hash: &[u8]) -> String {
     format!("{}/", HEXLOWER.encode(hash))
 }

@@ -27,10 +27,7 @@ impl Memory {
             }
             EngineSource::Server(ServerEngineKind::Identity) => Self::Identity(Box::default()),
             EngineSource::Server(
-                ServerEngineKind::System
-                | ServerEngineKind::Cubbyhole
-                | ServerEngineKind::Token
-                | ServerEngineKind::Kv(_),
+                ServerEngineKind::System | ServerEngineKind::Token | ServerEngineKind::Kv(_),
             ) => Self::None,
         }
     }

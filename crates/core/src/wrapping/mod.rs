@@ -22,6 +22,7 @@ use crate::tokens::cubbyhole;
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
 use kallisto_auth::{Token, TokenKind};
+use kallisto_engine::wrapped::RESPONSE;
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -41,8 +42,6 @@ use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact;
 use crate::view::NamespaceContext;
 
-/// Where the content of a wrapping token lies in its cubbyhole.
-pub(crate) const RESPONSE: &str = "response";
 /// First byte of a record whose answer was found.
 const FOUND: u8 = 0;
 /// First byte of a record whose answer says that its subject is gone.
@@ -166,11 +165,6 @@ fn decode(record: &[u8]) -> Option<Response> {
 pub(crate) fn content(unsealed: &NamespaceContext, hash: &Hash) -> Result<Option<Response>, Error> {
     let record = unsealed.store.get(&content_key(hash))?;
     Ok(record.and_then(|record| decode(&record.value)))
-}
-
-/// The envelope in a record, as `cubbyhole/response` gives it; `None` when the bytes are no record.
-pub(crate) fn envelope(record: &[u8]) -> Option<&str> {
-    std::str::from_utf8(record.get(1..)?).ok()
 }
 
 /// The accessor of what an answer hands out: of a token, or of a secret id.
@@ -488,7 +482,11 @@ mod tests {
             let record = Content::of(&answer, RequestId::make()).unwrap().encode().unwrap();
             let again = decode(&record).unwrap();
             assert_eq!(format!("{again:?}"), format!("{answer:?}"));
-            assert!(envelope(&record).unwrap().starts_with(r#"{"request_id":""#));
+            assert!(
+                kallisto_engine::wrapped::envelope(&record)
+                    .unwrap()
+                    .starts_with(r#"{"request_id":""#)
+            );
         }
         assert!(Content::of(&Response::Empty, RequestId::make()).is_none());
         assert!(decode(b"").is_none() && decode(b"\x02{}").is_none());
