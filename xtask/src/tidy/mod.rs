@@ -1,7 +1,7 @@
 //! `cargo x tidy`: what this workspace promises about its own shape, held by a machine.
 //!
 //! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
-//! which external crates come in, `core_rooms` the same between the rooms of the core, `graph` what all of them bring along, `sources` what every file
+//! which external crates come in, `core_rooms` the same between the rooms of the core, `engine_kinds` who tells engines apart, `graph` what all of them bring along, `sources` what every file
 //! looks like, `page` the web page's sources, `decisions` the records. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
 //!
@@ -11,6 +11,7 @@ mod arrows;
 mod circles;
 mod core_rooms;
 mod decisions;
+mod engine_kinds;
 mod files;
 mod graph;
 mod page;
@@ -63,6 +64,7 @@ fn check(root: &Path) -> Vec<Finding> {
     let mut findings = arrows::check(&files);
     findings.extend(core_rooms::check(&files));
     findings.extend(circles::check(&files));
+    findings.extend(engine_kinds::check(&files));
     findings.extend(graph::check());
     findings.extend(page::check(root));
     findings.extend(sources::check(&files));
