@@ -16,6 +16,7 @@ export const freePort = (): Promise<number> => new Promise((resolve, reject) => 
 
 export class Server {
   token = 'root';
+  share = '';
   private constructor(readonly base: string, readonly child: ChildProcess, readonly folder: string) {}
 
   static async start(args: string[], port: number, folder: string): Promise<Server> {
@@ -44,6 +45,35 @@ export class Server {
     const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
     writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
     return Server.start([`-config=${folder}/server.hcl`], port, folder);
+  }
+
+  /** Three servers of one cluster, unsealed by one share, the root token in `token` of each. */
+  static async cluster(): Promise<Server[]> {
+    const ports = await Promise.all(Array.from({ length: 6 }, () => freePort()));
+    const servers: Server[] = [];
+    for (let i = 0; i < 3; i += 1) {
+      const [port, peers] = [ports[i * 2] ?? 0, ports[i * 2 + 1] ?? 0];
+      const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
+      const joins = i > 0 ? `  retry_join {\n    leader_api_addr = "${servers[0]?.base}"\n  }\n` : '';
+      writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "kallisto-${i + 1}"\n${joins}}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
+      servers.push(await Server.start([`-config=${folder}/server.hcl`], port, folder));
+      if (i > 0) continue;
+      const made = await servers[0]?.must('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 }, '');
+      for (const server of servers) { server.token = made?.['root_token'] as string; server.share = (made?.['keys_base64'] as string[])[0] ?? ''; }
+      await servers[0]?.must('PUT', 'sys/unseal', { key: servers[0].share }, '');
+    }
+    const first = servers[0] as Server;
+    for (const server of servers) {
+      server.token = first.token;
+      const end = Date.now() + READY_MS;
+      for (;;) {
+        const status = await server.api('PUT', 'sys/unseal', { key: first.share }, '');
+        if (status['sealed'] === false || (await server.api('GET', 'sys/seal-status', undefined, ''))['sealed'] === false) break;
+        if (Date.now() > end) throw new Error(`a server does not join: ${JSON.stringify(status)}`);
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      }
+    }
+    return servers;
   }
 
   async api(method: string, path: string, body?: unknown, token = this.token, ns = ''): Promise<Record<string, any>> {

@@ -28,7 +28,7 @@ export const NEEDS = {
   raftRemove: { path: 'sys/storage/raft/remove-peer', cap: ['update', 'create'] },
   raftPromote: { path: 'sys/storage/raft/promote', cap: ['update', 'create'] },
   raftDemote: { path: 'sys/storage/raft/demote', cap: ['update', 'create'] },
-  joinToken: { path: 'sys/storage/raft/join-token', cap: ['update', 'create'] },
+  joinToken: { path: 'sys/storage/raft/bootstrap/token', cap: ['update', 'create'] },
   metrics: { path: 'sys/metrics', cap: 'read' },
   audit: { path: 'sys/audit', cap: 'read' },
   auditEnable: { path: 'sys/audit/file', cap: 'sudo' },

@@ -36,7 +36,7 @@ export function Rules({ answer, path, cap }: { answer: Record<string, any>; path
   const rules = rulesOf(cell);
   if (rules.length === 0 && cell['reason']) return <Note>{cell['reason']}.</Note>;
   if (rules.length === 0) return <Note>No rule of these policies matches <span class="mono">{path}</span>, so {cap} is refused.</Note>;
-  return <div class="stack">{rules.map((rule) => <div class={`rule ${rule.decides ? 'd' : ''}`}><Tag kind={rule.decides ? 'bad' : ''}>{rule.decides ? 'decides' : 'lost'}</Tag><span class="mono grow">{rule.pattern}</span><span class="dim">{rule.capabilities?.join(', ')}{rule.policy && <> · {rule.policy}{rule.line ? `, line ${rule.line}` : ''}</>}</span>{rule.reason && <p class="dim full">{rule.reason}</p>}</div>)}</div>;
+  return <div class="stack">{rules.map((rule) => <div class={`rule ${rule.decides ? (cell['allowed'] ? 'y' : 'd') : ''}`}><Tag kind={rule.decides ? (cell['allowed'] ? 'ok' : 'bad') : ''}>{rule.decides ? 'decides' : 'lost'}</Tag><span class="mono grow">{rule.pattern}</span><span class="dim">{rule.capabilities?.join(', ')}{rule.policy && <> · {rule.policy}{rule.line ? `, line ${rule.line}` : ''}</>}</span>{rule.reason && <p class="dim full">{rule.reason}</p>}</div>)}</div>;
 }
 
 export interface FoundRule { decides: boolean; pattern: string; policy?: string | undefined; line?: number | undefined; capabilities?: string[] | undefined; reason?: string | undefined }

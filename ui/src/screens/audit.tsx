@@ -2,7 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { call, headersOf, tryCall, urlOf } from '../lib/api.ts';
 import { useAction, useLoad } from '../lib/load.ts';
-import { count, exact, visible, when } from '../lib/time.ts';
+import { count, exact, visible, visibleText, when } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { startWorker } from '../lib/workers.ts';
 import type { Verdict } from '../workers/audit.ts';
@@ -71,7 +71,7 @@ function Records({ device }: { device: Device }) {
   const [used, setUsed] = useState(filters);
   const loaded = useLoad(async (signal) => (await call<{ records?: Row[]; next?: unknown }>('GET', `sys/kallisto/audit/${device.name}/records`, { signal, quiet: true, query: { limit: 100, path: used.path || undefined, operation: used.operation || undefined, outcome: used.outcome || undefined, entity: used.entity || undefined, since: used.since ? new Date(used.since).toISOString() : undefined } })).data, [device.name, JSON.stringify(used)]);
   const set = (key: keyof typeof filters) => (value: string): void => setFilters({ ...filters, [key]: value });
-  const show = (row: Row): void => void open<void>((close) => <Sheet title="Record" actions={<Button kind="primary" onClick={() => close()}>Close</Button>}><pre class="json mono">{visible(JSON.stringify(row, null, 2)).replaceAll('\u2039U+000A\u203a', '\n')}</pre></Sheet>);
+  const show = (row: Row): void => void open<void>((close) => <Sheet title="Record" actions={<Button kind="primary" onClick={() => close()}>Close</Button>}><pre class="json mono">{visibleText(JSON.stringify(row, null, 2))}</pre></Sheet>);
   const records = (loaded.data?.records ?? []).map((one) => (typeof one === 'string' ? (JSON.parse(one) as Row) : ((one['record'] as Row | undefined) ?? one)));
   return (
     <Card title="Records" actions={<Button size="sm" icon="undo" busy={loaded.busy} onClick={loaded.reload}>Refresh</Button>}>

@@ -54,10 +54,10 @@ function Map({ state }: { state: State }) {
 function JoinToken({ close }: { close: () => void }) {
   const [made, setMade] = useState<Record<string, any> | undefined>(undefined);
   const [role, setRole] = useState<'voter' | 'learner'>('voter');
-  const run = useAction(async () => { setMade((await call<Record<string, any>>('POST', 'sys/storage/raft/join-token', { body: { non_voter: role === 'learner' } })).data); });
+  const run = useAction(async () => { setMade((await call<Record<string, any>>('POST', 'sys/storage/raft/bootstrap/token', { body: {} })).data); });
   const text = String(made?.['token'] ?? made?.['join_token'] ?? '');
   return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title="Add a server" actions={<><Button onClick={close}>Close</Button>{!made && <Button kind="primary" type="submit" busy={run.busy}>Make a join token</Button>}</>}>
-    {made ? <><p class="soft">Good once, for a short while. On the new server, whose configuration names its own address:</p><Code text={`kallisto operator raft join -join-token=${text} ${location.origin}`} /><div class="row"><Button icon="copy" onClick={() => void copy(text, 'Join token')}>Copy the token alone</Button></div></> : <><p class="soft">A server joins with a token that is good once. A learner takes part in no vote until it is promoted.</p><Select label="As" value={role} options={[['voter', 'voter'], ['learner', 'learner (no vote)']]} onChange={setRole} /></>}
+    {made ? <><p class="soft">Good once, for a short while. On the new server, whose configuration names its own address:</p><Code text={`kallisto operator raft join${role === 'learner' ? ' -non-voter' : ''} -join-token=${text} ${location.origin}`} /><div class="row"><Button icon="copy" onClick={() => void copy(text, 'Join token')}>Copy the token alone</Button></div></> : <><p class="soft">A server joins with a token that is good once. A learner takes part in no vote until it is promoted.</p><Select label="As" value={role} options={[['voter', 'voter'], ['learner', 'learner (no vote)']]} onChange={setRole} /></>}
     <FormError error={run.error} /></Sheet></form>;
 }
 
@@ -83,7 +83,7 @@ export function Cluster() {
   const learners = state.members.length - voters.length;
   return (
     <Page title="Cluster" sub={`${plural(voters.length, 'voter')}${learners ? ` and ${plural(learners, 'learner')}` : ''} · ${state.tolerance === 0 ? 'none may fail now' : `${plural(state.tolerance, 'server')} may fail`}`}
-      actions={<><LinkButton href={href('snapshots')} icon="dl">Save a snapshot</LinkButton><Button icon="plus" need={{ path: 'sys/storage/raft/join-token', cap: ['update', 'create'] }} onClick={() => void open<void>((close) => <JoinToken close={() => close()} />)}>Add a server</Button><Button icon="swap" need={{ path: 'sys/step-down', cap: 'sudo' }} busy={run.busy} onClick={() => void stepDown()}>Step down</Button></>}>
+      actions={<><LinkButton href={href('snapshots')} icon="dl">Save a snapshot</LinkButton><Button icon="plus" need={{ path: 'sys/storage/raft/bootstrap/token', cap: ['update', 'create'] }} onClick={() => void open<void>((close) => <JoinToken close={() => close()} />)}>Add a server</Button><Button icon="swap" need={{ path: 'sys/step-down', cap: 'sudo' }} busy={run.busy} onClick={() => void stepDown()}>Step down</Button></>}>
       {!state.leader && <Note kind="bad"><b>No leader.</b> A majority of {Math.floor(voters.length / 2) + 1} of {voters.length} voters has to reach each other. Reads that may be old are still answered.</Note>}
       {weak.map((one) => <Note kind="warn" key={one.id}><b>{one.id} {one.healthy ? 'is falling behind' : 'does not answer'}.</b> {one.behind ? `${count(one.behind)} entries behind. ` : ''}{one.alerts?.join('; ')} {state.tolerance === 0 ? 'If another voter fails, writes wait.' : ''}</Note>)}
       <FormError error={run.error} />

@@ -65,7 +65,7 @@ export function Home() {
   const left = secondsLeft(Date.now());
   const isFirst = (recent.value ?? []).length === 0 && (pinned.value ?? []).length === 0;
   return (
-    <Page title={`Hello, ${visible(current.name)}`} sub={left === undefined ? 'This session does not end by itself.' : `${span(left)} left in this session.`}>
+    <Page title={`Hello, ${visible(current.name)}`} sub={left === undefined ? 'This session does not end by itself.' : `${left < 120 ? span(left) : span(Math.round(left / 60) * 60)} left in this session.`}>
       {isFirst && <Card><Empty icon="key" title="Three ways to begin" action={<><LinkButton kind="primary" href={href('s/')} icon="key">Browse secrets</LinkButton><LinkButton href={href('find')} icon="search">Find one by its name</LinkButton><LinkButton href={href('shared')} icon="link">Share a text once</LinkButton></>}>Press <kbd>Ctrl</kbd> <kbd>K</kbd> anywhere to search, <kbd>?</kbd> for all keys.</Empty></Card>}
       <div class="cards">
         <Places title="Pinned" icon="star" list={pinned.value ?? []} />

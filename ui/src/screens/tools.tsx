@@ -5,7 +5,7 @@ import { copy, copySecret } from '../lib/clipboard.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { allows, useNeeds, type Capability } from '../lib/needs.ts';
 import { href, route } from '../lib/router.ts';
-import { visible } from '../lib/time.ts';
+import { visibleText } from '../lib/time.ts';
 import { Button, Card, Failed, Field, FormError, Loading, Note, Page, Select, Tabs, Tag } from '../parts/ui.tsx';
 import { List } from '../parts/list.tsx';
 
@@ -17,7 +17,7 @@ export function Tools() {
 }
 
 function Result({ text, secret }: { text: string; secret?: boolean }) {
-  return text ? <div class="code mono"><code class="grow">{visible(text).replaceAll('\u2039U+000A\u203a', '\n')}</code><Button size="sm" kind="ghost" icon="copy" label="Copy the result" onClick={() => void (secret ? copySecret(text, 'Result') : copy(text, 'Result'))} /></div> : null;
+  return text ? <div class="code mono"><code class="grow">{visibleText(text)}</code><Button size="sm" kind="ghost" icon="copy" label="Copy the result" onClick={() => void (secret ? copySecret(text, 'Result') : copy(text, 'Result'))} /></div> : null;
 }
 
 function Wrap() {
@@ -79,7 +79,7 @@ function Console() {
   return (
     <Page title="API console" sub="Every route of this server. Requests are yours, with your token, and are recorded like all others.">
       <div class="two">
-        <Card title="Request" pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="row"><Select label="Method" value={method} onChange={setMethod} options={(['GET', 'LIST', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).map((one) => [one, one] as const)} /><div class="grow"><Field label="Path" value={path} onInput={setPath} mono /></div></div>{method !== 'GET' && method !== 'LIST' && <Field label="Body (JSON)" value={body} onInput={setBody} mono rows={6} />}<div class="row"><Button kind="primary" type="submit" icon="play" busy={run.busy}>Send</Button>{may === false && <Tag kind="warn" icon="lock">you lack {CAP[method]}</Tag>}<Button icon="copy" onClick={() => void copy(`curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${body ? ` -d '${body.replaceAll("'", `'\\''`)}'` : ''} ${location.origin}/v1/${path}`, 'curl command')}>Copy as curl</Button></div><FormError error={run.error} /></form>{result && <pre class="json mono" tabIndex={0}>{visible(result).replaceAll('\u2039U+000A\u203a', '\n')}</pre>}</Card>
+        <Card title="Request" pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="row"><Select label="Method" value={method} onChange={setMethod} options={(['GET', 'LIST', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).map((one) => [one, one] as const)} /><div class="grow"><Field label="Path" value={path} onInput={setPath} mono /></div></div>{method !== 'GET' && method !== 'LIST' && <Field label="Body (JSON)" value={body} onInput={setBody} mono rows={6} />}<div class="row"><Button kind="primary" type="submit" icon="play" busy={run.busy}>Send</Button>{may === false && <Tag kind="warn" icon="lock">you lack {CAP[method]}</Tag>}<Button icon="copy" onClick={() => void copy(`curl -s -X ${method} -H "X-Vault-Token: $VAULT_TOKEN"${body ? ` -d '${body.replaceAll("'", `'\\''`)}'` : ''} ${location.origin}/v1/${path}`, 'curl command')}>Copy as curl</Button></div><FormError error={run.error} /></form>{result && <pre class="json mono" tabIndex={0}>{visibleText(result)}</pre>}</Card>
         <Card title="Routes"><div class="pad"><Field label="Filter" value={text} onInput={setText} /></div>{loaded.data ? <div class="routes"><List label="Routes" rows={shown} keyOf={(one) => `${one.method} ${one.path}`} onOpen={(one) => { setMethod(one.method); setPath(one.path); }} render={(one) => <><span /><span class="name mono">{one.path}</span><span class="dim">{one.method}</span><span /></>} /></div> : <Loading />}</Card>
       </div>
     </Page>

@@ -62,7 +62,7 @@ export const session: Flow[] = [
     one.watch(tab);
     await tab.goto('/ui/');
     await tab.getByRole('heading', { name: 'Hello, ada' }).waitFor();
-    await tab.getByRole('button', { name: 'ada: session and preferences' }).click();
+    await tab.getByRole('button', { name: 'session and preferences' }).click();
     await tab.getByRole('button', { name: 'Sign out' }).click();
     await tab.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
     await until(() => page.evaluate(() => sessionStorage.getItem('kallisto.session') === null), 'the other tab is signed out too');

@@ -10,7 +10,7 @@ import { apiPath, placeText, stateOf, type Metadata, type Place, type VersionInf
 import { readData } from '../../lib/reveal.ts';
 import { route, setQuery } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
-import { exact, plural, span, visible, when } from '../../lib/time.ts';
+import { exact, plural, span, visible, visibleText, when } from '../../lib/time.ts';
 import { confirm } from '../../parts/dialog.tsx';
 import { onKey } from '../../parts/keys.tsx';
 import { Button, Card, Empty, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
@@ -23,7 +23,7 @@ function Cell({ value, other, side, isShown }: { value: Json | undefined; other:
   if (!isShown) { const kind = kindOf(value); return <><Mask />{kind && <> <Tag>{kind.label}</Tag></>}</>; }
   const [a, b] = parts(textOf(side === 'o' ? value : other), textOf(side === 'o' ? other : value));
   const own = other === undefined ? [{ text: textOf(value), isChanged: false }] : side === 'o' ? a : b;
-  return <>{own.map((part) => (part.isChanged ? (side === 'o' ? <del>{visible(part.text)}</del> : <ins>{visible(part.text)}</ins>) : visible(part.text)))}</>;
+  return <>{own.map((part) => (part.isChanged ? (side === 'o' ? <del>{visibleText(part.text)}</del> : <ins>{visibleText(part.text)}</ins>) : visibleText(part.text)))}</>;
 }
 const SIGNS = { changed: ['~', 'chg'], added: ['+', 'add'], removed: ['−', 'del'], same: ['', 'same'] } as const;
 

@@ -6,7 +6,7 @@ import { kindOf } from '../../lib/kinds.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, type Metadata, type Place, type VersionInfo } from '../../lib/place.ts';
 import { useRevealed, type Revealed } from '../../lib/reveal.ts';
-import { ago, exact, plural, visible } from '../../lib/time.ts';
+import { ago, exact, plural, visible, visibleText } from '../../lib/time.ts';
 import { Icon } from '../../parts/icons.tsx';
 import { onKey } from '../../parts/keys.tsx';
 import { showWhy } from '../../parts/why.tsx';
@@ -30,7 +30,7 @@ function Value({ value }: { value: Json }) {
   const kind = kindOf(value);
   return (
     <>
-      <span class="mono shown">{visible(isLong && !isOpen ? text.slice(0, FOLD_CHARS) + '…' : text).replaceAll('\u2039U+000A\u203a', '\n').replaceAll('\u2039U+0009\u203a', '\t') || <i>empty</i>}</span>
+      <span class="mono shown">{visibleText(isLong && !isOpen ? text.slice(0, FOLD_CHARS) + '…' : text) || <i>empty</i>}</span>
       {isLong && <Button kind="ghost" size="sm" onClick={() => setOpen(!isOpen)}>{isOpen ? 'Fold' : `Show all ${text.length.toLocaleString('en')} characters`}</Button>}
       {kind && <Tag>{kind.label}</Tag>}
       {kind?.lines && <dl class="claims">{kind.lines.map(([key, claim]) => <><dt class="mono">{visible(key)}</dt><dd class="mono">{visible(claim)}</dd></>)}</dl>}
