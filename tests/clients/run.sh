@@ -140,6 +140,7 @@ if [ -n "$sshd" ] && command -v ssh >/dev/null; then
     helper=$work/gopath/bin/vault-ssh-helper
   fi
   limit=300 run ssh "$work/venv/bin/python" "$here/ssh_walk.py" "$work/venv/bin/bao" $helper
+  run ssh-cluster python3 "$here/ssh_cluster.py"
 else
   echo "*** SKIPPED: ssh: no OpenSSH: nobody logs in with what is signed"
 fi
