@@ -96,6 +96,8 @@ pub(super) fn decide(
     if kind == CertificateKind::Host {
         // Clients compare names of hosts in lower case.
         wanted = wanted.iter().map(|name| name.to_ascii_lowercase()).collect();
+        wanted.sort();
+        wanted.dedup();
     }
     let allowed = allowed(call, role, list);
     for name in &wanted {

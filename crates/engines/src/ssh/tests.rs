@@ -257,6 +257,8 @@ fn hosts_are_domains_or_below_them_as_the_role_says_whatever_their_case() {
             assert_eq!(names, [host.to_ascii_lowercase()]);
         }
     }
+    let twice = ask_host(below, "A.example.com,a.EXAMPLE.com,b.glob.org");
+    assert_eq!(twice.unwrap(), ["a.example.com", "b.glob.org"], "each host once");
 }
 
 #[test]
