@@ -61,7 +61,7 @@ impl<H> Head<H> {
         // SAFETY: live until the end of this function, says the caller.
         let layout = unsafe { Self::layout_of(entry) };
         // Before the destructor, so that the block goes back even if that panics.
-        let _block = Block { arena, start: entry.cast(), layout };
+        let _block = FreedBlock { arena, start: entry.cast(), layout };
         // SAFETY: nobody else can reach the header, so it may be dropped, once.
         unsafe { entry.drop_in_place() };
     }
@@ -85,13 +85,13 @@ impl<H> Head<H> {
 }
 
 /// The block of an entry that is being freed; given back on drop.
-struct Block<'a> {
+struct FreedBlock<'a> {
     arena: &'a mut Arena,
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Drop for Block<'_> {
+impl Drop for FreedBlock<'_> {
     fn drop(&mut self) {
         // SAFETY: made by this arena with this layout, and freed once, says `Head::free`.
         unsafe { self.arena.free(self.start, self.layout) };

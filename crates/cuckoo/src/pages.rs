@@ -76,7 +76,7 @@ impl AddressPage {
     }
 }
 
-struct Cut {
+struct PageCut {
     memory: Region,
     pages: [AddressPage; PAGES_PER_REGION],
     /// Pages that serve no class.
@@ -85,7 +85,7 @@ struct Cut {
 
 /// All pages of one arena.
 pub(crate) struct Pages {
-    regions: Vec<Option<Cut>>,
+    regions: Vec<Option<PageCut>>,
     /// The place in `regions` of the region at an address.
     by_address: BTreeMap<usize, usize>,
     /// Places in `regions` with idle pages.
@@ -199,7 +199,7 @@ impl Pages {
     fn open_region(&mut self) -> Result<(), Error> {
         // A table of a few entries, of which there may be a thousand, takes what they need and not 2 MiB.
         let backing = if self.by_address.is_empty() { Backing::Base } else { Backing::Huge };
-        let cut = Cut {
+        let cut = PageCut {
             memory: Region::new(REGION_BYTES, backing)?,
             pages: std::array::from_fn(|_| AddressPage::default()),
             idle: (0..PAGES_PER_REGION).rev().collect(),

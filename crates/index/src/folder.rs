@@ -95,7 +95,7 @@ fn pass_child(cursor: &mut Cursor<'_>, prefix: &str, name: &str) {
 }
 
 /// Where a scan is inside one folder.
-enum Phase {
+enum FolderPhase {
     /// Giving out the folder's own leaves, those after this name.
     Leaves { after: String },
     /// Entering sub-folders, those whose printed name is greater than this.
@@ -104,7 +104,7 @@ enum Phase {
 
 struct Frame {
     prefix: String,
-    phase: Phase,
+    phase: FolderPhase,
 }
 
 /// All leaves below a folder, relative to it: a folder's leaves before its sub-folders.
@@ -120,25 +120,27 @@ pub(crate) fn scan(
     while paths.len() < limit {
         let Some(frame) = frames.last_mut() else { break };
         match &mut frame.phase {
-            Phase::Leaves { after } => {
+            FolderPhase::Leaves { after } => {
                 seek_child_after(cursor, &frame.prefix, Some(after.as_str()));
                 let beside = take_leaves(cursor, &frame.prefix, root.len(), limit, &mut paths);
                 // Leaves that began in the middle say nothing of the sub-folders before them.
                 if after.is_empty() && beside == Beside::NoFolder {
                     frames.pop();
                 } else {
-                    frame.phase = Phase::Folders { after: String::new() };
+                    frame.phase = FolderPhase::Folders { after: String::new() };
                 }
             }
-            Phase::Folders { after } => {
+            FolderPhase::Folders { after } => {
                 seek_child_after(cursor, &frame.prefix, Some(after.as_str()));
                 match next_folder(cursor, &frame.prefix) {
                     None => drop(frames.pop()),
                     Some(name) => {
                         let prefix = format!("{}{name}", frame.prefix);
                         *after = name;
-                        frames
-                            .push(Frame { prefix, phase: Phase::Leaves { after: String::new() } });
+                        frames.push(Frame {
+                            prefix,
+                            phase: FolderPhase::Leaves { after: String::new() },
+                        });
                     }
                 }
             }
@@ -154,11 +156,11 @@ fn frames_after(root: &str, after: &str) -> Vec<Frame> {
     while let Some(slash) = after[start..].find('/') {
         let name = after[start..=start + slash].to_owned();
         let prefix = format!("{root}{}", &after[..start]);
-        frames.push(Frame { prefix, phase: Phase::Folders { after: name } });
+        frames.push(Frame { prefix, phase: FolderPhase::Folders { after: name } });
         start += slash + 1;
     }
     let prefix = format!("{root}{}", &after[..start]);
-    frames.push(Frame { prefix, phase: Phase::Leaves { after: after[start..].to_owned() } });
+    frames.push(Frame { prefix, phase: FolderPhase::Leaves { after: after[start..].to_owned() } });
     frames
 }
 

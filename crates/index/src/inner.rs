@@ -274,11 +274,11 @@ impl Kids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dice;
+    use crate::model::SplitMix;
 
     #[test]
     fn the_child_is_the_one_a_plain_search_finds() {
-        let mut dice = Dice::new(3);
+        let mut dice = SplitMix::new(3);
         for _ in 0..300 {
             let stem = "s".repeat(dice.below(20) as usize);
             let mut draw = || -> Box<[u8]> {

@@ -480,11 +480,11 @@ fn search(count: usize, compare: impl Fn(usize) -> Ordering) -> Result<usize, us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dice;
+    use crate::model::SplitMix;
 
     #[test]
     fn a_tail_sorts_whatever_comes() {
-        let mut dice = Dice::new(11);
+        let mut dice = SplitMix::new(11);
         for _ in 0..500 {
             let (mut tail, mut sorted) = (Tail(0), Vec::new());
             for place in 0..ROOM_MAX {

@@ -97,10 +97,10 @@ pub(crate) fn has_folder(set: &BTreeSet<String>, folder: &str) -> bool {
 
 /// A seeded generator (SplitMix64), so that a failure is a seed.
 #[cfg(test)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SplitMix(u64);
 
 #[cfg(test)]
-impl Dice {
+impl SplitMix {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

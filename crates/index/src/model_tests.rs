@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::PathIndex;
-use crate::model::{self, Dice};
+use crate::model::{self, SplitMix};
 
 /// Operations per run: few under Miri, which is some thousand times slower.
 fn scaled(count: u64) -> u64 {
@@ -12,37 +12,37 @@ fn scaled(count: u64) -> u64 {
 }
 
 /// Makes one path of a shape.
-type Shape = fn(&mut Dice) -> String;
+type Shape = fn(&mut SplitMix) -> String;
 
-fn around_the_slash(dice: &mut Dice) -> String {
+fn around_the_slash(dice: &mut SplitMix) -> String {
     const BYTES: [char; 9] = ['!', '-', '.', '/', '0', 'a', '\u{1}', '~', '\u{e9}'];
     (0..=dice.below(7)).map(|_| BYTES[dice.below(9) as usize]).collect()
 }
 
-fn shared_prefixes(dice: &mut Dice) -> String {
+fn shared_prefixes(dice: &mut SplitMix) -> String {
     let stem = "p".repeat(dice.below(40) as usize);
     format!("{stem}{}/{stem}{}", dice.below(3), dice.below(4))
 }
 
-fn one_folder(dice: &mut Dice) -> String {
+fn one_folder(dice: &mut SplitMix) -> String {
     format!("only/secret-{:05}", dice.below(20_000))
 }
 
-fn lonely_leaves(dice: &mut Dice) -> String {
+fn lonely_leaves(dice: &mut SplitMix) -> String {
     format!("folder-{:05}/leaf", dice.below(20_000))
 }
 
-fn teams(dice: &mut Dice) -> String {
+fn teams(dice: &mut SplitMix) -> String {
     let (team, service, secret) = (dice.below(9), dice.below(12), dice.below(40));
     format!("team-{team:04}/service-{service}/db-password-{secret}")
 }
 
-fn long_segments(dice: &mut Dice) -> String {
+fn long_segments(dice: &mut SplitMix) -> String {
     let fill = "s".repeat(dice.below(2000) as usize);
     format!("{fill}{}/{fill}{}", dice.below(5), dice.below(5))
 }
 
-fn deep(dice: &mut Dice) -> String {
+fn deep(dice: &mut SplitMix) -> String {
     let depth = 1 + dice.below(30) as usize;
     let segments: Vec<String> = (0..depth).map(|_| format!("d{}", dice.below(2))).collect();
     segments.join("/")
@@ -58,7 +58,7 @@ const SHAPES: [(&str, Shape); 7] = [
     ("deep", deep),
 ];
 
-fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: Shape, dice: &mut Dice) {
+fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: Shape, dice: &mut SplitMix) {
     let (path, other) = (shape(dice), shape(dice));
     assert_eq!(index.contains(&path), set.contains(&path), "{path}");
     assert!(index.may_contain(&path) || !set.contains(&path), "{path}");
@@ -81,7 +81,7 @@ fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: Shape, dice: 
 
 /// Grows and shrinks in waves, so that pages split and merge on every path.
 fn run_shape(name: &str, shape: Shape, seed: u64, ops: u64, checks: u64) {
-    let (index, mut set, mut dice) = (PathIndex::new(), BTreeSet::new(), Dice::new(seed));
+    let (index, mut set, mut dice) = (PathIndex::new(), BTreeSet::new(), SplitMix::new(seed));
     for op in 0..ops {
         let path = shape(&mut dice);
         let growing = (op * 4 / ops).is_multiple_of(2);
@@ -135,7 +135,7 @@ fn long_runs_split_and_merge() {
 #[test]
 fn bulk_building_equals_inserting() {
     for (name, shape) in SHAPES {
-        let mut dice = Dice::new(7);
+        let mut dice = SplitMix::new(7);
         let paths: BTreeSet<String> = (0..scaled(6000))
             .map(|_| shape(&mut dice))
             .filter(|path| crate::error::validate(path).is_ok())
@@ -156,7 +156,7 @@ fn bulk_building_equals_inserting() {
 #[test]
 fn filling_is_building_first_and_inserting_later() {
     for (name, shape) in SHAPES {
-        let mut dice = Dice::new(8);
+        let mut dice = SplitMix::new(8);
         let (mut all, index) = (BTreeSet::new(), PathIndex::new());
         for _ in 0..3 {
             let paths: BTreeSet<String> = (0..scaled(2000))

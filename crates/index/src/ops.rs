@@ -132,13 +132,13 @@ fn run_one(input: &mut Input<'_>, index: &PathIndex, model: &mut BTreeSet<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dice;
+    use crate::model::SplitMix;
 
     #[test]
     fn seeded_smoke() {
         let rounds = if cfg!(miri) { 2 } else { 120 };
         for seed in 0..rounds {
-            let mut dice = Dice::new(seed);
+            let mut dice = SplitMix::new(seed);
             let length = if cfg!(miri) { 200 } else { 4000 };
             let bytes: Vec<u8> =
                 (0..length).map(|_| dice.byte_below(1 << (3 + seed % 6))).collect();

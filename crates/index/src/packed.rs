@@ -237,7 +237,7 @@ pub(crate) fn add_to_lanes(words: &mut [u64], at: usize, delta: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dice;
+    use crate::model::SplitMix;
 
     fn packed(bytes: &[u8]) -> Vec<u64> {
         let mut words = Vec::new();
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn words_compare_as_bytes_do() {
-        let mut dice = Dice::new(1);
+        let mut dice = SplitMix::new(1);
         for _ in 0..4000 {
             let mut draw =
                 || -> Vec<u8> { (0..dice.below(20)).map(|_| 1 + dice.byte_below(3)).collect() };

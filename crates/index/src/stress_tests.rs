@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use crate::PathIndex;
-use crate::model::Dice;
+use crate::model::SplitMix;
 
 /// Paths that stay for the whole run, spread over the paths that come and go.
 fn lasting(number: u64) -> String {
@@ -32,7 +32,7 @@ fn a_lasting_path_is_never_missed() {
         for seed in 0..2 {
             let (index, done) = (&index, &done);
             scope.spawn(move || {
-                let mut dice = Dice::new(seed);
+                let mut dice = SplitMix::new(seed);
                 while !done.load(SeqCst) {
                     let number = dice.below(lasting_count);
                     let path = lasting(number);
@@ -72,7 +72,7 @@ fn a_reader_sees_what_was_finished_before_it_began() {
         for seed in 10..12 {
             let (index, inserted, removed, done) = (&index, &inserted, &removed, &done);
             scope.spawn(move || {
-                let mut dice = Dice::new(seed);
+                let mut dice = SplitMix::new(seed);
                 while !done.load(SeqCst) {
                     let gone = removed.load(SeqCst);
                     if gone > 0 {
@@ -120,14 +120,14 @@ fn tails_fill_fold_and_empty_under_readers() {
         for seed in 20..22 {
             let (index, done, staying) = (&index, &done, &staying);
             scope.spawn(move || {
-                let mut dice = Dice::new(seed);
+                let mut dice = SplitMix::new(seed);
                 while !done.load(SeqCst) {
                     let from = dice.below(span);
                     read_around(index, &name(from), &name(from + 200), staying);
                 }
             });
         }
-        let mut dice = Dice::new(23);
+        let mut dice = SplitMix::new(23);
         for wave in 0..waves {
             let mut passing: Vec<u64> = (0..span).filter(|&n| !stays(n)).collect();
             match wave % 3 {
@@ -159,7 +159,7 @@ fn read_around(index: &PathIndex, from: &str, to: &str, staying: &[String]) {
     }
 }
 
-fn shuffle(numbers: &mut [u64], dice: &mut Dice) {
+fn shuffle(numbers: &mut [u64], dice: &mut SplitMix) {
     for at in (1..numbers.len()).rev() {
         numbers.swap(at, dice.below(at as u64 + 1) as usize);
     }

@@ -41,7 +41,7 @@ const NEVER: i64 = i64::MAX;
 
 /// What is kept of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct LeaseEntry {
     owner: Option<Owner>,
     random: [u8; RANDOM_CHARS],
     due_ns: i64,
@@ -91,7 +91,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct LeaseTable {
     key: Key,
-    slots: Slab<Entry>,
+    slots: Slab<LeaseEntry>,
     ids: HashTable<Slot>,
     due: BTreeSet<(u32, i64, Slot)>,
     owned: BTreeSet<(u32, Slot)>,
@@ -170,8 +170,8 @@ impl LeaseTable {
     }
 
     /// Gives a lease a slot, by which its id is found, and counts it.
-    fn enter(&mut self, namespace: u32, record: &LeaseRecord) -> Option<(Slot, Entry)> {
-        let entry = Entry {
+    fn enter(&mut self, namespace: u32, record: &LeaseRecord) -> Option<(Slot, LeaseEntry)> {
+        let entry = LeaseEntry {
             owner: record.owner,
             random: record.id.random(),
             due_ns: record.due_ns().map_or(NEVER, |due_ns| due_ns.min(NEVER - 1)),
@@ -377,7 +377,7 @@ fn head(hash: &[u8; 32]) -> u32 {
 }
 
 /// Whether the lease in `slot` has this id.
-fn is_at(slots: &Slab<Entry>, paths: &Paths, slot: Slot, namespace: u32, id: &str) -> bool {
+fn is_at(slots: &Slab<LeaseEntry>, paths: &Paths, slot: Slot, namespace: u32, id: &str) -> bool {
     let Some(entry) = slots.get(slot) else { return false };
     let Some(path) = paths.get(entry.path) else { return false };
     let rest = id.as_bytes().strip_prefix(path.path.as_bytes());
@@ -385,7 +385,7 @@ fn is_at(slots: &Slab<Entry>, paths: &Paths, slot: Slot, namespace: u32, id: &st
     path.namespace == namespace && random == Some(entry.random.as_slice())
 }
 
-fn hash_entry(key: &Key, paths: &Paths, entry: &Entry) -> u64 {
+fn hash_entry(key: &Key, paths: &Paths, entry: &LeaseEntry) -> u64 {
     let Some(path) = paths.get(entry.path) else { return 0 };
     hash_parts(key, path.namespace, &path.path, &entry.random)
 }

@@ -124,9 +124,9 @@ fn authority_params() -> Result<CertificateParams, rcgen::Error> {
     Ok(params)
 }
 
-struct PublicKey(Vec<u8>);
+struct PeerPublicKey(Vec<u8>);
 
-impl PublicKeyData for PublicKey {
+impl PublicKeyData for PeerPublicKey {
     fn der_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -170,7 +170,7 @@ impl Authority {
             params.extended_key_usages =
                 vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
             let issuer = Issuer::new(authority_params()?, KeyPair::try_from(&self.key[..])?);
-            Ok(params.signed_by(&PublicKey(public_key.to_vec()), &issuer)?.der().to_vec())
+            Ok(params.signed_by(&PeerPublicKey(public_key.to_vec()), &issuer)?.der().to_vec())
         };
         make().map_err(|error: rcgen::Error| PortError::new("issue a certificate", &error))
     }

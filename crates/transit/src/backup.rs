@@ -49,7 +49,7 @@ type Coordinate = Zeroizing<Vec<u8>>;
 
 #[derive(Serialize, Deserialize)]
 struct Backup {
-    policy: Policy,
+    policy: BackupPolicy,
     archived_keys: Option<Archive>,
 }
 
@@ -60,7 +60,7 @@ struct Archive {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Policy {
+struct BackupPolicy {
     name: String,
     #[serde(skip_serializing_if = "is_zero")]
     key_size: i64,
@@ -79,8 +79,8 @@ struct Policy {
     convergent_version: i64,
     #[serde(rename = "type")]
     kind: u8,
-    backup_info: Option<Info>,
-    restore_info: Option<Info>,
+    backup_info: Option<BackupInfo>,
+    restore_info: Option<BackupInfo>,
     allow_plaintext_backup: bool,
     version_template: String,
     storage_prefix: String,
@@ -93,7 +93,7 @@ struct Policy {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Info {
+struct BackupInfo {
     time: String,
     version: u32,
 }
@@ -218,7 +218,7 @@ fn write_backup(key: &Key, name: &str) -> Result<Backup> {
     let convergent = key.derivation == Derivation::Convergent;
     let auto_rotate_ns =
         i64::try_from(settings.auto_rotate_secs).unwrap_or(i64::MAX).saturating_mul(NANOS);
-    let policy = Policy {
+    let policy = BackupPolicy {
         name: name.to_owned(),
         key_size: i64::try_from(key.hmac_key_bytes).unwrap_or_default(),
         keys: keys.collect::<Result<_>>()?,
@@ -242,7 +242,7 @@ fn write_backup(key: &Key, name: &str) -> Result<Backup> {
         imported: settings.origin != Origin::Made,
         allow_imported_key_rotation: settings.origin == Origin::ImportedRotatable,
         soft_deleted: settings.soft_deleted,
-        ..Policy::default()
+        ..BackupPolicy::default()
     };
     Ok(Backup { policy, archived_keys: Some(Archive { keys: archived }) })
 }
@@ -314,8 +314,8 @@ fn number(bytes: &[u8]) -> Result<Box<RawValue>> {
         .map_err(|_| Error::Machine("a number could not be written"))
 }
 
-fn write_stamp(stamp: Stamp) -> Info {
-    Info { time: write_time(stamp.at_ns), version: stamp.version }
+fn write_stamp(stamp: Stamp) -> BackupInfo {
+    BackupInfo { time: write_time(stamp.at_ns), version: stamp.version }
 }
 
 fn write_time(at_ns: i64) -> String {
@@ -359,7 +359,7 @@ fn read_backup(backup: Backup) -> Result<Key> {
     })
 }
 
-fn read_derivation(policy: &Policy) -> Result<Derivation> {
+fn read_derivation(policy: &BackupPolicy) -> Result<Derivation> {
     match (policy.derived, policy.convergent_encryption) {
         (false, false) => Ok(Derivation::None),
         (true, _) if policy.kdf != KDF_HKDF => {
@@ -373,7 +373,11 @@ fn read_derivation(policy: &Policy) -> Result<Derivation> {
     }
 }
 
-fn read_key_size(kind: KeyKind, policy: &Policy, versions: &BTreeMap<u32, Arc<Version>>) -> usize {
+fn read_key_size(
+    kind: KeyKind,
+    policy: &BackupPolicy,
+    versions: &BTreeMap<u32, Arc<Version>>,
+) -> usize {
     if kind != KeyKind::Hmac {
         return 0;
     }
@@ -381,8 +385,8 @@ fn read_key_size(kind: KeyKind, policy: &Policy, versions: &BTreeMap<u32, Arc<Ve
     usize::try_from(policy.key_size).ok().filter(|&size| size > 0).unwrap_or(latest)
 }
 
-fn read_settings(policy: &Policy) -> KeySettings {
-    let stamp = |info: &Option<Info>| {
+fn read_settings(policy: &BackupPolicy) -> KeySettings {
+    let stamp = |info: &Option<BackupInfo>| {
         info.as_ref().map(|info| Stamp { at_ns: read_time(&info.time), version: info.version })
     };
     KeySettings {

@@ -41,7 +41,7 @@ pub enum ExportFormat {
 }
 
 /// Versions and their keys as text.
-type Exported = Vec<(u32, Zeroizing<String>)>;
+type ExportedVersions = Vec<(u32, Zeroizing<String>)>;
 
 impl ExportKind {
     /// The kind with this name.
@@ -92,7 +92,7 @@ impl Key {
         kind: ExportKind,
         format: ExportFormat,
         version: Option<&str>,
-    ) -> Result<Exported> {
+    ) -> Result<ExportedVersions> {
         self.check_exportable(kind)?;
         let Some(version) = version else {
             let used = self.versions.range(self.settings.min_decryption_version..);

@@ -45,7 +45,7 @@ pub(crate) struct Numbers {
 }
 
 /// How a digest becomes a signature: to sign with, and to verify with.
-struct Scheme {
+struct SignatureScheme {
     signing: &'static RsaSignatureEncoding,
     verifying: &'static RsaParameters,
 }
@@ -215,7 +215,7 @@ pub(crate) fn verifies(
     holds(padding)
 }
 
-fn scheme(modulus_bytes: usize, hash: Hash, padding: RsaPadding) -> Result<Scheme> {
+fn scheme(modulus_bytes: usize, hash: Hash, padding: RsaPadding) -> Result<SignatureScheme> {
     let length = match padding {
         RsaPadding::Pkcs1v15 => return pkcs1(hash),
         RsaPadding::Pss(Salt::Auto) => SaltLength::Longest,
@@ -247,17 +247,17 @@ enum SaltLength {
     Longest,
 }
 
-fn pkcs1(hash: Hash) -> Result<Scheme> {
+fn pkcs1(hash: Hash) -> Result<SignatureScheme> {
     let (signing, verifying) = match hash {
         Hash::Sha2_256 => (&RSA_PKCS1_SHA256, &RSA_PKCS1_2048_8192_SHA256),
         Hash::Sha2_384 => (&RSA_PKCS1_SHA384, &RSA_PKCS1_2048_8192_SHA384),
         Hash::Sha2_512 => (&RSA_PKCS1_SHA512, &RSA_PKCS1_2048_8192_SHA512),
         _ => return Err(no_such_hash()),
     };
-    Ok(Scheme { signing, verifying })
+    Ok(SignatureScheme { signing, verifying })
 }
 
-fn pss(hash: Hash, salt: SaltLength) -> Result<Scheme> {
+fn pss(hash: Hash, salt: SaltLength) -> Result<SignatureScheme> {
     const MAX: RsaPssSaltLength = RsaPssSaltLength::Max;
     let (signing, verifying) = match (hash, salt) {
         (Hash::Sha2_256, SaltLength::Hash) => (&RSA_PSS_SHA256, &RSA_PSS_2048_8192_SHA256),
@@ -277,7 +277,7 @@ fn pss(hash: Hash, salt: SaltLength) -> Result<Scheme> {
         ),
         _ => return Err(no_such_hash()),
     };
-    Ok(Scheme { signing, verifying })
+    Ok(SignatureScheme { signing, verifying })
 }
 
 fn no_such_hash() -> Error {

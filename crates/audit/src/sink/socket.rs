@@ -21,10 +21,10 @@ pub(super) struct SocketSink {
     transport: Transport,
     address: String,
     timeout: Duration,
-    connection: Option<Connection>,
+    connection: Option<SinkConnection>,
 }
 
-enum Connection {
+enum SinkConnection {
     Tcp(TcpStream),
     Unix(UnixStream),
     Udp(UdpSocket),
@@ -37,12 +37,12 @@ impl SocketSink {
         Self { transport, address, timeout: deadline / 2, connection: None }
     }
 
-    fn connect(&self) -> io::Result<Connection> {
+    fn connect(&self) -> io::Result<SinkConnection> {
         Ok(match self.transport {
             Transport::Unix => {
                 let stream = UnixStream::connect(&self.address)?;
                 stream.set_write_timeout(Some(self.timeout))?;
-                Connection::Unix(stream)
+                SinkConnection::Unix(stream)
             }
             Transport::Tcp => {
                 let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
@@ -50,7 +50,7 @@ impl SocketSink {
                     match TcpStream::connect_timeout(&address, self.timeout) {
                         Ok(stream) => {
                             stream.set_write_timeout(Some(self.timeout))?;
-                            return Ok(Connection::Tcp(stream));
+                            return Ok(SinkConnection::Tcp(stream));
                         }
                         Err(error) => last = error,
                     }
@@ -63,13 +63,13 @@ impl SocketSink {
                 let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
                 let socket = UdpSocket::bind(local)?;
                 socket.connect(address)?;
-                Connection::Udp(socket)
+                SinkConnection::Udp(socket)
             }
         })
     }
 }
 
-impl Connection {
+impl SinkConnection {
     fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => {

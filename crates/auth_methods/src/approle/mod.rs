@@ -28,7 +28,7 @@ use kallisto_engine::{
 };
 
 use crate::names::{self, role_name};
-use role::Role;
+use role::AppRole;
 
 /// Longest role id or secret id, in bytes.
 const ID_BYTES_MAX: usize = 1024;
@@ -64,13 +64,13 @@ impl<'a> Approle<'a> {
     }
 
     /// The role of a name.
-    fn role(&self, name: &str) -> Result<Option<Role>, Error> {
+    fn role(&self, name: &str) -> Result<Option<AppRole>, Error> {
         let record = self.storage().get(&role_record(name))?;
-        record.map(|record| Role::decode(&record.value)).transpose()
+        record.map(|record| AppRole::decode(&record.value)).transpose()
     }
 
     /// The role of a role id, and its name.
-    fn role_of_id(&self, role_id: &str) -> Result<Option<(String, Role)>, Error> {
+    fn role_of_id(&self, role_id: &str) -> Result<Option<(String, AppRole)>, Error> {
         let Some(record) = self.storage().get(&self.role_id_record(role_id)?)? else {
             return Ok(None);
         };
@@ -82,9 +82,9 @@ impl<'a> Approle<'a> {
 }
 
 /// The role of a name, on which a transaction depends then.
-fn role_for(transaction: &mut Transaction<'_>, name: &str) -> Result<Option<Role>, Error> {
+fn role_for(transaction: &mut Transaction<'_>, name: &str) -> Result<Option<AppRole>, Error> {
     let record = transaction.get(&role_record(name))?;
-    record.map(|record| Role::decode(&record.value)).transpose()
+    record.map(|record| AppRole::decode(&record.value)).transpose()
 }
 
 fn role_record(name: &str) -> String {
@@ -173,7 +173,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     run.logins()?.grant(login).await
 }
 
-fn check_role_address(role: &Role, request: &Request<'_>) -> Result<(), Error> {
+fn check_role_address(role: &AppRole, request: &Request<'_>) -> Result<(), Error> {
     if address::allows(&role.secret_id_bound_cidrs, request.remote) {
         return Ok(());
     }

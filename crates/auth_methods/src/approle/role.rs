@@ -13,7 +13,7 @@ use kallisto_engine::{Call, Random};
 
 /// A role as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct AppRole {
     /// Under which its secret ids are.
     pub(super) uid: String,
     pub(super) role_id: String,
@@ -25,7 +25,7 @@ pub(super) struct Role {
     pub(super) params: TokenParams,
 }
 
-impl Role {
+impl AppRole {
     fn make(random: &dyn Random) -> Result<Self, Error> {
         Ok(Self {
             uid: random.make_uuid()?,
@@ -127,14 +127,14 @@ pub(super) fn parse_blocks(texts: &[String]) -> Result<Vec<AddressRange>, Error>
 
 /// A part of a role with a route of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct RolePart {
     /// The field, and what it was called before.
     pub(super) fields: &'static [&'static str],
     /// What it is without a value, as JSON.
     pub(super) unset: &'static str,
 }
 
-impl Part {
+impl RolePart {
     pub(super) const POLICIES: Self = Self { fields: &["token_policies", "policies"], unset: "[]" };
     pub(super) const TOKEN_TTL: Self = Self { fields: &["token_ttl"], unset: "0" };
     pub(super) const TOKEN_MAX_TTL: Self = Self { fields: &["token_max_ttl"], unset: "0" };
@@ -168,7 +168,7 @@ impl Part {
 }
 
 impl Approle<'_> {
-    fn expect_role(&self, name: &str) -> Result<Role, Error> {
+    fn expect_role(&self, name: &str) -> Result<AppRole, Error> {
         self.role(name)?.ok_or(Error::NotFound)
     }
 
@@ -185,7 +185,7 @@ impl Approle<'_> {
             let mut role = match found {
                 Some(role) => role.clone(),
                 None => {
-                    let mut role = Role::make(self.0.random)?;
+                    let mut role = AppRole::make(self.0.random)?;
                     role.local_secret_ids = fields.boolean("local_secret_ids")?.unwrap_or(false);
                     role
                 }
@@ -210,7 +210,7 @@ impl Approle<'_> {
     async fn change(
         &self,
         name: &str,
-        mut decide: impl FnMut(Option<&Role>) -> Result<Role, Error> + Send,
+        mut decide: impl FnMut(Option<&AppRole>) -> Result<AppRole, Error> + Send,
     ) -> Result<Response, Error> {
         let record = role_record(name);
         let changing = self.storage().transact(&record, |transaction| {
@@ -228,8 +228,8 @@ impl Approle<'_> {
         &self,
         transaction: &mut Transaction<'_>,
         name: &str,
-        old: Option<&Role>,
-        new: &Role,
+        old: Option<&AppRole>,
+        new: &AppRole,
     ) -> Result<(), Error> {
         let record = self.role_id_record(&new.role_id)?;
         if transaction.get(&record)?.is_some() {
@@ -283,16 +283,16 @@ impl Approle<'_> {
         let role_id = role_id.ok_or_else(|| Error::invalid("missing role_id"))?;
         self.change(name, |found| {
             let role = found.ok_or_else(|| no_role(name))?.clone();
-            Ok(Role { role_id: role_id.clone(), ..role })
+            Ok(AppRole { role_id: role_id.clone(), ..role })
         })
         .await
     }
 
-    pub(super) fn read_part(&self, name: &str, part: Part) -> Result<Response, Error> {
+    pub(super) fn read_part(&self, name: &str, part: RolePart) -> Result<Response, Error> {
         let role = self.expect_role(name)?;
         let mut map = role.to_map();
         let mut warnings = Vec::new();
-        if part == Part::BOUND_CIDR_LIST {
+        if part == RolePart::BOUND_CIDR_LIST {
             let blocks = map.get("secret_id_bound_cidrs").cloned().unwrap_or(Json::Null);
             map.insert("bound_cidr_list".into(), blocks);
             warnings.push(
@@ -310,7 +310,7 @@ impl Approle<'_> {
         &self,
         call: &Call<'_>,
         name: &str,
-        part: Part,
+        part: RolePart,
     ) -> Result<Response, Error> {
         let mut body = call.request.object()?;
         body.retain(|field, _| part.fields.contains(&field.as_str()));
@@ -320,7 +320,7 @@ impl Approle<'_> {
         self.change_part(name, &body).await
     }
 
-    pub(super) async fn reset_part(&self, name: &str, part: Part) -> Result<Response, Error> {
+    pub(super) async fn reset_part(&self, name: &str, part: RolePart) -> Result<Response, Error> {
         if self.role(name)?.is_none() {
             return Ok(Response::Empty);
         }
@@ -334,7 +334,7 @@ impl Approle<'_> {
             let mut role = found.ok_or_else(|| no_role(name))?.clone();
             role.update(Fields::new(fields))?;
             // Policies that come alone are kept in their one spelling; with a whole role, as they came.
-            if Part::POLICIES.fields.iter().any(|name| fields.contains_key(*name)) {
+            if RolePart::POLICIES.fields.iter().any(|name| fields.contains_key(*name)) {
                 role.params.policies = sorted_in_lower_case(&role.params.policies);
             }
             Ok(role)
@@ -370,16 +370,17 @@ mod tests {
             br#"{"secret_id_bound_cidrs":"10.0.0.7/8","secret_id_num_uses":2,"policies":"p",
                 "secret_id_ttl":"1h","bind_secret_id":false,"token_ttl":60}"#,
         );
-        let mut role = Role::make(&Zeros).unwrap();
+        let mut role = AppRole::make(&Zeros).unwrap();
         role.update(Fields::new(&body.unwrap())).unwrap();
-        assert_eq!(Role::decode(&role.encode()), Ok(role.clone()));
-        assert!(Role::decode(b"{}").is_err());
+        assert_eq!(AppRole::decode(&role.encode()), Ok(role.clone()));
+        assert!(AppRole::decode(b"{}").is_err());
         // Its last constraint cannot be taken off.
-        for part in Part::CHANGING {
+        for part in RolePart::CHANGING {
             let unset = json::parse(part.unset.as_bytes()).unwrap();
             let fields = Map::from([(part.fields[0].to_owned(), unset)]);
             let outcome = role.clone().update(Fields::new(&fields));
-            let refused = [Part::SECRET_ID_BOUND_CIDRS, Part::BOUND_CIDR_LIST].contains(&part);
+            let refused =
+                [RolePart::SECRET_ID_BOUND_CIDRS, RolePart::BOUND_CIDR_LIST].contains(&part);
             assert_eq!(outcome.is_err(), refused, "{part:?}");
         }
     }

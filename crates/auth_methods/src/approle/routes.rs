@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
 use kallisto_engine::{Handler, Row, RowIndex, Table, handler, row};
 
-use super::role::Part;
+use super::role::RolePart;
 use super::{Approle, list, log_in, role_in, tidy};
 use crate::routes::ROLE;
 use crate::routes::with_token_fields;
@@ -25,13 +25,13 @@ macro_rules! part {
     ($route:literal, $field:literal, $part:ident, $kind:ident, $about:literal) => {
         row!(concat!("role/{role}/", $route), &[ROLE, field($field, $kind, "The new value.")], {
             Read => concat!("Read ", $about, "."),
-                handler!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::$part));
+                handler!(|run| Approle::at(&run).read_part(&role_in(&run)?, RolePart::$part));
             Update => concat!("Set ", $about, "."),
                 handler!(async |run| {
-                    Approle::at(&run).write_part(&run, &role_in(&run)?, Part::$part).await
+                    Approle::at(&run).write_part(&run, &role_in(&run)?, RolePart::$part).await
                 });
             Delete => concat!("Unset ", $about, "."),
-                handler!(async |run| Approle::at(&run).reset_part(&role_in(&run)?, Part::$part).await);
+                handler!(async |run| Approle::at(&run).reset_part(&role_in(&run)?, RolePart::$part).await);
         }.light())
     };
 }
@@ -71,7 +71,7 @@ const ROLES: &[Row<Handler>] = &[
     }.light()),
     row!("role/{role}/local-secret-ids", &[ROLE], {
         Read => "Read whether secret ids were asked to be local.",
-            handler!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::LOCAL_SECRET_IDS));
+            handler!(|run| Approle::at(&run).read_part(&role_in(&run)?, RolePart::LOCAL_SECRET_IDS));
     }.light()),
     row!("login", &[ROLE_ID, SECRET_ID], {
         Update => "Log in.", handler!(log_in);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kallisto_engine::route::Operation;
 
-use super::role::{Role, parse_blocks};
+use super::role::{AppRole, parse_blocks};
 use super::{Approle, ID_BYTES_MAX, WRONG, no_role, role_for, source};
 use kallisto_api::error::Error;
 use kallisto_api::expected::Expected;
@@ -104,7 +104,7 @@ pub(super) fn due_record(end: Timestamp, uid: &str, hash: &str) -> String {
 
 /// What a new secret id is asked to be, within what its role allows.
 fn plan(
-    role: &Role,
+    role: &AppRole,
     fields: Fields<'_>,
     (now, accessor): (Timestamp, String),
 ) -> Result<SecretId, Error> {
@@ -210,17 +210,22 @@ fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
 }
 
 impl Approle<'_> {
-    fn secret(&self, role: &Role, hash: &str, now: Timestamp) -> Result<Option<SecretId>, Error> {
+    fn secret(
+        &self,
+        role: &AppRole,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<SecretId>, Error> {
         alive(self.storage().get(&secret_record(&role.uid, hash))?, now)
     }
 
     /// The role below which a secret id is looked for.
-    fn role_of_secret_id(&self, name: &str) -> Result<Role, Error> {
+    fn role_of_secret_id(&self, name: &str) -> Result<AppRole, Error> {
         let missing = || Error::Expected(Expected::NoRoleOfSecretId(name.to_owned()));
         self.role(name)?.ok_or_else(missing)
     }
 
-    fn secret_hash(&self, role: &Role, secret_id: &str) -> Result<String, Error> {
+    fn secret_hash(&self, role: &AppRole, secret_id: &str) -> Result<String, Error> {
         self.hash("secret-id", &format!("{}/{secret_id}", role.uid))
     }
 
@@ -321,7 +326,7 @@ impl Approle<'_> {
 
     pub(super) fn hash_of_accessor(
         &self,
-        role: &Role,
+        role: &AppRole,
         accessor: &str,
     ) -> Result<Option<String>, Error> {
         let record = match kallisto_index::check_path(accessor) {
@@ -370,7 +375,7 @@ impl Approle<'_> {
     /// [`Error::Invalid`]: one text for all that is wrong with it but the address.
     pub(super) async fn spend(
         &self,
-        role: &Role,
+        role: &AppRole,
         secret_id: &str,
         request: &Request<'_>,
     ) -> Result<SecretId, Error> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Approle;
-use super::role::Role;
+use super::role::AppRole;
 use super::secret_id::SecretId;
 use kallisto_api::error::Error;
 use kallisto_api::response::{Logical, Response};
@@ -69,7 +69,7 @@ impl Approle<'_> {
         while self.sweep(now, SWEEP_RECORDS_MAX).await? == SWEEP_RECORDS_MAX {}
         let mut uids = HashSet::new();
         for name in self.storage().list("role/")? {
-            if let Some(Role { uid, .. }) = self.role(&name)? {
+            if let Some(AppRole { uid, .. }) = self.role(&name)? {
                 uids.insert(uid);
             }
         }

@@ -7,12 +7,12 @@ use kallisto_api::json::{self, Json, Map};
 
 /// The configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Config {
+pub(super) struct CertConfig {
     /// Whether a token is renewed without the certificate of its login, which has to be shown again and be good otherwise.
     pub(super) disables_binding: bool,
 }
 
-impl Config {
+impl CertConfig {
     fn to_map(self) -> Map {
         Map::from([
             ("disable_binding".to_owned(), self.disables_binding.into()),
@@ -22,7 +22,7 @@ impl Config {
     }
 }
 
-impl Record for Config {
+impl Record for CertConfig {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
         match map.as_ref().and_then(|map| map.get("disable_binding")) {

@@ -52,13 +52,13 @@ fn text(der: &[u8]) -> Option<String> {
 
 /// What a role requires of one extension: `oid:pattern`, or `hex:oid:pattern`.
 #[derive(Clone, Copy, Debug)]
-struct Condition<'c> {
+struct ExtensionCondition<'c> {
     oid: &'c str,
     pattern: &'c str,
     is_hex: bool,
 }
 
-impl<'c> Condition<'c> {
+impl<'c> ExtensionCondition<'c> {
     fn parse(text: &'c str) -> Option<Self> {
         let (is_hex, rest) = text.strip_prefix("hex:").map_or((false, text), |rest| (true, rest));
         let (oid, pattern) = rest.split_once(':').filter(|(oid, _)| is_oid(oid))?;
@@ -82,12 +82,13 @@ pub(super) fn is_oid(text: &str) -> bool {
 
 /// Whether a text is a condition.
 pub(super) fn is_condition(text: &str) -> bool {
-    Condition::parse(text).is_some()
+    ExtensionCondition::parse(text).is_some()
 }
 
 /// Whether extensions are as every one of these conditions says; one that is none holds for nobody.
 pub(super) fn hold(conditions: &[String], extensions: &[Extension]) -> bool {
-    let holds = |text: &String| Condition::parse(text).is_some_and(|it| it.holds(extensions));
+    let holds =
+        |text: &String| ExtensionCondition::parse(text).is_some_and(|it| it.holds(extensions));
     conditions.iter().all(holds)
 }
 

@@ -19,9 +19,9 @@ use kallisto_engine::{Call, EngineContext, EngineSpec, Login, LoginMethod, Renew
 
 use crate::names::role_name;
 use crate::records::{self, Record, Roles};
-use config::Config;
-use names::Names;
-use role::Role;
+use config::CertConfig;
+use names::CertificateNames;
+use role::CertRole;
 
 /// Where the roles are.
 const ROLES: Roles = Roles { folder: "cert/" };
@@ -30,7 +30,7 @@ const TRIED_MAX: usize = 64;
 
 /// Shows what holds for all logins, written or not.
 fn read_config(run: &Call<'_>) -> Result<Response, Error> {
-    let config = records::config::<Config>(&run.storage)?.unwrap_or_default();
+    let config = records::config::<CertConfig>(&run.storage)?.unwrap_or_default();
     Ok(Response::data(&config.shown().into()))
 }
 
@@ -44,10 +44,10 @@ fn role_of(
     if let Some(name) = fields.string("name").ok().flatten().filter(|name| !name.is_empty()) {
         return role_name(&name).ok();
     }
-    let names = Names::read(request.client_chain.first()?)?;
+    let names = CertificateNames::read(request.client_chain.first()?)?;
     let storage = &context.storage;
     let mut tried = storage.list_some(ROLES.folder, TRIED_MAX).into_iter();
-    let load = |name: &str| ROLES.load::<Role>(storage, name).ok().flatten();
+    let load = |name: &str| ROLES.load::<CertRole>(storage, name).ok().flatten();
     tried.find(|name| load(name).is_some_and(|role| role.admits(&names)))
 }
 
@@ -60,7 +60,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         return Err(Error::invalid("client certificate must be supplied"));
     };
     let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
-    let names = Names::read(leaf).ok_or_else(wrong)?;
+    let names = CertificateNames::read(leaf).ok_or_else(wrong)?;
     if revoked::any(&run.storage, request.client_chain)? {
         return Err(wrong());
     }
@@ -101,15 +101,15 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
 async fn find(
     run: &Call<'_>,
     named: Option<String>,
-    names: &Names,
-) -> Result<Option<(String, Role)>, Error> {
+    names: &CertificateNames,
+) -> Result<Option<(String, CertRole)>, Error> {
     let tried = match named {
         Some(name) => role_name(&name).into_iter().collect(),
         None => run.storage.list_some(ROLES.folder, TRIED_MAX),
     };
     let mut admitting = Vec::new();
     for name in tried {
-        if let Some(role) = ROLES.load::<Role>(&run.storage, &name)?
+        if let Some(role) = ROLES.load::<CertRole>(&run.storage, &name)?
             && role.admits(names)
         {
             admitting.push((name, role));
@@ -131,21 +131,21 @@ fn fingerprint(certificate: &[u8]) -> String {
 fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.kept.get(name).and_then(Json::as_str).unwrap_or_default();
     let storage = renewal.storage;
-    let config = records::config::<Config>(&storage)?.unwrap_or_default();
+    let config = records::config::<CertConfig>(&storage)?.unwrap_or_default();
     if config.disables_binding {
-        return match ROLES.load::<Role>(&storage, kept("cert"))? {
+        return match ROLES.load::<CertRole>(&storage, kept("cert"))? {
             Some(role) => renewal.check_policies(&role.params),
             None => Err(Error::invalid("the certificate role does not exist any more")),
         };
     }
     let shown = renewal.request.client_chain.first();
-    let names = shown.and_then(|leaf| Names::read(leaf)).unwrap_or_default();
+    let names = shown.and_then(|leaf| CertificateNames::read(leaf)).unwrap_or_default();
     if shown.map(|leaf| fingerprint(leaf)).as_deref() != Some(kept("fingerprint")) {
         return Err(Error::invalid(
             "client identity during renewal not matching client identity used during login",
         ));
     }
-    let role = ROLES.load::<Role>(&storage, kept("cert"))?;
+    let role = ROLES.load::<CertRole>(&storage, kept("cert"))?;
     let role =
         role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
     let chain = renewal.request.client_chain;

@@ -10,7 +10,7 @@ use super::extensions::{self, Extension};
 
 /// The names in a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct CertificateNames {
     pub(super) common_name: String,
     pub(super) units: Vec<String>,
     pub(super) dns: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Names {
     pub(super) valid: (i64, i64),
 }
 
-impl Names {
+impl CertificateNames {
     /// Reads a certificate in DER; `None` when it is none.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let (rest, certificate) = X509Certificate::from_der(der).ok()?;

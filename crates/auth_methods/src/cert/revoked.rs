@@ -34,7 +34,7 @@ const SERIAL_BYTES: usize = 20;
 const SERIALS_MAX: usize = ENTRY_BYTES_MAX / SERIAL_BYTES;
 
 /// A serial number with zeros in front.
-type Serial = [u8; SERIAL_BYTES];
+type PaddedSerial = [u8; SERIAL_BYTES];
 
 /// Lists the names of the lists.
 pub(super) fn list(run: &Call<'_>) -> Result<Response, Error> {
@@ -90,7 +90,7 @@ pub(super) fn any(storage: &Storage<'_>, chain: &[Vec<u8>]) -> Result<bool, Erro
         return Ok(false);
     }
     // What cannot be read is on every list.
-    let serials: Option<Vec<Serial>> = chain.iter().map(|der| serial_of(der)).collect();
+    let serials: Option<Vec<PaddedSerial>> = chain.iter().map(|der| serial_of(der)).collect();
     let Some(serials) = serials else { return Ok(true) };
     for name in names {
         let Some(record) = storage.get(&format!("{FOLDER}{name}"))? else { continue };
@@ -102,13 +102,13 @@ pub(super) fn any(storage: &Storage<'_>, chain: &[Vec<u8>]) -> Result<bool, Erro
     Ok(false)
 }
 
-fn serial_of(der: &[u8]) -> Option<Serial> {
+fn serial_of(der: &[u8]) -> Option<PaddedSerial> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     padded(certificate.raw_serial())
 }
 
 /// The number with zeros in front; `None` when it is too long to be one.
-fn padded(bytes: &[u8]) -> Option<Serial> {
+fn padded(bytes: &[u8]) -> Option<PaddedSerial> {
     let digits = &bytes[bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len())..];
     let mut serial = [0; SERIAL_BYTES];
     let start = SERIAL_BYTES.checked_sub(digits.len())?;
@@ -117,7 +117,7 @@ fn padded(bytes: &[u8]) -> Option<Serial> {
 }
 
 /// The numbers of the list that a request brings, sorted.
-fn given(fields: Fields<'_>) -> Result<Vec<Serial>, Error> {
+fn given(fields: Fields<'_>) -> Result<Vec<PaddedSerial>, Error> {
     if fields.string("url")?.is_some_and(|url| !url.is_empty()) {
         return Err(Error::invalid("url is not available: bring the list itself as 'crl'"));
     }
@@ -151,7 +151,7 @@ fn given(fields: Fields<'_>) -> Result<Vec<Serial>, Error> {
 
 fn show(record: &[u8]) -> Response {
     let (list, _) = record.as_chunks::<SERIAL_BYTES>();
-    let decimal = |serial: &Serial| BigUint::from_bytes_be(serial).to_string();
+    let decimal = |serial: &PaddedSerial| BigUint::from_bytes_be(serial).to_string();
     let serials: Map = list.iter().map(|serial| (decimal(serial), Map::new().into())).collect();
     Response::data(&Json::object([("serials", serials.into())]))
 }
@@ -189,7 +189,7 @@ mod tests {
         crl.signed_by(&Issuer::new(params, key)).unwrap().pem().unwrap()
     }
 
-    fn read(crl: &str) -> Result<Vec<Serial>, Error> {
+    fn read(crl: &str) -> Result<Vec<PaddedSerial>, Error> {
         let body = Json::object([("crl", crl.into())]).to_text();
         given(Fields::new(&parse_object(&body).unwrap()))
     }

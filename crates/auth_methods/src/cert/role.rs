@@ -5,7 +5,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 
 use super::extensions::{self, is_condition, is_oid};
-use super::names::Names;
+use super::names::CertificateNames;
 use crate::glob::glob;
 use crate::records::RoleFields;
 use kallisto_api::error::Error;
@@ -28,7 +28,7 @@ const PATTERNS: [&str; 6] = [
 
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct CertRole {
     /// As PEM: authorities, or certificates of clients themselves.
     pub(super) certificate: String,
     pub(super) display_name: String,
@@ -41,12 +41,12 @@ pub(super) struct Role {
     pub(super) params: TokenParams,
 }
 
-impl Role {
+impl CertRole {
     /// The certificates of the PEM; `None` when one of them is none.
     fn trusted(&self) -> Option<Vec<CertificateDer<'static>>> {
         let found = CertificateDer::pem_slice_iter(self.certificate.as_bytes());
         let found: Vec<_> = found.collect::<Result<_, _>>().ok()?;
-        let sound = found.iter().all(|certificate| Names::read(certificate).is_some());
+        let sound = found.iter().all(|certificate| CertificateNames::read(certificate).is_some());
         (sound && found.len() <= ENTRIES_MAX).then_some(found)
     }
 
@@ -59,11 +59,11 @@ impl Role {
             return false;
         };
         if trusted.iter().any(|own| own[..] == leaf[..]) {
-            let valid = Names::read(leaf).map(|names| names.valid);
+            let valid = CertificateNames::read(leaf).map(|names| names.valid);
             return valid.is_some_and(|(from, until)| from <= now_secs && now_secs <= until);
         }
         let is_authority = |certificate: &&CertificateDer<'static>| {
-            Names::read(certificate).is_some_and(|names| names.is_authority)
+            CertificateNames::read(certificate).is_some_and(|names| names.is_authority)
         };
         let authorities: Vec<_> = trusted
             .iter()
@@ -82,7 +82,7 @@ impl Role {
     }
 
     /// Whether the names in a certificate are among those of this role.
-    pub(super) fn admits(&self, names: &Names) -> bool {
+    pub(super) fn admits(&self, names: &CertificateNames) -> bool {
         let common = std::slice::from_ref(&names.common_name);
         let any: Vec<String> =
             [common, &names.dns, &names.emails].into_iter().flatten().cloned().collect();
@@ -96,14 +96,14 @@ impl Role {
 
     /// What is noted of a certificate's extensions, by their object identifiers with dashes for dots, as
     /// templates of policies need them.
-    pub(super) fn noted(&self, names: &Names) -> Vec<(String, Json)> {
+    pub(super) fn noted(&self, names: &CertificateNames) -> Vec<(String, Json)> {
         let is_noted = |oid: &String| self.allowed_metadata_extensions.contains(oid);
         let noted = names.extensions.iter().filter(|it| is_noted(&it.oid));
         noted.map(|it| (it.oid.replace('.', "-"), it.text.as_str().into())).collect()
     }
 }
 
-impl RoleFields for Role {
+impl RoleFields for CertRole {
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         if let Some(pem) = fields.string("certificate")? {
             self.certificate = pem;
@@ -246,11 +246,11 @@ mod tests {
         params(name).signed_by(&key, &authority.issuer).unwrap().der().to_vec()
     }
 
-    fn role(certificate: &str, more: &str) -> Result<Role, Error> {
+    fn role(certificate: &str, more: &str) -> Result<CertRole, Error> {
         let pem = String::from_utf8(Json::from(certificate).to_text()).unwrap();
         let body = format!(r#"{{"certificate":{pem}{more}}}"#);
         let body = json::parse_object(body.as_bytes()).unwrap();
-        Role::written(None, Fields::new(&body))
+        CertRole::written(None, Fields::new(&body))
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn names_must_be_among_those_of_the_role() {
         let ours = authority("ours");
-        let names = Names::read(&client(&ours, "web-1")).unwrap();
+        let names = CertificateNames::read(&client(&ours, "web-1")).unwrap();
         assert_eq!((names.common_name.as_str(), names.is_authority), ("web-1", false));
         for (more, good) in [
             ("", true),
@@ -310,7 +310,7 @@ mod tests {
     fn a_role_reads_back_and_has_a_certificate() {
         let ours = authority("ours");
         let found = role(&ours.pem, r#","policies":"p","allowed_names":"a,b""#).unwrap();
-        assert_eq!(Role::decode(&found.encode()), Ok(found));
+        assert_eq!(CertRole::decode(&found.encode()), Ok(found));
         assert!(role("", "").is_err() && role("bogus", "").is_err());
         for refused in [
             r#","required_extensions":"bogus""#,
@@ -339,7 +339,7 @@ mod tests {
         asked.custom_extensions =
             vec![rcgen::CustomExtension::from_oid_content(&[1, 2, 3], content)];
         let leaf = asked.signed_by(&key, &ours.issuer).unwrap().der().to_vec();
-        let names = Names::read(&leaf).unwrap();
+        let names = CertificateNames::read(&leaf).unwrap();
         for (conditions, good) in [
             ("1.2.3:team-a", true),
             ("1.2.3:team-*,2.5.29.17:*", true),
@@ -354,7 +354,7 @@ mod tests {
             r#","required_extensions":"1.2.3:a","allowed_metadata_extensions":"1.2.3,1.2.4""#;
         let found = role(&ours.pem, more).unwrap();
         assert_eq!(found.noted(&names), [("1-2-3".to_owned(), Json::from("team-a"))]);
-        assert_eq!(Role::decode(&found.encode()), Ok(found));
+        assert_eq!(CertRole::decode(&found.encode()), Ok(found));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, LIMIT, field};
 use kallisto_engine::{Handler, RowIndex, Table, handler, row};
 
-use super::{Config, ROLES, Role, log_in, read_config, revoked};
+use super::{CertConfig, CertRole, ROLES, log_in, read_config, revoked};
 use crate::records;
 use crate::routes::ROLE;
 use crate::routes::with_token_fields;
@@ -21,7 +21,7 @@ pub(super) static CERT: Table<Handler> = Table {
         ], {
             Read => "Read what holds for all logins.", handler!(|run| read_config(&run));
             Update => "Set what holds for all logins.",
-                handler!(async |run| records::write_config::<Config>(&run).await);
+                handler!(async |run| records::write_config::<CertConfig>(&run).await);
         }),
         row!("crls", &[AFTER, LIMIT], {
             List => "List the lists of certificates that were taken back.",
@@ -52,9 +52,9 @@ pub(super) static CERT: Table<Handler> = Table {
             field("required_extensions", Texts, "`oid:pattern`, or `hex:oid:pattern`."),
             field("allowed_metadata_extensions", Texts, "Extensions noted with a login."),
         ], {
-            Read => "Read whose certificates log in.", handler!(|run| ROLES.read::<Role>(&run));
+            Read => "Read whose certificates log in.", handler!(|run| ROLES.read::<CertRole>(&run));
             Update => "Set whose certificates log in.",
-                handler!(async |run| ROLES.write::<Role>(&run).await);
+                handler!(async |run| ROLES.write::<CertRole>(&run).await);
             Delete => "Let them log in no more.", handler!(async |run| ROLES.delete(&run).await);
         }),
         row!("login", &[field("name", Text, "Whose certificate it is; found when absent.")], {

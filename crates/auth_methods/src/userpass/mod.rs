@@ -78,7 +78,7 @@ fn read(run: &Call<'_>) -> Result<Response, Error> {
 
 /// What a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum UserPart {
     /// All of a user, who is made when missing.
     User,
     /// The password of a user who is there.
@@ -87,30 +87,30 @@ enum Part {
     Policies,
 }
 
-async fn write(run: &Call<'_>, part: Part) -> Result<Response, Error> {
+async fn write(run: &Call<'_>, part: UserPart) -> Result<Response, Error> {
     let name = &*name_in(run.params)?;
     let body = run.request.object()?;
     let fields = Fields::new(&body);
     let hash = match part {
-        Part::Policies => None,
-        Part::User | Part::Password => given_hash(run, fields).await?,
+        UserPart::Policies => None,
+        UserPart::User | UserPart::Password => given_hash(run, fields).await?,
     };
     let missing = || Error::invalid("must provide either password or password_hash");
     let record = record(name);
     let changing = run.storage.transact(&record, |transaction| {
         let mut user = match (transaction.get(&record)?, part) {
             (Some(found), _) => User::decode(&found.value)?,
-            (None, Part::User) => User::default(),
-            (None, Part::Password | Part::Policies) => {
+            (None, UserPart::User) => User::default(),
+            (None, UserPart::Password | UserPart::Policies) => {
                 return Err(Error::invalid("username does not exist"));
             }
         };
-        if part != Part::Password {
+        if part != UserPart::Password {
             user.params.update(fields)?;
         }
         match &hash {
             Some(hash) => user.hash.clone_from(hash),
-            None if part == Part::Password || user.hash.is_empty() => return Err(missing()),
+            None if part == UserPart::Password || user.hash.is_empty() => return Err(missing()),
             None => {}
         }
         transaction.put(&record, user.encode())
@@ -163,9 +163,9 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let attempts = run.logins()?.attempts(&name);
     let outcome = judge(&run, attempts, user.as_ref(), password.clone()).await?;
     let user = match (outcome, user) {
-        (Outcome::Locked, _) => return Err(Error::Denied(Denial::BadToken)),
-        (Outcome::Good, Some(user)) => user,
-        (Outcome::Good | Outcome::Wrong, _) => return Err(Error::invalid(WRONG)),
+        (PasswordVerdict::Locked, _) => return Err(Error::Denied(Denial::BadToken)),
+        (PasswordVerdict::Good, Some(user)) => user,
+        (PasswordVerdict::Good | PasswordVerdict::Wrong, _) => return Err(Error::invalid(WRONG)),
     };
     address::check(&user.params.bound_cidrs, request.remote)?;
     if password::is_outdated(&user.hash) {
@@ -196,7 +196,7 @@ fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
 
 /// How a password was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum PasswordVerdict {
     Good,
     Wrong,
     /// It was not looked at.
@@ -212,21 +212,21 @@ async fn judge(
     attempts: Arc<dyn Attempts>,
     user: Option<&User>,
     password: SecretString,
-) -> Result<Outcome, Error> {
+) -> Result<PasswordVerdict, Error> {
     if attempts.is_locked() {
-        return Ok(Outcome::Locked);
+        return Ok(PasswordVerdict::Locked);
     }
     let hash = user.map(|user| user.hash.clone());
     let compare = move || {
         if attempts.is_locked() {
-            return Outcome::Locked;
+            return PasswordVerdict::Locked;
         }
         if password::matches(password.expose_secret(), hash.as_deref()) {
             attempts.forget();
-            return Outcome::Good;
+            return PasswordVerdict::Good;
         }
         attempts.fail(hash.is_some());
-        Outcome::Wrong
+        PasswordVerdict::Wrong
     };
     run.run_heavy(compare).await
 }

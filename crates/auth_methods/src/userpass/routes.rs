@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
 use kallisto_engine::{Handler, RowIndex, Table, handler, row};
 
-use super::{Part, delete, list, log_in, read, write};
+use super::{UserPart, delete, list, log_in, read, write};
 use crate::routes::with_token_fields;
 
 const NAME: Field = field("name", Text, "The user's name.");
@@ -23,19 +23,19 @@ pub(super) static USERPASS: Table<Handler> = Table {
         }),
         row!("users/{name}", with_token_fields![NAME, PASSWORD, PASSWORD_HASH], {
             Read => "Read a user.", handler!(|run| read(&run));
-            Update => "Make or change a user.", handler!(async |run| write(&run, Part::User).await);
+            Update => "Make or change a user.", handler!(async |run| write(&run, UserPart::User).await);
             Delete => "Delete a user.", handler!(async |run| delete(&run).await);
         } .light()),
         row!("users/{name}/password", &[NAME, PASSWORD, PASSWORD_HASH], {
             Update => "Set a user's password.",
-                handler!(async |run| write(&run, Part::Password).await);
+                handler!(async |run| write(&run, UserPart::Password).await);
         } .light()),
         row!("users/{name}/policies", &[
             NAME,
             field("token_policies", Texts, "The policies of the tokens."),
         ], {
             Update => "Set a user's policies.",
-                handler!(async |run| write(&run, Part::Policies).await);
+                handler!(async |run| write(&run, UserPart::Policies).await);
         } .light()),
         row!("login/{name..}", &[NAME, PASSWORD], {
             Update => "Log in.", handler!(log_in);

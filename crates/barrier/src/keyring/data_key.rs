@@ -42,7 +42,7 @@ pub(super) struct DataKey {
     record_key: SecretKey,
     /// Records sealed in runs that are over, and before this process.
     sealed_before: AtomicU64,
-    run: ArcSwapOption<Run>,
+    run: ArcSwapOption<NonceRun>,
     /// Held while a run is replaced.
     replacing: Mutex<()>,
     readers: Box<[ArcSwapOption<PrefixCipher>]>,
@@ -50,7 +50,7 @@ pub(super) struct DataKey {
 }
 
 /// A nonce prefix in use.
-struct Run {
+struct NonceRun {
     reader: PrefixCipher,
     taken: AtomicU64,
 }
@@ -173,7 +173,7 @@ impl DataKey {
     }
 
     /// Replaces the run `seen` by a fresh one, unless another thread did.
-    fn replace(&self, seen: Option<&Arc<Run>>) -> Result<()> {
+    fn replace(&self, seen: Option<&Arc<NonceRun>>) -> Result<()> {
         let _held = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.run.load();
         let unchanged = match (current.as_ref(), seen) {
@@ -186,8 +186,10 @@ impl DataKey {
         }
         let mut prefix = [0; PREFIX_BYTES];
         random::fill(&mut prefix)?;
-        let run =
-            Run { reader: PrefixCipher::new(&self.record_key, prefix), taken: AtomicU64::new(0) };
+        let run = NonceRun {
+            reader: PrefixCipher::new(&self.record_key, prefix),
+            taken: AtomicU64::new(0),
+        };
         // Readers find the cipher of this run where they find all others.
         self.keep(Arc::new(PrefixCipher::new(&self.record_key, prefix)));
         // A thread that holds a run which is replaced before it is used up may still take from it: the count misses those few.
@@ -210,7 +212,7 @@ impl DataKey {
     }
 }
 
-impl Run {
+impl NonceRun {
     /// Records sealed in this run; the counter goes on a little when it is used up.
     fn sealed(&self, at_most: u64) -> u64 {
         self.taken.load(Ordering::Relaxed).min(at_most)

@@ -57,13 +57,13 @@ pub struct ApiError {
     namespace: Option<String>,
     /// The HTTP status.
     pub status: u16,
-    said: Said,
+    said: ErrorReply,
     /// The body as an answer, where it was one in spite of the status.
     pub secret: Option<Secret>,
 }
 
 #[derive(Debug)]
-enum Said {
+enum ErrorReply {
     Errors(Vec<String>),
     Raw(String),
 }
@@ -83,8 +83,8 @@ impl ApiError {
 
     fn mentions(&self, what: &str) -> bool {
         match &self.said {
-            Said::Errors(errors) => errors.iter().any(|text| text.contains(what)),
-            Said::Raw(_) => false,
+            ErrorReply::Errors(errors) => errors.iter().any(|text| text.contains(what)),
+            ErrorReply::Raw(_) => false,
         }
     }
 
@@ -103,19 +103,19 @@ impl ApiError {
 }
 
 /// The messages of `{"errors": [...]}`, or the text itself if it is something else.
-fn said(body: &[u8]) -> Said {
+fn said(body: &[u8]) -> ErrorReply {
     let object = match parse_object(body) {
         Ok(object) if !body.is_empty() => object,
         _ => {
             let end = body.len().min(RAW_BYTES_MAX);
-            return Said::Raw(String::from_utf8_lossy(&body[..end]).into_owned());
+            return ErrorReply::Raw(String::from_utf8_lossy(&body[..end]).into_owned());
         }
     };
     match object.get("errors") {
         Some(Json::Array(items)) => {
-            Said::Errors(items.iter().filter_map(Json::as_str).map(str::to_owned).collect())
+            ErrorReply::Errors(items.iter().filter_map(Json::as_str).map(str::to_owned).collect())
         }
-        _ => Said::Errors(Vec::new()),
+        _ => ErrorReply::Errors(Vec::new()),
     }
 }
 
@@ -126,16 +126,16 @@ impl fmt::Display for ApiError {
             writeln!(f, "Namespace: {namespace}")?;
         }
         let what = match self.said {
-            Said::Errors(_) => "Errors",
-            Said::Raw(_) => "Raw Message",
+            ErrorReply::Errors(_) => "Errors",
+            ErrorReply::Raw(_) => "Raw Message",
         };
         write!(f, "URL: {} {}\nCode: {}. {what}:\n\n", self.method, self.url, self.status)?;
         match &self.said {
-            Said::Errors(errors) => {
+            ErrorReply::Errors(errors) => {
                 let lines: Vec<String> = errors.iter().map(|text| format!("* {text}")).collect();
                 f.write_str(&lines.join("\n"))
             }
-            Said::Raw(text) => f.write_str(text),
+            ErrorReply::Raw(text) => f.write_str(text),
         }
     }
 }

@@ -6,7 +6,7 @@ use kallisto_auth::Operation;
 
 /// When a path is protected.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ProtectedWhen {
     /// Always.
     Every,
     /// When it is listed or scanned.
@@ -16,47 +16,47 @@ enum Of {
 }
 
 /// Protected paths, without the slash at the end of a list's. A `*` at the end stands for anything but nothing.
-const PROTECTED: [(&str, Of); 40] = [
-    ("auth/token/accessors", Of::Every),
-    ("auth/token/revoke-orphan", Of::Every),
-    ("sys/audit", Of::Every),
-    ("sys/audit-head/*", Of::Every),
-    ("sys/audit/*", Of::Every),
-    ("sys/auth/*", Of::Every),
-    ("sys/config/auditing/*", Of::Every),
-    ("sys/config/cors", Of::Every),
-    ("sys/config/ui/*", Of::Every),
-    ("sys/durability", Of::Every),
-    ("sys/internal/inspect/*", Of::Every),
-    ("sys/leases", Of::Every),
-    ("sys/leases/lookup", Of::Listing),
-    ("sys/leases/lookup/*", Of::Every),
-    ("sys/leases/revoke-force/*", Of::Every),
-    ("sys/leases/revoke-prefix/*", Of::Every),
-    ("sys/leases/tidy", Of::Every),
-    ("sys/plugins/catalog/*", Of::Every),
-    ("sys/raw", Of::Every),
-    ("sys/raw/*", Of::Every),
-    ("sys/rekey-recovery-key/*", Of::Every),
-    ("sys/rekey/*", Of::Every),
-    ("sys/remount", Of::Every),
-    ("sys/rotate", Of::Every),
-    ("sys/rotate/keyring", Of::Every),
-    ("sys/rotate/progress", Of::Every),
-    ("sys/rotate/recovery/*", Of::Every),
-    ("sys/rotate/root/*", Of::Every),
-    ("sys/save", Of::Every),
-    ("sys/seal", Of::Every),
-    ("sys/step-down", Of::Every),
-    ("sys/storage/raft/bootstrap/configuration", Of::Every),
-    ("sys/storage/raft/bootstrap/token", Of::Every),
-    ("sys/storage/raft/certificate/*", Of::Every),
-    ("sys/storage/raft/demote", Of::Every),
-    ("sys/storage/raft/promote", Of::Every),
-    ("sys/storage/raft/remove-peer", Of::Every),
-    ("sys/storage/raft/snapshot", Of::Writing),
-    ("sys/storage/raft/snapshot-auto/*", Of::Every),
-    ("sys/storage/raft/snapshot-force", Of::Every),
+const PROTECTED: [(&str, ProtectedWhen); 40] = [
+    ("auth/token/accessors", ProtectedWhen::Every),
+    ("auth/token/revoke-orphan", ProtectedWhen::Every),
+    ("sys/audit", ProtectedWhen::Every),
+    ("sys/audit-head/*", ProtectedWhen::Every),
+    ("sys/audit/*", ProtectedWhen::Every),
+    ("sys/auth/*", ProtectedWhen::Every),
+    ("sys/config/auditing/*", ProtectedWhen::Every),
+    ("sys/config/cors", ProtectedWhen::Every),
+    ("sys/config/ui/*", ProtectedWhen::Every),
+    ("sys/durability", ProtectedWhen::Every),
+    ("sys/internal/inspect/*", ProtectedWhen::Every),
+    ("sys/leases", ProtectedWhen::Every),
+    ("sys/leases/lookup", ProtectedWhen::Listing),
+    ("sys/leases/lookup/*", ProtectedWhen::Every),
+    ("sys/leases/revoke-force/*", ProtectedWhen::Every),
+    ("sys/leases/revoke-prefix/*", ProtectedWhen::Every),
+    ("sys/leases/tidy", ProtectedWhen::Every),
+    ("sys/plugins/catalog/*", ProtectedWhen::Every),
+    ("sys/raw", ProtectedWhen::Every),
+    ("sys/raw/*", ProtectedWhen::Every),
+    ("sys/rekey-recovery-key/*", ProtectedWhen::Every),
+    ("sys/rekey/*", ProtectedWhen::Every),
+    ("sys/remount", ProtectedWhen::Every),
+    ("sys/rotate", ProtectedWhen::Every),
+    ("sys/rotate/keyring", ProtectedWhen::Every),
+    ("sys/rotate/progress", ProtectedWhen::Every),
+    ("sys/rotate/recovery/*", ProtectedWhen::Every),
+    ("sys/rotate/root/*", ProtectedWhen::Every),
+    ("sys/save", ProtectedWhen::Every),
+    ("sys/seal", ProtectedWhen::Every),
+    ("sys/step-down", ProtectedWhen::Every),
+    ("sys/storage/raft/bootstrap/configuration", ProtectedWhen::Every),
+    ("sys/storage/raft/bootstrap/token", ProtectedWhen::Every),
+    ("sys/storage/raft/certificate/*", ProtectedWhen::Every),
+    ("sys/storage/raft/demote", ProtectedWhen::Every),
+    ("sys/storage/raft/promote", ProtectedWhen::Every),
+    ("sys/storage/raft/remove-peer", ProtectedWhen::Every),
+    ("sys/storage/raft/snapshot", ProtectedWhen::Writing),
+    ("sys/storage/raft/snapshot-auto/*", ProtectedWhen::Every),
+    ("sys/storage/raft/snapshot-force", ProtectedWhen::Every),
 ];
 
 /// True when `operation` at `path` needs `sudo`.
@@ -74,9 +74,9 @@ pub fn needs_sudo(operation: Operation, path: &str) -> bool {
         };
         is_path
             && match of {
-                Of::Every => true,
-                Of::Listing => is_listing,
-                Of::Writing => operation != Operation::Read,
+                ProtectedWhen::Every => true,
+                ProtectedWhen::Listing => is_listing,
+                ProtectedWhen::Writing => operation != Operation::Read,
             }
     })
 }

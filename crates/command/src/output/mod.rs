@@ -106,41 +106,41 @@ pub fn envelope(secret: &Secret) -> Document<'_> {
 
 /// What stands in for a member that the server left out.
 #[derive(Clone, Copy)]
-enum Missing {
+enum MissingValue {
     Null,
     Text,
     No,
 }
 
-const AUTH: [(&str, Missing); 11] = [
-    ("client_token", Missing::Text),
-    ("accessor", Missing::Text),
-    ("policies", Missing::Null),
-    ("token_policies", Missing::Null),
-    ("identity_policies", Missing::Null),
-    ("metadata", Missing::Null),
-    ("orphan", Missing::No),
-    ("entity_id", Missing::Text),
-    ("lease_duration", Missing::Null),
-    ("renewable", Missing::No),
-    ("mfa_requirement", Missing::Null),
+const AUTH: [(&str, MissingValue); 11] = [
+    ("client_token", MissingValue::Text),
+    ("accessor", MissingValue::Text),
+    ("policies", MissingValue::Null),
+    ("token_policies", MissingValue::Null),
+    ("identity_policies", MissingValue::Null),
+    ("metadata", MissingValue::Null),
+    ("orphan", MissingValue::No),
+    ("entity_id", MissingValue::Text),
+    ("lease_duration", MissingValue::Null),
+    ("renewable", MissingValue::No),
+    ("mfa_requirement", MissingValue::Null),
 ];
 
-const WRAP_INFO: [(&str, Missing); 6] = [
-    ("token", Missing::Text),
-    ("accessor", Missing::Text),
-    ("ttl", Missing::Null),
-    ("creation_time", Missing::Text),
-    ("creation_path", Missing::Text),
-    ("wrapped_accessor", Missing::Text),
+const WRAP_INFO: [(&str, MissingValue); 6] = [
+    ("token", MissingValue::Text),
+    ("accessor", MissingValue::Text),
+    ("ttl", MissingValue::Null),
+    ("creation_time", MissingValue::Text),
+    ("creation_path", MissingValue::Text),
+    ("wrapped_accessor", MissingValue::Text),
 ];
 
-fn record<'a>(map: &'a Map, members: &[(&'static str, Missing)]) -> Document<'a> {
-    let member = |&(name, missing): &(&'static str, Missing)| {
+fn record<'a>(map: &'a Map, members: &[(&'static str, MissingValue)]) -> Document<'a> {
+    let member = |&(name, missing): &(&'static str, MissingValue)| {
         let value = map.get(name).map(Document::Value).unwrap_or(Document::Own(match missing {
-            Missing::Null => Json::Null,
-            Missing::Text => Json::from(""),
-            Missing::No => Json::from(false),
+            MissingValue::Null => Json::Null,
+            MissingValue::Text => Json::from(""),
+            MissingValue::No => Json::from(false),
         }));
         (name, value)
     };

@@ -111,7 +111,7 @@ impl<'a> CrashReplay<'a> {
     /// What a crash at this point may leave.
     #[must_use]
     pub fn image(&self, tail: Tail, seed: u64) -> MemDisk {
-        let mut dice = Dice(seed ^ 0x9e37_79b9_7f4a_7c15);
+        let mut dice = CrashRandom(seed ^ 0x9e37_79b9_7f4a_7c15);
         let names = self.surviving_names(tail, &mut dice);
         let mut contents = BTreeMap::new();
         let files = names.into_iter().map(|(path, inode)| {
@@ -147,7 +147,7 @@ impl<'a> CrashReplay<'a> {
         self.inodes.retain(|inode, _| live.contains(inode));
     }
 
-    fn surviving_names(&self, tail: Tail, dice: &mut Dice) -> BTreeMap<PathBuf, u64> {
+    fn surviving_names(&self, tail: Tail, dice: &mut CrashRandom) -> BTreeMap<PathBuf, u64> {
         let mut names = self.names.clone();
         let kept = match tail {
             Tail::Lost | Tail::NamesLost => 0,
@@ -192,7 +192,7 @@ impl Inode {
         }
     }
 
-    fn surviving(&self, tail: Tail, dice: &mut Dice) -> Arc<Vec<u8>> {
+    fn surviving(&self, tail: Tail, dice: &mut CrashRandom) -> Arc<Vec<u8>> {
         if self.pending.is_empty() || tail == Tail::Lost {
             return self.durable.clone();
         }
@@ -221,7 +221,7 @@ impl Inode {
         Arc::new(bytes)
     }
 
-    fn scatter(&self, bytes: &mut Vec<u8>, offset: usize, written: &[u8], dice: &mut Dice) {
+    fn scatter(&self, bytes: &mut Vec<u8>, offset: usize, written: &[u8], dice: &mut CrashRandom) {
         let mut start = 0;
         while start < written.len() {
             let end_of_sector = (offset + start) / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
@@ -236,9 +236,9 @@ impl Inode {
 
 /// A small generator (xorshift64*): crash images must be the same on every machine for one seed.
 #[derive(Debug)]
-struct Dice(u64);
+struct CrashRandom(u64);
 
-impl Dice {
+impl CrashRandom {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

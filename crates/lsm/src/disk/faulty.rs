@@ -114,7 +114,7 @@ struct FaultyState {
 
 /// What kind of operation asks for permission.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum DiskOperation {
     Write,
     Grow,
     Name,
@@ -178,7 +178,7 @@ impl FaultyDisk {
 }
 
 impl FaultyState {
-    fn admit(&mut self, operation: Operation) -> io::Result<WriteFate> {
+    fn admit(&mut self, operation: DiskOperation) -> io::Result<WriteFate> {
         let number = self.operations;
         self.operations += 1;
         if self.crashed {
@@ -193,13 +193,15 @@ impl FaultyState {
                 self.crashed = true;
                 Err(crash_error())
             }
-            (FaultKind::Eio, _) | (FaultKind::SyncFails, Operation::Sync) => {
+            (FaultKind::Eio, _) | (FaultKind::SyncFails, DiskOperation::Sync) => {
                 Err(io::Error::from_raw_os_error(EIO))
             }
-            (FaultKind::NoSpace, Operation::Grow | Operation::Name) => {
+            (FaultKind::NoSpace, DiskOperation::Grow | DiskOperation::Name) => {
                 Err(io::Error::from_raw_os_error(ENOSPC))
             }
-            (FaultKind::ShortWrite, Operation::Write | Operation::Grow) => Ok(WriteFate::Half),
+            (FaultKind::ShortWrite, DiskOperation::Write | DiskOperation::Grow) => {
+                Ok(WriteFate::Half)
+            }
             _ => Ok(WriteFate::Go),
         }
     }
@@ -220,7 +222,7 @@ impl Disk for FaultyDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Name)?;
+        state.admit(DiskOperation::Name)?;
         let file = self.inner.create(path)?;
         let inode = state.inode_next;
         state.inode_next += 1;
@@ -241,7 +243,7 @@ impl Disk for FaultyDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Name)?;
+        state.admit(DiskOperation::Name)?;
         self.inner.rename(from, to)?;
         let inode = state.inode_of(from);
         state.inodes.remove(from);
@@ -252,7 +254,7 @@ impl Disk for FaultyDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Remove)?;
+        state.admit(DiskOperation::Remove)?;
         self.inner.remove(path)?;
         state.inodes.remove(path);
         state.events.push(DiskEvent::Remove { path: path.to_owned() });
@@ -261,7 +263,7 @@ impl Disk for FaultyDisk {
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Name)?;
+        state.admit(DiskOperation::Name)?;
         self.inner.link(from, to)?;
         let inode = state.inode_of(from);
         state.inodes.insert(to.to_owned(), inode);
@@ -275,7 +277,7 @@ impl Disk for FaultyDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Sync)?;
+        state.admit(DiskOperation::Sync)?;
         state.events.push(DiskEvent::SyncDir { dir: dir.to_owned() });
         Ok(())
     }
@@ -308,7 +310,7 @@ impl DiskFile for FaultyFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut state = lock(&self.state);
         let grows = offset + bytes.len() as u64 > self.inner.len()?;
-        let operation = if grows { Operation::Grow } else { Operation::Write };
+        let operation = if grows { DiskOperation::Grow } else { DiskOperation::Write };
         let bytes = match state.admit(operation)? {
             WriteFate::Half => &bytes[..bytes.len().div_ceil(2)],
             WriteFate::Go => bytes,
@@ -321,7 +323,7 @@ impl DiskFile for FaultyFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.admit(Operation::Sync)?;
+        state.admit(DiskOperation::Sync)?;
         state.events.push(DiskEvent::Sync { inode: self.inode });
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use super::{Engine, Frozen, Inner, Work};
+use super::{BackgroundWork, Engine, EngineShared, Frozen};
 use crate::compaction::{CompactionPlan, Output, VersionFilter, merge, pick, pick_any};
 use crate::error::{Error, Result};
 use crate::levels::{FileDesc, SstFile};
@@ -25,13 +25,13 @@ enum Did {
 }
 
 /// Starts the flush thread and `compactors` compaction threads.
-pub(super) fn start(inner: &Arc<Inner>, compactors: usize) -> Result<Vec<JoinHandle<()>>> {
+pub(super) fn start(inner: &Arc<EngineShared>, compactors: usize) -> Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
     for n in 0..=compactors {
         let inner = inner.clone();
-        let (name, body): (String, fn(&Inner)) = match n {
-            0 => ("lsm-flush".to_owned(), Inner::flush_loop),
-            _ => (format!("lsm-compact-{n}"), Inner::compact_loop),
+        let (name, body): (String, fn(&EngineShared)) = match n {
+            0 => ("lsm-flush".to_owned(), EngineShared::flush_loop),
+            _ => (format!("lsm-compact-{n}"), EngineShared::compact_loop),
         };
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let guard = Panicked(&inner);
@@ -44,7 +44,7 @@ pub(super) fn start(inner: &Arc<Inner>, compactors: usize) -> Result<Vec<JoinHan
 }
 
 /// Tells everyone who waits when a background thread panics.
-struct Panicked<'a>(&'a Inner);
+struct Panicked<'a>(&'a EngineShared);
 
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {
@@ -78,7 +78,7 @@ impl Engine {
     }
 }
 
-impl Work {
+impl BackgroundWork {
     fn claim(&mut self, plan: &CompactionPlan) {
         self.busy.extend(plan.inputs().map(|file| file.desc().number));
         self.compacting += 1;
@@ -92,7 +92,7 @@ impl Work {
     }
 }
 
-impl Inner {
+impl EngineShared {
     /// Does all that is to do, if that is the writers' business.
     pub(super) fn work_inline(&self) -> Result<()> {
         if self.options.background != Background::Inline {
@@ -335,7 +335,7 @@ impl Inner {
         level: usize,
         descs: Vec<FileDesc>,
         removed: &[u64],
-        change: impl FnOnce(&mut Work),
+        change: impl FnOnce(&mut BackgroundWork),
     ) -> Result<()> {
         self.disk.sync_dir(&self.dir).map_err(|e| Error::poison("sync", &self.dir, &e))?;
         edit.added.extend(descs.iter().map(|desc| (level, desc.clone())));

@@ -47,13 +47,13 @@ use crate::wal::{SegmentPool, WalWriter};
 /// Dropping it stops the background threads; [`Engine::close`] also flushes, which makes the next open fast.
 #[derive(Debug)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<EngineShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What all threads share.
 #[derive(Debug)]
-struct Inner {
+struct EngineShared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     options: Options,
@@ -64,7 +64,7 @@ struct Inner {
     queue: CommitQueue,
     writer: Mutex<EngineWriter>,
     manifest: Mutex<Manifested>,
-    work: Mutex<Work>,
+    work: Mutex<BackgroundWork>,
     /// There may be something to do.
     work_came: Condvar,
     /// Something was done.
@@ -107,7 +107,7 @@ struct Manifested {
 
 /// What is to be done in the background, and the live state it changes.
 #[derive(Debug)]
-struct Work {
+struct BackgroundWork {
     active: Arc<Memtable>,
     /// Oldest first.
     frozen: VecDeque<Frozen>,

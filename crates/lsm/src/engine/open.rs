@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use arc_swap::ArcSwap;
 
 use super::{
-    Counters, Engine, EngineWriter, Frozen, Inner, Manifested, ReadPoints, View, Work, background,
+    BackgroundWork, Counters, Engine, EngineShared, EngineWriter, Frozen, Manifested, ReadPoints,
+    View, background,
 };
 use crate::batch::Operation;
 use crate::cache::{BlockCache, FileCache};
@@ -39,7 +40,7 @@ impl Engine {
     /// changed; [`Error::Unsupported`] if a newer release wrote it.
     pub fn open(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         options.check()?;
-        let inner = Arc::new(Inner::recover(disk, dir.into(), options)?);
+        let inner = Arc::new(EngineShared::recover(disk, dir.into(), options)?);
         let threads = match inner.options.background {
             Background::Inline => {
                 inner.work_inline()?;
@@ -89,7 +90,7 @@ impl Drop for Engine {
 
 /// The files of a store by kind.
 #[derive(Default)]
-struct Listing {
+struct StoreFiles {
     segments: Vec<u64>,
     ssts: Vec<u64>,
     manifests: Vec<u64>,
@@ -97,7 +98,7 @@ struct Listing {
     number_max: u64,
 }
 
-impl Listing {
+impl StoreFiles {
     fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let mut this = Self::default();
         for name in disk.list(dir).map_err(|e| Error::io("list", dir, &e))? {
@@ -159,7 +160,7 @@ impl Replay {
     }
 }
 
-impl Inner {
+impl EngineShared {
     fn recover(disk: Arc<dyn Disk>, dir: PathBuf, options: Options) -> Result<Self> {
         disk.create_dir(&dir).map_err(|e| Error::io("create", &dir, &e))?;
         if !options.allows_network_disks
@@ -171,7 +172,7 @@ impl Inner {
             std::io::ErrorKind::WouldBlock => Error::Locked(dir.clone()),
             _ => Error::io("lock", &dir, &error),
         })?;
-        let listing = Listing::read(&*disk, &dir)?;
+        let listing = StoreFiles::read(&*disk, &dir)?;
         let known = read_manifest(&*disk, &dir, &listing)?;
         let next = known.number_next.unwrap_or(1).max(listing.number_max + 1);
         let numbers = Arc::new(Numbers::new(next));
@@ -205,7 +206,7 @@ impl Inner {
 
         let points =
             ReadPoints { visible: AtomicU64::new(replay.seqno_last), ..Default::default() };
-        let work = Work {
+        let work = BackgroundWork {
             active: replay.active.clone(),
             frozen: replay.frozen,
             levels: Arc::new(levels),
@@ -254,7 +255,7 @@ impl Inner {
 }
 
 /// What the live manifest says; nothing for a new store.
-fn read_manifest(disk: &dyn Disk, dir: &Path, listing: &Listing) -> Result<Edit> {
+fn read_manifest(disk: &dyn Disk, dir: &Path, listing: &StoreFiles) -> Result<Edit> {
     match manifest::current(disk, dir)? {
         Some(number) => manifest::read(disk, dir, number),
         // A first open that died leaves at most manifests; anything else without CURRENT lost its CURRENT.
@@ -267,7 +268,7 @@ fn read_manifest(disk: &dyn Disk, dir: &Path, listing: &Listing) -> Result<Edit>
 
 fn live_levels(
     known: &Edit,
-    listing: &Listing,
+    listing: &StoreFiles,
     shared: &Arc<SstShared>,
     obsolete_files: &Arc<ObsoleteFiles>,
 ) -> Result<Levels> {
@@ -301,7 +302,7 @@ fn sync_segments(disk: &dyn Disk, dir: &Path, recovered: &Recovered) -> Result<(
 fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,
-    listing: &Listing,
+    listing: &StoreFiles,
     known: &Edit,
     manifest: u64,
 ) -> Result<()> {
@@ -317,7 +318,7 @@ fn remove_orphans(
 }
 
 impl View {
-    pub(super) fn of(work: &Work) -> Self {
+    pub(super) fn of(work: &BackgroundWork) -> Self {
         Self {
             active: work.active.clone(),
             frozen: work.frozen.iter().rev().map(|frozen| frozen.table.clone()).collect(),

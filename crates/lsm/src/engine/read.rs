@@ -4,7 +4,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Inner, ReadPoints, View};
+use super::{Engine, EngineShared, ReadPoints, View};
 use crate::batch::EntryKind;
 use crate::cursor::{Cursor, MergeCursor, RunCursor};
 use crate::error::{Error, Result};
@@ -165,7 +165,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl EngineShared {
     fn admit_read(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }

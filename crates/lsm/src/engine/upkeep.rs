@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Engine, Inner};
+use super::{Engine, EngineShared};
 use crate::batch::EntryKind;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -221,7 +221,7 @@ fn level_stats(files: &[Arc<SstFile>]) -> LevelStats {
     })
 }
 
-impl Inner {
+impl EngineShared {
     /// Names every block of a damaged file that cannot be read; what was found first, if it is none of these.
     fn check_blocks(&self, file: &SstFile, first: Error, found: &mut impl FnMut(Error)) {
         let Ok(sst) = file.sst() else { return found(first) };

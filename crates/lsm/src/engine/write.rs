@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Engine, EngineWriter, Frozen, Inner, View, Work};
+use super::{BackgroundWork, Engine, EngineShared, EngineWriter, Frozen, View};
 use crate::batch::{Batch, Operations};
 use crate::commit::{Group, Sync};
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl EngineShared {
     /// Refuses writes of a closed or failed engine, and of a full one unless the disk may have room again.
     pub(super) fn admit_write(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
@@ -266,7 +266,7 @@ impl Inner {
     }
 
     /// Waits until background work has brought about `condition`.
-    pub(super) fn wait_until(&self, condition: impl Fn(&Work) -> bool) -> Result<()> {
+    pub(super) fn wait_until(&self, condition: impl Fn(&BackgroundWork) -> bool) -> Result<()> {
         let mut work = lock(&self.work);
         while !condition(&work) {
             if let Some(error) = self.failure.get() {
@@ -294,7 +294,7 @@ impl Inner {
     }
 
     /// Makes a changed state the one that readers see, and sets the pressure on writers by it.
-    pub(super) fn publish(&self, work: &Work) {
+    pub(super) fn publish(&self, work: &BackgroundWork) {
         self.view.store(std::sync::Arc::new(View::of(work)));
         let excess = work.levels.l0().len().saturating_sub(L0_SLOW - 1);
         let by_files = if excess == 0 { 0.0 } else { SLOW_NANOS * SLOW_GROWTH.powi(excess as i32) };

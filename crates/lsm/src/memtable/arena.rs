@@ -45,13 +45,13 @@ pub(crate) struct Allocator {
     chunk_words: usize,
     chunks_used: usize,
     /// The chunk that small objects of each region go to.
-    open: [Option<Open>; 2],
+    open: [Option<OpenChunk>; 2],
     words_reserved: usize,
 }
 
 /// A chunk with room, and its first free word.
 #[derive(Debug)]
-struct Open {
+struct OpenChunk {
     chunk: usize,
     word: usize,
 }
@@ -96,7 +96,7 @@ impl Allocator {
             return Some(address_of(self.add_chunk(arena, words)?, 0));
         }
         let chunk = self.add_chunk(arena, self.chunk_words)?;
-        self.open[region as usize] = Some(Open { chunk, word: words });
+        self.open[region as usize] = Some(OpenChunk { chunk, word: words });
         Some(address_of(chunk, 0))
     }
 

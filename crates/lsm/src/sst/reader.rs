@@ -54,7 +54,7 @@ impl Sst {
     /// Opens SST `number`, which is `bytes` long.
     pub(crate) fn open(shared: Arc<SstShared>, number: u64, bytes: u64) -> Result<Self> {
         let path = shared.files.path(number);
-        let parts = Parts { shared: &shared, number, path: &path };
+        let parts = CheckedReads { shared: &shared, number, path: &path };
         let footer_at = bytes
             .checked_sub(FOOTER_BYTES as u64)
             .ok_or_else(|| Error::corrupt(&path, 0, "file is shorter than its footer"))?;
@@ -190,19 +190,19 @@ impl Sst {
         self.shared.files.path(self.number)
     }
 
-    fn parts<'a>(&'a self, path: &'a PathBuf) -> Parts<'a> {
-        Parts { shared: &self.shared, number: self.number, path }
+    fn parts<'a>(&'a self, path: &'a PathBuf) -> CheckedReads<'a> {
+        CheckedReads { shared: &self.shared, number: self.number, path }
     }
 }
 
 /// Reads parts of a file and says where they are damaged.
-struct Parts<'a> {
+struct CheckedReads<'a> {
     shared: &'a SstShared,
     number: u64,
     path: &'a PathBuf,
 }
 
-impl Parts<'_> {
+impl CheckedReads<'_> {
     fn read(&self, offset: u64, len: usize, short: &'static str) -> Result<Vec<u8>> {
         let failed = |error| Error::io("read", self.path, &error);
         let file = self.shared.files.get(self.number).map_err(failed)?;

@@ -70,7 +70,7 @@ pub(crate) fn read(
     let mut window = Vec::new();
     for &number in segments {
         let path = names::wal(dir, number);
-        let mut segment = Segment::open(disk, &path, number, &mut window)?;
+        let mut segment = SegmentWindow::open(disk, &path, number, &mut window)?;
         let Some(first) = segment.frame(0)? else {
             segment.refuse_if_frames_follow(0)?;
             recovered.unused.push(number);
@@ -144,7 +144,7 @@ pub(crate) struct Tail {
 }
 
 /// A segment's file, seen through a window.
-struct Segment<'a> {
+struct SegmentWindow<'a> {
     path: &'a Path,
     number: u64,
     file: Arc<dyn DiskFile>,
@@ -155,7 +155,7 @@ struct Segment<'a> {
     start: u64,
 }
 
-impl<'a> Segment<'a> {
+impl<'a> SegmentWindow<'a> {
     fn open(disk: &dyn Disk, path: &'a Path, number: u64, window: &'a mut Vec<u8>) -> Result<Self> {
         let opened = disk.open(path, Access::Read).and_then(|file| Ok((file.len()?, file)));
         let (end, file) = opened.map_err(|error| Error::io("read", path, &error))?;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use kallisto_lsm::limits::KEY_BYTES_MAX;
 
 use super::failure::EngineFailure;
-use super::line::LineError;
+use super::line::EngineLineError;
 
 /// What keys are in the text.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub(super) enum KeyFormat {
 
 /// A key as the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key<'a> {
+pub(super) enum StoredKey<'a> {
     /// The bytes of the text.
     Bytes(&'a [u8]),
     /// A number, high byte first.
     Number([u8; 8]),
 }
 
-impl Deref for Key<'_> {
+impl Deref for StoredKey<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -52,11 +52,11 @@ impl From<NotANumber> for EngineFailure {
 
 impl KeyFormat {
     /// The stored form of a key.
-    pub(super) fn encode(self, text: &[u8]) -> Result<Key<'_>, LineError> {
+    pub(super) fn encode(self, text: &[u8]) -> Result<StoredKey<'_>, EngineLineError> {
         match self {
-            Self::Bytes if text.len() > KEY_BYTES_MAX => Err(LineError::KeyTooLong),
-            Self::Bytes => Ok(Key::Bytes(text)),
-            Self::U64 => number(text).map(|number| Key::Number(number.to_be_bytes())),
+            Self::Bytes if text.len() > KEY_BYTES_MAX => Err(EngineLineError::KeyTooLong),
+            Self::Bytes => Ok(StoredKey::Bytes(text)),
+            Self::U64 => number(text).map(|number| StoredKey::Number(number.to_be_bytes())),
         }
     }
 
@@ -79,15 +79,15 @@ impl KeyFormat {
     }
 }
 
-fn number(text: &[u8]) -> Result<u64, LineError> {
+fn number(text: &[u8]) -> Result<u64, EngineLineError> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return Err(LineError::KeyIsNoNumber);
+        return Err(EngineLineError::KeyIsNoNumber);
     }
     text.iter()
         .try_fold(0u64, |number, digit| {
             number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
         })
-        .ok_or(LineError::KeyNumberTooLarge)
+        .ok_or(EngineLineError::KeyNumberTooLarge)
 }
 
 fn write_number(key: &[u8], out: &mut Vec<u8>) -> Result<(), NotANumber> {
@@ -131,11 +131,11 @@ mod tests {
     fn what_is_no_number_is_refused() {
         for text in ["x", "1x", "-1", "+1", "1.0", "0x10", ""] {
             let refused = KeyFormat::U64.encode(text.as_bytes());
-            assert_eq!(refused, Err(LineError::KeyIsNoNumber), "{text}");
+            assert_eq!(refused, Err(EngineLineError::KeyIsNoNumber), "{text}");
         }
         for text in ["18446744073709551616", "99999999999999999999999"] {
             let refused = KeyFormat::U64.encode(text.as_bytes());
-            assert_eq!(refused, Err(LineError::KeyNumberTooLarge), "{text}");
+            assert_eq!(refused, Err(EngineLineError::KeyNumberTooLarge), "{text}");
         }
         let same = KeyFormat::U64.encode(b"007").unwrap();
         assert_eq!(same, KeyFormat::U64.encode(b"7").unwrap());
@@ -155,6 +155,6 @@ mod tests {
         let longest = vec![b'k'; KEY_BYTES_MAX];
         assert!(KeyFormat::Bytes.encode(&longest).is_ok());
         let longer = vec![b'k'; KEY_BYTES_MAX + 1];
-        assert_eq!(KeyFormat::Bytes.encode(&longer), Err(LineError::KeyTooLong));
+        assert_eq!(KeyFormat::Bytes.encode(&longer), Err(EngineLineError::KeyTooLong));
     }
 }

@@ -13,40 +13,40 @@ use std::fmt;
 
 use kallisto_lsm::limits::VALUE_BYTES_MAX;
 
-use super::keys::{Key, KeyFormat};
+use super::keys::{KeyFormat, StoredKey};
 
 /// What a line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command<'a> {
+pub(super) enum EngineCommand<'a> {
     /// Set a key.
     Put {
         /// Which.
-        key: Key<'a>,
+        key: StoredKey<'a>,
         /// To what.
         value: &'a [u8],
     },
     /// Read a key.
     Get {
         /// Which.
-        key: Key<'a>,
+        key: StoredKey<'a>,
     },
     /// Remove a key.
     Delete {
         /// Which.
-        key: Key<'a>,
+        key: StoredKey<'a>,
     },
     /// Read the keys of a range, both ends included.
     Scan {
         /// The lowest.
-        from: Key<'a>,
+        from: StoredKey<'a>,
         /// The highest.
-        to: Key<'a>,
+        to: StoredKey<'a>,
     },
 }
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LineError {
+pub(super) enum EngineLineError {
     /// The first word is no command.
     UnknownCommand,
     /// A put without a key.
@@ -71,7 +71,7 @@ pub(super) enum LineError {
     LineTooLong,
 }
 
-impl fmt::Display for LineError {
+impl fmt::Display for EngineLineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownCommand => {
@@ -94,7 +94,10 @@ impl fmt::Display for LineError {
 }
 
 /// Reads a line without its line feed; `None` if it holds only blanks.
-pub(super) fn parse(line: &[u8], keys: KeyFormat) -> Result<Option<Command<'_>>, LineError> {
+pub(super) fn parse(
+    line: &[u8],
+    keys: KeyFormat,
+) -> Result<Option<EngineCommand<'_>>, EngineLineError> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (name, rest) = word(line);
     if name.is_empty() {
@@ -105,13 +108,14 @@ pub(super) fn parse(line: &[u8], keys: KeyFormat) -> Result<Option<Command<'_>>,
     if named(b"PUT") {
         put(rest, keys)
     } else if named(b"GET") {
-        one_key(rest, keys, LineError::GetNeedsOneKey).map(|key| Command::Get { key })
+        one_key(rest, keys, EngineLineError::GetNeedsOneKey).map(|key| EngineCommand::Get { key })
     } else if named(b"DEL") {
-        one_key(rest, keys, LineError::DeleteNeedsOneKey).map(|key| Command::Delete { key })
+        one_key(rest, keys, EngineLineError::DeleteNeedsOneKey)
+            .map(|key| EngineCommand::Delete { key })
     } else if named(b"SCAN") {
         scan(rest, keys)
     } else {
-        Err(LineError::UnknownCommand)
+        Err(EngineLineError::UnknownCommand)
     }
     .map(Some)
 }
@@ -127,19 +131,23 @@ fn word(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(is_blank).unwrap_or(text.len()))
 }
 
-fn put(rest: &[u8], keys: KeyFormat) -> Result<Command<'_>, LineError> {
+fn put(rest: &[u8], keys: KeyFormat) -> Result<EngineCommand<'_>, EngineLineError> {
     let (key, rest) = word(rest);
     if key.is_empty() {
-        return Err(LineError::PutNeedsKey);
+        return Err(EngineLineError::PutNeedsKey);
     }
-    let (_, value) = rest.split_first().ok_or(LineError::PutNeedsValue)?;
+    let (_, value) = rest.split_first().ok_or(EngineLineError::PutNeedsValue)?;
     if value.len() > VALUE_BYTES_MAX {
-        return Err(LineError::ValueTooLong);
+        return Err(EngineLineError::ValueTooLong);
     }
-    Ok(Command::Put { key: keys.encode(key)?, value })
+    Ok(EngineCommand::Put { key: keys.encode(key)?, value })
 }
 
-fn one_key(rest: &[u8], keys: KeyFormat, wrong: LineError) -> Result<Key<'_>, LineError> {
+fn one_key(
+    rest: &[u8],
+    keys: KeyFormat,
+    wrong: EngineLineError,
+) -> Result<StoredKey<'_>, EngineLineError> {
     let (key, rest) = word(rest);
     let (more, _) = word(rest);
     if key.is_empty() || !more.is_empty() {
@@ -148,38 +156,48 @@ fn one_key(rest: &[u8], keys: KeyFormat, wrong: LineError) -> Result<Key<'_>, Li
     keys.encode(key)
 }
 
-fn scan(rest: &[u8], keys: KeyFormat) -> Result<Command<'_>, LineError> {
+fn scan(rest: &[u8], keys: KeyFormat) -> Result<EngineCommand<'_>, EngineLineError> {
     let (from, rest) = word(rest);
-    let to = one_key(rest, keys, LineError::ScanNeedsTwoKeys)?;
-    Ok(Command::Scan { from: keys.encode(from)?, to })
+    let to = one_key(rest, keys, EngineLineError::ScanNeedsTwoKeys)?;
+    Ok(EngineCommand::Scan { from: keys.encode(from)?, to })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bytes(line: &str) -> Result<Option<Command<'_>>, LineError> {
+    fn bytes(line: &str) -> Result<Option<EngineCommand<'_>>, EngineLineError> {
         parse(line.as_bytes(), KeyFormat::Bytes)
     }
 
-    fn put(key: &'static str, value: &'static str) -> Result<Option<Command<'static>>, LineError> {
-        Ok(Some(Command::Put { key: Key::Bytes(key.as_bytes()), value: value.as_bytes() }))
+    fn put(
+        key: &'static str,
+        value: &'static str,
+    ) -> Result<Option<EngineCommand<'static>>, EngineLineError> {
+        Ok(Some(EngineCommand::Put {
+            key: StoredKey::Bytes(key.as_bytes()),
+            value: value.as_bytes(),
+        }))
     }
 
     #[test]
     fn names_are_long_or_short_in_any_case() {
-        let key = Key::Bytes(b"k");
+        let key = StoredKey::Bytes(b"k");
         for name in ["PUT", "P", "put", "p", "Put"] {
             assert_eq!(bytes(&format!("{name} k v")), put("k", "v"), "{name}");
         }
         for name in ["GET", "G", "get", "g", "gEt"] {
-            assert_eq!(bytes(&format!("{name} k")), Ok(Some(Command::Get { key })), "{name}");
+            assert_eq!(bytes(&format!("{name} k")), Ok(Some(EngineCommand::Get { key })), "{name}");
         }
         for name in ["DEL", "D", "del", "d"] {
-            assert_eq!(bytes(&format!("{name} k")), Ok(Some(Command::Delete { key })), "{name}");
+            assert_eq!(
+                bytes(&format!("{name} k")),
+                Ok(Some(EngineCommand::Delete { key })),
+                "{name}"
+            );
         }
         for name in ["SCAN", "S", "scan", "s"] {
-            let wanted = Command::Scan { from: key, to: Key::Bytes(b"m") };
+            let wanted = EngineCommand::Scan { from: key, to: StoredKey::Bytes(b"m") };
             assert_eq!(bytes(&format!("{name} k m")), Ok(Some(wanted)), "{name}");
         }
     }
@@ -198,7 +216,10 @@ mod tests {
     #[test]
     fn bytes_need_not_be_text() {
         let command = parse(b"P \xff\x00 \x80\xfe", KeyFormat::Bytes).unwrap().unwrap();
-        assert_eq!(command, Command::Put { key: Key::Bytes(b"\xff\x00"), value: b"\x80\xfe" });
+        assert_eq!(
+            command,
+            EngineCommand::Put { key: StoredKey::Bytes(b"\xff\x00"), value: b"\x80\xfe" }
+        );
     }
 
     #[test]
@@ -217,21 +238,21 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (line, wrong) in [
-            ("PUSH k v", LineError::UnknownCommand),
-            ("# note", LineError::UnknownCommand),
-            ("PUTk v", LineError::UnknownCommand),
-            ("PU k v", LineError::UnknownCommand),
-            ("PUT", LineError::PutNeedsKey),
-            ("PUT ", LineError::PutNeedsKey),
-            ("PUT k", LineError::PutNeedsValue),
-            ("PUT k\r", LineError::PutNeedsValue),
-            ("GET", LineError::GetNeedsOneKey),
-            ("GET a b", LineError::GetNeedsOneKey),
-            ("DEL", LineError::DeleteNeedsOneKey),
-            ("DEL a b", LineError::DeleteNeedsOneKey),
-            ("SCAN", LineError::ScanNeedsTwoKeys),
-            ("SCAN a", LineError::ScanNeedsTwoKeys),
-            ("SCAN a b c", LineError::ScanNeedsTwoKeys),
+            ("PUSH k v", EngineLineError::UnknownCommand),
+            ("# note", EngineLineError::UnknownCommand),
+            ("PUTk v", EngineLineError::UnknownCommand),
+            ("PU k v", EngineLineError::UnknownCommand),
+            ("PUT", EngineLineError::PutNeedsKey),
+            ("PUT ", EngineLineError::PutNeedsKey),
+            ("PUT k", EngineLineError::PutNeedsValue),
+            ("PUT k\r", EngineLineError::PutNeedsValue),
+            ("GET", EngineLineError::GetNeedsOneKey),
+            ("GET a b", EngineLineError::GetNeedsOneKey),
+            ("DEL", EngineLineError::DeleteNeedsOneKey),
+            ("DEL a b", EngineLineError::DeleteNeedsOneKey),
+            ("SCAN", EngineLineError::ScanNeedsTwoKeys),
+            ("SCAN a", EngineLineError::ScanNeedsTwoKeys),
+            ("SCAN a b c", EngineLineError::ScanNeedsTwoKeys),
         ] {
             assert_eq!(bytes(line), Err(wrong), "{line}");
         }
@@ -239,12 +260,12 @@ mod tests {
 
     #[test]
     fn number_keys_are_checked_wherever_a_key_stands() {
-        let number = Key::Number(10u64.to_be_bytes());
+        let number = StoredKey::Number(10u64.to_be_bytes());
         let numbers = |line: &'static str| parse(line.as_bytes(), KeyFormat::U64);
-        assert_eq!(numbers("PUT 10 v"), Ok(Some(Command::Put { key: number, value: b"v" })));
-        assert_eq!(numbers("S 10 10"), Ok(Some(Command::Scan { from: number, to: number })));
+        assert_eq!(numbers("PUT 10 v"), Ok(Some(EngineCommand::Put { key: number, value: b"v" })));
+        assert_eq!(numbers("S 10 10"), Ok(Some(EngineCommand::Scan { from: number, to: number })));
         for line in ["PUT x v", "GET x", "DEL -1", "SCAN x 1", "SCAN 1 x"] {
-            assert_eq!(numbers(line), Err(LineError::KeyIsNoNumber), "{line}");
+            assert_eq!(numbers(line), Err(EngineLineError::KeyIsNoNumber), "{line}");
         }
     }
 
@@ -254,12 +275,16 @@ mod tests {
         line.resize(line.len() + VALUE_BYTES_MAX, b'v');
         assert!(parse(&line, KeyFormat::Bytes).is_ok());
         line.push(b'v');
-        assert_eq!(parse(&line, KeyFormat::Bytes), Err(LineError::ValueTooLong));
+        assert_eq!(parse(&line, KeyFormat::Bytes), Err(EngineLineError::ValueTooLong));
     }
 
     #[test]
     fn messages_are_one_line_and_end_without_a_full_stop() {
-        for wrong in [LineError::UnknownCommand, LineError::PutNeedsValue, LineError::LineTooLong] {
+        for wrong in [
+            EngineLineError::UnknownCommand,
+            EngineLineError::PutNeedsValue,
+            EngineLineError::LineTooLong,
+        ] {
             let text = wrong.to_string();
             assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
         }

@@ -56,14 +56,14 @@ impl Tally {
 }
 
 /// Seconds per so many operations along the way.
-pub(super) struct Pace {
+pub(super) struct RateOverTime {
     every: NonZeroU64,
     next: u64,
     before: Instant,
     style: Style,
 }
 
-impl Pace {
+impl RateOverTime {
     /// Starts to measure.
     pub(super) fn new(every: NonZeroU64, style: Style) -> Self {
         Self { every, next: every.get(), before: clock(), style }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_pace_comes_once_per_so_many_operations() {
         let every = NonZeroU64::new(10).unwrap();
-        let mut pace = Pace::new(every, Style::Json);
+        let mut pace = RateOverTime::new(every, Style::Json);
         let lines: Vec<String> = (1..=35).filter_map(|at| pace.line(at)).collect();
         assert_eq!(lines.len(), 3);
         for (line, up_to) in lines.iter().zip([10, 20, 30]) {

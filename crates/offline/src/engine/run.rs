@@ -1,6 +1,6 @@
 //! `kallisto engine run`: a file of commands against a directory.
 //!
-//! The arguments become a [`Manner`]; [`drive`] moves lines from the input to the [`Session`].
+//! The arguments become a [`Manner`]; [`drive`] moves lines from the input to the [`EngineSession`].
 //! Whatever ends a run (the end of the input, a bad line, a full disk) goes through the same door:
 //! what was done is synced, the answers up to there are written, the store is closed, and only
 //! then is it said what was wrong.
@@ -18,9 +18,9 @@ use super::failure::EngineFailure;
 use super::files::{self, CommandInput};
 use super::input::{Lines, Refill};
 use super::keys::KeyFormat;
-use super::line::{self, LineError};
-use super::report::{Pace, Style, clock};
-use super::session::{Manner, Session};
+use super::line::{self, EngineLineError};
+use super::report::{RateOverTime, Style, clock};
+use super::session::{EngineSession, Manner};
 use kallisto_command::outcome::Outcome;
 
 /// A file of commands at least this long gets a progress bar, in bytes.
@@ -97,8 +97,8 @@ impl RunArgs {
         let sink = files::create_sink(&self.output)?;
 
         let begin = clock();
-        let mut session = Session::new(&engine, self.manner(), sink);
-        let pace = self.every.map(|every| Pace::new(every, style));
+        let mut session = EngineSession::new(&engine, self.manner(), sink);
+        let pace = self.every.map(|every| RateOverTime::new(every, style));
         let driven = drive(source, &mut session, self.keys, pace, &bar);
         let finished = session.finish();
         let tally = session.tally();
@@ -142,14 +142,15 @@ fn open(dir: PathBuf) -> Result<Engine, EngineFailure> {
 /// Carries out every line of the input.
 fn drive(
     source: CommandInput,
-    session: &mut Session<'_>,
+    session: &mut EngineSession<'_>,
     keys: KeyFormat,
-    mut pace: Option<Pace>,
+    mut pace: Option<RateOverTime>,
     bar: &ProgressBar,
 ) -> Result<(), EngineFailure> {
     let name = source.name;
-    let bad =
-        |number: u64, wrong: LineError| EngineFailure::mistake(format!("{name}:{number}: {wrong}"));
+    let bad = |number: u64, wrong: EngineLineError| {
+        EngineFailure::mistake(format!("{name}:{number}: {wrong}"))
+    };
     let mut lines = Lines::new(source.from);
     let mut number = 0;
     loop {
@@ -163,7 +164,7 @@ fn drive(
                     .map_err(|e| EngineFailure::mistake(format!("cannot read {name}: {e}")))?
                 {
                     Refill::More => continue,
-                    Refill::TooLong => return Err(bad(number + 1, LineError::LineTooLong)),
+                    Refill::TooLong => return Err(bad(number + 1, EngineLineError::LineTooLong)),
                     Refill::Ended => match lines.remainder() {
                         Some(line) => line,
                         None => return Ok(()),

@@ -2,10 +2,10 @@
 //!
 //! Puts and deletes gather in a batch; a read commits it first, so a command always sees those
 //! before it. Answers gather in a buffer. Invariants:
-//! - nothing waits in this process while it waits for input: [`Session::settle`] is called before;
+//! - nothing waits in this process while it waits for input: [`EngineSession::settle`] is called before;
 //! - with a sync policy, at most that many writes are committed and not durable, and an answer that
 //!   was written out vouches for every write before it: the engine is synced first;
-//! - [`Session::finish`] makes everything durable before the last answers are written.
+//! - [`EngineSession::finish`] makes everything durable before the last answers are written.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -14,7 +14,7 @@ use kallisto_lsm::{Batch, Engine, Sync};
 
 use super::failure::EngineFailure;
 use super::keys::KeyFormat;
-use super::line::Command;
+use super::line::EngineCommand;
 use super::report::Tally;
 
 /// A batch at least this large is committed, in bytes: large enough to make a commit cheap, small
@@ -37,7 +37,7 @@ pub(super) struct Manner {
 }
 
 /// An engine, what waits to go into it and what waits to be written out.
-pub(super) struct Session<'a> {
+pub(super) struct EngineSession<'a> {
     engine: &'a Engine,
     manner: Manner,
     batch: Batch,
@@ -48,7 +48,7 @@ pub(super) struct Session<'a> {
     tally: Tally,
 }
 
-impl<'a> Session<'a> {
+impl<'a> EngineSession<'a> {
     /// A session without anything pending.
     pub(super) fn new(engine: &'a Engine, manner: Manner, to: Box<dyn Write + 'a>) -> Self {
         let (batch, answers, tally) = (Batch::new(), Vec::new(), Tally::default());
@@ -61,20 +61,20 @@ impl<'a> Session<'a> {
     }
 
     /// Carries out one command.
-    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<(), EngineFailure> {
+    pub(super) fn execute(&mut self, command: EngineCommand<'_>) -> Result<(), EngineFailure> {
         match command {
-            Command::Put { key, value } => {
+            EngineCommand::Put { key, value } => {
                 self.batch.put(&key, value)?;
                 self.tally.puts += 1;
                 self.commit_if_due()
             }
-            Command::Delete { key } => {
+            EngineCommand::Delete { key } => {
                 self.batch.delete(&key)?;
                 self.tally.deletes += 1;
                 self.commit_if_due()
             }
-            Command::Get { key } => self.get(&key),
-            Command::Scan { from, to } => self.scan(&from, &to),
+            EngineCommand::Get { key } => self.get(&key),
+            EngineCommand::Scan { from, to } => self.scan(&from, &to),
         }
     }
 

@@ -59,10 +59,10 @@ pub(super) enum Command<'a> {
 
 /// Why a line is no command. The text never quotes the line: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wrong(pub(super) &'static str);
+pub(super) struct ExecLineError(pub(super) &'static str);
 
 /// The command of a line; `None` if it is empty or a comment.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, Wrong> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, ExecLineError> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (verb, rest) = word(line);
     if verb.is_empty() || verb.starts_with(b"#") {
@@ -76,32 +76,34 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, Wrong> {
     let command = match (verb.as_slice(), words.all()) {
         (b"GET", [path]) => Command::Get { path: path_of(path)?, key: None },
         (b"GET", [path, key]) => Command::Get { path: path_of(path)?, key: Some(key_of(key)?) },
-        (b"GET", _) => return Err(Wrong("GET PATH [KEY]")),
+        (b"GET", _) => return Err(ExecLineError("GET PATH [KEY]")),
         (b"DEL", [path, key]) => Command::Delete { path: path_of(path)?, key: key_of(key)? },
-        (b"DEL", _) => return Err(Wrong("DEL PATH KEY")),
+        (b"DEL", _) => return Err(ExecLineError("DEL PATH KEY")),
         (b"LIST", []) => Command::List { path: "" },
         (b"LIST", [path]) => Command::List { path: trim(path) },
-        (b"LIST", _) => return Err(Wrong("LIST [PATH]")),
+        (b"LIST", _) => return Err(ExecLineError("LIST [PATH]")),
         (b"SAVE", []) => Command::Save,
         (b"MODE", []) => Command::Mode(None),
         (b"MODE", [mode]) => Command::Mode(Some(mode_of(mode)?)),
-        (b"MODE", _) => return Err(Wrong("MODE [STRICT|IMMEDIATE|BATCH|PERF]")),
+        (b"MODE", _) => return Err(ExecLineError("MODE [STRICT|IMMEDIATE|BATCH|PERF]")),
         (b"BENCH", [count]) => Command::Bench(count_of(count)?),
-        (b"BENCH", _) => return Err(Wrong("BENCH COUNT")),
+        (b"BENCH", _) => return Err(ExecLineError("BENCH COUNT")),
         (b"LOGLEVEL", []) => Command::Level(None),
         (b"LOGLEVEL", [level]) => Command::Level(Some(level_of(level)?)),
-        (b"LOGLEVEL", _) => return Err(Wrong("LOGLEVEL [error|warn|info|debug|off]")),
+        (b"LOGLEVEL", _) => return Err(ExecLineError("LOGLEVEL [error|warn|info|debug|off]")),
         (b"STATS", []) => Command::Stats,
         (b"HELP", _) => Command::Help,
         (b"EXIT" | b"QUIT", []) => Command::Exit,
-        (b"SAVE" | b"STATS" | b"EXIT" | b"QUIT", _) => return Err(Wrong("that verb stands alone")),
-        _ => return Err(Wrong("no such verb; HELP prints them")),
+        (b"SAVE" | b"STATS" | b"EXIT" | b"QUIT", _) => {
+            return Err(ExecLineError("that verb stands alone"));
+        }
+        _ => return Err(ExecLineError("no such verb; HELP prints them")),
     };
     Ok(Some(command))
 }
 
-fn put(rest: &[u8]) -> Result<Command<'_>, Wrong> {
-    const USAGE: Wrong = Wrong("PUT PATH KEY VALUE");
+fn put(rest: &[u8]) -> Result<Command<'_>, ExecLineError> {
+    const USAGE: ExecLineError = ExecLineError("PUT PATH KEY VALUE");
     let (path, rest) = word(rest);
     let (key, rest) = word(rest);
     let value = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"\t")).ok_or(USAGE)?;
@@ -123,7 +125,7 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    fn of(mut rest: &'a [u8]) -> Result<Self, Wrong> {
+    fn of(mut rest: &'a [u8]) -> Result<Self, ExecLineError> {
         let mut all = Self { words: [""; 3], count: 0 };
         while all.count < all.words.len() {
             let (next, behind) = word(rest);
@@ -142,8 +144,8 @@ impl<'a> Words<'a> {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Wrong> {
-    std::str::from_utf8(bytes).map_err(|_| Wrong("paths and keys are UTF-8"))
+fn text(bytes: &[u8]) -> Result<&str, ExecLineError> {
+    std::str::from_utf8(bytes).map_err(|_| ExecLineError("paths and keys are UTF-8"))
 }
 
 fn trim(path: &str) -> &str {
@@ -151,34 +153,35 @@ fn trim(path: &str) -> &str {
     path.strip_suffix('/').unwrap_or(path)
 }
 
-fn path_of(path: &str) -> Result<&str, Wrong> {
+fn path_of(path: &str) -> Result<&str, ExecLineError> {
     match trim(path) {
-        "" => Err(Wrong("the path is empty")),
+        "" => Err(ExecLineError("the path is empty")),
         path => Ok(path),
     }
 }
 
-fn key_of(key: &str) -> Result<&str, Wrong> {
+fn key_of(key: &str) -> Result<&str, ExecLineError> {
     match key {
-        "" => Err(Wrong("the key is missing")),
-        key if key.contains('/') => Err(Wrong("a key is one segment: it has no slash")),
+        "" => Err(ExecLineError("the key is missing")),
+        key if key.contains('/') => Err(ExecLineError("a key is one segment: it has no slash")),
         key => Ok(key),
     }
 }
 
-fn mode_of(mode: &str) -> Result<Durability, Wrong> {
+fn mode_of(mode: &str) -> Result<Durability, ExecLineError> {
     let mode = super::Mode::from_str(mode, true)
-        .map_err(|_| Wrong("a mode is STRICT, IMMEDIATE, BATCH or PERF"))?;
+        .map_err(|_| ExecLineError("a mode is STRICT, IMMEDIATE, BATCH or PERF"))?;
     Ok(mode.durability())
 }
 
-fn level_of(level: &str) -> Result<LogLevel, Wrong> {
-    LogLevel::from_str(level, true).map_err(|_| Wrong("a level is error, warn, info, debug or off"))
+fn level_of(level: &str) -> Result<LogLevel, ExecLineError> {
+    LogLevel::from_str(level, true)
+        .map_err(|_| ExecLineError("a level is error, warn, info, debug or off"))
 }
 
-fn count_of(count: &str) -> Result<u32, Wrong> {
+fn count_of(count: &str) -> Result<u32, ExecLineError> {
     let count = count.parse().ok().filter(|count| (1..=BENCH_MAX).contains(count));
-    count.ok_or(Wrong("COUNT is a number from 1 to 10,000,000"))
+    count.ok_or(ExecLineError("COUNT is a number from 1 to 10,000,000"))
 }
 
 #[cfg(test)]
@@ -252,7 +255,7 @@ mod tests {
             "LOGLEVEL loud",
             "EXIT 1",
         ] {
-            let Err(Wrong(text)) = parse(line.as_bytes()) else { panic!("{line}") };
+            let Err(ExecLineError(text)) = parse(line.as_bytes()) else { panic!("{line}") };
             assert!(!text.is_empty());
         }
         assert!(parse(b"GET \xff k").is_err());

@@ -24,7 +24,7 @@ use kallisto_securedb::{Durability, Options, SecureDb};
 
 use self::failure::ExecFailure;
 use self::loglevel::LogLevel;
-use self::session::Session;
+use self::session::StoreSession;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
 
@@ -110,7 +110,7 @@ impl ExecArgs {
         let options = Options { durability: self.mode.durability(), ..Options::default() };
         let db = SecureDb::open_with(&self.dir, &key, &options)?;
         drop(key);
-        let mut session = Session::new(&db, logging);
+        let mut session = StoreSession::new(&db, logging);
         let driven = match &self.file {
             Some(file) => script::run(file, &mut session),
             None if std::io::stdin().is_terminal() => prompt::run(&mut session),

@@ -16,20 +16,20 @@ use zeroize::Zeroizing;
 use kallisto_securedb::SecureDb;
 
 use super::failure::ExecFailure;
-use super::line::{self, Command, VERBS, Wrong};
-use super::session::{Next, Session};
+use super::line::{self, Command, ExecLineError, VERBS};
+use super::session::{SessionFlow, StoreSession};
 
 const PROMPT: &str = "kallisto> ";
 /// Most candidates offered at once.
 const CANDIDATES_MAX: usize = 200;
 
 /// Reads and carries out lines until the end.
-pub(super) fn run(session: &mut Session<'_>) -> Result<(), ExecFailure> {
+pub(super) fn run(session: &mut StoreSession<'_>) -> Result<(), ExecFailure> {
     let config = Config::builder().completion_type(CompletionType::List).build();
     let history = MemHistory::with_config(&config);
-    let mut editor = Editor::<Names<'_>, MemHistory>::with_history(config, history)
+    let mut editor = Editor::<NameCompleter<'_>, MemHistory>::with_history(config, history)
         .map_err(|error| cannot_read(&error))?;
-    editor.set_helper(Some(Names { db: session.db() }));
+    editor.set_helper(Some(NameCompleter { db: session.db() }));
     loop {
         let line = match editor.readline(PROMPT) {
             Ok(line) => Zeroizing::new(line),
@@ -45,13 +45,13 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), ExecFailure> {
         }
         let done = match parsed {
             Ok(Some(command)) => session.execute(command),
-            Ok(None) => Ok(Next::Command),
-            Err(Wrong(text)) => Err(ExecFailure::mistake(text)),
+            Ok(None) => Ok(SessionFlow::Command),
+            Err(ExecLineError(text)) => Err(ExecFailure::mistake(text)),
         };
         session.settle()?;
         match done {
-            Ok(Next::Command) => {}
-            Ok(Next::End) => return Ok(()),
+            Ok(SessionFlow::Command) => {}
+            Ok(SessionFlow::End) => return Ok(()),
             Err(failure) if failure.is_mistake() => complain(&failure),
             Err(failure) => return Err(failure),
         }
@@ -59,7 +59,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), ExecFailure> {
 }
 
 /// What history keeps of a line.
-fn remembered(line: &str, parsed: &Result<Option<Command<'_>>, Wrong>) -> Option<String> {
+fn remembered(line: &str, parsed: &Result<Option<Command<'_>>, ExecLineError>) -> Option<String> {
     match parsed {
         Ok(Some(Command::Put { path, key, .. })) => Some(format!("PUT {path} {key}")),
         Ok(Some(_)) => Some(line.to_owned()),
@@ -78,11 +78,11 @@ fn cannot_read(error: &ReadlineError) -> ExecFailure {
 }
 
 /// Completes verbs and names.
-struct Names<'a> {
+struct NameCompleter<'a> {
     db: &'a SecureDb,
 }
 
-impl Names<'_> {
+impl NameCompleter<'_> {
     /// Where the word under the cursor starts, and what it could become.
     fn candidates(&self, line: &str) -> (usize, Vec<String>) {
         let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -131,7 +131,7 @@ fn takes_key(verb: &str) -> bool {
     takes_path(verb) && !verb.eq_ignore_ascii_case("LIST")
 }
 
-impl Completer for Names<'_> {
+impl Completer for NameCompleter<'_> {
     type Candidate = Pair;
 
     fn complete(
@@ -146,13 +146,13 @@ impl Completer for Names<'_> {
     }
 }
 
-impl Hinter for Names<'_> {
+impl Hinter for NameCompleter<'_> {
     type Hint = String;
 }
 
-impl Highlighter for Names<'_> {}
-impl Validator for Names<'_> {}
-impl Helper for Names<'_> {}
+impl Highlighter for NameCompleter<'_> {}
+impl Validator for NameCompleter<'_> {}
+impl Helper for NameCompleter<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -180,7 +180,7 @@ mod tests {
         for name in ["app/db/password", "app/db/port", "app/web/port", "apple/x"] {
             db.insert(name, b"x").unwrap();
         }
-        let names = Names { db: &db };
+        let names = NameCompleter { db: &db };
         for (line, start, expected) in [
             ("l", 0, &["LIST", "LOGLEVEL"][..]),
             ("get ap", 4, &["app/", "apple/"]),

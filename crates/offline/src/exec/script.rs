@@ -6,15 +6,15 @@
 use std::path::Path;
 
 use super::failure::ExecFailure;
-use super::line::{self, Wrong};
-use super::session::{Next, Session};
+use super::line::{self, ExecLineError};
+use super::session::{SessionFlow, StoreSession};
 use crate::engine::{Lines, Refill, commands_at};
 
 /// What stands for standard input.
 pub(super) const STANDARD: &str = "-";
 
 /// Carries out every line.
-pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), ExecFailure> {
+pub(super) fn run(path: &Path, session: &mut StoreSession<'_>) -> Result<(), ExecFailure> {
     let source = commands_at(path).map_err(ExecFailure::mistake)?;
     let mut lines = Lines::new(source.from);
     let mut number = 0u64;
@@ -45,17 +45,17 @@ pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), ExecFail
         };
         number += 1;
         match step(lines.bytes(range), session) {
-            Ok(Next::Command) => {}
-            Ok(Next::End) => break Ok(()),
+            Ok(SessionFlow::Command) => {}
+            Ok(SessionFlow::End) => break Ok(()),
             Err(failure) => break Err(failure.at(&format!("{}:{number}", source.name))),
         }
     }
 }
 
-fn step(line: &[u8], session: &mut Session<'_>) -> Result<Next, ExecFailure> {
+fn step(line: &[u8], session: &mut StoreSession<'_>) -> Result<SessionFlow, ExecFailure> {
     match line::parse(line) {
         Ok(Some(command)) => session.execute(command),
-        Ok(None) => Ok(Next::Command),
-        Err(Wrong(text)) => Err(ExecFailure::mistake(text)),
+        Ok(None) => Ok(SessionFlow::Command),
+        Err(ExecLineError(text)) => Err(ExecFailure::mistake(text)),
     }
 }

@@ -26,7 +26,7 @@ const EMPTIED_MAX: usize = 1 << 16;
 
 /// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum SessionFlow {
     /// The next command.
     Command,
     /// No more.
@@ -34,7 +34,7 @@ pub(super) enum Next {
 }
 
 /// A store and where its answers go.
-pub(super) struct Session<'a> {
+pub(super) struct StoreSession<'a> {
     db: &'a SecureDb,
     logging: Logging,
     to: Box<dyn Write>,
@@ -42,7 +42,7 @@ pub(super) struct Session<'a> {
     emptied: BTreeSet<String>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> StoreSession<'a> {
     /// A session that answers on standard output.
     pub(super) fn new(db: &'a SecureDb, logging: Logging) -> Self {
         let to = Box::new(io::BufWriter::new(io::stdout()));
@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries out one command.
-    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<Next, ExecFailure> {
+    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<SessionFlow, ExecFailure> {
         let begin = measure::clock();
         let verb = verb_of(command);
         match command {
@@ -81,10 +81,10 @@ impl<'a> Session<'a> {
             }
             Command::Stats => self.stats()?,
             Command::Help => self.help()?,
-            Command::Exit => return Ok(Next::End),
+            Command::Exit => return Ok(SessionFlow::End),
         }
         tracing::debug!(verb, micros = begin.elapsed().as_micros(), "done");
-        Ok(Next::Command)
+        Ok(SessionFlow::Command)
     }
 
     /// Writes out what was answered so far.

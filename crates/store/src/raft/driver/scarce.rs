@@ -38,14 +38,14 @@ pub(super) struct Scarce {
 
 /// Why commits are refused.
 #[derive(Debug, Default)]
-pub(super) struct Refusal {
+pub(super) struct CommitRefusal {
     /// Usual ones.
     pub(super) usual: Option<Error>,
     /// All of them, and changes of the members.
     pub(super) all: Option<Error>,
 }
 
-impl Refusal {
+impl CommitRefusal {
     /// Why one of this need is.
     pub(super) fn of(&self, need: Need) -> Option<&Error> {
         match need {
@@ -63,8 +63,8 @@ impl Driver {
     }
 
     /// Makes room for the commits among the requests, or says why some of them cannot be taken.
-    pub(super) fn admit(&mut self, requests: &[DriverRequest]) -> Result<Refusal, Error> {
-        let mut refusal = Refusal::default();
+    pub(super) fn admit(&mut self, requests: &[DriverRequest]) -> Result<CommitRefusal, Error> {
+        let mut refusal = CommitRefusal::default();
         if requests.is_empty() {
             return Ok(refusal);
         }

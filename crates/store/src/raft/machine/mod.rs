@@ -53,7 +53,7 @@ const SWEEP_MAX: usize = 512;
 pub(crate) struct Machine {
     home: Home,
     records: ArcSwap<EngineRecords>,
-    order: Mutex<Order>,
+    order: Mutex<BatchOrder>,
     /// Threads that wait for `order` and are not the applier.
     knocking: AtomicUsize,
     applied: AtomicU64,
@@ -62,7 +62,7 @@ pub(crate) struct Machine {
     retired: Mutex<Vec<(u64, Arc<EngineRecords>)>>,
 }
 
-struct Order {
+struct BatchOrder {
     fold: Option<Arc<dyn Fold>>,
     /// Which engine it is, by number.
     engine: u64,
@@ -124,7 +124,7 @@ impl Machine {
         }
         let directory = stored_directory(&engine)?.unwrap_or(first.directory);
         let applied = applied(&engine);
-        let order = Order {
+        let order = BatchOrder {
             fold: None,
             engine: first.engine,
             store_id: first.store_id,
@@ -254,8 +254,8 @@ impl Machine {
             self.write_members(&mut order, entry.index, members)?;
         }
         let outcome = match decode(entry)? {
-            Deed::Nothing => Ok(()),
-            Deed::Batch(batch) => match self.judge(&batch) {
+            EntryEffect::Nothing => Ok(()),
+            EntryEffect::Batch(batch) => match self.judge(&batch) {
                 Ok(()) => {
                     self.write(&mut order, entry.index, &batch)?;
                     if let Some(fold) = &order.fold {
@@ -265,7 +265,7 @@ impl Machine {
                 }
                 refused => refused,
             },
-            Deed::Step(step) => self.step(&mut order, entry.index, step),
+            EntryEffect::Step(step) => self.step(&mut order, entry.index, step),
         };
         if !matches!(outcome, Ok(()) | Err(Error::Conflict)) {
             return outcome.map(|()| position);
@@ -277,7 +277,7 @@ impl Machine {
     }
 
     /// Takes a step of a restore; [`Error::Conflict`] if another restore began since, or records are missing.
-    fn step(&self, order: &mut Order, index: u64, step: RestoreStep) -> Result<(), Error> {
+    fn step(&self, order: &mut BatchOrder, index: u64, step: RestoreStep) -> Result<(), Error> {
         let now = order.generations;
         let next = match &step {
             RestoreStep::Begin => Generations { staged: index, records: 0, ..now },
@@ -297,7 +297,7 @@ impl Machine {
                 return Err(Error::Conflict);
             }
         };
-        let Order { batch: out, value: record, .. } = order;
+        let BatchOrder { batch: out, value: record, .. } = order;
         out.clear();
         if let RestoreStep::Stage(generation, records) = &step {
             for (key, value) in records {
@@ -394,7 +394,12 @@ impl Machine {
         self.records.load()
     }
 
-    fn write_members(&self, order: &mut Order, index: u64, members: &Members) -> Result<(), Error> {
+    fn write_members(
+        &self,
+        order: &mut BatchOrder,
+        index: u64,
+        members: &Members,
+    ) -> Result<(), Error> {
         let directory = updated(&self.directory(), &members.changed);
         let out = &mut order.batch;
         out.clear();
@@ -435,8 +440,8 @@ impl Machine {
         Ok(())
     }
 
-    fn write(&self, order: &mut Order, index: u64, batch: &Batch) -> Result<(), Error> {
-        let Order { batch: out, key: engine_key, value: record, generations, .. } = order;
+    fn write(&self, order: &mut BatchOrder, index: u64, batch: &Batch) -> Result<(), Error> {
+        let BatchOrder { batch: out, key: engine_key, value: record, generations, .. } = order;
         out.clear();
         for op in batch.ops() {
             let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
@@ -462,7 +467,7 @@ impl Machine {
     }
 
     /// Takes the order although the applier takes it again and again.
-    fn knock(&self) -> std::sync::MutexGuard<'_, Order> {
+    fn knock(&self) -> std::sync::MutexGuard<'_, BatchOrder> {
         // Relaxed: a hint that the applier looks at between entries.
         self.knocking.fetch_add(1, Ordering::Relaxed);
         let order = lock(&self.order);
@@ -477,20 +482,20 @@ impl Machine {
     }
 }
 /// What an entry says.
-enum Deed {
+enum EntryEffect {
     /// Nothing that the records show.
     Nothing,
     Batch(Batch),
     Step(RestoreStep),
 }
 
-fn decode(entry: &Committed) -> Result<Deed, Error> {
+fn decode(entry: &Committed) -> Result<EntryEffect, Error> {
     if entry.data.is_empty() || entry.members.is_some() {
-        return Ok(Deed::Nothing);
+        return Ok(EntryEffect::Nothing);
     }
     let damaged = || Error::Damaged(format!("raft log: entry {} is no batch", entry.index));
     if RestoreStep::is_in(&entry.data) {
-        return RestoreStep::decode(&entry.data).map(Deed::Step).ok_or_else(damaged);
+        return RestoreStep::decode(&entry.data).map(EntryEffect::Step).ok_or_else(damaged);
     }
-    decode_batch(&entry.data).map(Deed::Batch).ok_or_else(damaged)
+    decode_batch(&entry.data).map(EntryEffect::Batch).ok_or_else(damaged)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Outgoing {
     scan: Option<kallisto_lsm::Scan>,
     checksum: u32,
     records: u64,
-    part: Part,
+    part: SnapshotPart,
 }
 
 /// Who reads it.
@@ -30,7 +30,7 @@ enum ReadBy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum SnapshotPart {
     Head,
     Records,
     Over,
@@ -52,13 +52,20 @@ impl Outgoing {
         assert_eq!((moment.index, moment.term), (place.index, place.term), "the place's moment");
         let scan = moment.records.raw_scan_behind(&moment.point, &place.last_key)?;
         let (checksum, records) = (place.checksum, place.records);
-        let (reader, part) = (ReadBy::Member, Part::Records);
+        let (reader, part) = (ReadBy::Member, SnapshotPart::Records);
         Ok(Self { moment, reader, scan: Some(scan), checksum, records, part })
     }
 
     fn new(moment: Arc<Moment>, reader: ReadBy) -> Result<Self, Error> {
         let scan = moment.records.raw_scan(&moment.point)?;
-        Ok(Self { moment, reader, scan: Some(scan), checksum: 0, records: 0, part: Part::Head })
+        Ok(Self {
+            moment,
+            reader,
+            scan: Some(scan),
+            checksum: 0,
+            records: 0,
+            part: SnapshotPart::Head,
+        })
     }
 
     fn head(&self) -> Vec<u8> {
@@ -99,7 +106,7 @@ impl Outgoing {
             }
         }
         if out.len() == empty {
-            self.part = Part::Over;
+            self.part = SnapshotPart::Over;
             out.clear();
             out.push(END);
             out.extend_from_slice(&self.checksum.to_le_bytes());
@@ -118,12 +125,12 @@ impl Outgoing {
 impl Chunks for Outgoing {
     fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
         match self.part {
-            Part::Head => {
-                self.part = Part::Records;
+            SnapshotPart::Head => {
+                self.part = SnapshotPart::Records;
                 Ok(Some(self.head()))
             }
-            Part::Records => self.records().map(Some),
-            Part::Over => Ok(None),
+            SnapshotPart::Records => self.records().map(Some),
+            SnapshotPart::Over => Ok(None),
         }
     }
 }
