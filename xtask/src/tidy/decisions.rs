@@ -1,4 +1,4 @@
-//! The decision records: `docs/decisions/NNNN-words-of-the-title.md`, each number once, and every
+//! The decision records: `docs/decisions/NNNN-words-of-the-title.md`, each number once, each listed once in the index by subject, and every
 //! record that a file points to is there.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,16 @@ const FOLDER: &str = "docs/decisions/";
 const INDEX: &str = "README.md";
 const DIGITS: usize = 4;
 
+/// Records that may be missing from the index: they were being written when it was made. Take out what is listed.
+const NOT_LISTED_YET: [&str; 8] = ["0225", "0226", "0227", "0235", "0236", "0240", "0250", "0251"];
+
 /// Checks names, numbers and references.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let records: Vec<&str> =
         files.iter().filter_map(|file| file.path.strip_prefix(FOLDER)).collect();
+    let index = files.iter().find(|file| file.path.strip_prefix(FOLDER) == Some(INDEX));
     let mut findings = check_names(&records);
+    findings.extend(check_index(&records, index.map_or("", |file| &file.text)));
     for file in files {
         let missing = references(&file.text).filter(|name| !records.contains(name));
         findings.extend(missing.map(|name| {
@@ -39,6 +44,25 @@ fn check_names(records: &[&str]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Every record has one row in the index, which begins with a link to it.
+fn check_index(records: &[&str], index: &str) -> Vec<Finding> {
+    let rows = |name: &str| {
+        let number = number_of(name).unwrap_or(name);
+        let link = format!("| [{number}]({name}) |");
+        index.lines().filter(|line| line.starts_with(&link)).count()
+    };
+    let is_late = |name: &str| number_of(name).is_some_and(|it| NOT_LISTED_YET.contains(&it));
+    let is_wrong = |name: &str, rows: usize| rows > 1 || (rows == 0 && !is_late(name));
+    let records = records.iter().filter(|name| **name != INDEX);
+    let wrong = records.map(|name| (name, rows(name))).filter(|(name, rows)| is_wrong(name, *rows));
+    wrong
+        .map(|(name, rows)| {
+            let what = format!("has {rows} rows in {FOLDER}{INDEX}, not 1: list it by its subject");
+            Finding::new(format!("{FOLDER}{name}"), what)
+        })
+        .collect()
 }
 
 fn number_of(name: &str) -> Option<&str> {
@@ -70,10 +94,21 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_listed_once() {
+        let index = "| [0001](0001-a.md) | A | in use; see [0002](0002-b.md) |\n| [0003](0003-c.md) | C | x |\n\
+            | [0003](0003-c.md) | C | x |\n";
+        let found = check_index(&["0001-a.md", "0002-b.md", "0003-c.md", "README.md"], index);
+        let places: Vec<&str> = found.iter().map(|finding| finding.place.as_str()).collect();
+        assert_eq!(places, [format!("{FOLDER}0002-b.md"), format!("{FOLDER}0003-c.md")]);
+    }
+
+    #[test]
     fn a_reference_needs_its_record() {
         let file = |path: &str, text: String| File { path: path.to_owned(), text };
         let text = format!("//! see `{FOLDER}0001-a.md` and {FOLDER}0002-b.md.");
-        let files = [file(&format!("{FOLDER}0001-a.md"), String::new()), file("x.rs", text)];
+        let index =
+            file("docs/decisions/README.md", "| [0001](0001-a.md) | A | in use |".to_owned());
+        let files = [file(&format!("{FOLDER}0001-a.md"), String::new()), file("x.rs", text), index];
         let found = check(&files);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].what.contains("0002-b.md"));

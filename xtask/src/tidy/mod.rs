@@ -2,7 +2,7 @@
 //!
 //! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
 //! which external crates come in, `core_rooms` the same between the rooms of the core, `engine_kinds` who tells engines apart, `graph` what all of them bring along, `sources` what every file
-//! looks like, `page` the web page's sources, `decisions` the records. `files` reads the tree for all of them. A test below runs
+//! looks like, `page` the web page's sources, `type_names` that a name means one type, `decisions` the records. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
 //!
 //! Not held here: taste. Sizes of functions and good names are for the reader.
@@ -17,6 +17,7 @@ mod graph;
 mod page;
 mod rooms;
 mod sources;
+mod type_names;
 
 use std::path::Path;
 
@@ -68,6 +69,7 @@ fn check(root: &Path) -> Vec<Finding> {
     findings.extend(graph::check());
     findings.extend(page::check(root));
     findings.extend(sources::check(&files));
+    findings.extend(type_names::check(&files));
     findings.extend(decisions::check(&files));
     findings.sort();
     findings

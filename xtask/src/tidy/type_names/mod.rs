@@ -1,0 +1,170 @@
+//! The names of types: each means one thing in the workspace.
+//!
+//! Counted are `struct`, `enum`, `trait` and `type` in `crates`, `fuzz` and `xtask`, tests and examples left out. Three kinds may be many:
+//! [`ONE_PER_CRATE`] names what every crate has for itself; the arguments of a command (what derives `Args`, `Parser` or `Subcommand`) are called as
+//! the command is; and a name in `SHARED` stood for several types when this check was made. That table may only become shorter: a new
+//! type takes a name of its own, and who renames one lowers its number. Folders in [`NOT_YET`] are not counted until their names were gone through.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::files::File;
+
+mod shared;
+
+use shared::SHARED;
+
+/// Where the table is.
+const TABLE: &str = "xtask/src/tidy/type_names/shared.rs";
+/// Folders that are not counted yet: many were at work there when this check was made.
+const NOT_YET: [&str; 10] = [
+    "crates/auth_methods/",
+    "crates/cli/",
+    "crates/core/src/engines/",
+    "crates/engines/",
+    "crates/identity_tokens/",
+    "crates/listener/src/http/",
+    "crates/pki/",
+    "crates/probes/",
+    "crates/ssh/",
+    "crates/ui/",
+];
+/// Names that each crate may have for itself.
+const ONE_PER_CRATE: [&str; 2] = ["Error", "Result"];
+/// Where the unit tests of a file begin.
+const TESTS: &str = "#[cfg(test)]\nmod tests {";
+/// What the arguments of a command derive.
+const ARGUMENTS: [&str; 3] = ["Args", "Parser", "Subcommand"];
+
+type Names<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+
+/// Checks every file.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let mut names = Names::new();
+    for file in files.iter().filter(|file| is_counted(&file.path)) {
+        for name in types(&file.text) {
+            names.entry(name).or_default().push(&file.path);
+        }
+    }
+    compare(&names, SHARED)
+}
+
+fn is_counted(path: &str) -> bool {
+    let is_ours = ["crates/", "fuzz/", "xtask/"].iter().any(|start| path.starts_with(start));
+    let is_test = ["/tests/", "/tests.rs", "test_engine", "/testing", "/examples/", "/benches/"];
+    let is_later = NOT_YET.iter().any(|start| path.starts_with(start));
+    is_ours && !is_later && path.ends_with(".rs") && !is_test.iter().any(|part| path.contains(part))
+}
+
+/// The names of the types that a file defines, outside its tests.
+fn types(text: &str) -> Vec<&str> {
+    let code = text.split(TESTS).next().unwrap_or(text);
+    let mut found = Vec::new();
+    let mut derives = "";
+    for line in code.lines() {
+        let bare = line.trim_start();
+        if bare.starts_with("#[derive(") {
+            derives = bare;
+            continue;
+        }
+        let Some(name) = defined(line) else {
+            if !bare.starts_with("#[") && !bare.starts_with("//") {
+                derives = "";
+            }
+            continue;
+        };
+        let mut derived = derives.split(['(', ',', ')']).map(str::trim);
+        if !derived.any(|one| ARGUMENTS.contains(&one)) {
+            found.push(name);
+        }
+        derives = "";
+    }
+    found
+}
+
+/// The name that a line gives to a type.
+fn defined(line: &str) -> Option<&str> {
+    let bare = line.trim_start();
+    let rest = match bare.strip_prefix("pub") {
+        Some(rest) => rest
+            .strip_prefix('(')
+            .and_then(|rest| rest.split_once(')'))
+            .map_or(rest, |(_, rest)| rest),
+        None => bare,
+    };
+    let (keyword, rest) = rest.trim_start().split_once(' ')?;
+    let is_type = match keyword {
+        "struct" | "enum" | "trait" | "union" => true,
+        // Those of traits are named by the trait.
+        "type" => bare.len() == line.len(),
+        _ => false,
+    };
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+    let name = &rest[..end];
+    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
+}
+
+fn compare(names: &Names<'_>, shared: &[(&str, usize)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, places) in names {
+        let known = shared.iter().find(|(shared, _)| shared == name).map_or(1, |(_, count)| *count);
+        let count = count(name, places);
+        if count > known {
+            let what = format!(
+                "{name} names {count} types, not {known}: give the new one a name of its own ({})",
+                places.join(", ")
+            );
+            findings.push(Finding::new(*places.last().unwrap_or(&TABLE), what));
+        }
+    }
+    for (name, known) in shared {
+        let count = names.get(name).map_or(0, |places| count(name, places));
+        if count < *known {
+            let what = match count {
+                0 | 1 => format!("{name} is shared no more: take it out"),
+                _ => format!("{name} names {count} types now: lower its number"),
+            };
+            findings.push(Finding::new(TABLE, what));
+        }
+    }
+    findings
+}
+
+/// How many types a name stands for.
+fn count(name: &str, places: &[&str]) -> usize {
+    if !ONE_PER_CRATE.contains(&name) {
+        return places.len();
+    }
+    let of = |place: &&str| place.split('/').nth(1).unwrap_or_default().to_owned();
+    let mut crates: Vec<String> = places.iter().map(of).collect();
+    crates.sort_unstable();
+    crates.dedup();
+    places.len() - crates.len() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_found_by_their_definitions_outside_tests_and_arguments() {
+        let text = "pub(crate) struct One {}\nenum Two {\n    type Not = u8;\n}\n/// x\n#[derive(Debug, Args)]\n#[command(a)]\npub struct List {\n    \
+            limit: u8,\n}\ntype Three = u8;\npub trait Four<T> {\n    type Of;\n}\nimpl One {}\n#[cfg(test)]\nmod tests {\nstruct Five;\n}\n";
+        assert_eq!(types(text), ["One", "Two", "Three", "Four"]);
+    }
+
+    #[test]
+    fn a_second_type_of_a_name_is_a_finding_and_so_is_a_number_that_is_too_high() {
+        let names = Names::from([
+            ("Place", vec!["crates/a/src/x.rs", "crates/b/src/y.rs"]),
+            ("Error", vec!["crates/a/src/x.rs", "crates/b/src/y.rs"]),
+            ("Part", vec!["crates/a/src/x.rs"]),
+        ]);
+        let findings = compare(&names, &[("Part", 2)]);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].what.starts_with("Place names 2 types, not 1"));
+        assert!(findings[1].what.starts_with("Part is shared no more"));
+        let twice = Names::from([("Error", vec!["crates/a/src/x.rs", "crates/a/src/y.rs"])]);
+        assert_eq!(compare(&twice, &[]).len(), 1, "one of each crate");
+    }
+}
