@@ -63,6 +63,19 @@ pub enum Response {
         /// The text.
         body: Vec<u8>,
     },
+    /// A page of HTML for whoever looks at it in a browser. It is sent under a policy that runs no script, loads nothing and lets
+    /// nobody frame it.
+    Page {
+        /// The status code on the wire.
+        code: u16,
+        /// The page.
+        body: Vec<u8>,
+    },
+    /// Sends a browser on with a `GET` (303).
+    SeeOther {
+        /// Where to: a path of this server, or an address.
+        location: String,
+    },
 }
 
 /// Takes a file that is sent after its request.

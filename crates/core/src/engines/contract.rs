@@ -11,7 +11,7 @@ use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
     MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Random,
-    RenewalCall, Routes, Storage, TemplateValues, UnheardCall,
+    RenewalCall, Route, Routes, ServedBy, Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -261,6 +261,16 @@ fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler
     if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
 }
 
+/// Refuses at a server that does not lead what the leader alone answers. What writes never gets here; this is for reads that act on the
+/// world, or write.
+///
+/// # Errors
+/// [`Error::NotLeader`], upon which the whole request is relayed.
+fn check_leads(route: &Route, unsealed: &NamespaceContext) -> Result<(), Error> {
+    let is_leaders = matches!(route.served_by, ServedBy::Leader | ServedBy::LeaderIfAny);
+    if is_leaders && !unsealed.store.below().leads() { Err(Error::NotLeader) } else { Ok(()) }
+}
+
 impl ServerEngine for EngineSpec {
     fn routes(&self) -> &'static dyn Routes {
         self.routes
@@ -271,6 +281,9 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
+        if let Err(refusal) = check_leads(found.route, &run.unsealed) {
+            return Box::pin(ready(Err(refusal)));
+        }
         Box::pin(async move {
             let Run { unsealed, call, mount, .. } = run;
             let caller = Caller::of(&unsealed, call)?;
@@ -308,6 +321,9 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
+        if let Err(refusal) = check_leads(found.route, run.unsealed) {
+            return Box::pin(ready(Err(refusal)));
+        }
         Box::pin(async move {
             let OpenRun { unsealed, request, mount, .. } = run;
             let grounds = Grounds::new(unsealed, mount, request.now, request.flow());

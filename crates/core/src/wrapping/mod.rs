@@ -96,7 +96,9 @@ impl<'a> Content<'a> {
             | Response::Upload(_)
             | Response::Waiting(_)
             | Response::Bare { .. }
-            | Response::Text { .. } => return None,
+            | Response::Text { .. }
+            | Response::Page { .. }
+            | Response::SeeOther { .. } => return None,
         };
         logical.wrap_info.is_empty().then_some(Self { logical, found, id })
     }

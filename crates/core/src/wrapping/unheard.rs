@@ -66,7 +66,9 @@ const fn logical_of(answer: &Response) -> Option<&Logical> {
         | Response::Upload(_)
         | Response::Waiting(_)
         | Response::Bare { .. }
-        | Response::Text { .. } => None,
+        | Response::Text { .. }
+        | Response::Page { .. }
+        | Response::SeeOther { .. } => None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use kallisto_core::json::{write_string, write_u64};
@@ -59,6 +60,18 @@ pub(super) fn render(response: Core, id: RequestId) -> Reply {
             let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             of_kind(status, HeaderValue::from_static(content_type), body)
         }
+        Core::Page { code, body } => page(status(code), body),
+        Core::SeeOther { location } => match HeaderValue::try_from(location) {
+            Ok(location) => {
+                let mut reply = empty(StatusCode::SEE_OTHER);
+                reply.headers_mut().insert(LOCATION, location);
+                reply
+                    .headers_mut()
+                    .insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+                reply
+            }
+            Err(_) => error::render(&Error::internal(&"a location that no header can have")),
+        },
     }
 }
 
@@ -208,6 +221,24 @@ fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Reply {
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     with_common_headers(reply)
+}
+
+/// A page for a browser, which runs no script, loads nothing, stands in no frame, sends forms to this server alone, and tells nobody where
+/// it was: its address may have a code in it.
+fn page(status: StatusCode, body: Vec<u8>) -> Reply {
+    let mut reply = of_kind(status, HeaderValue::from_static("text/html; charset=utf-8"), body);
+    for (name, value) in [
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        ),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
 }
 
 /// Adds what every reply carries.

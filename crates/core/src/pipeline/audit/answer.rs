@@ -44,6 +44,8 @@ pub(super) fn with_described<T>(
             Response::Empty
             | Response::MissingEmpty
             | Response::Text { .. }
+            | Response::Page { .. }
+            | Response::SeeOther { .. }
             | Response::NotModified { .. }
             | Response::Stream(_)
             | Response::Upload(_)
