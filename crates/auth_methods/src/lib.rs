@@ -10,6 +10,11 @@
 
 mod approle;
 mod cert;
+#[cfg(feature = "fuzz")]
+pub mod fuzz {
+    //! The body of the fuzz target; see `jwt::fuzz`.
+    pub use crate::jwt::fuzz::oidc;
+}
 mod glob;
 mod jwt;
 mod kubernetes;
@@ -23,5 +28,11 @@ use kallisto_engine::EngineSpec;
 pub use password::threads as hashing_threads;
 
 /// Every login method.
-pub const METHODS: &[&EngineSpec] =
-    &[&approle::METHOD, &cert::METHOD, &jwt::METHOD, &kubernetes::METHOD, &userpass::METHOD];
+pub const METHODS: &[&EngineSpec] = &[
+    &approle::METHOD,
+    &cert::METHOD,
+    &jwt::METHOD,
+    &jwt::OIDC_METHOD,
+    &kubernetes::METHOD,
+    &userpass::METHOD,
+];

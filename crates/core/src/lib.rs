@@ -74,7 +74,7 @@ pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use platform::outbound::{
-    ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
+    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall, Payload,
 };
 pub use platform::server_info::{Access, ServerInfo};
 pub use platform::threads::{BackgroundTask, OwnThreads, Threads};

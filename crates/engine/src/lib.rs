@@ -41,7 +41,7 @@ pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
 pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
 pub use memory::Memory;
-pub use outbound::{Outbound, OutboundAnswer, OutboundCall};
+pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 pub use pattern::Params;
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
 pub use spec::{EngineJob, EngineSpec, LightCheck, Unheard, UnheardCall};

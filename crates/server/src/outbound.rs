@@ -7,11 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_core::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
+use data_encoding::BASE64;
+use kallisto_core::{
+    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
+};
 use secrecy::ExposeSecret;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::unversioned::transport::DefaultConnector;
+use zeroize::Zeroizing;
 
 use kallisto_command::client::reach::{Bounded, Reach};
 
@@ -22,28 +26,42 @@ impl Outbound for Calls {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
         let agent = agent(&call.authorities)?;
         let failed = |error: ureq::Error| format!("{}: {error}", call.url);
-        let bearer = call.bearer.as_ref().map(|token| format!("Bearer {}", token.expose_secret()));
-        let response = match &call.body {
+        let authorization = header(&call.authorization);
+        let response = match call.payload.encode() {
             None => {
                 let mut request = agent.get(&call.url);
-                if let Some(bearer) = &bearer {
-                    request = request.header("Authorization", bearer);
+                if let Some(value) = &authorization {
+                    request = request.header("Authorization", value.as_str());
                 }
                 request.header("Accept", "application/json").call()
             }
-            Some(body) => {
+            Some((kind, body)) => {
                 let mut request = agent.post(&call.url);
-                if let Some(bearer) = &bearer {
-                    request = request.header("Authorization", bearer);
+                if let Some(value) = &authorization {
+                    request = request.header("Authorization", value.as_str());
                 }
                 let request = request.header("Accept", "application/json");
-                request.content_type("application/json").send(&body[..])
+                request.content_type(kind).send(&body[..])
             }
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX as u64).read_to_vec();
         Ok(OutboundAnswer { status, body: body.map_err(failed)? })
+    }
+}
+
+/// The header that shows who asks.
+fn header(authorization: &Authorization) -> Option<Zeroizing<String>> {
+    match authorization {
+        Authorization::None => None,
+        Authorization::Bearer(token) => {
+            Some(Zeroizing::new(format!("Bearer {}", token.expose_secret())))
+        }
+        Authorization::Basic(name, password) => {
+            let pair = Zeroizing::new(format!("{name}:{}", password.expose_secret()));
+            Some(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))
+        }
     }
 }
 

@@ -168,7 +168,7 @@ pub(super) const ROOMS: &[Room] = &[
         folder: "crates/engine",
         package: "kallisto-engine",
         below: &["kallisto-api", "kallisto-auth"],
-        external: &["bytes", "jiff", "secrecy", "tokio"],
+        external: &["bytes", "jiff", "secrecy", "tokio", "zeroize"],
         for_tests: &[],
     },
     Room {
@@ -295,6 +295,7 @@ pub(super) const ROOMS: &[Room] = &[
             "clap",
             "clap_complete",
             "data-encoding",
+            "httparse",
             "jiff",
             "rpassword",
             "rustls",
@@ -393,6 +394,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         external: &["clap", "tikv-jemallocator", "zeroizing-alloc"],
         for_tests: &[
+            "aws-lc-rs",
             "data-encoding",
             "fastrand",
             "jiff",
@@ -431,6 +433,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-transit",
             "kallisto-leases",
             "kallisto-auth",
+            "kallisto-auth-methods",
             "kallisto-core",
             "kallisto-hcl",
             "kallisto-listener",

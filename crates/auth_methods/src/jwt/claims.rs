@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::config::ProviderKind;
 use super::role::{ClaimMatch, Role};
 use kallisto_api::fields::scalar_text;
 use kallisto_api::json::{Json, Map};
@@ -26,18 +27,25 @@ pub(super) fn check(
     now: Timestamp,
 ) -> Result<(), String> {
     check_times(claims, role, now.as_second())?;
-    let text = |name: &str| claims.get(name).and_then(Json::as_str);
     if let Some(issuer) = issuer
-        && text("iss") != Some(issuer)
+        && claims.get("iss").and_then(Json::as_str) != Some(issuer)
     {
         return Err("invalid issuer (iss) claim".to_owned());
     }
+    check_audience(claims, role)?;
+    check_bounds(claims, role)
+}
+
+/// Judges what a role binds of a subject and of claims, whatever carried them.
+///
+/// # Errors
+/// What is wrong, without a value.
+pub(super) fn check_bounds(claims: &Map, role: &Role) -> Result<(), String> {
     if let Some(subject) = &role.bound_subject
-        && text("sub") != Some(subject)
+        && claims.get("sub").and_then(Json::as_str) != Some(subject)
     {
         return Err("invalid subject (sub) claim".to_owned());
     }
-    check_audience(claims, role)?;
     for (name, wanted) in &role.bound_claims {
         let claimed = find(claims, name).ok_or_else(|| format!("claim {name:?} is missing"))?;
         if !matches(claimed, wanted, role.bound_claims_match) {
@@ -48,23 +56,14 @@ pub(super) fn check(
 }
 
 /// The times of a JWT; at least one must be there, and the others are guessed from it.
-fn check_times(claims: &Map, role: &Role, now: i64) -> Result<(), String> {
-    let time = |name: &str| match claims.get(name) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::Number(text)) => match text.parse::<f64>() {
-            Ok(secs) if secs.is_finite() && secs > 0.0 && secs < 1e15 => Ok(Some(secs as i64)),
-            _ => Err(format!("claim {name:?} is no time")),
-        },
-        Some(_) => Err(format!("claim {name:?} is no time")),
-    };
-    let (issued, begins, ends) = (time("iat")?, time("nbf")?, time("exp")?);
+pub(super) fn check_times(claims: &Map, role: &Role, now: i64) -> Result<(), String> {
+    let (issued, begins, ends) = (time(claims, "iat")?, time(claims, "nbf")?, time(claims, "exp")?);
     let Some(known) = issued.or(begins).or(ends) else {
         return Err(
             "no issued at (iat), not before (nbf), or expiration time (exp) claims in token"
                 .to_owned(),
         );
     };
-    let leeway = |given: i64, built_in: i64| if given == 0 { built_in } else { given.max(0) };
     let ends = ends.unwrap_or_else(|| {
         let from = issued.unwrap_or(known).max(begins.unwrap_or(known));
         from + leeway(role.expiration_leeway_secs, LEEWAY_SECS)
@@ -72,7 +71,7 @@ fn check_times(claims: &Map, role: &Role, now: i64) -> Result<(), String> {
     let begins = begins.unwrap_or_else(|| {
         issued.unwrap_or_else(|| ends - leeway(role.not_before_leeway_secs, LEEWAY_SECS))
     });
-    let skew = leeway(role.clock_skew_leeway_secs, SKEW_SECS);
+    let skew = skew_secs(role);
     if now - skew >= ends {
         return Err("token is expired".to_owned());
     }
@@ -82,14 +81,41 @@ fn check_times(claims: &Map, role: &Role, now: i64) -> Result<(), String> {
     Ok(())
 }
 
+/// A claim that is a time, in seconds since 1970.
+pub(super) fn time(claims: &Map, name: &str) -> Result<Option<i64>, String> {
+    match claims.get(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Number(text)) => match text.parse::<f64>() {
+            Ok(secs) if secs.is_finite() && secs > 0.0 && secs < 1e15 => Ok(Some(secs as i64)),
+            _ => Err(format!("claim {name:?} is no time")),
+        },
+        Some(_) => Err(format!("claim {name:?} is no time")),
+    }
+}
+
+fn leeway(given: i64, built_in: i64) -> i64 {
+    if given == 0 { built_in } else { given.max(0) }
+}
+
+/// How far the clocks of issuer and server may be apart, in seconds.
+pub(super) fn skew_secs(role: &Role) -> i64 {
+    leeway(role.clock_skew_leeway_secs, SKEW_SECS)
+}
+
+/// The audiences that are claimed: none, one or a list.
+pub(super) fn audiences(claims: &Map) -> Result<Vec<&str>, String> {
+    let refuse = || "the audience (aud) claim is no text".to_owned();
+    match claims.get("aud") {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::String(one)) => Ok(vec![one]),
+        Some(Json::Array(many)) => many.iter().map(|one| one.as_str().ok_or_else(refuse)).collect(),
+        Some(_) => Err(refuse()),
+    }
+}
+
 /// An audience that is claimed must be one the role knows, and one that the role wants must be claimed.
 fn check_audience(claims: &Map, role: &Role) -> Result<(), String> {
-    let claimed: Vec<&str> = match claims.get("aud") {
-        None | Some(Json::Null) => Vec::new(),
-        Some(Json::String(one)) => vec![one],
-        Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).collect(),
-        Some(_) => return Err("the audience (aud) claim is no text".to_owned()),
-    };
+    let claimed = audiences(claims)?;
     match (claimed.is_empty(), role.bound_audiences.is_empty()) {
         (true, true) => Ok(()),
         (false, true) => {
@@ -152,14 +178,24 @@ pub(super) fn metadata(claims: &Map, mappings: &BTreeMap<String, String>) -> Res
 ///
 /// # Errors
 /// A claim that is not there, or no list of texts.
-pub(super) fn groups(claims: &Map, claim: &str) -> Result<Vec<String>, String> {
+pub(super) fn groups(claims: &Map, claim: &str, kind: ProviderKind) -> Result<Vec<String>, String> {
     let refuse = |what: &str| format!("groups claim {claim:?} {what}");
+    let too_many = || refuse(&format!("has more than {GROUPS_MAX} groups"));
     match find(claims, claim) {
+        // OpenID Connect Core 1.0, section 5.6.2: it is elsewhere. Azure does so with more than 200 groups.
+        None if is_elsewhere(claims, claim) => Err(refuse(
+            "is not in the token: the provider says in _claim_names that it is elsewhere, as Azure does \
+             when there are too many groups; have it send fewer, such as those assigned to the \
+             application",
+        )),
         None => Err(refuse("not found in token")),
-        Some(Json::String(one)) => Ok(vec![one.clone()]),
-        Some(Json::Array(many)) if many.len() > GROUPS_MAX => {
-            Err(refuse(&format!("has more than {GROUPS_MAX} groups")))
+        Some(Json::String(many)) if kind == ProviderKind::SecureAuth => {
+            let groups = many.split(',').map(str::trim).filter(|group| !group.is_empty());
+            let groups: Vec<String> = groups.take(GROUPS_MAX + 1).map(str::to_owned).collect();
+            if groups.len() <= GROUPS_MAX { Ok(groups) } else { Err(too_many()) }
         }
+        Some(Json::String(one)) => Ok(vec![one.clone()]),
+        Some(Json::Array(many)) if many.len() > GROUPS_MAX => Err(too_many()),
         Some(Json::Array(many)) => {
             let text = |item: &Json| item.as_str().map(str::to_owned);
             many.iter()
@@ -169,6 +205,12 @@ pub(super) fn groups(claims: &Map, claim: &str) -> Result<Vec<String>, String> {
         }
         Some(_) => Err(refuse("is no list of texts")),
     }
+}
+
+fn is_elsewhere(claims: &Map, claim: &str) -> bool {
+    let name = claim.strip_prefix('/').unwrap_or(claim);
+    let elsewhere = |names: &str| matches!(claims.get(names), Some(Json::Object(named)) if named.contains_key(name));
+    elsewhere("_claim_names") || matches!(claims.get("hasgroups"), Some(Json::Bool(true)))
 }
 
 #[cfg(test)]
@@ -185,7 +227,7 @@ mod tests {
         check(&claims, &found, Some("me"), Timestamp::from_second(now).unwrap())
     }
 
-    const ROLE: &str = r#"{"user_claim":"sub","bound_audiences":"a,b"}"#;
+    const ROLE: &str = r#"{"role_type":"jwt","user_claim":"sub","bound_audiences":"a,b"}"#;
 
     #[test]
     fn times_are_judged_with_their_leeways() {
@@ -206,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(judge(ROLE, &with(times), now).is_ok(), good, "{times} {now}");
         }
-        let strict = r#"{"user_claim":"sub","bound_audiences":"a","clock_skew_leeway":-1}"#;
+        let strict = r#"{"role_type":"jwt","user_claim":"sub","bound_audiences":"a","clock_skew_leeway":-1}"#;
         assert!(judge(strict, &with(r#""exp":1000"#), 999).is_ok());
         assert!(judge(strict, &with(r#""exp":1000"#), 1000).is_err());
     }
@@ -224,10 +266,18 @@ mod tests {
             (ROLE, r#""iss":"you","aud":"a""#, false),
             (ROLE, r#""iss":["me"],"aud":"a""#, false),
             (ROLE, r#""aud":"a""#, false),
-            (r#"{"user_claim":"u","bound_subject":"s"}"#, r#""iss":"me","sub":"s""#, true),
-            (r#"{"user_claim":"u","bound_subject":"s"}"#, r#""iss":"me","sub":"t""#, false),
             (
-                r#"{"user_claim":"u","bound_subject":"s"}"#,
+                r#"{"role_type":"jwt","user_claim":"u","bound_subject":"s"}"#,
+                r#""iss":"me","sub":"s""#,
+                true,
+            ),
+            (
+                r#"{"role_type":"jwt","user_claim":"u","bound_subject":"s"}"#,
+                r#""iss":"me","sub":"t""#,
+                false,
+            ),
+            (
+                r#"{"role_type":"jwt","user_claim":"u","bound_subject":"s"}"#,
                 r#""iss":"me","sub":"s","aud":"a""#,
                 false,
             ),
@@ -240,7 +290,9 @@ mod tests {
     #[test]
     fn bound_claims_match_texts_lists_and_globs() {
         let role = |claims: &str, how: &str| {
-            format!(r#"{{"user_claim":"u","bound_claims":{claims},"bound_claims_type":"{how}"}}"#)
+            format!(
+                r#"{{"role_type":"jwt","user_claim":"u","bound_claims":{claims},"bound_claims_type":"{how}"}}"#
+            )
         };
         for (bound, how, claims, good) in [
             (r#"{"team":"a"}"#, "string", r#""team":"a""#, true),
@@ -266,7 +318,24 @@ mod tests {
         assert_eq!(metadata(&claims, &map("/a/b")).unwrap(), expected);
         assert!(metadata(&claims, &map("none")).unwrap().is_empty());
         assert!(metadata(&claims, &map("l")).is_err());
+        let groups = |claims: &Map, claim: &str| groups(claims, claim, ProviderKind::Any);
         assert_eq!(groups(&claims, "g").unwrap(), ["p", "q"]);
         assert!(groups(&claims, "n").is_err() && groups(&claims, "none").is_err());
+        let text = parse_object(br#"{"g":"p, q,,r"}"#).unwrap();
+        assert_eq!(groups(&text, "g").unwrap(), ["p, q,,r"]);
+        let split = super::groups(&text, "g", ProviderKind::SecureAuth);
+        assert_eq!(split.unwrap(), ["p", "q", "r"]);
+    }
+
+    #[test]
+    fn groups_that_a_provider_keeps_elsewhere_are_an_error_that_says_so() {
+        for overflow in [
+            r#"{"_claim_names":{"groups":"src1"},"_claim_sources":{"src1":{"endpoint":"https://g"}}}"#,
+            r#"{"hasgroups":true}"#,
+        ] {
+            let claims = parse_object(overflow.as_bytes()).unwrap();
+            let refused = groups(&claims, "groups", ProviderKind::Azure).unwrap_err();
+            assert!(refused.contains("elsewhere") && !refused.contains("https"), "{refused}");
+        }
     }
 }

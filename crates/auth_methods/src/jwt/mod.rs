@@ -1,25 +1,32 @@
-//! Login by a signed JWT.
+//! Login by a signed JWT: one that is shown, or one that a provider issues to whoever logs in there with a browser ([`oidc`]).
 //!
-//! In the engine storage are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
-//! found good under a key of the configuration before any claim is looked at but the key's id.
+//! The mount types `jwt` and `oidc` are the same. In the engine storage are `config`, `role/NAME` and what [`oidc::record`] lists. A role is
+//! of one kind: its login shows a JWT, or goes through a browser. The signature of a JWT is found good under a key of the configuration
+//! before any claim is looked at but the key's id.
 
 mod claims;
 mod config;
-mod keys;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
+mod memory;
+mod oidc;
+mod provider;
 mod role;
 mod routes;
 pub(crate) mod token;
 
 use kallisto_api::{Error, Fields, Json, Map, Request, Response};
-use kallisto_engine::{Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, address};
+use kallisto_engine::{
+    Call, EngineContext, EngineJob, EngineSpec, Login, LoginMethod, RenewalCall, address,
+};
 
 use crate::records::{self, Roles};
-use config::Config;
-use role::Role;
+use config::{Config, ProviderKind};
+use memory::JwtMemory;
+use role::{Role, RoleType};
 use token::Jwt;
 
 pub(crate) use config::{check_keys, check_url};
-use keys::KeySets;
 
 /// Where the roles are.
 const ROLES: Roles = Roles { folder: "role/" };
@@ -36,26 +43,74 @@ fn role_of(
     Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
 }
 
+/// The role that a login names, or the one of those that name none.
+///
+/// # Errors
+/// [`Error::Invalid`] where there is neither.
+fn named_role(fields: Fields<'_>, config: &Config) -> Result<String, Error> {
+    let name = fields.string("role")?.filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| config.default_role.clone()).to_ascii_lowercase();
+    if name.is_empty() { Err(Error::invalid("missing role")) } else { Ok(name) }
+}
+
+/// Sets the configuration. A provider is asked who it is before it is believed.
+async fn write_config(run: Call<'_>) -> Result<Response, Error> {
+    let body = run.request.object()?;
+    let config = <Config as records::Record>::written(None, Fields::new(&body))?;
+    let skips = Fields::new(&body).boolean("skip_jwks_validation")? == Some(true);
+    if let Some((url, authorities)) = config.discovery().filter(|_| !skips) {
+        let found = provider::discover(&run.context, url, authorities).await;
+        found.map_err(|why| {
+            Error::invalid(format!("error checking oidc discovery URL: {}", told(&why)))
+        })?;
+    }
+    records::write_config::<Config>(&run).await
+}
+
+/// Shows the configuration, and whether its provider is of use.
+async fn read_config(run: Call<'_>) -> Result<Response, Error> {
+    let config = records::config::<Config>(&run.storage)?.ok_or(Error::NotFound)?;
+    let mut shown = config.to_map();
+    let status = match config.discovery() {
+        None => "valid".to_owned(),
+        Some((url, authorities)) => {
+            match provider::provider(&run.context, url, authorities).await {
+                Ok(_) => "valid".to_owned(),
+                Err(why) => format!("invalid: {}", told(&why)),
+            }
+        }
+    };
+    shown.insert("status".to_owned(), status.into());
+    Ok(Response::data(&shown.into()))
+}
+
+/// What may be said of a provider that is of no use.
+fn told(why: &Error) -> String {
+    match why {
+        Error::Unavailable(why) | Error::Invalid(why) => why.clone(),
+        _ => "it cannot be asked now".to_owned(),
+    }
+}
+
 /// Logs in.
 async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let request = run.request;
     let config = records::config::<Config>(&run.storage)?.unwrap_or_default();
     let body = request.object()?;
     let fields = Fields::new(&body);
-    let name = fields.string("role")?.filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| config.default_role.clone()).to_ascii_lowercase();
-    if name.is_empty() {
-        return Err(Error::invalid("missing role"));
-    }
+    let name = named_role(fields, &config)?;
     let text = fields.string("jwt")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid("missing token"))?;
     let role = ROLES.load::<Role>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
+    if role.role_type == RoleType::Oidc {
+        return Err(Error::invalid("role with oidc role_type is not allowed"));
+    }
     address::check(&role.params.bound_cidrs, request.remote)?;
     let jwt = verified(&run, &config, &text).await?;
     let refuse = |why: String| Error::invalid(format!("error validating token: {why}"));
     claims::check(&jwt.claims, &role, config.issuer(), request.now).map_err(refuse)?;
-    let login = login(&name, role, &jwt.claims).map_err(Error::invalid)?;
+    let login = login(&name, role, config.provider_kind, &jwt.claims).map_err(Error::invalid)?;
     run.logins()?.grant(login).await
 }
 
@@ -66,7 +121,7 @@ async fn verified<'t>(run: &Call<'_>, config: &Config, text: &'t str) -> Result<
     if !config.algorithms.is_empty() && !config.algorithms.contains(&jwt.algorithm) {
         return Err(refuse("its algorithm is not one of jwt_supported_algs"));
     }
-    let keys = keys::keys_for(run, config, &jwt).await?;
+    let keys = provider::keys_for(&run.context, config, &jwt).await?;
     if !jwt.is_signed_by(&keys) {
         return Err(refuse("no known key successfully validated the token signature"));
     }
@@ -74,7 +129,7 @@ async fn verified<'t>(run: &Call<'_>, config: &Config, text: &'t str) -> Result<
 }
 
 /// Who the claims say it is.
-fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
+fn login(name: &str, role: Role, kind: ProviderKind, claims: &Map) -> Result<Login, String> {
     let user = match role.user_claim_json_pointer {
         true => claims::find(claims, &role.user_claim),
         false => claims.get(&role.user_claim),
@@ -84,7 +139,7 @@ fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
     let user = user.ok_or_else(|| format!("claim {:?} not found in token", role.user_claim))?;
     let groups = match &role.groups_claim[..] {
         "" => Vec::new(),
-        claim => claims::groups(claims, claim)?,
+        claim => claims::groups(claims, claim, kind)?,
     };
     let mut metadata = claims::metadata(claims, &role.claim_mappings)?;
     metadata.insert("role".into(), name.into());
@@ -110,16 +165,32 @@ fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
     }
 }
 
+/// What the mount types have in common.
+const fn method(
+    name: &'static str,
+    routes: &'static kallisto_engine::Table<kallisto_engine::Handler>,
+) -> EngineSpec {
+    EngineSpec {
+        caseless_folders: &["role/"],
+        memory: Some(|| Box::new(JwtMemory::default())),
+        jobs: &[EngineJob {
+            name: "login_sweep",
+            about: "Deletes what is remembered of logins through a browser that have ended.",
+            period_secs: 60,
+            run: oidc::sweep,
+        }],
+        ..EngineSpec::login_method(
+            name,
+            routes,
+            LoginMethod { check_renewal, role_of: Some(role_of) },
+        )
+    }
+}
+
 /// Signed JWTs.
-pub(crate) const METHOD: EngineSpec = EngineSpec {
-    caseless_folders: &["role/"],
-    memory: Some(|| Box::new(KeySets::default())),
-    ..EngineSpec::login_method(
-        "jwt",
-        &routes::JWT,
-        LoginMethod { check_renewal, role_of: Some(role_of) },
-    )
-};
+pub(crate) const METHOD: EngineSpec = method("jwt", &routes::JWT);
+/// The same, by the name of what is done with it.
+pub(crate) const OIDC_METHOD: EngineSpec = method("oidc", &routes::OIDC);
 
 #[cfg(test)]
 mod tests {
@@ -132,10 +203,12 @@ mod tests {
         let claims = br#"{"a":{"b":"deep"},"/a/b":"flat"}"#;
         let claims = json::parse_object(claims).unwrap();
         let alias = |claim: &str, more: &str| {
-            let body = format!(r#"{{"user_claim":"{claim}","bound_audiences":"x"{more}}}"#);
+            let body = format!(
+                r#"{{"role_type":"jwt","user_claim":"{claim}","bound_audiences":"x"{more}}}"#
+            );
             let body = json::parse_object(body.as_bytes()).unwrap();
             let role = Role::written(None, Fields::new(&body)).unwrap();
-            login("r", role, &claims).map(|login| login.alias)
+            login("r", role, ProviderKind::Any, &claims).map(|login| login.alias)
         };
         let pointer = r#","user_claim_json_pointer":true"#;
         assert_eq!(alias("/a/b", pointer).as_deref(), Ok("deep"));

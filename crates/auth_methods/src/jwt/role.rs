@@ -1,4 +1,5 @@
-//! Roles of JWT logins: what is wanted of a JWT, and what the token is like.
+//! Roles of logins with a JWT and through a browser: what is wanted of claims, where a browser may come back to, and what the token is
+//! like.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use kallisto_api::json::{Json, Map};
 use kallisto_engine::TokenParams;
 
 use super::claims::claim_text;
+use super::oidc::redirect;
 
 /// Most entries of a role's lists and maps.
 const ENTRIES_MAX: usize = 256;
@@ -40,9 +42,52 @@ impl ClaimMatch {
     }
 }
 
+/// How a role is logged in by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RoleType {
+    /// Through a browser.
+    #[default]
+    Oidc,
+    /// By showing a JWT.
+    Jwt,
+}
+
+/// Who hears of a login through a browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CallbackMode {
+    /// The client that asked for it, which hands it on.
+    #[default]
+    Client,
+    /// This server, and the client asks for its token when somebody confirmed it.
+    Direct,
+    /// Nobody: the provider is asked (RFC 8628).
+    Device,
+}
+
+impl CallbackMode {
+    const ALL: [(&'static str, Self); 3] =
+        [("client", Self::Client), ("direct", Self::Direct), ("device", Self::Device)];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Seconds between two questions of a client whether a login is done, unless its role says otherwise.
+const POLL_INTERVAL_SECS: i64 = 5;
+
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Role {
+    pub(super) role_type: RoleType,
+    pub(super) allowed_redirect_uris: Vec<String>,
+    /// Besides `openid`.
+    pub(super) oidc_scopes: Vec<String>,
+    /// How long ago somebody may have shown the provider who they are, in seconds; 0 for any time.
+    pub(super) max_age_secs: i64,
+    pub(super) callback_mode: CallbackMode,
+    /// In seconds; 0 for the usual.
+    poll_interval_secs: i64,
     pub(super) bound_audiences: Vec<String>,
     pub(super) bound_subject: Option<String>,
     pub(super) bound_claims: BTreeMap<String, Vec<String>>,
@@ -51,7 +96,7 @@ pub(super) struct Role {
     pub(super) user_claim: String,
     /// Whether `user_claim` is a JSON pointer (RFC 6901), not a name.
     pub(super) user_claim_json_pointer: bool,
-    /// Shown back: there are no answers of a provider to log.
+    /// Shown back: what a provider answers is never logged.
     verbose_oidc_logging: bool,
     pub(super) groups_claim: String,
     /// In seconds; 0 for the built-in one, below that for none.
@@ -63,18 +108,78 @@ pub(super) struct Role {
     pub(super) params: TokenParams,
 }
 
-impl RoleFields for Role {
-    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+impl Role {
+    /// Seconds between two questions of a client whether a login is done.
+    pub(super) const fn poll_interval_secs(&self) -> i64 {
+        if self.poll_interval_secs > 0 { self.poll_interval_secs } else { POLL_INTERVAL_SECS }
+    }
+
+    /// Applies the fields that say how a login through a browser goes.
+    fn take_browser_fields(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         match fields.string("role_type")?.as_deref() {
-            None | Some("" | "jwt") => {}
-            Some("oidc") => {
-                return Err(Error::invalid(
-                    "role_type \"oidc\" is not available: logins through a browser are not served, \
-                     a JWT that the provider issued logs in with role_type \"jwt\"",
-                ));
-            }
+            None => {}
+            Some("" | "oidc") => self.role_type = RoleType::Oidc,
+            Some("jwt") => self.role_type = RoleType::Jwt,
             Some(other) => return Err(Error::invalid(format!("invalid 'role_type': {other}"))),
         }
+        match fields.string("callback_mode")?.as_deref() {
+            None => {}
+            Some("") => self.callback_mode = CallbackMode::Client,
+            Some(given) => {
+                let known = CallbackMode::ALL.iter().find(|(name, _)| *name == given);
+                let known = known
+                    .ok_or_else(|| Error::invalid(format!("invalid 'callback_mode': {given}")))?;
+                self.callback_mode = known.1;
+            }
+        }
+        for (name, list) in [
+            ("allowed_redirect_uris", &mut self.allowed_redirect_uris),
+            ("oidc_scopes", &mut self.oidc_scopes),
+        ] {
+            if let Some(given) = fields.strings(name)? {
+                *list = given;
+            }
+        }
+        for (name, secs) in
+            [("max_age", &mut self.max_age_secs), ("poll_interval", &mut self.poll_interval_secs)]
+        {
+            if let Some(given) = fields.span(name)? {
+                *secs = given.secs();
+            }
+            if *secs < 0 {
+                return Err(Error::invalid(format!("'{name}' cannot be negative")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a role for logins through a browser says all that it must, and no more than can stand in an address.
+    fn check_browser_fields(&self) -> Result<(), Error> {
+        if self.allowed_redirect_uris.is_empty() && self.callback_mode != CallbackMode::Device {
+            return Err(Error::invalid(
+                "'allowed_redirect_uris' must be set if 'role_type' is 'oidc' or unspecified.",
+            ));
+        }
+        if let Some(bad) = self.allowed_redirect_uris.iter().find(|uri| !redirect::is_uri(uri)) {
+            return Err(Error::invalid(format!(
+                "'allowed_redirect_uris': {bad:?} is no absolute URI without a fragment"
+            )));
+        }
+        // RFC 6749, section 3.3.
+        let is_scope = |scope: &String| {
+            let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+            !scope.is_empty() && scope.bytes().all(fits)
+        };
+        if let Some(bad) = self.oidc_scopes.iter().find(|scope| !is_scope(scope)) {
+            return Err(Error::invalid(format!("'oidc_scopes': {bad:?} is no scope")));
+        }
+        Ok(())
+    }
+}
+
+impl RoleFields for Role {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        self.take_browser_fields(fields)?;
         if let Some(audiences) = fields.strings("bound_audiences")? {
             self.bound_audiences = audiences;
         }
@@ -118,6 +223,12 @@ impl RoleFields for Role {
         if fields.boolean("token_policies_template_claims")? == Some(true) {
             return Err(Error::invalid("token_policies_template_claims is not available"));
         }
+        if fields.boolean("oidc_disable_confirmation")? == Some(true) {
+            return Err(Error::invalid("oidc_disable_confirmation is not available"));
+        }
+        if fields.strings("oauth2_metadata")?.is_some_and(|names| !names.is_empty()) {
+            return Err(Error::invalid("oauth2_metadata is not available"));
+        }
         for (name, secs) in [
             ("expiration_leeway", &mut self.expiration_leeway_secs),
             ("not_before_leeway", &mut self.not_before_leeway_secs),
@@ -134,7 +245,11 @@ impl RoleFields for Role {
         if self.user_claim.is_empty() {
             return Err(Error::invalid("a user claim must be defined on the role"));
         }
-        let bound = !self.bound_audiences.is_empty()
+        if self.role_type == RoleType::Oidc {
+            self.check_browser_fields()?;
+        }
+        let bound = self.role_type == RoleType::Oidc
+            || !self.bound_audiences.is_empty()
             || self.bound_subject.is_some()
             || !self.bound_claims.is_empty()
             || !self.params.bound_cidrs.is_empty();
@@ -143,8 +258,13 @@ impl RoleFields for Role {
                 "must have at least one bound constraint when creating/updating a role",
             ));
         }
-        let sizes =
-            [self.bound_audiences.len(), self.bound_claims.len(), self.claim_mappings.len()];
+        let sizes = [
+            self.bound_audiences.len(),
+            self.bound_claims.len(),
+            self.claim_mappings.len(),
+            self.allowed_redirect_uris.len(),
+            self.oidc_scopes.len(),
+        ];
         if sizes.into_iter().any(|size| size > ENTRIES_MAX) {
             return Err(Error::invalid(format!(
                 "a role has lists of at most {ENTRIES_MAX} entries"
@@ -170,7 +290,19 @@ impl RoleFields for Role {
             mappings.map(|(claim, name)| (claim.clone(), name.as_str().into())).collect();
         let or_null = |map: Map| if map.is_empty() { Json::Null } else { map.into() };
         let own = [
-            ("role_type", "jwt".into()),
+            (
+                "role_type",
+                match self.role_type {
+                    RoleType::Oidc => "oidc",
+                    RoleType::Jwt => "jwt",
+                }
+                .into(),
+            ),
+            ("allowed_redirect_uris", strings_or_null(&self.allowed_redirect_uris)),
+            ("oidc_scopes", strings_or_null(&self.oidc_scopes)),
+            ("max_age", self.max_age_secs.into()),
+            ("callback_mode", self.callback_mode.name().into()),
+            ("poll_interval", self.poll_interval_secs.into()),
             ("bound_audiences", Json::strings(self.bound_audiences.iter().cloned())),
             ("bound_subject", self.bound_subject.as_deref().unwrap_or_default().into()),
             ("bound_claims", or_null(claims)),
@@ -191,6 +323,10 @@ impl RoleFields for Role {
     fn params_mut(&mut self) -> &mut TokenParams {
         &mut self.params
     }
+}
+
+fn strings_or_null(list: &[String]) -> Json {
+    if list.is_empty() { Json::Null } else { Json::strings(list.iter().cloned()) }
 }
 
 /// The values of a bound claim: one, or a list.
@@ -217,12 +353,27 @@ mod tests {
         let body = json::parse_object(body).unwrap();
         let role = Role::written(None, Fields::new(&body)).unwrap();
         assert_eq!(Role::decode(&role.encode()), Ok(role));
+        let body = br#"{"user_claim":"sub","allowed_redirect_uris":["https://a/x"],"max_age":"1m",
+            "oidc_scopes":"profile,email","callback_mode":"direct","poll_interval":"7s"}"#;
+        let body = json::parse_object(body).unwrap();
+        let role = Role::written(None, Fields::new(&body)).unwrap();
+        assert_eq!((role.max_age_secs, role.poll_interval_secs()), (60, 7));
+        assert_eq!(Role::decode(&role.encode()), Ok(role));
+        let device = json::parse_object(br#"{"user_claim":"sub","callback_mode":"device"}"#);
+        assert!(Role::written(None, Fields::new(&device.unwrap())).is_ok());
         for bad in [
             r#"{"user_claim":"sub"}"#,
             r#"{"bound_audiences":"a"}"#,
+            r#"{"user_claim":"sub","role_type":"jwt"}"#,
             r#"{"user_claim":"sub","bound_audiences":"a","role_type":"oidc"}"#,
-            r#"{"user_claim":"sub","bound_audiences":"a","claim_mappings":{"x":"role"}}"#,
-            r#"{"user_claim":"sub","bound_audiences":"a","bound_claims":{"x":{}}}"#,
+            r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","claim_mappings":{"x":"role"}}"#,
+            r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","bound_claims":{"x":{}}}"#,
+            r#"{"user_claim":"sub","allowed_redirect_uris":"/relative"}"#,
+            r#"{"user_claim":"sub","allowed_redirect_uris":"https://a/#f"}"#,
+            r#"{"user_claim":"sub","allowed_redirect_uris":"https://a","oidc_scopes":"a b"}"#,
+            r#"{"user_claim":"sub","allowed_redirect_uris":"https://a","max_age":-1}"#,
+            r#"{"user_claim":"sub","allowed_redirect_uris":"https://a","callback_mode":"x"}"#,
+            r#"{"user_claim":"sub","callback_mode":"direct"}"#,
         ] {
             let body = json::parse_object(bad.as_bytes()).unwrap();
             assert!(Role::written(None, Fields::new(&body)).is_err(), "{bad}");

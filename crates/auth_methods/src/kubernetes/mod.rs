@@ -10,8 +10,8 @@ mod selector;
 
 use kallisto_api::{Denial, Error, Fields, Json, Map, Request, Response, json};
 use kallisto_engine::{
-    Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall, RenewalCall,
-    TokenParams, address,
+    Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall,
+    Payload, RenewalCall, TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -354,8 +354,8 @@ async fn review(
     let own = config.reviewer.expose_secret().is_empty();
     let call = OutboundCall {
         url: format!("{}/apis/authentication.k8s.io/v1/tokenreviews", config.host),
-        bearer: Some(if own { token } else { config.reviewer.clone() }),
-        body: Some(body.to_text()),
+        authorization: Authorization::Bearer(if own { token } else { config.reviewer.clone() }),
+        payload: Payload::Json(body.to_text()),
         authorities: config.authorities.clone(),
     };
     let answer = outbound.call(call).await?;
@@ -393,9 +393,9 @@ async fn has_labels(
     }
     let call = OutboundCall {
         url: format!("{}/api/v1/namespaces/{}", config.host, account.namespace),
-        bearer: Some(config.reviewer.clone()),
-        body: None,
+        authorization: Authorization::Bearer(config.reviewer.clone()),
         authorities: config.authorities.clone(),
+        ..OutboundCall::default()
     };
     let answer = outbound.call(call).await?;
     match answer.status {

@@ -39,7 +39,7 @@ fn site(server: &Arc<Server>) -> Site {
     for (path, body) in [
         ("sys/auth/jwt", r#"{"type":"jwt"}"#),
         ("auth/jwt/config", r#"{"jwks_url":"https://keys.example/set"}"#),
-        ("auth/jwt/role/web", r#"{"user_claim":"sub","bound_subject":"a"}"#),
+        ("auth/jwt/role/web", r#"{"role_type":"jwt","user_claim":"sub","bound_subject":"a"}"#),
     ] {
         site.ask(Update, path, body).unwrap();
     }

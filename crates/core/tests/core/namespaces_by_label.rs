@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kallisto_core::{Error, Operation, Outbound, OutboundAnswer, OutboundCall};
+use kallisto_core::{
+    Authorization, Error, Operation, Outbound, OutboundAnswer, OutboundCall, Payload,
+};
 use secrecy::ExposeSecret;
 
 use crate::logins::log_in;
@@ -15,10 +17,11 @@ struct Cluster;
 
 impl Outbound for Cluster {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
-        assert_eq!(call.bearer.as_ref().unwrap().expose_secret(), "reviewer");
+        let Authorization::Bearer(token) = &call.authorization else { panic!("no token") };
+        assert_eq!(token.expose_secret(), "reviewer");
         let path = call.url.strip_prefix("https://k8s.example").unwrap();
-        let (status, body) = match (path, &call.body) {
-            ("/apis/authentication.k8s.io/v1/tokenreviews", Some(asked)) => {
+        let (status, body) = match (path, &call.payload) {
+            ("/apis/authentication.k8s.io/v1/tokenreviews", Payload::Json(asked)) => {
                 let asked = String::from_utf8(asked.clone()).unwrap();
                 let namespace = ["good", "other", "gone", "down", "no/name"]
                     .into_iter()
@@ -28,14 +31,14 @@ impl Outbound for Cluster {
                 let user = format!(r#""user":{{"username":"{user}","uid":"u"}}"#);
                 (201, format!(r#"{{"status":{{"authenticated":true,{user}}}}}"#))
             }
-            ("/api/v1/namespaces/good", None) => {
+            ("/api/v1/namespaces/good", Payload::Nothing) => {
                 (200, r#"{"metadata":{"labels":{"team":"a","env":"prod"}}}"#.to_owned())
             }
-            ("/api/v1/namespaces/other", None) => {
+            ("/api/v1/namespaces/other", Payload::Nothing) => {
                 (200, r#"{"metadata":{"labels":{"team":"b"}}}"#.to_owned())
             }
-            ("/api/v1/namespaces/down", None) => (500, String::new()),
-            ("/api/v1/namespaces/gone", None) => (404, String::new()),
+            ("/api/v1/namespaces/down", Payload::Nothing) => (500, String::new()),
+            ("/api/v1/namespaces/gone", Payload::Nothing) => (404, String::new()),
             (other, _) => panic!("asked for {other}"),
         };
         Ok(OutboundAnswer { status, body: body.into_bytes() })

@@ -10,6 +10,7 @@
 //! - [`dev`] starts one for development, with and without a configuration;
 //! - [`diagnose`] is asked before a start, and beside a running server;
 //! - [`join`] has a new one connect where it should not;
+//! - [`oidc`] logs in through a browser, at a provider that lies;
 //! - [`pair`] has two of them make a cluster, and takes one away;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
@@ -28,6 +29,7 @@ mod diagnose;
 mod durability;
 mod join;
 mod kill;
+mod oidc;
 mod pair;
 #[path = "../support/ports.rs"]
 mod ports;

@@ -25,7 +25,7 @@ fn config(directory: &Directory, name: &str) -> String {
 }
 
 /// Starts both; the second with these flags besides. Both are unsealed voters in the end.
-fn start(directory: &Directory, flags: &[&str]) -> (Server, Server, Keys) {
+pub(crate) fn start(directory: &Directory, flags: &[&str]) -> (Server, Server, Keys) {
     let one = Server::start(directory, &config(directory, "one"));
     let keys = one.initialize(1, 1);
     one.unseal(&keys);
