@@ -12,7 +12,7 @@ use kallisto_command::outcome::Outcome;
 type Method = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The methods that this server has, and logging in with a token.
-const METHODS: [Method; 6] = [
+const METHODS: [Method; 7] = [
     (
         "approle",
         "Machines log in with the id of a role and a secret id of it.",
@@ -42,6 +42,25 @@ const METHODS: [Method; 6] = [
         "The token of a Kubernetes service account is the proof.",
         "kallisto login -method=kubernetes role=web jwt=@/var/run/secrets/kubernetes.io/serviceaccount/token",
         &[("role", "The role to log in by."), ("jwt", "The token of the service account.")],
+    ),
+    (
+        "oidc",
+        "People log in with a browser at an OpenID Connect provider.",
+        "kallisto login -method=oidc role=dev",
+        &[
+            ("role", "The role to log in by; the method's default when absent."),
+            ("port", "The port to listen on for the browser, 8250 when absent; 0 for any."),
+            ("listenaddress", "The address to listen on, localhost when absent."),
+            ("callbackhost", "The host that the browser comes back to, localhost when absent."),
+            ("callbackmethod", "http, or https behind a proxy."),
+            (
+                "callbackport",
+                "The port that the browser comes back to, if not the one listened on.",
+            ),
+            ("callbackmode", "client, direct or device, as the role says; client when absent."),
+            ("skip_browser", "true to print the address and open no browser."),
+            ("timeout", "How long to wait for the user, 10m when absent."),
+        ],
     ),
     (
         "token",

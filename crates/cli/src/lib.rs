@@ -23,6 +23,7 @@ mod monitor;
 mod mount_flags;
 mod mounted;
 mod namespace;
+mod oidc_login;
 mod operator;
 mod pairs;
 mod patch;

@@ -23,7 +23,7 @@ use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Format, field};
 use kallisto_command::secret::Secret;
 
-use super::unwrap;
+use super::{oidc_login, unwrap};
 
 /// How a method is logged in to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +34,12 @@ enum Shape {
     Password,
     /// `login` with everything as the body.
     Plain,
+    /// Through a browser.
+    Browser,
 }
 
 /// The methods, and how each is logged in to.
-const METHODS: [(&str, Shape); 10] = [
+const METHODS: [(&str, Shape); 11] = [
     ("token", Shape::Token),
     ("userpass", Shape::Password),
     ("ldap", Shape::Password),
@@ -48,6 +50,7 @@ const METHODS: [(&str, Shape); 10] = [
     ("github", Shape::Plain),
     ("jwt", Shape::Plain),
     ("kubernetes", Shape::Plain),
+    ("oidc", Shape::Browser),
 ];
 
 const NOT_STORED: &str = "The token was not stored in token helper. Set the VAULT_TOKEN environment\n\
@@ -62,13 +65,13 @@ const SUCCESS: &str = "Success! You are now authenticated. The token information
 /// Logs in.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto login\n  kallisto login -method=userpass username=ada\n  kallisto login -method=approle role_id=@role secret_id=@secret\n  kallisto login -token-only -method=userpass username=ada password=-"
+    after_help = "Examples:\n  kallisto login\n  kallisto login -method=userpass username=ada\n  kallisto login -method=approle role_id=@role secret_id=@secret\n  kallisto login -method=oidc role=dev\n  kallisto login -token-only -method=userpass username=ada password=-"
 )]
 pub(crate) struct Login {
     /// A token, - to read it from stdin, or KEY=VALUE pairs for the method
     #[arg(value_name = "TOKEN | KEY=VALUE")]
     credentials: Vec<String>,
-    /// token, userpass, ldap, okta, radius, approle, cert, github, jwt or kubernetes
+    /// token, userpass, ldap, okta, radius, approle, cert, github, jwt, kubernetes or oidc
     #[arg(long, value_name = "NAME", default_value = "token")]
     method: String,
     /// Where the method is mounted, if not at its own name
@@ -116,7 +119,9 @@ impl Login {
         };
         let secret = match shape {
             Shape::Token => with_token(&config, pairs)?,
-            Shape::Password | Shape::Plain => self.with_method(&config, shape, pairs)?,
+            Shape::Password | Shape::Plain | Shape::Browser => {
+                self.with_method(&config, shape, pairs)?
+            }
         };
         let secret = match (secret.wrapping_token(), keep) {
             (Some(token), Keep::Bare) => return Ok(output::bare(&config, token.to_owned())),
@@ -164,6 +169,12 @@ impl Login {
         mut pairs: Vec<(String, String)>,
     ) -> Result<Secret, Error> {
         let mount = url::clean(self.path.as_deref().unwrap_or(&self.method))?;
+        let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));
+        let gives = |secret: &Secret| secret.auth.is_some() || secret.wrap_info.is_some();
+        if shape == Shape::Browser {
+            let secret = oidc_login::log_in(config, &mount, pairs)?;
+            return secret.filter(gives).ok_or_else(nothing);
+        }
         let mut path = format!("auth/{mount}/login");
         if shape == Shape::Password {
             let at = pairs.iter().position(|(key, _)| key == "username").ok_or_else(|| {
@@ -179,10 +190,7 @@ impl Login {
         let client = Client::new(config)?.without_token();
         let secret =
             client.send(&Request::put(&path, body)).map_err(Error::doing(AUTHENTICATING))?;
-        let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));
-        secret
-            .filter(|secret| secret.auth.is_some() || secret.wrap_info.is_some())
-            .ok_or_else(nothing)
+        secret.filter(gives).ok_or_else(nothing)
     }
 
     /// Keeps and prints the token as asked.

@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 use crate::error::Error;
 
+pub use kallisto_core::parse_query;
+
 /// Bytes that stand for themselves in a path, besides letters and digits.
 const PATH_PLAIN: &[u8] = b"-_.~$&+,/:;=@";
 /// The same in a query's key or value.
