@@ -63,8 +63,24 @@ const LEASE_WORDS: &[&[u8]] = &[
     b"\x0f\x00\x00\x00",
 ];
 
+/// What discovery documents, tokens, states and redirect URIs are made of.
+const OIDC_WORDS: &[&[u8]] = &[
+    b"{\"issuer\":\"https://idp.example/a\",\"jwks_uri\":\"https://idp.example/k\"}",
+    b"\"token_endpoint\":\"",
+    b"{\"iss\":\"https://idp.example/a\",\"sub\":\"ann\",\"aud\":[\"client\"],\"azp\":\"client\"",
+    b",\"exp\":1000300,\"iat\":1000000,\"nonce\":\"nonce\"}",
+    b"http://localhost:8250/oidc/callback",
+    b"https://vault.example/cb",
+    b":65536",
+    b"@evil.example",
+    b"[\"id\",7,\"role\",\"u\",\"h\",\"f\"]",
+    b"{\"keys\":[{\"kty\":\"EC\",\"kid\":\"",
+    b"eyJhbGciOiJub25lIn0.e30.",
+    b"\n",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 26] = [
+pub(crate) const TARGETS: [Target; 27] = [
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
@@ -202,6 +218,12 @@ pub(crate) const TARGETS: [Target; 26] = [
         about: "records and ids of leases: refused, or written as they were read",
         run: kallisto_leases::fuzz::record,
         words: LEASE_WORDS,
+    },
+    Target {
+        name: "oidc",
+        about: "what providers, browsers and clients hand a login: refused, or what its rules say",
+        run: kallisto_auth_methods::fuzz::oidc,
+        words: OIDC_WORDS,
     },
     Target {
         name: "raft_message",
