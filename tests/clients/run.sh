@@ -144,13 +144,25 @@ if [ -n "$sshd" ] && command -v ssh >/dev/null; then
 else
   echo "*** SKIPPED: ssh: no OpenSSH: nobody logs in with what is signed"
 fi
-for folder in node go java rust; do
+for folder in browser node go java rust; do
   cp -r "$here/$folder" "$work/$folder"
   rm -rf "$work/$folder/target" "$work/$folder/node_modules"
 done
 if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --silent; then
   run node-vault node "$work/node/walk.js"
   run node-redis node "$work/node/redis.js"
+fi
+# Logins through a browser: Chromium of the machine, driven by playwright-core, at providers that nobody here wrote.
+chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+if [ -z "$chromium" ]; then
+  echo "*** SKIPPED: oidc: no Chromium in the path (CHROMIUM=FILE names it): no browser logs in"
+elif ! command -v npm >/dev/null; then
+  echo "*** SKIPPED: oidc: npm is not installed: no browser logs in"
+elif ! timeout 180 "$work/venv/bin/pip" install -q 'oidc-provider-mock>=0.3' >"$work/pip-oidc.log" 2>&1; then
+  echo "*** SKIPPED: oidc: oidc-provider-mock could not be installed from PyPI: no browser logs in"
+elif build browser env PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm --prefix "$work/browser" ci --silent; then
+  limit=300 run oidc env CHROMIUM="$chromium" BAO="$work/venv/bin/bao" OIDC_MOCK="$work/venv/bin/oidc-provider-mock" \
+    node "$work/browser/oidc.js"
 fi
 if command -v go >/dev/null && build go env GOPATH="$work/gopath" go -C "$work/go" build -modcacherw -o "$work/go-walk" .; then
   run go "$work/go-walk"

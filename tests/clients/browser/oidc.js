@@ -1,0 +1,262 @@
+// Logs in through a real, headless Chromium: by Kallisto's command line and by OpenBao's, at `oidc-provider-mock` and at OpenBao as the provider.
+//
+//   node oidc.js      (VAULT_ADDR, VAULT_TOKEN of root; KALLISTO, BAO, OIDC_MOCK: programs; CHROMIUM: the browser)
+//
+// Ends what it started, by process. Prints `ok WHAT` a check, and ends with 1 at the first that fails.
+"use strict";
+const { spawn } = require("node:child_process");
+const fs = require("node:fs");
+const net = require("node:net");
+const os = require("node:os");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+
+const { VAULT_ADDR, VAULT_TOKEN, KALLISTO, BAO, OIDC_MOCK, CHROMIUM } = process.env;
+const PATIENCE = 30000;
+const home = fs.mkdtempSync(path.join(os.tmpdir(), "oidc-walk-"));
+const children = [];
+let checks = 0;
+
+function ok(what, holds, told = "") {
+  if (!holds) throw new Error(`FAIL ${what}: ${told}`);
+  checks += 1;
+  console.log(`ok ${what}`);
+}
+
+function start(program, args, env = {}) {
+  const clean = { PATH: process.env.PATH, HOME: home, ...env };
+  const child = spawn(program, args, { env: clean, stdio: ["ignore", "pipe", "pipe"] });
+  child.said = "";
+  const hear = (bytes) => { child.said += bytes; };
+  child.stdout.on("data", hear);
+  child.stderr.on("data", hear);
+  child.ended = new Promise((resolve) => child.on("close", resolve));
+  children.push(child);
+  return child;
+}
+
+async function until(what, holds) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const found = await holds();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`FAIL waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+async function api(address, token, method, where, body) {
+  const headers = token ? { "X-Vault-Token": token } : {};
+  const reply = await fetch(`${address}/v1/${where}`, { method, headers, body: body && JSON.stringify(body) });
+  const text = await reply.text();
+  let json = {};
+  try { json = JSON.parse(text); } catch { /* no JSON: the status says enough */ }
+  return { status: reply.status, json, text };
+}
+const ours = (method, where, body, token = VAULT_TOKEN) => api(VAULT_ADDR, token, method, where, body);
+async function good(reply) {
+  const answered = await reply;
+  if (answered.status >= 300) throw new Error(`FAIL ${answered.status} ${answered.text}`);
+  return answered.json;
+}
+
+// What runs in a page that should run nothing.
+const PAYLOADS = [
+  "<script>window.ran=1;alert(1)</script>",
+  "\"><script>window.ran=1</script>",
+  "<img src=x onerror=\"window.ran=1;alert(1)\">",
+  "<svg/onload=alert(1)>",
+  "</title><script>alert(1)</script>",
+  "'-alert(1)-'",
+  "javascript:alert(1)",
+  "<iframe srcdoc=\"<script>parent.ran=1</script>\">",
+  "<body onpageshow=alert(1)>",
+  "<details open ontoggle=alert(1)>",
+  "<meta http-equiv=refresh content=\"0;url=javascript:alert(1)\">",
+  "<base href=//evil.example/><a id=x>",
+  "<form action=javascript:alert(1)><input type=submit autofocus onfocus=alert(1)>",
+  "\u2028alert(1)",
+  "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+  "%3Cscript%3Ealert(1)%3C/script%3E",
+  "{{constructor.constructor('alert(1)')()}}",
+  "<script>alert(1)".repeat(50),
+];
+
+async function main() {
+  const mockPort = await freePort();
+  start(OIDC_MOCK, ["--port", `${mockPort}`]);
+  const issuer = `http://localhost:${mockPort}`;
+  await until("the mock", () => fetch(`${issuer}/.well-known/openid-configuration`).then((r) => r.ok, () => false));
+  await good(ours("POST", "sys/auth/browser", { type: "oidc" }));
+  await good(ours("POST", "auth/browser/config", {
+    oidc_discovery_url: issuer, oidc_client_id: "kallisto", oidc_client_secret: "secret", default_role: "dev",
+  }));
+  const role = { user_claim: "sub", allowed_redirect_uris: ["http://localhost:8250/oidc/callback"] };
+  await good(ours("POST", "auth/browser/role/dev", role));
+  const callback = `${VAULT_ADDR}/v1/auth/browser/oidc/callback`;
+  await good(ours("POST", "auth/browser/role/direct", {
+    user_claim: "sub", allowed_redirect_uris: [callback], callback_mode: "direct",
+  }));
+
+  const browser = await chromium.launch({
+    executablePath: CHROMIUM, headless: true,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+      "--disable-component-update", "--disable-sync"],
+  });
+  const context = await browser.newContext();
+  // The mock's page wants a style sheet of somebody else's.
+  await context.route((url) => url.hostname !== "localhost" && url.hostname !== "127.0.0.1", (route) => route.abort());
+  const page = await context.newPage();
+  const dialogs = [];
+  page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
+
+  // The page of the mock: a name, and a button.
+  async function logInAtMock(url, name) {
+    await page.goto(url, { waitUntil: "domcontentloaded" });
+    await page.fill("input[name=sub]", name);
+    await page.click("button:has-text(\"Authorize\")");
+    await page.waitForLoadState("domcontentloaded");
+  }
+
+  await commandLine(KALLISTO, "kallisto", page, logInAtMock);
+  if (BAO) await commandLine(BAO, "bao", page, logInAtMock);
+  else console.log("*** SKIPPED: bao as a client: no program");
+  await direct(page, callback, logInAtMock);
+  await scripts(page, dialogs, callback);
+  if (BAO) await provider(page);
+  else console.log("*** SKIPPED: OpenBao as a provider: no program");
+  await browser.close();
+}
+
+// `login -method=oidc` of a command line.
+async function commandLine(program, name, page, logInAtMock) {
+  const port = await freePort();
+  const env = { VAULT_ADDR, BAO_ADDR: VAULT_ADDR };
+  const words = ["login", "-method=oidc", "-path=browser", "-format=json", "role=dev", `port=${port}`, "skip_browser=true"];
+  const child = start(program, words, env);
+  const url = await until("an address", () => (child.said.match(/http:\/\/localhost:\d+\/oauth2\/authorize\S+/) || [])[0]);
+  await logInAtMock(url, "ann");
+  if (name === "kallisto") await until("the page of the command", async () => (await page.title()) === "Signed in");
+  const code = await child.ended;
+  ok(`${name}: logs in`, code === 0, child.said);
+  const file = [".vault-token", ".bao-token"].map((it) => path.join(home, it)).find((it) => fs.existsSync(it));
+  const token = fs.readFileSync(file, "utf8").trim();
+  fs.unlinkSync(file);
+  const seen = await good(ours("GET", "auth/token/lookup-self", undefined, token));
+  ok(`${name}: the token is the user's`, seen.data.display_name === "browser-ann", JSON.stringify(seen.data));
+
+  // The user says no. The mock then forgets the state, which no provider may (RFC 6749, section 4.1.2.1), so its part is done here.
+  const refused = start(program, words.map((word) => (word.startsWith("port=") ? `port=${port}` : word)), env);
+  const again = new URL(await until("an address",
+    () => (refused.said.match(/http:\/\/localhost:\d+\/oauth2\/authorize\S+/) || [])[0]));
+  const answer = { error: "access_denied", error_description: PAYLOADS[0], state: again.searchParams.get("state") };
+  await page.goto(`${again.searchParams.get("redirect_uri")}?${new URLSearchParams(answer)}`, { waitUntil: "domcontentloaded" });
+  ok(`${name}: a refusal is one`, (await refused.ended) !== 0, refused.said);
+}
+
+// By direct callback: no token before the button.
+async function direct(page, callback, logInAtMock) {
+  const begin = () => good(ours("POST", "auth/browser/oidc/auth_url",
+    { role: "direct", redirect_uri: callback, client_nonce: "n" }, ""));
+  const poll = (state) => ours("POST", "auth/browser/oidc/poll", { state, client_nonce: "n" }, "");
+  const { data } = await begin();
+  await logInAtMock(data.auth_url, "bob");
+  ok("direct: the page asks", (await page.title()) === "Confirm the login", await page.content());
+  const text = await page.innerText("body");
+  ok("direct: it names the role, the mount and who asked",
+    text.includes("direct") && text.includes("auth/browser/") && text.includes("127.0.0.1"), text);
+  const pending = (reply) => reply.status === 400 && reply.json.errors[0] === "authorization_pending";
+  ok("direct: no token without the click", pending(await poll(data.state)));
+  await page.reload();
+  ok("direct: nor when the page is loaded again", pending(await poll(data.state)));
+  ok("direct: which shows no second button", (await page.locator("button").count()) === 0);
+
+  const second = (await begin()).data;
+  await logInAtMock(second.auth_url, "bob");
+  await page.click("button");
+  await page.waitForLoadState("domcontentloaded");
+  ok("direct: the click is confirmed", (await page.title()) === "Login confirmed", await page.content());
+  const granted = await good(poll(second.state));
+  ok("direct: and gives the token", granted.auth.client_token.length > 20);
+  ok("direct: once", (await poll(second.state)).status === 400);
+}
+
+// Whatever comes as an error: no script runs, and nothing of it is on the page.
+async function scripts(page, dialogs, callback) {
+  const begun = await good(ours("POST", "auth/browser/oidc/auth_url",
+    { role: "direct", redirect_uri: callback, client_nonce: "n" }, ""));
+  const pages = [];
+  for (const payload of PAYLOADS) {
+    for (const state of [begun.data.state, payload]) {
+      const query = new URLSearchParams({ state, code: payload, error: payload, error_description: payload, iss: payload });
+      await page.goto(`${callback}?${query}`, { waitUntil: "load" });
+      pages.push(await page.content());
+      ok("no script of an error runs", (await page.evaluate(() => window.ran)) === undefined && dialogs.length === 0, payload);
+    }
+  }
+  const told = PAYLOADS.filter((payload) => pages.some((text) => text.includes(payload)));
+  ok("nothing of an error is on a page", told.length === 0, told.join("\n"));
+}
+
+// OpenBao is the provider. Its page needs its user's token, so what its page does is done by its API.
+async function provider(page) {
+  const port = await freePort();
+  const address = `http://127.0.0.1:${port}`;
+  start(BAO, ["server", "-dev", `-dev-listen-address=127.0.0.1:${port}`, "-dev-root-token-id=root"]);
+  const bao = (method, where, body, token = "root") => good(api(address, token, method, where, body));
+  await until("OpenBao", () => fetch(`${address}/v1/sys/health`).then((r) => r.ok, () => false));
+  await bao("POST", "sys/auth/userpass", { type: "userpass" });
+  await bao("PUT", "sys/policies/acl/op", { policy: "path \"identity/oidc/provider/default/authorize\" { capabilities = [\"read\", \"update\"] }" });
+  await bao("POST", "auth/userpass/users/ann", { password: "pw", token_policies: "op" });
+  const user = (await bao("POST", "auth/userpass/login/ann", { password: "pw" }, "")).auth;
+  await bao("POST", `identity/entity/id/${user.entity_id}`, { name: "ann", metadata: { team: "red" } });
+  await bao("POST", "identity/oidc/assignment/all", { entity_ids: [user.entity_id] });
+  await bao("POST", "identity/oidc/scope/profile",
+    { template: "{\"username\":{{identity.entity.name}},\"team\":{{identity.entity.metadata.team}}}" });
+  await bao("POST", "identity/oidc/client/app",
+    { redirect_uris: ["http://localhost:8250/oidc/callback"], assignments: ["all"] });
+  await bao("POST", "identity/oidc/provider/default", { allowed_client_ids: ["*"], scopes_supported: ["profile"] });
+  const client = (await bao("GET", "identity/oidc/client/app")).data;
+  await good(ours("POST", "sys/auth/bao", { type: "oidc" }));
+  await good(ours("POST", "auth/bao/config", {
+    oidc_discovery_url: `${address}/v1/identity/oidc/provider/default`,
+    oidc_client_id: client.client_id, oidc_client_secret: client.client_secret,
+  }));
+  for (const [name, team] of [["red", "r*"], ["blue", "blue"]]) {
+    await good(ours("POST", `auth/bao/role/${name}`, {
+      user_claim: "username", oidc_scopes: "profile", bound_claims_type: "glob", bound_claims: { team },
+      claim_mappings: { team: "team" }, allowed_redirect_uris: "http://localhost:8250/oidc/callback",
+    }));
+  }
+  for (const [name, passes] of [["red", true], ["blue", false]]) {
+    const words = ["login", "-method=oidc", "-path=bao", "-format=json", `role=${name}`, "port=0", "skip_browser=true"];
+    const child = start(KALLISTO, words, { VAULT_ADDR });
+    const url = await until("an address", () => (child.said.match(/http:\/\/127\S+authorize\S+/) || [])[0]);
+    const asked = new URL(url);
+    const given = await bao("GET", `identity/oidc/provider/default/authorize${asked.search}`, undefined, user.client_token);
+    const back = `${asked.searchParams.get("redirect_uri")}?${new URLSearchParams({ code: given.code, state: given.state })}`;
+    await page.goto(back, { waitUntil: "domcontentloaded" });
+    const code = await child.ended;
+    ok(`OpenBao as the provider: role ${name}`, (code === 0) === passes, child.said);
+    if (passes) ok("OpenBao as the provider: claims are mapped", child.said.includes("\"team\": \"red\""), child.said);
+    else ok("OpenBao as the provider: the refusal says why", child.said.includes("bound claim values"), child.said);
+  }
+}
+
+const limit = setTimeout(() => { console.log("FAIL took too long"); end(1); }, 240000);
+function end(code) {
+  clearTimeout(limit);
+  for (const child of children) child.kill();
+  fs.rmSync(home, { recursive: true, force: true });
+  process.exit(code);
+}
+main().then(() => { console.log(`${checks} checks`); end(0); }, (error) => { console.log(String(error.stack || error)); end(1); });
