@@ -2,9 +2,8 @@
 import { render, type ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Dialogs } from './parts/dialog.tsx';
-import { Frame } from './parts/frame.tsx';
 import { Failed, Loading } from './parts/ui.tsx';
-import { startKeys } from './parts/keys.tsx';
+import type { Frame } from './parts/frame.tsx';
 import { askTable, forgetNeeds } from './lib/needs.ts';
 import { forgetMounts } from './lib/place.ts';
 import { startTheme } from './lib/prefs.ts';
@@ -69,9 +68,15 @@ function App() {
     forgetMounts();
     void askTable();
   }, [ns, signedIn]);
+  // The frame is loaded once somebody is in: the login page does without.
+  const [Shown, setShown] = useState<typeof Frame | undefined>(undefined);
+  useEffect(() => {
+    if (!isIn || Shown) return;
+    void Promise.all([import('./parts/frame.tsx'), import('./parts/keys.tsx')]).then(([frame, keys]) => { keys.startKeys(); setShown(() => frame.Frame); });
+  }, [isIn]);
   if (OUTSIDE[first]) return <><Screen loads={OUTSIDE} name={first} /><Dialogs /></>;
   if (first === 'login' || !isIn) return <><Login /><Dialogs /></>;
-  return <Frame again={<SignInAgain />}><Screen loads={INSIDE} name={first} /></Frame>;
+  return Shown ? <Shown again={<SignInAgain />}><Screen loads={INSIDE} name={first} /></Shown> : <div class="outside" />;
 }
 
 /** Leads to the unseal or setup page, with the way back kept. */
@@ -86,7 +91,6 @@ function leadOut(): void {
 async function start(): Promise<void> {
   startTheme();
   startRouter();
-  startKeys();
   // An open edit stays behind the cover of `screens/setup`, so the page is left only where nothing is open.
   onSealed.value = () => { void askServer().then(() => leadOut()); };
   startSession(() => { void go(href('login')); });

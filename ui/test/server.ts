@@ -7,6 +7,7 @@ import { join } from 'node:path';
 
 export const BINARY = process.env['KALLISTO_BINARY'] ?? join(process.env['CARGO_TARGET_DIR'] ?? '../target', 'debug/kallisto');
 const READY_MS = 20_000;
+const JOIN_MS = 60_000;
 
 export const freePort = (): Promise<number> => new Promise((resolve, reject) => {
   const probe = createServer();
@@ -43,7 +44,7 @@ export class Server {
   static async durable(): Promise<Server> {
     const [port, peers] = [await freePort(), await freePort()];
     const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
-    writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
+    writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  cluster_address = "127.0.0.1:${peers}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
     return Server.start([`-config=${folder}/server.hcl`], port, folder);
   }
 
@@ -55,7 +56,7 @@ export class Server {
       const [port, peers] = [ports[i * 2] ?? 0, ports[i * 2 + 1] ?? 0];
       const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
       const joins = i > 0 ? `  retry_join {\n    leader_api_addr = "${servers[0]?.base}"\n  }\n` : '';
-      writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "kallisto-${i + 1}"\n${joins}}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
+      writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "kallisto-${i + 1}"\n${joins}}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  cluster_address = "127.0.0.1:${peers}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
       servers.push(await Server.start([`-config=${folder}/server.hcl`], port, folder));
       if (i > 0) continue;
       const made = await servers[0]?.must('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 }, '');
@@ -65,12 +66,12 @@ export class Server {
     const first = servers[0] as Server;
     for (const server of servers) {
       server.token = first.token;
-      const end = Date.now() + READY_MS;
+      const end = Date.now() + JOIN_MS;
       for (;;) {
         const status = await server.api('PUT', 'sys/unseal', { key: first.share }, '');
         if (status['sealed'] === false || (await server.api('GET', 'sys/seal-status', undefined, ''))['sealed'] === false) break;
         if (Date.now() > end) throw new Error(`a server does not join: ${JSON.stringify(status)}`);
-        await new Promise((resolve) => setTimeout(resolve, 300));
+        await new Promise((resolve) => setTimeout(resolve, 1000));
       }
     }
     return servers;

@@ -14,7 +14,7 @@ import { screens } from './screens.ts';
 
 export interface World { browser: Browser; dev: Server }
 export interface Flow { name: string; run: (world: World) => Promise<void> }
-const FLOW_MS = 90_000;
+const FLOW_MS = 150_000;
 
 export async function run(chromium: string | undefined, names: string[]): Promise<number> {
   if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');

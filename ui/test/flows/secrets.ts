@@ -24,6 +24,7 @@ export const secrets: Flow[] = [
     await page.getByRole('button', { name: 'Reveal WEBHOOK_SECRET' }).click();
     await page.getByText(`${PLANTED[1]}_3`).waitFor();
     equal(reads() - before, 1, 'one read is recorded');
+    ok(/x-kallisto-intent":\["reveal"\]/i.test(readFileSync(log, 'utf8')), 'with its intent');
     equal(await page.locator('.shown').count(), 2, 'two are shown');
     await page.evaluate(() => dispatchEvent(new Event('blur')));
     await page.locator('.shown').first().waitFor({ state: 'detached' });

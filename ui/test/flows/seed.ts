@@ -16,6 +16,7 @@ export async function seed(server: Server): Promise<void> {
   for (const [name, policy] of Object.entries(policies)) await server.must('PUT', `sys/policies/acl/${name}`, { policy });
   await server.must('POST', 'sys/auth/userpass', { type: 'userpass', description: 'People', config: { listing_visibility: 'unauth' } });
   for (const [name, policy] of [['ops', 'admin'], ['ada', 'dev'], ['rita', 'reader'], ['walt', 'writer'], ['nora', 'default']] as const) await server.must('POST', `auth/userpass/users/${name}`, { password: 'correct horse battery', token_policies: [policy], token_ttl: '1h' });
+  await server.must('PUT', 'sys/config/auditing/request-headers/X-Kallisto-Intent', { hmac: false });
   await server.must('POST', 'sys/audit/file', { type: 'file', options: { file_path: join(server.folder, 'audit.log') } });
   for (const retry of [1, 2, 3]) await server.must('POST', 'secret/data/apps/payments/stripe', { data: { API_KEY: PLANTED[0], WEBHOOK_SECRET: `${PLANTED[1]}_${retry}`, RETRY: { max: retry, backoff_ms: 250 }, ...(retry === 3 ? { NEW_KEY: 'x' } : { LEGACY: 'y' }) } });
   for (const name of ['mailgun', 'paypal', 'ledger/db', 'sentry-dsn']) await server.must('POST', `secret/data/apps/payments/${name}`, { data: { PASSWORD: PLANTED[1] } });

@@ -19,7 +19,6 @@ import { Meta } from './meta.tsx';
 import { UseIt } from './use.tsx';
 import { Values } from './values.tsx';
 import { Who } from './who.tsx';
-import { shareSecret } from './share.tsx';
 
 export interface Opened { meta: Metadata | undefined; metaError: unknown; subkeys: Record<string, any> | undefined; isThere: boolean }
 
@@ -73,7 +72,7 @@ export function Secret({ place }: { place: Place }) {
           {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? `v${version} of ${meta?.current_version}` : `v${meta?.current_version} · ${state === 'there' ? 'current' : state}`}</Tag>}
           {place.mount.version === 1 && <Tag>version 1: no history</Tag>}
           <div class="acts">
-            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => shareSecret(place)}>Share once</Button>
+            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => void import('./share.tsx').then((file) => file.shareSecret(place))}>Share once</Button>
             <Button icon="swap" onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}>Move</Button>
             <Button icon="trash" need={canDelete} onClick={() => bulk('delete', [own], () => { loaded.reload(); })}>Delete</Button>
             <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>Edit</Button>
