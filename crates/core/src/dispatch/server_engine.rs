@@ -1,6 +1,6 @@
 //! An engine as the server drives it.
 //!
-//! An engine that is a crate of its own is an `EngineSpec` of the contract, which [`super::contract`] drives with what the contract gives it.
+//! An engine that is a crate of its own is an `EngineSpec` of the contract, which [`crate::engines::contract`] drives with what the contract gives it.
 //! Those that are parts of the server (what is at `sys/`, tokens, identity) and those that were here before the contract are driven
 //! with the server itself. The [`crate::registry`] lists both, and nothing else in the server knows which engines there are.
 
