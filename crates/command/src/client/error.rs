@@ -71,7 +71,7 @@ enum ErrorReply {
 impl ApiError {
     /// Whether one of the errors is this text.
     pub fn says(&self, text: &str) -> bool {
-        matches!(&self.said, Said::Errors(errors) if errors.iter().any(|error| error == text))
+        matches!(&self.said, ErrorReply::Errors(errors) if errors.iter().any(|error| error == text))
     }
 
     /// Makes an error of an answer.
