@@ -76,6 +76,17 @@ pub enum Response {
         /// Where to: a path of this server, or an address.
         location: String,
     },
+    /// A reply of another protocol, with headers of its own, such as ACME's.
+    Foreign {
+        /// The status code on the wire.
+        code: u16,
+        /// What it is; empty for a reply without a body.
+        content_type: &'static str,
+        /// Headers beside those that every reply has, names in lower case; a name may come more than once.
+        headers: Vec<(&'static str, String)>,
+        /// The body.
+        body: Vec<u8>,
+    },
 }
 
 /// Takes a file that is sent after its request.

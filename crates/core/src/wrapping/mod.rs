@@ -97,6 +97,7 @@ impl<'a> Content<'a> {
             | Response::Waiting(_)
             | Response::Bare { .. }
             | Response::Text { .. }
+            | Response::Foreign { .. }
             | Response::Page { .. }
             | Response::SeeOther { .. } => return None,
         };

@@ -67,6 +67,7 @@ const fn logical_of(answer: &Response) -> Option<&Logical> {
         | Response::Waiting(_)
         | Response::Bare { .. }
         | Response::Text { .. }
+        | Response::Foreign { .. }
         | Response::Page { .. }
         | Response::SeeOther { .. } => None,
     }

@@ -523,9 +523,13 @@ fn lost() -> Error {
 
 static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-forwarding");
 
-/// A `HEAD` is answered as a `GET` with its body left out.
+/// A `HEAD` is answered as a `GET` with its body left out. Where a `GET` has nothing to say, a `HEAD` has said it all: ACME wants 204 for
+/// the one and 200 for the other (RFC 8555, 7.2).
 fn without_body(reply: Reply) -> Reply {
-    let (head, _) = reply.into_parts();
+    let (mut head, _) = reply.into_parts();
+    if head.status == StatusCode::NO_CONTENT {
+        head.status = StatusCode::OK;
+    }
     Response::from_parts(head, ReplyBody::empty())
 }
 

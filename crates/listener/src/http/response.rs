@@ -72,7 +72,25 @@ pub(super) fn render(response: Core, id: RequestId) -> Reply {
             }
             Err(_) => error::render(&Error::internal(&"a location that no header can have")),
         },
+        Core::Foreign { code, content_type, headers, body } => {
+            let reply = match content_type {
+                "" => empty(status(code)),
+                kind => of_kind(status(code), HeaderValue::from_static(kind), body),
+            };
+            with_headers(reply, headers)
+        }
     }
+}
+
+/// Adds headers of an answer. A value that cannot stand in a header is our mistake, and no reply.
+fn with_headers(mut reply: Reply, headers: Vec<(&'static str, String)>) -> Reply {
+    for (name, value) in headers {
+        let Ok(value) = HeaderValue::try_from(value) else {
+            return error::render(&Error::internal(&format_args!("no value of the header {name}")));
+        };
+        reply.headers_mut().append(HeaderName::from_static(name), value);
+    }
+    reply
 }
 
 fn status(code: u16) -> StatusCode {

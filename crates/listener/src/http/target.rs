@@ -9,6 +9,9 @@ use hyper::{Method, Response, StatusCode, header};
 use super::stream::ReplyBody;
 use super::{Reply, page, refuse, response};
 
+/// How the path of a fresh nonce of ACME ends, which clients ask for by `HEAD` (RFC 8555, 7.2).
+const NEW_NONCE: &str = "/acme/new-nonce";
+
 /// A verb of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -50,7 +53,7 @@ pub(super) fn resolve(head: &Parts, has_page: bool) -> Resolved<'_> {
     };
     let method = match head.method.as_str() {
         "GET" => Verb::Get,
-        "HEAD" if path == "sys/health" => Verb::Get,
+        "HEAD" if path == "sys/health" || path.ends_with(NEW_NONCE) => Verb::Get,
         "POST" | "PUT" => Verb::Write,
         "PATCH" => Verb::Patch,
         "DELETE" => Verb::Delete,

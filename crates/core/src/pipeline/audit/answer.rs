@@ -46,6 +46,7 @@ pub(super) fn with_described<T>(
             | Response::Text { .. }
             | Response::Page { .. }
             | Response::SeeOther { .. }
+            | Response::Foreign { .. }
             | Response::NotModified { .. }
             | Response::Stream(_)
             | Response::Upload(_)
