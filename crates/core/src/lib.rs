@@ -63,6 +63,7 @@ pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::Seen;
 pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
 pub use jobs::{FailedJob, FailedJobs};
+pub use kallisto_engine::destination::{is_loopback, special_range};
 pub use kallisto_engine::{AddressRange, Class, Multiplicity};
 pub use pipeline::audit::AuditBatch;
 pub use pipeline::compute::Weight;

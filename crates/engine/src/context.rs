@@ -9,6 +9,7 @@ use kallisto_api::{BoxFuture, Error, Map};
 
 use crate::memory::Memory;
 use crate::outbound::Outbound;
+use crate::probe::Probes;
 use crate::storage::Storage;
 
 /// What an engine may use.
@@ -28,6 +29,8 @@ pub struct EngineContext<'a> {
     pub heavy: &'a dyn Heavy,
     /// Other servers.
     pub outbound: &'a dyn Outbound,
+    /// Looks at what stands at names and addresses.
+    pub probes: &'a dyn Probes,
     /// Hashes under a key of the cluster.
     pub keyed_hash: &'a dyn KeyedHash,
 }

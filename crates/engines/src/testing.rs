@@ -15,8 +15,9 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
-    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Random,
-    Storage, Stored, TemplateValues, Version, Writes,
+    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Probe,
+    ProbeAnswer, ProbeFailure, ProbeState, Probes, Random, Storage, Stored, TemplateValues, Version,
+    Writes,
 };
 
 /// How it is mounted.
@@ -28,6 +29,28 @@ const MOUNT: MountInfo<'_> = MountInfo {
     options: None,
 };
 
+/// What probes find, as a test says it.
+#[derive(Default)]
+struct Probing {
+    begun: Mutex<Vec<(String, Probe)>>,
+    found: Mutex<BTreeMap<String, Result<ProbeAnswer, ProbeFailure>>>,
+}
+
+impl Probes for Probing {
+    fn begin(&self, id: &str, probe: Probe) -> bool {
+        self.begun.lock().unwrap().push((id.to_owned(), probe));
+        true
+    }
+
+    fn take(&self, id: &str) -> ProbeState {
+        if let Some(found) = self.found.lock().unwrap().remove(id) {
+            return ProbeState::Done(found);
+        }
+        let is_begun = self.begun.lock().unwrap().iter().any(|(begun, _)| begun == id);
+        if is_begun { ProbeState::UnderWay } else { ProbeState::Unknown }
+    }
+}
+
 /// An engine with records.
 pub(crate) struct Mount {
     spec: &'static EngineSpec,
@@ -37,6 +60,7 @@ pub(crate) struct Mount {
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
     written: Mutex<(usize, usize)>,
+    probes: Probing,
     /// Whether work that takes long never ends.
     is_waiting: AtomicBool,
     /// When it was asked last, and what it would take to revoke each credential that was handed out.
@@ -57,6 +81,7 @@ impl Mount {
             drawn: Mutex::default(),
             identity: Mutex::default(),
             written: Mutex::default(),
+            probes: Probing::default(),
             is_waiting: AtomicBool::default(),
             leased: Mutex::default(),
             caller: Mutex::default(),
@@ -106,8 +131,20 @@ impl Mount {
             random: self,
             heavy: self,
             outbound: self,
+            probes: &self.probes,
             keyed_hash: self,
         }
+    }
+
+    /// The probes that were begun and have no outcome yet, oldest first.
+    pub(crate) fn probes(&self) -> Vec<(String, Probe)> {
+        self.probes.begun.lock().unwrap().clone()
+    }
+
+    /// Says what a probe found.
+    pub(crate) fn find_by_probe(&self, id: &str, found: Result<ProbeAnswer, ProbeFailure>) {
+        self.probes.begun.lock().unwrap().retain(|(begun, _)| begun != id);
+        self.probes.found.lock().unwrap().insert(id.to_owned(), found);
     }
 
     /// Ends a lease that was asked for at a path.
@@ -199,6 +236,10 @@ impl Mount {
             body,
             body_kind: match operation {
                 Operation::Patch => BodyKind::MergePatch,
+                // A JWS says that it is one.
+                _ if body.starts_with(b"{\"protected\"") => {
+                    BodyKind::Other("application/jose+json")
+                }
                 _ => BodyKind::Json,
             },
             wrap_ttl_secs: 0,

@@ -5,21 +5,13 @@
 //! owns it decides what it resolves to, and may decide anew each time; so the rule stands behind the resolver.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use kallisto_core::{is_loopback, special_range};
 use ureq::config::Config as AgentConfig;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
-
-/// Metadata services whose address is not a link-local one.
-const METADATA: [IpAddr; 3] = [
-    // Amazon's.
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
-    // Alibaba's, and Oracle's first.
-    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
-    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
-];
 
 /// Which addresses a connection may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,35 +30,10 @@ impl Reach {
         if self == Self::Anywhere {
             return true;
         }
-        // An IPv4 address in the guise of an IPv6 one is what it is.
-        let address = address.to_canonical();
-        let is_for_servers = match address {
-            IpAddr::V4(v4) => {
-                !(v4.is_link_local()
-                    || v4.is_broadcast()
-                    || v4.octets()[0] == 0
-                    || v4.is_multicast())
-            }
-            IpAddr::V6(v6) => {
-                !(v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast())
-                    && embedded(v6).is_none_or(|v4| self.covers(IpAddr::V4(v4)))
-            }
-        };
-        is_for_servers
-            && !METADATA.contains(&address)
-            && (self == Self::ServersAndHere || !address.is_loopback())
-    }
-}
-
-/// The IPv4 address that a translator (NAT64, RFC 6052; 6to4, RFC 3056; compatible, RFC 4291) would send to.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
-        [0x2002, high, low, ..] => Some(v4(high, low)),
-        // `::1` is loopback, and no address of the last kind.
-        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(v4(high, low)),
-        _ => None,
+        match special_range(address) {
+            None => true,
+            Some(range) => self == Self::ServersAndHere && is_loopback(range),
+        }
     }
 }
 

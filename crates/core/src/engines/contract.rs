@@ -140,6 +140,7 @@ impl<'a> Grounds<'a> {
             random: &SystemRandom,
             heavy: &self.makers,
             outbound: &self.others,
+            probes: self.others.services.probes(),
             keyed_hash: &self.hash,
         }
     }

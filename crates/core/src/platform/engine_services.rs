@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use kallisto_engine::{NoProbes, Probes};
+
 use crate::admission::{Admission, Flow, Shares};
 use crate::api::error::Error;
 use crate::platform::lockout::Lockouts;
@@ -28,6 +30,8 @@ pub(crate) struct EngineServices {
     pub(crate) lockouts: Arc<Lockouts>,
     /// Sends what engines ask of other servers; empty where nothing does.
     outbound: OnceLock<Arc<dyn Outbound>>,
+    /// Looks at what stands at names and addresses; empty where nothing does.
+    probes: OnceLock<Arc<dyn Probes>>,
 }
 
 impl EngineServices {
@@ -42,6 +46,7 @@ impl EngineServices {
             callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
             lockouts: Arc::default(),
             outbound: OnceLock::new(),
+            probes: OnceLock::new(),
         }
     }
 
@@ -53,6 +58,26 @@ impl EngineServices {
     /// Says what sends to other servers; the first word counts.
     pub(crate) fn set_outbound(&self, outbound: Arc<dyn Outbound>) {
         let _ = self.outbound.set(outbound);
+    }
+
+    /// What looks at names and addresses.
+    pub(crate) fn probes(&self) -> &dyn Probes {
+        self.probes.get().map_or(&NoProbes, |probes| &**probes)
+    }
+
+    /// Says what looks at names and addresses; the first word counts.
+    pub(crate) fn set_probes(&self, probes: Arc<dyn Probes>) {
+        let _ = self.probes.set(probes);
+    }
+
+    /// The same as `other` asks other servers and looks at names.
+    pub(crate) fn take_after(&self, other: &Self) {
+        if let Some(outbound) = other.outbound() {
+            self.set_outbound(Arc::clone(outbound));
+        }
+        if let Some(probes) = other.probes.get() {
+            self.set_probes(Arc::clone(probes));
+        }
     }
 
     /// Asks another server, in the turns of `flow`.

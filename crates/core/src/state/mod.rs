@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use kallisto_engine::Probes;
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::{Semaphore, watch};
 
@@ -129,9 +130,7 @@ impl Core {
     pub fn with_limits(self, limits: &AdmissionLimits) -> Self {
         let admission = Arc::new(Admission::new(limits));
         let services = Arc::new(EngineServices::new(&admission));
-        if let Some(outbound) = self.services.outbound() {
-            services.set_outbound(Arc::clone(outbound));
-        }
+        services.take_after(&self.services);
         Self { services, compute: Compute::new(&admission), admission, ..self }
     }
 
@@ -159,6 +158,12 @@ impl Core {
     /// The same, with something that asks other servers for the engines.
     pub fn with_outbound(self, outbound: Arc<dyn Outbound>) -> Self {
         self.services.set_outbound(outbound);
+        self
+    }
+
+    /// The same, with something that looks at names and addresses for the engines.
+    pub fn with_probes(self, probes: Arc<dyn Probes>) -> Self {
+        self.services.set_probes(probes);
         self
     }
 
