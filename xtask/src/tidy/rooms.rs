@@ -172,6 +172,23 @@ pub(super) const ROOMS: &[Room] = &[
         for_tests: &[],
     },
     Room {
+        folder: "crates/probes",
+        package: "kallisto-probes",
+        below: &["kallisto-engine"],
+        external: &[
+            "bytes",
+            "hickory-resolver",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
+            "rustls",
+            "tokio",
+            "tokio-rustls",
+            "tracing",
+        ],
+        for_tests: &["rcgen", "tokio"],
+    },
+    Room {
         folder: "crates/engines",
         package: "kallisto-engines",
         below: &[
@@ -316,6 +333,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-listener",
             "kallisto-lsm",
             "kallisto-peers",
+            "kallisto-probes",
             "kallisto-store",
         ],
         external: &[
