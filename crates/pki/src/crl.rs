@@ -52,6 +52,11 @@ pub struct ExtraExtension {
 }
 
 impl ExtraExtension {
+    /// Why a certificate was revoked (RFC 5280, 5.3.1): an ENUMERATED.
+    pub fn reason(reason: u8) -> Self {
+        Self { id: oid::REASON_CODE, critical: false, value: vec![0x0a, 1, reason] }
+    }
+
     fn encode(&self) -> Result<Extension> {
         AnyRef::from_der(&self.value)
             .map_err(|_| Error::invalid(format!("the extension {} is no DER", self.id)))?;

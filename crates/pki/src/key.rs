@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{
     EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaKeyPair,
 };
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, OctetStringRef, SetOfVec, UintRef};
-use der::{Any, Decode as _, Sequence};
+use der::{Any, Decode as _, Encode as _, Sequence};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
@@ -385,6 +385,41 @@ impl PublicKey {
             _ => None,
         };
         Ok(Self { spki: spki.to_vec(), bits, kind })
+    }
+
+    /// The key of a curve, of the bits of its point: those of a SubjectPublicKeyInfo.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a kind that has no curve; for a point of another length.
+    pub fn of_curve(kind: KeyKind, bits: &[u8]) -> Result<Self> {
+        let (curve, len) = match kind {
+            KeyKind::P256 => (Some(oid::P256), 65),
+            KeyKind::P384 => (Some(oid::P384), 97),
+            KeyKind::P521 => (Some(oid::P521), 133),
+            KeyKind::Ed25519 => (None, 32),
+            KeyKind::Rsa(_) => return Err(Error::invalid("RSA has no curve")),
+        };
+        if bits.len() != len {
+            return Err(Error::invalid("the point of the public key is not as long as its curve"));
+        }
+        let algorithm = if curve.is_some() { oid::EC_PUBLIC_KEY } else { oid::ED25519 };
+        let algorithm =
+            AlgorithmRef { oid: algorithm, parameters: curve.as_ref().map(AnyRef::from) };
+        let spki = SpkiRef { algorithm, bits: BitStringRef::from_bytes(bits)? };
+        Self::from_spki(&spki.to_der()?)
+    }
+
+    /// The RSA key of a modulus and an exponent, big-endian.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for numbers that cannot be written.
+    pub fn of_rsa(modulus: &[u8], exponent: &[u8]) -> Result<Self> {
+        let public =
+            RsaPublicRef { modulus: UintRef::new(modulus)?, exponent: UintRef::new(exponent)? };
+        let bits = public.to_der()?;
+        let algorithm = AlgorithmRef { oid: oid::RSA_ENCRYPTION, parameters: Some(AnyRef::NULL) };
+        let spki = SpkiRef { algorithm, bits: BitStringRef::from_bytes(&bits)? };
+        Self::from_spki(&spki.to_der()?)
     }
 
     /// The SubjectPublicKeyInfo.

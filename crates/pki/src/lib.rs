@@ -9,6 +9,7 @@
 //! - Every list that is read has a named limit.
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod certificate;
 pub mod crl;
 pub mod error;

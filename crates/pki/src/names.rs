@@ -286,7 +286,7 @@ fn fold(domain: &str) -> String {
 }
 
 /// A host in lower case and A-labels; `None` for what is none.
-pub(crate) fn host_name(text: &str) -> Option<String> {
+pub fn host_name(text: &str) -> Option<String> {
     let has_alabel = || text.split('.').any(|label| label.get(..4).is_some_and(is_alabel));
     let host = if text.is_ascii() && !has_alabel() {
         text.to_ascii_lowercase()

@@ -25,6 +25,7 @@ pub(crate) const KEY_USAGE: ObjectIdentifier = oid("2.5.29.15");
 pub(crate) const SUBJECT_ALT_NAME: ObjectIdentifier = oid("2.5.29.17");
 pub(crate) const BASIC_CONSTRAINTS: ObjectIdentifier = oid("2.5.29.19");
 pub(crate) const CRL_NUMBER: ObjectIdentifier = oid("2.5.29.20");
+pub(crate) const REASON_CODE: ObjectIdentifier = oid("2.5.29.21");
 pub(crate) const DELTA_CRL_INDICATOR: ObjectIdentifier = oid("2.5.29.27");
 pub(crate) const NAME_CONSTRAINTS: ObjectIdentifier = oid("2.5.29.30");
 pub(crate) const CRL_DISTRIBUTION_POINTS: ObjectIdentifier = oid("2.5.29.31");
@@ -32,6 +33,7 @@ pub(crate) const CERTIFICATE_POLICIES: ObjectIdentifier = oid("2.5.29.32");
 pub(crate) const AUTHORITY_KEY_ID: ObjectIdentifier = oid("2.5.29.35");
 pub(crate) const EXT_KEY_USAGE: ObjectIdentifier = oid("2.5.29.37");
 pub(crate) const FRESHEST_CRL: ObjectIdentifier = oid("2.5.29.46");
+pub(crate) const ACME_IDENTIFIER: ObjectIdentifier = oid("1.3.6.1.5.5.7.1.31");
 pub(crate) const AUTHORITY_INFO_ACCESS: ObjectIdentifier = oid("1.3.6.1.5.5.7.1.1");
 pub(crate) const EXTENSION_REQUEST: ObjectIdentifier = oid("1.2.840.113549.1.9.14");
 

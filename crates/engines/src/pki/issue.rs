@@ -132,7 +132,7 @@ fn bounds<'a>(call: &Call<'_>, role: Option<&'a Role>, authority: &'a Authority)
 }
 
 /// Whether a key is of the kind that a role wants: of its type, and with bits enough.
-fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
+pub(super) fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
     let Some(kind) = public.kind() else {
         return Err(Error::invalid("the key is of a type that is not supported"));
     };
@@ -158,7 +158,7 @@ fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
 }
 
 /// What a role and its names make of a certificate.
-fn contents(
+pub(super) fn contents(
     call: &Call<'_>,
     role: &Role,
     (public, names): (PublicKey, Granted),
@@ -214,7 +214,7 @@ pub(super) async fn sign_and_store(
 }
 
 /// Signs a certificate, elsewhere if it takes long.
-async fn sign_contents(
+pub(super) async fn sign_contents(
     call: &Call<'_>,
     authority: &Authority,
     contents: Contents,

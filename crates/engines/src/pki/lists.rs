@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, EngineContext, Storage};
-use kallisto_pki::crl::{List, Revoked as Entry};
+use kallisto_pki::crl::{ExtraExtension, List, Revoked as Entry};
 
 use super::config::CrlConfig;
 use super::ids::Scope;
@@ -137,11 +137,14 @@ pub(super) async fn latest(
             Which::Delta => lists.delta_has(revoked),
         };
         let mut entries = 0;
+        let reasons = reasons();
         let on = picture.iter().filter(is_on).map(|revoked| {
             entries += 1;
-            Entry { serial: revoked.serial, at: revoked.at_ns.div_euclid(1_000_000_000) }
+            let at = revoked.at_ns.div_euclid(1_000_000_000);
+            let reason = reasons.get(usize::from(revoked.reason)).map_or(&[][..], Vec::as_slice);
+            (Entry { serial: revoked.serial, at }, reason)
         });
-        let der = list.sign(on, &issuer.crl_signer(&key));
+        let der = list.sign_all(on, &[], &issuer.crl_signer(&key));
         der.map(|der| Made { number, at_ns: now_ns, entries, der: Arc::new(der) })
     };
     // What is quickly made is made here.
@@ -155,6 +158,18 @@ pub(super) async fn latest(
         all.insert(place, made);
     }
     Ok(Some(der))
+}
+
+/// The last reason that is told.
+const REASON_LAST: u8 = 5;
+
+/// What an entry says of each reason (RFC 5280, 5.3.1); of none it says nothing.
+fn reasons() -> Vec<Vec<ExtraExtension>> {
+    let told = |reason| match reason {
+        0 => Vec::new(),
+        reason => vec![ExtraExtension::reason(reason)],
+    };
+    (0..=REASON_LAST).map(told).collect()
 }
 
 /// Decides on the lists that it is time for, by the clock: before they end, and what a server that stopped between a revocation and its list left

@@ -11,6 +11,8 @@ use kallisto_engine::Memory;
 use kallisto_pki::Serial;
 use kallisto_pki::certificate::Urls;
 
+use super::acme::config::AcmeConfig;
+use super::acme::nonces::{KEEPER, UsedNonces};
 use super::config::{Cluster, CrlConfig, Defaults};
 use super::given::Given;
 use super::ids::{Id, Scope};
@@ -26,6 +28,7 @@ pub(super) const KEYS: &str = "config/keys";
 pub(super) const URLS: &str = "config/urls";
 pub(super) const CLUSTER: &str = "config/cluster";
 pub(super) const CRL: &str = "config/crl";
+pub(super) const ACME: &str = "config/acme";
 pub(super) const AUTO_TIDY: &str = "config/auto-tidy";
 pub(super) const TIDY: &str = "tidy/status";
 
@@ -64,6 +67,10 @@ pub(super) struct State {
     pub(super) crl: CrlConfig,
     pub(super) signing: HashMap<Scope, Signing>,
     pub(super) certificates: usize,
+    pub(super) acme: Arc<AcmeConfig>,
+    pub(super) acme_accounts: usize,
+    /// Which server keeps the nonces of ACME that were used.
+    pub(super) nonce_keeper: String,
     issuers_by_name: HashMap<String, Id>,
     issuers_by_scope: HashMap<Scope, Vec<Id>>,
     issuers_by_subject: HashMap<Vec<u8>, Vec<Id>>,
@@ -79,6 +86,8 @@ pub(super) struct State {
 pub(super) struct Pki {
     state: RwLock<State>,
     pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    /// Nonces of ACME that were used.
+    pub(super) used_nonces: UsedNonces,
     /// Keys that are made ahead.
     pub(super) pool: Pool,
     /// Where lists are being made.
@@ -151,6 +160,9 @@ enum Parsed {
     Urls(UrlSettings),
     Cluster(Cluster),
     Crl(CrlConfig),
+    Acme(Box<AcmeConfig>),
+    AcmeKey,
+    NonceKeeper(String),
     Other,
 }
 
@@ -165,12 +177,16 @@ impl Parsed {
                 Self::Revoked(Record::decode(Serial::parse(serial)?, value)?)
             }
             Some(("crl", scope)) => Self::Lists(Scope::parse(scope)?, Lists::decode(value)?),
+            // One for each account, made and deleted with it, and never written over.
+            Some(("acme", place)) if place.starts_with("key/") => Self::AcmeKey,
             _ => match name {
                 ISSUERS => Self::Issuers(Defaults::decode(value)?),
                 KEYS => Self::Keys(Defaults::decode(value)?),
                 URLS => Self::Urls(decode_urls(value)?),
                 CLUSTER => Self::Cluster(Cluster::decode(value)?),
                 CRL => Self::Crl(CrlConfig::decode(value)?),
+                ACME => Self::Acme(Box::new(AcmeConfig::decode(value)?)),
+                KEEPER => Self::NonceKeeper(String::from_utf8(value.to_vec()).ok()?),
                 _ => Self::Other,
             },
         })
@@ -208,6 +224,9 @@ impl State {
             Parsed::Urls(urls) => self.urls = urls,
             Parsed::Cluster(cluster) => self.cluster = cluster,
             Parsed::Crl(config) => self.crl = config,
+            Parsed::Acme(config) => self.acme = Arc::new(*config),
+            Parsed::AcmeKey => self.acme_accounts += 1,
+            Parsed::NonceKeeper(keeper) => self.nonce_keeper = keeper,
             Parsed::Other => {}
         }
     }
@@ -246,6 +265,11 @@ impl State {
                 URLS => self.urls = UrlSettings::default(),
                 CLUSTER => self.cluster = Cluster::default(),
                 CRL => self.crl = CrlConfig::default(),
+                ACME => self.acme = Arc::default(),
+                KEEPER => self.nonce_keeper.clear(),
+                _ if name.starts_with("acme/key/") => {
+                    self.acme_accounts = self.acme_accounts.saturating_sub(1);
+                }
                 _ => {}
             },
         }

@@ -10,6 +10,7 @@
 //! cert/SERIAL           a certificate
 //! revoked/SERIAL        that one is revoked, since when, and after which list
 //! crl/SCOPE             which lists there are of one who signs: numbers and times
+//! acme/…                accounts, orders and what they need: see [`acme`]
 //! config/…              settings; config/generation is written by every change of issuers and keys
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! - Keys that are made ahead ([`pool`]) are in memory alone, and handed out once.
 //! - No answer holds a private key but that to its making, where it was asked for.
 
+mod acme;
 mod answer;
 #[cfg(test)]
 mod attacks;
@@ -483,6 +485,11 @@ static ROUTES: Table<Handler> = Table {
                 Update => "Set what is deleted by the clock.", handler!(tidy::write_auto);
             }),
         ],
+        acme::SETTINGS,
+        acme::AT_MOUNT,
+        acme::AT_ROLE,
+        acme::AT_ISSUER,
+        acme::AT_ISSUER_ROLE,
     ],
 };
 
@@ -509,6 +516,8 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
             period_secs: 1,
             run: |call| Box::pin(tidy::run(call)),
         },
+        acme::PROBE_JOB,
+        acme::EXPIRY_JOB,
     ],
     leases: Some(EngineLeases {
         revoke: |call| Box::pin(revoke::end_lease(call)),

@@ -16,9 +16,12 @@ use super::revoked::{
     Lists, Record, Revoked, StoredCertificate, certificate_record, lists_record, revoked_record,
 };
 
+/// The reason that says none.
+const UNSPECIFIED: u8 = 0;
+
 /// A certificate of which a request says that it is to be revoked.
-struct Subject {
-    certificate: Parsed,
+pub(super) struct Subject {
+    pub(super) certificate: Parsed,
     scope: Scope,
     is_stored: bool,
 }
@@ -47,11 +50,18 @@ fn find(call: &Call<'_>, given: Given<'_>) -> Result<Subject, Error> {
     }
 }
 
-/// A certificate that a request brings along. It is of an issuer here: its signature says so.
 fn by_certificate(call: &Call<'_>, text: &str) -> Result<Subject, Error> {
-    let memory: &Pki = call.memory()?;
     let blocks = pem::read(text).map_err(|_| not_pem())?;
     let [(Label::Certificate, der)] = &blocks[..] else { return Err(not_pem()) };
+    find_der(call, der)
+}
+
+/// A certificate that a request brings along. It is of an issuer here: its signature says so.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is none, of another CA, or of the serial number of another one.
+pub(super) fn find_der(call: &Call<'_>, der: &[u8]) -> Result<Subject, Error> {
+    let memory: &Pki = call.memory()?;
     let certificate = Parsed::from_der(der).map_err(refuse)?;
     let scope = {
         let state = memory.read();
@@ -111,6 +121,33 @@ pub(super) async fn revoke_with_key(call: Call<'_>) -> Result<Response, Error> {
 }
 
 async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, Error> {
+    let Some(at_ns) = revoke_for(call, subject, UNSPECIFIED).await? else {
+        let certificate = &subject.certificate;
+        return Ok(answer::nothing(vec![format!(
+            "certificate with serial {} already expired at {}; refusing to add to CRL",
+            certificate.serial,
+            write_time(certificate.not_after)
+        )]));
+    };
+    let at = timestamp(at_ns);
+    let data = object([
+        ("revocation_time", at.as_second().into()),
+        ("revocation_time_rfc3339", at.to_string().into()),
+        ("state", "revoked".into()),
+    ]);
+    Ok(answer::data(data, Vec::new()))
+}
+
+/// Revokes a certificate for a reason (RFC 5280, 5.3.1). When it was revoked, in nanoseconds since 1970; `None` if it has expired, and what has expired
+/// is not revoked here.
+///
+/// # Errors
+/// [`Error::Invalid`] for an issuer's own; the store's refusal.
+pub(super) async fn revoke_for(
+    call: &Call<'_>,
+    subject: &Subject,
+    reason: u8,
+) -> Result<Option<i64>, Error> {
     let memory: &Pki = call.memory()?;
     let certificate = &subject.certificate;
     let now = call.now;
@@ -128,11 +165,7 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
             )));
         }
         if certificate.not_after < now.as_second() && !state.crl.allows_expired {
-            return Ok(answer::nothing(vec![format!(
-                "certificate with serial {} already expired at {}; refusing to add to CRL",
-                certificate.serial,
-                write_time(certificate.not_after)
-            )]));
+            return Ok(None);
         }
         state.crl.rebuilds_itself
     };
@@ -142,18 +175,12 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
             StoredCertificate { scope: subject.scope, not_after, der: &certificate.der };
         certificate.encode()
     });
-    let at = enter(&call.storage, subject, now, stored).await?;
+    let at = enter(&call.storage, subject, (now, reason), stored).await?;
     if !rebuilds_itself && at.is_new {
         lists::decide_complete(&call.storage, subject.scope, at.revoked.after, now.as_second())
             .await?;
     }
-    let at = timestamp(at.revoked.at_ns);
-    let data = object([
-        ("revocation_time", at.as_second().into()),
-        ("revocation_time_rfc3339", at.to_string().into()),
-        ("state", "revoked".into()),
-    ]);
-    Ok(answer::data(data, Vec::new()))
+    Ok(Some(at.revoked.at_ns))
 }
 
 /// Revokes the certificate of an issuer, if who signed it is here and is not itself.
@@ -188,7 +215,7 @@ struct Entered {
 async fn enter(
     storage: &Storage<'_>,
     subject: &Subject,
-    now: Timestamp,
+    (now, reason): (Timestamp, u8),
     stored: Option<Vec<u8>>,
 ) -> Result<Entered, Error> {
     let serial = subject.certificate.serial;
@@ -216,6 +243,7 @@ async fn enter(
                 at_ns: i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX),
                 not_after: subject.certificate.not_after,
                 after,
+                reason,
             };
             let record = Record { scope: subject.scope, revoked };
             transaction.put(&name, record.encode())?;
@@ -241,7 +269,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let subject = Subject { certificate, scope: stored.scope, is_stored: true };
-    let entered = enter(&call.storage, &subject, call.now, None).await?;
+    let entered = enter(&call.storage, &subject, (call.now, UNSPECIFIED), None).await?;
     let memory = call.memory.and_then(|memory| {
         let memory: &dyn std::any::Any = memory;
         memory.downcast_ref::<Pki>()

@@ -24,10 +24,14 @@ pub(super) struct Revoked {
     pub(super) not_after: i64,
     /// The number of the latest revocation list then: lists up to that one do not have it.
     pub(super) after: u64,
+    /// Why (RFC 5280, 5.3.1); 0 for no reason.
+    pub(super) reason: u8,
 }
 
 const RECORD_VERSION: u8 = 1;
-const RECORD_BYTES: usize = 1 + 16 + 8 + 8 + 8;
+/// The version of the record of a revocation with a reason.
+const RECORD_VERSION_REASON: u8 = 2;
+const RECORD_BYTES: usize = 1 + 16 + 8 + 8 + 8 + 1;
 
 /// What a record of a revocation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +41,19 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// `version:u8 scope:[u8;16] at_ns:i64 not_after:i64 after:u64`, numbers with their first byte first.
+    /// `version:u8 scope:[u8;16] at_ns:i64 not_after:i64 after:u64 [reason:u8]`, numbers with their first byte first; version 2 has a reason, and is written
+    /// where there is one.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
-        bytes.push(RECORD_VERSION);
+        let reason = self.revoked.reason;
+        bytes.push(if reason == 0 { RECORD_VERSION } else { RECORD_VERSION_REASON });
         bytes.extend_from_slice(self.scope.bytes());
         bytes.extend_from_slice(&self.revoked.at_ns.to_be_bytes());
         bytes.extend_from_slice(&self.revoked.not_after.to_be_bytes());
         bytes.extend_from_slice(&self.revoked.after.to_be_bytes());
+        if reason != 0 {
+            bytes.push(reason);
+        }
         bytes
     }
 
@@ -54,14 +63,20 @@ impl Record {
         let (scope, rest) = rest.split_first_chunk::<16>()?;
         let (at_ns, rest) = rest.split_first_chunk::<8>()?;
         let (not_after, rest) = rest.split_first_chunk::<8>()?;
-        let after: [u8; 8] = rest.try_into().ok()?;
+        let (after, rest) = rest.split_first_chunk::<8>()?;
+        let reason = match (*version, rest) {
+            (RECORD_VERSION, []) => 0,
+            (RECORD_VERSION_REASON, [reason]) => *reason,
+            _ => return None,
+        };
         let revoked = Revoked {
             serial,
             at_ns: i64::from_be_bytes(*at_ns),
             not_after: i64::from_be_bytes(*not_after),
-            after: u64::from_be_bytes(after),
+            after: u64::from_be_bytes(*after),
+            reason,
         };
-        (*version == RECORD_VERSION).then_some(Self { scope: Scope::from_bytes(*scope), revoked })
+        Some(Self { scope: Scope::from_bytes(*scope), revoked })
     }
 }
 

@@ -613,6 +613,7 @@ fn revoking_writes_the_same_whatever_is_revoked() {
         bytes[16..].copy_from_slice(&number.to_be_bytes());
         let serial = Serial::of_random(bytes);
         let revoked = super::revoked::Revoked {
+            reason: 0,
             serial,
             at_ns: NOW * 1_000_000_000,
             // One in ten is over when the list of an hour later is made.

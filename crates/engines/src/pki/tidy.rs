@@ -11,11 +11,11 @@ use kallisto_engine::{Call, EngineContext, Storage};
 use kallisto_pki::Serial;
 use kallisto_pki::certificate::Parsed;
 
-use super::answer;
 use super::given::{Given, object, short};
 use super::memory::{AUTO_TIDY, Pki, TIDY};
 use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
 use super::structure::note_change;
+use super::{acme, answer};
 
 /// Pages of a pass.
 const PAGES_MAX: usize = 10;
@@ -224,6 +224,7 @@ enum Phase {
     Certificates,
     Revoked,
     Issuers,
+    Acme,
 }
 
 impl Phase {
@@ -232,6 +233,7 @@ impl Phase {
             Self::Certificates => "certificates",
             Self::Revoked => "revoked",
             Self::Issuers => "issuers",
+            Self::Acme => "acme",
         }
     }
 }
@@ -255,6 +257,7 @@ struct Progress {
     revoked_deleted: i64,
     issuers_deleted: i64,
     invalid_found: i64,
+    acme_accounts_deleted: i64,
 }
 
 const RUNNING: &str = "Running";
@@ -277,6 +280,7 @@ impl Progress {
             ("revoked_deleted", self.revoked_deleted.into()),
             ("issuers_deleted", self.issuers_deleted.into()),
             ("invalid_found", self.invalid_found.into()),
+            ("acme_accounts_deleted", self.acme_accounts_deleted.into()),
         ]));
         Json::Object(map).to_text()
     }
@@ -294,6 +298,7 @@ impl Progress {
                 "certificates" => Some(Phase::Certificates),
                 "revoked" => Some(Phase::Revoked),
                 "issuers" => Some(Phase::Issuers),
+                "acme" => Some(Phase::Acme),
                 _ => None,
             },
             after: given.text("after")?,
@@ -305,6 +310,7 @@ impl Progress {
             revoked_deleted: number("revoked_deleted")?,
             issuers_deleted: number("issuers_deleted")?,
             invalid_found: number("invalid_found")?,
+            acme_accounts_deleted: number("acme_accounts_deleted")?,
         })
     }
 
@@ -338,7 +344,8 @@ impl Progress {
         self.phase = match self.phase {
             Some(Phase::Certificates) => Some(Phase::Revoked),
             Some(Phase::Revoked) => Some(Phase::Issuers),
-            Some(Phase::Issuers) | None => None,
+            Some(Phase::Issuers) => Some(Phase::Acme),
+            Some(Phase::Acme) | None => None,
         };
         if self.phase.is_none() {
             FINISHED.clone_into(&mut self.state);
@@ -362,6 +369,7 @@ impl Progress {
             Some(Phase::Certificates) => "Tidying certificate store".to_owned(),
             Some(Phase::Revoked) => "Tidying revoked certificates".to_owned(),
             Some(Phase::Issuers) => "Tidying expired issuers".to_owned(),
+            Some(Phase::Acme) => "Tidying ACME accounts".to_owned(),
             None => String::new(),
         };
         map.extend(object([
@@ -378,10 +386,10 @@ impl Progress {
             ("missing_issuer_cert_count", 0i64.into()),
             ("current_cert_store_count", (counts.0 as u64).into()),
             ("current_revoked_cert_count", (counts.1 as u64).into()),
-            ("acme_account_deleted_count", 0i64.into()),
+            ("acme_account_deleted_count", self.acme_accounts_deleted.into()),
             ("acme_account_revoked_count", 0i64.into()),
             ("acme_orders_deleted_count", 0i64.into()),
-            ("total_acme_account_count", 0i64.into()),
+            ("total_acme_account_count", (state.acme_accounts as u64).into()),
         ]));
         map
     }
@@ -516,6 +524,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
             Phase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
             Phase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
             Phase::Issuers => issuers(memory, now, &mut after, &mut deletes),
+            Phase::Acme => acme_accounts(storage, now, &mut after, &mut deletes)?,
         }
         if after.phase.is_some() && after.what.pause_secs > 0 {
             after.next_at = now.saturating_add(after.what.pause_secs);
@@ -541,11 +550,16 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
     Ok(())
 }
 
-/// The next names of a folder; none at its end.
-fn names(storage: &Storage<'_>, folder: &str, progress: &Progress) -> Result<Vec<String>, Error> {
+/// The next page of a folder.
+fn page(progress: &Progress) -> Page {
     let limit = progress.what.page_size.min(PAGE_NAMES_MAX);
     let after = (!progress.after.is_empty()).then(|| progress.after.clone());
-    storage.list_page(folder, &Page { after, limit: usize::try_from(limit).ok() })
+    Page { after, limit: usize::try_from(limit).ok() }
+}
+
+/// The next names of a folder; none at its end.
+fn names(storage: &Storage<'_>, folder: &str, progress: &Progress) -> Result<Vec<String>, Error> {
+    storage.list_page(folder, &page(progress))
 }
 
 fn certificates(
@@ -634,4 +648,28 @@ fn issuers(memory: &Pki, now: i64, progress: &mut Progress, deletes: &mut Vec<St
         }
     }
     progress.next_phase(now);
+}
+
+/// Accounts of ACME that nothing is left of. Their orders are deleted by themselves.
+fn acme_accounts(
+    storage: &Storage<'_>,
+    now: i64,
+    progress: &mut Progress,
+    deletes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let last = match progress.what.acme {
+        true => {
+            let buffer_secs = progress.what.acme_buffer_secs;
+            let found = acme::tidy_accounts(*storage, &page(progress), now, buffer_secs)?;
+            progress.acme_accounts_deleted += found.accounts;
+            deletes.extend(found.deletes);
+            found.last
+        }
+        false => None,
+    };
+    match last {
+        Some(last) => progress.after = last,
+        None => progress.next_phase(now),
+    }
+    Ok(())
 }

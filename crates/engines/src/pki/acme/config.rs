@@ -1,0 +1,239 @@
+//! The settings of ACME on a mount: `config/acme`.
+//!
+//! A POST changes the fields that it gives. ACME is enabled only where `config/cluster` says at which URL the mount is found, since every URL that
+//! a client is given begins with it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{Error, Fields, Response};
+use kallisto_engine::address::parse_all;
+use kallisto_engine::{Call, Destinations, names};
+
+use crate::pki::answer;
+use crate::pki::config::Cluster;
+use crate::pki::given::{Given, object};
+use crate::pki::memory::{ACME, CLUSTER, Pki};
+
+/// What a directory without a role issues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::pki) enum DefaultPolicy {
+    /// Any name.
+    Verbatim,
+    /// Nothing.
+    Forbid,
+    /// What a role allows.
+    Role(String),
+}
+
+/// From whom external account bindings are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pki) enum EabPolicy {
+    /// From nobody.
+    NotRequired,
+    /// From new accounts.
+    NewAccounts,
+    /// From all accounts, those made before included.
+    Always,
+}
+
+impl EabPolicy {
+    const ALL: [(&str, Self); 3] = [
+        ("not-required", Self::NotRequired),
+        ("new-account-required", Self::NewAccounts),
+        ("always-required", Self::Always),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::pki) struct AcmeConfig {
+    pub(in crate::pki) is_enabled: bool,
+    pub(super) default_policy: DefaultPolicy,
+    allowed_roles: Vec<String>,
+    allowed_issuers: Vec<String>,
+    pub(super) allows_role_usages: bool,
+    pub(super) eab: EabPolicy,
+    pub(super) resolver: Option<SocketAddr>,
+    resolver_text: String,
+    pub(super) destinations: Destinations,
+    pub(super) max_ttl_secs: i64,
+}
+
+/// Longest life of a certificate when nobody says, in seconds: 90 days.
+const MAX_TTL_SECS: i64 = 90 * 24 * 3600;
+/// The port of DNS.
+const DNS_PORT: u16 = 53;
+
+impl Default for AcmeConfig {
+    fn default() -> Self {
+        let any = || vec!["*".to_owned()];
+        Self {
+            is_enabled: false,
+            default_policy: DefaultPolicy::Verbatim,
+            allowed_roles: any(),
+            allowed_issuers: any(),
+            allows_role_usages: false,
+            eab: EabPolicy::NotRequired,
+            resolver: None,
+            resolver_text: String::new(),
+            destinations: Destinations::default(),
+            max_ttl_secs: MAX_TTL_SECS,
+        }
+    }
+}
+
+fn resolver(text: &str) -> Result<Option<SocketAddr>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address = text.parse::<SocketAddr>().ok();
+    let bare = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, DNS_PORT));
+    address.or_else(bare).map(Some).ok_or_else(|| {
+        Error::invalid(format!(
+            "failed to parse DNS resolver address: {text:?} is no address with a port"
+        ))
+    })
+}
+
+fn default_policy(text: &str) -> Result<DefaultPolicy, Error> {
+    match text {
+        "sign-verbatim" => Ok(DefaultPolicy::Verbatim),
+        "forbid" => Ok(DefaultPolicy::Forbid),
+        other => match other.strip_prefix("role:") {
+            Some(role) if names::check(role).is_ok() => {
+                Ok(DefaultPolicy::Role(role.to_ascii_lowercase()))
+            }
+            _ => Err(Error::invalid(format!(
+                "default_directory_policy {other:?} is none of sign-verbatim, forbid and \
+                 role:NAME"
+            ))),
+        },
+    }
+}
+
+impl AcmeConfig {
+    /// Changes what a request gives.
+    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+        let list = |name: &str, known: &Vec<String>| {
+            given.list_given(name).map(|list| list.unwrap_or_else(|| known.clone()))
+        };
+        let ranges = |name: &str, known: &Vec<_>| match given.list_given(name)? {
+            None => Ok(known.clone()),
+            Some(texts) => {
+                parse_all(&texts).map_err(|error| Error::invalid(format!("{name}: {error}")))
+            }
+        };
+        let eab = given.text_or("eab_policy", self.eab.name())?;
+        let eab = EabPolicy::ALL.iter().find(|(name, _)| *name == eab).ok_or_else(|| {
+            Error::invalid(format!(
+                "invalid eab_policy value {eab:?}: it is not-required, new-account-required or \
+                 always-required"
+            ))
+        });
+        let resolver_text = given.text_or("dns_resolver", &self.resolver_text)?;
+        let new = Self {
+            is_enabled: given.flag("enabled", self.is_enabled)?,
+            default_policy: default_policy(
+                &given.text_or("default_directory_policy", &self.policy_text())?,
+            )?,
+            allowed_roles: list("allowed_roles", &self.allowed_roles)?,
+            allowed_issuers: list("allowed_issuers", &self.allowed_issuers)?,
+            allows_role_usages: given.flag("allow_role_ext_key_usage", self.allows_role_usages)?,
+            eab: eab?.1,
+            resolver: resolver(&resolver_text)?,
+            resolver_text,
+            destinations: Destinations {
+                permitted: ranges("challenge_permitted_ip_ranges", &self.destinations.permitted)?,
+                excluded: ranges("challenge_excluded_ip_ranges", &self.destinations.excluded)?,
+            },
+            max_ttl_secs: given.secs("max_ttl", self.max_ttl_secs)?,
+        };
+        if new.max_ttl_secs < 1 {
+            return Err(Error::invalid("max_ttl must be greater than zero"));
+        }
+        if let DefaultPolicy::Role(role) = &new.default_policy
+            && !new.allows_role(role)
+        {
+            return Err(Error::invalid(format!(
+                "default_directory_policy is the role {role}, which is not among allowed_roles"
+            )));
+        }
+        Ok(new)
+    }
+
+    fn policy_text(&self) -> String {
+        match &self.default_policy {
+            DefaultPolicy::Verbatim => "sign-verbatim".to_owned(),
+            DefaultPolicy::Forbid => "forbid".to_owned(),
+            DefaultPolicy::Role(role) => format!("role:{role}"),
+        }
+    }
+
+    /// Whether directories may be of a role.
+    pub(super) fn allows_role(&self, role: &str) -> bool {
+        let is_it = |allowed: &String| allowed == "*" || allowed.eq_ignore_ascii_case(role);
+        self.allowed_roles.iter().any(is_it)
+    }
+
+    /// Whether directories may be of an issuer, that has these names.
+    pub(super) fn allows_issuer(&self, names: &[&str]) -> bool {
+        let is_it = |allowed: &String| allowed == "*" || names.contains(&allowed.as_str());
+        self.allowed_issuers.iter().any(is_it)
+    }
+
+    fn shown(&self) -> Map {
+        let ranges = kallisto_engine::address::shown;
+        object([
+            ("allow_role_ext_key_usage", self.allows_role_usages.into()),
+            ("allowed_issuers", Json::strings(self.allowed_issuers.clone())),
+            ("allowed_roles", Json::strings(self.allowed_roles.clone())),
+            ("challenge_excluded_ip_ranges", ranges(&self.destinations.excluded)),
+            ("challenge_permitted_ip_ranges", ranges(&self.destinations.permitted)),
+            ("default_directory_policy", self.policy_text().into()),
+            ("dns_resolver", self.resolver_text.as_str().into()),
+            ("eab_policy", self.eab.name().into()),
+            ("enabled", self.is_enabled.into()),
+            ("max_ttl", self.max_ttl_secs.into()),
+        ])
+    }
+
+    pub(in crate::pki) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        Self::default().update(Given(Fields::new(&map))).ok()
+    }
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let shown = memory.read().acme.shown();
+    Ok(answer::data(shown, Vec::new()))
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let damaged = || Error::internal(&"the record of a setting is damaged");
+    let config = call.storage.transact(ACME, |transaction| {
+        let known = match transaction.get(ACME)? {
+            None => AcmeConfig::default(),
+            Some(record) => AcmeConfig::decode(&record.value).ok_or_else(damaged)?,
+        };
+        let config = known.update(Given::of(&body))?;
+        let cluster = match transaction.get(CLUSTER)? {
+            None => Cluster::default(),
+            Some(record) => Cluster::decode(&record.value).ok_or_else(damaged)?,
+        };
+        if config.is_enabled && cluster.path.is_empty() {
+            return Err(Error::invalid(
+                "ACME feature requires local cluster 'path' field configuration to be set",
+            ));
+        }
+        transaction.put(ACME, Json::Object(config.shown()).to_text())?;
+        Ok(config)
+    });
+    Ok(answer::data(config.await?.shown(), Vec::new()))
+}

@@ -1,0 +1,917 @@
+//! ACME without a server: what requests come to at the times that a test says, with a client that signs as RFC 8555 wants it.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use data_encoding::BASE64URL_NOPAD;
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{Error, Response};
+use kallisto_auth::Operation::{Delete, List, Read, Update};
+use kallisto_engine::{ProbeAnswer, ProbeFailure, ProbeKind};
+use kallisto_pki::request::Wish;
+use kallisto_pki::signature::SignatureWish;
+use kallisto_pki::{KeyKind, PrivateKey, San, SignatureAlgorithm, Subject};
+
+use crate::pki::ENGINE;
+use crate::testing::Mount;
+
+const NOW: i64 = 1_800_000_000;
+const BASE: &str = "http://ca.test/v1/mount";
+
+fn base64(bytes: &[u8]) -> String {
+    BASE64URL_NOPAD.encode(bytes)
+}
+
+/// An answer.
+#[derive(Debug)]
+struct Answer {
+    code: u16,
+    headers: BTreeMap<&'static str, String>,
+    text: String,
+}
+
+impl Answer {
+    fn body(&self) -> Map {
+        json::parse_object(self.text.as_bytes()).unwrap_or_else(|_| panic!("{}", self.text))
+    }
+
+    fn get(&self, name: &str) -> String {
+        match self.body().get(name) {
+            Some(Json::String(text)) => text.clone(),
+            Some(other) => String::from_utf8(other.to_text()).unwrap(),
+            None => String::new(),
+        }
+    }
+
+    /// The type of a problem, without what all types begin with, and the status.
+    fn problem(&self) -> (String, u16) {
+        let kind = self.get("type").replace("urn:ietf:params:acme:error:", "");
+        (kind, self.code)
+    }
+
+    fn location(&self) -> String {
+        self.headers.get("location").cloned().unwrap_or_default()
+    }
+
+    fn urls(&self, name: &str) -> Vec<String> {
+        match self.body().get(name) {
+            Some(Json::Array(urls)) => {
+                urls.iter().map(|u| u.as_str().unwrap().to_owned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The path inside the mount of a URL.
+fn inside(url: &str) -> &str {
+    url.strip_prefix(BASE).unwrap().trim_start_matches('/')
+}
+
+/// A mount with ACME, at a time.
+struct Ca {
+    mount: Mount,
+    at: i64,
+}
+
+impl Ca {
+    fn new() -> Self {
+        let ca = Self { mount: Mount::new(&ENGINE), at: NOW };
+        ca.ask(
+            "root/generate/internal",
+            r#"{"common_name":"R","key_type":"ec","not_after":"2030-01-01T00:00:00Z"}"#,
+        );
+        ca.ask("config/cluster", &format!(r#"{{"path":"{BASE}"}}"#));
+        ca.ask(
+            "roles/web",
+            r#"{"allowed_domains":"example.test","allow_subdomains":true,"key_type":"any"}"#,
+        );
+        ca.ask("config/acme", r#"{"enabled":true}"#);
+        ca
+    }
+
+    fn ask(&self, path: &str, body: &str) -> Map {
+        self.mount.ask(self.at, Update, path, body).unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    fn answer(&self, path: &str, body: &[u8]) -> Answer {
+        let operation = if body.is_empty() { Read } else { Update };
+        match self.mount.answer(self.at, operation, path, body).unwrap() {
+            Response::Foreign { code, headers, body, .. } => Answer {
+                code,
+                headers: headers.into_iter().collect(),
+                text: String::from_utf8(body).unwrap(),
+            },
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    fn nonce(&self) -> String {
+        self.answer("acme/new-nonce", b"").headers["replay-nonce"].clone()
+    }
+
+    fn job(&self, name: &str) {
+        self.mount.run_job(self.at, name).unwrap();
+    }
+
+    /// How many records of ACME there are.
+    fn records(&self) -> usize {
+        self.mount.names_in("acme/")
+    }
+}
+
+/// A request that is about to be signed.
+struct Draft {
+    protected: Vec<(&'static str, Json)>,
+    payload: String,
+    signer: usize,
+}
+
+/// A client: keys, and the URL of its account.
+struct Client<'c> {
+    ca: &'c Ca,
+    directory: &'static str,
+    keys: Vec<EcdsaKeyPair>,
+    kid: String,
+}
+
+fn new_key() -> EcdsaKeyPair {
+    EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap()
+}
+
+fn jwk(key: &EcdsaKeyPair) -> Json {
+    let point = key.public_key().as_ref();
+    Json::object([
+        ("crv", "P-256".into()),
+        ("kty", "EC".into()),
+        ("x", base64(&point[1..33]).into()),
+        ("y", base64(&point[33..]).into()),
+    ])
+}
+
+fn thumbprint(key: &EcdsaKeyPair) -> String {
+    // The members are in the order of their names.
+    base64(digest(&SHA256, &jwk(key).to_text()).as_ref())
+}
+
+fn sign(key: &EcdsaKeyPair, protected: Json, payload: &str) -> Vec<u8> {
+    let (protected, payload) = (base64(&protected.to_text()), base64(payload.as_bytes()));
+    let message = format!("{protected}.{payload}");
+    let signature = key.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+    let signature = base64(signature.as_ref());
+    // The order of members is what says to the mount that it is a JWS.
+    format!(r#"{{"protected":"{protected}","payload":"{payload}","signature":"{signature}"}}"#)
+        .into_bytes()
+}
+
+impl<'c> Client<'c> {
+    /// One with a new key and no account.
+    fn stranger(ca: &'c Ca, directory: &'static str) -> Self {
+        Self { ca, directory, keys: vec![new_key()], kid: String::new() }
+    }
+
+    /// One with an account.
+    fn new(ca: &'c Ca, directory: &'static str) -> Self {
+        let mut client = Self::stranger(ca, directory);
+        let made = client.post("new-account", "{}");
+        assert_eq!(made.code, 201, "{}", made.text);
+        client.kid = made.location();
+        client
+    }
+
+    fn url(&self, what: &str) -> String {
+        format!("{BASE}/{}/{what}", self.directory)
+    }
+
+    /// What a good request has.
+    fn draft(&self, url: &str, payload: &str) -> Draft {
+        let who = match self.kid.as_str() {
+            "" => ("jwk", jwk(&self.keys[0])),
+            kid => ("kid", kid.into()),
+        };
+        Draft {
+            protected: vec![
+                ("alg", "ES256".into()),
+                ("nonce", self.ca.nonce().into()),
+                ("url", url.into()),
+                who,
+            ],
+            payload: payload.to_owned(),
+            signer: 0,
+        }
+    }
+
+    fn send(&self, url: &str, draft: Draft) -> Answer {
+        let pairs = draft.protected.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let protected = Json::Object(pairs.collect());
+        let body = sign(&self.keys[draft.signer], protected, &draft.payload);
+        self.ca.answer(inside(url), &body)
+    }
+
+    fn post(&self, what: &str, payload: &str) -> Answer {
+        self.post_to(&self.url(what), payload)
+    }
+
+    fn post_to(&self, url: &str, payload: &str) -> Answer {
+        self.send(url, self.draft(url, payload))
+    }
+
+    fn order(&self, identifiers: &[(&str, &str)]) -> Answer {
+        let identifiers = identifiers.iter().map(|(kind, value)| {
+            Json::object([("type", (*kind).into()), ("value", (*value).into())])
+        });
+        let payload = Json::object([("identifiers", Json::Array(identifiers.collect()))]);
+        self.post("new-order", &String::from_utf8(payload.to_text()).unwrap())
+    }
+
+    /// The challenges of an authorization by their types: URL and token.
+    fn challenges(&self, authorization: &str) -> BTreeMap<String, (String, String)> {
+        let answer = self.post_to(authorization, "");
+        let Some(Json::Array(all)) = answer.body().get("challenges").cloned() else {
+            panic!("{}", answer.text)
+        };
+        let text = |map: &Map, name: &str| map.get(name).unwrap().as_str().unwrap().to_owned();
+        let all = all.iter().map(|one| {
+            let Json::Object(one) = one else { panic!("no object") };
+            (text(one, "type"), (text(one, "url"), text(one, "token")))
+        });
+        all.collect()
+    }
+
+    /// Has an order's authorizations shown by http-01.
+    fn show_all(&self, order: &Answer) {
+        for authorization in order.urls("authorizations") {
+            let (url, token) = self.challenges(&authorization)["http-01"].clone();
+            assert_eq!(self.post_to(&url, "{}").code, 200);
+            let (id, _) = self.ca.mount.probes().pop().unwrap();
+            let shown = format!("{token}.{}\n", thumbprint(&self.keys[0]));
+            self.ca.mount.find_by_probe(&id, Ok(ProbeAnswer::Body(shown.into_bytes())));
+            assert_eq!(self.post_to(&url, "").get("status"), "valid");
+        }
+    }
+
+    /// An order, and its certificate in DER.
+    fn issue(&self, name: &str) -> Vec<u8> {
+        let order = self.order(&[("dns", name)]);
+        assert_eq!(order.code, 201, "{}", order.text);
+        self.show_all(&order);
+        let done = self.post_to(&order.get("finalize"), &csr(&[dns(name)], ""));
+        assert_eq!((done.code, done.get("status")), (200, "valid".to_owned()), "{}", done.text);
+        let chain = self.post_to(&done.get("certificate"), "").text;
+        let blocks = kallisto_pki::pem::read(&chain).unwrap();
+        assert_eq!(blocks.len(), 2, "the certificate and its CA's");
+        blocks[0].1.to_vec()
+    }
+}
+
+fn dns(name: &str) -> San {
+    San::Dns(name.to_owned())
+}
+
+/// The payload of a request to finalize, for a new key.
+fn csr(names: &[San], common_name: &str) -> String {
+    csr_of(&PrivateKey::make(KeyKind::P256).unwrap(), names, common_name, false)
+}
+
+fn csr_of(key: &PrivateKey, names: &[San], common_name: &str, says_ca: bool) -> String {
+    let subject = Subject { common_name: common_name.to_owned(), ..Subject::default() };
+    let wish = Wish { subject: subject.to_der().unwrap(), alt_names: names.to_vec(), says_ca };
+    let algorithm = SignatureAlgorithm::choose(KeyKind::P256, SignatureWish::default());
+    format!(r#"{{"csr":"{}"}}"#, base64(&wish.sign(key, algorithm).unwrap()))
+}
+
+#[test]
+fn a_disabled_mount_has_no_directory() {
+    let mount = Mount::new(&ENGINE);
+    for path in ["acme/directory", "roles/web/acme/directory", "acme/new-nonce"] {
+        let answer = mount.answer(NOW, Read, path, b"").unwrap();
+        assert!(matches!(answer, Response::MissingEmpty), "{path}: {answer:?}");
+    }
+    let answer = mount.answer(NOW, Update, "acme/new-account", b"{\"protected\":1}").unwrap();
+    assert!(matches!(answer, Response::MissingEmpty), "{answer:?}");
+    let refused = mount.ask(NOW, Update, "config/acme", r#"{"enabled":true}"#);
+    let why = "ACME feature requires local cluster 'path' field configuration to be set";
+    assert_eq!(refused, Err(Error::invalid(why)));
+}
+
+#[test]
+fn an_order_goes_from_a_name_to_a_certificate_by_each_challenge() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    for kind in ["http-01", "dns-01", "tls-alpn-01"] {
+        let order = client.order(&[("dns", "a.example.test")]);
+        let (url, token) = client.challenges(&order.urls("authorizations")[0])[kind].clone();
+        let answer = client.post_to(&url, "{}");
+        assert_eq!(answer.get("status"), "processing");
+        assert!(answer.headers["link"].contains("rel=\"up\""), "{:?}", answer.headers);
+        let (id, probe) = ca.mount.probes().pop().unwrap();
+        let shown = format!("{token}.{}", thumbprint(&client.keys[0]));
+        let hash = digest(&SHA256, shown.as_bytes());
+        let found = match (kind, &probe.what) {
+            ("http-01", ProbeKind::Http { path }) => {
+                assert_eq!(*path, format!("/.well-known/acme-challenge/{token}"));
+                ProbeAnswer::Body(shown.into_bytes())
+            }
+            ("dns-01", ProbeKind::Texts) => ProbeAnswer::Texts(vec![
+                b"something else".to_vec(),
+                base64(hash.as_ref()).into_bytes(),
+            ]),
+            ("tls-alpn-01", ProbeKind::TlsAlpn { server_name }) => {
+                assert_eq!(server_name, "a.example.test");
+                // The certificate itself is the matter of the walk, whose client makes one.
+                ca.mount.find_by_probe(&id, Ok(ProbeAnswer::Certificate(vec![0x30, 0])));
+                let error = client.post_to(&url, "").body();
+                let text = String::from_utf8(error.get("error").unwrap().to_text()).unwrap();
+                assert!(text.contains("incorrectResponse"), "{text}");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        ca.mount.find_by_probe(&id, Ok(found));
+        assert_eq!(client.post_to(&order.location(), "").get("status"), "ready");
+        let done = client.post_to(&order.get("finalize"), &csr(&[dns("a.example.test")], ""));
+        assert_eq!(done.get("status"), "valid", "{}", done.text);
+    }
+}
+
+#[test]
+fn the_job_finds_what_a_probe_found_though_nobody_asks() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    let order = client.order(&[("dns", "a.example.test")]);
+    let (url, token) = client.challenges(&order.urls("authorizations")[0])["http-01"].clone();
+    client.post_to(&url, "{}");
+    let (id, _) = ca.mount.probes().pop().unwrap();
+    let shown = format!("{token}.{}", thumbprint(&client.keys[0]));
+    ca.mount.find_by_probe(&id, Ok(ProbeAnswer::Body(shown.into_bytes())));
+    assert_eq!(ca.mount.names_in("acme/probe/"), 1);
+    ca.job("acme_challenges");
+    assert_eq!(ca.mount.names_in("acme/probe/"), 0);
+    assert_eq!(client.post_to(&order.location(), "").get("status"), "ready");
+}
+
+#[test]
+fn a_wrong_answer_is_final_within_half_a_minute_and_nothing_of_it_is_told() {
+    const CANARY: &str = "the-page-inside-of-the-firewall";
+    let mut ca = Ca::new();
+    let (directory, keys, kid) = {
+        let client = Client::new(&ca, "acme");
+        (client.directory, client.keys, client.kid)
+    };
+    let order = {
+        let client = Client { ca: &ca, directory, keys, kid };
+        let order = client.order(&[("dns", "a.example.test")]);
+        let url = client.challenges(&order.urls("authorizations")[0])["http-01"].0.clone();
+        client.post_to(&url, "{}");
+        (client.keys, client.kid, order, url)
+    };
+    let (keys, kid, order, url) = order;
+    let mut keys = keys;
+    for second in 0..=30 {
+        ca.at = NOW + second;
+        for (id, _) in ca.mount.probes() {
+            ca.mount.find_by_probe(&id, Ok(ProbeAnswer::Body(CANARY.as_bytes().to_vec())));
+        }
+        ca.job("acme_challenges");
+        let client = Client { ca: &ca, directory, keys, kid: kid.clone() };
+        let challenge = client.post_to(&url, "");
+        assert!(!challenge.text.contains("the-page"), "{}", challenge.text);
+        assert!(!challenge.text.contains("null"), "{}", challenge.text);
+        let whole = client.post_to(&order.location(), "");
+        keys = client.keys;
+        if challenge.get("status") == "invalid" {
+            assert_eq!(whole.get("status"), "invalid");
+            assert!(challenge.text.contains("incorrectResponse"), "{}", challenge.text);
+            assert_eq!(ca.mount.names_in("acme/probe/"), 0);
+            return;
+        }
+        assert_eq!(whole.get("status"), "pending");
+    }
+    panic!("it is still looked at");
+}
+
+#[test]
+fn every_failure_of_a_probe_has_a_type_of_its_own() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    for (failure, kind) in [
+        (ProbeFailure::NoName, "dns"),
+        (ProbeFailure::Refused, "connection"),
+        (ProbeFailure::NoConnection, "connection"),
+        (ProbeFailure::TooLate, "connection"),
+        (ProbeFailure::Status(404), "incorrectResponse"),
+        (ProbeFailure::TooLong, "incorrectResponse"),
+        (ProbeFailure::TooManyRedirects, "connection"),
+        (ProbeFailure::BadRedirect, "connection"),
+        (ProbeFailure::NoHttp, "connection"),
+        (ProbeFailure::NoTls, "tls"),
+    ] {
+        let order = client.order(&[("dns", "a.example.test")]);
+        let url = client.challenges(&order.urls("authorizations")[0])["http-01"].0.clone();
+        client.post_to(&url, "{}");
+        let (id, _) = ca.mount.probes().pop().unwrap();
+        ca.mount.find_by_probe(&id, Err(failure));
+        let text = client.post_to(&url, "").text;
+        assert!(text.contains(&format!("acme:error:{kind}\"")), "{failure:?}: {text}");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_do_as_rfc_8555_says_hears_the_type_and_status_of_it() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    let stranger = Client::stranger(&ca, "acme");
+    let new_account = stranger.url("new-account");
+    let new_order = client.url("new-order");
+    let spoil = |client: &Client<'_>, url: &str, spoil: &dyn Fn(&mut Draft)| {
+        let mut draft = client.draft(url, r#"{"onlyReturnExisting":false}"#);
+        spoil(&mut draft);
+        client.send(url, draft).problem()
+    };
+    let set = |name: &'static str, value: Json| {
+        move |draft: &mut Draft| {
+            draft.protected.retain(|(known, _)| *known != name);
+            draft.protected.push((name, value.clone()));
+        }
+    };
+    let without = |name: &'static str| {
+        move |draft: &mut Draft| draft.protected.retain(|(known, _)| *known != name)
+    };
+    let used = {
+        let draft = client.draft(&new_order, "{}");
+        let nonce = draft.protected[1].1.clone();
+        client.send(&new_order, draft);
+        nonce
+    };
+    let hs = |alg: &str| (format!("badSignatureAlgorithm"), 400, alg.to_owned());
+    for (kind, code, alg) in [hs("none"), hs("HS256"), hs("HS512"), hs("RS1"), hs("PS256")] {
+        let found = spoil(&stranger, &new_account, &set("alg", alg.as_str().into()));
+        assert_eq!(found, (kind, code), "{alg}");
+    }
+    let rows: Vec<(&str, (String, u16), &str, u16)> = vec![
+        ("an algorithm of another key", spoil(&stranger, &new_account, &set("alg", "RS256".into())), "malformed", 400),
+        ("no algorithm", spoil(&stranger, &new_account, &without("alg")), "malformed", 400),
+        ("no nonce", spoil(&stranger, &new_account, &without("nonce")), "badNonce", 400),
+        ("a nonce of nobody", spoil(&stranger, &new_account, &set("nonce", "AAAA".into())), "badNonce", 400),
+        ("a nonce that is no text", spoil(&stranger, &new_account, &set("nonce", 7u64.into())), "malformed", 400),
+        ("a nonce that was used", spoil(&client, &new_order, &set("nonce", used)), "badNonce", 400),
+        ("no url", spoil(&stranger, &new_account, &without("url")), "malformed", 400),
+        ("another url", spoil(&stranger, &new_account, &set("url", new_order.as_str().into())), "unauthorized", 401),
+        ("no key", spoil(&stranger, &new_account, &without("jwk")), "malformed", 400),
+        ("two keys", spoil(&stranger, &new_account, &set("kid", client.kid.as_str().into())), "malformed", 400),
+        ("a kid for a new account", spoil(&client, &new_account, &|_| {}), "malformed", 400),
+        ("a jwk for an order", spoil(&stranger, &new_order, &|_| {}), "malformed", 400),
+        ("an unknown account", spoil(&client, &new_order, &set("kid", format!("{BASE}/acme/account/00000000-0000-4000-8000-000000000000").into())), "accountDoesNotExist", 400),
+        ("an account elsewhere", spoil(&client, &new_order, &set("kid", "http://other.test/account/1".into())), "accountDoesNotExist", 400),
+        ("an extension", spoil(&stranger, &new_account, &set("crit", Json::strings(["exp"]))), "malformed", 400),
+        ("a private key", spoil(&stranger, &new_account, &|draft| {
+            let Json::Object(mut key) = jwk(&stranger.keys[0]) else { unreachable!() };
+            key.insert("d".to_owned(), "AAAA".into());
+            draft.protected.retain(|(name, _)| *name != "jwk");
+            draft.protected.push(("jwk", Json::Object(key)));
+        }), "badPublicKey", 400),
+        ("a key of an unknown type", spoil(&stranger, &new_account, &set("jwk", Json::object([("kty", "oct".into()), ("k", "AAAA".into())]))), "badPublicKey", 400),
+        ("a short RSA key", spoil(&stranger, &new_account, &set("jwk", Json::object([("kty", "RSA".into()), ("n", base64(&[0xff; 128]).into()), ("e", "AQAB".into())]))), "badPublicKey", 400),
+        ("only an existing account", {
+            let mut draft = stranger.draft(&new_account, r#"{"onlyReturnExisting":true}"#);
+            draft.signer = 0;
+            stranger.send(&new_account, draft).problem()
+        }, "accountDoesNotExist", 400),
+        ("a contact of another scheme", stranger.post("new-account", r#"{"contact":["tel:1"]}"#).problem(), "unsupportedContact", 400),
+        ("a contact of two", stranger.post("new-account", r#"{"contact":["mailto:a@x.test,b@x.test"]}"#).problem(), "invalidContact", 400),
+        ("a contact with headers", stranger.post("new-account", r#"{"contact":["mailto:a@x.test?bcc=b"]}"#).problem(), "invalidContact", 400),
+        ("a contact that is no URL", stranger.post("new-account", r#"{"contact":["bad"]}"#).problem(), "invalidContact", 400),
+        ("no identifiers", client.post("new-order", "{}").problem(), "malformed", 400),
+        ("an unknown identifier", client.order(&[("bogus", "x")]).problem(), "unsupportedIdentifier", 400),
+        ("two wildcards", client.order(&[("dns", "*.*.example.test")]).problem(), "malformed", 400),
+        ("an address as a name", client.order(&[("dns", "10.0.0.1")]).problem(), "malformed", 400),
+        ("upper case", client.order(&[("dns", "UPPER.example.test")]).problem(), "malformed", 400),
+        ("no host", client.order(&[("dns", "a_b.example.test")]).problem(), "malformed", 400),
+        ("a U-label", client.order(&[("dns", "\u{fc}.example.test")]).problem(), "malformed", 400),
+        ("a mapped address", client.order(&[("ip", "::ffff:10.0.0.1")]).problem(), "malformed", 400),
+        ("an address in another spelling", client.order(&[("ip", "2001:DB8::1")]).problem(), "malformed", 400),
+        ("a wish for times", client.post("new-order", r#"{"identifiers":[{"type":"dns","value":"a.test"}],"notBefore":"2030-01-01T00:00:00Z"}"#).problem(), "malformed", 400),
+        ("an order of nobody", client.post("order/00000000-0000-4000-8000-000000000000", "").problem(), "malformed", 404),
+        ("an authorization of nobody", client.post("authorization/00000000-0000-4000-8000-000000000000", "").problem(), "malformed", 404),
+        ("a challenge of nobody", client.post("challenge/00000000-0000-4000-8000-000000000000/http-01", "{}").problem(), "malformed", 404),
+        ("no certificate", client.post("revoke-cert", "{}").problem(), "malformed", 400),
+        ("an unknown reason", client.post("revoke-cert", r#"{"certificate":"AAAA","reason":7}"#).problem(), "badRevocationReason", 400),
+        ("a reason for others", client.post("revoke-cert", r#"{"certificate":"AAAA","reason":9}"#).problem(), "badRevocationReason", 400),
+        ("a GET of an order", ca.answer("acme/order/x", b"").problem(), "malformed", 405),
+        ("another content type", ca.answer("acme/new-order", b"{ \"protected\":\"\"}").problem(), "malformed", 415),
+    ];
+    for (what, found, kind, code) in rows {
+        assert_eq!(found, (kind.to_owned(), code), "{what}");
+    }
+    // Signed by a key that is not the account's.
+    let mut other =
+        Client { ca: &ca, directory: "acme", keys: vec![new_key()], kid: String::new() };
+    other.kid.clone_from(&client.kid);
+    assert_eq!(other.order(&[("dns", "a.test")]).problem(), ("malformed".to_owned(), 400));
+    // A header that is not protected, and one signature of many.
+    for extra in [r#","header":{}}"#, r#","signatures":[]}"#] {
+        let draft = stranger.draft(&new_account, "{}");
+        let protected = draft.protected.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        let mut body = sign(&stranger.keys[0], Json::Object(protected), "{}");
+        body.pop();
+        body.extend_from_slice(extra.as_bytes());
+        let found = ca.answer("acme/new-account", &body).problem();
+        assert_eq!(found, ("malformed".to_owned(), 400), "{extra}");
+    }
+}
+
+#[test]
+fn every_answer_has_a_fresh_nonce_and_says_where_the_directory_is() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "roles/web/acme");
+    let good = client.order(&[("dns", "a.example.test")]);
+    let bad = client.order(&[("dns", "a.example.com")]);
+    assert_eq!(bad.problem(), ("rejectedIdentifier".to_owned(), 400));
+    let directory = format!("<{BASE}/roles/web/acme/directory>;rel=\"index\"");
+    for answer in [&good, &bad] {
+        assert_eq!(answer.headers["link"], directory);
+        assert!(!answer.headers["replay-nonce"].is_empty());
+    }
+    assert_ne!(good.headers["replay-nonce"], bad.headers["replay-nonce"]);
+}
+
+#[test]
+fn a_request_that_was_answered_is_not_answered_again_by_whoever_leads_next() {
+    let mut ca = Ca::new();
+    let (draft, keys, kid) = {
+        let client = Client::new(&ca, "acme");
+        let url = client.url("new-order");
+        let draft =
+            client.draft(&url, r#"{"identifiers":[{"type":"dns","value":"a.example.test"}]}"#);
+        (draft, client.keys, client.kid)
+    };
+    let protected = draft.protected.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    let body = sign(&keys[0], Json::Object(protected), &draft.payload);
+    assert_eq!(ca.answer("acme/new-order", &body).code, 201);
+    assert_eq!(ca.answer("acme/new-order", &body).problem().0, "badNonce");
+    // Another server leads: it has not seen what was used.
+    ca.mount = ca.mount.restarted();
+    ca.at += 1;
+    assert_eq!(ca.answer("acme/new-order", &body).problem().0, "badNonce");
+    let client = Client { ca: &ca, directory: "acme", keys, kid };
+    assert_eq!(client.order(&[("dns", "a.example.test")]).code, 201, "a nonce made since is good");
+}
+
+#[test]
+fn names_of_a_csr_meet_the_limits_of_the_role_and_of_the_order() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "roles/web/acme");
+    let name = "a.example.test";
+    for (names, common_name, is_good) in [
+        (vec![dns(name)], "", true),
+        (vec![dns(name)], name, true),
+        (vec![], name, true),
+        (vec![dns("A.EXAMPLE.TEST")], "", true),
+        (vec![dns("b.example.test")], "", false),
+        (vec![dns(name), dns("b.example.test")], "", false),
+        (vec![dns(name)], "b.example.test", false),
+        (vec![dns(name)], "evil.com", false),
+        (vec![dns(name), San::Email("a@example.test".to_owned())], "", false),
+        (vec![dns(name), San::Uri("https://a.example.test".to_owned())], "", false),
+        (vec![dns(name), San::Ip("10.0.0.1".parse().unwrap())], "", false),
+    ] {
+        let order = client.order(&[("dns", name)]);
+        client.show_all(&order);
+        let done = client.post_to(&order.get("finalize"), &csr(&names, common_name));
+        match is_good {
+            true => {
+                assert_eq!(done.get("status"), "valid", "{names:?} {common_name}: {}", done.text)
+            }
+            false => assert_eq!(done.problem().0, "badCSR", "{names:?} {common_name}"),
+        }
+    }
+    // What the role does not allow any more is not issued for an order made before.
+    let order = client.order(&[("dns", name)]);
+    client.show_all(&order);
+    ca.ask("roles/web", r#"{"allowed_domains":"example.com","key_type":"any"}"#);
+    let done = client.post_to(&order.get("finalize"), &csr(&[dns(name)], ""));
+    assert_eq!(done.problem(), ("rejectedIdentifier".to_owned(), 400));
+}
+
+#[test]
+fn an_order_has_one_certificate_and_no_ca_and_not_the_key_of_the_account() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    let names = [dns("a.example.test")];
+    let order = client.order(&[("dns", "a.example.test")]);
+    let finalize = order.get("finalize");
+    assert_eq!(client.post_to(&finalize, &csr(&names, "")).problem().0, "orderNotReady");
+    client.show_all(&order);
+    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let ca_csr = csr_of(&key, &names, "", true);
+    assert_eq!(client.post_to(&finalize, &ca_csr).problem().0, "badCSR");
+    let own = client.keys[0].to_pkcs8v1().unwrap();
+    let own = PrivateKey::from_pkcs8(own.as_ref()).unwrap();
+    let own_csr = csr_of(&own, &names, "", false);
+    assert_eq!(client.post_to(&finalize, &own_csr).problem().0, "badCSR");
+    assert_eq!(client.post_to(&finalize, r#"{"csr":"AAAA"}"#).problem().0, "badCSR");
+    assert_eq!(client.post_to(&finalize, r#"{"csr":"!"}"#).problem().0, "malformed");
+    assert_eq!(client.post_to(&finalize, &csr(&names, "")).code, 200);
+    assert_eq!(
+        client.post_to(&finalize, &csr(&names, "")).problem(),
+        ("orderNotReady".into(), 403)
+    );
+}
+
+#[test]
+fn what_an_account_made_is_reached_by_it_alone() {
+    let ca = Ca::new();
+    let (one, other) = (Client::new(&ca, "acme"), Client::new(&ca, "acme"));
+    let order = one.order(&[("dns", "a.example.test")]);
+    let authorization = order.urls("authorizations")[0].clone();
+    let challenge = one.challenges(&authorization)["http-01"].0.clone();
+    for url in [order.location(), order.get("finalize"), authorization, challenge] {
+        let found =
+            other.post_to(&url, if url.ends_with("finalize") { r#"{"csr":"AAAA"}"# } else { "" });
+        assert_eq!(found.code, 404, "{url}: {}", found.text);
+    }
+    assert_eq!(other.post_to(&one.kid, "").problem(), ("unauthorized".to_owned(), 401));
+    assert_eq!(other.post("orders", "").urls("orders"), Vec::<String>::new());
+    assert_eq!(one.post("orders", "").urls("orders"), [order.location()]);
+    // The same key in another directory is another account.
+    let mut elsewhere = Client::stranger(&ca, "roles/web/acme");
+    elsewhere.kid.clone_from(&one.kid);
+    assert_eq!(elsewhere.order(&[("dns", "a.example.test")]).problem().0, "accountDoesNotExist");
+}
+
+#[test]
+fn a_key_gives_way_to_another_that_no_account_has() {
+    let ca = Ca::new();
+    let mut client = Client::new(&ca, "acme");
+    client.keys.push(new_key());
+    let url = client.url("key-change");
+    let change = |client: &Client<'_>, old: usize, account: &str, url_inside: &str| {
+        let inner = Json::object([
+            ("alg", "ES256".into()),
+            ("jwk", jwk(&client.keys[1])),
+            ("url", url_inside.into()),
+        ]);
+        let payload =
+            Json::object([("account", account.into()), ("oldKey", jwk(&client.keys[old]))]);
+        let payload = String::from_utf8(payload.to_text()).unwrap();
+        String::from_utf8(sign(&client.keys[1], inner, &payload)).unwrap()
+    };
+    for (what, payload) in [
+        ("another old key", change(&client, 1, &client.kid, &url)),
+        ("another account", change(&client, 0, "http://x.test", &url)),
+        ("another url", change(&client, 0, &client.kid, "http://x.test")),
+        ("no JWS", "{}".to_owned()),
+    ] {
+        assert_eq!(client.post_to(&url, &payload).problem().0, "malformed", "{what}");
+    }
+    let payload = change(&client, 0, &client.kid, &url);
+    assert_eq!(client.post_to(&url, &payload).code, 200);
+    assert_eq!(client.order(&[("dns", "a.example.test")]).problem().0, "malformed", "the old key");
+    client.keys.swap(0, 1);
+    assert_eq!(client.order(&[("dns", "a.example.test")]).code, 201, "the new key");
+    // A key that an account has is no other's.
+    let mut second = Client::new(&ca, "acme");
+    second.keys.push(
+        EcdsaKeyPair::from_pkcs8(
+            &ECDSA_P256_SHA256_FIXED_SIGNING,
+            client.keys[0].to_pkcs8v1().unwrap().as_ref(),
+        )
+        .unwrap(),
+    );
+    let payload = change(&second, 0, &second.kid, &url);
+    let taken = second.post_to(&url, &payload);
+    assert_eq!((taken.code, taken.location()), (409, client.kid.clone()), "{}", taken.text);
+}
+
+#[test]
+fn a_deactivated_account_is_no_account_any_more_and_its_key_makes_no_other() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    let ended = client.post_to(&client.kid, r#"{"status":"deactivated"}"#);
+    assert_eq!(ended.get("status"), "deactivated");
+    assert_eq!(client.order(&[("dns", "a.example.test")]).problem(), ("unauthorized".into(), 401));
+    assert_eq!(client.post_to(&client.kid, "").problem(), ("unauthorized".into(), 401));
+    let again = Client { kid: String::new(), ..client };
+    assert_eq!(again.post("new-account", "{}").problem(), ("unauthorized".into(), 401));
+}
+
+/// The payload of a request for an account with a binding.
+fn bound(client: &Client<'_>, id: &str, key: &str, algorithm: &str) -> String {
+    let protected = Json::object([
+        ("alg", algorithm.into()),
+        ("kid", id.into()),
+        ("url", client.url("new-account").into()),
+    ]);
+    let (protected, payload) =
+        (base64(&protected.to_text()), base64(&jwk(&client.keys[0]).to_text()));
+    let secret = BASE64URL_NOPAD.decode(key.as_bytes()).unwrap();
+    let secret = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &secret);
+    let tag = aws_lc_rs::hmac::sign(&secret, format!("{protected}.{payload}").as_bytes());
+    let binding = Json::object([
+        ("protected", protected.into()),
+        ("payload", payload.into()),
+        ("signature", base64(tag.as_ref()).into()),
+    ]);
+    let payload = Json::object([("externalAccountBinding", binding)]);
+    String::from_utf8(payload.to_text()).unwrap()
+}
+
+#[test]
+fn of_64_accounts_with_one_binding_one_is_made() {
+    let ca = Ca::new();
+    ca.ask("config/acme", r#"{"eab_policy":"new-account-required"}"#);
+    assert!(ca.answer("acme/directory", b"").text.contains("\"externalAccountRequired\":true"));
+    let stranger = Client::stranger(&ca, "acme");
+    let found = stranger.post("new-account", "{}").problem();
+    assert_eq!(found, ("externalAccountRequired".to_owned(), 401));
+    let eab = ca.ask("acme/new-eab", "{}");
+    let (id, key) = (Mount::text(&eab, "id"), Mount::text(&eab, "key"));
+    assert!(key.starts_with("vault-eab-0-"), "{key}");
+    assert_eq!(Mount::text(&eab, "acme_directory"), "acme/directory");
+    let listed = ca.mount.ask(NOW, List, "eab", "").unwrap();
+    assert!(!String::from_utf8(Json::Object(listed).to_text()).unwrap().contains(&key));
+    // Of another key, for another directory, by another algorithm.
+    let wrong = format!("vault-eab-0-{}", base64(&[7; 32]));
+    for (directory, key, algorithm, kind, code) in [
+        ("acme", &wrong, "HS256", "unauthorized", 401),
+        ("acme", &key, "HS512", "badSignatureAlgorithm", 400),
+        ("acme", &key, "none", "badSignatureAlgorithm", 400),
+        ("roles/web/acme", &key, "HS256", "unauthorized", 401),
+    ] {
+        let client = Client::stranger(&ca, directory);
+        let found = client.post("new-account", &bound(&client, &id, key, algorithm)).problem();
+        assert_eq!(found, (kind.to_owned(), code), "{directory} {algorithm}");
+    }
+    let codes = (0..64).map(|_| {
+        let client = Client::stranger(&ca, "acme");
+        client.post("new-account", &bound(&client, &id, &key, "HS256")).code
+    });
+    let codes: Vec<u16> = codes.collect();
+    assert_eq!(codes.iter().filter(|code| **code == 201).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == 401).count(), 63, "{codes:?}");
+    let eab = ca.ask("acme/new-eab", "{}");
+    let id = Mount::text(&eab, "id");
+    ca.mount.ask(NOW, Delete, &format!("eab/{id}"), "").unwrap();
+    let client = Client::stranger(&ca, "acme");
+    let found =
+        client.post("new-account", &bound(&client, &id, &Mount::text(&eab, "key"), "HS256"));
+    assert_eq!(found.problem().0, "unauthorized");
+}
+
+#[test]
+fn a_certificate_is_revoked_by_account_by_key_and_by_whoever_holds_its_names() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    let payload =
+        |der: &[u8], reason: &str| format!(r#"{{"certificate":"{}"{reason}}}"#, base64(der));
+    let first = client.issue("a.example.test");
+    let other = Client::new(&ca, "acme");
+    let refused = other.post("revoke-cert", &payload(&first, "")).problem();
+    assert_eq!(refused, ("unauthorized".to_owned(), 401));
+    let stranger = Client::stranger(&ca, "acme");
+    assert_eq!(stranger.post("revoke-cert", &payload(&first, "")).problem().0, "unauthorized");
+    assert_eq!(client.post("revoke-cert", &payload(&first, r#","reason":4"#)).code, 200);
+    assert_eq!(client.post("revoke-cert", &payload(&first, "")).problem().0, "alreadyRevoked");
+    // By an account with an authorization for the name.
+    let second = client.issue("b.example.test");
+    let order = other.order(&[("dns", "b.example.test"), ("dns", "c.example.test")]);
+    assert_eq!(other.post("revoke-cert", &payload(&second, "")).problem().0, "unauthorized");
+    other.show_all(&order);
+    assert_eq!(other.post("revoke-cert", &payload(&second, "")).code, 200);
+    // By the key of the certificate, which has no account.
+    let order = client.order(&[("dns", "d.example.test")]);
+    client.show_all(&order);
+    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let done =
+        client.post_to(&order.get("finalize"), &csr_of(&key, &[dns("d.example.test")], "", false));
+    let chain = client.post_to(&done.get("certificate"), "").text;
+    let third = kallisto_pki::pem::read(&chain).unwrap()[0].1.to_vec();
+    let holder = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.pkcs8()).unwrap();
+    let holder = Client { ca: &ca, directory: "acme", keys: vec![holder], kid: String::new() };
+    assert_eq!(holder.post("revoke-cert", &payload(&third, r#","reason":1"#)).code, 200);
+    assert_eq!(ca.mount.names_in("revoked/"), 3);
+}
+
+#[test]
+fn orders_end_by_themselves_and_the_store_comes_back_to_what_it_was() {
+    let mut ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    client.order(&[("dns", "a.example.test")]);
+    let (keys, kid) = (client.keys, client.kid);
+    ca.at = NOW + 26 * 3600;
+    ca.job("acme_expiry");
+    let before = ca.records();
+    assert_eq!(before, 3, "an account, its key, who keeps nonces: {:?}", ca.mount.names());
+    let client = Client { ca: &ca, directory: "acme", keys, kid };
+    let order = client.order(&[("dns", "ready.example.test")]);
+    client.show_all(&order);
+    client.issue("b.example.test");
+    for number in 0..1000 {
+        client.order(&[("dns", &format!("n{number}.example.test"))]);
+    }
+    assert_eq!(ca.mount.names_in("acme/order/"), 1002);
+    // Nothing ends while it may still be finished, and told of.
+    ca.job("acme_expiry");
+    assert_eq!(ca.mount.names_in("acme/order/"), 1002);
+    ca.at += 24 * 3600 + 3601;
+    for _ in 0..3 {
+        ca.job("acme_expiry");
+    }
+    assert_eq!(ca.mount.names_in("acme/order/"), 0);
+    assert_eq!(ca.mount.names_in("acme/authz/"), 2, "what was shown is valid for days");
+    ca.at += 15 * 24 * 3600;
+    for _ in 0..3 {
+        ca.job("acme_expiry");
+    }
+    assert_eq!(ca.records(), before, "{:?}", ca.mount.names());
+}
+
+#[test]
+fn tidy_deletes_accounts_that_nothing_is_left_of() {
+    let mut ca = Ca::new();
+    ca.ask("config/acme", r#"{"max_ttl":"1h"}"#);
+    let idle = Client::new(&ca, "acme");
+    let busy = Client::new(&ca, "acme");
+    let gone = Client::new(&ca, "acme");
+    gone.post_to(&gone.kid, r#"{"status":"deactivated"}"#);
+    let (idle, busy, gone) = (idle.kid, (busy.keys, busy.kid), gone.kid);
+    ca.at = NOW + 30 * 24 * 3600 - 60;
+    let busy = Client { ca: &ca, directory: "acme", keys: busy.0, kid: busy.1 };
+    busy.order(&[("dns", "a.example.test")]);
+    let busy = busy.kid;
+    let tidy = |ca: &Ca| {
+        ca.ask_accepted("tidy", r#"{"tidy_acme":true}"#);
+        for _ in 0..5 {
+            ca.job("tidy");
+        }
+        ca.mount.ask(ca.at, Read, "tidy-status", "").unwrap()
+    };
+    let status = tidy(&ca);
+    assert_eq!(Mount::text(&status, "acme_account_deleted_count"), "0", "within the buffer");
+    assert_eq!(Mount::text(&status, "total_acme_account_count"), "3");
+    ca.at += 120;
+    let status = tidy(&ca);
+    assert_eq!(Mount::text(&status, "acme_account_deleted_count"), "2", "{status:?}");
+    let names = ca.mount.names();
+    let has =
+        |kid: &String| names.contains(&format!("acme/account/{}", kid.rsplit('/').next().unwrap()));
+    assert_eq!((has(&idle), has(&busy), has(&gone)), (false, true, false));
+}
+
+impl Ca {
+    fn ask_accepted(&self, path: &str, body: &str) {
+        self.mount.ask(self.at, Update, path, body).unwrap();
+    }
+}
+
+#[test]
+fn settings_are_checked_when_they_are_written() {
+    let ca = Ca::new();
+    for (body, why) in [
+        (r#"{"dns_resolver":"resolver.test"}"#, "DNS resolver"),
+        (r#"{"dns_resolver":"10.0.0.1:x"}"#, "DNS resolver"),
+        (r#"{"eab_policy":"sometimes"}"#, "eab_policy"),
+        (r#"{"default_directory_policy":"role:"}"#, "default_directory_policy"),
+        (r#"{"default_directory_policy":"allow"}"#, "default_directory_policy"),
+        (r#"{"challenge_permitted_ip_ranges":"10.0.0.0/33"}"#, "challenge_permitted_ip_ranges"),
+        (r#"{"challenge_excluded_ip_ranges":["x"]}"#, "challenge_excluded_ip_ranges"),
+        (r#"{"max_ttl":"0"}"#, "max_ttl"),
+        (r#"{"allowed_roles":["a"],"default_directory_policy":"role:b"}"#, "allowed_roles"),
+    ] {
+        let refused = ca.mount.ask(NOW, Update, "config/acme", body);
+        let Err(Error::Invalid(text)) = refused else { panic!("{body}: {refused:?}") };
+        assert!(text.contains(why), "{body}: {text}");
+    }
+    // Policies of directories.
+    let directory = |path: &str| ca.answer(path, b"").code;
+    assert_eq!(directory("acme/directory"), 200);
+    assert_eq!(directory("issuer/default/roles/web/acme/directory"), 200);
+    assert_eq!(directory("roles/none/acme/directory"), 400);
+    assert_eq!(directory("issuer/none/acme/directory"), 400);
+    ca.ask("config/acme", r#"{"default_directory_policy":"forbid","allowed_roles":["other"]}"#);
+    assert_eq!(directory("acme/directory"), 401);
+    assert_eq!(directory("roles/web/acme/directory"), 401);
+    ca.ask("config/acme", r#"{"default_directory_policy":"role:web","allowed_roles":["WEB"]}"#);
+    assert_eq!(directory("acme/directory"), 200);
+    let client = Client::new(&ca, "acme");
+    assert_eq!(client.order(&[("dns", "a.example.com")]).problem().0, "rejectedIdentifier");
+    ca.ask("config/acme", r#"{"allowed_issuers":["other"]}"#);
+    assert_eq!(directory("acme/directory"), 401);
+}
+
+#[test]
+fn what_a_certificate_is_for_is_the_roles_to_say_only_where_the_settings_let_it() {
+    let ca = Ca::new();
+    let usages = |client: &Client<'_>| {
+        let der = client.issue("a.example.test");
+        let text = data_encoding::HEXLOWER.encode(&der);
+        // id-kp-serverAuth and id-kp-clientAuth, as DER has them.
+        (text.contains("2b06010505070301"), text.contains("2b06010505070302"))
+    };
+    let client = Client::new(&ca, "roles/web/acme");
+    assert_eq!(usages(&client), (true, false));
+    ca.ask("config/acme", r#"{"allow_role_ext_key_usage":true}"#);
+    assert_eq!(usages(&client), (true, true));
+}
