@@ -186,7 +186,7 @@ pub(super) const ROOMS: &[Room] = &[
             "tokio-rustls",
             "tracing",
         ],
-        for_tests: &["rcgen", "tokio"],
+        for_tests: &["rcgen"],
     },
     Room {
         folder: "crates/engines",
@@ -453,6 +453,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-auth",
             "kallisto-auth-methods",
             "kallisto-core",
+            "kallisto-engines",
             "kallisto-hcl",
             "kallisto-listener",
             "kallisto-ssh",
