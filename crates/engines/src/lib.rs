@@ -12,6 +12,8 @@ mod transit;
 
 use kallisto_engine::EngineSpec;
 
+pub use pki::read_hostile_acme;
+
 /// Every engine here.
 pub const ENGINES: &[&EngineSpec] =
     &[&cubbyhole::ENGINE, &pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];

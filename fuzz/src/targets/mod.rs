@@ -3,6 +3,7 @@
 //! Targets of the structures live with them (their feature `fuzz`, or the engine's `internals`);
 //! those of the public API are here. A new one is a line in [`TARGETS`] and a folder in `corpus/`.
 
+mod acme;
 mod hcl;
 mod http_head;
 mod http_route;
@@ -128,6 +129,12 @@ pub(crate) const TARGETS: [Target; 27] = [
         about: "keys and options of SSH: one spelling or refused, and certificates say what they were told",
         run: ssh_key::run,
         words: ssh_key::WORDS,
+    },
+    Target {
+        name: "acme",
+        about: "signed requests, keys and names of ACME: refused, or one spelling",
+        run: kallisto_engines::read_hostile_acme,
+        words: acme::WORDS,
     },
     Target {
         name: "cuckoo_ops",

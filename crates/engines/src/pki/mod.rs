@@ -59,6 +59,7 @@ use kallisto_engine::{
     Admits, EngineJob, EngineLeases, EngineSpec, Handler, RowIndex, ServedBy, Table, handler, row,
 };
 
+pub use acme::read_hostile as read_hostile_acme;
 use wanted::{
     ALT_NAMES, COMMON_NAME, EXCLUDE_CN, FORMAT, IP_SANS, KEY_BITS, KEY_FORMAT, KEY_TYPE, NOT_AFTER,
     NOT_BEFORE, NOT_BEFORE_DURATION, OTHER_SANS, REMOVE_ROOTS, SERIAL, SIGNATURE_BITS, TTL,

@@ -34,6 +34,9 @@ mod desk;
 mod eab;
 mod expiry;
 mod finalize;
+#[cfg(test)]
+mod golden;
+mod hostile;
 mod jws;
 pub(super) mod nonces;
 mod orders;
@@ -44,6 +47,7 @@ mod routes;
 mod tests;
 
 pub(super) use expiry::tidy_accounts;
+pub use hostile::read_hostile;
 pub(super) use routes::{AT_ISSUER, AT_ISSUER_ROLE, AT_MOUNT, AT_ROLE, SETTINGS};
 
 use kallisto_engine::EngineJob;

@@ -78,7 +78,7 @@ impl Identifier {
         }
     }
 
-    fn dns(value: &str) -> Result<Self, Failure> {
+    pub(super) fn dns(value: &str) -> Result<Self, Failure> {
         let failed = |why: &str| {
             Err(malformed(format!("value argument ({value}) failed validation: {why}")))
         };

@@ -20,7 +20,7 @@ use crate::testing::Mount;
 const NOW: i64 = 1_800_000_000;
 const BASE: &str = "http://ca.test/v1/mount";
 
-fn base64(bytes: &[u8]) -> String {
+pub(super) fn base64(bytes: &[u8]) -> String {
     BASE64URL_NOPAD.encode(bytes)
 }
 
@@ -137,11 +137,11 @@ struct Client<'c> {
     kid: String,
 }
 
-fn new_key() -> EcdsaKeyPair {
+pub(super) fn new_key() -> EcdsaKeyPair {
     EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap()
 }
 
-fn jwk(key: &EcdsaKeyPair) -> Json {
+pub(super) fn jwk(key: &EcdsaKeyPair) -> Json {
     let point = key.public_key().as_ref();
     Json::object([
         ("crv", "P-256".into()),
@@ -151,7 +151,7 @@ fn jwk(key: &EcdsaKeyPair) -> Json {
     ])
 }
 
-fn thumbprint(key: &EcdsaKeyPair) -> String {
+pub(super) fn thumbprint(key: &EcdsaKeyPair) -> String {
     // The members are in the order of their names.
     base64(digest(&SHA256, &jwk(key).to_text()).as_ref())
 }
