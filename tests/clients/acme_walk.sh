@@ -112,7 +112,7 @@ if command -v lego >/dev/null; then
   verify "$work/lego/certificates/c.example.test.crt" c.example.test
   ok "lego issues by http-01"
   first=$(serial "$work/lego/certificates/c.example.test.crt")
-  go --http --http.port "$address:80" -d c.example.test renew --days 9999 || fail "lego renew"
+  go --http --http.port "$address:80" -d c.example.test renew --days 9999 --no-random-sleep || fail "lego renew"
   [ "$(serial "$work/lego/certificates/c.example.test.crt")" != "$first" ] || fail "lego renew: the same certificate"
   ok "lego renews"
   go --tls --tls.port "$address:443" -d d.example.test run || fail "lego run by tls-alpn-01"

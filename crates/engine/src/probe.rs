@@ -113,7 +113,8 @@ pub enum ProbeState {
 
 /// Looks at what engines say.
 pub trait Probes: Send + Sync {
-    /// Begins a probe under an id that no other has. False when too many are under way; then it can be begun later.
+    /// Begins a probe under an id that no other has: its first segment is the mount, its second who asks there. False when too many are under way,
+    /// of all, of the mount or of who asks; then it can be begun later.
     fn begin(&self, id: &str, probe: Probe) -> bool;
 
     /// What came of the probe of an id.

@@ -31,6 +31,10 @@ use tokio::sync::mpsc::{Sender, channel};
 
 /// Most probes at once.
 const UNDER_WAY_MAX: usize = 64;
+/// Most probes of one mount at once, which leaves room for others.
+const OF_MOUNT_MAX: usize = 48;
+/// Most probes of one account of a mount at once.
+const OF_ACCOUNT_MAX: usize = 8;
 /// Most outcomes that wait to be taken.
 const KEPT_MAX: usize = 1024;
 
@@ -69,8 +73,16 @@ struct Table {
 type Outcome = Result<ProbeAnswer, ProbeFailure>;
 
 impl Table {
-    fn under_way(&self) -> usize {
-        self.probes.values().filter(|outcome| outcome.is_none()).count()
+    /// Whether one more may be under way: of all, of its mount, of its account.
+    fn has_room(&self, id: &str) -> bool {
+        let under_way = |prefix: &str| {
+            let ids = self.probes.iter().filter(|(_, outcome)| outcome.is_none());
+            ids.filter(|(id, _)| id.starts_with(prefix)).count()
+        };
+        let mut ends = id.match_indices('/').map(|(at, _)| &id[..=at]);
+        under_way("") < UNDER_WAY_MAX
+            && ends.next().is_none_or(|mount| under_way(mount) < OF_MOUNT_MAX)
+            && ends.next().is_none_or(|account| under_way(account) < OF_ACCOUNT_MAX)
     }
 
     fn end(&mut self, id: String, outcome: Outcome) {
@@ -146,7 +158,7 @@ impl Probes for Prober {
         if table.probes.contains_key(id) {
             return true;
         }
-        if table.under_way() >= UNDER_WAY_MAX || thread.try_send((id.to_owned(), probe)).is_err() {
+        if !table.has_room(id) || thread.try_send((id.to_owned(), probe)).is_err() {
             return false;
         }
         table.probes.insert(id.to_owned(), None);

@@ -345,3 +345,30 @@ fn the_texts_of_a_name_are_read_whole_and_as_the_name_stands() {
     assert_eq!(texts("a", "_acme-challenge.here.test"), Ok(ProbeAnswer::Texts(found)));
     assert_eq!(texts("b", "_acme-challenge.there.test"), Err(ProbeFailure::NoName));
 }
+
+#[test]
+fn one_account_leaves_room_for_others_and_one_mount_for_other_mounts() {
+    let place = Place::new();
+    // It takes connections and says nothing.
+    let _silent = TcpListener::bind((HERE, place.ports.http)).unwrap();
+    let begin = |id: &str| {
+        let probe = Probe {
+            host: ProbeHost::Address(IpAddr::from([127, 0, 0, 1])),
+            what: ProbeKind::Http { path: "/".to_owned() },
+            resolver: None,
+            destinations: Destinations {
+                permitted: vec![AddressRange::parse(HERE).unwrap()],
+                excluded: Vec::new(),
+            },
+        };
+        place.prober.begin(id, probe)
+    };
+    let begun = |mount: &str, account: usize| {
+        (0..20).filter(|at| begin(&format!("{mount}/{account}/{at}"))).count()
+    };
+    assert_eq!(begun("one", 0), 8);
+    assert_eq!(begun("one", 1), 8);
+    assert_eq!((2..20).map(|account| begun("one", account)).sum::<usize>(), 32);
+    assert_eq!((0..20).map(|account| begun("two", account)).sum::<usize>(), 16);
+    assert!(begin("one/0/0"), "it is under way");
+}

@@ -89,7 +89,7 @@ async fn main() -> Outcome<()> {
     let mut walk = Walk { account, served, texts: texts.into() };
     let first = walk.issue("i.example.test", ChallengeType::Http01).await?;
     println!("ok instant-acme issues by http-01");
-    walk.account.update_key().await?;
+    let _ = walk.account.update_key().await?;
     println!("ok instant-acme gives its account another key");
     walk.account.update_contacts(&["mailto:other@example.test"]).await?;
     let second = walk.issue("i.example.test", ChallengeType::Dns01).await?;
@@ -100,8 +100,8 @@ async fn main() -> Outcome<()> {
     let certificate = CertificateDer::from_pem_slice(first.as_bytes())?;
     let reason = Some(RevocationReason::KeyCompromise);
     walk.account.revoke(&RevocationRequest { certificate: &certificate, reason }).await?;
-    let again = walk.account.revoke(&RevocationRequest { certificate: &certificate, reason: None });
-    let again = again.await.map_err(|error| error.to_string());
+    let again = RevocationRequest { certificate: &certificate, reason: None };
+    let again = walk.account.revoke(&again).await.map_err(|error| error.to_string());
     if !again.is_err_and(|why| why.contains("alreadyRevoked")) {
         return Err("revoked twice".into());
     }

@@ -127,8 +127,12 @@ pub(in crate::pki) struct Problem {
 impl Problem {
     pub(super) fn new(kind: Kind, why: impl AsRef<str>) -> Self {
         let (_, _, general) = kind.facts();
+        // In the order in which clients know them.
+        let is_general_first =
+            matches!(kind, Kind::BadCsr | Kind::OrderNotReady | Kind::IncorrectResponse);
         let detail = match why.as_ref() {
             "" => general.to_owned(),
+            why if is_general_first => format!("{general}: {why}"),
             why => format!("{why}: {general}"),
         };
         Self { kind, code: None, detail, also: Vec::new(), location: None }
