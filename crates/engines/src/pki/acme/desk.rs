@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{BodyKind, BoxFuture, Error, Response};
-use kallisto_engine::Call;
+use kallisto_engine::{Call, names};
 
 use super::accounts::{self, Account, Status};
 use super::config::{AcmeConfig, DefaultPolicy, EabPolicy};
@@ -158,6 +158,12 @@ pub(super) type Serve = for<'d> fn(&'d Desk<'d>, &'d Signed) -> Serving<'d>;
 impl<'a> Desk<'a> {
     /// What a request is for.
     fn new(call: Call<'a>) -> Result<Self, Failure> {
+        // They stand in the headers of every answer.
+        for name in [call.params.get("role"), call.params.get("ref")] {
+            if !name.is_empty() {
+                names::check(name)?;
+            }
+        }
         let memory: &Pki = call.memory()?;
         let state = memory.read();
         if !state.acme.is_enabled || state.cluster.path.is_empty() {
