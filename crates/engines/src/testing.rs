@@ -16,8 +16,8 @@ use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
     Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Probe,
-    ProbeAnswer, ProbeFailure, ProbeState, Probes, Random, Storage, Stored, TemplateValues, Version,
-    Writes,
+    ProbeAnswer, ProbeFailure, ProbeState, Probes, Random, Storage, Stored, TemplateValues,
+    Version, Writes,
 };
 
 /// How it is mounted.
