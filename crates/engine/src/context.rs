@@ -9,7 +9,7 @@ use kallisto_api::{BoxFuture, Error, Map};
 
 use crate::memory::Memory;
 use crate::outbound::Outbound;
-use crate::probe::Probes;
+use crate::probe::ProbeRunner;
 use crate::storage::Storage;
 
 /// What an engine may use.
@@ -30,7 +30,7 @@ pub struct EngineContext<'a> {
     /// Other servers.
     pub outbound: &'a dyn Outbound,
     /// Looks at what stands at names and addresses.
-    pub probes: &'a dyn Probes,
+    pub probes: &'a dyn ProbeRunner,
     /// Hashes under a key of the cluster.
     pub keyed_hash: &'a dyn KeyedHash,
 }

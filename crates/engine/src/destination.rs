@@ -72,14 +72,14 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 /// Where connections may go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Destinations {
+pub struct AllowedAddresses {
     /// The only ranges, if there are any.
     pub permitted: Vec<AddressRange>,
     /// Never these.
     pub excluded: Vec<AddressRange>,
 }
 
-impl Destinations {
+impl AllowedAddresses {
     /// Whether a connection may go to `address`.
     pub fn cover(&self, address: IpAddr) -> bool {
         let is_excluded =
@@ -109,7 +109,7 @@ mod tests {
 
     fn covers(permitted: &[&str], excluded: &[&str], address: &str) -> bool {
         let destinations =
-            Destinations { permitted: ranges(permitted), excluded: ranges(excluded) };
+            AllowedAddresses { permitted: ranges(permitted), excluded: ranges(excluded) };
         destinations.cover(address.parse().unwrap())
     }
 

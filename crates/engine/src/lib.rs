@@ -39,7 +39,7 @@ pub use address::AddressRange;
 pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateValues};
 pub use class::{BuiltinMount, Class, Multiplicity};
 pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Random};
-pub use destination::Destinations;
+pub use destination::AllowedAddresses;
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
 pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
@@ -47,7 +47,7 @@ pub use memory::Memory;
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 pub use pattern::Params;
 pub use probe::{
-    NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeState, Probes,
+    NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
 };
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
 pub use spec::{EngineJob, EngineSpec, LightCheck, Unheard, UnheardCall};

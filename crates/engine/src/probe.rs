@@ -4,7 +4,7 @@
 //! An engine does no I/O. It says what to look at, as a [`Probe`], under an id of its own, and asks later what came of it: the server looks,
 //! on a thread that keeps neither requests nor jobs waiting. Nothing of a probe is stored: whoever leads next begins it again.
 //!
-//! Invariants, which hold for whatever implements [`Probes`]:
+//! Invariants, which hold for whatever implements [`ProbeRunner`]:
 //! - A name is resolved once for each connection, as it stands: no search domains, no files of hosts.
 //! - Every address that it resolved to is within [`Probe::destinations`], or there is no connection; the connection goes to one of those
 //!   addresses. The same holds at each redirect.
@@ -13,7 +13,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::destination::Destinations;
+use crate::destination::AllowedAddresses;
 
 /// Longest body of an answer that is read, in bytes.
 pub const PROBE_BODY_BYTES_MAX: usize = 512;
@@ -34,7 +34,7 @@ pub struct Probe {
     /// The server that resolves names; `None` for those of the machine.
     pub resolver: Option<SocketAddr>,
     /// Where connections may go.
-    pub destinations: Destinations,
+    pub destinations: AllowedAddresses,
 }
 
 /// Where to look.
@@ -112,7 +112,7 @@ pub enum ProbeState {
 }
 
 /// Looks at what engines say.
-pub trait Probes: Send + Sync {
+pub trait ProbeRunner: Send + Sync {
     /// Begins a probe under an id that no other has: its first segment is the mount, its second who asks there. False when too many are under way,
     /// of all, of the mount or of who asks; then it can be begun later.
     fn begin(&self, id: &str, probe: Probe) -> bool;
@@ -125,7 +125,7 @@ pub trait Probes: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct NoProbes;
 
-impl Probes for NoProbes {
+impl ProbeRunner for NoProbes {
     fn begin(&self, _: &str, _: Probe) -> bool {
         true
     }

@@ -16,7 +16,7 @@ use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
     Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Probe,
-    ProbeAnswer, ProbeFailure, ProbeState, Probes, Random, Storage, Stored, TemplateValues,
+    ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Random, Storage, Stored, TemplateValues,
     Version, Writes,
 };
 
@@ -36,7 +36,7 @@ struct Probing {
     found: Mutex<BTreeMap<String, Result<ProbeAnswer, ProbeFailure>>>,
 }
 
-impl Probes for Probing {
+impl ProbeRunner for Probing {
     fn begin(&self, id: &str, probe: Probe) -> bool {
         self.begun.lock().unwrap().push((id.to_owned(), probe));
         true

@@ -25,7 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kallisto_engine::probe::PROBE_SECS_MAX;
-use kallisto_engine::{Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeState, Probes};
+use kallisto_engine::{
+    Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
+};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Sender, channel};
 
@@ -151,7 +153,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Probes for Prober {
+impl ProbeRunner for Prober {
     fn begin(&self, id: &str, probe: Probe) -> bool {
         let Some(thread) = self.thread() else { return false };
         let mut table = self.table();

@@ -11,8 +11,8 @@ use hickory_resolver::proto::rr::rdata::{A, TXT};
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use kallisto_engine::probe::PROBE_BODY_BYTES_MAX;
 use kallisto_engine::{
-    AddressRange, Destinations, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeState,
-    Probes,
+    AddressRange, AllowedAddresses, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind,
+    ProbeRunner, ProbeState,
 };
 use kallisto_probes::{Ports, Prober};
 use rustls::pki_types::PrivateKeyDer;
@@ -73,7 +73,7 @@ impl Place {
 
     fn look(&self, id: &str, host: ProbeHost, what: ProbeKind, permitted: &[&str]) -> Outcome {
         let ranges = permitted.iter().map(|text| AddressRange::parse(text).unwrap()).collect();
-        let destinations = Destinations { permitted: ranges, excluded: Vec::new() };
+        let destinations = AllowedAddresses { permitted: ranges, excluded: Vec::new() };
         let probe = Probe { host, what, resolver: self.resolver, destinations };
         assert!(self.prober.begin(id, probe));
         let begin = std::time::Instant::now();
@@ -356,7 +356,7 @@ fn one_account_leaves_room_for_others_and_one_mount_for_other_mounts() {
             host: ProbeHost::Address(IpAddr::from([127, 0, 0, 1])),
             what: ProbeKind::Http { path: "/".to_owned() },
             resolver: None,
-            destinations: Destinations {
+            destinations: AllowedAddresses {
                 permitted: vec![AddressRange::parse(HERE).unwrap()],
                 excluded: Vec::new(),
             },

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kallisto_engine::{NoProbes, Probes};
+use kallisto_engine::{NoProbes, ProbeRunner};
 
 use crate::admission::{Admission, Flow, Shares};
 use crate::api::error::Error;
@@ -31,7 +31,7 @@ pub(crate) struct EngineServices {
     /// Sends what engines ask of other servers; empty where nothing does.
     outbound: OnceLock<Arc<dyn Outbound>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
-    probes: OnceLock<Arc<dyn Probes>>,
+    probes: OnceLock<Arc<dyn ProbeRunner>>,
 }
 
 impl EngineServices {
@@ -61,12 +61,12 @@ impl EngineServices {
     }
 
     /// What looks at names and addresses.
-    pub(crate) fn probes(&self) -> &dyn Probes {
+    pub(crate) fn probes(&self) -> &dyn ProbeRunner {
         self.probes.get().map_or(&NoProbes, |probes| &**probes)
     }
 
     /// Says what looks at names and addresses; the first word counts.
-    pub(crate) fn set_probes(&self, probes: Arc<dyn Probes>) {
+    pub(crate) fn set_probes(&self, probes: Arc<dyn ProbeRunner>) {
         let _ = self.probes.set(probes);
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use kallisto_engine::Probes;
+use kallisto_engine::ProbeRunner;
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::{Semaphore, watch};
 
@@ -162,7 +162,7 @@ impl Core {
     }
 
     /// The same, with something that looks at names and addresses for the engines.
-    pub fn with_probes(self, probes: Arc<dyn Probes>) -> Self {
+    pub fn with_probes(self, probes: Arc<dyn ProbeRunner>) -> Self {
         self.services.set_probes(probes);
         self
     }

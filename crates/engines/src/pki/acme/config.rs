@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::address::parse_all;
-use kallisto_engine::{Call, Destinations, names};
+use kallisto_engine::{AllowedAddresses, Call, names};
 
 use crate::pki::answer;
 use crate::pki::config::Cluster;
@@ -60,7 +60,7 @@ pub(in crate::pki) struct AcmeConfig {
     pub(super) eab: EabPolicy,
     pub(super) resolver: Option<SocketAddr>,
     resolver_text: String,
-    pub(super) destinations: Destinations,
+    pub(super) destinations: AllowedAddresses,
     pub(super) max_ttl_secs: i64,
 }
 
@@ -81,7 +81,7 @@ impl Default for AcmeConfig {
             eab: EabPolicy::NotRequired,
             resolver: None,
             resolver_text: String::new(),
-            destinations: Destinations::default(),
+            destinations: AllowedAddresses::default(),
             max_ttl_secs: MAX_TTL_SECS,
         }
     }
@@ -147,7 +147,7 @@ impl AcmeConfig {
             eab: eab?.1,
             resolver: resolver(&resolver_text)?,
             resolver_text,
-            destinations: Destinations {
+            destinations: AllowedAddresses {
                 permitted: ranges("challenge_permitted_ip_ranges", &self.destinations.permitted)?,
                 excluded: ranges("challenge_excluded_ip_ranges", &self.destinations.excluded)?,
             },
