@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Violation, violated};
 use crate::estate::Estate;
+use crate::site::LEASE_SECS;
 
 /// What is known of the leases that somebody was told of, by the user that they are of.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ struct Credential {
     owner: usize,
     /// It ends no earlier, unless somebody ends it, or its owner.
     sure_until: Timestamp,
+    /// No renewal moves its end beyond this.
+    max: Timestamp,
     /// Whether somebody set out to end it.
     doomed: bool,
     /// Whether a renewal is under way.
@@ -36,9 +39,9 @@ fn after(from: Timestamp, secs: u64) -> Timestamp {
 impl Credentials {
     /// Somebody was told of a lease that was given at `at` for `secs`.
     pub(crate) fn made(&mut self, user: &str, lease: &str, owner: usize, at: Timestamp, secs: u64) {
-        let sure_until = after(at, secs);
-        let lease = lease.to_owned();
-        let made = Credential { lease, owner, sure_until, doomed: false, renewing: false };
+        let max = after(at, LEASE_SECS);
+        let (sure_until, lease) = (after(at, secs).min(max), lease.to_owned());
+        let made = Credential { lease, owner, sure_until, max, doomed: false, renewing: false };
         self.0.insert(user.to_owned(), made);
     }
 
@@ -72,7 +75,7 @@ impl Credentials {
         if let Some(known) = self.0.get_mut(user) {
             known.renewing = false;
             if let Some((at, secs)) = given {
-                known.sure_until = after(at, secs);
+                known.sure_until = after(at, secs).min(known.max);
             }
         }
     }
@@ -140,6 +143,9 @@ mod tests {
         assert!(credentials.known().is_empty() && credentials.gone("u", &estate, at(110)).is_ok());
         credentials.renewed("u", Some((at(105), 20)));
         assert!(credentials.gone("u", &estate, at(124)).is_err());
+        credentials.renewed("u", Some((at(130), 40)));
+        assert!(credentials.gone("u", &estate, at(144)).is_err());
+        assert!(credentials.gone("u", &estate, at(145)).is_ok(), "its maximum");
         estate.tokens[0].doomed = true;
         assert!(credentials.gone("u", &estate, at(124)).is_ok());
         estate.tokens[0].doomed = false;
