@@ -55,7 +55,7 @@ fn options(pairs: &[(&str, &str)]) -> OptionMap {
 fn contents(public: PublicKey) -> Contents {
     Contents {
         public,
-        serial: 0xf309_cb5e_191b_2b4,
+        serial: 0x0f30_9cb5_e191_b2b4,
         kind: CertificateKind::User,
         key_id: "vault-token-abc".to_owned(),
         principals: vec!["bob".to_owned(), "ubuntu".to_owned()],
