@@ -47,6 +47,8 @@ pub struct Caller {
     pub entity_id: String,
     /// Their token.
     pub token: CallerToken,
+    /// When their token was made: when they last proved who they are.
+    pub proven_at: Option<Timestamp>,
 }
 
 /// A token as engines know it: never its text.

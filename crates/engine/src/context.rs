@@ -9,6 +9,7 @@ use kallisto_api::{BoxFuture, Error, Map};
 
 use crate::memory::Memory;
 use crate::outbound::Outbound;
+use crate::people::People;
 use crate::probe::ProbeRunner;
 use crate::storage::Storage;
 
@@ -33,6 +34,21 @@ pub struct EngineContext<'a> {
     pub probes: &'a dyn ProbeRunner,
     /// Hashes under a key of the cluster.
     pub keyed_hash: &'a dyn KeyedHash,
+    /// Entities and their groups.
+    pub people: &'a dyn People,
+    /// Where the mount is.
+    pub place: Place<'a>,
+}
+
+/// Where a mount is: what clients reach it by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'a> {
+    /// The URL at which clients reach this server; empty when it was not told.
+    pub api_addr: &'a str,
+    /// The id of the namespace of the mount.
+    pub namespace_id: &'a str,
+    /// Its path, with an ending slash; empty for the root one.
+    pub namespace_path: &'a str,
 }
 
 /// How an engine was mounted.

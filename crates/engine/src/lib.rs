@@ -25,6 +25,7 @@ pub mod names;
 pub mod outbound;
 pub mod pace;
 pub mod pattern;
+pub mod people;
 pub mod probe;
 pub mod route;
 pub mod spec;
@@ -38,7 +39,7 @@ pub mod wrapped;
 pub use address::AddressRange;
 pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateValues};
 pub use class::{BuiltinMount, Class, Multiplicity};
-pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Random};
+pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Place, Random};
 pub use destination::AllowedAddresses;
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
@@ -46,6 +47,7 @@ pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
 pub use memory::Memory;
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 pub use pattern::Params;
+pub use people::{Nobody, People, Person, PersonAlias, PersonGroup};
 pub use probe::{
     NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
 };

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cubbyhole;
+mod identity_oidc;
 mod identity_template;
 mod pki;
 mod ssh;
@@ -10,10 +11,11 @@ mod testing;
 mod totp;
 mod transit;
 
+pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
 
 pub use pki::read_hostile_acme;
 
-/// Every engine here.
+/// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.
 pub const ENGINES: &[&EngineSpec] =
     &[&cubbyhole::ENGINE, &pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];

@@ -15,9 +15,7 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
-    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Probe,
-    ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Random, Storage, Stored, TemplateValues,
-    Version, Writes,
+    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, People, Person, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Random, Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -59,6 +57,7 @@ pub(crate) struct Mount {
     next: AtomicU64,
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
+    people: Mutex<BTreeMap<String, Person>>,
     written: Mutex<(usize, usize)>,
     probes: Probing,
     /// Whether work that takes long never ends.
@@ -80,6 +79,7 @@ impl Mount {
             next: AtomicU64::default(),
             drawn: Mutex::default(),
             identity: Mutex::default(),
+            people: Mutex::default(),
             written: Mutex::default(),
             probes: Probing::default(),
             is_waiting: AtomicBool::default(),
@@ -115,6 +115,16 @@ impl Mount {
         self.identity.lock().unwrap().insert(name.to_owned(), value.to_owned());
     }
 
+    /// Says who an entity is from now on.
+    pub(crate) fn say_person(&self, person: Person) {
+        self.people.lock().unwrap().insert(person.id.clone(), person);
+    }
+
+    /// Says who asks from now on.
+    pub(crate) fn ask_as(&self, caller: Caller) {
+        *self.caller.lock().unwrap() = caller;
+    }
+
     /// Runs a job of the engine at a time, in seconds since 1970.
     pub(crate) fn run_job(&self, at: i64, name: &str) -> Result<(), Error> {
         let job = self.spec.jobs.iter().find(|job| job.name == name).unwrap();
@@ -133,6 +143,12 @@ impl Mount {
             outbound: self,
             probes: &self.probes,
             keyed_hash: self,
+            people: self,
+            place: Place {
+                api_addr: "http://127.0.0.1:8200",
+                namespace_id: "root",
+                namespace_path: "",
+            },
         }
     }
 
@@ -352,8 +368,8 @@ impl Backend for Mount {
 
     fn scan(&self, folder: &str, limit: usize) -> Vec<String> {
         let records = self.records.lock().unwrap();
-        let below = records.keys().filter(|name| name.starts_with(folder));
-        below.take(limit).cloned().collect()
+        let below = records.keys().filter_map(|name| name.strip_prefix(folder));
+        below.take(limit).map(str::to_owned).collect()
     }
 
     fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
@@ -439,6 +455,12 @@ impl Heavy for Mount {
             return Box::pin(std::future::pending());
         }
         Box::pin(std::future::ready(Ok(work())))
+    }
+}
+
+impl People for Mount {
+    fn person(&self, entity_id: &str) -> Option<Person> {
+        self.people.lock().unwrap().get(entity_id).cloned()
     }
 }
 

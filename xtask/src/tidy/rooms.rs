@@ -165,6 +165,13 @@ pub(super) const ROOMS: &[Room] = &[
         for_tests: &[],
     },
     Room {
+        folder: "crates/identity_tokens",
+        package: "kallisto-identity-tokens",
+        below: &["kallisto-api"],
+        external: &["aws-lc-rs", "data-encoding", "der", "zeroize"],
+        for_tests: &["fastrand"],
+    },
+    Room {
         folder: "crates/engine",
         package: "kallisto-engine",
         below: &["kallisto-api", "kallisto-auth"],
@@ -195,6 +202,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-api",
             "kallisto-cuckoo",
             "kallisto-engine",
+            "kallisto-identity-tokens",
             "kallisto-pki",
             "kallisto-ssh",
             "kallisto-transit",

@@ -10,8 +10,9 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
-    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Random,
-    RenewalCall, Route, Routes, ServedBy, Storage, TemplateValues, UnheardCall,
+    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, People, Person,
+    PersonAlias, PersonGroup, Place, Random, RenewalCall, Route, Routes, ServedBy, Storage,
+    TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -26,6 +27,7 @@ use crate::dispatch::server_engine::Unheard;
 use crate::dispatch::server_engine::{
     Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
 };
+use crate::identity::record::Id;
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::lease_run::LeaseRun;
 use crate::leases::wire;
@@ -101,6 +103,43 @@ impl KeyedHash for MountHash<'_> {
     }
 }
 
+/// The entities of a namespace, and of those above it.
+struct Residents<'a> {
+    unsealed: &'a NamespaceContext,
+}
+
+impl People for Residents<'_> {
+    fn person(&self, entity_id: &str) -> Option<Person> {
+        let id = Id::parse(entity_id)?;
+        let here = self.unsealed.view.person_with(id);
+        let found = here.or_else(|| {
+            let above = self.unsealed.contexts_above();
+            above.iter().find_map(|context| context.view.person_with(id))
+        })?;
+        let entity = &*found.entity;
+        let groups = found.groups.iter().map(|group| PersonGroup {
+            id: group.id.to_string(),
+            name: group.name.clone(),
+            metadata: group.metadata.clone(),
+        });
+        let aliases = entity.aliases.iter().map(|alias| PersonAlias {
+            accessor: alias.accessor.clone(),
+            id: alias.id.to_string(),
+            name: alias.name.clone(),
+            metadata: alias.metadata.clone(),
+            custom_metadata: alias.custom_metadata.clone(),
+        });
+        Some(Person {
+            id: entity.id.to_string(),
+            name: entity.name.clone(),
+            metadata: entity.metadata.clone(),
+            is_disabled: entity.disabled,
+            groups: groups.collect(),
+            aliases: aliases.collect(),
+        })
+    }
+}
+
 /// What an [`EngineContext`] refers to.
 struct Grounds<'a> {
     unsealed: &'a NamespaceContext,
@@ -110,6 +149,7 @@ struct Grounds<'a> {
     makers: Makers<'a>,
     others: OtherServers<'a>,
     hash: MountHash<'a>,
+    residents: Residents<'a>,
 }
 
 impl<'a> Grounds<'a> {
@@ -128,6 +168,7 @@ impl<'a> Grounds<'a> {
             makers: Makers { pool, flow },
             others: OtherServers { services, flow },
             hash: MountHash { unsealed, mount },
+            residents: Residents { unsealed },
         }
     }
 
@@ -142,6 +183,12 @@ impl<'a> Grounds<'a> {
             outbound: &self.others,
             probes: self.others.services.probes(),
             keyed_hash: &self.hash,
+            people: &self.residents,
+            place: Place {
+                api_addr: self.unsealed.info.api_addr.as_deref().unwrap_or_default(),
+                namespace_id: self.unsealed.view.namespace_id(),
+                namespace_path: self.unsealed.view.namespace_path(),
+            },
         }
     }
 }
@@ -299,6 +346,7 @@ impl ServerEngine for EngineSpec {
                     is_from_above: caller.above().is_some(),
                     is_wrapping: wrapping::is_wrapping(caller.entry()),
                 },
+                proven_at: Some(caller.entry().auth.created_at),
             };
             let grounds = Grounds::new(&unsealed, mount, call.now, call.client());
             let grounds = Grounds { storage: grounds.storage.asked_by(caller.hash), ..grounds };

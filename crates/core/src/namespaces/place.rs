@@ -47,6 +47,17 @@ impl NamespaceContext {
         below.iter().filter_map(|space| space.context(&top)).collect()
     }
 
+    /// Those above it, the nearest first.
+    pub(crate) fn contexts_above(&self) -> Vec<Arc<Self>> {
+        let Some(top) = self.top.upgrade().filter(|_| !self.is_top()) else { return Vec::new() };
+        let path = self.view.namespace_path().trim_end_matches('/');
+        let slashes = path.rmatch_indices('/').map(|(at, _)| &path[..=at]);
+        let spaces = slashes.filter_map(|path| top.view.namespaces.at(path)?.context(&top));
+        let mut above: Vec<_> = spaces.collect();
+        above.push(top);
+        above
+    }
+
     /// The namespace with this number, where a token's parent may be.
     pub(crate) fn context_with(&self, number: NamespaceNumber) -> Option<Arc<Self>> {
         let top = self.top.upgrade()?;

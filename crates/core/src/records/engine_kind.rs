@@ -213,6 +213,9 @@ impl EngineKind {
     /// What it does by the clock at each of its mounts, on the server that leads.
     pub(crate) const fn jobs(self) -> &'static [EngineJob] {
         match self.0 {
+            EngineSource::Server(ServerEngineKind::Identity) => {
+                kallisto_engines::IDENTITY_OIDC.jobs
+            }
             EngineSource::Server(_) => &[],
             EngineSource::Contract(spec) => spec.jobs,
         }

@@ -13,6 +13,7 @@ use super::View;
 use super::cached_token::CachedToken;
 use super::policies::Compiled;
 use crate::identity::directory::Person;
+use crate::identity::record::Id;
 
 /// What asking a token for what it grants takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,11 @@ impl View {
 
     /// Who bears a token; `None` when nobody is known to, or they are gone.
     pub(crate) fn person(&self, entry: &TokenEntry) -> Option<Person> {
-        let id = entry.entity_id?;
+        self.person_with(entry.entity_id?)
+    }
+
+    /// Who an entity is; `None` when there is none in this namespace.
+    pub(crate) fn person_with(&self, id: Id) -> Option<Person> {
         self.ask_directory(|directory| directory.person(id)).flatten()
     }
 }

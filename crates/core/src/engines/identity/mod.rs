@@ -27,21 +27,71 @@ mod site;
 mod wire;
 
 use crate::dispatch::route_handler;
-use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
-use kallisto_engine::Routes;
+use crate::dispatch::server_engine::{Answer, OpenRun, Run, ServerEngine, Weighed};
+use kallisto_engine::{Route, Routes};
+use kallisto_engines::IDENTITY_OIDC;
 
 pub(crate) use login::{Alias, log_in};
 
-/// Who bearers of tokens are, at `identity/`.
+/// Who bearers of tokens are, at `identity/`. What is at `identity/oidc/` knows the server by its contract alone.
 pub(crate) struct Identity;
+
+/// Whether a path is one of the OIDC provider's.
+fn is_of_provider(path: &str) -> bool {
+    path.starts_with("oidc/")
+}
+
+/// The routes of both.
+struct AllRoutes;
+
+impl Routes for AllRoutes {
+    fn name(&self) -> &'static str {
+        routes::IDENTITY.name
+    }
+
+    fn tag(&self) -> &'static str {
+        routes::IDENTITY.tag
+    }
+
+    fn about(&self) -> &'static str {
+        routes::IDENTITY.about
+    }
+
+    fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
+        Box::new(routes::IDENTITY.routes().chain(IDENTITY_OIDC.routes.routes()))
+    }
+
+    fn find(&self, path: &str) -> Option<&'static Route> {
+        if is_of_provider(path) {
+            IDENTITY_OIDC.routes.find(path)
+        } else {
+            routes::IDENTITY.find(path)
+        }
+    }
+
+    fn has_rights(&self) -> bool {
+        routes::IDENTITY.has_rights() || IDENTITY_OIDC.routes.has_rights()
+    }
+
+    fn has_open(&self) -> bool {
+        routes::IDENTITY.has_open() || IDENTITY_OIDC.routes.has_open()
+    }
+}
 
 impl ServerEngine for Identity {
     fn routes(&self) -> &'static dyn Routes {
-        &routes::IDENTITY
+        &AllRoutes
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        if is_of_provider(run.path) {
+            return IDENTITY_OIDC.handle(run);
+        }
         route_handler::answer(&routes::IDENTITY, run)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        IDENTITY_OIDC.handle_open(run)
     }
 
     /// Trees of groups take long.
