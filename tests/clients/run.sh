@@ -110,6 +110,24 @@ if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pki
 else
   echo "*** SKIPPED: pki-lint: pkilint could not be installed from PyPI: nobody looks at what PKI signs"
 fi
+if timeout 180 "$work/venv/bin/pip" install -q 'PyJWT[crypto]==2.*' >"$work/pip-pyjwt.log" 2>&1; then
+  relying_party=
+  if command -v go >/dev/null && timeout 300 env GOPATH="$work/gopath" go -C "$here/oidc_provider/go" build -modcacherw -o "$work/go-oidc" . >"$work/go-oidc.log" 2>&1; then
+    relying_party=$work/go-oidc
+  else
+    echo "*** SKIPPED: go-oidc: Go is not installed, or the modules cannot be had"
+  fi
+  run oidc-provider "$work/venv/bin/python" "$here/oidc_provider_walk.py" "$work/venv/bin/bao" ${relying_party:+"$relying_party"}
+else
+  echo "*** SKIPPED: oidc-provider: PyJWT could not be installed from PyPI"
+fi
+cp -r "$here/oidc_provider/node" "$work/oidc-node"
+rm -rf "$work/oidc-node/node_modules"
+if command -v npm >/dev/null && timeout 300 npm --prefix "$work/oidc-node" ci --silent >"$work/oidc-npm.log" 2>&1; then
+  run openid-client node "$work/oidc-node/walk.js" "$VAULT_ADDR"
+else
+  echo "*** SKIPPED: openid-client: npm is not installed, or the package cannot be had"
+fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"

@@ -30,7 +30,7 @@ fn text<'r>(row: &'r Map, name: &str) -> &'r str {
 
 #[test]
 fn identity_tokens_and_the_provider_answer_as_recorded() {
-    let server = Running::start();
+    let server = Running::start_reached_at("http://127.0.0.1:8609");
     let Ok(Json::Array(rows)) = json::parse(OIDC.as_bytes()) else { panic!("a list of rows") };
     let mut replay = Replay { server: &server, captured: HashMap::new(), ours: HashMap::new() };
     let mut found: BTreeMap<usize, Vec<String>> = BTreeMap::new();

@@ -85,9 +85,18 @@ impl Running {
         Self::start_over(store, |service| service.with_forwarded_for(rules))
     }
 
+    /// One that was told under which URL clients reach it.
+    pub(crate) fn start_reached_at(url: &str) -> Self {
+        let info = ServerInfo { api_addr: Some(url.to_owned()), ..ServerInfo::default() };
+        Self::start_as(Core::new(Arc::new(MemoryStore::new()), info), |service| service)
+    }
+
     /// One with a store of the test's own, and what its listener does besides.
     pub(crate) fn start_over(store: Arc<dyn Store>, with: impl FnOnce(Service) -> Service) -> Self {
-        let core = Core::new(store, ServerInfo::default());
+        Self::start_as(Core::new(store, ServerInfo::default()), with)
+    }
+
+    fn start_as(core: Core, with: impl FnOnce(Service) -> Service) -> Self {
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         let root = Some(TOKEN.to_owned().into());
         pollster::block_on(core.initialize_dev(root, clock.now())).unwrap();
