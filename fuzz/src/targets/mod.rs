@@ -80,8 +80,66 @@ const OIDC_WORDS: &[&[u8]] = &[
     b"\n",
 ];
 
+/// What templates of claims are made of; 0xff divides one from what its values say.
+const TEMPLATE_WORDS: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"{{",
+    b"}}",
+    b"[",
+    b"]",
+    b"\"x\":",
+    b"\"sub\":",
+    b"\"s\\u0075b\":",
+    b"\"\\u00000\\u0000\"",
+    b",",
+    b"\xff",
+    b"{{identity.entity.name}}",
+    b"{{identity.entity.metadata}}",
+    b"{{identity.entity.metadata.k}}",
+    b"{{identity.entity.groups.names}}",
+    b"{{identity.entity.aliases.a.metadata.k}}",
+    b"{{identity.groups.names.a.id}}",
+    b"{{time.now.plus.1h}}",
+    b"\", \"sub\": \"root",
+];
+
+/// What requests of browsers and clients of the provider are made of.
+const PROVIDER_WORDS: &[&[u8]] = &[
+    b"client_id=app&",
+    b"redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcb&",
+    b"redirect_uri=https%3A%2F%2Fapp.example%2Fcb&",
+    b"scope=openid&",
+    b"response_type=code&",
+    b"state=s&",
+    b"max_age=10&",
+    b"request=x&",
+    b"code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&",
+    b"code_challenge_method=S256&",
+    b"code_challenge_method=plain&",
+    b"code_verifier=dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk&",
+    b"Basic YXBwOnNlY3JldA==\n",
+    b"eyJhbGciOiJub25lIn0.e30.\n",
+    b"hvo_access_",
+    b"%2f",
+    b"@",
+    b"localhost",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 27] = [
+pub(crate) const TARGETS: [Target; 29] = [
+    Target {
+        name: "claim_template",
+        about: "templates of claims and what their values say: `sub` is always the entity",
+        run: kallisto_identity_tokens::fuzz::template,
+        words: TEMPLATE_WORDS,
+    },
+    Target {
+        name: "oidc_requests",
+        about: "requests to the provider: no code without a challenge, no tokens without its verifier",
+        run: kallisto_identity_tokens::fuzz::requests,
+        words: PROVIDER_WORDS,
+    },
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",

@@ -453,6 +453,7 @@ pub(super) const ROOMS: &[Room] = &[
         below: &[
             "kallisto-cuckoo",
             "kallisto-index",
+            "kallisto-identity-tokens",
             "kallisto-lsm",
             "kallisto-barrier",
             "kallisto-store",
