@@ -47,7 +47,7 @@ pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
 pub use memory::Memory;
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 pub use pattern::Params;
-pub use people::{Nobody, People, Person, PersonAlias, PersonGroup};
+pub use people::{Nobody, People, Profile, ProfileAlias, ProfileGroup};
 pub use probe::{
     NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
 };

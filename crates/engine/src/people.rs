@@ -5,14 +5,11 @@
 
 use std::collections::BTreeMap;
 
-/// Names and texts that operators or login methods attach.
-pub type Metadata = BTreeMap<String, String>;
-
 /// Entities.
 pub trait People: Sync {
     /// Who an id stands for: the entity, or the one it became part of. `None` when there is none in the namespace of the mount, nor in
     /// those above it.
-    fn person(&self, entity_id: &str) -> Option<Person>;
+    fn person(&self, entity_id: &str) -> Option<Profile>;
 }
 
 /// No entities.
@@ -20,42 +17,42 @@ pub trait People: Sync {
 pub struct Nobody;
 
 impl People for Nobody {
-    fn person(&self, _: &str) -> Option<Person> {
+    fn person(&self, _: &str) -> Option<Profile> {
         None
     }
 }
 
 /// An entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Person {
+pub struct Profile {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
     /// What operators say of it.
-    pub metadata: Metadata,
+    pub metadata: BTreeMap<String, String>,
     /// Whether it may do nothing.
     pub is_disabled: bool,
     /// The groups that it is in, directly or through others, by id.
-    pub groups: Vec<PersonGroup>,
+    pub groups: Vec<ProfileGroup>,
     /// What login methods call it.
-    pub aliases: Vec<PersonAlias>,
+    pub aliases: Vec<ProfileAlias>,
 }
 
 /// A group that an entity is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PersonGroup {
+pub struct ProfileGroup {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
     /// What operators say of it.
-    pub metadata: Metadata,
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// What a login method calls an entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PersonAlias {
+pub struct ProfileAlias {
     /// The accessor of the login method's mount.
     pub accessor: String,
     /// Its id.
@@ -63,7 +60,7 @@ pub struct PersonAlias {
     /// Its name.
     pub name: String,
     /// What the login method says.
-    pub metadata: Metadata,
+    pub metadata: BTreeMap<String, String>,
     /// What operators say.
-    pub custom_metadata: Metadata,
+    pub custom_metadata: BTreeMap<String, String>,
 }

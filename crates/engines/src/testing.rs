@@ -15,7 +15,7 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
-    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, People, Person, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Random, Storage, Stored, TemplateValues, Version, Writes,
+    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile, Random, Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -57,7 +57,7 @@ pub(crate) struct Mount {
     next: AtomicU64,
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
-    people: Mutex<BTreeMap<String, Person>>,
+    people: Mutex<BTreeMap<String, Profile>>,
     written: Mutex<(usize, usize)>,
     probes: Probing,
     /// Whether work that takes long never ends.
@@ -116,7 +116,7 @@ impl Mount {
     }
 
     /// Says who an entity is from now on.
-    pub(crate) fn say_person(&self, person: Person) {
+    pub(crate) fn say_person(&self, person: Profile) {
         self.people.lock().unwrap().insert(person.id.clone(), person);
     }
 
@@ -459,7 +459,7 @@ impl Heavy for Mount {
 }
 
 impl People for Mount {
-    fn person(&self, entity_id: &str) -> Option<Person> {
+    fn person(&self, entity_id: &str) -> Option<Profile> {
         self.people.lock().unwrap().get(entity_id).cloned()
     }
 }

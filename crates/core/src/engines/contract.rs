@@ -10,8 +10,8 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
-    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, People, Person,
-    PersonAlias, PersonGroup, Place, Random, RenewalCall, Route, Routes, ServedBy, Storage,
+    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, People, Place,
+    Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Route, Routes, ServedBy, Storage,
     TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
@@ -109,7 +109,7 @@ struct Residents<'a> {
 }
 
 impl People for Residents<'_> {
-    fn person(&self, entity_id: &str) -> Option<Person> {
+    fn person(&self, entity_id: &str) -> Option<Profile> {
         let id = Id::parse(entity_id)?;
         let here = self.unsealed.view.person_with(id);
         let found = here.or_else(|| {
@@ -117,19 +117,19 @@ impl People for Residents<'_> {
             above.iter().find_map(|context| context.view.person_with(id))
         })?;
         let entity = &*found.entity;
-        let groups = found.groups.iter().map(|group| PersonGroup {
+        let groups = found.groups.iter().map(|group| ProfileGroup {
             id: group.id.to_string(),
             name: group.name.clone(),
             metadata: group.metadata.clone(),
         });
-        let aliases = entity.aliases.iter().map(|alias| PersonAlias {
+        let aliases = entity.aliases.iter().map(|alias| ProfileAlias {
             accessor: alias.accessor.clone(),
             id: alias.id.to_string(),
             name: alias.name.clone(),
             metadata: alias.metadata.clone(),
             custom_metadata: alias.custom_metadata.clone(),
         });
-        Some(Person {
+        Some(Profile {
             id: entity.id.to_string(),
             name: entity.name.clone(),
             metadata: entity.metadata.clone(),

@@ -9,7 +9,7 @@
 //! | `oidc/uses` | written whenever anything comes to refer to a key, a scope or an assignment |
 
 use kallisto_api::{Error, Fields, Json, Map, Response};
-use kallisto_engine::{Call, EngineContext, Person, Storage, Stored, Transaction, names};
+use kallisto_engine::{Call, EngineContext, Profile, Storage, Stored, Transaction, names};
 use kallisto_identity_tokens::client::Client;
 use kallisto_identity_tokens::named_key::{self, KeySettings, NamedKey};
 use kallisto_identity_tokens::settings::{self, Assignment, Provider, Role, Scope};
@@ -192,7 +192,7 @@ pub(super) fn assignments_of(
 }
 
 /// An entity, as templates name it.
-pub(super) fn subject_of(person: Person) -> Subject {
+pub(super) fn subject_of(person: Profile) -> Subject {
     let groups = person.groups.into_iter().map(|group| Group {
         id: group.id,
         name: group.name,

@@ -3,7 +3,7 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Response};
 use kallisto_auth::Operation::{Delete, List, Read, Update};
-use kallisto_engine::{Caller, Person, PersonGroup};
+use kallisto_engine::{Caller, Profile, ProfileGroup};
 
 use crate::testing::Mount;
 
@@ -17,12 +17,12 @@ const ANN: &str = "0b7c1b5e-0000-0000-0000-0000000000a1";
 fn mount() -> Mount {
     let mount = Mount::new(&super::ENGINE);
     let group =
-        PersonGroup { id: "g-1".to_owned(), name: "admins".to_owned(), ..PersonGroup::default() };
-    mount.say_person(Person {
+        ProfileGroup { id: "g-1".to_owned(), name: "admins".to_owned(), ..ProfileGroup::default() };
+    mount.say_person(Profile {
         id: ANN.to_owned(),
         name: "ann".to_owned(),
         groups: vec![group],
-        ..Person::default()
+        ..Profile::default()
     });
     ask_as(&mount, ANN);
     mount
@@ -91,7 +91,7 @@ fn a_token_says_who_asks_and_is_good_until_its_end() {
     let refused = refused(&mount, Read, "oidc/token/r", "");
     assert_eq!(refused, "no entity associated with the request's token");
     assert_eq!(judge(NOW), "true");
-    mount.say_person(Person { id: ANN.to_owned(), is_disabled: true, ..Person::default() });
+    mount.say_person(Profile { id: ANN.to_owned(), is_disabled: true, ..Profile::default() });
     assert_eq!(judge(NOW), "false");
 }
 
