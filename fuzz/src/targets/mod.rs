@@ -127,7 +127,7 @@ const PROVIDER_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 29] = [
+pub(crate) const TARGETS: [Target; 30] = [
     Target {
         name: "claim_template",
         about: "templates of claims and what their values say: `sub` is always the entity",
