@@ -160,7 +160,7 @@ mod tests {
         let told = &rest[HASH.len()..][..HASH_CHARS];
         assert_eq!(HEXLOWER.encode(&sha256(hashed.as_bytes())), told);
         assert!(read(line.as_bytes()).unwrap().sound);
-        let with_quote = sha256(line[..=at].as_bytes());
+        let with_quote = sha256(&line.as_bytes()[..=at]);
         assert_ne!(HEXLOWER.encode(&with_quote), told);
     }
 

@@ -1,5 +1,8 @@
 //! Probes over real sockets: where they go, and where they do not. Servers and a name server of a test's own, at addresses of 127/8 and free ports.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "a test may read the clock")]
+
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;

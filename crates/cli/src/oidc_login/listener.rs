@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kallisto_command::client::url::parse_query;
 
@@ -127,7 +127,7 @@ impl Listener {
 
     /// Waits for the browser to come back with this state; `None` when it did not in time.
     pub(super) fn wait(&self, state: &str, timeout: Duration) -> Option<Came> {
-        let began = Instant::now();
+        let began = super::now();
         loop {
             let left = timeout.checked_sub(began.elapsed())?;
             let mut came = self.came.recv_timeout(left).ok()?;
@@ -159,18 +159,18 @@ fn accept(listener: &TcpListener, tell: &SyncSender<Came>, open: &Arc<AtomicUsiz
 
 /// Reads one request; `None` when it was answered here.
 fn read(mut stream: TcpStream) -> io::Result<Option<Came>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = super::now() + PATIENCE;
     let mut bytes = Vec::new();
     let asked = loop {
         if let Some(asked) = parse(&bytes) {
             break asked;
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(super::now());
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         let mut chunk = [0; 4096];
         let count = stream.read(&mut chunk)?;
         bytes.extend_from_slice(&chunk[..count]);
-        if count == 0 || bytes.len() > REQUEST_BYTES_MAX || Instant::now() >= deadline {
+        if count == 0 || bytes.len() > REQUEST_BYTES_MAX || super::now() >= deadline {
             break Asked::Nothing;
         }
     };

@@ -184,7 +184,7 @@ pub(super) fn leaves_of_roots(
         let text = data.get("certificate").and_then(Json::as_str).unwrap_or_default();
         let Ok(found) = fetch::certificate(text) else { continue };
         let is_of = |root: &&Found| found.is_signed_by(&root.certificate.public);
-        leaves += u64::from(!found.is_ca && roots.iter().any(|root| is_of(&root)));
+        leaves += u64::from(!found.is_ca && roots.iter().any(is_of));
     }
     let looked = serials.len().min(most);
     findings.push(if leaves == 0 {

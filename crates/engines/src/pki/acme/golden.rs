@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use aws_lc_rs::signature::EcdsaKeyPair;
 use kallisto_api::Response;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_auth::Operation::{Read, Update};

@@ -447,7 +447,7 @@ fn a_client_that_does_not_do_as_rfc_8555_says_hears_the_type_and_status_of_it() 
         client.send(&new_order, draft);
         nonce
     };
-    let hs = |alg: &str| (format!("badSignatureAlgorithm"), 400, alg.to_owned());
+    let hs = |alg: &str| ("badSignatureAlgorithm".to_owned(), 400, alg.to_owned());
     for (kind, code, alg) in [hs("none"), hs("HS256"), hs("HS512"), hs("RS1"), hs("PS256")] {
         let found = spoil(&stranger, &new_account, &set("alg", alg.as_str().into()));
         assert_eq!(found, (kind, code), "{alg}");

@@ -61,7 +61,6 @@ struct Asked {
 }
 
 pub(crate) struct Provider {
-    pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
 }
 
@@ -148,7 +147,7 @@ impl Provider {
                 std::thread::spawn(move || drop(serve(&serving, stream)));
             }
         });
-        Self { address, shared }
+        Self { shared }
     }
 
     pub(crate) fn issuer(&self) -> &str {
