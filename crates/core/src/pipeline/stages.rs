@@ -45,6 +45,9 @@ use crate::view::Mount;
 use crate::view::NamespaceContext;
 use crate::wrapping;
 
+/// What who asks hears where the server was sealed while the request ran, and the request could not go on.
+const SEALED_MEANWHILE: &str = "the server was sealed meanwhile: what was asked for may have been done, read before sending it again";
+
 /// What came of a request.
 #[derive(Debug)]
 pub struct Served {
@@ -240,6 +243,7 @@ impl Core {
             Step::System(route) => route.is_from_somebody(),
             Step::Open(_) | Step::Respond(_) | Step::Call(_) | Step::Limited(_) => true,
         };
+        let sealings = *self.sealings.borrow();
         let answer = match step {
             Step::System(route) => Box::pin(route.answer(self, request)).await,
             Step::Open(open) => {
@@ -255,6 +259,13 @@ impl Core {
                 let _place = self.metrics.in_flight.enter(request);
                 Box::pin(self.run_limited(context.ok_or(Error::Sealed)?, *limited)).await
             }
+        };
+        // Its keys are those of before, and open nothing that was written under newer ones.
+        let answer = match answer {
+            Err(Error::Internal(_)) if *self.sealings.borrow() != sealings => {
+                Err(Error::Unavailable(SEALED_MEANWHILE.into()))
+            }
+            answer => answer,
         };
         if request.wrap_ttl_secs == 0 || !is_from_somebody {
             return answer;
