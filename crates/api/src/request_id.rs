@@ -19,6 +19,11 @@ impl RequestId {
         Self(IDS.with_borrow_mut(|ids| ids.u128(..)))
     }
 
+    /// Its bits, of which [`uuid_text`] makes its text.
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
     /// Its text on the wire.
     pub fn text(self) -> String {
         uuid_text(self.0)

@@ -91,6 +91,16 @@ impl Id {
         Ok(Self(u128::from_be_bytes(random::uuid_bytes(&text))))
     }
 
+    /// Its bits, for records that keep it short.
+    pub(crate) const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// The id of these bits.
+    pub(crate) const fn of_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
     /// Reads an id as it is shown; anything else is the id of nobody.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let id = Self(u128::from_be_bytes(random::uuid_bytes(text)));

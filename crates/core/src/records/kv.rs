@@ -8,10 +8,13 @@ use std::fmt;
 
 use kallisto_codec::ByteReader;
 
+use super::attribution::{Attribution, Author};
+
 const FORMAT: u8 = 1;
 const CAS_REQUIRED: u8 = 1;
 const METADATA_CAS_REQUIRED: u8 = 2;
 const HAS_CUSTOM: u8 = 4;
+const HAS_ATTRIBUTION: u8 = 8;
 const DESTROYED: u8 = 1;
 const DELETED: u8 = 2;
 /// Bytes of one version in a metadata record.
@@ -70,6 +73,8 @@ pub(crate) struct Metadata {
     pub custom: Option<Box<str>>,
     /// The versions kept.
     pub versions: Vec<VersionInfo>,
+    /// Who wrote and deleted them, as far as that is known.
+    pub attribution: Attribution,
 }
 
 impl Metadata {
@@ -94,7 +99,8 @@ impl Metadata {
         out.push(
             flag(self.cas_required, CAS_REQUIRED)
                 | flag(self.metadata_cas_required, METADATA_CAS_REQUIRED)
-                | flag(self.custom.is_some(), HAS_CUSTOM),
+                | flag(self.custom.is_some(), HAS_CUSTOM)
+                | flag(!self.attribution.is_empty(), HAS_ATTRIBUTION),
         );
         out.extend_from_slice(&self.created_ns.to_le_bytes());
         out.extend_from_slice(&self.updated_ns.to_le_bytes());
@@ -112,7 +118,21 @@ impl Metadata {
             out.extend_from_slice(&info.deletion_ns.unwrap_or(i64::MIN).to_le_bytes());
             out.push(flag(info.destroyed, DESTROYED) | flag(info.deleted, DELETED));
         }
+        if !self.attribution.is_empty() {
+            self.attribution.encode(&mut out);
+        }
         out
+    }
+
+    /// Notes who made the current version, and forgets who made those that are not kept. Without an author nothing is known of it.
+    pub(crate) fn attribute_current(&mut self, author: Option<&Author>) {
+        if let Some(author) = author {
+            self.attribution.created(self.current_version, author);
+        }
+        if !self.attribution.is_empty() {
+            let oldest = self.versions.first().map_or(u64::MAX, |info| info.version);
+            self.attribution.retain(|version| version >= oldest);
+        }
     }
 
     /// Reads a record back.
@@ -134,6 +154,7 @@ impl Metadata {
             metadata_version: reader.u64()?,
             custom: None,
             versions: Vec::new(),
+            attribution: Attribution::default(),
         };
         let custom = reader.text()?;
         if flags & HAS_CUSTOM != 0 {
@@ -148,6 +169,9 @@ impl Metadata {
         let newest = metadata.versions.last().map_or(0, |info| info.version);
         if !sorted || newest > metadata.current_version {
             return Err(Malformed);
+        }
+        if flags & HAS_ATTRIBUTION != 0 {
+            metadata.attribution = Attribution::decode(&mut reader.0)?;
         }
         reader.end(metadata)
     }
@@ -204,6 +228,8 @@ pub(crate) struct Config {
     pub metadata_cas_required: bool,
     /// Life of a version in nanoseconds; 0 for ever, negative switches it off for all secrets.
     pub delete_after_ns: i64,
+    /// Whether new versions do not say who wrote them.
+    pub is_anonymous: bool,
 }
 
 impl Config {
@@ -213,6 +239,10 @@ impl Config {
             vec![FORMAT, u8::from(self.cas_required), u8::from(self.metadata_cas_required)];
         out.extend_from_slice(&self.max_versions.to_le_bytes());
         out.extend_from_slice(&self.delete_after_ns.to_le_bytes());
+        // As it was before there was attribution, unless that is off.
+        if self.is_anonymous {
+            out.push(1);
+        }
         out
     }
 
@@ -222,12 +252,16 @@ impl Config {
     /// [`Malformed`] when the bytes are no such record.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = RecordReader::open(bytes)?;
-        let config = Self {
+        let mut config = Self {
             cas_required: reader.byte()? != 0,
             metadata_cas_required: reader.byte()? != 0,
             max_versions: reader.u32()?,
             delete_after_ns: reader.i64()?,
+            is_anonymous: false,
         };
+        if !reader.0.is_empty() {
+            config.is_anonymous = reader.byte()? != 0;
+        }
         reader.end(config)
     }
 }
@@ -298,6 +332,7 @@ impl std::error::Error for Malformed {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::attribution::tests::author;
 
     fn sample() -> Metadata {
         let info = |version, deletion_ns, destroyed| VersionInfo {
@@ -319,12 +354,22 @@ mod tests {
             metadata_version: 4,
             custom: Some(r#"{"a":"b"}"#.into()),
             versions: vec![info(7, None, false), info(8, Some(0), true), info(9, Some(-1), false)],
+            attribution: Attribution::default(),
         }
+    }
+
+    /// The same with writers.
+    fn attributed() -> Metadata {
+        let mut metadata = sample();
+        metadata.attribution.created(8, &author("bob"));
+        metadata.attribute_current(Some(&author("ada")));
+        metadata.attribution.deleted(9, Some(&author("eve")));
+        metadata
     }
 
     #[test]
     fn records_read_back() {
-        for metadata in [sample(), Metadata::default()] {
+        for metadata in [sample(), attributed(), Metadata::default()] {
             assert_eq!(Metadata::decode(&metadata.encode()), Ok(metadata));
         }
         assert_eq!(decode_version(&encode_version(b"{}")), Ok(&b"{}"[..]));
@@ -336,8 +381,12 @@ mod tests {
             cas_required: true,
             metadata_cas_required: false,
             delete_after_ns: -1,
+            is_anonymous: false,
         };
         assert_eq!(Config::decode(&config.encode()), Ok(config));
+        let anonymous = Config { is_anonymous: true, ..config };
+        assert_eq!(Config::decode(&anonymous.encode()), Ok(anonymous));
+        assert_eq!(config.encode().len() + 1, anonymous.encode().len());
     }
 
     #[test]
@@ -355,7 +404,7 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_flip_is_an_error_or_a_record() {
-        let bytes = sample().encode();
+        let bytes = attributed().encode();
         for end in 0..bytes.len() {
             assert_eq!(Metadata::decode(&bytes[..end]), Err(Malformed), "cut at {end}");
         }

@@ -1,5 +1,6 @@
 //! What is stored, decoded: the form of records that memory keeps and rooms share, and nothing that acts on them.
 
+pub(crate) mod attribution;
 pub(crate) mod batch_token;
 pub(crate) mod engine_kind;
 pub(crate) mod kv;

@@ -308,7 +308,8 @@ fn compare(row: &Row, reply: &Reply, masks: &mut Masks) -> Vec<String> {
         Json::Null if reply.body.is_empty() => {}
         Json::String(text) if reply.text() == *text => {}
         Json::Object(_) => match json::parse(&reply.body) {
-            Ok(ours) => {
+            Ok(mut ours) => {
+                take_attribution_off(&mut ours);
                 let mut comparison = Comparison { masks, differences: &mut differences };
                 comparison.values("", "", &unordered(row, &row.reply), &unordered(row, &ours));
             }
@@ -317,6 +318,25 @@ fn compare(row: &Row, reply: &Reply, masks: &mut Masks) -> Vec<String> {
         _ => differences.push("/".to_owned()),
     }
     differences
+}
+
+/// Takes off what only this server tells of secrets: who wrote a version, and whether a mount keeps that.
+fn take_attribution_off(reply: &mut Json) {
+    let Json::Object(map) = reply else { return };
+    if let Some(Json::Object(versions)) = map.get_mut("versions") {
+        for version in versions.values_mut() {
+            let Json::Object(version) = version else { continue };
+            version.retain(|name, _| {
+                !matches!(name.as_str(), "created_by" | "deleted_by" | "request_id")
+            });
+        }
+    }
+    if map.contains_key("delete_version_after") {
+        map.remove("attribution");
+    }
+    for value in map.values_mut() {
+        take_attribution_off(value);
+    }
 }
 
 /// A scan lists the folders of one level in no certain order, so its keys are compared as a set.

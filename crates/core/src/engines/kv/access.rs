@@ -2,9 +2,11 @@
 
 use crate::api::error::Error;
 use crate::caller::call::Call;
+use crate::caller::policies::Caller;
 use crate::dispatch::route_handler::ReadCall;
 use crate::dispatch::route_handler::RouteCall;
 use crate::limits::ENTRY_BYTES_MAX;
+use crate::records::attribution::Author;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -29,6 +31,32 @@ impl<'a> Kv<'a> {
         let ReadCall { unsealed, call, mount, path, secret_bytes_max } = read;
         Self { unsealed, call, mount, path, secret_bytes_max }
     }
+}
+
+impl Kv<'_> {
+    /// Who asks, if the mount keeps who writes.
+    pub(crate) fn author(&self) -> Option<Author> {
+        author(self.unsealed, self.mount, self.call)
+    }
+}
+
+/// Who asks, if the mount keeps who writes.
+pub(crate) fn author(
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    call: &Call<'_, '_>,
+) -> Option<Author> {
+    let is_kept = !mount.kv_config.load().is_anonymous;
+    is_kept.then(|| caller_as_author(unsealed, call)).flatten()
+}
+
+/// Who asks; `None` when the token ended meanwhile.
+pub(crate) fn caller_as_author(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Option<Author> {
+    let caller = Caller::of(unsealed, call).ok()?;
+    let token = caller.token();
+    let made_at = caller.home(unsealed).view.mounts.route(&token.path);
+    let mount = made_at.as_ref().map_or("", |(mount, _)| mount.entry.path.as_str());
+    Some(Author::new(caller.entity_id(), &token.display_name, mount, call.id.bits()))
 }
 
 /// Refuses a write to a folder.

@@ -17,6 +17,7 @@ use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
 use crate::records::kv::encode_one;
 use crate::storage::keys;
+use crate::view::NamespaceContext;
 use crate::view::{Hot, HotHeader, Mount, hot_key};
 
 /// Reads the secret at `path`; `None` when it is longer than [`Kv`] lets it be.
@@ -74,6 +75,22 @@ pub(super) async fn put(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     kv.unsealed.store.commit(staged.into_batch()).await?;
     refuse_if_begun(kv.unsealed, kv.mount)?;
     Ok(Response::Empty)
+}
+
+/// The JSON text of a secret; `None` when there is none.
+///
+/// # Errors
+/// When the record cannot be read.
+pub(crate) fn data(
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    path: &str,
+) -> Result<Option<Vec<u8>>, Error> {
+    let Some(record) = unsealed.store.get(&keys::kv_one(mount.entry.id, path))? else {
+        return Ok(None);
+    };
+    let (_, data) = crate::records::kv::decode_one(&record.value).map_err(damaged)?;
+    Ok(Some(data.to_vec()))
 }
 
 /// Adds the write of one secret to a batch.

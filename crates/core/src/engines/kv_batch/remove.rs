@@ -15,9 +15,11 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response, Touched};
 use crate::caller::call::Call;
+use crate::engines::kv::access::author;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::limits::TOGETHER_SECRETS_MAX;
+use crate::records::attribution::Author;
 use crate::storage::keys;
 use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
@@ -59,11 +61,11 @@ pub(in crate::engines) async fn remove(
     }
     check_count(fields, secrets.len())?;
     if !is_dry {
-        let now_ns = call.now_ns();
+        let by = (author(unsealed, &place.mount, call), call.now_ns());
         let keys: Vec<_> =
             secrets.iter().map(|path| together::record_key(&place.mount, path)).collect();
         together::commit(unsealed, &keys, secrets.len(), |at, staged| {
-            stage(unsealed, &place, &secrets[at], extent, now_ns, staged)
+            stage(unsealed, &place, &secrets[at], extent, (by.0.as_ref(), by.1), staged)
         })
         .await?;
     }
@@ -124,14 +126,14 @@ fn stage(
     place: &Place,
     path: &str,
     extent: Extent,
-    now_ns: i64,
+    by: (Option<&Author>, i64),
     staged: &mut Staged,
 ) -> Result<(), Error> {
     let mount = &place.mount;
     staged.set_essential();
     match (mount.entry.kind.kv(), extent) {
         (Some(KvState::V2), Extent::Latest) => {
-            v2::stage::delete_latest(unsealed, mount, path, now_ns, staged).map(drop)
+            v2::stage::delete_latest(unsealed, mount, path, by, staged).map(drop)
         }
         (Some(KvState::V2), Extent::All) => {
             v2::stage::remove(unsealed, mount, path, staged).map(drop)

@@ -16,11 +16,13 @@ use crate::authz::judge;
 use crate::caller::call::Call;
 use crate::caller::policies::Caller;
 use crate::dispatch;
+use crate::engines::kv::access::caller_as_author;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{v1, v2};
 use crate::limits::TOGETHER_SECRETS_MAX;
+use crate::records::attribution::Author;
 use crate::records::engine_kind::EngineKind;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -70,9 +72,11 @@ pub(in crate::engines) async fn write(
         return Err(Error::invalid("a secret is named twice in 'writes'"));
     }
     let now_ns = call.now_ns();
+    let author = caller_as_author(unsealed, call);
     let told = together::commit(unsealed, &keys, items.len(), |at, staged| {
         let item = &items[at];
-        stage(unsealed, item, now_ns, staged).map_err(|error| named(error, &item.api_path))
+        stage(unsealed, item, (author.as_ref(), now_ns), staged)
+            .map_err(|error| named(error, &item.api_path))
     })
     .await?;
     let answer = |(item, answer): (Item, Response)| Answered {
@@ -86,12 +90,13 @@ pub(in crate::engines) async fn write(
 fn stage(
     unsealed: &NamespaceContext,
     item: &Item,
-    now_ns: i64,
+    (author, now_ns): (Option<&Author>, i64),
     staged: &mut Staged,
 ) -> Result<Response, Error> {
     match &item.content {
         Content::Version { text, cas } => {
-            let write = (text.as_slice(), *cas);
+            let author = author.filter(|_| !item.mount.kv_config.load().is_anonymous);
+            let write = (text.as_slice(), *cas, author);
             let put = v2::stage::put(unsealed, &item.mount, &item.path, write, now_ns, staged);
             put.map(Response::Logical)
         }

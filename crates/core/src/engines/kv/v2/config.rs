@@ -18,6 +18,7 @@ pub(super) fn read(kv: &Kv<'_>, _path: &str) -> Option<Result<Response, Error>> 
 fn shown(kv: &Kv<'_>) -> Response {
     let config = kv.mount.kv_config.load();
     Response::data(&Json::object([
+        ("attribution", (!config.is_anonymous).into()),
         ("cas_required", config.cas_required.into()),
         ("delete_version_after", Span::from_nanos(config.delete_after_ns).to_go().into()),
         ("max_versions", u64::from(config.max_versions).into()),
@@ -37,6 +38,9 @@ pub(super) async fn write(kv: &Kv<'_>) -> Result<Response, Error> {
     }
     if let Some(required) = fields.boolean("metadata_cas_required")? {
         config.metadata_cas_required = required;
+    }
+    if let Some(kept) = fields.boolean("attribution")? {
+        config.is_anonymous = !kept;
     }
     if let Some(kept) = max_versions(fields)? {
         config.max_versions = kept;

@@ -232,8 +232,9 @@ pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_size(&data)?;
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
+    let author = kv.author();
     run(kv, path, |metadata| {
-        let decision = decide::put(metadata, &config, cas, now_ns)?;
+        let decision = decide::put(metadata, &config, (cas, author.as_ref()), now_ns)?;
         Ok(plan_put(decision, Cow::Borrowed(&data)))
     })
     .await
@@ -277,6 +278,7 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     };
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
+    let author = kv.author();
     run(kv, path, |metadata| {
         let Some(metadata) = metadata else { return Ok(Plan::Reply(Response::MissingEmpty)) };
         let Some(info) = metadata.version(metadata.current_version).copied() else {
@@ -291,7 +293,8 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
         merge_patch(&mut data, change.clone());
         let data = Json::Object(data).to_text();
         check_entry_size(&data)?;
-        Ok(plan_put(decide::put(Some(metadata), &config, cas, now_ns)?, Cow::Owned(data)))
+        let put = decide::put(Some(metadata), &config, (cas, author.as_ref()), now_ns)?;
+        Ok(plan_put(put, Cow::Owned(data)))
     })
     .await
 }

@@ -5,6 +5,7 @@
 
 use crate::api::error::Error;
 use crate::limits::VERSIONS_KEPT_DEFAULT;
+use crate::records::attribution::Author;
 use crate::records::kv::{Config, Metadata, VersionInfo};
 
 /// What a decided write does to a secret.
@@ -16,14 +17,14 @@ pub(super) struct Decision {
     pub(super) dropped: Vec<u64>,
 }
 
-/// A new version on top of `metadata` (`None`: the first write).
+/// A new version on top of `metadata` (`None`: the first write), by `author` if that is to be kept.
 ///
 /// # Errors
 /// [`Error::Invalid`] when check-and-set is required and absent; [`Error::CasMismatch`].
 pub(super) fn put(
     metadata: Option<Metadata>,
     config: &Config,
-    cas: Option<i64>,
+    (cas, author): (Option<i64>, Option<&Author>),
     now_ns: i64,
 ) -> Result<Decision, Error> {
     let mut metadata = metadata.unwrap_or_else(|| new_metadata(now_ns));
@@ -40,6 +41,7 @@ pub(super) fn put(
     metadata.current_version = version;
     metadata.updated_ns = now_ns;
     let dropped = trim(&mut metadata, config);
+    metadata.attribute_current(author);
     Ok(Decision { metadata, dropped })
 }
 
@@ -81,14 +83,20 @@ fn trim(metadata: &mut Metadata, config: &Config) -> Vec<u64> {
     dropped
 }
 
-/// Soft deletion of `versions`; `None` when nothing changes.
-pub(super) fn delete(mut metadata: Metadata, versions: &[u64], now_ns: i64) -> Option<Decision> {
+/// Soft deletion of `versions` by `author`; `None` when nothing changes.
+pub(super) fn delete(
+    mut metadata: Metadata,
+    versions: &[u64],
+    author: Option<&Author>,
+    now_ns: i64,
+) -> Option<Decision> {
     let mut changed = false;
     for &version in versions {
         let Some(info) = metadata.version_mut(version) else { continue };
         if info.is_live(now_ns) {
             info.deletion_ns = Some(now_ns);
             info.deleted = true;
+            metadata.attribution.deleted(version, author);
             changed = true;
         }
     }
@@ -109,6 +117,7 @@ pub(super) fn undelete(
         if !info.destroyed && (info.deleted || info.deletion_ns != deletion_ns) {
             info.deletion_ns = deletion_ns;
             info.deleted = false;
+            metadata.attribution.deleted(version, None);
             changed = true;
         }
     }
@@ -137,7 +146,7 @@ mod tests {
     fn written(times: u64, config: &Config) -> Metadata {
         let mut metadata = None;
         for _ in 0..times {
-            metadata = Some(put(metadata, config, None, NOW).unwrap().metadata);
+            metadata = Some(put(metadata, config, (None, None), NOW).unwrap().metadata);
         }
         metadata.unwrap()
     }
@@ -145,22 +154,22 @@ mod tests {
     #[test]
     fn check_and_set_compares_with_the_current_version() {
         let config = Config::default();
-        assert!(put(None, &config, Some(0), NOW).is_ok());
+        assert!(put(None, &config, (Some(0), None), NOW).is_ok());
         for wrong in [1, -1] {
-            assert!(put(None, &config, Some(wrong), NOW).is_err());
+            assert!(put(None, &config, (Some(wrong), None), NOW).is_err());
         }
         let metadata = written(3, &config);
         for (cas, taken) in [(3, true), (0, false), (2, false), (4, false), (-3, false)] {
             assert_eq!(
-                put(Some(metadata.clone()), &config, Some(cas), NOW).is_ok(),
+                put(Some(metadata.clone()), &config, (Some(cas), None), NOW).is_ok(),
                 taken,
                 "{cas}"
             );
         }
         let strict = Config { cas_required: true, ..config };
-        assert!(put(Some(metadata.clone()), &strict, None, NOW).is_err());
+        assert!(put(Some(metadata.clone()), &strict, (None, None), NOW).is_err());
         let own = Metadata { cas_required: true, ..metadata };
-        assert!(put(Some(own), &config, None, NOW).is_err());
+        assert!(put(Some(own), &config, (None, None), NOW).is_err());
     }
 
     #[test]
@@ -170,7 +179,7 @@ mod tests {
         assert_eq!((metadata.current_version, metadata.oldest_version), (12, 3));
         assert_eq!(metadata.versions.len(), 10);
         let narrow = Metadata { max_versions: 2, ..metadata };
-        let decision = put(Some(narrow), &config, None, NOW).unwrap();
+        let decision = put(Some(narrow), &config, (None, None), NOW).unwrap();
         assert_eq!(decision.dropped, (3..=11).collect::<Vec<_>>());
         assert_eq!(decision.metadata.oldest_version, 12);
         let mount = Config { max_versions: 1, ..config };
@@ -194,11 +203,38 @@ mod tests {
     }
 
     #[test]
+    fn who_wrote_and_deleted_goes_with_the_version() {
+        use crate::json::Map;
+        use crate::records::attribution::tests::author;
+        let config = Config { max_versions: 2, ..Config::default() };
+        let mut metadata = None;
+        for name in ["ada", "bob", "eve"] {
+            let author = author(name);
+            metadata = Some(put(metadata, &config, (None, Some(&author)), NOW).unwrap().metadata);
+        }
+        let shown = |metadata: &Metadata, version| {
+            let mut map = Map::new();
+            metadata.attribution.show(version, &mut map);
+            map.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let metadata = metadata.unwrap();
+        assert!(shown(&metadata, 1).is_empty());
+        assert_eq!(shown(&metadata, 2), ["created_by", "request_id"]);
+        let deleted = delete(metadata, &[2], Some(&author("ada")), NOW).unwrap().metadata;
+        assert_eq!(shown(&deleted, 2), ["created_by", "deleted_by", "request_id"]);
+        let back = undelete(deleted.clone(), &config, &[2], NOW).unwrap().metadata;
+        assert_eq!(shown(&back, 2), ["created_by", "request_id"]);
+        // What was written while attribution is off says nothing, and what was known stays.
+        let silent = put(Some(deleted), &config, (None, None), NOW).unwrap().metadata;
+        assert!(shown(&silent, 4).is_empty() && !shown(&silent, 3).is_empty());
+    }
+
+    #[test]
     fn deleting_is_idempotent_and_destroying_is_final() {
         let config = Config::default();
         let metadata = written(2, &config);
-        let deleted = delete(metadata, &[1, 99], NOW).unwrap().metadata;
-        assert_eq!(delete(deleted.clone(), &[1], NOW + 1), None);
+        let deleted = delete(metadata, &[1, 99], None, NOW).unwrap().metadata;
+        assert_eq!(delete(deleted.clone(), &[1], None, NOW + 1), None);
         assert!(!deleted.version(1).unwrap().is_live(NOW - 1), "whatever a clock says");
         let back = undelete(deleted.clone(), &config, &[1], NOW).unwrap().metadata;
         assert_eq!(back.version(1).unwrap().deletion_ns, None);

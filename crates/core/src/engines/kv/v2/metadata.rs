@@ -52,12 +52,12 @@ fn to_wire(metadata: &Metadata) -> Result<Json, Error> {
         .versions
         .iter()
         .map(|info| {
-            let shown = Json::object([
-                ("created_time", time::text(info.created_ns).into()),
-                ("deletion_time", time::optional_text(info.deletion_ns).into()),
-                ("destroyed", info.destroyed.into()),
-            ]);
-            (info.version.to_string(), shown)
+            let mut shown = Map::new();
+            shown.insert("created_time".into(), time::text(info.created_ns).into());
+            shown.insert("deletion_time".into(), time::optional_text(info.deletion_ns).into());
+            shown.insert("destroyed".into(), info.destroyed.into());
+            metadata.attribution.show(info.version, &mut shown);
+            (info.version.to_string(), shown.into())
         })
         .collect();
     Ok(Json::object([

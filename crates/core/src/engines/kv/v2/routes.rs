@@ -27,6 +27,7 @@ const ENTRIES: Group<RouteHandler> = &[
         field("max_versions", Whole, "Versions a secret keeps; 0 for the default of 10."),
         field("cas_required", Flag, "Refuse writes that name no version to replace."),
         field("delete_version_after", Span, "Age at which versions are deleted; 0s for never."),
+        field("attribution", Flag, "Whether new versions say who wrote them; they do unless this is false."),
     ], {
         Read => "Read the settings of the mount.", reads!(config::read);
         Update => "Change the settings of the mount.", runs!(async |run| config::write(&Kv::of(&run)).await);

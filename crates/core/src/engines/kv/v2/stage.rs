@@ -9,8 +9,10 @@ use super::data::{load_data_of, shown_current};
 use super::decide;
 use crate::api::error::Error;
 use crate::api::response::Logical;
+use crate::engines::kv::access::damaged;
 use crate::engines::kv::staged::Staged;
-use crate::records::kv::Metadata;
+use crate::records::attribution::Author;
+use crate::records::kv::{Metadata, decode_version};
 use crate::storage::keys;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -24,6 +26,24 @@ pub(crate) fn metadata(
     load_record(unsealed, &keys::kv_meta(mount.entry.id, path))
 }
 
+/// The data text of the current version; `None` when there is none that lives.
+pub(crate) fn current_data(
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    path: &str,
+    now_ns: i64,
+) -> Result<Option<Vec<u8>>, Error> {
+    let (metadata, _) = metadata(unsealed, mount, path)?;
+    let current = metadata.and_then(|metadata| metadata.version(metadata.current_version).copied());
+    let Some(info) = current.filter(|info| info.is_live(now_ns)) else { return Ok(None) };
+    match load_data_of(unsealed, mount.entry.id, path, info.version) {
+        Ok(record) => Ok(Some(decode_version(&record).map_err(damaged)?.to_vec())),
+        // Destroyed in between.
+        Err(Error::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// A new version with `data`. Returns what the writer is told of it.
 ///
 /// # Errors
@@ -32,12 +52,12 @@ pub(crate) fn put(
     unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
-    (data, cas): (&[u8], Option<i64>),
+    (data, cas, author): (&[u8], Option<i64>, Option<&Author>),
     now_ns: i64,
     staged: &mut Staged,
 ) -> Result<Logical, Error> {
     let (metadata, seqno) = metadata(unsealed, mount, path)?;
-    let decision = decide::put(metadata, &mount.kv_config.load(), cas, now_ns)?;
+    let decision = decide::put(metadata, &mount.kv_config.load(), (cas, author), now_ns)?;
     let told = shown_current(&decision.metadata).unwrap_or_default();
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);
     add(staged, mount.entry.id, path, decision, Some(Cow::Borrowed(data)))?;
@@ -49,13 +69,13 @@ pub(crate) fn delete_latest(
     unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
-    now_ns: i64,
+    (author, now_ns): (Option<&Author>, i64),
     staged: &mut Staged,
 ) -> Result<bool, Error> {
     let (metadata, seqno) = metadata(unsealed, mount, path)?;
     let decision = metadata.and_then(|metadata| {
         let current = metadata.current_version;
-        decide::delete(metadata, &[current], now_ns)
+        decide::delete(metadata, &[current], author, now_ns)
     });
     let Some(decision) = decision else { return Ok(false) };
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);

@@ -20,10 +20,11 @@ pub(super) enum Change {
 
 pub(super) async fn delete_latest(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let now_ns = kv.call.now_ns();
+    let author = kv.author();
     run(kv, path, |metadata| {
         let decision = metadata.and_then(|metadata| {
             let current = metadata.current_version;
-            decide::delete(metadata, &[current], now_ns)
+            decide::delete(metadata, &[current], author.as_ref(), now_ns)
         });
         Ok(plan(Change::Delete, decision))
     })
@@ -41,9 +42,10 @@ pub(super) async fn change(kv: &Kv<'_>, path: &str, change: Change) -> Result<Re
         named.into_iter().filter_map(|version| u64::try_from(version).ok()).collect();
     let config = kv.mount.kv_config.load();
     let now_ns = kv.call.now_ns();
+    let author = kv.author();
     run(kv, path, |metadata| {
         let decision = metadata.and_then(|metadata| match change {
-            Change::Delete => decide::delete(metadata, &versions, now_ns),
+            Change::Delete => decide::delete(metadata, &versions, author.as_ref(), now_ns),
             Change::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
             Change::Destroy => decide::destroy(metadata, &versions),
         });
