@@ -74,6 +74,10 @@ pub const EXPLAINED_POLICIES_MAX: usize = 128;
 pub const EXPLAINED_LOST_MAX: usize = 64;
 /// Paths that one filtered list or search looks at; past it the answer says where to go on.
 pub const EXAMINED_PATHS_MAX: usize = 20_000;
+/// Bytes of secrets' data that one search for a key looks through; past it the answer says where to go on.
+pub const SEARCH_DATA_BYTES_MAX: usize = 64 << 20;
+/// Most names in one answer of a list with details, each of which takes a read of a record.
+pub const PAGE_DETAILS_MAX: usize = 1_000;
 /// Most names in one answer of a filtered list or search, and how many come when nobody says.
 pub const PAGE_NAMES_MAX: usize = 10_000;
 /// Longest pattern of a search, in bytes.

@@ -105,7 +105,15 @@ impl<'u> Judge<'u> {
             || self.may_read_metadata(mount, path)
     }
 
-    fn may_read_metadata(&self, mount: &Mount, path: &str) -> bool {
+    /// Whether the caller may know which keys the secret has: by reading its data, or its shape.
+    pub(in crate::engines) fn may_see_keys(&self, mount: &Mount, path: &str) -> bool {
+        self.may(Operation::Read, &Secret::api_path(mount, "data", path))
+            || (mount.entry.kind.has_versions()
+                && self.may(Operation::Read, &Secret::api_path(mount, "subkeys", path)))
+    }
+
+    /// Whether a request of its own would show the caller the metadata of the secret.
+    pub(in crate::engines) fn may_read_metadata(&self, mount: &Mount, path: &str) -> bool {
         mount.entry.kind.has_versions()
             && self.may(Operation::Read, &Secret::api_path(mount, "metadata", path))
     }
@@ -113,7 +121,7 @@ impl<'u> Judge<'u> {
     /// Whether some rule speaks of anything in this folder; false saves looking into it.
     pub(in crate::engines) fn reaches(&self, mount: &Mount, folder: &str) -> bool {
         self.caller.is_root()
-            || ["data", "metadata"]
+            || ["data", "metadata", "subkeys"]
                 .iter()
                 .any(|noun| self.caller.acl().reaches(&Secret::api_path(mount, noun, folder)))
     }

@@ -70,6 +70,11 @@ impl Place {
         Err(Error::Denied(Denial::At(path)))
     }
 
+    /// All that is in a mount.
+    pub(in crate::engines) const fn whole(mount: Arc<Mount>) -> Self {
+        Self { mount, path: String::new(), has_slash: true }
+    }
+
     /// The same place, for what would be too much when only a slash was forgotten.
     ///
     /// # Errors

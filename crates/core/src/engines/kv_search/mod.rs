@@ -1,10 +1,12 @@
-//! Lists of the secrets that a caller may see, at `sys/kallisto/kv/list` and `search`: by folder, name and custom metadata.
+//! Lists of the secrets that a caller may see, at `sys/kallisto/kv/list` and `search`: by folder, name, custom metadata and keys.
 //!
 //! Each name is judged as [`kv_batch`](super::kv_batch) says.
 
+mod detail;
 mod names;
 mod search;
 mod walk;
+mod wanted;
 
 use kallisto_auth::Operation;
 

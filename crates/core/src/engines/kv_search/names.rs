@@ -2,10 +2,10 @@
 //!
 //! Unlike a list at the folder itself it asks for no right to the folder: a name is in the answer when a
 //! request of its own would let the caller read or change that secret, and a folder when there is such
-//! a secret in it.
+//! a secret in it. With `detail=true` each name comes with what its metadata says ([`detail`]).
 
-use super::parameters;
 use super::walk::{Page, Step, seal_cursor, walk};
+use super::{detail, parameters};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
@@ -14,7 +14,9 @@ use crate::caller::call::Call;
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::Place;
+use crate::limits::PAGE_DETAILS_MAX;
 use crate::view::NamespaceContext;
+use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 pub(in crate::engines) async fn list(
     meter: Meter<'_>,
@@ -29,7 +31,11 @@ pub(in crate::engines) async fn list(
     }
     meter.take_list(&folder)?;
     let is_deep = fields.boolean("recursive")?.unwrap_or(false);
-    let page = Page::from_fields(unsealed, fields, &folder)?;
+    let mut page = Page::from_fields(unsealed, fields, &folder)?;
+    let has_details = fields.boolean("detail")?.unwrap_or(false);
+    if has_details {
+        page.limit = page.limit.min(PAGE_DETAILS_MAX);
+    }
     let judge = Judge::of(unsealed, call)?;
     let mut names = Vec::new();
     let next = walk(&folder, &page, |name| {
@@ -62,5 +68,16 @@ pub(in crate::engines) async fn list(
         return Err(Error::NotFound);
     }
     let next = next.map_or(Json::Null, |at| seal_cursor(unsealed, &folder, &at).into());
-    Ok(Response::data(&Json::object([("keys", Json::strings(names)), ("next", next)])))
+    if !has_details {
+        return Ok(Response::data(&Json::object([("keys", Json::strings(names)), ("next", next)])));
+    }
+    let mut entries = Vec::with_capacity(names.len());
+    for (at, name) in names.iter().enumerate() {
+        let shown = detail::shown(unsealed, (meter, &judge), &folder, name, call.now_ns())?;
+        entries.push(shown.into());
+        if at % ITEMS_PER_TURN == 0 {
+            cooperative_yield().await;
+        }
+    }
+    Ok(Response::data(&Json::object([("entries", Json::Array(entries)), ("next", next)])))
 }

@@ -1,31 +1,48 @@
-//! `kv/search`: secrets by name and by custom metadata, among those the caller may see.
+//! `kv/search`: secrets by name, custom metadata and keys of their data ([`wanted`](super::wanted)), among those the caller may see.
 //!
-//! A name is compared without regard to case, with `*` for anything; without one it is looked for
-//! anywhere in the path. Custom metadata is compared as it is. Values are never looked into.
+//! It looks through one folder, or through every KV mount that the caller reaches. No value is told, and none is compared: of a
+//! secret's data only the names of its keys are looked at, where the caller may read them.
+//!
+//! Bounds: [`EXAMINED_PATHS_MAX`] paths and [`SEARCH_DATA_BYTES_MAX`] bytes of data in one question; `next` goes on.
+
+use std::sync::Arc;
 
 use kallisto_auth::Operation;
 use kallisto_cuckoo::Table;
+use zeroize::Zeroizing;
 
 use super::parameters;
-use super::walk::{Page, Step, seal_cursor, walk};
+use super::walk::{
+    Page, Step, limit, seal_cursor, seal_everywhere, unseal_everywhere, walk_within,
+};
+use super::wanted::Wanted;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
-use crate::api::json::{Json, Map};
+use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::caller::call::Call;
-use crate::engines::kv::v2;
+use crate::engines::kv::{v1, v2};
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::{Place, Secret};
-use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
+use crate::limits::{EXAMINED_PATHS_MAX, SEARCH_DATA_BYTES_MAX};
+use crate::records::engine_kind::KvState;
 use crate::view::NamespaceContext;
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
-/// What is looked for.
-struct Wanted {
-    /// In lower case; empty for any.
-    name: String,
-    metadata: Vec<(String, String)>,
+/// A search under way.
+struct Search<'a> {
+    unsealed: &'a NamespaceContext,
+    meter: Meter<'a>,
+    judge: Judge<'a>,
+    wanted: Wanted,
+    limit: usize,
+    now_ns: i64,
+    /// Paths that may still be looked at.
+    paths_left: usize,
+    /// Bytes of data that may still be looked through.
+    bytes_left: usize,
+    found: Vec<Json>,
 }
 
 pub(in crate::engines) async fn search(
@@ -35,122 +52,120 @@ pub(in crate::engines) async fn search(
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
-    let mut folder = Place::from_field(unsealed, call, fields, "path")?;
-    if !folder.is_folder() {
-        folder.path.push('/');
-    }
-    meter.take_list(&folder)?;
-    let wanted = Wanted::from_fields(fields)?;
-    let page = Page::from_fields(unsealed, fields, &folder)?;
-    let judge = Judge::of(unsealed, call)?;
-    let mut found = Vec::new();
-    let next = walk(&folder, &page, |name| {
-        if !wanted.names(name) {
-            return Ok(Step::Next);
+    let mut search = Search {
+        unsealed,
+        meter,
+        judge: Judge::of(unsealed, call)?,
+        wanted: Wanted::from_fields(fields)?,
+        limit: limit(fields)?,
+        now_ns: call.now_ns(),
+        paths_left: EXAMINED_PATHS_MAX,
+        bytes_left: SEARCH_DATA_BYTES_MAX,
+        found: Vec::new(),
+    };
+    let next = match fields.string("path")?.is_none_or(|path| path.is_empty()) {
+        true => search.everywhere(fields).await?,
+        false => {
+            let mut folder = Place::from_field(unsealed, call, fields, "path")?;
+            if !folder.is_folder() {
+                folder.path.push('/');
+            }
+            let page = Page::from_fields(unsealed, fields, &folder)?;
+            let next = search.folder(&folder, page.after()).await?;
+            next.map(|at| seal_cursor(unsealed, &folder, &at))
         }
-        let path = format!("{}{name}", folder.path);
-        let Some(shown) = look(unsealed, &judge, &folder.mount, &path, &wanted)? else {
-            return Ok(Step::Next);
+    };
+    let next = next.map_or(Json::Null, Json::from);
+    Ok(Response::data(&Json::object([("results", Json::Array(search.found)), ("next", next)])))
+}
+
+impl Search<'_> {
+    /// Looks through every KV mount that the caller reaches, in the order of their paths.
+    async fn everywhere(&mut self, fields: Fields<'_>) -> Result<Option<String>, Error> {
+        let from = match fields.string("next")?.filter(|next| !next.is_empty()) {
+            None => (String::new(), String::new()),
+            Some(next) => unseal_everywhere(self.unsealed, &next)?,
         };
-        if found.len() == page.limit {
-            return Ok(Step::Stop);
+        let is_kv = |mount: &Arc<Mount>| {
+            matches!(mount.entry.kind.kv(), Some(KvState::V1 | KvState::V2))
+                && mount.entry.path >= from.0
+        };
+        let mounts = self.unsealed.view.mounts.all().into_iter().filter(is_kv);
+        for mount in mounts {
+            if !self.judge.reaches(&mount, "") {
+                continue;
+            }
+            let path = mount.entry.path.clone();
+            let after = if path == from.0 { from.1.as_str() } else { "" };
+            if let Some(at) = self.folder(&Place::whole(mount), after).await? {
+                return Ok(Some(seal_everywhere(self.unsealed, &path, &at)));
+            }
         }
-        if !wanted.metadata.is_empty() {
+        Ok(None)
+    }
+
+    /// Looks through one folder. Returns where to go on, or `None` at its end.
+    async fn folder(&mut self, folder: &Place, after: &str) -> Result<Option<String>, Error> {
+        self.meter.take_list(folder)?;
+        let mut paths_left = self.paths_left;
+        let next = walk_within(folder, after, &mut paths_left, |name| {
+            if !self.wanted.names(name) {
+                return Ok(Step::Next);
+            }
+            if self.found.len() == self.limit || self.bytes_left == 0 {
+                return Ok(Step::Stop);
+            }
+            let path = format!("{}{name}", folder.path);
+            if let Some(shown) = self.look(&folder.mount, &path)? {
+                self.found.push(shown);
+            }
+            Ok(Step::Next)
+        })
+        .await;
+        self.paths_left = paths_left;
+        next
+    }
+
+    /// What the answer shows of a secret with a fitting name; `None` when it does not fit, or the caller
+    /// may not see what it would fit by.
+    fn look(&mut self, mount: &Mount, path: &str) -> Result<Option<Json>, Error> {
+        let mut shown = Map::new();
+        shown.insert("path".into(), format!("{}{path}", mount.entry.path).into());
+        let is_plain = !self.wanted.asks_metadata() && !self.wanted.asks_keys();
+        if is_plain && !self.judge.may_see(mount, path) {
+            return Ok(None);
+        }
+        if self.wanted.asks_metadata() {
+            if !self.judge.may_see_metadata(mount, path) {
+                return Ok(None);
+            }
+            let custom = custom_metadata(self.unsealed, mount, path)?;
+            if !self.wanted.fits(custom.as_ref()) {
+                return Ok(None);
+            }
             // What the answer shows of it, a read of its metadata would.
-            let path = Secret::api_path(&folder.mount, "metadata", &path);
-            meter.take(Operation::Read, &path)?;
+            self.meter.take(Operation::Read, &Secret::api_path(mount, "metadata", path))?;
+            shown.insert("custom_metadata".into(), custom.map_or(Json::Null, Json::Object));
         }
-        found.push(shown);
-        Ok(Step::Next)
-    })
-    .await?;
-    let next = next.map_or(Json::Null, |at| seal_cursor(unsealed, &folder, &at).into());
-    Ok(Response::data(&Json::object([("results", Json::Array(found)), ("next", next)])))
-}
+        if self.wanted.asks_keys() {
+            if !self.judge.may_see_keys(mount, path) || !self.has_key(mount, path)? {
+                return Ok(None);
+            }
+            self.meter.take(Operation::Read, &Secret::api_path(mount, "subkeys", path))?;
+        }
+        Ok(Some(shown.into()))
+    }
 
-/// What the answer shows of a secret with a fitting name; `None` when it does not fit, or the caller
-/// may not see what it would fit by.
-fn look(
-    unsealed: &NamespaceContext,
-    judge: &Judge<'_>,
-    mount: &Mount,
-    path: &str,
-    wanted: &Wanted,
-) -> Result<Option<Json>, Error> {
-    let full = Json::from(format!("{}{path}", mount.entry.path));
-    if wanted.metadata.is_empty() {
-        return Ok(judge.may_see(mount, path).then(|| Json::object([("path", full)])));
-    }
-    if !judge.may_see_metadata(mount, path) {
-        return Ok(None);
-    }
-    let custom = custom_metadata(unsealed, mount, path)?;
-    let fits = |(key, pattern): &(String, String)| {
-        let value = custom.as_ref()?.get(key)?.as_str()?;
-        glob(pattern, value).then_some(())
-    };
-    if wanted.metadata.iter().any(|pair| fits(pair).is_none()) {
-        return Ok(None);
-    }
-    let custom = custom.map_or(Json::Null, Json::Object);
-    Ok(Some(Json::object([("path", full), ("custom_metadata", custom)])))
-}
-
-impl Wanted {
-    fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
-        let name = fields.string("name")?.unwrap_or_default().to_lowercase();
-        let metadata = match fields.raw("metadata") {
-            None | Some(Json::Null) => Vec::new(),
-            Some(Json::String(text)) => pairs(text)?,
-            Some(Json::Object(map)) => map
-                .iter()
-                .map(|(key, value)| match value {
-                    Json::String(text) => Ok((key.clone(), text.clone())),
-                    _ => Err(Error::invalid("'metadata' must be an object of texts")),
-                })
-                .collect::<Result<_, _>>()?,
-            Some(_) => return Err(Error::invalid("'metadata' must be an object of texts")),
+    /// Whether the current data of a secret has the wanted key.
+    fn has_key(&mut self, mount: &Mount, path: &str) -> Result<bool, Error> {
+        let data = match mount.entry.kind.has_versions() {
+            true => v2::stage::current_data(self.unsealed, mount, path, self.now_ns)?,
+            false => v1::data(self.unsealed, mount, path)?,
         };
-        let bytes = name.len() + metadata.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
-        if bytes > SEARCH_PATTERN_BYTES_MAX || metadata.len() > CUSTOM_KEYS_MAX {
-            return Err(Error::invalid(format!(
-                "'name' and 'metadata' must have at most {SEARCH_PATTERN_BYTES_MAX} bytes and \
-                 {CUSTOM_KEYS_MAX} keys"
-            )));
-        }
-        Ok(Self { name, metadata })
+        let Some(data) = data.map(Zeroizing::new) else { return Ok(false) };
+        self.bytes_left = self.bytes_left.saturating_sub(data.len());
+        Ok(json::parse_object(&data).is_ok_and(|data| self.wanted.has_key(&data)))
     }
-
-    fn names(&self, path: &str) -> bool {
-        if self.name.is_empty() {
-            return true;
-        }
-        let path = path.to_lowercase();
-        if self.name.contains('*') { glob(&self.name, &path) } else { path.contains(&self.name) }
-    }
-}
-
-/// `a=b,c=d`
-fn pairs(text: &str) -> Result<Vec<(String, String)>, Error> {
-    let pair = |pair: &str| {
-        let (key, value) = pair.split_once('=')?;
-        Some((key.to_owned(), value.to_owned()))
-    };
-    let pairs: Option<Vec<_>> = text.split(',').map(pair).collect();
-    pairs.ok_or_else(|| Error::invalid("'metadata' must be pairs such as owner=ada,tier=*"))
-}
-
-/// Whether `text` is `pattern`, in which a `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(first) else { return false };
-    let (middle, last) = rest.rsplit_once('*').map_or((None, rest), |(m, l)| (Some(m), l));
-    for part in middle.into_iter().flat_map(|middle| middle.split('*')) {
-        // The leftmost place is as good as any: what follows may stand anywhere behind it.
-        let Some(at) = text.find(part) else { return false };
-        text = &text[at + part.len()..];
-    }
-    text.ends_with(last)
 }
 
 /// The custom metadata of a secret: from memory if it is there.
@@ -194,35 +209,4 @@ fn hot_custom(
     }
     let mut data = zeroize::Zeroizing::new(Vec::with_capacity(entry.sealed_bytes()));
     entry.open_into(&unsealed.view.cipher, &mut data).map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The obvious way: try every place for every star.
-    fn naive(pattern: &[u8], text: &[u8]) -> bool {
-        match pattern.split_first() {
-            None => text.is_empty(),
-            Some((b'*', rest)) => (0..=text.len()).any(|at| naive(rest, &text[at..])),
-            Some((byte, rest)) => text.first() == Some(byte) && naive(rest, &text[1..]),
-        }
-    }
-
-    #[test]
-    fn a_glob_is_what_trying_every_place_finds() {
-        let mut random = fastrand::Rng::with_seed(11);
-        let mut hits = 0;
-        for _ in 0..50_000 {
-            let mut word = |letters: &[char], most: usize| -> String {
-                let count = random.usize(..=most);
-                (0..count).map(|_| letters[random.usize(..letters.len())]).collect()
-            };
-            let (pattern, text) = (word(&['a', 'b', '*'], 6), word(&['a', 'b'], 8));
-            let expected = naive(pattern.as_bytes(), text.as_bytes());
-            hits += usize::from(expected);
-            assert_eq!(glob(&pattern, &text), expected, "{pattern:?} {text:?}");
-        }
-        assert!(hits > 1000);
-    }
 }

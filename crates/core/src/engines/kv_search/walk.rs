@@ -12,6 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::engines::kv_batch::place::Place;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
+use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 use crate::view::hot_key;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
@@ -36,6 +37,11 @@ pub(in crate::engines) struct Page {
 }
 
 impl Page {
+    /// The path after which it begins.
+    pub(in crate::engines) fn after(&self) -> &str {
+        &self.after
+    }
+
     /// Reads `limit`, and `next` as an earlier answer gave it for the same folder.
     ///
     /// # Errors
@@ -45,8 +51,7 @@ impl Page {
         fields: Fields<'_>,
         folder: &Place,
     ) -> Result<Self, Error> {
-        let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.filter(|&limit| limit > 0).unwrap_or(PAGE_NAMES_MAX).min(PAGE_NAMES_MAX);
+        let limit = limit(fields)?;
         let after = match fields.string("next")?.filter(|next| !next.is_empty()) {
             None => String::new(),
             Some(next) => unseal_cursor(unsealed, folder, &next).ok_or_else(|| {
@@ -57,32 +62,47 @@ impl Page {
     }
 }
 
+/// How many names the answer may have.
+pub(in crate::engines) fn limit(fields: Fields<'_>) -> Result<usize, Error> {
+    let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    Ok(limit.filter(|&limit| limit > 0).unwrap_or(PAGE_NAMES_MAX).min(PAGE_NAMES_MAX))
+}
+
 /// Shows `visit` the paths below `folder`, relative to it. Returns where to go on, or `None` after
 /// the last.
 pub(in crate::engines) async fn walk(
     folder: &Place,
     page: &Page,
+    visit: impl FnMut(&str) -> Result<Step, Error>,
+) -> Result<Option<String>, Error> {
+    walk_within(folder, &page.after, &mut { EXAMINED_PATHS_MAX }, visit).await
+}
+
+/// The same from behind `after`, where no more than `budget` paths may be looked at; what is left of it stays there.
+pub(in crate::engines) async fn walk_within(
+    folder: &Place,
+    after: &str,
+    budget: &mut usize,
     mut visit: impl FnMut(&str) -> Result<Step, Error>,
 ) -> Result<Option<String>, Error> {
     let prefix = folder.path.as_str();
     let end = if prefix.is_empty() { Bound::Unbounded } else { Bound::Excluded(past(prefix)) };
     let end = end.as_ref().map(String::as_str);
-    let mut last = page.after.clone();
+    let mut last = after.to_owned();
     let mut from = match last.as_str() {
         "" => Bound::Included(prefix.to_owned()),
         after if after.ends_with('/') => Bound::Included(past(&format!("{prefix}{after}"))),
         after => Bound::Excluded(format!("{prefix}{after}")),
     };
-    let mut examined = 0;
     'chunks: loop {
         let bound = from.as_ref().map(String::as_str);
         let paths = folder.mount.index.range(bound, end, ITEMS_PER_TURN);
         let Some(furthest) = paths.last() else { return Ok(None) };
         for path in &paths {
-            if examined == EXAMINED_PATHS_MAX {
+            if *budget == 0 {
                 return Ok(Some(last));
             }
-            examined += 1;
+            *budget -= 1;
             let name = &path[prefix.len()..];
             match visit(name)? {
                 Step::Next => name.clone_into(&mut last),
@@ -113,20 +133,59 @@ fn cursor_key(folder: &Place) -> Vec<u8> {
     hot_key(folder.mount.entry.id, &format!("\0{}", folder.path))
 }
 
+/// The same for the folder of all mounts. No path of a mount has this byte.
+fn everywhere_key() -> Vec<u8> {
+    hot_key(MountId::SYSTEM, "\0everywhere")
+}
+
 /// The text that leads back to a place in `folder`.
 pub(in crate::engines) fn seal_cursor(
     unsealed: &NamespaceContext,
     folder: &Place,
     at: &str,
 ) -> String {
-    let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
-    unsealed.view.cipher.seal(&cursor_key(folder), at.as_bytes(), &mut sealed);
-    BASE64URL_NOPAD.encode(&sealed)
+    seal_at(unsealed, &cursor_key(folder), at)
+}
+
+/// The text that leads back to a place in a mount, of a walk through all of them.
+pub(in crate::engines) fn seal_everywhere(
+    unsealed: &NamespaceContext,
+    mount: &str,
+    at: &str,
+) -> String {
+    seal_at(unsealed, &everywhere_key(), &format!("{mount}\0{at}"))
+}
+
+/// The path of a mount and the place in it where a walk through all of them goes on.
+///
+/// # Errors
+/// [`Error::Invalid`] for a text that is none of ours.
+pub(in crate::engines) fn unseal_everywhere(
+    unsealed: &NamespaceContext,
+    text: &str,
+) -> Result<(String, String), Error> {
+    let opened = unseal_at(unsealed, &everywhere_key(), text);
+    let place = opened.and_then(|text| {
+        text.split_once('\0').map(|(mount, at)| (mount.to_owned(), at.to_owned()))
+    });
+    place.ok_or_else(|| {
+        Error::invalid("'next' is not what this server gave for this search; start over")
+    })
 }
 
 fn unseal_cursor(unsealed: &NamespaceContext, folder: &Place, text: &str) -> Option<String> {
+    unseal_at(unsealed, &cursor_key(folder), text)
+}
+
+fn seal_at(unsealed: &NamespaceContext, key: &[u8], at: &str) -> String {
+    let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
+    unsealed.view.cipher.seal(key, at.as_bytes(), &mut sealed);
+    BASE64URL_NOPAD.encode(&sealed)
+}
+
+fn unseal_at(unsealed: &NamespaceContext, key: &[u8], text: &str) -> Option<String> {
     let sealed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
     let mut opened = Vec::with_capacity(sealed.len());
-    unsealed.view.cipher.open(&cursor_key(folder), &sealed, &mut opened).ok()?;
+    unsealed.view.cipher.open(key, &sealed, &mut opened).ok()?;
     String::from_utf8(opened).ok()
 }

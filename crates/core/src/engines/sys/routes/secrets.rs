@@ -55,6 +55,7 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
     row!("kallisto/kv/list", &[
         query("path", Text, "The folder: mount and path."),
         query("recursive", Flag, "Everything below it."),
+        query("detail", Flag, "With version, state, time, writer, `owner` and `due` of each, where its metadata may be read."),
         LIMIT,
         NEXT,
     ], {
@@ -64,9 +65,11 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
             runs!(async |run| kv_search::list(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/search", &[
-        query("path", Text, "The folder: mount and path."),
+        query("path", Text, "The folder: mount and path; empty for all mounts the caller reaches."),
         query("name", Text, "A part of the path, or with `*` all of it; case does not count."),
-        query("metadata", Map, "Custom metadata to have, such as `owner=ada,tier=*`."),
+        query("metadata", Map, "Custom metadata to have, such as `owner=ada,tier=*,due<2027-01-01`."),
+        query("due_before", Text, "Short for `due<DATE`."),
+        query("key", Text, "A key that the data has, or with `*` a pattern of one."),
         LIMIT,
         NEXT,
     ], {

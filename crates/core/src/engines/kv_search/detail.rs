@@ -1,0 +1,72 @@
+//! What a list with `detail=true` shows of a name besides it: version, state, times, who wrote it, and two values of custom metadata
+//! that people sort by, `owner` and `due`.
+//!
+//! Each secret is judged and counted as a read of its metadata would be; who may not read that sees the name alone.
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::json::{Json, Map};
+use crate::engines::kv::{time, v2};
+use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::meter::Meter;
+use crate::engines::kv_batch::place::{Place, Secret};
+use crate::records::kv::Metadata;
+use crate::view::NamespaceContext;
+
+/// The keys of custom metadata that are shown.
+const SHOWN_KEYS: [&str; 2] = ["due", "owner"];
+
+/// The entry of a name in `folder`, which ends in a slash if it is a folder's.
+///
+/// # Errors
+/// [`Error::OverQuota`] when a limit for reads of metadata is used up, or a record cannot be read.
+pub(super) fn shown(
+    unsealed: &NamespaceContext,
+    (meter, judge): (Meter<'_>, &Judge<'_>),
+    folder: &Place,
+    name: &str,
+    now_ns: i64,
+) -> Result<Map, Error> {
+    let is_folder = name.ends_with('/');
+    let mut entry = Map::new();
+    entry.insert("name".into(), name.into());
+    entry.insert("folder".into(), is_folder.into());
+    let mount = &folder.mount;
+    let path = format!("{}{name}", folder.path);
+    if is_folder || !judge.may_read_metadata(mount, &path) {
+        return Ok(entry);
+    }
+    meter.take(Operation::Read, &Secret::api_path(mount, "metadata", &path))?;
+    // Removed since it was listed, or never there: the name is all there is to tell.
+    if let (Some(metadata), _) = v2::stage::metadata(unsealed, mount, &path)? {
+        add(&metadata, now_ns, &mut entry)?;
+    }
+    Ok(entry)
+}
+
+fn add(metadata: &Metadata, now_ns: i64, entry: &mut Map) -> Result<(), Error> {
+    let current = metadata.version(metadata.current_version);
+    let state = match current {
+        None => "empty",
+        Some(info) if info.destroyed => "destroyed",
+        Some(info) if !info.is_live(now_ns) => "deleted",
+        Some(_) => "live",
+    };
+    entry.insert("version".into(), metadata.current_version.into());
+    entry.insert("state".into(), state.into());
+    entry.insert("updated_time".into(), time::text(metadata.updated_ns).into());
+    let mut written = Map::new();
+    metadata.attribution.show(metadata.current_version, &mut written);
+    if let Some(author) = written.get("created_by") {
+        entry.insert("created_by".into(), author.clone());
+    }
+    if let Json::Object(custom) = v2::custom_json(metadata.custom.as_deref())? {
+        for key in SHOWN_KEYS {
+            if let Some(value) = custom.get(key) {
+                entry.insert(key.into(), value.clone());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! What a search looks for: a name, custom metadata, a key of the data.
+//!
+//! | said | a secret fits when |
+//! |---|---|
+//! | `name=part` | its path has the part in it, or is the pattern if that has a `*`; without case |
+//! | `metadata` `owner=ada`, `tier=*` | it has the key with that value, in which `*` stands for anything |
+//! | `metadata` `due<2026-12-01`, `n>5` | it has the key with a smaller or greater value: as numbers if both are, else byte by byte, which is in time for dates of one form |
+//! | `due_before=DATE` | the same as `due<DATE` |
+//! | `key=NAME` | its current data has a key of that name at the top, in which `*` stands for anything |
+//!
+//! All that is said has to fit. Nothing here reads a secret: it is shown what to compare.
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
+
+/// What is looked for.
+pub(super) struct Wanted {
+    /// In lower case; empty for any.
+    name: String,
+    metadata: Vec<(String, Test)>,
+    /// A key of the data; empty for any.
+    key: String,
+}
+
+/// What a value of custom metadata has to be.
+enum Test {
+    Like(String),
+    Below(String),
+    Above(String),
+}
+
+impl Wanted {
+    pub(super) fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
+        let name = fields.string("name")?.unwrap_or_default().to_lowercase();
+        let mut metadata = match fields.raw("metadata") {
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::String(text)) => pairs(text)?,
+            Some(Json::Object(map)) => map
+                .iter()
+                .map(|(key, value)| match value {
+                    Json::String(text) => Ok((key.clone(), Test::of(text))),
+                    _ => Err(Error::invalid("'metadata' must be an object of texts")),
+                })
+                .collect::<Result<_, _>>()?,
+            Some(_) => return Err(Error::invalid("'metadata' must be an object of texts")),
+        };
+        if let Some(end) = fields.string("due_before")?.filter(|end| !end.is_empty()) {
+            metadata.push(("due".to_owned(), Test::Below(end)));
+        }
+        let key = fields.string("key")?.unwrap_or_default();
+        let bytes = name.len()
+            + key.len()
+            + metadata.iter().map(|(key, test)| key.len() + test.text().len()).sum::<usize>();
+        if bytes > SEARCH_PATTERN_BYTES_MAX || metadata.len() > CUSTOM_KEYS_MAX {
+            return Err(Error::invalid(format!(
+                "what is searched for must have at most {SEARCH_PATTERN_BYTES_MAX} bytes and \
+                 {CUSTOM_KEYS_MAX} keys of metadata"
+            )));
+        }
+        Ok(Self { name, metadata, key })
+    }
+
+    pub(super) fn names(&self, path: &str) -> bool {
+        if self.name.is_empty() {
+            return true;
+        }
+        let path = path.to_lowercase();
+        if self.name.contains('*') { glob(&self.name, &path) } else { path.contains(&self.name) }
+    }
+
+    pub(super) const fn asks_metadata(&self) -> bool {
+        !self.metadata.is_empty()
+    }
+
+    pub(super) const fn asks_keys(&self) -> bool {
+        !self.key.is_empty()
+    }
+
+    /// Whether custom metadata is as wanted.
+    pub(super) fn fits(&self, custom: Option<&Map>) -> bool {
+        self.metadata.iter().all(|(key, test)| {
+            let value = custom.and_then(|custom| custom.get(key)?.as_str());
+            value.is_some_and(|value| test.takes(value))
+        })
+    }
+
+    /// Whether data has the wanted key.
+    pub(super) fn has_key(&self, data: &Map) -> bool {
+        if self.key.contains('*') {
+            return data.iter().any(|(key, _)| glob(&self.key, key));
+        }
+        data.get(&self.key).is_some()
+    }
+}
+
+impl Test {
+    fn of(text: &str) -> Self {
+        match (text.strip_prefix('<'), text.strip_prefix('>')) {
+            (Some(end), _) => Self::Below(end.to_owned()),
+            (_, Some(start)) => Self::Above(start.to_owned()),
+            _ => Self::Like(text.to_owned()),
+        }
+    }
+
+    fn text(&self) -> &str {
+        let (Self::Like(text) | Self::Below(text) | Self::Above(text)) = self;
+        text
+    }
+
+    fn takes(&self, value: &str) -> bool {
+        match self {
+            Self::Like(pattern) => glob(pattern, value),
+            Self::Below(end) => order(value, end).is_lt(),
+            Self::Above(start) => order(value, start).is_gt(),
+        }
+    }
+}
+
+/// Numbers by what they are worth, all else by its bytes.
+fn order(a: &str, b: &str) -> std::cmp::Ordering {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.cmp(b),
+    }
+}
+
+/// `a=b,c<d`
+fn pairs(text: &str) -> Result<Vec<(String, Test)>, Error> {
+    let pair = |pair: &str| {
+        let at = pair.find(['=', '<', '>'])?;
+        let (key, value) = (pair[..at].to_owned(), &pair[at + 1..]);
+        Some(match pair.as_bytes()[at] {
+            b'=' => (key, Test::of(value)),
+            b'<' => (key, Test::Below(value.to_owned())),
+            _ => (key, Test::Above(value.to_owned())),
+        })
+    };
+    let pairs: Option<Vec<_>> = text.split(',').map(pair).collect();
+    pairs.ok_or_else(|| Error::invalid("'metadata' must be pairs such as owner=ada,due<2027-01-01"))
+}
+
+/// Whether `text` is `pattern`, in which a `*` stands for anything.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let (middle, last) = rest.rsplit_once('*').map_or((None, rest), |(m, l)| (Some(m), l));
+    for part in middle.into_iter().flat_map(|middle| middle.split('*')) {
+        // The leftmost place is as good as any: what follows may stand anywhere behind it.
+        let Some(at) = text.find(part) else { return false };
+        text = &text[at + part.len()..];
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_and_greater_are_those_of_numbers_or_else_of_texts() {
+        let takes = |said: &str, value: &str| pairs(said).unwrap()[0].1.takes(value);
+        assert!(takes("n<10", "9") && !takes("n<10", "10") && takes("n>9", "10"));
+        assert!(takes("due<2026-12-01", "2026-11-30") && !takes("due<2026-12-01", "2026-12-01"));
+        assert!(takes("due>2026-12-01", "2027") && takes("a=<b", "a"));
+        assert!(takes("a=x*", "xy") && !takes("n<10", "") == takes("n>10", ""));
+        assert!(pairs("a").is_err() && pairs("a=b,").is_err());
+    }
+
+    /// The obvious way: try every place for every star.
+    fn naive(pattern: &[u8], text: &[u8]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some((b'*', rest)) => (0..=text.len()).any(|at| naive(rest, &text[at..])),
+            Some((byte, rest)) => text.first() == Some(byte) && naive(rest, &text[1..]),
+        }
+    }
+
+    #[test]
+    fn a_glob_is_what_trying_every_place_finds() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut hits = 0;
+        for _ in 0..50_000 {
+            let mut word = |letters: &[char], most: usize| -> String {
+                let count = random.usize(..=most);
+                (0..count).map(|_| letters[random.usize(..letters.len())]).collect()
+            };
+            let (pattern, text) = (word(&['a', 'b', '*'], 6), word(&['a', 'b'], 8));
+            let expected = naive(pattern.as_bytes(), text.as_bytes());
+            hits += usize::from(expected);
+            assert_eq!(glob(&pattern, &text), expected, "{pattern:?} {text:?}");
+        }
+        assert!(hits > 1000);
+    }
+}
