@@ -9,6 +9,7 @@ use crate::engines::sys;
 use crate::pipeline::freshness;
 use crate::records::engine_kind::EngineKind;
 use crate::state::versions;
+use crate::wrapping::receipts;
 use crate::{leases, namespaces, seal, tokens};
 
 /// The rows, in order.
@@ -72,6 +73,12 @@ const SERVER_JOBS: &[JobSpec] = &[
         about: "Ends tokens whose time has come.",
         period_secs: EVERY_PASS,
         scope: JobScope::Namespaces(|space, now| Box::pin(tokens::end_due(space, now))),
+    },
+    JobSpec {
+        name: "wrapping_receipts",
+        about: "Deletes what is remembered of wrapping tokens that ended a day ago.",
+        period_secs: 3_600,
+        scope: JobScope::Namespaces(|space, now| Box::pin(receipts::sweep(space, now))),
     },
     // After the tokens: what ended now takes its leases along.
     JobSpec {

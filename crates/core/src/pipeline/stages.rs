@@ -22,6 +22,7 @@ use crate::pipeline::open_routes;
 use crate::pipeline::resolve_namespace;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
 use crate::api::error::Error;
@@ -257,7 +258,8 @@ impl Core {
             }
             Step::Limited(limited) => {
                 let _place = self.metrics.in_flight.enter(request);
-                Box::pin(self.run_limited(context.ok_or(Error::Sealed)?, *limited)).await
+                Box::pin(self.run_limited(context.ok_or(Error::Sealed)?, *limited, request.now))
+                    .await
             }
         };
         // Its keys are those of before, and open nothing that was written under newer ones.
@@ -401,9 +403,14 @@ impl Core {
         &self,
         unsealed: Arc<NamespaceContext>,
         limited: Limited<'_, '_>,
+        now: Timestamp,
     ) -> Result<Response, Error> {
         let Limited { caller, verdict } = limited;
         let left = tokens::spend(caller.home(&unsealed), &caller.hash).await?;
+        if wrapping::is_wrapping(caller.entry()) {
+            let (home, accessor) = (caller.home(&unsealed), &caller.token().accessor);
+            wrapping::receipts::note_used(home, accessor, now).await?;
+        }
         let answer = match verdict {
             Err(refusal) => Err(refusal),
             Ok(Admitted::Answer(answer)) => answer,

@@ -19,7 +19,7 @@ use kallisto_store::{Batch, Seqno};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::invalid;
+use super::token::invalid;
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;

@@ -14,19 +14,22 @@
 //! it is opened by that one's right. Who asks for it gets the token inside a signed text ([`jwt`]).
 
 mod jwt;
+pub(crate) mod receipts;
+mod token;
 pub(crate) mod unheard;
 
 use crate::caller::find;
 use crate::records::token::make_accessor;
-use crate::tokens::cubbyhole;
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
 use kallisto_auth::{Token, TokenKind};
-use kallisto_engine::wrapped::RESPONSE;
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
 use self::jwt::Signer;
+use self::receipts::{Maker, TokenEnd};
+pub(crate) use self::token::is_wrapping;
+use self::token::{content_key, invalid};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map, write_string};
@@ -38,7 +41,7 @@ use crate::limits::WRAPPED_BYTES_MAX;
 use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::state::Core;
-use crate::storage::keys::{self, MountId};
+use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::view::NamespaceContext;
 
@@ -194,7 +197,9 @@ async fn wrap(
     let mut batch = Batch::new();
     let ttl_secs = request.wrap_ttl_secs.min(unsealed.leases.max_secs);
     let path = request.path.as_str();
-    let made = put_in(&mut batch, unsealed, path, ttl_secs, content.encode()?, request.now)?;
+    let maker = Maker::of(unsealed, request);
+    let told = (content.encode()?, maker.as_ref());
+    let made = put_in(&mut batch, unsealed, path, ttl_secs, told, request.now)?;
     let signer = Signer::asked(unsealed, request).await?;
     let wrap_info = made.wrap_info(wrapped_accessor(content.logical), signer.as_ref())?;
     unsealed.store.commit(batch).await?;
@@ -207,13 +212,13 @@ struct Made {
     text: SecretString,
 }
 
-/// Adds a wrapping token and its content to a batch.
+/// Adds a wrapping token, its content and the receipt of its maker to a batch.
 fn put_in(
     batch: &mut Batch,
     unsealed: &NamespaceContext,
     path: &str,
     ttl_secs: u64,
-    record: Vec<u8>,
+    (record, maker): (Vec<u8>, Option<&Maker>),
     now: Timestamp,
 ) -> Result<Made, Error> {
     let text = find::make_text_in(&unsealed.view)?;
@@ -250,11 +255,10 @@ fn put_in(
     batch.expect(key.clone(), Seqno::ABSENT);
     batch.put(key, entry.encode());
     batch.put(content_key(tag.as_ref()), record);
+    if let Some(maker) = maker {
+        receipts::put_in(batch, unsealed, &entry, maker)?;
+    }
     Ok(Made { entry, text })
-}
-
-fn content_key(hash: &[u8]) -> Vec<u8> {
-    keys::storage(MountId::CUBBYHOLE, &cubbyhole::name(hash, RESPONSE))
 }
 
 impl Made {
@@ -285,16 +289,6 @@ impl Made {
         }
         Ok(Json::Object(map).to_text())
     }
-}
-
-/// The same for every way in which a wrapping token can be of no use.
-fn invalid() -> Error {
-    Error::invalid("wrapping token is not valid or does not exist")
-}
-
-/// Whether a token wraps an answer.
-pub(crate) fn is_wrapping(entry: &TokenEntry) -> bool {
-    matches!(entry.auth.policies.as_slice(), [only] if only == RESPONSE_WRAPPING_NAME)
 }
 
 /// Whether a token is a wrapping token that was not used yet.
@@ -338,12 +332,15 @@ fn subject(request: &Request<'_>) -> Result<SecretString, Error> {
     Ok(own.expose().to_owned().into())
 }
 
-/// Answers `sys/wrapping/lookup`, for anyone and without using the token.
+/// Answers `sys/wrapping/lookup`, for anyone and without using the token; by accessor, for the maker of the token.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is no wrapping token, or was opened.
 pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let unsealed = core.namespace_context(request.namespace)?;
+    if let Some(accessor) = receipts::named(request)? {
+        return receipts::look_up(&unsealed, request, &accessor);
+    }
     let (_, entry) = find(&unsealed, subject(request)?.expose_secret(), request.now)?;
     Ok(Response::data(&Json::object([
         ("creation_path", entry.auth.path.as_str().into()),
@@ -418,8 +415,10 @@ pub(crate) async fn rewrap(
 ) -> Result<Response, Error> {
     let signer = Signer::asked(unsealed, call).await?;
     let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
+    let maker = Maker::of(unsealed, call);
     let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
-        put_in(batch, unsealed, &old.auth.path, old.ttl_secs, record.to_vec(), call.now)
+        let told = (record.to_vec(), maker.as_ref());
+        put_in(batch, unsealed, &old.auth.path, old.ttl_secs, told, call.now)
     };
     let (made, record) = take(unsealed, &hash, call.now, again).await?;
     let accessor = match decode(&record) {
@@ -450,6 +449,7 @@ async fn take<T>(
         batch.expect(key.clone(), stored.seqno);
         batch.delete(key.clone());
         batch.delete(content.clone());
+        receipts::mark_in(batch, unsealed, &entry.auth.accessor, (TokenEnd::Opened, now))?;
         let made = also(batch, &entry, &record.value)?;
         Ok((made, record.value.to_vec()))
     })

@@ -347,3 +347,99 @@ fn only_the_form_that_is_known_is_made_and_rewrapping_makes_it_too() {
     let auth = object(&logical(unwrap(&site, &text).unwrap()).auth);
     assert_eq!(auth["accessor"].as_str(), Some(told.as_str()));
 }
+
+/// The wrapping token of an answer, with its accessor.
+fn wrap_as(site: &Site, token: &str) -> (String, String) {
+    let answer = wrapped(&site.core, Some(token), Update, "sys/wrapping/wrap", r#"{"a":1}"#, 60);
+    let info = wrap_info(answer.unwrap());
+    let text = |name: &str| info[name].as_str().unwrap().to_owned();
+    (text("token"), text("accessor"))
+}
+
+fn by_accessor(accessor: &str) -> String {
+    format!(r#"{{"accessor":"{accessor}"}}"#)
+}
+
+/// What its maker hears of a wrapping token, by accessor.
+fn state(site: &Site, token: &str, accessor: &str, secs: i64) -> Result<String, Error> {
+    let body = by_accessor(accessor);
+    let answer = ask_as(&site.core, token, secs, Update, "sys/wrapping/lookup", &body)?;
+    Ok(object(&logical(answer).data)["state"].as_str().unwrap().to_owned())
+}
+
+fn makers(site: &Site) {
+    for id in ["maker", "other"] {
+        let body = format!(r#"{{"id":"{id}"}}"#);
+        site.ask(Update, "auth/token/create", &body).unwrap();
+    }
+}
+
+#[test]
+fn the_maker_of_a_wrapping_token_hears_what_became_of_it_and_nobody_else() {
+    let site = site();
+    makers(&site);
+    let (waiting, accessor) = wrap_as(&site, "maker");
+    assert_eq!(state(&site, "maker", &accessor, 0).unwrap(), "waiting");
+    for stranger in ["other", "root"] {
+        assert_eq!(state(&site, stranger, &accessor, 0).unwrap_err(), invalid(), "{stranger}");
+    }
+    assert!(matches!(state(&site, "hvs.nobody", &accessor, 0), Err(Error::Denied(_))));
+    let nobody = by_accessor(&accessor);
+    for path in ["sys/wrapping/lookup", "sys/wrapping/revoke"] {
+        let answer = wrapped(&site.core, None, Update, path, &nobody, 0);
+        assert!(matches!(answer, Err(Error::Denied(_))), "{path}");
+    }
+    for wrong in ["x", "../../config/cors", "a/b", "wrapping/key"] {
+        assert_eq!(state(&site, "maker", wrong, 0).unwrap_err(), invalid(), "{wrong}");
+    }
+    assert_eq!(state(&site, "maker", &accessor, 61).unwrap(), "expired");
+    assert!(unwrap(&site, &waiting).is_ok());
+    assert_eq!(state(&site, "maker", &accessor, 0).unwrap(), "opened");
+    assert_eq!(state(&site, "maker", &accessor, 61).unwrap(), "opened");
+    // Every other way of using it up is an opening.
+    for (operation, path) in [(Read, "cubbyhole/response"), (Read, "auth/token/lookup-self")] {
+        let (token, accessor) = wrap_as(&site, "maker");
+        let _ = ask_as(&site.core, &token, 0, operation, path, "");
+        assert_eq!(state(&site, "maker", &accessor, 0).unwrap(), "opened", "{path}");
+    }
+    // A token wrapped anew is its new maker's.
+    let (token, accessor) = wrap_as(&site, "maker");
+    site.ask(Update, "sys/wrapping/rewrap", &given(&token)).unwrap();
+    assert_eq!(state(&site, "maker", &accessor, 0).unwrap(), "opened");
+}
+
+#[test]
+fn the_maker_takes_a_wrapping_token_back_while_it_waits() {
+    const REVOKE: &str = "sys/wrapping/revoke";
+    let site = site();
+    makers(&site);
+    let revoke = |token: &str, accessor: &str| {
+        ask_as(&site.core, token, 0, Update, REVOKE, &by_accessor(accessor))
+    };
+    let (token, accessor) = wrap_as(&site, "maker");
+    for stranger in ["other", "root"] {
+        assert_eq!(revoke(stranger, &accessor).unwrap_err(), invalid(), "{stranger}");
+    }
+    assert!(matches!(revoke("maker", &accessor).unwrap(), Response::Empty));
+    assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
+    assert_eq!(state(&site, "maker", &accessor, 0).unwrap(), "withdrawn");
+    let again = revoke("maker", &accessor).unwrap_err().to_string();
+    assert!(again.contains("withdrawn"), "{again}");
+    let (token, accessor) = wrap_as(&site, "maker");
+    unwrap(&site, &token).unwrap();
+    let late = revoke("maker", &accessor).unwrap_err().to_string();
+    assert!(late.contains("opened"), "{late}");
+    assert!(ask_as(&site.core, "maker", 0, Update, REVOKE, "{}").is_err());
+}
+
+#[test]
+fn what_is_remembered_of_a_wrapping_token_goes_a_day_after_its_end() {
+    let site = site();
+    makers(&site);
+    let (_, accessor) = wrap_as(&site, "maker");
+    const DAY: i64 = 24 * 60 * 60;
+    for (secs, is_there) in [(59 + DAY, true), (61 + DAY + 3_600, false)] {
+        pollster::block_on(site.core.run_due_jobs(Timestamp::from_second(secs).unwrap())).unwrap();
+        assert_eq!(state(&site, "maker", &accessor, 0).is_ok(), is_there, "{secs}");
+    }
+}

@@ -5,9 +5,12 @@ use kallisto_engine::route::{Admits, Field, Scope, field};
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
-use crate::wrapping;
+use crate::wrapping::{self, receipts};
 
 const TOKEN: Field = field("token", Text, "The wrapping token; without it, the one that asks.");
+
+const ACCESSOR: Field =
+    field("accessor", Text, "Instead of the token, for whoever made it: its accessor.");
 
 pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
     row!("wrapping/wrap", &[], {
@@ -16,12 +19,19 @@ pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
     }
     .scope(Scope::Namespace)
     .more("Takes any fields. The header X-Vault-Wrap-TTL says for how long the token lives.")),
-    row!("wrapping/lookup", &[TOKEN], {
+    row!("wrapping/lookup", &[TOKEN, ACCESSOR], {
         Update => "Say how and when a wrapping token was made, without opening it.",
             anyone!(|run| wrapping::look_up(run.core, run.request));
         Read => "Say the same of the wrapping token that asks.",
             anyone!(|run| wrapping::look_up(run.core, run.request));
     } .scope(Scope::Namespace).admitting(Admits::Anyone)),
+    row!("wrapping/revoke", &[ACCESSOR], {
+        Update => "Take a wrapping token back that nobody has opened.",
+            anyone!(async |run| receipts::revoke(run.core, run.request).await);
+    }
+    .scope(Scope::Namespace)
+    .admitting(Admits::Anyone)
+    .more("For the bearer of the token, or the entity, that made it; nobody else hears that there is one.")),
     row!("wrapping/unwrap", &[TOKEN], {
         Update => "Give the answer inside a wrapping token, once.",
             runs!(async |run| wrapping::unwrap_given(&run.unsealed, run.call).await)
