@@ -23,7 +23,7 @@ mod tar;
 
 use aws_lc_rs::digest;
 
-pub(crate) use restore::{Check, begin};
+pub(crate) use restore::{Check, begin, begin_check};
 pub(crate) use save::save;
 
 /// What the tag of a backup is for.

@@ -1,4 +1,6 @@
 //! Restoring: the file is read and staged as it comes, verified at its end, and only then takes the place of everything.
+//!
+//! A file that is only checked goes the same way, with nothing staged: what it holds is told, and whether it would be taken.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +13,7 @@ use kallisto_store::{BackupReader, Commit, Error as StoreError, Position, Replic
 use super::{META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
-use crate::api::json;
+use crate::api::json::{self, Json, Map};
 use crate::api::response::{Response, Upload};
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -33,7 +35,11 @@ pub(crate) struct Restore {
     store: Arc<dyn Store>,
     root: Arc<RootKey>,
     check: Check,
-    generation: Position,
+    /// What is staged belongs to it; `None` for a file that is only checked.
+    generation: Option<Position>,
+    /// What the file says of itself.
+    meta: Map,
+    has_own_keys: bool,
     gzip: gzip::Reader,
     tar: tar::Reader,
     chunks: BackupReader,
@@ -64,11 +70,31 @@ pub(crate) async fn begin(
 ) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let generation = cluster.begin_restore().await?;
-    Ok(Response::Upload(Box::new(Restore {
+    Ok(upload(core, unsealed, check, Some(generation)))
+}
+
+/// Begins to check a file: the answer takes it, and nothing changes.
+///
+/// # Errors
+/// [`Error::UnsupportedPath`] where nothing can be restored.
+pub(crate) fn begin_check(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
+    core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    Ok(upload(core, unsealed, Check::Keys, None))
+}
+
+fn upload(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    check: Check,
+    generation: Option<Position>,
+) -> Response {
+    Response::Upload(Box::new(Restore {
         store: Arc::clone(&core.store),
         root: Arc::clone(&unsealed.root),
         check,
         generation,
+        meta: Map::new(),
+        has_own_keys: false,
         gzip: gzip::Reader::new(),
         tar: tar::Reader::default(),
         chunks: BackupReader::default(),
@@ -77,7 +103,7 @@ pub(crate) async fn begin(
         sums: String::new(),
         staging: VecDeque::new(),
         finished: false,
-    })))
+    }))
 }
 
 fn refuse(why: &str) -> Error {
@@ -102,7 +128,8 @@ impl Restore {
         let tar::Member { name, bytes } = member;
         match (self.stage, name.as_str()) {
             (Stage::Meta, META) => {
-                json::parse_object(bytes).map_err(|_| refuse("it is of another kind"))?;
+                self.meta =
+                    json::parse_object(bytes).map_err(|_| refuse("it is of another kind"))?;
                 self.sums.push_str(&sum_line(name, bytes));
                 self.stage = Stage::State;
             }
@@ -132,7 +159,8 @@ impl Restore {
     }
 
     async fn stage_records(&mut self, records: Vec<(Bytes, Bytes)>) -> Result<(), Error> {
-        let commit = self.cluster()?.stage(self.generation, records);
+        let Some(generation) = self.generation else { return Ok(()) };
+        let commit = self.cluster()?.stage(generation, records);
         self.staging.push_back(commit);
         while self.staging.len() > STAGINGS_MAX {
             self.await_staging().await?;
@@ -147,9 +175,10 @@ impl Restore {
 
     /// A backup of other keys is of another cluster, or of this one before its keys were replaced. Its certificates'
     /// authority is another one too, so members that are here already could not go on talking to those that come.
-    fn check_seal(&self, tag: &[u8]) -> Result<(), Error> {
+    fn check_seal(&mut self, tag: &[u8]) -> Result<(), Error> {
         let key = self.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
-        if key.verify(self.sums.as_bytes(), tag) {
+        self.has_own_keys = key.verify(self.sums.as_bytes(), tag);
+        if self.has_own_keys || self.generation.is_none() {
             return Ok(());
         }
         if self.check == Check::Keys {
@@ -172,14 +201,37 @@ impl Restore {
             .records()
             .filter(|_| self.stage == Stage::End && self.tar.is_over() && self.gzip.is_over());
         let records = records.ok_or_else(|| refuse("it is cut short"))?;
+        let Some(generation) = self.generation else { return self.describe(records) };
         while !self.staging.is_empty() {
             self.await_staging().await?;
         }
-        let finishing = self.cluster()?.finish_restore(self.generation, records);
+        let finishing = self.cluster()?.finish_restore(generation, records);
         self.finished = true;
         let position = finishing.await.map_err(other_began)?;
         tracing::warn!(records, index = position.0, "restored a snapshot");
         Ok(Response::Empty)
+    }
+
+    /// What a file holds that was read to its end, and which route would take it.
+    fn describe(&self, records: u64) -> Result<Response, Error> {
+        let members = self.cluster()?.members().len();
+        let here = self.store.position().0;
+        let takes = match (self.has_own_keys, members) {
+            (true, _) => "snapshot".into(),
+            (false, 0 | 1) => "snapshot-force".into(),
+            (false, _) => Json::Null,
+        };
+        let of = |name: &str| self.meta.get(name).cloned().unwrap_or(Json::Null);
+        Ok(Response::data(&Json::object([
+            ("records", records.into()),
+            ("index", of("Index")),
+            ("term", of("Term")),
+            ("store", of("Store")),
+            ("format", of("Format")),
+            ("same_keys", self.has_own_keys.into()),
+            ("restorable_by", takes),
+            ("current_index", here.into()),
+        ])))
     }
 }
 
@@ -206,9 +258,11 @@ fn other_began(error: StoreError) -> Error {
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        if let (false, Some(cluster)) = (self.finished, self.store.replicated()) {
+        if let (false, Some(generation), Some(cluster)) =
+            (self.finished, self.generation, self.store.replicated())
+        {
             // Staged records are in nobody's way; the next restore would give them up as well.
-            drop(cluster.abandon_restore(self.generation));
+            drop(cluster.abandon_restore(generation));
         }
     }
 }

@@ -112,6 +112,10 @@ pub(super) async fn save(run: &RouteCall<'_>) -> Result<Response, Error> {
 
 pub(super) async fn restore(run: &RouteCall<'_>, check: Check) -> Result<Response, Error> {
     cluster_of(run)?;
+    let query = run.call.query_fields();
+    if Fields::new(&query).boolean("check")?.unwrap_or(false) {
+        return backup::begin_check(run.core, &run.unsealed);
+    }
     backup::begin(run.core, &run.unsealed, check).await
 }
 

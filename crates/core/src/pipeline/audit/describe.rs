@@ -126,14 +126,27 @@ fn data_of(request: &Request<'_>) -> Vec<u8> {
     if map.is_empty() { Vec::new() } else { Json::Object(map).to_text() }
 }
 
+/// The header by which a client says what it reads a secret for.
+const INTENT: &str = "x-kallisto-intent";
+/// What it may say. Anything else is not written down: what clients make up is no fact.
+const INTENTS: [&str; 5] = ["copy", "diff", "edit", "export", "reveal"];
+
+/// The headers that are audited: those that operators named, and the intent in its few words unless they named that one too.
 fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::Header> {
     let wanted = audit.headers();
+    let mut intent = match wanted.contains_key(INTENT) {
+        true => Vec::new(),
+        false => request.headers.values(INTENT),
+    };
+    intent.retain(|word| INTENTS.contains(&word.as_str()));
+    intent.truncate(1);
+    let intent = audit::Header { name: INTENT.to_owned(), values: intent, masked: false };
     let given = wanted.iter().map(|(name, record)| audit::Header {
         name: name.clone(),
         values: request.headers.values(name),
         masked: record.hmac,
     });
-    given.filter(|header| !header.values.is_empty()).collect()
+    given.chain([intent]).filter(|header| !header.values.is_empty()).collect()
 }
 
 /// What the entity that bears a token adds to it.

@@ -2,7 +2,7 @@
 //! routes: it answers them as paths that it does not know.
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Admits, Field, ServedBy, field};
+use kallisto_engine::route::{Admits, Field, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 use kallisto_store::MemberRole;
 
@@ -93,7 +93,9 @@ pub(super) const AUTOPILOT: &[Row<RouteHandler>] = &[
 
 /// Everything, as a file, and back.
 pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
-    row!("storage/raft/snapshot", &[], {
+    row!("storage/raft/snapshot", &[
+        query("check", Flag, "Only say what the file, the body, holds and whether it would be taken."),
+    ], {
         Read => "Save everything that is committed, as a file.",
             runs!(async |run| raft::save(&run).await);
         Update => "Put such a file, the body, in the place of everything.",
