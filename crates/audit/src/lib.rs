@@ -40,5 +40,5 @@ pub use options::{Destination, Options, RecordForm, Spec, Transport};
 pub use record::{
     Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Touched, Wrapped,
 };
-pub use sink::{Destinations, Group, Real, Sink, check_path, file_of};
+pub use sink::{Destinations, Group, LineBack, LinesBack, Real, Sink, check_path, file_of};
 pub use verify::{ChainFault, Verified, Verifier, VerifyFailure};

@@ -139,6 +139,16 @@ impl Pattern {
         self.text.strip_prefix('/').unwrap_or(&self.text).starts_with(folder)
     }
 
+    /// Whether it has a template.
+    pub(crate) fn has_variables(&self) -> bool {
+        self.segments.iter().any(|segment| match segment {
+            Template::Text(pieces) => {
+                pieces.iter().any(|piece| matches!(piece, Piece::Variable(_)))
+            }
+            Template::Any => false,
+        })
+    }
+
     /// The names of templates that nothing will ever answer.
     pub(crate) fn unknown_variables(&self) -> impl Iterator<Item = &str> {
         let pieces = self.segments.iter().filter_map(|segment| match segment {

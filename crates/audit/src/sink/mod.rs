@@ -6,6 +6,7 @@
 
 mod discard;
 mod file;
+mod look;
 mod socket;
 mod syslog;
 
@@ -17,6 +18,7 @@ use crate::chain::Head;
 use crate::options::{Destination, Spec};
 
 pub use file::check_path;
+pub use look::{LineBack, LinesBack};
 
 /// Lines that are written together.
 pub struct Group<'a> {

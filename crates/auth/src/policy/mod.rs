@@ -83,6 +83,11 @@ impl Policy {
         self.rules.len()
     }
 
+    /// Whether what it grants hangs on who has it: whether a pattern has a template.
+    pub fn has_templates(&self) -> bool {
+        self.rules.iter().any(|rule| rule.pattern.has_variables())
+    }
+
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -15,6 +15,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -174,6 +175,31 @@ impl Directory {
     /// How many entities there are.
     pub(crate) fn entity_count(&self) -> usize {
         self.read().entities.len()
+    }
+
+    /// The first `limit` entities by id after one.
+    pub(crate) fn entities_after(&self, after: Option<Id>, limit: usize) -> Vec<Arc<Entity>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.read();
+        let entities = state.entities.range((from, Bound::Unbounded));
+        entities.take(limit).map(|(_, entity)| Arc::clone(entity)).collect()
+    }
+
+    /// The first `limit` groups by id after one, each with the policies that being in it gives: its own, and those of the groups
+    /// that it is inside of.
+    pub(crate) fn groups_after(
+        &self,
+        after: Option<Id>,
+        limit: usize,
+    ) -> Vec<(Arc<Group>, BTreeSet<String>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.read();
+        let groups = state.groups.range((from, Bound::Unbounded)).take(limit);
+        let policies = |id: Id| {
+            let around = state.groups_of(&[id]);
+            around.iter().flat_map(|group| group.policies.iter().cloned()).collect()
+        };
+        groups.map(|(id, group)| (Arc::clone(group), policies(*id))).collect()
     }
 
     pub(crate) fn entities(&self) -> Vec<Arc<Entity>> {

@@ -25,6 +25,7 @@ mod routes;
 pub(crate) mod spec;
 mod spend;
 pub(crate) mod table;
+pub(crate) mod tree;
 
 use crate::dispatch::route_handler;
 use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};

@@ -16,7 +16,7 @@ use super::create::{Parent, create};
 use super::lookup::{auth_object, describe};
 use super::renew::renew;
 use super::revoke::{Children, finish, revoke, revoke_tree};
-use super::roles;
+use super::{roles, tree};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -213,8 +213,11 @@ pub(super) async fn revoke_given(
 
 pub(super) async fn revoke_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
     let holder = holder_of_accessor(run)?;
-    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
     let body = run.call.object()?;
+    if Fields::new(&body).boolean("dry_run")?.unwrap_or(false) {
+        return tree::count(run, holder.as_ref().unwrap_or(&run.unsealed)).await;
+    }
+    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
     let accessor = accessor_of(&body)?;
     match unsealed.view.tokens.with_accessor(&accessor) {
         Some(hash) => revoke_tree(unsealed, hash).await.map(|()| Response::Empty),
@@ -253,7 +256,7 @@ fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
     Ok(given.map(SecretString::from))
 }
 
-fn by_accessor(
+pub(super) fn by_accessor(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<(Hash, TokenEntry), Error> {
@@ -265,7 +268,7 @@ fn by_accessor(
     Ok((hash, entry.ok_or_else(invalid)?))
 }
 
-fn accessor_of(body: &Map) -> Result<String, Error> {
+pub(super) fn accessor_of(body: &Map) -> Result<String, Error> {
     let accessor = Fields::new(body).string("accessor")?.filter(|text| !text.is_empty());
     accessor.ok_or_else(|| Error::invalid("1 error occurred:\n\t* missing accessor\n\n"))
 }

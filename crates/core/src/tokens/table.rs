@@ -94,7 +94,10 @@ const LIFE: &[Row<RouteHandler>] = &[
         Update => "Revoke a token and leave its children as orphans.",
             runs!(async |run| revoke_given(&run, Children::Orphan).await);
     } .with_sudo()),
-    row!("revoke-accessor", &[ACCESSOR], {
+    row!("revoke-accessor", &[
+        ACCESSOR,
+        field("dry_run", Flag, "Only count the tokens that would end."),
+    ], {
         Update => "Revoke the token of an accessor and its children.",
             runs!(async |run| revoke_accessor(&run).await);
     }),

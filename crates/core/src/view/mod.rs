@@ -47,7 +47,7 @@ pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::{Closed, LeaseView};
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
-pub(crate) use tokens::Tokens;
+pub(crate) use tokens::{TokenSet, Tokens};
 
 use batch_tokens::BatchTokens;
 use budget::{Budget, Pool};

@@ -7,6 +7,7 @@
 //! print would need a guess of 128 bits under unknown keys.
 
 use crate::records::token::ROOT_PATH;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -54,6 +55,17 @@ pub(crate) struct Tokens {
     ties: Mutex<TokenRelations>,
     /// How many have their parent in a namespace above.
     from_above: AtomicUsize,
+}
+
+/// Which tokens of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenSet<'h> {
+    /// Those that hang on one.
+    Below(&'h Hash),
+    /// Those that hang on none of the namespace.
+    Topmost,
+    /// All.
+    All,
 }
 
 impl Tokens {
@@ -142,6 +154,34 @@ impl Tokens {
             self.live_at(child, &guard).is_some_and(|live| live.parent() == Some(hash))
         };
         ties.children_of(start_of(hash)).filter(hangs).take(limit).collect()
+    }
+
+    /// The first `limit` tokens of a set by accessor after `after`. It looks at every one of them.
+    pub(crate) fn page(
+        &self,
+        set: TokenSet<'_>,
+        after: &str,
+        limit: usize,
+    ) -> Vec<(Hash, TokenEntry)> {
+        let guard = self.pin();
+        let hashes: Vec<Hash> = match set {
+            TokenSet::Below(parent) => self.children_of(parent, usize::MAX),
+            TokenSet::Topmost | TokenSet::All => self.ties().all().collect(),
+        };
+        let mut page = BTreeMap::new();
+        for hash in hashes {
+            let Some(live) = self.live_at(&hash, &guard) else { continue };
+            let hangs = live.parent().is_some() && live.shared().parent_above.is_none();
+            if live.accessor() <= after || (set == TokenSet::Topmost && hangs) {
+                continue;
+            }
+            page.insert(live.accessor().to_owned(), hash);
+            if page.len() > limit {
+                page.pop_last();
+            }
+        }
+        let entry = |hash: Hash| Some((hash, self.entry(&hash)?));
+        page.into_values().filter_map(entry).collect()
     }
 
     /// At most `limit` tokens whose end has come at `now`.

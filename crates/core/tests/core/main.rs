@@ -21,6 +21,7 @@ mod leases;
 mod logins;
 mod met;
 mod namespaces_by_label;
+mod page;
 mod policies;
 mod policy_questions;
 mod sealing;

@@ -50,6 +50,13 @@ pub(super) const fn operation(capability: Capability) -> Operation {
     }
 }
 
+impl Question {
+    /// What is asked for.
+    pub(super) const fn capability(&self) -> Capability {
+        self.capability
+    }
+}
+
 impl Subject for Question {
     fn operation(&self) -> Operation {
         operation(self.capability)
@@ -172,7 +179,7 @@ pub(super) fn about_others(
     answer(&unsealed.view, &body, &asked)
 }
 
-fn question(view: &View, path: &str, name: &str) -> Result<Question, Error> {
+pub(super) fn question(view: &View, path: &str, name: &str) -> Result<Question, Error> {
     let path = path.trim_start_matches('/');
     if path.is_empty() {
         return Err(Error::invalid("path must be supplied"));

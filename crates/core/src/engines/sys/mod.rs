@@ -3,7 +3,9 @@
 //! [`routes`] has a row for each of them, with who may ask and what runs. `pipeline::open_routes` says of a request whether it is answered
 //! without a token.
 
+mod access;
 mod audit;
+mod audit_records;
 mod autopilot;
 mod capabilities;
 mod durability;
@@ -30,6 +32,7 @@ mod status;
 mod tools;
 mod tune;
 pub(crate) mod ui;
+mod ui_settings;
 mod web;
 
 use crate::caller::policies::Caller;

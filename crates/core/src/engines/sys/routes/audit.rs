@@ -1,11 +1,11 @@
 //! Audit devices and what they write.
 
-use kallisto_engine::FieldKind::{Flag, Map, Text};
-use kallisto_engine::route::{Field, ServedBy, field};
+use kallisto_engine::FieldKind::{Flag, Map, Text, Whole};
+use kallisto_engine::route::{Field, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, runs};
-use crate::engines::sys::audit;
+use crate::engines::sys::{audit, audit_records};
 
 const PATH: Field = field("path", Text, "The path of the device.");
 const HEADER: Field = field("header", Text, "The name of the header.");
@@ -39,6 +39,23 @@ pub(super) const DEVICES: &[Row<RouteHandler>] = &[
             runs!(|run| audit::head(&run.core.audit, run.params.get("path")));
     } .with_sudo()),
 ];
+
+pub(super) const RECORDS: &[Row<RouteHandler>] = &[row!("kallisto/audit/{device..}/records", &[
+        field("device", Text, "The path of the device."),
+        query("from_seq", Whole, "No record before this number."),
+        query("since", Text, "No record before this time."),
+        query("until", Text, "No record after this time."),
+        query("path", Text, "Of requests at this path, or below it with a final `*`."),
+        query("entity", Text, "Of this entity's id, or this display name."),
+        query("operation", Text, "`read`, `update`, `delete` or another."),
+        query("outcome", Text, "`ok`, `denied` or `error`."),
+        query("limit", Whole, "Most records in the answer; 100 when absent, 1,000 at most."),
+        query("next", Text, "What the answer before said to go on with."),
+        query("raw", Flag, "The lines as they are, in the order of the file."),
+    ], {
+        Read => "Read what a file device of this server has written, the newest first.",
+            runs!(|run| audit_records::read(&run));
+    } .served_by(ServedBy::AnyServer).with_sudo())];
 
 pub(super) const HEADERS: &[Row<RouteHandler>] = &[
     row!("config/auditing/request-headers", &[], {

@@ -5,6 +5,7 @@ mod leases;
 mod mounts;
 mod namespaces;
 mod observe;
+mod page;
 mod policies;
 pub(crate) mod raft;
 mod seal;
@@ -42,6 +43,7 @@ pub(crate) static SYSTEM: RouteTable = Table {
         wrapping::WRAPPING,
         leases::LEASES,
         audit::DEVICES,
+        audit::RECORDS,
         audit::HEADERS,
         settings::QUOTAS,
         settings::WEB,
@@ -53,5 +55,6 @@ pub(crate) static SYSTEM: RouteTable = Table {
         raft::AUTOPILOT,
         raft::SNAPSHOTS,
         secrets::SECRETS,
+        page::PAGE,
     ],
 };

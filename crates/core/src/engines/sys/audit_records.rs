@@ -1,0 +1,239 @@
+//! `sys/kallisto/audit/:device/records`: what a file device of this server has written, the newest first.
+//!
+//! For operators. A file is looked through from its end, [`SCANNED_BYTES_MAX`] at a time; `next` goes on in front of what was seen, by its
+//! place in the file. Values are masked in the file and stay so. With `raw=true` the lines come as they are, in the order of the file, for
+//! whoever recomputes the chain: a server need not be believed.
+//!
+//! Only what this server wrote is here: each server of a cluster has files of its own, and a file that was moved away is not looked for.
+
+use jiff::Timestamp;
+use kallisto_audit::{LineBack, LinesBack, Spec, file_of};
+use memchr::memmem;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
+use crate::api::response::Response;
+use crate::dispatch::route_handler::RouteCall;
+
+/// Bytes of a file that one request looks at.
+const SCANNED_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of records in an answer, beyond which it ends.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Most records in an answer, and how many come when nobody says.
+const RECORDS_MAX: usize = 1_000;
+const RECORDS_DEFAULT: usize = 100;
+
+/// Which records are asked for.
+struct Filter {
+    from_seq: Option<u64>,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    /// A path, or with a final `*` the beginning of one.
+    path: String,
+    /// The id of an entity, or a display name.
+    entity: String,
+    operation: String,
+    outcome: Option<Outcome>,
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Ok,
+    Denied,
+    Error,
+}
+
+/// What a record says to a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Yes,
+    No,
+    /// It and all before it are too old.
+    TooOld,
+}
+
+/// Answers `GET sys/kallisto/audit/:device/records`.
+///
+/// # Errors
+/// [`Error::Invalid`] for a device that writes no file, or a parameter that is none.
+pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let query = run.call.query_fields();
+    let fields = Fields::new(&query);
+    let filter = Filter::from_fields(fields)?;
+    let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(RECORDS_DEFAULT).min(RECORDS_MAX);
+    let is_raw = fields.boolean("raw")?.unwrap_or(false);
+    let end = match fields.string("next")?.filter(|next| !next.is_empty()) {
+        None => None,
+        Some(next) => Some(next.parse().map_err(|_| wrong_next())?),
+    };
+    let device = run.params.get("device");
+    let records = run.core.audit.records();
+    let record = records.get(device);
+    let record =
+        record.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{device}/\"")))?;
+    let spec = Spec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    let file = file_of(&spec);
+    let file = file.ok_or_else(|| Error::invalid("only what a file device wrote can be read"))?;
+    let lines =
+        LinesBack::open(&file, end, SCANNED_BYTES_MAX).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidInput if end.is_some() => wrong_next(),
+            std::io::ErrorKind::NotFound => Error::NotFound,
+            _ => Error::internal(&error),
+        })?;
+    let (found, next) = scan(lines, &filter, limit)?;
+    let next = next.map_or(Json::Null, |at| at.to_string().into());
+    if is_raw {
+        return Ok(raw(found, next));
+    }
+    let parsed = found.iter().filter_map(|line| parse(line)).map(Json::Object);
+    Ok(Response::data(&Json::object([("records", Json::Array(parsed.collect())), ("next", next)])))
+}
+
+fn wrong_next() -> Error {
+    Error::invalid("'next' is not what this server gave for this file; start over")
+}
+
+/// The lines that fit, the newest first, and where to go on; `None` when all were seen that may fit.
+fn scan(
+    mut lines: LinesBack,
+    filter: &Filter,
+    limit: usize,
+) -> Result<(Vec<Vec<u8>>, Option<u64>), Error> {
+    let (mut found, mut bytes, mut seen) = (Vec::new(), 0, None);
+    loop {
+        if found.len() == limit || bytes > ANSWER_BYTES_MAX {
+            return Ok((found, seen.filter(|at| *at > 0)));
+        }
+        match lines.previous().map_err(|error| Error::internal(&error))? {
+            LineBack::Beginning => return Ok((found, None)),
+            LineBack::BudgetSpent if seen.is_none() => {
+                return Err(Error::TooLarge(format!(
+                    "a record is longer than {SCANNED_BYTES_MAX} bytes"
+                )));
+            }
+            LineBack::BudgetSpent => return Ok((found, seen)),
+            LineBack::Line(line, start) => {
+                seen = Some(start);
+                match filter.judge(&line) {
+                    Fit::Yes => {
+                        bytes += line.len();
+                        found.push(line);
+                    }
+                    Fit::No => {}
+                    Fit::TooOld => return Ok((found, None)),
+                }
+            }
+        }
+    }
+}
+
+/// The lines in the order of the file, and one of our own with where to go on.
+fn raw(found: Vec<Vec<u8>>, next: Json) -> Response {
+    let mut body = Vec::with_capacity(found.iter().map(|line| line.len() + 1).sum::<usize>() + 32);
+    for line in found.into_iter().rev() {
+        body.extend_from_slice(&line);
+        body.push(b'\n');
+    }
+    body.extend_from_slice(&Json::object([("next", next)]).to_text());
+    body.push(b'\n');
+    Response::Text { code: 200, content_type: "application/x-ndjson", body }
+}
+
+/// The record of a line, behind the prefix of its device.
+fn parse(line: &[u8]) -> Option<Map> {
+    let at = memchr::memchr(b'{', line)?;
+    json::parse_object(&line[at..]).ok()
+}
+
+impl Filter {
+    fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
+        let time = |name: &str| match fields.string(name)?.filter(|text| !text.is_empty()) {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                Error::invalid(format!("'{name}' must be a time such as 2027-01-31T08:00:00Z"))
+            }),
+        };
+        let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
+        let outcome = match text("outcome")?.as_str() {
+            "" => None,
+            "ok" => Some(Outcome::Ok),
+            "denied" => Some(Outcome::Denied),
+            "error" => Some(Outcome::Error),
+            _ => return Err(Error::invalid("'outcome' must be ok, denied or error")),
+        };
+        Ok(Self {
+            from_seq: fields.int("from_seq")?.and_then(|seq| u64::try_from(seq).ok()),
+            since: time("since")?,
+            until: time("until")?,
+            path: text("path")?,
+            entity: text("entity")?,
+            operation: text("operation")?,
+            outcome,
+        })
+    }
+
+    fn judge(&self, line: &[u8]) -> Fit {
+        // A text that is nowhere in the line is no reason to read it; its age has to be known all the same.
+        let may_fit = [&self.entity, &self.operation]
+            .into_iter()
+            .all(|text| text.is_empty() || memmem::find(line, text.as_bytes()).is_some());
+        let needs_age = self.since.is_some() || self.from_seq.is_some();
+        if !may_fit && !needs_age {
+            return Fit::No;
+        }
+        let Some(record) = parse(line) else { return Fit::No };
+        let at = record.get("time").and_then(Json::as_str).and_then(|at| at.parse().ok());
+        let chain = record.get("chain").and_then(Json::as_object);
+        let seq = match chain.and_then(|chain| chain.get("seq")) {
+            Some(Json::Number(seq)) => seq.parse::<u64>().ok(),
+            _ => None,
+        };
+        let is_older = at.zip(self.since).is_some_and(|(at, since): (Timestamp, _)| at < since)
+            || seq.zip(self.from_seq).is_some_and(|(seq, from)| seq < from);
+        if is_older {
+            return Fit::TooOld;
+        }
+        if at.zip(self.until).is_some_and(|(at, until)| at > until) || !self.takes(&record) {
+            return Fit::No;
+        }
+        Fit::Yes
+    }
+
+    fn takes(&self, record: &Map) -> bool {
+        let text = |object: &str, name: &str| {
+            let inner = record.get(object).and_then(Json::as_object);
+            inner.and_then(|inner| inner.get(name)).and_then(Json::as_str).unwrap_or_default()
+        };
+        let path = text("request", "path");
+        let is_path = match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => self.path.is_empty() || path == self.path,
+        };
+        let is_entity = self.entity.is_empty()
+            || text("auth", "entity_id") == self.entity
+            || text("auth", "display_name") == self.entity;
+        let is_operation =
+            self.operation.is_empty() || text("request", "operation") == self.operation;
+        is_path
+            && is_entity
+            && is_operation
+            && self.outcome.is_none_or(|wanted| {
+                outcome(record) == Some(wanted)
+                    || (wanted == Outcome::Error && outcome(record) == Some(Outcome::Denied))
+            })
+    }
+}
+
+/// What came of the request of an answer's record; `None` for the record of a request that is under way.
+fn outcome(record: &Map) -> Option<Outcome> {
+    let error = record.get("error").and_then(Json::as_str).unwrap_or_default();
+    match record.get("type").and_then(Json::as_str) {
+        Some("response") if error.is_empty() => Some(Outcome::Ok),
+        Some(_) if error.contains("denied") => Some(Outcome::Denied),
+        Some(_) if !error.is_empty() => Some(Outcome::Error),
+        _ => None,
+    }
+}
