@@ -56,6 +56,8 @@ RANDOM = re.compile(
 )
 # Numbers that count seconds while the program runs, or tell the time.
 SECONDS = re.compile(r"/(\w*_?ttl|lease_duration|\w*_time|\w+_time_utc|token_ttl|keys/.*/\d+)$")
+# Members that this server has besides, wherever a version or the settings of a KV mount are shown; docs/api.md has them.
+BESIDES = re.compile(r"(/versions/\d+/\+(created_by|deleted_by|request_id)|/data/\+attribution)$")
 SECONDS_APART = 3
 EPOCH = 1_500_000_000
 
@@ -123,7 +125,8 @@ def walk(place, theirs, ours, found):
             if key not in ours:
                 found.append((f"{place}/-{key}", theirs[key], None))
             elif key not in theirs:
-                found.append((f"{place}/+{key}", None, ours[key]))
+                if not BESIDES.search(f"{place}/+{key}"):
+                    found.append((f"{place}/+{key}", None, ours[key]))
             else:
                 walk(f"{place}/{key}", theirs[key], ours[key], found)
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
