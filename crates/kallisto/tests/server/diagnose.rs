@@ -232,7 +232,7 @@ fn a_configuration_is_judged_without_touching_anything_else() {
         assert_eq!(found, (code, expected.to_owned()), "{keys}");
     }
     // What a start warns of is warned of here.
-    let found = ask(&directory, &format!("{good}\nui = true\n"), &["validate-config"]);
+    let found = ask(&directory, &format!("{good}\ndisable_mlock = true\n"), &["validate-config"]);
     assert_eq!(found.0, 2);
     let made = std::fs::read_dir(directory.join("data")).unwrap().count();
     assert_eq!(made, 0, "the storage was touched");
