@@ -151,7 +151,7 @@ impl<'a> Storage<'a> {
         self.0.list(folder, None, limit)
     }
 
-    /// The first `limit` of the names below `folder`, sorted.
+    /// The first `limit` of the names below `folder`, sorted, each without the folder before it.
     pub fn scan_some(self, folder: &str, limit: usize) -> Vec<String> {
         self.0.scan(folder, limit)
     }

@@ -429,9 +429,9 @@ async fn enter(
 /// Goes on with all challenges that are looked at.
 pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
     let now = context.now.as_second();
-    for name in context.storage.scan_some("acme/probe/", PROBES_MAX) {
-        let place = name.strip_prefix("acme/probe/").and_then(|place| place.split_once('/'));
-        let Some((account, authorization)) = place else { continue };
+    for place in context.storage.scan_some("acme/probe/", PROBES_MAX) {
+        let name = format!("acme/probe/{place}");
+        let Some((account, authorization)) = place.split_once('/') else { continue };
         let stored = context.storage.get(&accounts::record(account))?;
         let known = stored.map(|stored| Account::decode(account, &stored.value)).transpose()?;
         let found = Authorization::find(context.storage, account, authorization)?;
