@@ -179,7 +179,7 @@ const SHOWN_AFTER_MS = 120;
 export function Loading({ rows = 6 }: { rows?: number }) {
   const [shown, setShown] = useState(false);
   useEffect(() => { const timer = setTimeout(() => setShown(true), SHOWN_AFTER_MS); return () => clearTimeout(timer); }, []);
-  return <div class="skeleton" aria-busy="true" aria-label="Loading">{shown && Array.from({ length: rows }, () => <div class="bone" />)}</div>;
+  return <div class="skeleton" role="status" aria-busy="true" aria-label="Loading">{shown && Array.from({ length: rows }, () => <div class="bone" />)}</div>;
 }
 
 export function Page({ title, sub, actions, children }: Children & { title: ComponentChildren; sub?: ComponentChildren; actions?: ComponentChildren }) {

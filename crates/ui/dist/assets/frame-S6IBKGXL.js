@@ -1,1 +1,0 @@
-import{a,b,c}from"/ui/assets/chunk-5CSXM6TH.js";import"/ui/assets/chunk-67M5JMOS.js";import"/ui/assets/chunk-TUBMQ6BT.js";import"/ui/assets/chunk-CIINKXMS.js";import"/ui/assets/chunk-KDABPYZB.js";import"/ui/assets/chunk-W2ORDW4O.js";import"/ui/assets/chunk-KK2AASUY.js";import"/ui/assets/chunk-CIUAISGH.js";export{b as Frame,a as RAIL,c as counted};

@@ -1,1 +1,0 @@
-import{a,b,c,d}from"/ui/assets/chunk-B6GTNHXN.js";import"/ui/assets/chunk-XRHTVMFT.js";import"/ui/assets/chunk-KGVBDWRK.js";import"/ui/assets/chunk-UM5QWYWJ.js";import"/ui/assets/chunk-CIINKXMS.js";import"/ui/assets/chunk-J3VKTEW5.js";import"/ui/assets/chunk-KK2AASUY.js";import"/ui/assets/chunk-CIUAISGH.js";export{b as Done,a as linkOf,c as shareSecret,d as shareText};
