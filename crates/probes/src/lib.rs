@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - A connection goes to an address that the destinations of its probe cover, at each redirect anew.
-//! - No more than [`UNDER_WAY_MAX`] probes run at once, and no more than [`KEPT_MAX`] outcomes wait to be taken; the oldest is dropped.
+//! - No more than `UNDER_WAY_MAX` probes run at once, and no more than `KEPT_MAX` outcomes wait to be taken; the oldest is dropped.
 //! - A failure names its kind, and has no byte that was read.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! Principals: which users or hosts a certificate is good for, by what is asked and what the role allows who asks.
 //!
-//! Templates are filled in before anything is compared, and what they are filled with is literal: see [`identity_template`].
+//! Templates are filled in before anything is compared, and what they are filled with is literal: see [`crate::identity_template`].
 
 use kallisto_api::json::Json;
 use kallisto_api::{Error, Fields};

@@ -2,10 +2,10 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | a client asks for an address to log in at | [`auth_url`] |
-//! | the user logs in at the provider, which sends the browser back | [`callback`] |
+//! | a client asks for an address to log in at | [`mod@auth_url`] |
+//! | the user logs in at the provider, which sends the browser back | [`mod@callback`] |
 //! | the code is exchanged, and who it is found out | [`proof`], [`exchange`], [`id_token`] |
-//! | a client that the provider does not tell asks whether it is done | [`poll`] |
+//! | a client that the provider does not tell asks whether it is done | [`mod@poll`] |
 //!
 //! What is between the steps is in the [`state`], and in the [`record`]s of the mount where somebody has to act first. Which addresses a
 //! browser may come back to is in [`redirect`], and what it is shown in [`pages`].

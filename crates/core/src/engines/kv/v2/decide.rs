@@ -215,7 +215,7 @@ mod tests {
         let shown = |metadata: &Metadata, version| {
             let mut map = Map::new();
             metadata.attribution.show(version, &mut map);
-            map.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+            map.into_keys().collect::<Vec<_>>()
         };
         let metadata = metadata.unwrap();
         assert!(shown(&metadata, 1).is_empty());
