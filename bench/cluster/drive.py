@@ -462,7 +462,7 @@ def main():
     (pathlib.Path(options.cache) / "cluster.json").write_text(json.dumps(results, indent=1))
     print(text)
     if not options.dry:
-        driving.write_between(options.root, BEGIN, END, text)
+        driving.write_between(f"{options.root}/docs/benchmarks/cluster.md", BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 #   bench/cluster/run.sh --dry      everything but writing into docs/
 #
 # Groups: puts (closed loop), rates (open loop), failover, stepdown, reads, catchup. Gets etcd as a Debian package (no root) into
-# target/peers and builds the load program with Go. Writes the tables between the markers of docs/benchmarks.md and
+# target/peers and builds the load program with Go. Writes the tables between the markers of docs/benchmarks/cluster.md and
 # everything measured into target/peers/cluster.json. Without Go or etcd their rows are skipped, loudly.
 #
 # KALLISTO=path takes a binary that is there instead of building one.

@@ -1,4 +1,4 @@
-"""What both benches do alike: their options, their groups of rows, and their place in docs/benchmarks.md."""
+"""What both benches do alike: their options, their groups of rows, and their place in the documents."""
 
 import argparse
 import pathlib
@@ -32,9 +32,9 @@ def drive(run, groups, say):
             say(f"SKIPPED the rest of {name}: {type(why).__name__}: {why}")
 
 
-def write_between(root, begin, end, text):
-    """Puts `text` between two markers of docs/benchmarks.md."""
-    page = pathlib.Path(root) / "docs/benchmarks.md"
+def write_between(page, begin, end, text):
+    """Puts `text` between two markers of a page below docs/."""
+    page = pathlib.Path(page)
     content = page.read_text()
     if begin not in content or end not in content:
         raise SystemExit(f"{page} has no markers {begin}; the text is above")
