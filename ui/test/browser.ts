@@ -18,6 +18,8 @@ export class Watched {
   readonly faults: string[] = [];
   readonly urls: string[] = [];
   readonly bodies: string[] = [];
+  /** Another server that the page may go to: an identity provider. */
+  also = '';
   private constructor(readonly context: BrowserContext, readonly page: Page, readonly base: string) {}
 
   static async open(browser: Browser, server: Server, options: { phone?: boolean; dark?: boolean; reduced?: boolean; permissions?: string[] } = {}): Promise<Watched> {
@@ -29,7 +31,7 @@ export class Watched {
   watch(page = this.page): this {
     page.on('console', (message) => { if (!REFUSED.test(message.text())) this.faults.push(`console: ${message.text()}`); });
     page.on('pageerror', (error) => this.faults.push(`error: ${error.message}`));
-    page.on('request', (request) => { this.urls.push(request.url()); if (!request.url().startsWith(this.base) && !/^(blob|data):/.test(request.url())) this.faults.push(`foreign request: ${request.url()}`); });
+    page.on('request', (request) => { this.urls.push(request.url()); if (!request.url().startsWith(this.base) && !(this.also && request.url().startsWith(this.also)) && !/^(blob|data):/.test(request.url())) this.faults.push(`foreign request: ${request.url()}`); });
     page.on('response', (response) => { if (response.url().includes('/v1/')) void response.text().then((text) => this.bodies.push(text), () => undefined); });
     void page.addInitScript(() => document.addEventListener('securitypolicyviolation', (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
     return this;

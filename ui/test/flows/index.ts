@@ -6,6 +6,7 @@ import { units } from '../units.ts';
 import { access } from './access.ts';
 import { budgets } from './budgets.ts';
 import { edges } from './edges.ts';
+import { operate } from './operate.ts';
 import { secrets } from './secrets.ts';
 import { seed } from './seed.ts';
 import { session } from './session.ts';
@@ -32,7 +33,7 @@ async function once(flow: Flow, world: World, mark: string): Promise<boolean> {
 
 export async function run(chromium: string | undefined, names: string[]): Promise<number> {
   if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');
-  const all = [...units, ...setup, ...session, ...secrets, ...access, ...edges, ...budgets, ...screens];
+  const all = [...units, ...setup, ...session, ...secrets, ...access, ...operate, ...edges, ...budgets, ...screens];
   const chosen = names.length > 0 ? all.filter((flow) => names.some((name) => flow.name.includes(name))) : all;
   const browser = await launch(chromium);
   const dev = await Server.dev();
