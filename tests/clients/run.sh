@@ -66,7 +66,7 @@ run() { # run NAME COMMAND...
   else
     failed=$((failed + 1))
     echo "FAIL  $name"
-    tail -20 "$work/$name.log"
+    tail -n 60 "$work/$name.log"
   fi
 }
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
