@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kallisto_api::request_id::uuid_text;
 use kallisto_api::{BoxFuture, Error, Map};
 
+use crate::far_end::FarEnds;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use crate::people::People;
@@ -32,6 +33,8 @@ pub struct EngineContext<'a> {
     pub outbound: &'a dyn Outbound,
     /// Looks at what stands at names and addresses.
     pub probes: &'a dyn ProbeRunner,
+    /// Databases, directories and brokers.
+    pub far_ends: &'a dyn FarEnds,
     /// Hashes under a key of the cluster.
     pub keyed_hash: &'a dyn KeyedHash,
     /// Entities and their groups.

@@ -17,6 +17,7 @@ pub mod call;
 pub mod class;
 pub mod context;
 pub mod destination;
+pub mod far_end;
 pub mod lease;
 pub mod limits;
 pub mod login;
@@ -41,6 +42,9 @@ pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateVal
 pub use class::{BuiltinMount, Class, Multiplicity};
 pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Place, Random};
 pub use destination::AllowedAddresses;
+pub use far_end::{
+    FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds, NoFarEnds,
+};
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
 pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};

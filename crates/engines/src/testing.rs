@@ -15,9 +15,9 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
-    Leases, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, People,
-    Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile, Random, Storage,
-    Stored, TemplateValues, Version, Writes,
+    Leases, Memory, MountInfo, NewLease, NoFarEnds, Outbound, OutboundAnswer, OutboundCall,
+    Outcome, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile,
+    Random, Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -144,6 +144,7 @@ impl Mount {
             heavy: self,
             outbound: self,
             probes: &self.probes,
+            far_ends: &NoFarEnds,
             keyed_hash: self,
             people: self,
             place: Place {

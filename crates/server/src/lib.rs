@@ -38,6 +38,7 @@ use std::sync::Arc;
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
+use kallisto_outbound::FarEndRunner;
 use kallisto_probes::Prober;
 use kallisto_store::{
     Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
@@ -310,7 +311,8 @@ fn open_core(
         .with_host(Arc::new(host))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls))
-        .with_probes(Arc::new(Prober::default()));
+        .with_probes(Arc::new(Prober::default()))
+        .with_far_ends(Arc::new(FarEndRunner::default()));
     let core = match cluster {
         Some(cluster) => core.with_port(cluster),
         None => core,

@@ -182,6 +182,7 @@ impl<'a> Grounds<'a> {
             heavy: &self.makers,
             outbound: &self.others,
             probes: self.others.services.probes(),
+            far_ends: self.others.services.far_ends(),
             keyed_hash: &self.hash,
             people: &self.residents,
             place: Place {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kallisto_engine::{NoProbes, ProbeRunner};
+use kallisto_engine::{FarEnds, NoFarEnds, NoProbes, ProbeRunner};
 
 use crate::admission::{Admission, Flow, Shares};
 use crate::api::error::Error;
@@ -32,6 +32,8 @@ pub(crate) struct EngineServices {
     outbound: OnceLock<Arc<dyn Outbound>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
     probes: OnceLock<Arc<dyn ProbeRunner>>,
+    /// Asks databases, directories and brokers; empty where nothing does.
+    far_ends: OnceLock<Arc<dyn FarEnds>>,
 }
 
 impl EngineServices {
@@ -47,6 +49,7 @@ impl EngineServices {
             lockouts: Arc::default(),
             outbound: OnceLock::new(),
             probes: OnceLock::new(),
+            far_ends: OnceLock::new(),
         }
     }
 
@@ -70,6 +73,16 @@ impl EngineServices {
         let _ = self.probes.set(probes);
     }
 
+    /// What asks databases, directories and brokers.
+    pub(crate) fn far_ends(&self) -> &dyn FarEnds {
+        self.far_ends.get().map_or(&NoFarEnds, |far_ends| &**far_ends)
+    }
+
+    /// Says what asks databases, directories and brokers; the first word counts.
+    pub(crate) fn set_far_ends(&self, far_ends: Arc<dyn FarEnds>) {
+        let _ = self.far_ends.set(far_ends);
+    }
+
     /// The same as `other` asks other servers and looks at names.
     pub(crate) fn take_after(&self, other: &Self) {
         if let Some(outbound) = other.outbound() {
@@ -77,6 +90,9 @@ impl EngineServices {
         }
         if let Some(probes) = other.probes.get() {
             self.set_probes(Arc::clone(probes));
+        }
+        if let Some(far_ends) = other.far_ends.get() {
+            self.set_far_ends(Arc::clone(far_ends));
         }
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use kallisto_engine::ProbeRunner;
+use kallisto_engine::{FarEnds, ProbeRunner};
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::{Semaphore, watch};
 
@@ -164,6 +164,12 @@ impl Core {
     /// The same, with something that looks at names and addresses for the engines.
     pub fn with_probes(self, probes: Arc<dyn ProbeRunner>) -> Self {
         self.services.set_probes(probes);
+        self
+    }
+
+    /// The same, with something that asks databases, directories and brokers for the engines.
+    pub fn with_far_ends(self, far_ends: Arc<dyn FarEnds>) -> Self {
+        self.services.set_far_ends(far_ends);
         self
     }
 

@@ -1,7 +1,7 @@
 //! A far end: a server with users, which an engine of the simulation makes, renews and revokes. It fails, hangs and lies.
 //!
 //! A request takes its time on the way there and back, drawn from the seed. What it asks for happens when it comes there, whether or not
-//! who asked is still alive; the answer says so, or does not. Time is the world's: [`FarEnd::follow`] does what is due.
+//! who asked is still alive; the answer says so, or does not. Time is the world's: [`FaultyFarEnd::follow`] does what is due.
 //!
 //! ```text
 //! ask > on the way > the deed, or none > on the way > the answer, or an error after a long while
@@ -57,7 +57,7 @@ static ENGINE: EngineSpec = EngineSpec {
 /// What a simulation adds to the engines of the server.
 const ENGINES: &[&EngineSpec] = &[&ENGINE];
 /// The far ends of this process, by number; a world that is gone leaves a weak entry only.
-static FAR_ENDS: Mutex<BTreeMap<u64, std::sync::Weak<FarEnd>>> = Mutex::new(BTreeMap::new());
+static FAR_ENDS: Mutex<BTreeMap<u64, std::sync::Weak<FaultyFarEnd>>> = Mutex::new(BTreeMap::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 static ADDED: Once = Once::new();
 
@@ -73,7 +73,7 @@ pub(crate) enum Deed {
 }
 
 /// A server with users.
-pub(crate) struct FarEnd {
+pub(crate) struct FaultyFarEnd {
     number: u64,
     inner: Mutex<Inner>,
 }
@@ -99,7 +99,7 @@ struct Fate {
     at: Duration,
 }
 
-impl FarEnd {
+impl FaultyFarEnd {
     /// A new one, and the engine that asks it.
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         ADDED.call_once(|| add_engines(ENGINES));
@@ -218,18 +218,18 @@ impl Inner {
     }
 }
 
-impl Drop for FarEnd {
+impl Drop for FaultyFarEnd {
     fn drop(&mut self) {
         far_ends().remove(&self.number);
     }
 }
 
-fn far_ends() -> MutexGuard<'static, BTreeMap<u64, std::sync::Weak<FarEnd>>> {
+fn far_ends() -> MutexGuard<'static, BTreeMap<u64, std::sync::Weak<FaultyFarEnd>>> {
     FAR_ENDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The far end of a mount.
-fn far_end(context: &EngineContext<'_>) -> Result<Arc<FarEnd>, Error> {
+fn far_end(context: &EngineContext<'_>) -> Result<Arc<FaultyFarEnd>, Error> {
     let option = context.mount.options.and_then(|options| options.get(OPTION));
     let number = option.and_then(Json::as_str).and_then(|number| number.parse::<u64>().ok());
     let found = number.and_then(|number| far_ends().get(&number)?.upgrade());
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_happens_in_its_time_and_a_calm_far_end_does_it() {
-        let far_end = FarEnd::new(1);
+        let far_end = FaultyFarEnd::new(1);
         far_end.calm();
         let user = || "v-1".to_owned();
         far_end.inner().take_up(Deed::Make(user()));
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn it_fails_hangs_and_lies() {
-        let far_end = FarEnd::new(2);
+        let far_end = FaultyFarEnd::new(2);
         let fates: Vec<Fate> =
             (0..200).map(|made| far_end.inner().take_up(Deed::Make(format!("v-{made}")))).collect();
         let count = |is: fn(&Fate) -> bool| fates.iter().filter(|fate| is(fate)).count();

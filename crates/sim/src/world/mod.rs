@@ -35,7 +35,7 @@ use crate::network::Network;
 use crate::sabotage::Sabotage;
 use crate::server::{Server, Setup, Subject};
 use crate::site::chance;
-use crate::site::far_end::FarEnd;
+use crate::site::far_end::FaultyFarEnd;
 use crate::wire;
 
 /// What a run is of.
@@ -164,7 +164,7 @@ pub(crate) struct World {
     tenants: Vec<Tenant>,
     estate: Estate,
     /// Where the credentials are that cores make.
-    far_end: Arc<FarEnd>,
+    far_end: Arc<FaultyFarEnd>,
     /// Requests to cores that are under way.
     calls: BTreeMap<u64, Call>,
     call_next: u64,
@@ -222,7 +222,7 @@ impl World {
             clients: (0..CLIENTS).map(SimClient::new).collect(),
             tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
             estate: Estate::default(),
-            far_end: FarEnd::new(plan.seed),
+            far_end: FaultyFarEnd::new(plan.seed),
             calls: BTreeMap::new(),
             call_next: 0,
             task_next: 0,

@@ -1,0 +1,69 @@
+//! What a far end is asked, and what it answers.
+
+use std::fmt;
+
+use secrecy::SecretString;
+
+/// What a far end is asked.
+#[derive(Clone, Debug)]
+pub enum FarEndWork {
+    /// To log in, and to say that it is there.
+    Check,
+    /// To run statements of SQL.
+    Sql(SqlWork),
+    /// To run commands of Redis, one after another; the first that it refuses ends it.
+    Redis(Vec<RedisCommand>),
+}
+
+/// Statements of SQL.
+#[derive(Clone)]
+pub struct SqlWork {
+    /// The statements; one text may have several. They run together or not at all where the database can do that for such statements; else
+    /// the first that fails ends it.
+    pub statements: Vec<SecretString>,
+    /// What nobody else works on at the same time: work with the same word here waits for this one to end at the database, even when we no
+    /// longer hear of it. Empty for nothing.
+    pub exclusive: String,
+}
+
+/// A command of Redis: its words.
+#[derive(Clone)]
+pub struct RedisCommand(pub Vec<SecretString>);
+
+/// What a far end answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FarEndAnswer {
+    /// It is done.
+    Done,
+    /// The rows of the last statement that had any; a null is `None`.
+    Rows(Vec<Vec<Option<String>>>),
+    /// A reply for each command.
+    Replies(Vec<RedisReply>),
+}
+
+/// A reply of Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisReply {
+    /// Nothing.
+    Null,
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// Replies.
+    List(Vec<RedisReply>),
+}
+
+impl fmt::Debug for SqlWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlWork")
+            .field("statements", &self.statements.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RedisCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RedisCommand")
+    }
+}

@@ -1,0 +1,78 @@
+//! From a name to addresses, and from addresses to a connection: the only place of this crate that resolves or connects.
+//!
+//! Invariants:
+//! - What a name resolved to is used for this connection and then forgotten.
+//! - The address that a connection goes to is the one that was judged.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use kallisto_engine::far_end::may_reach;
+use kallisto_engine::{FarEnd, FarEndFailure};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Most addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 8;
+/// Longest that one host is tried, in seconds.
+const CONNECT_SECS_MAX: u64 = 30;
+
+/// A connection, and where it goes.
+pub(crate) struct Connected {
+    pub(crate) stream: TcpStream,
+    pub(crate) host: String,
+}
+
+/// Connects to the first host that answers.
+pub(crate) async fn connect(far_end: &FarEnd) -> Result<Connected, FarEndFailure> {
+    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
+    for (host, port) in &far_end.hosts {
+        match connect_to(far_end, host, *port).await {
+            Ok(stream) => return Ok(Connected { stream, host: host.clone() }),
+            Err(failure) => last = failure,
+        }
+    }
+    Err(last)
+}
+
+/// How long a connection to one host may take.
+pub(crate) fn patience(far_end: &FarEnd) -> Duration {
+    Duration::from_secs(far_end.connect_secs.clamp(1, CONNECT_SECS_MAX))
+}
+
+/// Connects to one host.
+async fn connect_to(far_end: &FarEnd, host: &str, port: u16) -> Result<TcpStream, FarEndFailure> {
+    let unreachable = |why: &str| FarEndFailure::Unreachable(format!("{host}:{port}: {why}"));
+    let connecting = async {
+        let mut last = unreachable("the name has no address");
+        for address in addresses(far_end, host, port).await? {
+            match TcpStream::connect(SocketAddr::new(address, port)).await {
+                Ok(stream) => {
+                    // What is sent is waited for.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => last = unreachable(&error.to_string()),
+            }
+        }
+        Err(last)
+    };
+    let waited = timeout(patience(far_end), connecting).await;
+    waited.unwrap_or_else(|_| Err(unreachable("no connection in time")))
+}
+
+/// The addresses of a host, each of which may be connected to.
+pub(crate) async fn addresses(
+    far_end: &FarEnd,
+    host: &str,
+    port: u16,
+) -> Result<Vec<IpAddr>, FarEndFailure> {
+    let unreachable = |why: String| FarEndFailure::Unreachable(format!("{host}:{port}: {why}"));
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(|error| unreachable(error.to_string()))?;
+    let found: Vec<IpAddr> = found.map(|address| address.ip()).take(ADDRESSES_MAX).collect();
+    match found.iter().find(|address| !may_reach(&far_end.addresses, **address)) {
+        Some(refused) => Err(unreachable(format!("connections to {refused} are not allowed"))),
+        None => Ok(found),
+    }
+}

@@ -1,0 +1,45 @@
+//! A protocol: how a session is opened, and what is done over it.
+//!
+//! To add one: a file with its [`FarEndSession`], a variant each of `FarEndProtocol` and `FarEndWork`, an arm in [`open`].
+
+use kallisto_engine::far_end::FarEndProtocol;
+use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+
+use crate::{mysql, postgres, redis};
+
+/// A session with a far end, logged in.
+pub(crate) trait FarEndSession: Send {
+    /// Does what is asked.
+    ///
+    /// # Errors
+    /// [`FarEndFailure::Refused`] when the session can go on; [`FarEndFailure::Unreachable`] when it had ended before.
+    fn run<'a>(
+        &'a mut self,
+        work: &'a FarEndWork,
+    ) -> BoxFuture<'a, Result<FarEndAnswer, FarEndFailure>>;
+
+    /// Whether it is known to have ended.
+    fn is_closed(&self) -> bool;
+
+    /// Asks whether it is still there.
+    fn check(&mut self) -> BoxFuture<'_, bool>;
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// [`FarEndFailure::Unreachable`], or [`FarEndFailure::LoginRefused`].
+pub(crate) async fn open(far_end: &FarEnd) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    match &far_end.protocol {
+        FarEndProtocol::Postgres { login, database } => {
+            postgres::open(far_end, login, database).await
+        }
+        FarEndProtocol::Mysql { login, database } => mysql::open(far_end, login, database).await,
+        FarEndProtocol::Redis { login } => redis::open(far_end, login).await,
+    }
+}
+
+/// That a protocol has no such work.
+pub(crate) fn no_such_work() -> FarEndFailure {
+    FarEndFailure::Refused("the protocol of this far end has no such work".into())
+}

@@ -1,0 +1,287 @@
+//! Asks databases, directories and brokers for the engines: [`kallisto_engine::far_end`] is the contract.
+//!
+//! One thread with a runtime of its own does all of it, so that no far end is spoken with on a worker, on the scheduler or where the log is
+//! applied. It is started with the first call.
+//!
+//! ```text
+//! lib        the thread, the table of far ends, the way of a call
+//! slot       a far end: its queue, its idle sessions, its counts
+//! breaker    when a far end that failed is asked again
+//! connect    names to addresses, the rule of addresses, connections
+//! tls        what is believed, and what is shown
+//! driver     a protocol: opening a session, and what is done over it
+//! postgres, mysql, redis
+//! ```
+//!
+//! Invariants:
+//! - No more than `CALLS_MAX` calls are under way, and no more than `WAITING_MAX` of one far end.
+//! - A far end has at most `FarEndPool::open_max` sessions, those that are just closed aside.
+//! - A session over which a call failed in a way that leaves its state unknown is closed.
+//! - A call that waited is not begun once nobody waits for its answer.
+#![forbid(unsafe_code)]
+
+mod breaker;
+mod connect;
+mod driver;
+mod mysql;
+mod postgres;
+mod redis;
+mod slot;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndStatus, SessionUse, without_secrets};
+use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEnds};
+use secrecy::SecretString;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use slot::{FarEndSlot, Leased};
+
+/// Most calls at once, of all far ends.
+const CALLS_MAX: usize = 4096;
+/// Most calls of one far end that wait or are under way.
+const WAITING_MAX: usize = 512;
+/// Most far ends that are remembered; past it those with no session and no call are forgotten.
+const FAR_ENDS_MAX: usize = 4096;
+/// Threads that resolve names.
+const RESOLVERS_MAX: usize = 16;
+/// How often idle sessions are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(15);
+
+type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
+type SlotTable = Arc<Mutex<BTreeMap<(String, String), Arc<FarEndSlot>>>>;
+
+/// A call on its way to the thread.
+struct Errand {
+    call: FarEndCall,
+    slot: Arc<FarEndSlot>,
+    answer: oneshot::Sender<FarEndOutcome>,
+}
+
+/// Asks far ends.
+#[derive(Default)]
+pub struct FarEndRunner {
+    slots: SlotTable,
+    /// To the thread; `None` if there is none to be had.
+    thread: OnceLock<Option<mpsc::Sender<Errand>>>,
+}
+
+impl FarEndRunner {
+    /// The thread, which is started if it is not there.
+    fn thread(&self) -> Option<&mpsc::Sender<Errand>> {
+        let start = || {
+            let (sender, errands) = mpsc::channel(CALLS_MAX);
+            let slots = Arc::clone(&self.slots);
+            let run = move || {
+                let runtime = Builder::new_current_thread()
+                    .enable_io()
+                    .enable_time()
+                    .max_blocking_threads(RESOLVERS_MAX)
+                    .build();
+                match runtime {
+                    Ok(runtime) => runtime.block_on(work(errands, slots)),
+                    Err(error) => tracing::error!(%error, "no runtime for far ends: none is asked"),
+                }
+            };
+            match std::thread::Builder::new().name("outbound".into()).spawn(run) {
+                Ok(_) => Some(sender),
+                Err(error) => {
+                    tracing::error!(%error, "no thread for far ends: none is asked");
+                    None
+                }
+            }
+        };
+        self.thread.get_or_init(start).as_ref()
+    }
+
+    /// The slot of a call's far end, anew where its settings have changed.
+    fn slot(&self, call: &FarEndCall) -> Arc<FarEndSlot> {
+        let mut slots = lock(&self.slots);
+        let key = (call.far_end.mount.clone(), call.far_end.name.clone());
+        if let Some(slot) = slots.get(&key)
+            && slot.revision >= call.far_end.revision
+        {
+            return Arc::clone(slot);
+        }
+        if slots.len() >= FAR_ENDS_MAX {
+            slots.retain(|_, slot| !slot.is_unused());
+        }
+        let slot = match slots.get(&key) {
+            Some(before) => FarEndSlot::after(before, &call.far_end),
+            None => FarEndSlot::new(&call.far_end),
+        };
+        let slot = Arc::new(slot);
+        if let Some(before) = slots.insert(key, Arc::clone(&slot)) {
+            before.close();
+        }
+        slot
+    }
+}
+
+impl FarEnds for FarEndRunner {
+    fn ask(&self, call: FarEndCall) -> BoxFuture<'_, FarEndOutcome> {
+        Box::pin(async move {
+            let no_thread = || FarEndFailure::Unreachable("no thread asks far ends".into());
+            let thread = self.thread().ok_or_else(no_thread)?;
+            let slot = self.slot(&call);
+            let _place = slot.enter(WAITING_MAX).ok_or(FarEndFailure::Busy)?;
+            let (answer, answered) = oneshot::channel();
+            let errand = Errand { call, slot: Arc::clone(&slot), answer };
+            thread.try_send(errand).map_err(|_| FarEndFailure::Busy)?;
+            answered.await.map_err(|_| no_thread())?
+        })
+    }
+
+    fn close(&self, mount: &str, name: Option<&str>) {
+        let mut slots = lock(&self.slots);
+        slots.retain(|key, slot| {
+            let is_meant = key.0 == mount && name.is_none_or(|name| key.1 == name);
+            if is_meant {
+                slot.close();
+            }
+            !is_meant
+        });
+    }
+
+    fn statuses(&self) -> Vec<FarEndStatus> {
+        let slots = lock(&self.slots);
+        slots.iter().map(|((mount, name), slot)| slot.status(mount, name)).collect()
+    }
+}
+
+impl std::fmt::Debug for FarEndRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FarEndRunner")
+    }
+}
+
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the thread does: each call is a task, and idle sessions are looked at from time to time.
+async fn work(mut errands: mpsc::Receiver<Errand>, slots: SlotTable) {
+    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        tokio::select! {
+            errand = errands.recv() => match errand {
+                Some(errand) => drop(tokio::spawn(run(errand))),
+                None => return,
+            },
+            _ = sweep.tick() => {
+                let all: Vec<Arc<FarEndSlot>> = lock(&slots).values().cloned().collect();
+                for slot in all {
+                    slot.sweep();
+                }
+            }
+        }
+    }
+}
+
+async fn run(errand: Errand) {
+    let Errand { call, slot, mut answer } = errand;
+    let begun = Instant::now();
+    let deadline = begun + Duration::from_secs(call.deadline_secs.clamp(1, CALL_SECS_MAX));
+    let leased = tokio::select! {
+        leased = lease(&call, &slot, deadline) => leased,
+        () = answer.closed() => return,
+    };
+    let outcome = match leased {
+        Ok(leased) => ask(&call, &slot, leased, deadline).await,
+        Err(failure) => Err(failure),
+    };
+    let outcome = outcome.map_err(|failure| {
+        let mut secrets: Vec<&SecretString> = call.secrets.iter().collect();
+        secrets.push(call.far_end.protocol.secret());
+        failure.map(|words| without_secrets(words, &secrets))
+    });
+    slot.count(begun.elapsed(), &outcome);
+    // Whoever asked may have gone.
+    let _ = answer.send(outcome);
+}
+
+/// A session: one that is idle, or a new one.
+async fn lease(
+    call: &FarEndCall,
+    slot: &Arc<FarEndSlot>,
+    deadline: Instant,
+) -> Result<Leased, FarEndFailure> {
+    let is_pooled = call.session == SessionUse::Pooled;
+    if is_pooled {
+        slot.breaker().admit(Instant::now())?;
+    }
+    let permit = match timeout_at(deadline, Arc::clone(&slot.permits).acquire_owned()).await {
+        Ok(Ok(permit)) => permit,
+        Ok(Err(_)) | Err(_) => return Err(FarEndFailure::Busy),
+    };
+    // Those that waited for one that hangs need not find out by themselves.
+    if is_pooled {
+        slot.breaker().admit(Instant::now())?;
+        while let Some(mut session) = slot.take_idle() {
+            let is_there = timeout_at(deadline, session.check()).await;
+            if is_there == Ok(true) {
+                return Ok(Leased { session, permit, is_reused: true });
+            }
+        }
+    }
+    let opening = timeout_at(deadline, driver::open(&call.far_end)).await;
+    let late = |_| Err(FarEndFailure::Unreachable("it did not answer in time".into()));
+    let opened = opening.unwrap_or_else(late);
+    if is_pooled {
+        match &opened {
+            Ok(_) => slot.breaker().succeed(),
+            Err(failure) => slot.breaker().fail(Instant::now(), failure),
+        }
+    }
+    opened.map(|session| Leased {
+        session: slot::OpenSession::new(session, slot),
+        permit,
+        is_reused: false,
+    })
+}
+
+/// Asks over a session, which is kept for the next call if its state is known.
+async fn ask(
+    call: &FarEndCall,
+    slot: &Arc<FarEndSlot>,
+    leased: Leased,
+    deadline: Instant,
+) -> FarEndOutcome {
+    let Leased { mut session, permit, is_reused } = leased;
+    let asked = timeout_at(deadline, session.run(&call.work)).await;
+    let outcome = asked.unwrap_or_else(|_| {
+        let failure = FarEndFailure::Unknown("it did not answer in time".into());
+        if call.session == SessionUse::Pooled {
+            slot.breaker().fail(Instant::now(), &failure);
+        }
+        Err(failure)
+    });
+    match &outcome {
+        Ok(_) | Err(FarEndFailure::Refused(_)) if call.session == SessionUse::Pooled => {
+            slot.keep(session, call.far_end.revision);
+        }
+        // The session had ended before anything was asked over it: another one is asked, once.
+        Err(FarEndFailure::Unreachable(_)) if is_reused => {
+            drop(session);
+            let opened = timeout_at(deadline, driver::open(&call.far_end)).await;
+            let late = |_| Err(FarEndFailure::Unreachable("it did not answer in time".into()));
+            let opened = opened.unwrap_or_else(late)?;
+            let session = slot::OpenSession::new(opened, slot);
+            return Box::pin(ask(
+                call,
+                slot,
+                Leased { session, permit, is_reused: false },
+                deadline,
+            ))
+            .await;
+        }
+        _ => {}
+    }
+    drop(permit);
+    outcome
+}

@@ -1,0 +1,203 @@
+//! MySQL and MariaDB, by `mysql_async`.
+//!
+//! The server tells where a statement of a text ends. There are no transactions for what makes users, so a failure may leave half of the work
+//! done; who asked takes it back. Work with a word of its own takes a named lock of the server first, which ends with the session: a statement that still runs
+//! although we no longer hear of it holds it.
+
+use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, FarEndTls, SqlWork, TlsUse};
+use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+use mysql_async::prelude::Queryable;
+use mysql_async::{ClientIdentity, Conn, Error, OptsBuilder, Row, SslOpts, Value};
+use secrecy::ExposeSecret;
+use tokio::time::timeout;
+
+use crate::connect;
+use crate::driver::{FarEndSession, no_such_work};
+use crate::tls;
+
+/// Longest that a named lock is waited for, in seconds.
+const LOCK_SECS: u64 = 20;
+
+struct Mysql {
+    conn: Conn,
+    is_closed: bool,
+}
+
+pub(crate) async fn open(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+    database: &str,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
+    for (host, port) in &far_end.hosts {
+        let unreachable = |why: &str| FarEndFailure::Unreachable(format!("{host}:{port}: {why}"));
+        // The driver resolves names by itself; it is told those addresses that were judged.
+        let addresses = match connect::addresses(far_end, host, *port).await {
+            Ok(addresses) => addresses,
+            Err(failure) => {
+                last = failure;
+                continue;
+            }
+        };
+        let database = Some(database).filter(|database| !database.is_empty());
+        let opts = OptsBuilder::default()
+            .ip_or_hostname(host.clone())
+            .tcp_port(*port)
+            .resolved_ips(Some(addresses))
+            .user(Some(login.user.clone()))
+            .pass(Some(login.password.expose_secret().to_owned()))
+            .db_name(database.map(str::to_owned))
+            .prefer_socket(false)
+            .max_allowed_packet(Some(FAR_END_ANSWER_BYTES_MAX))
+            .wait_timeout(Some(28_800))
+            .stmt_cache_size(0)
+            .ssl_opts(ssl(&far_end.tls));
+        match timeout(connect::patience(far_end), Conn::new(opts)).await {
+            Ok(Ok(conn)) => return Ok(Box::new(Mysql { conn, is_closed: false })),
+            Ok(Err(error)) => last = refused(&error),
+            Err(_) => last = unreachable("no connection in time"),
+        }
+    }
+    Err(last)
+}
+
+fn ssl(settings: &FarEndTls) -> Option<SslOpts> {
+    let (checks_authority, checks_name) = match settings.usage {
+        TlsUse::Never => return None,
+        TlsUse::WhereOffered | TlsUse::Unverified => (false, false),
+        TlsUse::AuthorityVerified => (true, false),
+        TlsUse::Verified => (true, true),
+    };
+    let mut ssl = SslOpts::default()
+        .with_danger_accept_invalid_certs(!checks_authority)
+        .with_danger_skip_domain_validation(!checks_name);
+    if !settings.authorities.trim().is_empty() {
+        let authorities = settings.authorities.clone().into_bytes();
+        ssl = ssl.with_root_certs(vec![authorities.into()]).with_disable_built_in_roots(true);
+    }
+    let name = tls::server_name(settings, "");
+    if !name.is_empty() {
+        ssl = ssl.with_danger_tls_hostname_override(Some(name.to_owned()));
+    }
+    if let Some(key) = settings.private_key.as_ref().filter(|_| !settings.certificate.is_empty()) {
+        let chain = settings.certificate.clone().into_bytes();
+        let key = key.expose_secret().as_bytes().to_vec();
+        ssl = ssl.with_client_identity(Some(ClientIdentity::new(chain.into(), key.into())));
+    }
+    Some(ssl)
+}
+
+fn refused(error: &Error) -> FarEndFailure {
+    match error {
+        // 1044, 1045, 1049, 1130, 1698: access denied, no such database, host not allowed.
+        Error::Server(server) if matches!(server.code, 1044 | 1045 | 1049 | 1130 | 1698) => {
+            FarEndFailure::LoginRefused(words(error))
+        }
+        _ => FarEndFailure::Unreachable(words(error)),
+    }
+}
+
+fn words(error: &Error) -> String {
+    match error {
+        Error::Server(server) => {
+            format!("Error {} ({}): {}", server.code, server.state, server.message)
+        }
+        other => other.to_string(),
+    }
+}
+
+impl Mysql {
+    /// What came of a statement that failed: the server's words, or no word.
+    fn failed(&mut self, error: &Error) -> FarEndFailure {
+        match error {
+            Error::Server(_) => FarEndFailure::Refused(words(error)),
+            _ => {
+                self.is_closed = true;
+                FarEndFailure::Unknown(words(error))
+            }
+        }
+    }
+
+    async fn sql(&mut self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
+        let lock = lock_name(&work.exclusive);
+        if !work.exclusive.is_empty() {
+            let query = format!("SELECT GET_LOCK('{lock}', {LOCK_SECS})");
+            let taken: Result<Option<Option<u8>>, Error> = self.conn.query_first(query).await;
+            match taken {
+                Ok(Some(Some(1))) => {}
+                Ok(_) => {
+                    let words = "somebody else still works on the same user";
+                    return Err(FarEndFailure::Refused(words.into()));
+                }
+                Err(error) => {
+                    self.is_closed = true;
+                    return Err(FarEndFailure::Unreachable(words(&error)));
+                }
+            }
+        }
+        let outcome = self.statements(work).await;
+        if !work.exclusive.is_empty() && !self.is_closed {
+            let released = self.conn.query_drop(format!("DO RELEASE_LOCK('{lock}')")).await;
+            self.is_closed |= released.is_err();
+        }
+        outcome
+    }
+
+    async fn statements(&mut self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
+        let mut rows = Vec::new();
+        for statement in &work.statements {
+            let found: Result<Vec<Row>, Error> = self.conn.query(statement.expose_secret()).await;
+            let found = found.map_err(|error| self.failed(&error))?;
+            if !found.is_empty() {
+                rows = found.into_iter().map(cells).collect();
+            }
+        }
+        let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+        if bytes > FAR_END_ANSWER_BYTES_MAX {
+            return Err(FarEndFailure::Refused("the answer is over its limit".into()));
+        }
+        Ok(if rows.is_empty() { FarEndAnswer::Done } else { FarEndAnswer::Rows(rows) })
+    }
+}
+
+fn cells(row: Row) -> Vec<Option<String>> {
+    let text = |value: Value| match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        other => Some(other.as_sql(true)),
+    };
+    row.unwrap().into_iter().map(text).collect()
+}
+
+/// The name of a lock: at most 64 characters that need no quoting.
+fn lock_name(word: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("kallisto-{:016x}", word.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+impl FarEndSession for Mysql {
+    fn run<'a>(
+        &'a mut self,
+        work: &'a FarEndWork,
+    ) -> BoxFuture<'a, Result<FarEndAnswer, FarEndFailure>> {
+        Box::pin(async move {
+            match work {
+                FarEndWork::Check => {
+                    let answer = self.conn.query_drop("SELECT 1").await;
+                    let unreachable = |error| FarEndFailure::Unreachable(words(&error));
+                    answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
+                }
+                FarEndWork::Sql(work) => self.sql(work).await,
+                FarEndWork::Redis(_) => Err(no_such_work()),
+            }
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn check(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(async { self.conn.ping().await.is_ok() })
+    }
+}

@@ -1,0 +1,204 @@
+//! PostgreSQL, by `tokio-postgres` over a connection of ours.
+//!
+//! Work of several statements is one transaction. The statements are sent as simple queries, so it is the server that tells where one ends;
+//! the commit is sent once all of them succeeded, so a connection that breaks before leaves nothing behind. Work with a word of its own takes a lock
+//! of the database for that word first, which ends with the transaction: whoever takes back what an unheard commit may have made waits
+//! until it is over.
+
+use std::error::Error as _;
+
+use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, SqlWork, TlsUse};
+use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
+use tokio_postgres::{Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::connect::{self, Connected};
+use crate::driver::{FarEndSession, no_such_work};
+use crate::tls;
+
+/// What every session begins with: a statement ends before a call may, and one that waits for a lock ends sooner.
+const BEGINNING: &str = "SET statement_timeout = '40s'; SET lock_timeout = '20s'; \
+    SET idle_in_transaction_session_timeout = '45s'";
+
+struct Postgres {
+    client: Client,
+    driving: JoinHandle<()>,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.driving.abort();
+    }
+}
+
+pub(crate) async fn open(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+    database: &str,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    let Connected { stream, host } = connect::connect(far_end).await?;
+    let mut config = Config::new();
+    config.user(&login.user).password(login.password.expose_secret());
+    config.application_name("kallisto");
+    if !database.is_empty() {
+        config.dbname(database);
+    }
+    config.ssl_mode(match far_end.tls.usage {
+        TlsUse::Never => SslMode::Disable,
+        TlsUse::WhereOffered => SslMode::Prefer,
+        TlsUse::Unverified | TlsUse::AuthorityVerified | TlsUse::Verified => SslMode::Require,
+    });
+    let (client, driving) = match far_end.tls.usage {
+        TlsUse::Never => drive(config.connect_raw(stream, NoTls).await.map_err(refused)?),
+        _ => {
+            let name = tls::server_name(&far_end.tls, &host);
+            let mut connector = MakeRustlsConnect::new(tls::config(&far_end.tls)?);
+            let connect =
+                MakeTlsConnect::<tokio::net::TcpStream>::make_tls_connect(&mut connector, name);
+            let connect = connect.map_err(|error| {
+                FarEndFailure::Unreachable(format!("{host} is no name for TLS: {error}"))
+            })?;
+            drive(config.connect_raw(stream, connect).await.map_err(refused)?)
+        }
+    };
+    let session = Postgres { client, driving };
+    session.client.batch_execute(BEGINNING).await.map_err(refused)?;
+    Ok(Box::new(session))
+}
+
+fn drive<S, T>(opened: (Client, Connection<S, T>)) -> (Client, JoinHandle<()>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: TlsStream + Unpin + Send + 'static,
+{
+    let (client, connection) = opened;
+    // What ends it, its client hears.
+    (client, tokio::spawn(async move { drop(connection.await) }))
+}
+
+/// A session that was not opened.
+fn refused(error: Error) -> FarEndFailure {
+    match error.as_db_error() {
+        // Class 28 is invalid authorization, 3D an invalid database name, 53 and 57 are what passes.
+        Some(db) if db.code().code().starts_with("28") || db.code().code().starts_with("3D") => {
+            FarEndFailure::LoginRefused(words(&error))
+        }
+        _ => FarEndFailure::Unreachable(words(&error)),
+    }
+}
+
+/// The words of the database, or of the driver and what caused it.
+fn words(error: &Error) -> String {
+    if let Some(db) = error.as_db_error() {
+        return format!("{}: {} (SQLSTATE {})", db.severity(), db.message(), db.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    // A chain of causes has an end; a text has a limit.
+    while let Some(next) = cause {
+        let next_text = next.to_string();
+        if !text.contains(&next_text) && text.len() < 512 {
+            text = format!("{text}: {next_text}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+impl Postgres {
+    async fn sql(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
+        let begin = match work.exclusive.is_empty() {
+            true => "BEGIN".to_owned(),
+            false => {
+                format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock_number(&work.exclusive))
+            }
+        };
+        // Nothing has happened yet, whatever comes of it.
+        self.client.batch_execute(&begin).await.map_err(|error| match error.as_db_error() {
+            Some(_) => FarEndFailure::Refused(words(&error)),
+            None => FarEndFailure::Unreachable(words(&error)),
+        })?;
+        let mut rows = Vec::new();
+        for statement in &work.statements {
+            match self.statement(statement).await {
+                Ok(found) if found.is_empty() => {}
+                Ok(found) => rows = found,
+                Err(failure) => {
+                    let rolled_back = self.client.batch_execute("ROLLBACK").await;
+                    return Err(match rolled_back {
+                        Ok(()) => failure,
+                        // It is rolled back with its connection, which is closed now.
+                        Err(_) => FarEndFailure::Unknown(failure.words().to_owned()),
+                    });
+                }
+            }
+        }
+        let committed = self.client.simple_query("COMMIT").await;
+        committed.map_err(|error| match error.as_db_error() {
+            Some(_) => FarEndFailure::Refused(words(&error)),
+            None => FarEndFailure::Unknown(words(&error)),
+        })?;
+        Ok(if rows.is_empty() { FarEndAnswer::Done } else { FarEndAnswer::Rows(rows) })
+    }
+
+    async fn statement(
+        &self,
+        statement: &SecretString,
+    ) -> Result<Vec<Vec<Option<String>>>, FarEndFailure> {
+        let messages = self.client.simple_query(statement.expose_secret()).await;
+        let messages = messages.map_err(|error| match error.as_db_error() {
+            Some(_) => FarEndFailure::Refused(words(&error)),
+            None => FarEndFailure::Unknown(words(&error)),
+        })?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for message in messages {
+            let SimpleQueryMessage::Row(row) = message else { continue };
+            let cells: Vec<Option<String>> =
+                (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect();
+            bytes += cells.iter().flatten().map(String::len).sum::<usize>() + 8 * cells.len();
+            if bytes > FAR_END_ANSWER_BYTES_MAX {
+                return Err(FarEndFailure::Refused("the answer is over its limit".into()));
+            }
+            rows.push(cells);
+        }
+        Ok(rows)
+    }
+}
+
+/// The number of a lock: FNV-1a, 64 bits. Two words with one number wait for each other, and nothing else.
+fn lock_number(word: &str) -> i64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, step).cast_signed()
+}
+
+impl FarEndSession for Postgres {
+    fn run<'a>(
+        &'a mut self,
+        work: &'a FarEndWork,
+    ) -> BoxFuture<'a, Result<FarEndAnswer, FarEndFailure>> {
+        Box::pin(async move {
+            match work {
+                FarEndWork::Check => {
+                    let answer = self.client.batch_execute("SELECT 1").await;
+                    let unreachable = |error| FarEndFailure::Unreachable(words(&error));
+                    answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
+                }
+                FarEndWork::Sql(work) => self.sql(work).await,
+                FarEndWork::Redis(_) => Err(no_such_work()),
+            }
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    fn check(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(async { self.client.batch_execute("").await.is_ok() })
+    }
+}

@@ -1,0 +1,202 @@
+//! Redis and Valkey: RESP version 2, over a connection of ours.
+//!
+//! Commands are sent one after another, each when the one before was answered.
+
+use kallisto_engine::far_end::{
+    FAR_END_ANSWER_BYTES_MAX, FarEndLogin, RedisCommand, RedisReply, TlsUse,
+};
+use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+use rustls_pki_types::ServerName;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
+use tokio_rustls::TlsConnector;
+
+use crate::connect::{self, Connected};
+use crate::driver::{FarEndSession, no_such_work};
+use crate::tls;
+
+/// Longest line of a reply.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+/// Most replies in one.
+const LIST_MAX: usize = 64 << 10;
+/// How deep replies stand in replies.
+const DEPTH_MAX: usize = 8;
+
+trait RedisWire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> RedisWire for T {}
+
+struct Redis {
+    wire: BufStream<Box<dyn RedisWire>>,
+    is_closed: bool,
+}
+
+pub(crate) async fn open(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    let Connected { stream, host } = connect::connect(far_end).await?;
+    let wire: Box<dyn RedisWire> = match far_end.tls.usage {
+        TlsUse::Never => Box::new(stream),
+        _ => {
+            let unreachable = |why: String| FarEndFailure::Unreachable(format!("{host}: {why}"));
+            let config = tls::config(&far_end.tls)?;
+            let name = ServerName::try_from(tls::server_name(&far_end.tls, &host).to_owned())
+                .map_err(|_| unreachable("is no name for TLS".into()))?;
+            let connector = TlsConnector::from(std::sync::Arc::new(config));
+            let stream = connector.connect(name, stream).await;
+            Box::new(stream.map_err(|error| unreachable(error.to_string()))?)
+        }
+    };
+    let mut session = Redis { wire: BufStream::new(wire), is_closed: false };
+    if !login.password.expose_secret().is_empty() {
+        let mut words = vec![SecretString::from("AUTH")];
+        if !login.user.is_empty() {
+            words.push(login.user.clone().into());
+        }
+        words.push(login.password.clone());
+        session.command(&RedisCommand(words)).await.map_err(|failure| match failure {
+            FarEndFailure::Refused(words) => FarEndFailure::LoginRefused(words),
+            other => FarEndFailure::Unreachable(other.words().to_owned()),
+        })?;
+    }
+    Ok(Box::new(session))
+}
+
+impl Redis {
+    async fn command(&mut self, command: &RedisCommand) -> Result<RedisReply, FarEndFailure> {
+        let exchange = self.exchange(command).await;
+        match exchange {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(words)) => Err(FarEndFailure::Refused(words)),
+            Err(error) => {
+                self.is_closed = true;
+                Err(FarEndFailure::Unknown(error.to_string()))
+            }
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        command: &RedisCommand,
+    ) -> std::io::Result<Result<RedisReply, String>> {
+        let mut head = format!("*{}\r\n", command.0.len());
+        for word in &command.0 {
+            let word = word.expose_secret();
+            head.push_str(&format!("${}\r\n", word.len()));
+            self.wire.write_all(head.as_bytes()).await?;
+            self.wire.write_all(word.as_bytes()).await?;
+            "\r\n".clone_into(&mut head);
+        }
+        self.wire.write_all(head.as_bytes()).await?;
+        self.wire.flush().await?;
+        let mut bytes_left = FAR_END_ANSWER_BYTES_MAX;
+        self.reply(DEPTH_MAX, &mut bytes_left).await
+    }
+
+    fn reply<'a>(
+        &'a mut self,
+        depth: usize,
+        bytes_left: &'a mut usize,
+    ) -> BoxFuture<'a, std::io::Result<Result<RedisReply, String>>> {
+        Box::pin(async move {
+            let line = self.line().await?;
+            let (kind, rest) = line.split_at_checked(1).ok_or_else(|| garbled("an empty line"))?;
+            let number = || rest.parse::<i64>().map_err(|_| garbled("no number"));
+            Ok(match kind {
+                "+" => Ok(RedisReply::Text(rest.to_owned())),
+                "-" => Err(rest.to_owned()),
+                ":" => Ok(RedisReply::Number(number()?)),
+                "_" => Ok(RedisReply::Null),
+                "$" => {
+                    let Ok(length) = usize::try_from(number()?) else {
+                        return Ok(Ok(RedisReply::Null));
+                    };
+                    let left = bytes_left.checked_sub(length).ok_or_else(|| garbled("too long"))?;
+                    *bytes_left = left;
+                    let mut text = vec![0; length];
+                    self.wire.read_exact(&mut text).await?;
+                    let mut end = [0; 2];
+                    self.wire.read_exact(&mut end).await?;
+                    Ok(RedisReply::Text(String::from_utf8_lossy(&text).into_owned()))
+                }
+                "*" => {
+                    let Ok(count) = usize::try_from(number()?) else {
+                        return Ok(Ok(RedisReply::Null));
+                    };
+                    let deeper = depth.checked_sub(1).ok_or_else(|| garbled("too deep"))?;
+                    if count > LIST_MAX {
+                        return Err(garbled("too many"));
+                    }
+                    let mut list = Vec::new();
+                    for _ in 0..count {
+                        let left = bytes_left.checked_sub(16).ok_or_else(|| garbled("too long"))?;
+                        *bytes_left = left;
+                        list.push(match self.reply(deeper, bytes_left).await? {
+                            Ok(reply) => reply,
+                            Err(words) => RedisReply::Text(words),
+                        });
+                    }
+                    Ok(RedisReply::List(list))
+                }
+                _ => return Err(garbled("a reply of no known kind")),
+            })
+        })
+    }
+
+    async fn line(&mut self) -> std::io::Result<String> {
+        let mut line = Vec::new();
+        (&mut self.wire).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
+            None if line.is_empty() => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            None => Err(garbled("a line without an end")),
+        }
+    }
+}
+
+fn garbled(what: &str) -> std::io::Error {
+    std::io::Error::other(format!("it does not speak RESP: {what}"))
+}
+
+impl FarEndSession for Redis {
+    fn run<'a>(
+        &'a mut self,
+        work: &'a FarEndWork,
+    ) -> BoxFuture<'a, Result<FarEndAnswer, FarEndFailure>> {
+        Box::pin(async move {
+            match work {
+                FarEndWork::Check => {
+                    let ping = RedisCommand(vec![SecretString::from("PING")]);
+                    match self.command(&ping).await {
+                        Ok(_) => Ok(FarEndAnswer::Done),
+                        // Whoever may not ping is logged in.
+                        Err(FarEndFailure::Refused(words)) if words.starts_with("NOPERM") => {
+                            Ok(FarEndAnswer::Done)
+                        }
+                        Err(FarEndFailure::Refused(words)) => {
+                            Err(FarEndFailure::LoginRefused(words))
+                        }
+                        Err(other) => Err(FarEndFailure::Unreachable(other.words().to_owned())),
+                    }
+                }
+                FarEndWork::Redis(commands) => {
+                    let mut replies = Vec::new();
+                    for command in commands {
+                        replies.push(self.command(command).await?);
+                    }
+                    Ok(FarEndAnswer::Replies(replies))
+                }
+                FarEndWork::Sql(_) => Err(no_such_work()),
+            }
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn check(&mut self) -> BoxFuture<'_, bool> {
+        let ping = FarEndWork::Check;
+        Box::pin(async move { self.run(&ping).await.is_ok() })
+    }
+}
