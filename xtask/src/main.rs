@@ -8,6 +8,7 @@
 mod bench;
 mod bench_lsm;
 mod ci;
+mod docs;
 mod fix;
 mod fuzz;
 mod lint;
@@ -34,7 +35,7 @@ struct Verb {
     run: fn(&[String]) -> Result<Vec<Step>, Usage>,
 }
 
-const VERBS: [Verb; 12] = [
+const VERBS: [Verb; 14] = [
     Verb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -95,6 +96,18 @@ const VERBS: [Verb; 12] = [
         arguments: "[FLOW...]",
         about: "the web page in Chromium, against the real binary",
         run: ui::test,
+    },
+    Verb {
+        name: "docs",
+        arguments: "",
+        about: "builds the site from docs/ into target/site (installs mdBook where it is absent)",
+        run: docs::run,
+    },
+    Verb {
+        name: "reference",
+        arguments: "",
+        about: "writes the pages of docs/reference/ from the tables in the code",
+        run: docs::reference,
     },
     Verb {
         name: "ci",

@@ -57,26 +57,26 @@ pub const SETTINGS: [(&str, &str); 19] = [
     ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
 ];
 
-/// What the environment can say to a server besides; the server's configuration reads it.
-pub const SERVER_SETTINGS: [&str; 18] = [
-    "LOCAL_CONFIG",
-    "API_ADDR",
-    "CLUSTER_ADDR",
-    "RAFT_PATH",
-    "RAFT_NODE_ID",
-    "JOIN_TOKEN",
-    "LOG_LEVEL",
-    "LOG_FORMAT",
-    "DISABLE_MLOCK",
-    "UI",
-    "SEAL_TYPE",
-    "STATIC_SEAL_CURRENT_KEY",
-    "STATIC_SEAL_CURRENT_KEY_ID",
-    "STATIC_SEAL_PREVIOUS_KEY",
-    "STATIC_SEAL_PREVIOUS_KEY_ID",
-    "TRANSIT_SEAL_KEY_NAME",
-    "TRANSIT_SEAL_MOUNT_PATH",
-    "TRANSIT_SEAL_DISABLE_RENEWAL",
+/// What the environment can say to a server besides, and the key of the configuration that it stands for.
+pub const SERVER_SETTINGS: [(&str, &str); 18] = [
+    ("LOCAL_CONFIG", "a configuration as text, read after all files"),
+    ("API_ADDR", "`api_addr`"),
+    ("CLUSTER_ADDR", "`cluster_addr`"),
+    ("RAFT_PATH", "`path` of `storage \"raft\"`"),
+    ("RAFT_NODE_ID", "`node_id` of `storage \"raft\"`"),
+    ("JOIN_TOKEN", "what to show a cluster that asks joining servers for a token"),
+    ("LOG_LEVEL", "`log_level`"),
+    ("LOG_FORMAT", "`log_format`"),
+    ("DISABLE_MLOCK", "`disable_mlock`"),
+    ("UI", "`ui`"),
+    ("SEAL_TYPE", "kind of the seal: `shamir`, `static` or `transit`"),
+    ("STATIC_SEAL_CURRENT_KEY", "`current_key` of `seal \"static\"`"),
+    ("STATIC_SEAL_CURRENT_KEY_ID", "`current_key_id`"),
+    ("STATIC_SEAL_PREVIOUS_KEY", "`previous_key`"),
+    ("STATIC_SEAL_PREVIOUS_KEY_ID", "`previous_key_id`"),
+    ("TRANSIT_SEAL_KEY_NAME", "`key_name` of `seal \"transit\"`"),
+    ("TRANSIT_SEAL_MOUNT_PATH", "`mount_path`"),
+    ("TRANSIT_SEAL_DISABLE_RENEWAL", "`disable_renewal`"),
 ];
 
 /// The environment, by name; a function so that tests need not touch the real one.
@@ -103,7 +103,7 @@ impl<'a> Environment<'a> {
 
     /// A setting: the spelling that was found, and its value.
     pub fn setting(&self, name: &str) -> Option<(String, String)> {
-        let known = SETTINGS.iter().map(|(known, _)| known).chain(&SERVER_SETTINGS);
+        let known = SETTINGS.iter().chain(&SERVER_SETTINGS).map(|(known, _)| known);
         assert!(known.into_iter().any(|known| *known == name), "{name} is in no table");
         PREFIXES.into_iter().find_map(|prefix| {
             let spelling = format!("{prefix}_{name}");

@@ -19,6 +19,9 @@ use kallisto_command::outcome::Outcome;
 
 use crate::args;
 
+#[cfg(test)]
+mod reference;
+
 /// Exit code of an unknown verb.
 const EXIT_NO_COMMAND: u8 = 127;
 

@@ -47,6 +47,13 @@ pub(super) const ROOMS: &[Room] = &[
         external: &[],
         for_tests: &[],
     },
+    Room {
+        folder: "crates/reference",
+        package: "kallisto-reference",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
     Room { folder: "crates/ui", package: "kallisto-ui", below: &[], external: &[], for_tests: &[] },
     Room {
         folder: "crates/wake",
@@ -281,7 +288,7 @@ pub(super) const ROOMS: &[Room] = &[
             "tracing",
             "zeroize",
         ],
-        for_tests: &["rcgen"],
+        for_tests: &["kallisto-reference", "rcgen"],
     },
     Room {
         folder: "crates/listener",
@@ -309,6 +316,7 @@ pub(super) const ROOMS: &[Room] = &[
             "aws-lc-rs",
             "data-encoding",
             "hyper",
+            "kallisto-reference",
             "kallisto-store",
             "pollster",
             "ssh-key",
@@ -383,7 +391,7 @@ pub(super) const ROOMS: &[Room] = &[
             "x509-parser",
             "zeroize",
         ],
-        for_tests: &[],
+        for_tests: &["kallisto-reference"],
     },
     Room {
         folder: "crates/loadgen",
@@ -445,6 +453,7 @@ pub(super) const ROOMS: &[Room] = &[
             "jiff",
             "kallisto-barrier",
             "kallisto-core",
+            "kallisto-reference",
             "kallisto-sim",
             "memchr",
             "rcgen",

@@ -11,6 +11,8 @@
 pub(crate) mod help;
 pub(crate) mod openapi;
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod spelled;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -494,6 +494,8 @@ mod tests {
     use jiff::Timestamp;
     use kallisto_store::MemoryStore;
 
+    use kallisto_reference::{hold, page, table};
+
     use super::*;
     use crate::api::stream::Source;
     use crate::metrics::prometheus;
@@ -569,6 +571,29 @@ mod tests {
             rows.map(|(name, _)| name).filter(is_figure).map(str::to_owned).collect();
         let told = everything().into_iter().map(|figure| figure.name.replace('.', "_")).collect();
         assert_eq!(listed, told);
+    }
+
+    #[test]
+    fn the_page_of_metrics_is_what_is_told() {
+        let about = "Every metric of `sys/metrics`, in the form of Prometheus. Names that Vault has mean what they mean there; each server tells \
+            of itself. What to alert on is in [operations](../operations.md#metrics).";
+        let mut text = page("Metrics", about, "what a server collects");
+        let rows = everything().into_iter().map(|figure| {
+            let point = figure.points.first();
+            let labels = point.map(|point| point.labels.as_slice()).unwrap_or_default();
+            let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let kind = match point.map(|point| &point.value) {
+                Some(Value::Gauge(_)) => "gauge",
+                Some(Value::Counter(_) | Value::Seconds(_)) => "counter",
+                Some(Value::Summary { .. }) => "summary",
+                Some(Value::Histogram(_)) => "histogram",
+                None => "gauge",
+            };
+            let name = format!("`{}`", figure.name.replace('.', "_"));
+            vec![name, kind.to_owned(), labels.join(", "), figure.about.to_owned()]
+        });
+        table(&mut text, &["name", "kind", "labels", "meaning"], rows);
+        hold("metrics.md", &format!("{}\n", text.trim_end()));
     }
 
     #[test]

@@ -159,7 +159,38 @@ fn write(replies: &mut Replies, command: &Command) {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_reference::{hold, page, table};
+
     use super::*;
+
+    /// How many arguments, as `COMMAND` counts them: with the name.
+    fn arguments(command: &Command) -> String {
+        match command.arity {
+            1 => "none".to_owned(),
+            -1 => "any number".to_owned(),
+            arity if arity < 0 => format!("{} or more", -arity - 1),
+            arity => format!("{}", arity - 1),
+        }
+    }
+
+    #[test]
+    fn the_page_of_commands_is_what_the_table_says() {
+        let about = "The commands of the Redis protocol, as `COMMAND` tells them. What each of them asks for and does is in \
+            [The Redis protocol](../resp.md).";
+        let mut text = page("RESP commands", about, "the table of commands");
+        let rows = COMMANDS.iter().map(|command| {
+            let keys = match command.keys {
+                (0, ..) => "none",
+                (_, 1, _) => "the first argument",
+                (.., 2) => "every second argument",
+                _ => "all arguments",
+            };
+            let name = format!("`{}`", command.name.to_uppercase());
+            vec![name, arguments(command), keys.to_owned(), command.flags.join(", ")]
+        });
+        table(&mut text, &["command", "arguments", "keys", "flags"], rows);
+        hold("resp-commands.md", &format!("{}\n", text.trim_end()));
+    }
 
     #[test]
     fn the_table_is_sorted_and_found_in() {

@@ -217,6 +217,8 @@ impl<'a> Section<'a> {
         unused: &UnusedKeys,
         warnings: &mut Vec<String>,
     ) -> Result<(), Error> {
+        #[cfg(test)]
+        super::tests::reference::note(&self.title, &self.asked);
         let within = match self.title.as_str() {
             "" => String::new(),
             title => format!(" in {title}"),

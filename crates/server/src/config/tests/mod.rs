@@ -14,6 +14,7 @@ use super::model::{LogConfig, TransitTls};
 use super::*;
 use kallisto_command::files;
 
+pub(super) mod reference;
 mod seal;
 
 /// Reads `text` as the only source, with these variables besides.

@@ -1,0 +1,126 @@
+//! The page of configuration keys. Which keys there are is what the readers of the stanzas ask for, not a list.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_reference::{hold, page, table};
+
+use super::{Environment, Of, load};
+
+thread_local! {
+    /// The keys that were asked for on this thread, by stanza.
+    static ASKED: RefCell<BTreeMap<String, BTreeSet<&'static str>>> = RefCell::default();
+}
+
+/// Notes what a stanza was asked for.
+pub(in super::super) fn note(title: &str, asked: &BTreeSet<&'static str>) {
+    ASKED.with_borrow_mut(|all| all.entry(title.to_owned()).or_default().extend(asked));
+}
+
+/// Configurations that between them have every stanza in every kind.
+const EVERY_STANZA: [&str; 5] = [
+    r#"storage "raft" {
+  path = "/d"
+  retry_join { leader_api_addr = "https://a.example:8200" }
+}
+listener "tcp" {
+  tls_disable = true
+  telemetry { unauthenticated_metrics_access = true }
+}
+listener "tcp" {
+  address       = "127.0.0.1:8300"
+  tls_cert_file = "c"
+  tls_key_file  = "k"
+}
+listener "resp" { tls_disable = true }
+telemetry { disable_hostname = true }
+limits { max_connections = 1000 }
+audit "file" "a" {
+  options { file_path = "/var/log/kallisto/a.log" }
+}
+seal "transit" {
+  address  = "https://a.example:8200"
+  token    = "t"
+  key_name = "k"
+}"#,
+    r#"storage "file" { path = "/d" }
+listener "tcp" { tls_disable = true }
+listener "resp" { path = "/s" }
+seal "static" {
+  current_key_id = "a"
+  current_key    = "0000000000000000000000000000000000000000000000000000000000000000"
+}"#,
+    r#"storage "inmem" {}
+listener "tcp" { tls_disable = true }
+seal "shamir" {}"#,
+    r#"storage "raft" { path = "/d" }
+listener "tcp" { tls_disable = true }
+durability = "batch""#,
+    r#"storage "raft" {
+  path = "/d"
+  retry_join {
+    leader_api_addr = "https://a.example:8200"
+    join_token_file = "/t"
+  }
+}
+listener "tcp" { tls_disable = true }"#,
+];
+
+/// A line for each key: stanza, key, default, meaning. A key that is missing here fails the test, and so does one that nobody asks for.
+const MEANINGS: &str = include_str!("meanings.txt");
+
+fn limits() -> Vec<(&'static str, usize)> {
+    let limits = AdmissionLimits::default();
+    vec![
+        ("max_connections", limits.connections_max),
+        ("reserved_connections", limits.connections_reserved),
+        ("max_handshakes", limits.handshakes_max),
+        ("max_requests", limits.requests_max),
+        ("reserved_requests", limits.requests_reserved),
+        ("max_hashes", limits.hashes_max),
+        ("max_long_lists", limits.lists_max),
+        ("max_computations", limits.computations_max),
+        ("max_body_memory", limits.body_bytes_max),
+        ("max_reply_memory", limits.reply_bytes_max),
+    ]
+}
+
+#[test]
+fn the_page_of_configuration_keys_is_what_is_read() {
+    for text in EVERY_STANZA {
+        let lookup = |name: &str| (name == "VAULT_LOCAL_CONFIG").then(|| text.to_owned());
+        let read = load(&[], &Environment::of(lookup), Of::Server);
+        assert!(read.is_ok(), "{}", read.unwrap_err());
+    }
+    let about = "Every key of a configuration file, by stanza. How files are found and read, and which keys of Vault are known and ignored, is in \
+        [operations](../operations.md#its-configuration).";
+    let mut text = page("Configuration keys", about, "the readers of the configuration");
+    let asked = ASKED.with_borrow(Clone::clone);
+    let limits = limits();
+    let lines = MEANINGS.lines().map(|line| line.splitn(4, " | ").collect::<Vec<_>>());
+    let meanings: Vec<Vec<&str>> = lines.collect();
+    let mut missing = Vec::new();
+    let mut told = 0;
+    for (title, keys) in &asked {
+        let shown = if title.is_empty() { "At the top" } else { title };
+        text.push_str(&format!("## {shown}\n\n"));
+        let mut rows = Vec::new();
+        for key in keys {
+            let found = meanings.iter().find(|line| line[0] == title && line[1] == *key);
+            let Some([_, _, default, about]) = found.map(Vec::as_slice) else {
+                missing.push(format!("({title:?}, {key:?})"));
+                continue;
+            };
+            told += 1;
+            let of_limits = limits.iter().find(|(name, _)| title == "limits" && name == key);
+            let default =
+                of_limits.map_or_else(|| (*default).to_owned(), |(_, number)| number.to_string());
+            rows.push(vec![format!("`{key}`"), default, (*about).to_owned()]);
+        }
+        table(&mut text, &["key", "default", "meaning"], rows);
+    }
+    assert_eq!(missing, [""; 0], "these keys are read and have no meaning here");
+    assert_eq!(told, meanings.len(), "a meaning is of a key that nothing reads");
+    hold("configuration.md", &format!("{}\n", text.trim_end()));
+}

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Runs the `console` blocks of the documents against the binary and compares what they show.
+
+    KALLISTO=target/debug/kallisto tests/clients/docs_console.py [--update] [PAGE...]
+
+A page is one session: a shell in an empty folder that is also its home, with ports of its own (each port of the page is moved by the same
+number). Lines that begin with `$ ` are typed, also where they go on with a backslash or a here-document; what follows is what has to come
+out. A line `...` stands for any lines. Identifiers, times, tokens and keys may differ. A command without output below it only has to succeed.
+A command that ends in `&` runs on; it has to listen before the next one is typed.
+
+In front of a block, `<!-- not run: WHY -->` leaves it out and `<!-- needs: PROGRAM... -->` leaves it out where one is missing, loudly.
+`--update` writes what came out into blocks without `...`.
+"""
+
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/learn").glob("*.md"))]
+COMMAND_SECONDS = 30
+LISTEN_SECONDS = 15
+PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
+# What differs from run to run, each with what stands for it.
+VOLATILE = [
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
+    (re.compile(r"\bhv[sbr]\.[A-Za-z0-9_.-]+"), "TOKEN"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?[+-]\d{4})?Z?( UTC)?\b"), "TIME"),
+    (re.compile(r"\b[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\b"), "TIME"),
+    (re.compile(r"\b([0-9a-f]{2}:){8,}[0-9a-f]{2}\b"), "SERIAL"),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{40,}={0,2}"), "KEY"),
+    (re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{20,}(?![A-Za-z0-9])"), "ID"),
+    (re.compile(r"\S*/\.vault-token"), "~/.vault-token"),
+    (re.compile(r"vault-cluster-[0-9a-f]{8}"), "CLUSTER"),
+    (re.compile(r"kallisto-cluster-[0-9a-f]+"), "CLUSTER"),
+    (re.compile(r"\b\d+h\d+m(\d+s)?\b"), "SPAN"),
+    (re.compile(r"-{3,}"), "---"),
+    (re.compile(r"\s+"), " "),
+]
+
+
+def normal(line):
+    for pattern, word in VOLATILE:
+        line = pattern.sub(word, line)
+    return line.strip()
+
+
+def matches(expected, actual):
+    """Whether lines are as expected, where `...` stands for any lines."""
+    if not expected:
+        return not actual
+    if expected[0].strip() == "...":
+        return any(matches(expected[1:], actual[at:]) for at in range(len(actual) + 1))
+    return bool(actual) and normal(expected[0]) == normal(actual[0]) and matches(expected[1:], actual[1:])
+
+
+def steps_of(block):
+    """Pairs of a command, as its lines, and the lines that follow it."""
+    steps, at = [], 0
+    while at < len(block):
+        if not block[at].startswith("$ "):
+            if not steps:
+                raise SystemExit(f"a console block begins with no command: {block[at]!r}")
+            steps[-1][1].append(block[at])
+            at += 1
+            continue
+        command = [block[at]]
+        ends = re.search(r"<<-?'?(\w+)'?", block[at])
+        while (ends and command[-1] != ends.group(1)) or (not ends and command[-1].endswith("\\")):
+            at += 1
+            command.append(block[at])
+        steps.append((command, []))
+        at += 1
+    return steps
+
+
+def free_shift(ports):
+    """A number by which every port of a page can be moved to one that is free."""
+    for attempt in range(200):
+        shift = 12000 + (os.getpid() * 7 + attempt * 101) % 30000
+        try:
+            for port in ports:
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", port + shift))
+        except OSError:
+            continue
+        return shift
+    raise SystemExit("no free ports")
+
+
+class Session:
+    def __init__(self, binary, ports):
+        self.folder = tempfile.mkdtemp(prefix="kallisto-docs-")
+        bin_folder = pathlib.Path(self.folder) / ".bin"
+        bin_folder.mkdir()
+        (bin_folder / "kallisto").symlink_to(binary)
+        self.shift = free_shift(ports)
+        kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
+        environment = {**kept, "HOME": self.folder, "PATH": f"{bin_folder}:{os.environ['PATH']}", "TZ": "UTC",
+                       "KALLISTO_DEV_LISTEN_ADDRESS": f"127.0.0.1:{8200 + self.shift}"}
+        self.shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"], cwd=self.folder, env=environment, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.servers = 0
+
+    def moved(self, text, by=1):
+        if by > 0:
+            return PORT.sub(lambda m: str(int(m.group()) + self.shift), text)
+        return re.sub(r"(?<=:)\d{5}\b", lambda m: str(int(m.group()) - self.shift)
+                      if PORT.fullmatch(":" + str(int(m.group()) - self.shift), 1) else m.group(), text)
+
+    def run(self, lines):
+        text = "\n".join([lines[0][2:], *lines[1:]])
+        text = self.moved(text)
+        if text.rstrip().endswith("&"):
+            self.servers += 1
+            log = f".server{self.servers}"
+            self.send(f"{text.rstrip()[:-1]} >{log} 2>{log}.err &\n")
+            return self.wait_for(pathlib.Path(self.folder) / log)
+        return self.send(text)
+
+    def wait_for(self, log):
+        """The greeting of a server, once it listens."""
+        end = time.time() + LISTEN_SECONDS
+        while time.time() < end:
+            if re.search("Api Address|Seal:", log.read_text() if log.exists() else ""):
+                break
+            time.sleep(0.1)
+        else:
+            return "\n".join([log.read_text(), pathlib.Path(f"{log}.err").read_text(), "(does not listen)"]), 1
+        addresses = re.findall(r"(?:Api Address: https?://|Listener: )([\d.]+):(\d+)", log.read_text())
+        for host, port in addresses:
+            while time.time() < end:
+                try:
+                    socket.create_connection((host, int(port)), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+        return self.moved(log.read_text(), -1), 0
+
+    def send(self, text):
+        mark = f"--end-{time.monotonic_ns()}--"
+        self.shell.stdin.write(f"{text}\necho; echo {mark}$?\n".encode())
+        self.shell.stdin.flush()
+        output, end = b"", time.time() + COMMAND_SECONDS
+        while not re.search(rf"{mark}\d+\n".encode(), output):
+            ready, _, _ = select.select([self.shell.stdout], [], [], max(0, end - time.time()))
+            if not ready:
+                return output.decode(errors="replace") + f"\n(nothing after {COMMAND_SECONDS} s)", 1
+            read = os.read(self.shell.stdout.fileno(), 65536)
+            if not read:
+                return output.decode(errors="replace") + "\n(the shell is gone)", 1
+            output += read
+        text, code = re.match(rf"(.*?)\n?{mark}(\d+)\n", output.decode(errors="replace"), re.S).groups()
+        return self.moved(text, -1), 0 if code == "0" else int(code)
+
+    def close(self):
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.shell.pid, how)
+            except ProcessLookupError:
+                break
+            time.sleep(0.3)
+        self.shell.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def blocks_of(lines):
+    """Where the console blocks of a page begin and end, with the note in front of each."""
+    found, at, note = [], 0, ""
+    while at < len(lines):
+        line = lines[at].strip()
+        if line.startswith("```"):
+            end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
+            if line == "```console":
+                found.append((at + 1, end, note))
+            at, note = end + 1, ""
+            continue
+        note = line if line.startswith("<!--") else (note if not line else "")
+        at += 1
+    return found
+
+
+def run_page(binary, page, update):
+    path = ROOT / page
+    lines = path.read_text().split("\n")
+    ports = {int(port) for port in PORT.findall("\n".join(lines))} | {8200, 8201}
+    session, wrong, ran, changes = Session(binary, ports), 0, 0, []
+    try:
+        for start, end, note in blocks_of(lines):
+            if note.startswith("<!-- not run:"):
+                continue
+            needs = re.match(r"<!-- needs: ([\w -]+) -->", note)
+            missing = [it for it in (needs.group(1).split() if needs else []) if not shutil.which(it)]
+            if missing:
+                print(f"*** SKIPPED: {page}:{start}: {', '.join(missing)} not found")
+                continue
+            written = []
+            for command, expected in steps_of(lines[start:end]):
+                output, code = session.run(command)
+                ran += 1
+                actual = output.rstrip("\n").split("\n") if output.strip() else []
+                has_gap = any(line.strip() == "..." for line in expected)
+                written += command + (expected if has_gap or (update and not expected and not actual) else actual)
+                shown = expected and not (update and not has_gap)
+                if (shown and not matches(expected, actual)) or (code and not expected and not update):
+                    wrong += 1
+                    print(f"{page}:{start}: {command[0]}\n  exit code {code}, expected:")
+                    print("".join(f"    {line}\n" for line in expected) + "  and got:")
+                    print("".join(f"    {line}\n" for line in actual), end="")
+            changes.append((start, end, written))
+    finally:
+        session.close()
+    if update:
+        for start, end, written in reversed(changes):
+            lines[start:end] = written
+        path.write_text("\n".join(lines))
+    print(f"{'ok ' if not wrong else ''}{page}: {ran} commands, {wrong} wrong")
+    return ran, wrong
+
+
+def main():
+    binary = os.environ.get("KALLISTO")
+    if not binary:
+        raise SystemExit("KALLISTO names no binary")
+    words = [word for word in sys.argv[1:] if word != "--update"]
+    results = [run_page(str(pathlib.Path(binary).resolve()), page, "--update" in sys.argv) for page in words or PAGES]
+    if not sum(ran for ran, _ in results):
+        raise SystemExit("no block was run")
+    sys.exit(1 if any(wrong for _, wrong in results) else 0)
+
+
+if __name__ == "__main__":
+    main()

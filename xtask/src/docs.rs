@@ -1,0 +1,194 @@
+//! `cargo x docs`: the site, made by mdBook from `docs/`; and `cargo x reference`, which writes the pages of `docs/reference/`.
+//!
+//! mdBook shows only what `SUMMARY.md` lists. So the pages are copied to `target/site` first, the decision records are added to the list, and
+//! links to files outside of `docs/` become links to the repository. That every link leads somewhere is held by `cargo x tidy`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::process::Process;
+use crate::steps::{Outcome, Step, Usage};
+use crate::tidy::links;
+use crate::workspace;
+
+/// The version of mdBook that is installed where there is none.
+const MDBOOK: &str = "0.5.4";
+/// Where links to other files of the repository lead.
+const REPOSITORY: &str = "https://github.com/kallisto-secrets/kallisto/blob/main/";
+/// Deepest nesting of folders below `docs/`.
+const DEPTH_MAX: usize = 8;
+
+/// The verb `docs`.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    if !args.is_empty() {
+        return Err(Usage("takes no arguments".to_owned()));
+    }
+    let site = workspace::target_folder("site");
+    let copied = Step::run("copy", || match copy(&site) {
+        Ok(pages) => {
+            eprintln!("{pages} pages copied to {}", site.display());
+            Outcome::Passed
+        }
+        Err(error) => {
+            eprintln!("cannot copy docs/ to {}: {error}", site.display());
+            Outcome::Failed(1)
+        }
+    });
+    if copied.outcome != Outcome::Passed {
+        return Ok(vec![copied]);
+    }
+    let program = match mdbook() {
+        Ok(program) => program,
+        Err(why) => return Ok(vec![copied, Step::run("mdbook", || Outcome::Skipped(why))]),
+    };
+    let build = Process::new(&program, ["build".to_owned(), site.display().to_string()]);
+    let built = build.step("mdbook");
+    if built.outcome == Outcome::Passed {
+        eprintln!("open {}", site.join("book/index.html").display());
+    }
+    Ok(vec![copied, built])
+}
+
+/// The verb `reference`: runs the tests that hold the pages, and has them write instead.
+pub(crate) fn reference(args: &[String]) -> Result<Vec<Step>, Usage> {
+    if !args.is_empty() {
+        return Err(Usage("takes no arguments".to_owned()));
+    }
+    let packages = ["kallisto-core", "kallisto-listener", "kallisto-server", "kallisto"];
+    let mut words = vec!["test", "--quiet", "--lib", "--bins"];
+    words.extend(packages.iter().flat_map(|package| ["--package", package]));
+    words.push("the_page_of_");
+    let write = Process::cargo(words).with_flags("KALLISTO_REFERENCE_WRITE", "1");
+    Ok(vec![write.step("reference")])
+}
+
+/// The program: that of the path, else one of our own, which is installed first.
+fn mdbook() -> Result<String, String> {
+    if Process::new("mdbook", ["--version"]).output().is_ok() {
+        return Ok("mdbook".to_owned());
+    }
+    let tools = workspace::target_folder("tools");
+    let program = tools.join("bin/mdbook").display().to_string();
+    if Process::new(&program, ["--version"]).output().is_ok() {
+        return Ok(program);
+    }
+    let root = tools.display().to_string();
+    let install = ["install", "mdbook", "--locked", "--version", MDBOOK, "--root", &root];
+    match Process::cargo(install).run() {
+        Outcome::Passed => Ok(program),
+        Outcome::Failed(_) | Outcome::Skipped(_) => Err(format!(
+            "mdbook is not installed and could not be fetched: cargo install mdbook --locked --version {MDBOOK}"
+        )),
+    }
+}
+
+/// Copies the pages and returns how many there are.
+fn copy(site: &Path) -> io::Result<usize> {
+    let docs = workspace::root().join("docs");
+    if site.exists() {
+        fs::remove_dir_all(site)?;
+    }
+    fs::create_dir_all(site.join("src"))?;
+    fs::copy(docs.join("book.toml"), site.join("book.toml"))?;
+    let mut pages = 0;
+    for path in files(&docs, 0)? {
+        let name = path.strip_prefix(&docs).map_err(io::Error::other)?;
+        let target = site.join("src").join(name);
+        fs::create_dir_all(target.parent().unwrap_or(site))?;
+        if path.extension().is_none_or(|ending| ending != "md") {
+            fs::copy(&path, &target)?;
+            continue;
+        }
+        let name = name.to_string_lossy();
+        let mut text = with_links_of_the_site(&format!("docs/{name}"), &fs::read_to_string(&path)?);
+        if name == "SUMMARY.md" {
+            text.push_str(&records(&docs.join("decisions"))?);
+        }
+        write(&target, &text)?;
+        pages += 1;
+    }
+    Ok(pages)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a developer command works on the tree")]
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)
+}
+
+/// The decision records as lines of the table of contents, below the page that lists them.
+fn records(folder: &Path) -> io::Result<String> {
+    let mut lines = Vec::new();
+    for path in files(folder, 0)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name == "README.md" {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name);
+        let title = title.replace(['[', ']'], "");
+        lines.push(format!("  - [{title}](decisions/{name})\n"));
+    }
+    lines.sort();
+    Ok(lines.concat())
+}
+
+/// The page with links to files outside of `docs/` led to the repository.
+fn with_links_of_the_site(page: &str, text: &str) -> String {
+    let prose: Vec<usize> = links::prose(text).map(|(number, _)| number).collect();
+    let mut whole = String::with_capacity(text.len());
+    for (number, line) in text.lines().enumerate() {
+        let mut kept = 0;
+        if prose.binary_search(&(number + 1)).is_ok() {
+            for (start, end) in links::targets(line) {
+                let target = &line[start..end];
+                let (path, anchor) = target
+                    .split_once('#')
+                    .map_or((target, ""), |(path, _)| (path, &target[path.len()..]));
+                let outside = links::resolve(page, path)
+                    .filter(|it| !target.contains("://") && !it.starts_with("docs/"));
+                if let Some(file) = outside {
+                    whole.push_str(&line[kept..start]);
+                    whole.push_str(&format!("{REPOSITORY}{file}{anchor}"));
+                    kept = end;
+                }
+            }
+        }
+        whole.push_str(&line[kept..]);
+        whole.push('\n');
+    }
+    whole
+}
+
+fn files(folder: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
+    if depth > DEPTH_MAX {
+        return Err(io::Error::other(format!("folders nest deeper than {DEPTH_MAX}")));
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path(), depth + 1)?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_out_of_the_documents_lead_to_the_repository() {
+        let text = "[a](../README.md#x) [b](api.md)\n```\n[c](../d)\n```\n[e](https://f)";
+        assert_eq!(
+            with_links_of_the_site("docs/ui.md", text),
+            format!(
+                "[a]({REPOSITORY}README.md#x) [b](api.md)\n```\n[c](../d)\n```\n[e](https://f)\n"
+            )
+        );
+    }
+}
