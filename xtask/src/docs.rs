@@ -1,4 +1,5 @@
-//! `cargo x docs`: the site, made by mdBook from `docs/`; and `cargo x reference`, which writes the pages of `docs/reference/`.
+//! `cargo x docs`: the site, made by mdBook from `docs/`; and `cargo x reference`, which writes the pages of `docs/reference/`. Most of them
+//! are written by tests of the crates that have the data; that of the differences from OpenBao is [`differences`].
 //!
 //! mdBook shows only what `SUMMARY.md` lists. So the pages are copied to `target/site` first, the decision records are added to the list, and
 //! links to files outside of `docs/` become links to the repository. That every link leads somewhere is held by `cargo x tidy`.
@@ -56,11 +57,68 @@ pub(crate) fn reference(args: &[String]) -> Result<Vec<Step>, Usage> {
         return Err(Usage("takes no arguments".to_owned()));
     }
     let packages = ["kallisto-core", "kallisto-listener", "kallisto-server", "kallisto"];
+    let written = Step::run("differences", || match write_differences() {
+        Ok(()) => Outcome::Passed,
+        Err(error) => {
+            eprintln!("{PAGE_OF_DIFFERENCES}: {error}");
+            Outcome::Failed(1)
+        }
+    });
     let mut words = vec!["test", "--quiet", "--lib", "--bins"];
     words.extend(packages.iter().flat_map(|package| ["--package", package]));
     words.push("the_page_of_");
     let write = Process::cargo(words).with_flags("KALLISTO_REFERENCE_WRITE", "1");
-    Ok(vec![write.step("reference")])
+    Ok(vec![written, write.step("reference")])
+}
+
+/// The page of differences from OpenBao, and what it is made of.
+const PAGE_OF_DIFFERENCES: &str = "docs/reference/differences.md";
+const TABLE_OF_DIFFERENCES: &str = "tests/differential/differences.txt";
+
+fn write_differences() -> io::Result<()> {
+    let root = workspace::root();
+    let table = fs::read_to_string(root.join(TABLE_OF_DIFFERENCES))?;
+    write(&root.join(PAGE_OF_DIFFERENCES), &differences(&table))
+}
+
+/// The table of the differential tests as a page: each reason with the requests that it explains.
+fn differences(table: &str) -> String {
+    let mut reasons: Vec<(&str, &str)> = Vec::new();
+    let mut rows: Vec<(&str, &str, &str, &str)> = Vec::new();
+    let mut section = "";
+    for line in table.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        if let Some(rest) = line.strip_prefix("reason ") {
+            reasons.extend(rest.split_once(' ').map(|(name, why)| (name, why.trim())));
+        } else if let Some(name) = line.strip_prefix("section ") {
+            section = name.trim();
+        } else if let [reason, request, places] = line.split(" | ").collect::<Vec<_>>()[..] {
+            rows.push((reason, section, request, places));
+        }
+    }
+    let mut text = format!(
+        "<!-- Written by `cargo x reference` from {TABLE_OF_DIFFERENCES}; a test compares. Do not edit. -->\n\n\
+         # Differences from OpenBao\n\n\
+         Each server is sent the same requests, and every answer is compared, field by field. This is every difference that is left, \
+         by its reason; the tests fail on one that is not here, and on a line that no longer holds. *What differs* names members of the answer \
+         (`+` only here, `-` only there), or `status:THERE>HERE`. What differs on purpose and why is in \
+         [0007](../decisions/0007-wire-deviations.md).\n\n"
+    );
+    for (name, why) in reasons {
+        let of_reason = rows.iter().filter(|(reason, ..)| *reason == name);
+        let lines: Vec<String> = of_reason
+            .map(|(_, section, request, places)| {
+                format!("| {section} | `{request}` | `{places}` |\n")
+            })
+            .collect();
+        if !lines.is_empty() {
+            text.push_str(&format!(
+                "## {name}\n\n{why}\n\n| stream | request | what differs |\n|---|---|---|\n"
+            ));
+            text.push_str(&lines.concat());
+            text.push('\n');
+        }
+    }
+    format!("{}\n", text.trim_end())
 }
 
 /// The program: that of the path, else one of our own, which is installed first.
@@ -94,6 +152,9 @@ fn copy(site: &Path) -> io::Result<usize> {
     let mut pages = 0;
     for path in files(&docs, 0)? {
         let name = path.strip_prefix(&docs).map_err(io::Error::other)?;
+        if name == Path::new("book.toml") {
+            continue;
+        }
         let target = site.join("src").join(name);
         fs::create_dir_all(target.parent().unwrap_or(site))?;
         if path.extension().is_none_or(|ending| ending != "md") {
@@ -180,6 +241,23 @@ fn files(folder: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_differences_is_what_the_table_says() {
+        let read = |name: &str| fs::read_to_string(workspace::root().join(name)).unwrap();
+        let is_same = read(PAGE_OF_DIFFERENCES) == differences(&read(TABLE_OF_DIFFERENCES));
+        assert!(
+            is_same,
+            "{PAGE_OF_DIFFERENCES} is not what the table says; run: cargo x reference"
+        );
+    }
+
+    #[test]
+    fn differences_are_told_by_their_reason() {
+        let page =
+            differences("reason A  Because.\nreason B  Nobody.\nsection s\nA | GET x | /a *\n");
+        assert!(page.ends_with("## A\n\nBecause.\n\n| stream | request | what differs |\n|---|---|---|\n| s | `GET x` | `/a *` |\n"), "{page}");
+    }
 
     #[test]
     fn links_out_of_the_documents_lead_to_the_repository() {

@@ -267,7 +267,7 @@ mod tests {
         assert!(!role.trusts(&[client(&ours, "a")], 1));
     }
 
-    /// Lesson 22: another certificate of the same names is not the pinned one.
+    /// Another certificate of the same names is not the pinned one.
     #[test]
     fn a_pinned_certificate_is_compared_whole() {
         let key = KeyPair::generate().unwrap();

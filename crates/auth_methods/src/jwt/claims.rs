@@ -253,7 +253,7 @@ mod tests {
         assert!(judge(strict, &with(r#""exp":1000"#), 1000).is_err());
     }
 
-    /// Lesson 28: the audience as a text and as a list, wanted and not.
+    /// The audience as a text and as a list, wanted and not.
     #[test]
     fn audience_issuer_and_subject_must_match() {
         let base = r#""exp":1000"#;

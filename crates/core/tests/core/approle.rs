@@ -94,7 +94,7 @@ fn a_secret_id_is_looked_up_and_destroyed_below_its_role_alone() {
         assert_eq!(text(&seen, "expiration_time"), "1970-01-01T01:00:00Z");
         assert_eq!(text(&seen, accessor), text(&secret, accessor));
     }
-    // Lesson 14: through another role it does not exist.
+    // Through another role it does not exist.
     assert!(matches!(ask("other", "secret-id/lookup", id), Ok(Response::Empty)));
     let lookup = ask("other", "secret-id-accessor/lookup", accessor);
     assert!(matches!(lookup, Ok(Response::Missing(_))));

@@ -1,4 +1,4 @@
-//! Floods: keys chosen by somebody who knows the hash key. Lesson 56.
+//! Floods: keys chosen by somebody who knows the hash key.
 //!
 //! Outside of tests there is no way to choose the key; here it is fixed, keys that all collide
 //! under it are found by trying, and the table must finish: bounded work for each insert, a fresh

@@ -477,7 +477,6 @@ fn the_search_finds_every_form_a_secret_is_sent_in() {
     assert!(search.find(b"nothing of the kind").is_empty());
 }
 
-/// Lessons 29, 59 and 60.
 #[test]
 fn a_thousand_secrets_leave_no_trace() {
     let directory = Directory::new("canary");
