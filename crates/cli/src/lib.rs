@@ -165,6 +165,34 @@ impl OperatorCommand {
     }
 }
 
+/// The verbs of `operator raft` that ask a server.
+#[derive(Debug)]
+pub struct RaftCommand(Box<operator::raft::Raft>);
+
+impl RaftCommand {
+    /// Does it.
+    ///
+    /// # Errors
+    /// What was wrong with the call, or what the server said.
+    pub fn run(self) -> Result<Outcome, Error> {
+        self.0.run()
+    }
+}
+
+/// The verbs of `operator raft snapshot` that ask a server.
+#[derive(Debug)]
+pub struct SnapshotCommand(Box<operator::snapshot::Snapshot>);
+
+impl SnapshotCommand {
+    /// Does it.
+    ///
+    /// # Errors
+    /// What was wrong with the call, or what the server said.
+    pub fn run(self) -> Result<Outcome, Error> {
+        self.0.run()
+    }
+}
+
 /// Makes a public name of a set of verbs, so that what they are made of stays private.
 macro_rules! verbs_of {
     ($name:ident, $verbs:ty) => {
@@ -196,3 +224,5 @@ macro_rules! verbs_of {
 
 verbs_of!(ClientCommand, Verb);
 verbs_of!(OperatorCommand, operator::Operator);
+verbs_of!(RaftCommand, operator::raft::Raft);
+verbs_of!(SnapshotCommand, operator::snapshot::Snapshot);

@@ -74,6 +74,9 @@ enum Command {
 enum Operator {
     #[command(flatten)]
     Client(kallisto_cli::OperatorCommand),
+    /// Work with the replicated storage
+    #[command(subcommand, arg_required_else_help = true)]
+    Raft(Raft),
     Diagnose(Box<kallisto_server::Diagnose>),
     ValidateConfig(kallisto_server::ValidateConfig),
 }
@@ -82,10 +85,35 @@ impl Operator {
     fn run(self) -> Result<Outcome, Error> {
         match self {
             Self::Client(command) => command.run(),
+            Self::Raft(Raft::Client(command)) => command.run(),
+            Self::Raft(Raft::Snapshot(snapshot)) => match snapshot {
+                Snapshot::Client(command) => command.run(),
+                Snapshot::Inspect(inspect) => inspect.run(),
+                Snapshot::Verify(verify) => verify.run(),
+            },
             Self::Diagnose(diagnose) => diagnose.run(),
             Self::ValidateConfig(validate) => validate.run(),
         }
     }
+}
+
+/// The verbs of `operator raft`.
+#[derive(Subcommand, Debug)]
+enum Raft {
+    #[command(flatten)]
+    Client(kallisto_cli::RaftCommand),
+    /// Save everything to a file, read one, or put one in the place of everything
+    #[command(subcommand, arg_required_else_help = true)]
+    Snapshot(Snapshot),
+}
+
+/// The verbs of `operator raft snapshot`.
+#[derive(Subcommand, Debug)]
+enum Snapshot {
+    #[command(flatten)]
+    Client(kallisto_cli::SnapshotCommand),
+    Inspect(kallisto_offline::Inspect),
+    Verify(kallisto_offline::Verify),
 }
 
 /// Reads the arguments and does what they say.

@@ -254,11 +254,19 @@ pub(super) const ROOMS: &[Room] = &[
         for_tests: &["rcgen"],
     },
     Room {
+        folder: "crates/backup",
+        package: "kallisto-backup",
+        below: &["kallisto-api", "kallisto-barrier", "kallisto-store"],
+        external: &["aws-lc-rs", "bytes", "data-encoding", "zeroize"],
+        for_tests: &["crc32c"],
+    },
+    Room {
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
             "kallisto-api",
             "kallisto-auth-methods",
+            "kallisto-backup",
             "kallisto-engine",
             "kallisto-engines",
             "kallisto-audit",
@@ -421,7 +429,13 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/offline",
         package: "kallisto-offline",
-        below: &["kallisto-command", "kallisto-lsm", "kallisto-securedb"],
+        below: &[
+            "kallisto-backup",
+            "kallisto-barrier",
+            "kallisto-command",
+            "kallisto-lsm",
+            "kallisto-securedb",
+        ],
         external: &[
             "clap",
             "data-encoding",

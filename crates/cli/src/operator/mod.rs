@@ -5,6 +5,7 @@
 //! is what several verbs print. Shares encrypted to OpenPGP keys are not offered: the server makes
 //! none.
 //!
+//! `raft` and `raft snapshot` are sets of verbs of their own, so that the binary can put those beside them that ask no server.
 //! `diagnose` and `validate-config` ask no server: they are those of `kallisto-server`, which reads the configuration.
 //!
 //! Rekeying and root tokens go by the paths with a token asked for or not as the server has it, so
@@ -17,11 +18,11 @@ mod init;
 mod key_status;
 mod members;
 mod print;
-mod raft;
+pub(crate) mod raft;
 mod rekey;
 mod rotate;
 mod seal;
-mod snapshot;
+pub(crate) mod snapshot;
 mod step_down;
 mod unseal;
 
@@ -55,9 +56,6 @@ pub(crate) enum Operator {
     Durability(durability::Durability),
     /// Return when everything acknowledged is on the disk
     Save(durability::Save),
-    /// Work with the replicated storage
-    #[command(subcommand, arg_required_else_help = true)]
-    Raft(raft::Raft),
 }
 
 impl Operator {
@@ -75,7 +73,6 @@ impl Operator {
             Self::Members(members) => members.run(),
             Self::Durability(durability) => durability.run(),
             Self::Save(save) => save.run(),
-            Self::Raft(raft) => raft.run(),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::print::{self, text};
-use super::snapshot::Snapshot;
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -31,9 +30,6 @@ pub(crate) enum Raft {
     Promote(Promote),
     /// Take a server's vote away
     Demote(Demote),
-    /// Save everything to a file, or put a file in the place of everything
-    #[command(subcommand, arg_required_else_help = true)]
-    Snapshot(Snapshot),
     /// See how the servers are
     #[command(subcommand, arg_required_else_help = true)]
     Autopilot(Autopilot),
@@ -55,7 +51,6 @@ impl Raft {
             Self::RemovePeer(remove) => remove.run(),
             Self::Promote(promote) => promote.run(),
             Self::Demote(demote) => demote.run(),
-            Self::Snapshot(snapshot) => snapshot.run(),
             Self::Autopilot(Autopilot::State(state)) => state.run(),
         }
     }

@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kallisto_backup::{FilePart, FileReader, TAG};
 use kallisto_barrier::RootKey;
-use kallisto_store::{BackupReader, Commit, Error as StoreError, Position, Replicated, Store};
+use kallisto_store::{Commit, Error as StoreError, Position, Replicated, Store};
 
-use super::{META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
@@ -40,23 +40,9 @@ pub(crate) struct Restore {
     /// What the file says of itself.
     meta: Map,
     has_own_keys: bool,
-    gzip: gzip::Reader,
-    tar: tar::Reader,
-    chunks: BackupReader,
-    number: u64,
-    stage: Stage,
-    sums: String,
+    reader: FileReader,
     staging: VecDeque<Commit>,
     finished: bool,
-}
-
-/// Which file comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Meta,
-    State,
-    Sealed,
-    End,
 }
 
 /// Begins to restore: the answer takes the file.
@@ -95,18 +81,13 @@ fn upload(
         generation,
         meta: Map::new(),
         has_own_keys: false,
-        gzip: gzip::Reader::new(),
-        tar: tar::Reader::default(),
-        chunks: BackupReader::default(),
-        number: 0,
-        stage: Stage::Meta,
-        sums: String::new(),
+        reader: FileReader::default(),
         staging: VecDeque::new(),
         finished: false,
     }))
 }
 
-fn refuse(why: &str) -> Error {
+fn refuse(why: impl fmt::Display) -> Error {
     Error::invalid(format!("the snapshot is not restored: {why}"))
 }
 
@@ -116,44 +97,15 @@ impl Restore {
     }
 
     async fn take_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let mut plain = Vec::with_capacity(bytes.len());
-        self.gzip.take(bytes, &mut plain).map_err(refuse)?;
-        for member in self.tar.take(&plain).map_err(refuse)? {
-            self.member(&member).await?;
-        }
-        Ok(())
-    }
-
-    async fn member(&mut self, member: &tar::Member) -> Result<(), Error> {
-        let tar::Member { name, bytes } = member;
-        match (self.stage, name.as_str()) {
-            (Stage::Meta, META) => {
-                self.meta =
-                    json::parse_object(bytes).map_err(|_| refuse("it is of another kind"))?;
-                self.sums.push_str(&sum_line(name, bytes));
-                self.stage = Stage::State;
-            }
-            (Stage::Meta, _) => return Err(refuse("it is of another kind")),
-            (Stage::State, SUMS) => {
-                if self.chunks.records().is_none() || *bytes != self.sums.as_bytes() {
-                    return Err(refuse("its sums do not agree with what it holds"));
+        for part in self.reader.take(bytes).map_err(refuse)? {
+            match part {
+                FilePart::Meta(bytes) => {
+                    self.meta =
+                        json::parse_object(&bytes).map_err(|_| refuse("it is of another kind"))?;
                 }
-                self.stage = Stage::Sealed;
+                FilePart::Records(records) => self.stage_records(records).await?,
+                FilePart::Tag(tag) => self.check_seal(&tag)?,
             }
-            (Stage::State, name) if name == chunk_name(self.number + 1) => {
-                self.number += 1;
-                self.sums.push_str(&sum_line(name, bytes));
-                let records = self.chunks.take(&Bytes::copy_from_slice(bytes));
-                let records = records.map_err(|error| refuse(&error.to_string()))?;
-                if !records.is_empty() {
-                    self.stage_records(records).await?;
-                }
-            }
-            (Stage::Sealed, SEALED) => {
-                self.check_seal(bytes)?;
-                self.stage = Stage::End;
-            }
-            _ => return Err(refuse("files are missing or out of order")),
         }
         Ok(())
     }
@@ -177,7 +129,7 @@ impl Restore {
     /// authority is another one too, so members that are here already could not go on talking to those that come.
     fn check_seal(&mut self, tag: &[u8]) -> Result<(), Error> {
         let key = self.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
-        self.has_own_keys = key.verify(self.sums.as_bytes(), tag);
+        self.has_own_keys = key.verify(self.reader.sums().as_bytes(), tag);
         if self.has_own_keys || self.generation.is_none() {
             return Ok(());
         }
@@ -196,11 +148,7 @@ impl Restore {
 
     /// Verifies the whole, and has it take the place of everything.
     async fn replace_all(mut self) -> Result<Response, Error> {
-        let records = self
-            .chunks
-            .records()
-            .filter(|_| self.stage == Stage::End && self.tar.is_over() && self.gzip.is_over());
-        let records = records.ok_or_else(|| refuse("it is cut short"))?;
+        let records = self.reader.records().map_err(refuse)?;
         let Some(generation) = self.generation else { return self.describe(records) };
         while !self.staging.is_empty() {
             self.await_staging().await?;

@@ -4,10 +4,10 @@
 //! cannot be read to its end leaves the file without its sums, by which every reader knows that it is none.
 
 use data_encoding::BASE64;
+use kallisto_backup::{FORMAT, FileWriter, TAG};
 use kallisto_store::{Chunks, Position};
 use tokio::sync::mpsc;
 
-use super::{FORMAT, META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
@@ -66,28 +66,14 @@ fn write(
     to: &mpsc::Sender<Piece>,
 ) -> Result<(), kallisto_store::Error> {
     let mut out = Vec::new();
-    let mut gzip = gzip::Writer::begin(&mut out);
-    let mut sums = String::new();
-    let mut file = Vec::new();
-    tar::put(META, meta, &mut file);
-    sums.push_str(&sum_line(META, meta));
-    let mut number = 0;
+    let mut file = FileWriter::begin(meta, &mut out);
     while let Some(chunk) = chunks.next_chunk()? {
-        number += 1;
-        let name = chunk_name(number);
-        sums.push_str(&sum_line(&name, &chunk));
-        tar::put(&name, &chunk, &mut file);
-        gzip.put(&file, &mut out);
-        file.clear();
+        file.put_chunk(&chunk, &mut out);
         if to.blocking_send(Piece::Part(std::mem::take(&mut out))).is_err() {
             return Ok(());
         }
     }
-    tar::put(SUMS, sums.as_bytes(), &mut file);
-    tar::put(SEALED, &sign(sums.as_bytes()), &mut file);
-    tar::end(&mut file);
-    gzip.put(&file, &mut out);
-    gzip.end(&mut out);
+    file.end(sign, &mut out);
     // The client may have gone.
     let _ = to.blocking_send(Piece::Last(out));
     Ok(())

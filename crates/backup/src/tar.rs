@@ -18,7 +18,7 @@ const KIND: usize = 156;
 const MAGIC: usize = 257;
 
 /// Appends a file.
-pub(super) fn put(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
     assert!(name.len() <= NAME_BYTES_MAX, "names are ours");
     let mut head = [0; BLOCK_BYTES];
     let mut set = |at: usize, text: &[u8]| {
@@ -41,7 +41,7 @@ pub(super) fn put(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the end.
-pub(super) fn end(out: &mut Vec<u8>) {
+pub(crate) fn end(out: &mut Vec<u8>) {
     out.resize(out.len() + 2 * BLOCK_BYTES, 0);
 }
 
@@ -53,14 +53,14 @@ fn checksum(head: &[u8; BLOCK_BYTES]) -> u32 {
 
 /// A file that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Reads files as their bytes come.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// What is not read yet: less than the next file, or its header.
     held: Vec<u8>,
     over: bool,
@@ -68,7 +68,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Whether the end was read.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
@@ -76,7 +76,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(super) fn take(&mut self, input: &[u8]) -> Result<VecDeque<Member>, &'static str> {
+    pub(crate) fn take(&mut self, input: &[u8]) -> Result<VecDeque<Member>, &'static str> {
         let mut members = VecDeque::new();
         self.held.extend_from_slice(input);
         let mut at = 0;

@@ -57,7 +57,7 @@ impl Crc32 {
 }
 
 /// Wraps bytes.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     crc: Crc32,
     /// Modulo 2^32, as gzip counts.
     len: u32,
@@ -65,13 +65,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Begins a file in `out`.
-    pub(super) fn begin(out: &mut Vec<u8>) -> Self {
+    pub(crate) fn begin(out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&HEAD);
         Self { crc: Crc32::new(), len: 0 }
     }
 
     /// Adds bytes.
-    pub(super) fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         self.crc.add(bytes);
         for block in bytes.chunks(BLOCK_BYTES_MAX) {
             let len = u16::try_from(block.len()).unwrap_or(u16::MAX);
@@ -82,7 +82,7 @@ impl Writer {
     }
 
     /// Ends the file.
-    pub(super) fn end(self, out: &mut Vec<u8>) {
+    pub(crate) fn end(self, out: &mut Vec<u8>) {
         put_block(LAST, 0, out);
         out.extend_from_slice(&self.crc.sum().to_le_bytes());
         out.extend_from_slice(&self.len.to_le_bytes());
@@ -96,7 +96,7 @@ fn put_block(last: u8, len: u16, out: &mut Vec<u8>) {
 }
 
 /// Unwraps bytes as they come.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     expects: Expects,
     /// The beginning of what is expected.
     held: Vec<u8>,
@@ -115,12 +115,12 @@ enum Expects {
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { expects: Expects::Head, held: Vec::new(), crc: Crc32::new(), len: 0 }
     }
 
     /// Whether the file has ended.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.expects == Expects::Nothing
     }
 
@@ -128,7 +128,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(super) fn take(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+    pub(crate) fn take(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
         while !input.is_empty() {
             if let Expects::Bytes(left, last) = self.expects {
                 let (now, rest) = input.split_at(left.min(input.len()));

@@ -1,0 +1,175 @@
+//! The order of a backup's files, for who writes one and who reads one; both stream.
+
+use std::fmt;
+
+use bytes::Bytes;
+use kallisto_store::BackupReader;
+
+use crate::{META, SEALED, SUMS, chunk_name, gzip, sum_line, tar};
+
+/// Why a file is not a whole backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotWhole(String);
+
+impl NotWhole {
+    /// That it is none, and why: the rest of a sentence that begins with the file.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl From<&str> for NotWhole {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+impl fmt::Display for NotWhole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotWhole {}
+
+/// Writes a backup.
+pub struct FileWriter {
+    gzip: gzip::Writer,
+    sums: String,
+    /// What of the tar is not wrapped yet.
+    pending: Vec<u8>,
+    number: u64,
+}
+
+impl FileWriter {
+    /// Begins a file in `out` with what it says of itself.
+    pub fn begin(meta: &[u8], out: &mut Vec<u8>) -> Self {
+        let gzip = gzip::Writer::begin(out);
+        let mut pending = Vec::new();
+        tar::put(META, meta, &mut pending);
+        Self { gzip, sums: sum_line(META, meta), pending, number: 0 }
+    }
+
+    /// Adds the store's next chunk.
+    pub fn put_chunk(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        self.number += 1;
+        let name = chunk_name(self.number);
+        self.sums.push_str(&sum_line(&name, chunk));
+        tar::put(&name, chunk, &mut self.pending);
+        self.gzip.put(&self.pending, out);
+        self.pending.clear();
+    }
+
+    /// Ends the file with its sums and the tag that `sign` makes of them.
+    pub fn end(mut self, sign: impl FnOnce(&[u8]) -> [u8; 32], out: &mut Vec<u8>) {
+        tar::put(SUMS, self.sums.as_bytes(), &mut self.pending);
+        tar::put(SEALED, &sign(self.sums.as_bytes()), &mut self.pending);
+        tar::end(&mut self.pending);
+        self.gzip.put(&self.pending, out);
+        self.gzip.end(out);
+    }
+}
+
+/// What was read of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FilePart {
+    /// What it says of itself, as JSON: the first.
+    Meta(Vec<u8>),
+    /// Records, in order: storage keys and what is under them.
+    Records(Vec<(Bytes, Bytes)>),
+    /// The tag over [`FileReader::sums`]: the last.
+    Tag(Vec<u8>),
+}
+
+/// Which file comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Meta,
+    State,
+    Sealed,
+    End,
+}
+
+/// Reads a backup as its bytes come.
+pub struct FileReader {
+    gzip: gzip::Reader,
+    tar: tar::Reader,
+    chunks: BackupReader,
+    number: u64,
+    stage: Stage,
+    sums: String,
+}
+
+impl Default for FileReader {
+    fn default() -> Self {
+        Self {
+            gzip: gzip::Reader::new(),
+            tar: tar::Reader::default(),
+            chunks: BackupReader::default(),
+            number: 0,
+            stage: Stage::Meta,
+            sums: String::new(),
+        }
+    }
+}
+
+impl FileReader {
+    /// The parts that are whole with `bytes`.
+    ///
+    /// # Errors
+    /// What is wrong with the file; it is not to be read on then.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<Vec<FilePart>, NotWhole> {
+        let mut plain = Vec::with_capacity(bytes.len());
+        self.gzip.take(bytes, &mut plain)?;
+        let mut parts = Vec::new();
+        for member in self.tar.take(&plain)? {
+            parts.extend(self.member(member)?);
+        }
+        Ok(parts)
+    }
+
+    /// The sums of what was read.
+    pub fn sums(&self) -> &str {
+        &self.sums
+    }
+
+    /// How many records there were, once the file was read to its end.
+    ///
+    /// # Errors
+    /// That it was not.
+    pub fn records(&self) -> Result<u64, NotWhole> {
+        let over = self.stage == Stage::End && self.tar.is_over() && self.gzip.is_over();
+        self.chunks.records().filter(|_| over).ok_or_else(|| NotWhole::from("it is cut short"))
+    }
+
+    fn member(&mut self, member: tar::Member) -> Result<Option<FilePart>, NotWhole> {
+        let tar::Member { name, bytes } = member;
+        match (self.stage, name.as_str()) {
+            (Stage::Meta, META) => {
+                self.sums.push_str(&sum_line(&name, &bytes));
+                self.stage = Stage::State;
+                Ok(Some(FilePart::Meta(bytes)))
+            }
+            (Stage::Meta, _) => Err("it is of another kind".into()),
+            (Stage::State, SUMS) => {
+                if self.chunks.records().is_none() || bytes != self.sums.as_bytes() {
+                    return Err("its sums do not agree with what it holds".into());
+                }
+                self.stage = Stage::Sealed;
+                Ok(None)
+            }
+            (Stage::State, name) if name == chunk_name(self.number + 1) => {
+                self.number += 1;
+                self.sums.push_str(&sum_line(name, &bytes));
+                let records = self.chunks.take(&Bytes::from(bytes));
+                let records = records.map_err(|error| NotWhole::new(error.to_string()))?;
+                Ok((!records.is_empty()).then_some(FilePart::Records(records)))
+            }
+            (Stage::Sealed, SEALED) => {
+                self.stage = Stage::End;
+                Ok(Some(FilePart::Tag(bytes)))
+            }
+            _ => Err("files are missing or out of order".into()),
+        }
+    }
+}
