@@ -23,7 +23,9 @@ pub mod parse;
 mod reply;
 mod secret;
 mod session;
+mod set_run;
 mod strings;
+mod unescape;
 mod wire;
 
 use std::future::poll_fn;
@@ -50,6 +52,7 @@ use crate::write_backpressure::WriteBackpressure;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
 use session::{Arguments, Session};
+use set_run::PlainSet;
 use wire::{Filled, Gone, Wire};
 
 /// Time a client has to say who it is, and to send the rest of a command.
@@ -245,8 +248,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             }
             match parse::parse(&input[used..], &mut ranges) {
                 Ok(Parsed::Command(length)) => {
-                    count += 1;
                     has_secrets = true;
+                    if let Some((together, bytes)) =
+                        self.answer_sets(&input[used..], length, &mut ranges).await?
+                    {
+                        // They wait for the next pass, as many as there are, and those after them for one more.
+                        for _ in 1..together.div_ceil(COMMANDS_PER_PASS) {
+                            self.pass().await?;
+                        }
+                        count += together.min(left);
+                        used += bytes;
+                        continue;
+                    }
+                    count += 1;
                     let arguments = Arguments::new(&input[used..], &ranges);
                     // What was read before it is written down before it.
                     self.wire.settle().await;
@@ -296,6 +310,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             count += 1;
         }
         (used, count)
+    }
+
+    /// Answers the plain `SET`s that `input` starts with, the first of them of this length, if there are more than one and
+    /// they may be written together; how many commands and how many bytes that were. If not, `ranges` are the first
+    /// command's as before.
+    async fn answer_sets(
+        &mut self,
+        input: &[u8],
+        length: usize,
+        ranges: &mut Ranges,
+    ) -> Result<Option<(usize, usize)>, Gone> {
+        let Some(first) = PlainSet::of(input, ranges) else { return Ok(None) };
+        if length == input.len() || !self.session.may_write_together() {
+            return Ok(None);
+        }
+        let mut following = Ranges::new();
+        let (run, bytes) = set_run::follow(first, &input[length..], &mut following);
+        if run.len() == 1 {
+            return Ok(None);
+        }
+        // What was read before it is written down before it.
+        self.wire.settle().await;
+        self.session.find_engine();
+        // Boxed, so that the future of a connection that writes one after another stays small.
+        Box::pin(self.session.set_run(&mut self.wire, &run)).await;
+        self.session.now = self.session.shared.clock.now();
+        self.relieve().await?;
+        Ok(Some((run.len(), length + bytes)))
     }
 
     /// Sends the replies if there are many, and waits for the turn that was paid with them.

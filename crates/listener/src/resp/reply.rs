@@ -93,6 +93,16 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// A bulk string of so many bytes, which `write` appends.
+    pub(super) fn bulk_with(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.counted(b'$', length);
+        let start = self.bytes.len();
+        self.bytes.reserve(length + 2);
+        write(&mut self.bytes);
+        assert_eq!(self.bytes.len() - start, length);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
     pub(super) fn integer(&mut self, number: i64) {
         self.bytes.push(b':');
         if number < 0 {

@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use super::reply::Replies;
 use super::session::Session;
+use super::unescape::{unescape_into, unescaped_len};
 
 /// Requests of a command that are answered before others get their turn.
 const ASKED_PER_TURN: usize = 16;
@@ -219,8 +220,19 @@ impl Session {
         Ok(matches!(self.read(key).await?, FoundSecret::Live(_)))
     }
 
-    /// Replaces what is under a key.
+    /// Replaces what is under a key, in its turn.
     pub(super) async fn write(
+        &self,
+        key: &str,
+        fields: Map,
+        expected: ExpectedVersion,
+    ) -> Result<FieldsWrite, Error> {
+        self.let_others_in().await;
+        self.write_at_once(key, fields, expected).await
+    }
+
+    /// Replaces what is under a key.
+    pub(super) async fn write_at_once(
         &self,
         key: &str,
         fields: Map,
@@ -235,7 +247,6 @@ impl Session {
             now,
             ..self.request(Operation::Update, path)
         };
-        self.let_others_in().await;
         match self.shared.core.weigh(&request) {
             Weight::Light => self.shared.core.write_fields(&request, &body).await,
             Weight::Heavy(cost) => {
@@ -318,20 +329,30 @@ fn plain<'a>(
 
 /// Writes a field as [`field_bytes`] reads it.
 pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
-    match raw {
-        [b'"', inner @ .., b'"'] if memchr(b'\\', inner).is_none() => replies.bulk(inner),
-        _ => replies.bulk(&field_bytes(raw)),
+    if let [b'"', inner @ .., b'"'] = raw {
+        if memchr(b'\\', inner).is_none() {
+            return replies.bulk(inner);
+        }
+        if let Some(length) = unescaped_len(inner) {
+            return replies.bulk_with(length, |out| unescape_into(inner, out));
+        }
     }
+    replies.bulk(&field_bytes(raw));
 }
 
 /// What a field is to a Redis client: a string's characters, or the JSON text of anything else.
 pub(super) fn field_bytes(raw: &[u8]) -> Vec<u8> {
-    match raw {
-        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => inner.to_vec(),
-        [b'"', ..] => match json::parse(raw) {
+    let [b'"', inner @ .., b'"'] = raw else { return raw.to_vec() };
+    match unescaped_len(inner) {
+        Some(length) => {
+            let mut out = Vec::with_capacity(length);
+            unescape_into(inner, &mut out);
+            out
+        }
+        // Half a surrogate pair, say, which the parser has an answer to.
+        None => match json::parse(raw) {
             Ok(Json::String(text)) => text.into_bytes(),
             _ => raw.to_vec(),
         },
-        _ => raw.to_vec(),
     }
 }

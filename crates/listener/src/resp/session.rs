@@ -17,7 +17,7 @@ use super::reply::Replies;
 use super::wire::{Gone, Wire};
 
 /// The word for a client that is nobody.
-const NO_AUTH: &str = "NOAUTH";
+pub(super) const NO_AUTH: &str = "NOAUTH";
 /// Words that begin lines of an HTTP request and no command. A page in somebody's browser, or a server that can be
 /// made to fetch addresses, can have a request sent here, whose body would be commands: Redis hangs up on these too.
 const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
@@ -250,7 +250,7 @@ impl Session {
             Verb::Get => self.get(replies, arguments).await?,
             Verb::Set => self.set(replies, arguments).await?,
             Verb::MGet => return self.get_many(wire, arguments).await,
-            Verb::MSet => self.set_many(replies, arguments).await?,
+            Verb::MSet => Box::pin(self.set_many(replies, arguments)).await?,
             Verb::Del => self.delete_many(replies, arguments).await?,
             Verb::Exists => self.count_existing(replies, arguments).await?,
             Verb::Ttl => self.ttl(replies, arguments).await?,

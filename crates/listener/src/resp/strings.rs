@@ -160,7 +160,7 @@ impl Session {
         Err(Error::Conflict.into())
     }
 
-    /// One write after another: what failed first is the answer, and those before it stay.
+    /// What failed first is the answer; nothing is taken back.
     pub(super) async fn set_many(
         &self,
         replies: &mut Replies,
@@ -169,10 +169,7 @@ impl Session {
         if arguments.len().is_multiple_of(2) {
             return Err(CommandFailure::plain("wrong number of arguments for 'mset' command"));
         }
-        for at in (1..arguments.len()).step_by(2) {
-            let fields = value_field(arguments.text(at + 1)?);
-            self.write(arguments.text(at)?, fields, ExpectedVersion::Any).await?;
-        }
+        self.set_all(arguments).await?;
         replies.ok();
         Ok(())
     }

@@ -36,6 +36,7 @@ mod hostile;
 mod oidc_provider;
 mod replay;
 mod resp;
+mod resp_pipelines;
 mod resp_states;
 mod ssh_canaries;
 mod support;

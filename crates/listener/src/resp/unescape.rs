@@ -1,0 +1,131 @@
+//! The characters of a JSON string, without making a tree of it.
+//!
+//! A value with line breaks, as every PEM file is, has escapes in its text. Its length is counted first, since a reply
+//! begins with it, and then its characters are copied to where they go.
+
+use memchr::memchr;
+
+/// How many bytes the characters between a string's quotes have; `None` if that is no text of a string.
+pub(super) fn unescaped_len(mut inner: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    while let Some(at) = memchr(b'\\', inner) {
+        let (character, used) = escape(&inner[at..])?;
+        length += at + character.len_utf8();
+        inner = &inner[at + used..];
+    }
+    Some(length + inner.len())
+}
+
+/// Appends the characters between a string's quotes, whose length [`unescaped_len`] told.
+pub(super) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) {
+    while let Some(at) = memchr(b'\\', inner) {
+        let Some((character, used)) = escape(&inner[at..]) else { return };
+        out.extend_from_slice(&inner[..at]);
+        if character.is_ascii() {
+            out.push(character as u8);
+        } else {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        inner = &inner[at + used..];
+    }
+    out.extend_from_slice(inner);
+}
+
+/// The character of the escape that `bytes` begin with, and how many bytes that takes.
+fn escape(bytes: &[u8]) -> Option<(char, usize)> {
+    let character = match bytes.get(1)? {
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        &same @ (b'"' | b'\\' | b'/') => char::from(same),
+        b'u' => return escape_by_number(bytes),
+        _ => return None,
+    };
+    Some((character, 2))
+}
+
+/// `\\uXXXX`, or two of them that are a surrogate pair.
+fn escape_by_number(bytes: &[u8]) -> Option<(char, usize)> {
+    let first = unit(bytes)?;
+    if let Some(character) = char::from_u32(first.into()) {
+        return Some((character, 6));
+    }
+    let pair = [first, unit(bytes.get(6..)?)?];
+    let character = char::decode_utf16(pair).next()?.ok()?;
+    Some((character, 12))
+}
+
+fn unit(bytes: &[u8]) -> Option<u16> {
+    let digits = bytes.strip_prefix(b"\\u")?.get(..4)?;
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_core::json::{self, Json};
+
+    use super::*;
+
+    /// What comes of a string's text, quotes and all.
+    fn unescaped(raw: &str) -> Option<String> {
+        let inner = raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+        let length = unescaped_len(inner)?;
+        let mut out = Vec::new();
+        unescape_into(inner, &mut out);
+        assert_eq!(out.len(), length, "{raw}");
+        Some(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn what_is_unescaped_is_what_a_parser_reads() {
+        let pieces = [
+            "a",
+            "\u{e9}",
+            "\\n",
+            "\\r",
+            "\\t",
+            "\\b",
+            "\\f",
+            "\\\\",
+            "\\\"",
+            "\\/",
+            "\\u0000",
+            "\\u00e9",
+            "\\uFFFF",
+            "\\ud83d\\udd11",
+            "\u{1f511}",
+            "-----BEGIN-----",
+        ];
+        let count = pieces.len();
+        // Every three of them, one after another.
+        for at in 0..count * count * count {
+            let inner = [at % count, at / count % count, at / count / count].map(|at| pieces[at]);
+            let inner = inner.concat();
+            let raw = format!("\"{inner}\"");
+            let Ok(Json::String(parsed)) = json::parse(raw.as_bytes()) else { panic!("{raw}") };
+            assert_eq!(unescaped(&raw), Some(parsed), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_escape_is_not_read_as_one() {
+        for inner in [
+            "\\",
+            "a\\x",
+            "\\u12",
+            "\\u12g4",
+            "\\u+123",
+            "\\ud83d",
+            "\\ud83dabcdef",
+            "\\ud83d\\u0041",
+            "\\udc00\\ud83d",
+        ] {
+            assert_eq!(unescaped_len(inner.as_bytes()), None, "{inner}");
+        }
+    }
+}

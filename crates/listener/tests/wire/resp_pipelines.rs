@@ -1,0 +1,181 @@
+//! Writes that come together on one connection: each by its own rules, answered and written down in their order.
+
+use kallisto_core::json::Json;
+
+use super::resp::{Client, Reply, Site, bulk, encode, ok};
+use super::support::{Recorder, of_request};
+
+/// As long as a few runs.
+const MANY: usize = 200;
+
+fn set(key: &str, value: &str) -> Vec<u8> {
+    encode(&["SET", key, value])
+}
+
+fn assert_refused(reply: Option<Reply>, word: &str) {
+    match reply {
+        Some(Reply::Error(text)) if text.starts_with(word) => {}
+        other => panic!("{word}: {other:?}"),
+    }
+}
+
+fn authenticated(site: &Site, token: &str) -> Client {
+    let mut client = site.connect();
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    client
+}
+
+#[test]
+fn each_of_many_writes_is_decided_by_itself_and_answered_in_its_place() {
+    let site = Site::start();
+    let token = site.token(
+        r#"path "secret/data/mine/*" { capabilities = ["read", "create"] }
+           path "secret/data/changed" { capabilities = ["create", "update", "read"] }"#,
+    );
+    assert_eq!(site.root().ask("SET mine/there before"), ok());
+    let mut client = authenticated(&site, &token);
+    let commands = [
+        set("mine/a", "1"),
+        set("other", "2"),
+        set("mine/there", "3"),
+        set("mine//bad", "4"),
+        set("changed", "5"),
+        set("changed", "6"),
+        encode(&["GET", "changed"]),
+        set("changed", "7"),
+        encode(&["GET", "mine/a"]),
+        encode(&["SET", "mine/b", "8", "XX"]),
+        set("mine/b", "9"),
+        encode(&["GET", "mine/b"]),
+        b"*3\r\n$3\r\nSET\r\n$6\r\nmine/c\r\n$1\r\n\xff\r\n".to_vec(),
+        set("mine/c", "10"),
+        encode(&["PING"]),
+    ];
+    client.send(&commands.concat());
+    assert_eq!(client.receive(), Some(ok()));
+    assert_refused(client.receive(), "NOPERM");
+    assert_refused(client.receive(), "NOPERM");
+    assert!(matches!(client.receive(), Some(Reply::Error(_))), "a path that is none");
+    assert_eq!([client.receive(), client.receive()], [Some(ok()), Some(ok())]);
+    assert_eq!(client.receive(), Some(bulk("6")), "written in their order");
+    assert_eq!([client.receive(), client.receive()], [Some(ok()), Some(bulk("1"))]);
+    assert_eq!(client.receive(), Some(Reply::Null), "nothing was there");
+    assert_eq!([client.receive(), client.receive()], [Some(ok()), Some(bulk("9"))]);
+    assert_refused(client.receive(), "ERR value is not valid UTF-8");
+    assert_eq!(client.receive(), Some(ok()));
+    assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
+    let mut root = site.root();
+    assert_eq!(root.ask("GET changed"), bulk("7"));
+    assert_eq!(root.ask("GET mine/there"), bulk("before"));
+    assert_eq!(root.ask("GET other"), Reply::Null);
+}
+
+#[test]
+fn many_writes_are_all_there_however_long_their_run() {
+    let site = Site::start();
+    for database in ["0", "1"] {
+        let mut client = site.root();
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        let sets: Vec<u8> =
+            (0..MANY).flat_map(|at| set(&format!("k{at}"), &format!("v{at}"))).collect();
+        client.send(&sets);
+        assert!((0..MANY).all(|_| client.receive() == Some(ok())));
+        let gets: Vec<u8> = (0..MANY).flat_map(|at| encode(&["GET", &format!("k{at}")])).collect();
+        client.send(&gets);
+        assert!((0..MANY).all(|at| client.receive() == Some(bulk(&format!("v{at}")))));
+    }
+}
+
+#[test]
+fn many_keys_of_one_command_are_written_and_the_last_value_of_a_key_stays() {
+    let site = Site::start();
+    let token =
+        site.token(r#"path "secret/data/m/*" { capabilities = ["create", "update", "read"] }"#);
+    let mut client = authenticated(&site, &token);
+    let keys: Vec<String> = (0..MANY).map(|at| format!("m/{}", at % (MANY - 7))).collect();
+    let values: Vec<String> = (0..MANY).map(|at| at.to_string()).collect();
+    let mut words = vec!["MSET"];
+    for (key, value) in keys.iter().zip(&values) {
+        words.extend([key.as_str(), value.as_str()]);
+    }
+    assert_eq!(client.ask_words(&words), ok());
+    assert_eq!(client.ask("GET m/0"), bulk(&(MANY - 7).to_string()));
+    assert_eq!(client.ask("GET m/100"), bulk("100"));
+    client.assert_error("MSET m/0 again other v", "NOPERM");
+    assert_eq!(client.ask("GET m/0"), bulk("again"), "what was let in was written");
+    client.assert_error("MSET m/0", "ERR wrong number of arguments");
+}
+
+#[test]
+fn a_token_with_few_uses_has_as_many_for_writes_that_come_together() {
+    let site = Site::start();
+    site.token(r#"path "secret/data/*" { capabilities = ["create", "update"] }"#);
+    let counted = |id: &str| {
+        let body = format!(r#"{{"policies":["p"],"id":"{id}","num_uses":6}}"#);
+        site.ask("auth/token/create", &body).unwrap();
+        authenticated(&site, id)
+    };
+    let is_ok = |reply: Reply| reply == ok();
+    let (mut one, mut together) = (counted("one-by-one"), counted("together"));
+    let expected: Vec<bool> = (0..10).map(|at| is_ok(one.ask(&format!("SET a{at} v")))).collect();
+    together.send(&(0..10).flat_map(|at| set(&format!("b{at}"), "v")).collect::<Vec<u8>>());
+    let told: Vec<bool> = (0..10).map(|_| is_ok(together.receive().unwrap())).collect();
+    assert_eq!(told, expected);
+    assert!(told.contains(&true) && told.contains(&false));
+    together.assert_error("SET b v", "NOAUTH");
+}
+
+#[test]
+fn writes_that_come_together_are_written_down_each_in_their_order_or_refused() {
+    let (site, recorder) = (Site::start(), Recorder::start());
+    let mut client = site.root();
+    site.ask("sys/audit/socket", &recorder.device()).unwrap();
+    let sets = |from: usize| {
+        (0..40).flat_map(move |at| set(&format!("k{:02}", from + at), "v")).collect::<Vec<u8>>()
+    };
+    client.send(&sets(0));
+    assert!((0..40).all(|_| client.receive() == Some(ok())));
+    recorder.wait(|records| {
+        let of_type = |kind: &str| {
+            let is_of = |record: &&Json| {
+                let record = record.as_object().unwrap();
+                record.get("type").and_then(Json::as_str) == Some(kind)
+            };
+            let paths = records.iter().filter(is_of).map(|record| of_request(record, "path"));
+            let paths = paths.filter(|path| path.starts_with("secret/data/k"));
+            paths.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = (0..40).map(|at| format!("secret/data/k{at:02}")).collect();
+        let mut replies = of_type("response");
+        replies.sort();
+        of_type("request") == expected && replies == expected
+    });
+    recorder.stop();
+    client.send(&sets(50));
+    for _ in 0..40 {
+        assert_refused(client.receive(), "ERR internal error");
+    }
+}
+
+#[test]
+fn values_with_escapes_come_back_by_every_command_that_reads_them() {
+    let site = Site::start();
+    let mut client = site.root();
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ";
+    let pem =
+        format!("-----BEGIN PRIVATE KEY-----\n{}-----END-----\n", format!("{line}\n").repeat(30));
+    for value in [
+        pem.as_str(),
+        "\u{1}\u{1f}\u{7f}\t\u{8}\u{c}",
+        "\\",
+        "\"\\\"\u{1f511}\u{e9}\n",
+        "\u{ffff}\\u0041",
+    ] {
+        assert_eq!(client.ask_words(&["SET", "pem", value]), ok());
+        let gets = encode(&["GET", "pem"]).repeat(3);
+        client.send(&gets);
+        assert!((0..3).all(|_| client.receive() == Some(bulk(value))));
+        assert_eq!(client.ask("MGET pem"), Reply::Array(vec![bulk(value)]));
+        assert_eq!(client.ask("HGET pem value"), bulk(value));
+    }
+}
