@@ -1,6 +1,6 @@
 """The rows: what is measured at whom, in rounds, and the median of each.
 
-Groups of rows (`--only`): reads, tls, audit, writes, mixed, herd, memory, start. A row is a name and, for each server,
+Groups of rows (`--only`): reads, tls, audit, writes, mixed, herd, memory, start, connections. A row is a name and, for each server,
 a number; what could not be had is a reason instead. Numbers are requests a second, milliseconds, bytes.
 """
 
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+import connections
 import driving
 import report
 from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable, Nginx, Redis,
@@ -22,7 +23,7 @@ from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable
 
 KEYS = 1_000
 VALUE_BYTES = 128
-GROUPS = ["reads", "tls", "audit", "writes", "mixed", "herd", "memory", "start"]
+GROUPS = ["reads", "tls", "audit", "writes", "mixed", "herd", "memory", "start", "connections"]
 
 
 def say(text):
@@ -410,7 +411,9 @@ def main():
         run = Run(bench, options)
         driving.drive(run, {"reads": reads, "tls": lambda run: reads(run, tls=True), "audit": audit,
                             "writes": writes,
-                            "mixed": mixed, "herd": herd, "memory": memory, "start": start}, say)
+                            "mixed": mixed, "herd": herd, "memory": memory, "start": start,
+                            "connections": lambda run: connections.measure(run, KEYS, prepare, answer_bytes)},
+                      say)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     results = {"rows": run.rows, "skipped": run.skipped, "samples": run.samples,

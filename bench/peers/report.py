@@ -96,6 +96,9 @@ def markdown(results):
     if audited:
         lines += ["", "With an audit device that writes every request and every answer to a file:", "",
                   *table(audited)]
+    shapes = [row for row in rows if row["table"] == "connections"]
+    if shapes:
+        lines += ["", "By connections and pipeline depth:", "", *table(shapes)]
     # The memory of smaller herds is in results.json.
     largest = [f"{row['name'].removeprefix('Herd of 10,000, ').removesuffix(': all served')}: {row['note']}"
                for row in rows if row.get("note") and row["name"].startswith("Herd of 10,000")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kallisto beside Redis, etcd, nginx and OpenBao: the same work at each, in one run.
 #
-#   bench/peers/run.sh            everything, about 30 minutes
+#   bench/peers/run.sh            everything, about an hour and a half
 #   bench/peers/run.sh --quick    few rows, one round, about 3 minutes
 #   bench/peers/run.sh --only herd,memory      the groups of rows whose names are given
 #   bench/peers/run.sh --dry      everything but writing into docs/
