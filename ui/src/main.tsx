@@ -7,10 +7,10 @@ import type { Frame } from './parts/frame.tsx';
 import { askTable, forgetNeeds } from './lib/needs.ts';
 import { forgetMounts } from './lib/place.ts';
 import { startTheme } from './lib/prefs.ts';
-import { go, href, route, startRouter } from './lib/router.ts';
+import { go, guard, href, route, startRouter } from './lib/router.ts';
 import { askConfig, askServer } from './lib/server.ts';
 import { resume, startSession } from './lib/session.ts';
-import { me, namespace, onSealed, server, token } from './lib/state.ts';
+import { cover, me, namespace, onSealed, server, token } from './lib/state.ts';
 import { Login, SignInAgain } from './screens/login.tsx';
 
 type Load = () => Promise<ComponentType>;
@@ -91,8 +91,11 @@ function leadOut(): void {
 async function start(): Promise<void> {
   startTheme();
   startRouter();
-  // An open edit stays behind the cover of `screens/setup`, so the page is left only where nothing is open.
-  onSealed.value = () => { void askServer().then(() => leadOut()); };
+  // An open edit stays where it is, behind a cover that unseals in its place; the page is left only where nothing is open.
+  onSealed.value = () => {
+    if (me.peek() && guard.peek()) cover.value = 'sealed';
+    else if (cover.peek() !== 'sealed') void askServer().then(() => leadOut());
+  };
   startSession(() => { void go(href('login')); });
   await Promise.all([askServer(), askConfig()]);
   const state = server.value;

@@ -1,6 +1,7 @@
 // Asking for what a screen shows: old data stays while new is fetched, and what comes too late is dropped.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { namespace, token } from './state.ts';
+import { ApiError } from './api.ts';
+import { cover, namespace, token } from './state.ts';
 
 export interface Loaded<T> { data: T | undefined; error: unknown; busy: boolean; reload: () => void }
 
@@ -35,7 +36,8 @@ export function useAction<A extends unknown[]>(run: (...args: A) => Promise<void
     run: async (...args: A) => {
       setBusy(true);
       setError(undefined);
-      try { await run(...args); } catch (caught) { setError(caught); } finally { setBusy(false); }
+      // What the cover of a sealed server says already is not said twice, nor left standing once it is open again.
+      try { await run(...args); } catch (caught) { if (!(cover.peek() === 'sealed' && caught instanceof ApiError && caught.isSealed)) setError(caught); } finally { setBusy(false); }
     },
   };
 }

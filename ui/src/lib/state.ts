@@ -30,8 +30,8 @@ export const serverNote = signal('');
 /** The server's own word; written by `lib/server`. */
 export const server = signal<Server>({ version: '', sealed: false, standby: false, initialized: true, name: '', ok: true });
 export interface Server { version: string; sealed: boolean; standby: boolean; initialized: boolean; name: string; ok: boolean; cluster?: string; threshold?: number; shares?: number; progress?: number; type?: string; nonce?: string; recovery?: boolean }
-/** Set while the session has ended or is locked with a screen open behind: why, and the screen stays mounted. */
-export const cover = signal<'' | 'ended' | 'locked'>('');
+/** Set while the session has ended, is locked, or the server was sealed amid an edit: why; the screen stays mounted behind it. */
+export const cover = signal<'' | 'ended' | 'locked' | 'sealed'>('');
 /** Called when an answer says that the server is sealed; set by `main`. */
 export const onSealed = signal<(() => void) | undefined>(undefined);
 /** Called when the token turns out to have ended; set by `lib/session`. */

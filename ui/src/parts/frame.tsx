@@ -11,6 +11,7 @@ import { renew, isEnding, secondsLeft, signOut } from '../lib/session.ts';
 import { lastSegment } from '../lib/place.ts';
 import { Dialogs } from './dialog.tsx';
 import { Icon, Mark, type IconName } from './icons.tsx';
+import type { UnsealSteps } from '../screens/setup.tsx';
 import { openMe } from './me-menu.tsx';
 import { openNamespaces } from './namespaces.tsx';
 import { openPalette } from './palette.tsx';
@@ -103,6 +104,18 @@ function Toasts() {
   return <div class="toasts" role="status" aria-live="polite">{toasts.value.map((one) => <div class="toast" key={one.id}><span class="grow">{one.text}</span>{one.action && <Button size="sm" onClick={() => { one.action?.run(); dismiss(one.id); }}>{one.action.label}</Button>}<Button kind="ghost" size="sm" icon="close" label="Dismiss" onClick={() => dismiss(one.id)} /></div>)}</div>;
 }
 
+/** Over an edit while the server is sealed: unsealing in its place, by anybody at any browser; then the edit goes on. */
+function SealedCover() {
+  const [Steps, setSteps] = useState<typeof UnsealSteps | undefined>(undefined);
+  useEffect(() => { void import('../screens/setup.tsx').then((file) => setSteps(() => file.UnsealSteps)); }, []);
+  return (
+    <div class="cover"><div class="gate" role="dialog" aria-label="The server is sealed"><div class="gatehead"><Mark /><h1>The server is sealed</h1></div>
+      <Note kind="accent">Your edit is kept in this tab. Once enough shares are entered, here or anywhere else, you go on where you were.</Note>
+      {Steps && <Steps onOpen={() => { cover.value = token.peek() ? '' : 'ended'; }} />}
+    </div></div>
+  );
+}
+
 /** The whole page of somebody signed in. */
 export function Frame({ children, again }: { children: ComponentChildren; again: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
@@ -126,7 +139,7 @@ export function Frame({ children, again }: { children: ComponentChildren; again:
           {children}
         </main>
       </div>
-      {covered && <div class="cover"><div class="gate"><div class="gatehead"><Mark /><h1>{covered === 'locked' ? 'Locked' : 'The session has ended'}</h1></div><Note kind="accent">{covered === 'locked' ? 'Nobody used this page for a while. Values and token are gone from it; the screen and an open edit are kept.' : 'An open edit is kept. Sign in again to go on.'}</Note>{again}</div></div>}
+      {covered === 'sealed' ? <SealedCover /> : covered && <div class="cover"><div class="gate"><div class="gatehead"><Mark /><h1>{covered === 'locked' ? 'Locked' : 'The session has ended'}</h1></div><Note kind="accent">{covered === 'locked' ? 'Nobody used this page for a while. Values and token are gone from it; the screen and an open edit are kept.' : 'An open edit is kept. Sign in again to go on.'}</Note>{again}</div></div>}
       <Dialogs />
       <Toasts />
     </>

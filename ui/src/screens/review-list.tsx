@@ -21,10 +21,10 @@ export async function whoCan(path: string, capability: string): Promise<Subject[
 
 const viaOf = (subject: Subject): { policy?: string; line?: number }[] => (Array.isArray(subject.via) ? subject.via : subject.via ? [subject.via] : []);
 
-export function Subjects({ subjects }: { subjects: Subject[] }) {
-  if (subjects.length === 0) return <p class="pad soft">Nobody but root.</p>;
+export function Subjects({ subjects, label = 'Subjects' }: { subjects: Subject[]; label?: string }) {
+  if (subjects.length === 0) return <p class="pad soft" role="region" aria-label={label}>Nobody but root.</p>;
   return (
-    <div class="scroll-x" tabIndex={0} role="region" aria-label="Subjects"><table class="grid"><thead><tr><th>Who</th><th>Kind</th><th>Through</th><th>Until</th></tr></thead><tbody>
+    <div class="scroll-x" tabIndex={0} role="region" aria-label={label}><table class="grid"><thead><tr><th>Who</th><th>Kind</th><th>Through</th><th>Until</th></tr></thead><tbody>
       {subjects.map((one) => <tr key={one.kind + one.id}><td><b>{visible(one.name || one.id)}</b>{one.mount && <small class="dim mono">{one.mount}</small>}</td><td><Tag>{one.kind}</Tag></td><td>{viaOf(one).map((via) => <a class="link" href={href(`policies/${via.policy ?? ''}`, { line: via.line })}>{via.policy}{via.line ? `, line ${via.line}` : ''}</a>)}</td><td>{one.expires ? <Tag kind={Date.parse(one.expires) < Date.now() ? 'bad' : ''}>{ago(one.expires)}</Tag> : <span class="dim">–</span>}</td></tr>)}
     </tbody></table></div>
   );

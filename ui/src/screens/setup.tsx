@@ -111,15 +111,13 @@ function Shares({ made }: { made: Made }) {
 
 const POLL_MS = 2000;
 
-export function Unseal() {
+/** Entering shares: progress that others' browsers make too, a wrong share, a new start. Calls `onOpen` once the server is open. */
+export function UnsealSteps({ onOpen, onEmpty }: { onOpen: () => void; onEmpty?: () => void }) {
   const [share, setShare] = useState('');
   const [spoiled, setSpoiled] = useState('');
   const state = server.value;
-  const back = route.value.query.get('to') ?? '';
-  const onward = (): void => void go(back.startsWith('/ui/') ? back : href('login'), true);
   useEffect(() => {
-    document.title = 'Unseal · Kallisto';
-    const ask = (): void => void askServer().then((now) => { if (now.ok && now.initialized && !now.sealed) onward(); else if (now.ok && !now.initialized) void go(href('setup'), true); });
+    const ask = (): void => void askServer().then((now) => { if (now.ok && now.initialized && !now.sealed) onOpen(); else if (now.ok && !now.initialized) onEmpty?.(); });
     ask();
     const timer = setInterval(() => { if (!document.hidden) ask(); }, POLL_MS);
     return () => clearInterval(timer);
@@ -134,22 +132,34 @@ export function Unseal() {
       throw error;
     }
     const now = await askServer();
-    if (!now.sealed) onward();
+    if (!now.sealed) onOpen();
   });
   const reset = useAction(async () => { await call('PUT', 'sys/unseal', { token: '', ns: '', quiet: true, body: { reset: true } }); setSpoiled(''); await askServer(); });
   const [k, n] = [state.progress ?? 0, state.threshold ?? 1];
   const isAuto = state.recovery || (state.type !== undefined && state.type !== 'shamir');
+  if (isAuto) return <Note>It unseals itself by its {state.type} seal, and waits for that to answer. There is nothing to enter here; the server's log says what it waits for.</Note>;
+  return (
+    <>
+      <div class="steps" role="progressbar" aria-valuenow={k} aria-valuemin={0} aria-valuemax={n} aria-label="Shares entered">{Array.from({ length: n }, (_, i) => <span class={i < k ? 'done' : ''} />)}</div>
+      <p class="soft">{k} of {n} shares entered{k > 0 && ', by anybody at any browser'}.</p>
+      {spoiled && <Note kind="bad">{spoiled}</Note>}
+      <form class="stack" onSubmit={(event) => { event.preventDefault(); if (share.trim()) void run.run(); }}>
+        <Field label="Your share" value={share} onInput={setShare} mono masked autofocus hint="A wrong share shows only when the last one is entered." />
+        <FormError error={run.error} />
+        <div class="row"><Button kind="primary" type="submit" busy={run.busy} disabled={!share.trim()}>Enter the share</Button>{k > 0 && <Button busy={reset.busy} icon="undo" onClick={() => void reset.run()}>Start again</Button>}</div>
+      </form>
+    </>
+  );
+}
+
+export function Unseal() {
+  const state = server.value;
+  const back = route.value.query.get('to') ?? '';
+  useEffect(() => { document.title = 'Unseal · Kallisto'; }, []);
+  const n = state.threshold ?? 1;
   return (
     <Outside title="This server is sealed" sub={state.name}>
-      {isAuto ? <Note>It unseals itself by its {state.type} seal, and waits for that to answer. There is nothing to enter here; the server's log says what it waits for.</Note> : <>
-        <div class="steps" role="progressbar" aria-valuenow={k} aria-valuemin={0} aria-valuemax={n} aria-label="Shares entered">{Array.from({ length: n }, (_, i) => <span class={i < k ? 'done' : ''} />)}</div>
-        <p class="soft">{k} of {n} shares entered{k > 0 && ', by anybody at any browser'}.</p>
-        {spoiled && <Note kind="bad">{spoiled}</Note>}
-        <form class="stack" onSubmit={(event) => { event.preventDefault(); if (share.trim()) void run.run(); }}>
-          <Field label="Your share" value={share} onInput={setShare} mono masked autofocus hint="A wrong share shows only when the last one is entered." />
-          <FormError error={run.error} />
-          <div class="row"><Button kind="primary" type="submit" busy={run.busy} disabled={!share.trim()}>Enter the share</Button>{k > 0 && <Button busy={reset.busy} icon="undo" onClick={() => void reset.run()}>Start again</Button>}</div>
-        </form></>}
+      <UnsealSteps onOpen={() => void go(back.startsWith('/ui/') ? back : href('login'), true)} onEmpty={() => void go(href('setup'), true)} />
       {back && <p class="dim">Then on to <span class="mono">{back}</span></p>}
       {!state.ok && <Note kind="bad">The server does not answer.</Note>}
       <Card pad><dl class="kv"><dt>Cluster</dt><dd>{state.name || '–'}</dd><dt>Seal</dt><dd>{state.type ?? '–'} <Tag>{n} of {state.shares ?? n}</Tag></dd><dt>Version</dt><dd>{state.version}</dd></dl></Card>

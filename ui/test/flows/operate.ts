@@ -1,9 +1,13 @@
-// Flows 3, 19 and 23: OIDC with Kallisto itself as the provider, the token tree, snapshots.
+// Flows 3, 18, 19 and 23: OIDC with Kallisto itself as the provider, the access review, the token tree, snapshots.
 import { readFileSync } from 'node:fs';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
 import { Server } from '../server.ts';
 import type { Flow } from './index.ts';
+
+const PEOPLE: Record<string, string> = { ops: 'admin', ada: 'dev', rita: 'reader', walt: 'writer', nora: 'default' };
+const CAPS = ['read', 'update', 'patch', 'list'];
+const PATHS = ['secret/data/apps/payments/stripe', 'secret/data/apps/payments/mailgun', 'secret/metadata/apps', 'secret/subkeys/apps/payments/stripe', 'secret/subkeys/x', 'sys/kallisto/kv/list', 'sys/mounts', 'identity/entity/id', 'auth/token/accessors', 'nowhere/at/all'];
 
 /** A provider on a server of its own, which has one user, and the login method on `dev` that asks it. */
 async function provide(dev: Server): Promise<Server> {
@@ -72,6 +76,29 @@ export const operate: Flow[] = [
       await two.page.getByText('access_denied: <b>no</b>').waitFor();
       await two.finish();
     } finally { far.stop(); await dev.api('DELETE', 'sys/auth/company'); }
+  } },
+  { name: '18 the review equals 200 direct questions for capabilities', run: async ({ browser, dev }) => {
+    const direct: Record<string, Record<string, string[]>> = {};
+    for (const name of Object.keys(PEOPLE)) {
+      const { auth } = await dev.must('POST', `auth/userpass/login/${name}`, { password: 'correct horse battery' }, '');
+      direct[name] = (await dev.must('POST', 'sys/capabilities-self', { paths: PATHS }, auth.client_token))['data'] as Record<string, string[]>;
+    }
+    const one = await Watched.open(browser, dev);
+    await one.login('ops');
+    let questions = 0;
+    for (const path of PATHS) for (const cap of CAPS) {
+      await one.go(`/ui/review?path=${encodeURIComponent(path)}&cap=${cap}`);
+      const table = one.page.getByRole('region', { name: `Who may ${cap} ${path}` });
+      await table.waitFor();
+      const listed = await table.locator('tbody td:first-child b').allTextContents();
+      for (const name of Object.keys(PEOPLE)) {
+        questions += 1;
+        const may = direct[name]?.[path]?.some((one) => one === cap || one === 'root') ?? false;
+        equal(listed.includes(name), may, `${name}: ${cap} on ${path}; listed: ${listed.join(' ')}`);
+      }
+    }
+    equal(questions, 200, 'questions');
+    await one.finish();
   } },
   { name: '19 the token tree: as many tokens end as its preview says', run: async ({ browser, dev }) => {
     const make = async (token: string, path = 'auth/token/create'): Promise<{ client_token: string; accessor: string }> => (await dev.must('POST', path, { policies: ['admin'], display_name: 'tree', ttl: '1h' }, token))['auth'];

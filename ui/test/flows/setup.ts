@@ -47,7 +47,7 @@ export const setup: Flow[] = [{ name: '1 setup with 5 shares of which 3 are need
     for (const share of shares.slice(1, 4)) await give(one, share);
     await one.page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
     await two.page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
-    // Sealed in the middle of an edit: unseal elsewhere, come back.
+    // Sealed in the middle of reading: unseal elsewhere, come back.
     server.token = root;
     await until(async () => (await server.api('GET', 'sys/mounts'))['status'] === 200, 'the server answers');
     await server.must('POST', 'sys/mounts/secret', { type: 'kv', options: { version: '2' } });
@@ -60,6 +60,44 @@ export const setup: Flow[] = [{ name: '1 setup with 5 shares of which 3 are need
     await one.page.getByRole('heading', { name: 'Sign in to Kallisto' }).waitFor();
     ok(one.page.url().includes('/ui/s/secret/a'), 'on to where one wanted');
     await two.finish();
+    await one.finish();
+  } finally { server.stop(); }
+} }, { name: '24 sealed in the middle of an edit: unseal in its place, come back, save', run: async ({ browser }) => {
+  const server = await Server.durable();
+  try {
+    const made = await server.must('PUT', 'sys/init', { secret_shares: 3, secret_threshold: 2 }, '');
+    const shares = made['keys_base64'] as string[];
+    server.token = made['root_token'] as string;
+    const unseal = async (): Promise<void> => { for (const share of shares.slice(0, 2)) await server.api('PUT', 'sys/unseal', { key: share }, ''); await until(async () => (await server.api('GET', 'sys/mounts'))['status'] === 200, 'the server answers'); };
+    await unseal();
+    await server.must('POST', 'sys/mounts/secret', { type: 'kv', options: { version: '2' } });
+    await server.must('POST', 'secret/data/a', { data: { k: 'v' } });
+    await server.must('PUT', 'sys/policies/acl/dev', { policy: 'path "secret/*" { capabilities = ["create", "read", "update", "list"] }' });
+    await server.must('POST', 'sys/auth/userpass', { type: 'userpass', description: 'People', config: { listing_visibility: 'unauth' } });
+    await server.must('POST', 'auth/userpass/users/ada', { password: 'correct horse battery', token_policies: ['dev'] });
+    const one = await Watched.open(browser, server);
+    const { page } = one;
+    await one.login('ada');
+    await one.go('/ui/s/secret/a?tab=edit');
+    await page.getByLabel('Value of k').fill('half-typed');
+    await server.must('PUT', 'sys/seal');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await page.getByRole('dialog', { name: 'The server is sealed' }).waitFor();
+    ok(page.url().endsWith('/ui/s/secret/a?tab=edit'), 'the page was not left');
+    await one.axe();
+    // One share here, one by somebody else.
+    await page.getByLabel('Your share').fill(shares[0] ?? '');
+    await page.getByRole('button', { name: 'Enter the share' }).click();
+    await page.getByText('1 of 2 shares entered').waitFor();
+    await server.must('PUT', 'sys/unseal', { key: shares[1] }, '');
+    await page.locator('.cover').waitFor({ state: 'detached' });
+    equal(await page.getByLabel('Value of k').inputValue(), 'half-typed', 'the edit is kept');
+    equal(await page.getByText('is sealed').count(), 0, 'no word of it stays');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await page.getByText('Saved', { exact: true }).waitFor();
+    equal((await server.must('GET', 'secret/data/a'))['data'].data, { k: 'half-typed' }, 'what was typed is stored');
     await one.finish();
   } finally { server.stop(); }
 } }];
