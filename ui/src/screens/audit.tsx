@@ -1,5 +1,5 @@
 // The audit log: devices, records with filters (contract E10), and the chain verified here in the browser.
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, headersOf, tryCall, urlOf } from '../lib/api.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { count, exact, visible, visibleText, when } from '../lib/time.ts';
@@ -65,16 +65,23 @@ function Verify({ device }: { device: Device | undefined }) {
   );
 }
 
+const TAIL_MS = 2000;
 type Row = Record<string, any>;
 function Records({ device }: { device: Device }) {
   const [filters, setFilters] = useState({ path: '', operation: '', outcome: '', entity: '', since: '' });
   const [used, setUsed] = useState(filters);
   const loaded = useLoad(async (signal) => (await call<{ records?: Row[]; next?: unknown }>('GET', `sys/kallisto/audit/${device.name}/records`, { signal, quiet: true, query: { limit: 100, path: used.path || undefined, operation: used.operation || undefined, outcome: used.outcome || undefined, entity: used.entity || undefined, since: used.since ? new Date(used.since).toISOString() : undefined } })).data, [device.name, JSON.stringify(used)]);
+  const [isLive, setLive] = useState(false);
+  useEffect(() => {
+    if (!isLive) return;
+    const timer = setInterval(() => { if (!document.hidden) loaded.reload(); }, TAIL_MS);
+    return () => clearInterval(timer);
+  }, [isLive]);
   const set = (key: keyof typeof filters) => (value: string): void => setFilters({ ...filters, [key]: value });
   const show = (row: Row): void => void open<void>((close) => <Sheet title="Record" actions={<Button kind="primary" onClick={() => close()}>Close</Button>}><pre class="json mono">{visibleText(JSON.stringify(row, null, 2))}</pre></Sheet>);
   const records = (loaded.data?.records ?? []).map((one) => (typeof one === 'string' ? (JSON.parse(one) as Row) : ((one['record'] as Row | undefined) ?? one)));
   return (
-    <Card title="Records" actions={<Button size="sm" icon="undo" busy={loaded.busy} onClick={loaded.reload}>Refresh</Button>}>
+    <Card title="Records" actions={<><Button size="sm" icon={isLive ? 'pause' : 'play'} pressed={isLive} onClick={() => setLive(!isLive)}>{isLive ? 'Following' : 'Follow'}</Button><Button size="sm" icon="undo" busy={loaded.busy && !isLive} onClick={loaded.reload}>Refresh</Button></>}>
       <form class="pad filters" onSubmit={(event) => { event.preventDefault(); setUsed(filters); }}><Field label="Path begins with" value={filters.path} onInput={set('path')} mono /><Select label="Operation" value={filters.operation} onChange={set('operation')} options={[['', 'any'], ['read', 'read'], ['create', 'create'], ['update', 'update'], ['patch', 'patch'], ['delete', 'delete'], ['list', 'list']]} /><Select label="Outcome" value={filters.outcome} onChange={set('outcome')} options={[['', 'any'], ['ok', 'allowed'], ['denied', 'refused'], ['error', 'failed']]} /><Field label="Who (entity)" value={filters.entity} onInput={set('entity')} mono /><Button type="submit" icon="search">Filter</Button></form>
       {loaded.error ? <div class="pad"><Note kind="warn">{(loaded.error as { status?: number }).status === 404 || /unsupported path/.test(String(loaded.error)) ? 'This server does not serve its records to the page: look at the file, or verify it here.' : loaded.error instanceof Error ? loaded.error.message : ''}</Note></div> : !loaded.data ? <Loading /> : records.length === 0 ? <Empty icon="audit" title="No record matches" /> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Records"><table class="grid"><thead><tr><th>Time</th><th>Who</th><th>Operation</th><th>Path</th><th>Address</th><th>Outcome</th><th><span class="sr">More</span></th></tr></thead><tbody>{records.map((row, i) => <tr key={i}><td class="nowrap" title={exact(row['time'])}>{when(row['time'])}</td><td>{visible(row['auth']?.display_name ?? '–')}</td><td>{row['request']?.operation}{row['request']?.headers?.['x-kallisto-intent'] && <> <Tag kind="accent">{String(row['request'].headers['x-kallisto-intent'])}</Tag></>} <span class="dim">{row['type']}</span></td><td class="mono">{visible(row['request']?.path ?? '')}</td><td class="mono dim">{row['request']?.remote_address ?? ''}</td><td>{row['error'] ? <Tag kind="bad">{visible(String(row['error']).slice(0, 60))}</Tag> : <Tag kind="ok">ok</Tag>}</td><td class="right"><Button size="sm" kind="ghost" icon="more" label="Whole record" onClick={() => show(row)} /></td></tr>)}</tbody></table></div>)}

@@ -68,7 +68,7 @@ function Console() {
   }, []);
   const [text, setText] = useState('');
   const [method, setMethod] = useState<Method>('GET');
-  const [path, setPath] = useState('sys/health');
+  const [path, setPath] = useState(route.peek().query.get('path') ?? 'sys/health');
   const [body, setBody] = useState('');
   const [result, setResult] = useState('');
   useNeeds([{ path, cap: CAP[method] ?? 'read' }]);

@@ -31,7 +31,7 @@ function useInfo(place: Place, names: readonly string[], inView: readonly string
       const entries = reply?.data.entries;
       hasDetail.current = Array.isArray(entries);
       if (isLate || !entries) return setInfo(new Map());
-      setInfo(new Map(entries.filter((one) => one['version'] !== undefined).map((one) => [one['name'] as string, { version: one['version'], updated: one['updated_time'] ?? '', state: one['state'] ?? '', owner: one['owner'], due: one['due'] }])));
+      setInfo(new Map(entries.filter((one) => one['version'] !== undefined).map((one) => [one['name'] as string, { version: one['version'], updated: one['updated_time'] ?? '', state: one['state'] === 'live' ? '' : (one['state'] ?? ''), owner: one['owner'], due: one['due'] }])));
     });
     return () => { isLate = true; };
   }, [names]);

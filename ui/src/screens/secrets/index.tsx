@@ -48,10 +48,12 @@ function Browser({ text }: { text: string }) {
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={text}><GoTo /></Failed>;
   if (!place) return <Loading rows={10} />;
   const folder: Place = { mount: place.mount, path: place.isFolder ? place.path : parentOf(place.path), isFolder: true };
+  // On a narrow screen an import takes the place of the list.
+  const isTask = route.value.query.get('tab') !== null;
   // A comparison takes the whole width.
   const isWide = !place.isFolder && route.value.query.get('tab') === 'history';
   return (
-    <div class={`split ${place.isFolder ? 'at-folder' : 'at-secret'} ${isWide ? 'alone' : ''}`}>
+    <div class={`split ${place.isFolder && !isTask ? 'at-folder' : 'at-secret'} ${isWide ? 'alone' : ''}`}>
       {!isWide && <Folder key={placeText(folder)} place={folder} current={place.isFolder ? undefined : place.path} />}
       <section class="detail" aria-label={place.isFolder ? 'Folder' : 'Secret'}>{place.isFolder ? <FolderHome place={folder} /> : <Secret key={placeText(place)} place={place} />}</section>
     </div>
