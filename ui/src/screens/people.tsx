@@ -3,11 +3,12 @@ import { useState } from 'preact/hooks';
 import { call, tryCall } from '../lib/api.ts';
 import { copySecret } from '../lib/clipboard.ts';
 import { useAction, useLoad } from '../lib/load.ts';
-import { href, route } from '../lib/router.ts';
+import { go, href, route } from '../lib/router.ts';
 import { plural, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
 import { Icon } from '../parts/icons.tsx';
+import { GroupForm, Merge } from './people-edit.tsx';
 import { Button, Card, Empty, Failed, Field, FormError, LinkButton, Loading, Note, Page, Select, Tabs, Tag } from '../parts/ui.tsx';
 
 const PARTS = [['entities', 'Entities'], ['groups', 'Groups'], ['logins', 'Login methods'], ['locked', 'Locked out']] as const;
@@ -58,7 +59,7 @@ function Entity({ id }: { id: string }) {
   if (!loaded.data) return <Loading />;
   const { data, groups } = loaded.data;
   return (
-    <Page title={visible(data['name'] ?? id)} sub={<span class="mono">{id}</span>} actions={<><LinkButton href={href('people/entities/')} icon="users">All</LinkButton><Button icon="lock" busy={disable.busy} need={{ path: `identity/entity/id/${id}`, cap: ['update'] }} onClick={() => void disable.run()}>{data['disabled'] ? 'Enable' : 'Disable'}</Button></>}>
+    <Page title={visible(data['name'] ?? id)} sub={<span class="mono">{id}</span>} actions={<><LinkButton href={href('people/entities/')} icon="users">All</LinkButton><Button icon="swap" need={{ path: 'identity/entity/merge', cap: ['update', 'create'] }} onClick={() => void open<boolean>((close) => <Merge into={data} close={close} />).then((isDone) => { if (isDone) loaded.reload(); })}>Merge</Button><Button icon="lock" busy={disable.busy} need={{ path: `identity/entity/id/${id}`, cap: ['update'] }} onClick={() => void disable.run()}>{data['disabled'] ? 'Enable' : 'Disable'}</Button></>}>
       <FormError error={disable.error} />
       <div class="two"><Card title="Policies, and how it came by them" pad><ul class="stack">{((data['policies'] ?? []) as string[]).map((name) => <li class="row"><a class="tag" href={href(`policies/${name}`)}>{name}</a><span class="dim">by itself</span></li>)}{groups.flatMap((group) => ((group['policies'] ?? []) as string[]).map((name) => <li class="row"><a class="tag" href={href(`policies/${name}`)}>{name}</a><span class="dim">through the group {visible(group['name'])}</span></li>))}{((data['policies'] ?? []) as string[]).length + groups.length === 0 && <li class="dim">None by itself; logins may bring some.</li>}</ul></Card>
         <Card title="Logins"><ul class="links">{((data['aliases'] ?? []) as Record<string, any>[]).map((alias) => <li><span class="cell"><Icon name="user" /><span class="grow">{visible(alias['name'])}</span><span class="dim mono">{alias['mount_path']}</span></span></li>)}</ul></Card></div>
@@ -71,9 +72,10 @@ function Groups({ id }: { id: string }) {
   const list = useLoad(id ? undefined : () => listing('identity/group/id'), [id]);
   const one = useLoad(id ? async () => (await call<Record<string, any>>('GET', `identity/group/id/${id}`)).data : undefined, [id]);
   if (list.error ?? one.error) return <Failed error={list.error ?? one.error} path="identity/group/id" cap="list" />;
-  if (id) return one.data ? <Page title={visible(one.data['name'])} sub={<span class="mono">{id}</span>} actions={<LinkButton href={href('people/groups/')} icon="users">All</LinkButton>}><Card pad><dl class="kv"><dt>Kind</dt><dd>{one.data['type']}</dd><dt>Policies</dt><dd class="caps">{((one.data['policies'] ?? []) as string[]).map((name) => <a class="tag" href={href(`policies/${name}`)}>{name}</a>)}</dd><dt>Members</dt><dd>{((one.data['member_entity_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/entities/${member}`)}>{member}</a>)}</dd><dt>Groups in it</dt><dd>{((one.data['member_group_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/groups/${member}`)}>{member}</a>)}</dd></dl></Card></Page> : <Loading />;
+  if (id) return one.data ? <Page title={visible(one.data['name'])} sub={<span class="mono">{id}</span>} actions={<><LinkButton href={href('people/groups/')} icon="users">All</LinkButton><Button icon="edit" need={{ path: `identity/group/id/${id}`, cap: ['update', 'create'] }} onClick={() => void open<string>((close) => <GroupForm group={one.data as Record<string, any>} close={close} />).then((done) => { if (done !== undefined) one.reload(); })}>Change</Button></>}><Card pad><dl class="kv"><dt>Kind</dt><dd>{one.data['type']}</dd><dt>Policies</dt><dd class="caps">{((one.data['policies'] ?? []) as string[]).map((name) => <a class="tag" href={href(`policies/${name}`)}>{name}</a>)}</dd><dt>Members</dt><dd>{((one.data['member_entity_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/entities/${member}`)}>{member}</a>)}</dd><dt>Groups in it</dt><dd>{((one.data['member_group_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/groups/${member}`)}>{member}</a>)}</dd></dl></Card></Page> : <Loading />;
   if (!list.data) return <Loading />;
-  return <Page title="Groups" sub="Give policies to many at once; a group may hold groups.">{list.data.keys.length === 0 ? <Card><Empty icon="users" title="No group yet" command="kallisto write identity/group name=payments policies=payments-dev" /></Card> : <Card><ul class="links">{list.data.keys.map((key) => <li key={key}><a href={href(`people/groups/${key}`)}><Icon name="users" /><span class="grow">{visible(list.data?.info[key]?.['name'] ?? key)}</span><span class="dim">{plural(Number(list.data?.info[key]?.['num_member_entities'] ?? 0), 'member')}</span></a></li>)}</ul></Card>}</Page>;
+  const make = <Button kind="primary" icon="plus" need={{ path: 'identity/group', cap: ['update', 'create'] }} onClick={() => void open<string>((close) => <GroupForm close={close} />).then((done) => { if (done) void go(href(`people/groups/${done}`)); })}>New group</Button>;
+  return <Page title="Groups" sub="Give policies to many at once; a group may hold groups." actions={make}>{list.data.keys.length === 0 ? <Card><Empty icon="users" title="No group yet" command="kallisto write identity/group name=payments policies=payments-dev" /></Card> : <Card><ul class="links">{list.data.keys.map((key) => <li key={key}><a href={href(`people/groups/${key}`)}><Icon name="users" /><span class="grow">{visible(list.data?.info[key]?.['name'] ?? key)}</span><span class="dim">{plural(Number(list.data?.info[key]?.['num_member_entities'] ?? 0), 'member')}</span></a></li>)}</ul></Card>}</Page>;
 }
 
 function Logins({ mount }: { mount: string }) {

@@ -1,5 +1,5 @@
 // Flows 5, 17, 20, 22, 26, 27: rights that are missing, policies, audit, metrics, namespaces, strange names.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
@@ -116,6 +116,8 @@ export const access: Flow[] = [
       await map.go('/ui/cluster');
       await map.page.getByRole('img', { name: new RegExp(`${leader} leads`) }).waitFor();
       await map.axe();
+      mkdirSync('../target/ui-shots', { recursive: true });
+      await map.page.screenshot({ path: '../target/ui-shots/cluster-three.png' });
       const form = await Watched.open(browser, three);
       await form.login('ops');
       await form.page.goto('/ui/s/secret/made?tab=edit');

@@ -170,4 +170,69 @@ export const operate: Flow[] = [
       await one.finish();
     } finally { server.stop(); }
   } },
+  { name: 'people: two entities are merged, a group is made and changed; a root token is made by its shares', run: async ({ browser, dev }) => {
+    const { data: accessors } = await dev.must('GET', 'sys/auth');
+    const accessor = accessors['userpass/'].accessor as string;
+    const make = async (name: string): Promise<string> => ((await dev.must('POST', 'identity/entity', { name, metadata: { team: name } }))['data'].id as string);
+    const [keeps, goes] = [await make('grace-hopper'), await make('grace-old')];
+    await dev.must('POST', 'identity/entity-alias', { name: 'gracie', canonical_id: goes, mount_accessor: accessor });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    await one.go(`/ui/people/entities/${keeps}`);
+    await page.getByRole('button', { name: 'Merge' }).click();
+    await page.getByLabel('Who is the same person or app?').fill('grace-old');
+    await page.getByRole('button', { name: /grace-old/ }).click();
+    await page.getByText('Two logins of the same mount are refused.').waitFor();
+    await page.getByText('1 login: gracie (auth/userpass/)').waitFor();
+    await one.axe();
+    await page.getByRole('dialog').getByRole('button', { name: 'Merge' }).click();
+    await page.getByText('grace-old is merged').waitFor();
+    await page.locator('main').getByText('gracie').waitFor();
+    equal((await dev.api('GET', `identity/entity/id/${goes}`))['status'], 404, 'the other is gone');
+    await one.go('/ui/people/groups/');
+    await page.getByRole('button', { name: 'New group' }).click();
+    await page.getByLabel('Name').fill('compilers');
+    await page.getByLabel('Policies, with commas').fill('reader');
+    await page.getByLabel('Find members').fill('grace');
+    await page.getByRole('checkbox', { name: 'grace-hopper' }).check();
+    await one.axe();
+    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('heading', { name: 'compilers' }).waitFor();
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.getByLabel('Policies, with commas').fill('reader, writer');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('link', { name: 'writer' }).waitFor();
+    const { data: group } = await dev.must('GET', 'identity/group/name/compilers');
+    equal([group.policies, group.member_entity_ids], [['reader', 'writer'], [keeps]], 'stored');
+    await one.finish();
+    await dev.must('DELETE', 'identity/group/name/compilers');
+    // A root token, by the shares of a server of its own.
+    const server = await Server.durable();
+    try {
+      const made = await server.must('PUT', 'sys/init', { secret_shares: 2, secret_threshold: 2 }, '');
+      const shares = made['keys_base64'] as string[];
+      server.token = made['root_token'] as string;
+      for (const share of shares) await server.must('PUT', 'sys/unseal', { key: share }, '');
+      await until(async () => (await server.api('GET', 'sys/mounts'))['status'] === 200, 'the server answers');
+      await server.must('PUT', 'sys/policies/acl/admin', { policy: 'path "*" { capabilities = ["create", "read", "update", "patch", "delete", "list", "sudo"] }' });
+      await server.must('POST', 'sys/auth/userpass', { type: 'userpass', description: 'People', config: { listing_visibility: 'unauth' } });
+      await server.must('POST', 'auth/userpass/users/ops', { password: 'correct horse battery', token_policies: ['admin'] });
+      const two = await Watched.open(browser, server);
+      await two.login('ops');
+      await two.go('/ui/settings/seal');
+      await two.page.getByRole('button', { name: 'Begin' }).last().click();
+      for (const [i, share] of shares.entries()) {
+        await two.page.getByText(`Under way: ${i} of 2 shares.`).waitFor();
+        await two.page.getByLabel('A share for the root token').fill(share);
+        await two.page.getByRole('button', { name: 'Give' }).last().click();
+      }
+      await two.page.getByRole('heading', { name: 'The root token' }).waitFor();
+      await two.page.getByRole('button', { name: 'Copy' }).click();
+      const token = await two.page.evaluate(() => navigator.clipboard.readText());
+      equal((await server.must('GET', 'auth/token/lookup-self', undefined, token))['data'].policies, ['root'], 'it is one');
+      await two.page.getByRole('button', { name: 'It is stored' }).click();
+      await two.finish();
+    } finally { server.stop(); }
+  } },
 ];

@@ -11,7 +11,7 @@ import { GoTo } from './goto.tsx';
 import { Folder, FolderHome } from './folder.tsx';
 import { Secret } from './secret.tsx';
 
-const ABOUT: Record<string, string> = { kv: 'key/value secrets', generic: 'key/value secrets', cubbyhole: 'private to your token, and gone with it', transit: 'encryption and signatures as a service', totp: 'one-time passwords', pki: 'certificates', database: 'database credentials', ssh: 'SSH certificates', identity: 'people and apps', system: 'the server itself' };
+const ABOUT: Record<string, string> = { kv: 'key/value secrets', generic: 'key/value secrets', cubbyhole: 'private to your token, and gone with it', transit: 'encryption and signatures as a service', totp: 'one-time passwords', pki: 'certificates', database: 'credentials of databases, made when asked for', rabbitmq: 'credentials of RabbitMQ, made when asked for', ldap: 'passwords of a directory', kubernetes: 'tokens of Kubernetes', ssh: 'SSH certificates', identity: 'people and apps', system: 'the server itself' };
 
 function Mounts() {
   const loaded = useLoad(() => allMounts(), []);
@@ -26,7 +26,7 @@ function Mounts() {
       {list.length === 0 ? <Empty icon="key" title="No mount is reachable with this token"><>Your policies: {me.value?.policies.join(', ')}.</></Empty> : (
         <Card><ul class="mounts">{list.map((mount) => {
           const inside = <><Icon name={mount.type === 'transit' ? 'bolt' : mount.type === 'kv' ? 'key' : 'folder'} small={false} /><span class="grow"><b class="mono">{visible(mount.path)}</b><small class="dim">{visible(mount.description) || ABOUT[mount.type] || mount.type}</small></span><Tag>{mount.type}{mount.type === 'kv' ? ` version ${mount.version}` : ''}</Tag></>;
-          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <div>{inside}</div>}</li>;
+          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <a href={href('tools/api', { path: mount.path })} title="Its routes, in the API console">{inside}<Icon name="chev" /></a>}</li>;
         })}</ul></Card>
       )}
     </Page>

@@ -1,6 +1,7 @@
-// Seal and keys: seal now, rotate the data key, rekey by several people with a nonce to compare.
+// Seal and keys: seal now, rotate the data key, new shares or a new root token by several people with a nonce to compare.
 import { useState } from 'preact/hooks';
 import { call, tryCall } from '../../lib/api.ts';
+import { copySecret } from '../../lib/clipboard.ts';
 import { download } from '../../lib/formats.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
 import { go, href } from '../../lib/router.ts';
@@ -9,7 +10,7 @@ import { server } from '../../lib/state.ts';
 import { ago, count } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
-import { Button, Card, Field, FormError, Note, Tag } from '../../parts/ui.tsx';
+import { Button, Card, Code, Field, FormError, Note, Tag } from '../../parts/ui.tsx';
 
 export function SealSettings() {
   const key = useLoad(async () => (await tryCall<Record<string, any>>('GET', 'sys/key-status'))?.data ?? null, []);
@@ -19,6 +20,7 @@ export function SealSettings() {
     <Card title="Seal" pad><dl class="kv"><dt>Kind</dt><dd>{server.value.type}</dd><dt>Shares</dt><dd>{server.value.threshold} of {server.value.shares}</dd></dl><FormError error={seal.error} /><div><Button kind="danger" icon="lock" busy={seal.busy} need={{ path: 'sys/seal', cap: ['update', 'sudo'] }} onClick={() => void seal.run()}>Seal now</Button></div></Card>
     <Card title="Data key" pad>{key.data ? <dl class="kv"><dt>Version</dt><dd>{key.data['term']}</dd><dt>Since</dt><dd>{ago(key.data['install_time'] as string)}</dd>{key.data['encryptions'] !== undefined && <><dt>Encryptions</dt><dd class="num">{count(key.data['encryptions'] as number)}</dd></>}</dl> : <p class="soft">Its state needs read on <span class="mono">sys/key-status</span>.</p>}<FormError error={rotate.error} /><div><Button icon="undo" busy={rotate.busy} need={{ path: 'sys/rotate', cap: ['update', 'sudo'] }} onClick={() => void rotate.run()}>Rotate</Button></div></Card>
     <Wizard at="sys/rekey" title="New key shares" start={(n, t) => ({ secret_shares: n, secret_threshold: t })} />
+    <Root />
   </>;
 }
 
@@ -39,4 +41,40 @@ function Wizard({ at, title, start }: { at: string; title: string; start: (share
     loaded.reload();
   });
   return <Card title={title} pad>{status['started'] ? <><p class="soft">Under way: {status['progress']} of {status['required']} old shares. Nonce <span class="mono">{status['nonce']}</span>: compare it with whoever began.</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label="An old share" value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>Give</Button></form><div><Button onClick={() => void cancel.run()}>Cancel it</Button></div></> : <form class="row" onSubmit={(event) => { event.preventDefault(); void begin.run(); }}><Field label="Shares" type="number" min={1} value={n} onInput={setN} /><Field label="Needed" type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>Begin</Button><Tag>old shares stay until the end</Tag></form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
+}
+
+/** The token that the last share brought, behind the one-time password that was given at the beginning. */
+function decodeRoot(encoded: string, otp: string): string {
+  const bytes = atob(encoded.padEnd(Math.ceil(encoded.length / 4) * 4, '='));
+  return Array.from(bytes, (char, i) => String.fromCharCode(char.charCodeAt(0) ^ otp.charCodeAt(i))).join('');
+}
+
+/** A new root token, by as many holders as unseal; the password that opens the answer is in this page alone. */
+function Root() {
+  const at = 'sys/generate-root';
+  const loaded = useLoad(async () => { const reply = await tryCall<Record<string, any>>('GET', `${at}/attempt`); return { ...reply?.body, ...reply?.data } as Record<string, any>; }, []);
+  const [otp, setOtp] = useState('');
+  const [share, setShare] = useState('');
+  const state = loaded.data ?? {};
+  const begin = useAction(async () => { const { body, data } = await call<Record<string, any>>('PUT', `${at}/attempt`, { body: {} }); setOtp(String(data['otp'] ?? body['otp'] ?? '')); loaded.reload(); });
+  const cancel = useAction(async () => { await call('DELETE', `${at}/attempt`, { body: { nonce: state['nonce'] } }); setOtp(''); loaded.reload(); });
+  const give = useAction(async () => {
+    const sent = share.trim(); setShare('');
+    const { body, data } = await call<Record<string, any>>('PUT', `${at}/update`, { body: { key: sent, nonce: state['nonce'] } });
+    const done = { ...body, ...data };
+    const encoded = String(done['encoded_token'] ?? done['encoded_root_token'] ?? '');
+    if (done['complete'] && encoded) {
+      const made = otp ? decodeRoot(encoded, otp) : '';
+      setOtp('');
+      void open<void>((close) => <Sheet title="The root token" actions={<Button kind="primary" onClick={() => close()}>It is stored</Button>}>{made ? <><Note kind="warn">It is shown once, here and now. It may do everything: revoke it when done.</Note><div class="row"><Button icon="copy" onClick={() => void copySecret(made, 'Root token')}>Copy</Button></div></> : <><Note>Whoever began has the one-time password that opens this.</Note><Code text={`kallisto operator generate-root -decode=${encoded} -otp=…`} /></>}</Sheet>);
+    }
+    loaded.reload();
+  });
+  return (
+    <Card title="A new root token" pad>
+      {state['started'] ? <><p class="soft">Under way: {state['progress']} of {state['required']} shares. Nonce <span class="mono">{state['nonce']}</span>: compare it with whoever began.{otp && ' The answer opens in this page alone: leave it open.'}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label="A share for the root token" value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>Give</Button></form><div><Button busy={cancel.busy} onClick={() => void cancel.run()}>Cancel it</Button></div></>
+        : <><p class="soft">By as many holders as unseal. Needed when nobody has an administrator's rights any more, and to be revoked right after.</p><div><Button icon="key" busy={begin.busy} need={{ path: `${at}/attempt`, cap: ['update', 'create'] }} onClick={() => void begin.run()}>Begin</Button></div></>}
+      <FormError error={begin.error ?? give.error ?? cancel.error} />
+    </Card>
+  );
 }
