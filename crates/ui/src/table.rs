@@ -8,12 +8,12 @@ use super::Row;
 
 pub(super) static ROWS: &[Row] = &[
     Row {
-        path: "assets/app-3XBC7MWG.js",
+        path: "assets/app-3CTHOEKJ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-3XBC7MWG.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-3XBC7MWG.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-3XBC7MWG.js.br")),
-        digest: "318ced034518aa69abcbe3c086e4f145323e6d3021330ea3e8a68b0c5bc3fd4d",
+        plain: include_bytes!("../dist/assets/app-3CTHOEKJ.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-3CTHOEKJ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-3CTHOEKJ.js.br")),
+        digest: "dc4a5669222965893a36d4ce0f39867d205a5d1e53a76649da07b27ed8a8ca8c",
     },
     Row {
         path: "assets/audit-5LFZKE35.js",
@@ -240,12 +240,12 @@ pub(super) static ROWS: &[Row] = &[
         digest: "cc67ebc71d041c03d941f7d01e101d63665967fc25247ad6b0f332af1a6ec0c3",
     },
     Row {
-        path: "assets/cluster-LPVMGBHR.js",
+        path: "assets/cluster-27CLELSO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/cluster-LPVMGBHR.js"),
-        gzip: Some(include_bytes!("../dist/assets/cluster-LPVMGBHR.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/cluster-LPVMGBHR.js.br")),
-        digest: "0f2f4d149527781b25511a0348f19f751fc2bf5caef5c49b700fafbf25fa8f56",
+        plain: include_bytes!("../dist/assets/cluster-27CLELSO.js"),
+        gzip: Some(include_bytes!("../dist/assets/cluster-27CLELSO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/cluster-27CLELSO.js.br")),
+        digest: "10f81f08b28107f95dd396b313e1c10f561c102ea230ad5d370d93886b08169d",
     },
     Row {
         path: "assets/compare-VO353DDP.js",
@@ -408,12 +408,12 @@ pub(super) static ROWS: &[Row] = &[
         digest: "2e803326b5800c0ac353ec28c8af78cc0f1c97580d3d0a8afb3e42791b4bb8ab",
     },
     Row {
-        path: "assets/style-QQ2YGCKR.css",
+        path: "assets/style-675UHQXY.css",
         content_type: "text/css; charset=utf-8",
-        plain: include_bytes!("../dist/assets/style-QQ2YGCKR.css"),
-        gzip: Some(include_bytes!("../dist/assets/style-QQ2YGCKR.css.gz")),
-        brotli: Some(include_bytes!("../dist/assets/style-QQ2YGCKR.css.br")),
-        digest: "28b45bd87c4c57bfb19c6aae7a4f659c063a455859148122a05a5885e1d073ea",
+        plain: include_bytes!("../dist/assets/style-675UHQXY.css"),
+        gzip: Some(include_bytes!("../dist/assets/style-675UHQXY.css.gz")),
+        brotli: Some(include_bytes!("../dist/assets/style-675UHQXY.css.br")),
+        digest: "97c3e6941b520607971dedfb6a6bba2df26ed3a07d36c41a025917531f9e1d52",
     },
     Row {
         path: "assets/tokens-LSK3VU5U.js",
@@ -461,6 +461,6 @@ pub(super) static ROWS: &[Row] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "d43fcd4fb838e449a65aed12d56e6e6e3f63e5a3aacf903a3b89090e632572cd",
+        digest: "c1eadc853aad58f134a5ce01c85d36c3ad4d80276fa32c9f51141542cefe539a",
     },
 ];

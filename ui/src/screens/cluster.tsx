@@ -92,11 +92,11 @@ export function Cluster() {
       {weak.map((one) => <Note kind="warn" key={one.id}><b>{one.id} {!one.healthy ? 'does not answer' : one.sealed ? 'is sealed' : (one.behind ?? 0) > BEHIND ? 'is falling behind' : 'needs a look'}.</b> {one.behind ? `${count(one.behind)} entries behind. ` : ''}{told(one)} {state.tolerance === 0 ? 'If another voter fails, writes wait.' : ''}</Note>)}
       <FormError error={run.error} />
       <div class="kpis">
-        <Card class="kpi"><h3>Servers</h3><div class="big num">{state.members.length}</div><p>{plural(voters.length, 'voter')}{learners ? `, ${plural(learners, 'learner')}` : ''}</p></Card>
-        <Card class={`kpi ${state.tolerance === 0 ? 'alert' : ''}`}><h3>Failure tolerance</h3><div class="big num">{state.tolerance} <small>of {voters.length} voters</small></div><p>{voters.length < 3 ? 'three voters tolerate one failure' : `majority of ${Math.floor(voters.length / 2) + 1}`}</p></Card>
-        <Card class="kpi"><h3>Health</h3><div class="big">{weak.length === 0 ? 'healthy' : <>{weak.length} <small>degraded</small></>}</div><p>asked {ago(Date.now())}</p></Card>
-        <Card class="kpi"><h3>Applied index</h3><div class="big num">{state.index !== undefined ? count(state.index) : state.members[0]?.applied !== undefined ? count(state.members[0].applied) : '–'}</div><p>{state.term !== undefined ? `term ${count(state.term)}` : ''}</p></Card>
-        <Card class={`kpi ${weak.some((one) => (one.behind ?? 0) > BEHIND) ? 'alert' : ''}`}><h3>Replication lag</h3><div class="big num">{count(Math.max(0, ...state.members.map((one) => one.behind ?? 0)))} <small>entries</small></div><p>of the server furthest behind</p></Card>
+        <Card class="kpi"><h2>Servers</h2><div class="big num">{state.members.length}</div><p>{plural(voters.length, 'voter')}{learners ? `, ${plural(learners, 'learner')}` : ''}</p></Card>
+        <Card class={`kpi ${state.tolerance === 0 ? 'alert' : ''}`}><h2>Failure tolerance</h2><div class="big num">{state.tolerance} <small>of {voters.length} voters</small></div><p>{voters.length < 3 ? 'three voters tolerate one failure' : `majority of ${Math.floor(voters.length / 2) + 1}`}</p></Card>
+        <Card class="kpi"><h2>Health</h2><div class="big">{weak.length === 0 ? 'healthy' : <>{weak.length} <small>degraded</small></>}</div><p>asked {ago(Date.now())}</p></Card>
+        <Card class="kpi"><h2>Applied index</h2><div class="big num">{state.index !== undefined ? count(state.index) : state.members[0]?.applied !== undefined ? count(state.members[0].applied) : '–'}</div><p>{state.term !== undefined ? `term ${count(state.term)}` : ''}</p></Card>
+        <Card class={`kpi ${weak.some((one) => (one.behind ?? 0) > BEHIND) ? 'alert' : ''}`}><h2>Replication lag</h2><div class="big num">{count(Math.max(0, ...state.members.map((one) => one.behind ?? 0)))} <small>entries</small></div><p>of the server furthest behind</p></Card>
       </div>
       <div class="map">
         <Card title="Topology" actions={<span class="dim"><span class="dot" /> live</span>}><Map state={state} /></Card>
