@@ -73,7 +73,7 @@ pub(super) async fn decide(
         .await
 }
 
-/// The latest list of one who signs, in DER; `None` where there is none, or nobody to sign it.
+/// The latest list of one who signs, in DER; `None` where nobody signs it, or none was decided on yet.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -94,9 +94,8 @@ pub(super) async fn latest(
         let count = signing.revoked.len();
         (lists, signing.revoked.picture(), (issuer, key, urls), state.crl.clone(), count)
     };
-    if which == Which::Delta && !config.has_deltas {
-        return Ok(None);
-    }
+    // Where deltas are off, the latest one is that of the complete list, which says that nothing changed: clients that look for a delta find a
+    // signed one, and no empty text.
     let number = match which {
         Which::Complete => lists.complete,
         Which::Delta => lists.delta,

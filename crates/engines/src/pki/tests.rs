@@ -439,6 +439,40 @@ fn complete_and_delta_lists_are_what_is_revoked() {
     assert!(revoked.len() > 40);
 }
 
+/// `bao pki health-check` reads the delta of every mount, and stops at bytes that are no list.
+#[test]
+fn where_deltas_are_off_the_delta_is_signed_and_empty() {
+    let (mount, root) = with_root();
+    let revoke = |at: i64| {
+        let issued = issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
+        let serial = Mount::text(&issued, "serial_number");
+        mount.ask(at, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
+    };
+    let check = |at: i64| {
+        let complete = complete(&mount, at);
+        let paths = ["crl/delta", "issuer/root/crl/delta/der", "cert/delta-crl/raw"];
+        let ders = paths.map(|path| mount.raw(at, Read, path, b"").unwrap().1);
+        assert!(ders.iter().all(|der| *der == ders[0]), "one list by every name");
+        let delta = crl::Parsed::from_der(&ders[0]).unwrap();
+        assert!(delta.is_signed_by(&root.public) && delta.revoked.is_empty());
+        assert_eq!(delta.base, complete.number);
+        assert_eq!(delta.number, complete.number, "lists of one time have one number");
+        complete.revoked.len()
+    };
+    assert_eq!(check(NOW), 0);
+    revoke(NOW + 1);
+    assert_eq!(check(NOW + 2), 1);
+    // What a delta said while there were deltas is on the next complete list.
+    let body = r#"{"auto_rebuild":true,"enable_delta":true,"delta_rebuild_interval":"10s"}"#;
+    mount.ask(NOW + 3, Update, "config/crl", body).unwrap();
+    revoke(NOW + 4);
+    mount.ask(NOW + 5, Read, "crl/rotate-delta", "").unwrap();
+    let (_, der) = mount.raw(NOW + 5, Read, "crl/delta", b"").unwrap();
+    assert_eq!(crl::Parsed::from_der(&der).unwrap().revoked.len(), 1);
+    mount.ask(NOW + 6, Update, "config/crl", r#"{"enable_delta":false}"#).unwrap();
+    assert_eq!(check(NOW + 7), 2);
+}
+
 #[test]
 fn a_crash_between_a_revocation_and_its_list_is_made_good() {
     let (mount, _) = with_root();
