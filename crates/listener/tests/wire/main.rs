@@ -1,7 +1,7 @@
 //! The server as a client meets it: sockets, bytes, replies.
 //!
 //! - [`golden`] replays exchanges recorded from a reference server and compares every reply; [`golden_pki`] those with certificates,
-//!   [`golden_oidc_provider`] those with identity tokens, [`golden_ssh`] those with keys; [`replay`] is for recordings of any engine;
+//!   [`golden_oidc`] those of identity tokens and logins by them, [`golden_ssh`] those with keys; [`replay`] is for recordings of any engine;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
@@ -28,7 +28,7 @@ mod follow;
 mod follower;
 mod forwarded;
 mod golden;
-mod golden_oidc_provider;
+mod golden_oidc;
 mod golden_pki;
 mod golden_ssh;
 mod heavy;

@@ -96,7 +96,8 @@ impl Running {
         Self::start_as(Core::new(store, ServerInfo::default()), with)
     }
 
-    fn start_as(core: Core, with: impl FnOnce(Service) -> Service) -> Self {
+    /// A core of the test's own, initialised as a dev server's, and what its listener does besides.
+    pub(crate) fn start_as(core: Core, with: impl FnOnce(Service) -> Service) -> Self {
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         let root = Some(TOKEN.to_owned().into());
         pollster::block_on(core.initialize_dev(root, clock.now())).unwrap();
@@ -152,11 +153,7 @@ impl Running {
 
     /// Opens a connection.
     pub(crate) fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.server.address().tcp().unwrap()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Connection { reader: BufReader::new(stream) }
+        Connection::to(self.address())
     }
 
     /// Opens a connection from another address of this machine.
@@ -275,6 +272,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Opens one.
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
     /// Sends bytes. A server that hung up already will say so when its reply is taken.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.reader.get_mut().write_all(bytes);
