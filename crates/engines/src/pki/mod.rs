@@ -51,6 +51,7 @@ mod templates;
 mod tests;
 mod tidy;
 mod wanted;
+mod weight;
 
 use kallisto_api::Error;
 use kallisto_engine::FieldKind::{self, Flag, Span as Seconds, Text, Texts, Whole};
@@ -498,6 +499,7 @@ static ROUTES: Table<Handler> = Table {
 pub(crate) static ENGINE: EngineSpec = EngineSpec {
     caseless_folders: &["role/"],
     memory: Some(|| Box::new(memory::Pki::default())),
+    light: Some(weight::is_light),
     jobs: &[
         EngineJob {
             name: "lists",
