@@ -115,9 +115,17 @@ pub(super) async fn issuer_der(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::raw(CERTIFICATE, issuer.certificate.der.clone()))
 }
 
+/// The list of the issuer that the path names. One that nobody here signs for has none, and an empty text would be taken for a damaged one.
 async fn issuer_list(call: &Call<'_>, which: Which) -> Result<Vec<u8>, Error> {
-    let issuer = issuer(call, call.params.get("ref"))?;
-    list(call, Some(&issuer), which).await
+    let reference = call.params.get("ref");
+    let issuer = issuer(call, reference)?;
+    let der = list(call, Some(&issuer), which).await?;
+    if der.is_empty() {
+        let id = issuer.id;
+        let why = format!("unable to find CRL for issuer: id:{id}/ref:{reference}");
+        return Err(Error::Invalid(why));
+    }
+    Ok(der)
 }
 
 pub(super) async fn issuer_crl(call: Call<'_>) -> Result<Response, Error> {

@@ -439,6 +439,26 @@ fn complete_and_delta_lists_are_what_is_revoked() {
     assert!(revoked.len() > 40);
 }
 
+/// `bao pki health-check` reads the lists of every issuer, also of the root that came along with an intermediate.
+#[test]
+fn an_issuer_that_nobody_here_signs_for_has_no_list_and_says_so() {
+    let (_, root) = with_root();
+    let mount = Mount::new(&ENGINE);
+    let body = r#"{"common_name":"Here","key_type":"ec","issuer_name":"here"}"#;
+    mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
+    let bundle = Json::from(pem::write(Label::Certificate, &root.der).as_str()).to_text();
+    let body = format!(r#"{{"pem_bundle":{}}}"#, String::from_utf8(bundle).unwrap());
+    let imported = mount.ask(NOW, Update, "issuers/import/cert", &body).unwrap();
+    let Json::Array(ids) = &imported["imported_issuers"] else { panic!("a list of issuers") };
+    let id = ids[0].as_str().unwrap();
+    for inside in ["crl", "crl/der", "crl/pem", "crl/delta", "crl/delta/der", "crl/delta/pem"] {
+        assert!(mount.answer(NOW, Read, &format!("issuer/here/{inside}"), b"").is_ok(), "{inside}");
+        let refused = mount.answer(NOW, Read, &format!("issuer/{id}/{inside}"), b"");
+        let why = format!("unable to find CRL for issuer: id:{id}/ref:{id}");
+        assert!(matches!(refused, Err(Error::Invalid(said)) if said == why), "{inside}");
+    }
+}
+
 /// `bao pki health-check` reads the delta of every mount, and stops at bytes that are no list.
 #[test]
 fn where_deltas_are_off_the_delta_is_signed_and_empty() {
