@@ -5,7 +5,9 @@
 // Ends what it started, by process. Prints `ok WHAT` a check, and ends with 1 at the first that fails.
 "use strict";
 const { spawn } = require("node:child_process");
+const crypto = require("node:crypto");
 const fs = require("node:fs");
+const http = require("node:http");
 const net = require("node:net");
 const os = require("node:os");
 const path = require("node:path");
@@ -132,6 +134,7 @@ async function main() {
   else console.log("*** SKIPPED: bao as a client: no program");
   await direct(page, callback, logInAtMock);
   await scripts(page, dialogs, callback);
+  await formPost(page, dialogs);
   if (BAO) await provider(page);
   else console.log("*** SKIPPED: OpenBao as a provider: no program");
   await browser.close();
@@ -205,6 +208,115 @@ async function scripts(page, dialogs, callback) {
   }
   const told = PAYLOADS.filter((payload) => pages.some((text) => text.includes(payload)));
   ok("nothing of an error is on a page", told.length === 0, told.join("\n"));
+}
+
+// A provider that has the browser post what it says (OAuth 2.0 Form Post Response Mode): the mock cannot. Its page has a form, as theirs do.
+function postingProvider() {
+  const { privateKey, publicKey } = crypto.generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const b64 = (data) => Buffer.from(data).toString("base64url");
+  const asked = new Map();
+  const idToken = (query) => {
+    const now = Math.floor(Date.now() / 1000);
+    const header = b64(JSON.stringify({ alg: "RS256", kid: "k" }));
+    const claims = { iss: provider.issuer, sub: "eve", aud: query.get("client_id"), exp: now + 60, iat: now, nonce: query.get("nonce") };
+    const text = `${header}.${b64(JSON.stringify(claims))}`;
+    return `${text}.${b64(crypto.sign("sha256", Buffer.from(text), privateKey))}`;
+  };
+  const escaped = (text) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+  const provider = { said: {} };
+  provider.server = http.createServer(async (request, response) => {
+    const url = new URL(request.url, provider.issuer);
+    const say = (kind, text) => { response.writeHead(200, { "Content-Type": kind }); response.end(text); };
+    const json = (value) => say("application/json", JSON.stringify(value));
+    if (url.pathname === "/.well-known/openid-configuration") {
+      return json({ issuer: provider.issuer, jwks_uri: `${provider.issuer}/keys`, authorization_endpoint: `${provider.issuer}/authorize`,
+        token_endpoint: `${provider.issuer}/token`, id_token_signing_alg_values_supported: ["RS256"], response_types_supported: ["code", "id_token"],
+        response_modes_supported: ["form_post"], subject_types_supported: ["public"] });
+    }
+    if (url.pathname === "/keys") return json({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "k", alg: "RS256", use: "sig" }] });
+    if (url.pathname === "/authorize") {
+      const query = url.searchParams;
+      ok("form_post: the provider is asked to have the browser post", query.get("response_mode") === "form_post", request.url);
+      const code = crypto.randomUUID();
+      asked.set(code, query);
+      const fields = { state: query.get("state"), ...(query.get("response_type") === "code" ? { code } : { id_token: idToken(query) }), ...provider.said };
+      const inputs = Object.entries(fields).map(([name, value]) => `<input type=hidden name="${name}" value="${escaped(value)}">`);
+      return say("text/html", `<form method=post action="${escaped(query.get("redirect_uri"))}">${inputs.join("")}<button>Go on</button></form>`);
+    }
+    let body = "";
+    for await (const part of request) body += part;
+    const form = new URLSearchParams(body);
+    const query = asked.get(form.get("code"));
+    const verifier = form.get("code_verifier") || "";
+    const proves = query && crypto.createHash("sha256").update(verifier).digest("base64url") === query.get("code_challenge");
+    if (url.pathname === "/token" && proves) {
+      asked.delete(form.get("code"));
+      return json({ access_token: crypto.randomUUID(), token_type: "Bearer", id_token: idToken(query) });
+    }
+    response.writeHead(400, { "Content-Type": "application/json" });
+    return response.end("{\"error\":\"invalid_grant\"}");
+  });
+  return new Promise((resolve) => provider.server.listen(0, "127.0.0.1", () => {
+    provider.issuer = `http://127.0.0.1:${provider.server.address().port}`;
+    resolve(provider);
+  }));
+}
+
+// What a provider has the browser post: to the button by direct callback, else on to the page that began; a code or an ID token.
+async function formPost(page, dialogs) {
+  const provider = await postingProvider();
+  const callback = `${VAULT_ADDR}/v1/auth/form/oidc/callback`;
+  await good(ours("POST", "sys/auth/form", { type: "oidc" }));
+  const roles = { direct: { callback_mode: "direct" }, page: {} };
+  const configure = (types) => good(ours("POST", "auth/form/config", {
+    oidc_discovery_url: provider.issuer, oidc_client_id: "kallisto", oidc_client_secret: "secret", oidc_response_mode: "form_post",
+    ...(types && { oidc_response_types: types }),
+  }));
+  await configure();
+  for (const [name, more] of Object.entries(roles)) {
+    await good(ours("POST", `auth/form/role/${name}`, { user_claim: "sub", allowed_redirect_uris: [callback], ...more }));
+  }
+  const begin = async (role) => {
+    const { data } = await good(ours("POST", "auth/form/oidc/auth_url", { role, redirect_uri: callback, client_nonce: "n" }, ""));
+    await page.goto(data.auth_url, { waitUntil: "domcontentloaded" });
+    await page.click("button");
+    await page.waitForLoadState("domcontentloaded");
+    return data;
+  };
+  const { state } = await begin("direct");
+  ok("form_post: what was posted leads to the question", (await page.title()) === "Confirm the login", await page.content());
+  await page.click("button");
+  await page.waitForLoadState("domcontentloaded");
+  const granted = await good(ours("POST", "auth/form/oidc/poll", { state, client_nonce: "n" }, ""));
+  ok("form_post: the button gives the token", granted.auth.display_name === undefined && granted.auth.client_token.length > 20);
+
+  for (const types of [undefined, ["id_token"]]) {
+    const what = types ? "an ID token" : "a code";
+    await configure(types);
+    await begin("page");
+    const at = await until("the page of the login", () => {
+      const url = new URL(page.url());
+      return url.pathname.endsWith("/oidc/callback") && url.searchParams.get("code") ? url : undefined;
+    });
+    ok(`form_post: ${what} leads to the page that began the login`,
+      at.pathname === "/ui/vault/auth/form/oidc/callback" && (at.searchParams.get("code") === "no_code") === Boolean(types), at.href);
+    ok(`form_post: ${what} is not in the address`, !at.href.includes("id_token"), at.href);
+    const query = (nonce) => new URLSearchParams({ code: at.searchParams.get("code"), state: at.searchParams.get("state"), client_nonce: nonce });
+    ok(`form_post: ${what} is nothing without the nonce of the client`, (await ours("GET", `auth/form/oidc/callback?${query("x")}`, undefined, "")).status === 400);
+    const login = await good(ours("GET", `auth/form/oidc/callback?${query("n")}`, undefined, ""));
+    const seen = await good(ours("GET", "auth/token/lookup-self", undefined, login.auth.client_token));
+    ok(`form_post: ${what} becomes a token of the user`, seen.data.display_name === "form-eve", JSON.stringify(seen.data));
+    ok(`form_post: ${what} is good once`, (await ours("GET", `auth/form/oidc/callback?${query("n")}`, undefined, "")).status === 400);
+  }
+  await configure();
+  for (const payload of PAYLOADS) {
+    provider.said = { error: payload, error_description: payload };
+    await begin("direct");
+    const text = await page.content();
+    ok("form_post: no script of an error runs, and nothing of it is on the page",
+      (await page.evaluate(() => window.ran)) === undefined && dialogs.length === 0 && !text.includes(payload), payload);
+  }
+  provider.server.close();
 }
 
 // OpenBao is the provider. Its page needs its user's token, so what its page does is done by its API.
