@@ -58,13 +58,19 @@ const NAMES_OF_IDS: [&str; 6] = ["client_id", "entity_id", "accessor", "aud", "s
 
 #[test]
 fn identity_tokens_the_provider_and_logins_at_it_answer_as_recorded() {
+    let server = running_as_its_own_provider();
+    replay(&server, OIDC, |_| true, KNOWN, &mut Tokens::default());
+}
+
+/// A server that reaches itself at [`REACHED_AT`].
+pub(crate) fn running_as_its_own_provider() -> Running {
     let itself = Arc::new(Itself::default());
     let info = ServerInfo { api_addr: Some(REACHED_AT.to_owned()), ..ServerInfo::default() };
-    let core =
-        Core::new(Arc::new(MemoryStore::new()), info).with_outbound(Arc::clone(&itself) as _);
+    let core = Core::new(Arc::new(MemoryStore::new()), info);
+    let core = core.with_outbound(Arc::clone(&itself) as Arc<dyn Outbound>);
     let server = Running::start_as(core, |service| service);
     itself.0.set(server.address()).unwrap();
-    replay(&server, OIDC, |_| true, KNOWN, &mut Tokens::default());
+    server
 }
 
 /// Sends what goes to [`REACHED_AT`] to the server of the test.
@@ -156,7 +162,7 @@ impl Judge for Tokens {
 }
 
 /// What a value of a query stands for.
-fn plain(value: &str) -> String {
+pub(crate) fn plain(value: &str) -> String {
     let mut parts = value.split('%');
     let mut bytes = parts.next().unwrap().replace('+', " ").into_bytes();
     for part in parts {

@@ -10,6 +10,7 @@
 //! - [`follower`] asks a server that another one leads;
 //! - [`forwarded`] asks through proxies;
 //! - [`concurrency`] lets clients race and checks what came of it;
+//! - [`oidc_canaries`] looks for secrets of logins in what an audit device hears;
 //! - [`oidc_provider`] logs a user in to an application;
 //! - [`web`] asks as the pages of a browser do;
 //! - [`resp`] speaks the Redis protocol, [`resp_states`] when there is no answer to give;
@@ -33,6 +34,7 @@ mod golden_pki;
 mod golden_ssh;
 mod heavy;
 mod hostile;
+mod oidc_canaries;
 mod oidc_provider;
 mod replay;
 mod resp;
