@@ -23,6 +23,11 @@ impl Found {
         let usages = self.data.get("usage").and_then(Json::as_str).unwrap_or_default();
         usages.split(',').any(|one| one == usage)
     }
+
+    /// One without its key, such as the root above, has no list.
+    fn has_key(&self) -> bool {
+        self.data.get("key_id").and_then(Json::as_str).is_some_and(|id| !id.is_empty())
+    }
 }
 
 /// All issuers, and what kept some from being seen.
@@ -107,7 +112,7 @@ pub(super) fn revocation_lists(
         .into_iter()
         .chain(deltas.then_some(("crl/delta", "The delta list", delta_max)));
     let lists: Vec<_> = lists.collect();
-    for issuer in issuers.iter().filter(|issuer| issuer.may("crl-signing")) {
+    for issuer in issuers.iter().filter(|issuer| issuer.has_key() && issuer.may("crl-signing")) {
         for (list, what, most) in &lists {
             let inside = format!("{}/{list}/der", issuer.inside);
             match mount.bytes(&inside)? {
