@@ -75,9 +75,13 @@ pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use platform::outbound::{
-    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall, Payload,
+    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
+    Payload, form_component,
 };
 pub use platform::server_info::{Access, ServerInfo};
+pub use platform::snapshot_storage::{
+    S3Target, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot,
+};
 pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;

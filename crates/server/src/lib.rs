@@ -29,6 +29,7 @@ mod scheduler;
 mod seals;
 mod settings;
 mod signals;
+mod snapshots;
 mod standing;
 
 use std::io;
@@ -64,6 +65,7 @@ use outbound::Calls;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
 use settings::{DevSettings, LogSettings, ServerSettings, Spoken, Storage};
 use signals::{End, Signals};
+use snapshots::Snapshots;
 use standing::Telling;
 
 /// What to do about a log that lost what was on the disk.
@@ -311,6 +313,7 @@ fn open_core(
         .with_host(Arc::new(host))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls))
+        .with_snapshots(Arc::new(Snapshots))
         .with_probes(Arc::new(Prober::default()))
         .with_far_ends(Arc::new(FarEndRunner::default()));
     let core = match cluster {

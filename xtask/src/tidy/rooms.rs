@@ -380,6 +380,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-store",
         ],
         external: &[
+            "aws-lc-rs",
             "bytes",
             "clap",
             "data-encoding",

@@ -8,6 +8,7 @@
 
 mod restore;
 mod save;
+pub(crate) mod schedule;
 
 pub(crate) use restore::{Check, begin, begin_check};
 pub(crate) use save::save;

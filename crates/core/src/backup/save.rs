@@ -46,7 +46,8 @@ pub(crate) async fn save(core: &Core, unsealed: &NamespaceContext) -> Result<Res
     Ok(Response::Stream(Stream { content_type: "application/gzip", source }))
 }
 
-fn meta(store_id: &[u8; 16], term: u64, position: Position) -> Vec<u8> {
+/// What a file says of itself.
+pub(super) fn meta(store_id: &[u8; 16], term: u64, position: Position) -> Vec<u8> {
     Json::object([
         ("Format", FORMAT.into()),
         ("ID", format!("{term}-{}", position.0).into()),

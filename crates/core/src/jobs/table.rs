@@ -3,6 +3,7 @@
 use std::future::ready;
 
 use super::{EVERY_PASS, JobRow, JobScope, JobSpec};
+use crate::backup::schedule;
 use crate::cluster::{self, removed};
 use crate::engines::kv::upgrade;
 use crate::engines::sys;
@@ -98,6 +99,14 @@ const SERVER_JOBS: &[JobSpec] = &[
         about: "Goes on with the re-encryption of records under older data keys.",
         period_secs: EVERY_PASS,
         scope: JobScope::Leader(|_, root, _| Box::pin(ready(seal::reencryption_due(root)))),
+    },
+    JobSpec {
+        name: "scheduled_snapshots",
+        about: "Starts snapshots that are due.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|core, root, now| {
+            Box::pin(ready(schedule::start_due(core, root, now)))
+        }),
     },
     JobSpec {
         name: "dead_server_cleanup",

@@ -17,6 +17,8 @@ use in_flight::Registry;
 use jobs::JobRecords;
 pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
 
+use std::sync::Mutex;
+
 use kallisto_auth::Operation;
 
 use crate::api::error::Error;
@@ -35,6 +37,18 @@ const OPERATIONS: [(Operation, &str); 6] = [
 const OUTCOMES: [&str; 6] = ["ok", "not_found", "denied", "invalid", "unavailable", "internal"];
 const REQUESTS: usize = OPERATIONS.len() * OUTCOMES.len();
 
+/// How a schedule of snapshots fares.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotFigures {
+    pub(crate) name: String,
+    pub(crate) interval_secs: i64,
+    /// When the last one was verified, in seconds since 1970; 0 for never.
+    pub(crate) verified_at: i64,
+    pub(crate) bytes: u64,
+    pub(crate) failures: u64,
+    pub(crate) kept: u64,
+}
+
 /// The counters of a server. They begin at zero when the process does.
 #[derive(Default)]
 pub struct Metrics {
@@ -44,6 +58,8 @@ pub struct Metrics {
     pub listener: Listener,
     /// What is spoken over HTTP.
     pub http: Http,
+    /// How schedules of snapshots fare, as the leader's job saw them last.
+    pub(crate) snapshots: Mutex<Vec<SnapshotFigures>>,
     /// Requests that were answered beside the workers.
     pub(crate) offloaded: Counts<1>,
     /// TLS handshakes that were done beside the workers.

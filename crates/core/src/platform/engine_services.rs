@@ -1,5 +1,6 @@
 //! What engines use of the server, sealed or not: threads for work that takes long, other servers, and the memory of wrong passwords.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use kallisto_engine::{FarEnds, NoFarEnds, NoProbes, ProbeRunner};
@@ -9,6 +10,7 @@ use crate::api::error::Error;
 use crate::platform::lockout::Lockouts;
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::platform::pool::{Claim, Pool};
+use crate::platform::snapshot_storage::SnapshotStorage;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
 const MAKERS: usize = 2;
@@ -32,6 +34,10 @@ pub(crate) struct EngineServices {
     outbound: OnceLock<Arc<dyn Outbound>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
     probes: OnceLock<Arc<dyn ProbeRunner>>,
+    /// Stores scheduled snapshots; empty where nothing does.
+    snapshots: OnceLock<Arc<dyn SnapshotStorage>>,
+    /// Whether a scheduled snapshot is under way.
+    pub(crate) snapshot_running: Arc<AtomicBool>,
     /// Asks databases, directories and brokers; empty where nothing does.
     far_ends: OnceLock<Arc<dyn FarEnds>>,
 }
@@ -49,6 +55,8 @@ impl EngineServices {
             lockouts: Arc::default(),
             outbound: OnceLock::new(),
             probes: OnceLock::new(),
+            snapshots: OnceLock::new(),
+            snapshot_running: Arc::default(),
             far_ends: OnceLock::new(),
         }
     }
@@ -83,6 +91,16 @@ impl EngineServices {
         let _ = self.far_ends.set(far_ends);
     }
 
+    /// What stores scheduled snapshots.
+    pub(crate) fn snapshots(&self) -> Option<&Arc<dyn SnapshotStorage>> {
+        self.snapshots.get()
+    }
+
+    /// Says what stores scheduled snapshots; the first word counts.
+    pub(crate) fn set_snapshots(&self, snapshots: Arc<dyn SnapshotStorage>) {
+        let _ = self.snapshots.set(snapshots);
+    }
+
     /// The same as `other` asks other servers and looks at names.
     pub(crate) fn take_after(&self, other: &Self) {
         if let Some(outbound) = other.outbound() {
@@ -90,6 +108,9 @@ impl EngineServices {
         }
         if let Some(probes) = other.probes.get() {
             self.set_probes(Arc::clone(probes));
+        }
+        if let Some(snapshots) = other.snapshots() {
+            self.set_snapshots(Arc::clone(snapshots));
         }
         if let Some(far_ends) = other.far_ends.get() {
             self.set_far_ends(Arc::clone(far_ends));

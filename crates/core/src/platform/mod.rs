@@ -9,5 +9,6 @@ pub(crate) mod lockout;
 pub(crate) mod outbound;
 pub(crate) mod pool;
 pub(crate) mod server_info;
+pub(crate) mod snapshot_storage;
 pub(crate) mod threads;
 pub(crate) mod web;

@@ -3,7 +3,9 @@
 //! The core does no I/O: whoever runs it gives it something that sends, which is called on threads of the core's own, so a slow
 //! peer keeps no request of others waiting.
 
-pub use kallisto_engine::outbound::{Authorization, OutboundAnswer, OutboundCall, Payload};
+pub use kallisto_engine::outbound::{
+    Authorization, OutboundAnswer, OutboundCall, Payload, form_component,
+};
 
 /// Most bytes of an answer that are read.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;

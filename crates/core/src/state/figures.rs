@@ -3,12 +3,13 @@
 //! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
 //! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use kallisto_store::{EngineStats, RaftStats};
 
 use crate::admission::Shares;
-use crate::metrics::{Figure, JobRecord, Point, Value};
+use crate::metrics::{Figure, JobRecord, Point, SnapshotFigures, Value};
 use crate::quotas::lease_count::LeaseSpec;
 use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
@@ -43,6 +44,7 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
         gauge(core.audit.broken_chains()),
     ));
     jobs(core, &mut figures);
+    snapshots(core, &mut figures);
     http(core, &mut figures);
     admission(core, &mut figures);
     let stats = core.store.stats();
@@ -141,6 +143,45 @@ fn jobs(core: &Core, figures: &mut Vec<Figure>) {
             of(job).map(|value| Point { labels, value })
         });
         Figure { name, about, points: points.collect() }
+    }));
+}
+
+/// The leader alone knows how schedules fare.
+fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
+    type Of = fn(&SnapshotFigures) -> Value;
+    let rows: [(&'static str, &'static str, Of); 5] = [
+        (
+            "kallisto.snapshots.last_verified_time_seconds",
+            "When the last scheduled snapshot was written and verified, in seconds since 1970, by schedule; 0 for never.",
+            |known| Value::Gauge(known.verified_at as f64),
+        ),
+        (
+            "kallisto.snapshots.interval_seconds",
+            "How often a schedule asks for a snapshot.",
+            |known| Value::Gauge(known.interval_secs as f64),
+        ),
+        (
+            "kallisto.snapshots.last_size_bytes",
+            "Bytes of the last scheduled snapshot that was verified.",
+            |known| Value::Gauge(known.bytes as f64),
+        ),
+        ("kallisto.snapshots.failures_total", "Scheduled snapshots that failed.", |known| {
+            Value::Counter(known.failures)
+        }),
+        ("kallisto.snapshots.kept", "Files of a schedule that are there.", |known| {
+            Value::Gauge(known.kept as f64)
+        }),
+    ];
+    let known = match core.store.leads() {
+        true => core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        false => Vec::new(),
+    };
+    figures.extend(rows.into_iter().map(|(name, about, of)| {
+        let point = |known: &SnapshotFigures| Point {
+            labels: vec![("name", known.name.clone())],
+            value: of(known),
+        };
+        Figure { name, about, points: known.iter().map(point).collect() }
     }));
 }
 

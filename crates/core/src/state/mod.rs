@@ -34,6 +34,7 @@ use crate::platform::engine_services::EngineServices;
 use crate::platform::host::Host;
 use crate::platform::outbound::Outbound;
 use crate::platform::server_info::ServerInfo;
+use crate::platform::snapshot_storage::SnapshotStorage;
 use crate::platform::threads::{OwnThreads, Threads};
 use crate::records::engine_kind::EngineKind;
 use crate::state::compute_pools::Compute;
@@ -170,6 +171,12 @@ impl Core {
     /// The same, with something that asks databases, directories and brokers for the engines.
     pub fn with_far_ends(self, far_ends: Arc<dyn FarEnds>) -> Self {
         self.services.set_far_ends(far_ends);
+        self
+    }
+
+    /// The same, with something that stores scheduled snapshots.
+    pub fn with_snapshots(self, snapshots: Arc<dyn SnapshotStorage>) -> Self {
+        self.services.set_snapshots(snapshots);
         self
     }
 

@@ -6,7 +6,7 @@ use kallisto_engine::route::{Admits, Field, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 use kallisto_store::MemberRole;
 
-use crate::backup::Check;
+use crate::backup::{Check, schedule};
 use crate::cluster;
 use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
 use crate::engines::sys::raft;
@@ -101,6 +101,43 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
         Update => "Put such a file, the body, in the place of everything.",
             runs!(async |run| raft::restore(&run, Check::Keys).await);
     } .with_upload().with_sudo_to_write()),
+    row!("storage/raft/snapshot-auto/config", &[], {
+        List => "List the schedules of snapshots.", runs!(|run| schedule::list(&run.unsealed));
+    } .with_sudo()),
+    row!("storage/raft/snapshot-auto/config/{name}", &[
+        field("name", Text, "Name of the schedule."),
+        field("interval", Span, "Time between the starts of two snapshots."),
+        field("retain", Whole, "How many are kept; 1 when absent."),
+        field("storage_type", Text, "`local` or `aws-s3`."),
+        field("path_prefix", Text, "The directory, or what stands before the names of objects."),
+        field("file_prefix", Text, "What names begin with; `kallisto-snapshot` when absent."),
+        field("local_max_space", Whole, "Bytes that the files of a directory may take."),
+        field("aws_s3_bucket", Text, "The bucket."),
+        field("aws_s3_region", Text, "Its region."),
+        field("aws_s3_endpoint", Text, "URL of the service; Amazon's when absent."),
+        field("aws_s3_disable_tls", Flag, "Take an endpoint without a scheme for one without TLS."),
+        field("aws_s3_force_path_style", Flag, "Name the bucket in the path."),
+        field("aws_access_key_id", Text, "Who asks the service."),
+        field("aws_secret_access_key", Text, "What proves it; never shown, and kept when absent."),
+        field("aws_session_token", Text, "What goes with keys that end."),
+    ], {
+        Read => "Read a schedule of snapshots, without its secrets.",
+            runs!(|run| schedule::read(&run.unsealed, run.params.get("name")));
+        Update => "Write a schedule: snapshots by the clock, each verified after it was written.",
+            runs!(async |run| {
+                let body = run.call.object()?;
+                schedule::write(run.core, &run.unsealed, &body, run.params.get("name")).await
+            });
+        Delete => "Delete a schedule. The files stay.",
+            runs!(async |run| schedule::delete(&run.unsealed, run.params.get("name")).await);
+    } .with_sudo()),
+    row!("storage/raft/snapshot-auto/status/{name}", &[
+        field("name", Text, "Name of the schedule."),
+    ], {
+        Read => "Say how a schedule of snapshots fares.", runs!(|run| {
+            schedule::status(run.core, &run.unsealed, run.params.get("name"))
+        });
+    } .served_by(ServedBy::LeaderIfAny)),
     row!("storage/raft/snapshot-force", &[], {
         Update => "Put a file of other unseal keys in the place of everything.",
             runs!(async |run| raft::restore(&run, Check::Nothing).await);

@@ -1,0 +1,219 @@
+//! One snapshot: written, read back, and only then counted; older ones go after that.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+use kallisto_backup::{Examiner, FileWriter, KeyGiven, TAG};
+use kallisto_barrier::RootKey;
+use kallisto_store::{Batch, Seqno, Store};
+
+use super::{Schedule, ScheduleStatus, config, status};
+use crate::backup::save;
+use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
+use crate::platform::threads::{Threads, give_way, outcome_of};
+use crate::state::Stopwatch;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
+
+/// Bytes that are read back at once.
+const READ_BYTES: usize = 1 << 20;
+/// What the names of files end in.
+const EXTENSION: &str = ".snap";
+/// Longest error that is kept, in bytes.
+const ERROR_BYTES_MAX: usize = 500;
+
+/// That a snapshot is under way, until it is dropped.
+pub(super) struct RunningGuard(pub(super) Arc<AtomicBool>);
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// A snapshot to make.
+pub(super) struct SnapshotRun {
+    pub(super) name: String,
+    pub(super) schedule: Schedule,
+    /// Since when the schedule is as it is.
+    pub(super) seqno: Seqno,
+    pub(super) status: ScheduleStatus,
+    pub(super) stored: Arc<dyn SnapshotStorage>,
+    pub(super) now: Timestamp,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) slot: Arc<ArcSwapOption<NamespaceContext>>,
+    pub(super) root: Arc<RootKey>,
+    pub(super) stopwatch: Stopwatch,
+    pub(super) threads: Arc<dyn Threads>,
+}
+
+/// What was made.
+struct VerifiedFile {
+    file: String,
+    bytes: u64,
+    records: u64,
+    index: u64,
+    kept: u64,
+}
+
+impl SnapshotRun {
+    /// Makes it, and writes down how that went.
+    pub(super) fn run(self) {
+        give_way();
+        let start = (self.stopwatch)();
+        let outcome = self.make();
+        let took = (self.stopwatch)().saturating_sub(start).as_secs();
+        let started = self.now.as_second();
+        let mut status = self.status.clone();
+        status.tried = started;
+        match outcome {
+            Ok(made) => {
+                tracing::info!(
+                    schedule = self.name,
+                    file = made.file,
+                    bytes = made.bytes,
+                    records = made.records,
+                    "a scheduled snapshot was written and verified"
+                );
+                status.error = String::new();
+                status.failed_in_a_row = 0;
+                status.started = started;
+                status.ended = started.saturating_add_unsigned(took);
+                status.url = self.schedule.url(&made.file);
+                (status.bytes, status.records) = (made.bytes, made.records);
+                (status.index, status.kept) = (made.index, made.kept);
+            }
+            Err(error) => {
+                tracing::error!(schedule = self.name, error, "a scheduled snapshot failed");
+                status.error = error.chars().take(ERROR_BYTES_MAX).collect();
+                status.failed_in_a_row += 1;
+                status.failures += 1;
+            }
+        }
+        if let Err(error) = self.put(&status) {
+            tracing::warn!(schedule = self.name, error, "how a snapshot went is not kept");
+        }
+    }
+
+    /// Keeps the status, unless the schedule was changed or deleted meanwhile.
+    fn put(&self, status: &ScheduleStatus) -> Result<(), String> {
+        let Some(unsealed) = self.slot.load_full() else { return Err("sealed".into()) };
+        let storage = EngineStorage::builtin(&unsealed, MountId::SYSTEM).map_err(text)?;
+        let mut batch = Batch::new();
+        storage.expect_in(&mut batch, &config::record(&self.name), self.seqno);
+        let name = status::record(&self.name);
+        storage.put_in(&mut batch, &name, status.to_record()).map_err(text)?;
+        let commit = unsealed.store.commit(batch);
+        let outcome = outcome_of(&*self.threads, commit);
+        outcome.ok_or("no outcome")?.map(|_| ()).map_err(text)
+    }
+
+    /// Fails once this server is not one to make snapshots.
+    fn check(&self) -> Result<(), String> {
+        if self.slot.load().is_none() {
+            return Err("the server was sealed meanwhile".into());
+        }
+        if !self.store.leads() {
+            return Err("another server leads meanwhile".into());
+        }
+        Ok(())
+    }
+
+    fn make(&self) -> Result<VerifiedFile, String> {
+        let (target, stored) = (&self.schedule.target, &*self.stored);
+        let prefix = format!("{}-", self.schedule.file_prefix);
+        let taken = stored.list(target, &prefix)?;
+        let is_ours = |name: &str| name.ends_with(EXTENSION);
+        let taken: u64 =
+            taken.iter().filter(|file| is_ours(&file.name)).map(|file| file.bytes).sum();
+        let cluster = self.store.replicated().ok_or("the storage is not replicated")?;
+        let ready = outcome_of(&*self.threads, cluster.read_index());
+        ready.ok_or("no outcome")?.map_err(text)?;
+        let (position, mut chunks) = cluster.backup().map_err(text)?;
+        let meta = save::meta(&cluster.store_id(), cluster.leadership().term, position);
+        let time = self.now.strftime("%Y%m%dT%H%M%SZ");
+        let file = format!("{prefix}{time}-{}{EXTENSION}", position.0);
+
+        let mut sink = stored.create(target, &file)?;
+        let mut out = Vec::new();
+        let mut bytes = 0_u64;
+        let mut writer = FileWriter::begin(&meta, &mut out);
+        loop {
+            let chunk = chunks.next_chunk().map_err(text)?;
+            if let Some(chunk) = &chunk {
+                writer.put_chunk(chunk, &mut out);
+            } else {
+                let key = self.root.tag_key(TAG).map_err(text)?;
+                writer.end(|sums| key.sign(sums), &mut out);
+                bytes += out.len() as u64;
+                self.check_space(taken + bytes)?;
+                sink.write(&out)?;
+                break;
+            }
+            bytes += out.len() as u64;
+            self.check_space(taken + bytes)?;
+            self.check()?;
+            sink.write(&out)?;
+            out.clear();
+        }
+        self.check()?;
+        sink.finish()?;
+        let records = match self.verify(&file, bytes) {
+            Ok(records) => records,
+            Err(why) => {
+                // What cannot be restored must not look like a backup.
+                let removed = stored.delete(target, &file);
+                let left = removed.err().map(|why| format!("; it stays: {why}"));
+                let left = left.unwrap_or_default();
+                return Err(format!("{file} was written and is not as it was: {why}{left}"));
+            }
+        };
+        let kept = self.retain(&prefix, &file)?;
+        Ok(VerifiedFile { file, bytes, records, index: position.0, kept })
+    }
+
+    fn check_space(&self, bytes: u64) -> Result<(), String> {
+        let max = self.schedule.space_max;
+        if matches!(self.schedule.target, SnapshotTarget::Local { .. }) && bytes > max {
+            return Err(format!("the files would take more than local_max_space, {max} bytes"));
+        }
+        Ok(())
+    }
+
+    /// Reads a file back and opens every record of it; how many there are.
+    fn verify(&self, file: &str, bytes: u64) -> Result<u64, String> {
+        let mut from = self.stored.open(&self.schedule.target, file, bytes)?;
+        let mut examiner = Examiner::new(KeyGiven::Root(Arc::clone(&self.root)));
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            self.check()?;
+            let read = from.read(&mut buffer).map_err(text)?;
+            if read == 0 {
+                break;
+            }
+            examiner.take(buffer.get(..read).unwrap_or_default()).map_err(text)?;
+        }
+        Ok(examiner.finish().map_err(text)?.records)
+    }
+
+    /// Deletes the oldest files of this schedule beyond those that are kept; how many are there.
+    fn retain(&self, prefix: &str, newest: &str) -> Result<u64, String> {
+        let (target, stored) = (&self.schedule.target, &*self.stored);
+        let mut files = stored.list(target, prefix)?;
+        files.retain(|file| file.name.ends_with(EXTENSION));
+        let keep = usize::try_from(self.schedule.retain).unwrap_or(usize::MAX);
+        let over = files.len().saturating_sub(keep);
+        for file in files.iter().take(over).filter(|file| file.name != newest) {
+            stored.delete(target, &file.name)?;
+        }
+        Ok(files.len().saturating_sub(over) as u64)
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

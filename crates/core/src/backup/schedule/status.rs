@@ -1,0 +1,111 @@
+//! How a schedule fares: a record of each, written by the leader after each try.
+
+use jiff::Timestamp;
+
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
+
+/// Where the records are in the engine storage of `sys/`.
+pub(super) const STATUSES: &str = "snapshot-auto/status/";
+
+/// How a schedule fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScheduleStatus {
+    /// When the last try began, in seconds since 1970; 0 for never.
+    pub(crate) tried: i64,
+    /// Why it failed; empty when it did not.
+    pub(crate) error: String,
+    /// Tries that failed since the last that did not.
+    pub(crate) failed_in_a_row: u64,
+    /// Tries that failed, ever.
+    pub(crate) failures: u64,
+    /// The last one that was verified: when it began and ended; 0 for none.
+    pub(crate) started: i64,
+    pub(crate) ended: i64,
+    pub(crate) url: String,
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
+    pub(crate) index: u64,
+    /// Files that are there, of this schedule.
+    pub(crate) kept: u64,
+}
+
+impl ScheduleStatus {
+    /// The status of this name; that of one that never ran when there is none.
+    pub(crate) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Self, Error> {
+        let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+        let Some(record) = storage.get(&record(name))? else { return Ok(Self::default()) };
+        let map = json::parse_object(&record.value)
+            .map_err(|_| Error::internal(&"the status of a schedule is damaged"))?;
+        Ok(Self::of(&map))
+    }
+
+    fn of(map: &Map) -> Self {
+        let number = |name: &str| match map.get(name) {
+            Some(Json::Number(text)) => text.parse::<u64>().unwrap_or(0),
+            _ => 0,
+        };
+        let time = |name: &str| i64::try_from(number(name)).unwrap_or(0);
+        let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Self {
+            tried: time("tried"),
+            error: text("error"),
+            failed_in_a_row: number("failed_in_a_row"),
+            failures: number("failures"),
+            started: time("started"),
+            ended: time("ended"),
+            url: text("url"),
+            bytes: number("bytes"),
+            records: number("records"),
+            index: number("index"),
+            kept: number("kept"),
+        }
+    }
+
+    pub(super) fn to_record(&self) -> Vec<u8> {
+        Json::object([
+            ("tried", self.tried.unsigned_abs().into()),
+            ("error", self.error.clone().into()),
+            ("failed_in_a_row", self.failed_in_a_row.into()),
+            ("failures", self.failures.into()),
+            ("started", self.started.unsigned_abs().into()),
+            ("ended", self.ended.unsigned_abs().into()),
+            ("url", self.url.clone().into()),
+            ("bytes", self.bytes.into()),
+            ("records", self.records.into()),
+            ("index", self.index.into()),
+            ("kept", self.kept.into()),
+        ])
+        .to_text()
+    }
+
+    /// What is shown of it, in the fields of Vault Enterprise, and ours.
+    pub(super) fn to_json(&self, next: i64, running: bool) -> Json {
+        let time = |secs: i64| match Timestamp::from_second(secs) {
+            Ok(time) if secs > 0 => time.to_string().into(),
+            _ => Json::Null,
+        };
+        Json::object([
+            ("consecutive_errors", self.failed_in_a_row.into()),
+            ("last_attempt_start", time(self.tried)),
+            ("last_snapshot_start", time(self.started)),
+            ("last_snapshot_end", time(self.ended)),
+            ("last_snapshot_error", self.error.clone().into()),
+            ("last_snapshot_url", self.url.clone().into()),
+            ("last_snapshot_bytes", self.bytes.into()),
+            ("last_snapshot_records", self.records.into()),
+            ("last_snapshot_index", self.index.into()),
+            ("last_snapshot_verified", (self.ended > 0).into()),
+            ("next_snapshot_start", time(next)),
+            ("running", running.into()),
+            ("snapshots_kept", self.kept.into()),
+        ])
+    }
+}
+
+pub(super) fn record(name: &str) -> String {
+    format!("{STATUSES}{name}")
+}

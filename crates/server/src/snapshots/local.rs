@@ -1,0 +1,113 @@
+//! Snapshots in a directory: written beside their names, synced, then renamed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use kallisto_core::{SnapshotSink, StoredSnapshot};
+
+/// What the name of a file ends in that is not whole yet.
+const UNFINISHED: &str = ".part";
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 100_000;
+
+struct LocalSink {
+    file: File,
+    unfinished: PathBuf,
+    path: PathBuf,
+    finished: bool,
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> String {
+    let path = path.display().to_string();
+    move |error| format!("{path}: {error}")
+}
+
+/// Begins a file; what one that was cut short has left behind is removed.
+pub(super) fn create(directory: &str, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+    let directory = Path::new(directory);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(failed(directory))?;
+    let stem = name.rsplit_once('-').map_or(name, |(stem, _)| stem);
+    let stem = stem.rsplit_once('-').map_or(stem, |(stem, _)| stem);
+    for left in entries(directory, &format!("{stem}-"))? {
+        if left.name.ends_with(UNFINISHED) {
+            let path = directory.join(&left.name);
+            fs::remove_file(&path).map_err(failed(&path))?;
+        }
+    }
+    let unfinished = directory.join(format!("{name}{UNFINISHED}"));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    #[expect(clippy::disallowed_methods, reason = "the process gives the core its disk")]
+    let file = options.open(&unfinished).map_err(failed(&unfinished))?;
+    let path = directory.join(name);
+    Ok(Box::new(LocalSink { file, unfinished, path, finished: false }))
+}
+
+impl SnapshotSink for LocalSink {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.file.write_all(bytes).map_err(failed(&self.unfinished))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), String> {
+        self.file.sync_all().map_err(failed(&self.unfinished))?;
+        fs::rename(&self.unfinished, &self.path).map_err(failed(&self.path))?;
+        self.finished = true;
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        #[expect(clippy::disallowed_methods, reason = "the process gives the core its disk")]
+        let directory_file = File::open(directory).map_err(failed(directory))?;
+        directory_file.sync_all().map_err(failed(directory))
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        if !self.finished {
+            // The next one of this schedule removes it otherwise.
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+pub(super) fn open(directory: &str, name: &str) -> Result<Box<dyn Read + Send>, String> {
+    let path = Path::new(directory).join(name);
+    #[expect(clippy::disallowed_methods, reason = "the process gives the core its disk")]
+    let file = File::open(&path).map_err(failed(&path))?;
+    Ok(Box::new(file))
+}
+
+pub(super) fn list(directory: &str, prefix: &str) -> Result<Vec<StoredSnapshot>, String> {
+    let directory = Path::new(directory);
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
+    let mut files = entries(directory, prefix)?;
+    files.retain(|file| !file.name.ends_with(UNFINISHED));
+    Ok(files)
+}
+
+fn entries(directory: &Path, prefix: &str) -> Result<Vec<StoredSnapshot>, String> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed(directory))?.take(ENTRIES_MAX) {
+        let entry = entry.map_err(failed(directory))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(facts) = entry.metadata() else { continue };
+        if facts.is_file() && name.starts_with(prefix) {
+            files.push(StoredSnapshot { name, bytes: facts.len() });
+        }
+    }
+    Ok(files)
+}
+
+pub(super) fn delete(directory: &str, name: &str) -> Result<(), String> {
+    let path = Path::new(directory).join(name);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(&path)(error)),
+        _ => Ok(()),
+    }
+}

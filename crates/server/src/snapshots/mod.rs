@@ -1,0 +1,49 @@
+//! Where scheduled snapshots are put: a directory, or a bucket of an S3 service.
+
+mod local;
+mod s3;
+mod sigv4;
+
+use std::io::Read;
+
+use kallisto_core::{SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot};
+
+/// Stores snapshots where their schedules say.
+pub(super) struct Snapshots;
+
+impl SnapshotStorage for Snapshots {
+    fn create(&self, target: &SnapshotTarget, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+        match target {
+            SnapshotTarget::Local { directory } => local::create(directory, name),
+            SnapshotTarget::S3(target) => s3::create(target, name),
+        }
+    }
+
+    fn open(
+        &self,
+        target: &SnapshotTarget,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Box<dyn Read + Send>, String> {
+        match target {
+            SnapshotTarget::Local { directory } => local::open(directory, name),
+            SnapshotTarget::S3(target) => s3::open(target, name, bytes),
+        }
+    }
+
+    fn list(&self, target: &SnapshotTarget, prefix: &str) -> Result<Vec<StoredSnapshot>, String> {
+        let mut files = match target {
+            SnapshotTarget::Local { directory } => local::list(directory, prefix),
+            SnapshotTarget::S3(target) => s3::list(target, prefix),
+        }?;
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(files)
+    }
+
+    fn delete(&self, target: &SnapshotTarget, name: &str) -> Result<(), String> {
+        match target {
+            SnapshotTarget::Local { directory } => local::delete(directory, name),
+            SnapshotTarget::S3(target) => s3::delete(target, name),
+        }
+    }
+}
