@@ -94,8 +94,9 @@ else
 fi
 if timeout 180 "$work/venv/bin/pip" install -q 'pyotp==2.*' >"$work/pip-pyotp.log" 2>&1; then
   run totp "$work/venv/bin/python" "$here/totp_walk.py" "$work/venv/bin/bao"
+  PATH="$work/venv/bin:$PATH" limit=240 run mfa "$work/venv/bin/python" "$here/mfa_walk.py"
 else
-  echo "*** SKIPPED: totp: pyotp could not be installed from PyPI"
+  echo "*** SKIPPED: totp, mfa: pyotp could not be installed from PyPI"
 fi
 if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cryptography.log" 2>&1; then
   run pki "$work/venv/bin/python" "$here/pki_walk.py" "$work/venv/bin/bao"

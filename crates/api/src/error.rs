@@ -121,6 +121,8 @@ pub enum Denial {
     Policy,
     /// The decision said no to one of the paths that a request names.
     At(String),
+    /// A login's second factor was not shown, or was not good; the text says which.
+    SecondFactor(String),
     /// The preflight of the `kv` commands found nothing reachable under this path.
     Preflight(String),
 }
@@ -208,6 +210,7 @@ impl fmt::Display for Error {
                 f.write_str("error validating wrapping token: token is empty")
             }
             Self::Denied(Denial::At(path)) => write!(f, "permission denied at \"{path}\""),
+            Self::Denied(Denial::SecondFactor(why)) => f.write_str(why),
             Self::Denied(Denial::UnknownToken) => f.write_str("bad token"),
             Self::Denied(Denial::Preflight(path)) => write!(
                 f,

@@ -19,6 +19,7 @@ mod kv;
 mod lease;
 mod list;
 mod login;
+mod login_mfa;
 mod monitor;
 mod mount_flags;
 mod mounted;

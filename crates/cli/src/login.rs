@@ -23,7 +23,7 @@ use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Format, field};
 use kallisto_command::secret::Secret;
 
-use super::{oidc_login, unwrap};
+use super::{login_mfa, oidc_login, unwrap};
 
 /// How a method is logged in to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,9 @@ pub(crate) struct Login {
     /// Print the token alone and do not keep it
     #[arg(long)]
     token_only: bool,
+    /// The second factor, if one is asked for; without it the code is asked for on the terminal
+    #[arg(long, value_name = "METHOD:CODE")]
+    mfa: Vec<String>,
     #[command(flatten)]
     common: CommonFlags,
     #[command(flatten)]
@@ -130,6 +133,11 @@ impl Login {
                 .ok_or_else(|| Error::Absent("The wrapped login was empty".to_owned()))?,
             (None, _) => secret,
         };
+        let secret = login_mfa::complete(&config, secret, &self.mfa)?;
+        if secret.client_token().is_none_or(str::is_empty) {
+            // A second factor is due, and nobody to ask for it.
+            return output::secret(&secret, &config, None);
+        }
         self.finish(&secret, keep, &config)
     }
 
@@ -224,7 +232,7 @@ impl Login {
     }
 }
 
-const AUTHENTICATING: &str = "Error authenticating";
+pub(crate) const AUTHENTICATING: &str = "Error authenticating";
 
 /// Logs in with a token: it is looked up, and the answer shown as if it had been made now.
 fn with_token(config: &Config, pairs: Vec<(String, String)>) -> Result<Secret, Error> {
@@ -283,8 +291,13 @@ fn store(token: &str, config: &Config) -> Result<(), Error> {
     })
 }
 
+/// Whether there is somebody to ask.
+pub(crate) fn can_ask(config: &Config) -> bool {
+    config.may_ask && std::io::stdin().is_terminal()
+}
+
 /// Asks on the terminal, without echo.
-fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
+pub(crate) fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
     let refused = |why: &str| {
         let lower = what.to_ascii_lowercase();
         Err(Error::Settings(format!(

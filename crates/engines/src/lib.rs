@@ -15,6 +15,9 @@ pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
 
 pub use pki::read_hostile_acme;
+pub use totp::{
+    FactorOutcome, NewFactor, Verdict, complete_method, draw_factor, judge_factor, make_factor,
+};
 
 /// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.
 pub const ENGINES: &[&EngineSpec] =

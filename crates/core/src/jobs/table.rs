@@ -11,7 +11,7 @@ use crate::pipeline::freshness;
 use crate::records::engine_kind::EngineKind;
 use crate::state::versions;
 use crate::wrapping::receipts;
-use crate::{leases, namespaces, seal, tokens};
+use crate::{leases, logins, namespaces, seal, tokens};
 
 /// The rows, in order.
 pub(super) fn rows() -> impl Iterator<Item = JobRow> {
@@ -80,6 +80,12 @@ const SERVER_JOBS: &[JobSpec] = &[
         about: "Deletes what is remembered of wrapping tokens that ended a day ago.",
         period_secs: 3_600,
         scope: JobScope::Namespaces(|space, now| Box::pin(receipts::sweep(space, now))),
+    },
+    JobSpec {
+        name: "pending_logins",
+        about: "Deletes logins whose second factor did not come in time.",
+        period_secs: 60,
+        scope: JobScope::Namespaces(|space, now| Box::pin(logins::sweep(space, now))),
     },
     // After the tokens: what ended now takes its leases along.
     JobSpec {

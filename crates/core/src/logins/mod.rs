@@ -5,6 +5,9 @@
 //! Invariants:
 //! - No login makes a root token, whatever its role says.
 //! - A token's times are bounded by role, mount and server, in that order.
+//! - A login that a rule asks a second factor of has no token before that was shown ([`second_factor`]).
+
+mod second_factor;
 
 use std::sync::Arc;
 
@@ -18,7 +21,8 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::engines::identity::{self, Alias};
+use crate::engines::identity::{self, Alias, mfa};
+use crate::identity::record::Id;
 use crate::platform::lockout::{Known, Lockouts};
 use crate::records::lockout_rules::LockoutRules;
 use crate::records::mount::LeaseTimes;
@@ -28,6 +32,8 @@ use crate::tokens::spec::Times;
 use crate::tokens::spec::TokenSpec;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
+
+pub(crate) use second_factor::{sweep, validate};
 
 /// What the server does for the logins at a mount.
 pub(crate) struct MountLogins<'a> {
@@ -76,32 +82,66 @@ impl Attempts for MountAttempts {
     }
 }
 
-/// Makes the token of a good login and answers with it.
+/// Makes the token of a good login and answers with it, or with what has to be shown besides.
 ///
 /// # Errors
-/// [`Error::Invalid`] when the role asks for what no login may have; the store's refusal.
+/// [`Error::Invalid`] when the role asks for what no login may have; what is said of a second factor; the store's refusal.
 async fn grant(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
+    mut login: Login,
+) -> Result<Response, Error> {
+    login.params.bound_cidrs = bounds(&login.params, request)?;
+    login.params.strictly_bind_ip = false;
+    login_policies(&login.params)?;
+    let entity = identify(unsealed, mount, &login, request.now).await?;
+    let needed = mfa::requirement(unsealed, mount, entity)?;
+    if !needed.is_empty() {
+        let codes = second_factor::shown_in(request)?;
+        if codes.is_empty() {
+            let path = request.path.as_str();
+            return second_factor::ask(unsealed, path, mount, &login, entity, &needed, request.now)
+                .await;
+        }
+        mfa::satisfy(unsealed, &needed, entity, &codes, request.now).await?;
+    }
+    issue(unsealed, request.path.as_str(), mount, login, entity, request.now).await
+}
+
+/// The entity that logs in.
+async fn identify(
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    login: &Login,
+    now: Timestamp,
+) -> Result<Id, Error> {
+    let alias =
+        Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
+    identity::log_in(unsealed, &alias, now).await
+}
+
+/// Makes the token of a login at `path` that was proven whole.
+async fn issue(
+    unsealed: &NamespaceContext,
+    path: &str,
+    mount: &Mount,
     login: Login,
+    entity: Id,
+    now: Timestamp,
 ) -> Result<Response, Error> {
     let mut warnings = Vec::new();
-    let bound_cidrs = bounds(&login.params, request)?;
     let params = &login.params;
     let policies = login_policies(params)?;
     let of_mount = TokenType::parse(mount.entry.config.token_type())?;
     let kind = TokenType::of_login(of_mount, params.token_type);
     let (times, max_secs) =
         times(params, mount.entry.config.leases(unsealed.leases), &mut warnings);
-    let alias =
-        Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
-    let entity_id = Some(identity::log_in(unsealed, &alias, request.now).await?);
     let spec = TokenSpec {
         kind,
         policies,
         display_name: display_name(mount, &login.display_name),
-        path: request.path.as_str().to_owned(),
+        path: path.to_owned(),
         parent: None,
         parent_above: None,
         meta: Some(login.metadata),
@@ -110,14 +150,13 @@ async fn grant(
         max_secs,
         renewable: true,
         role: None,
-        entity_id,
-        bound_cidrs,
+        entity_id: Some(entity),
+        bound_cidrs: login.params.bound_cidrs,
         kept: login.kept,
         text: None,
     };
-    let (entry, text) = tokens::issue(unsealed, spec, request.now).await?;
-    let auth =
-        tokens::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
+    let (entry, text) = tokens::issue(unsealed, spec, now).await?;
+    let auth = tokens::auth_object(&unsealed.view, &entry, text.expose_secret(), now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 

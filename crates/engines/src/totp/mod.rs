@@ -12,6 +12,7 @@
 //! - No answer holds a key but that to its making.
 
 mod code;
+mod factor;
 mod key;
 mod qr;
 mod tries;
@@ -26,6 +27,9 @@ use kallisto_engine::names;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{Call, EngineSpec, Handler, RowIndex, Table, handler, row};
 
+pub use factor::{
+    FactorOutcome, NewFactor, Verdict, complete_method, draw_factor, judge_factor, make_factor,
+};
 use key::{Given, Key};
 use tries::{Judged, Tries};
 
@@ -191,7 +195,7 @@ async fn check_code(call: Call<'_>) -> Result<Response, Error> {
             Some(record) => Tries::decode(&record.value)?,
             None => Tries::default(),
         };
-        let (judged, after) = before.judge(&key, &code, now);
+        let (judged, after) = before.judge(&key, &code, now, WRONG_TRIES_MAX);
         if let Some(after) = after {
             transaction.put(&tries, after.encode())?;
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json};
 
-use super::WRONG_TRIES_MAX;
 use super::key::Key;
 
 /// What was tried with a key: which codes were taken, and how many were wrong.
@@ -37,10 +36,16 @@ impl Tries {
     /// Judges a code at a time, in seconds since 1970, and says what was tried then; `None` where that is what it was.
     ///
     /// A code that was taken and is shown again is no wrong one: it tells nothing to who guesses.
-    pub(super) fn judge(&self, key: &Key, code: &str, now: u64) -> (Judged, Option<Self>) {
+    pub(super) fn judge(
+        &self,
+        key: &Key,
+        code: &str,
+        now: u64,
+        wrong_max: u64,
+    ) -> (Judged, Option<Self>) {
         let period = now / key.period_secs;
         let wrong = if self.period == period { self.wrong } else { 0 };
-        if wrong >= WRONG_TRIES_MAX {
+        if wrong >= wrong_max {
             let left = Duration::from_secs(key.period_secs - now % key.period_secs);
             return (Judged::TooMany { left }, None);
         }

@@ -49,6 +49,7 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
             | Denial::UnknownToken
             | Denial::NoWrappingToken
             | Denial::At(_)
+            | Denial::SecondFactor(_)
             | Denial::Preflight(_),
         ) => (StatusCode::FORBIDDEN, vec![text]),
         Error::OverQuota(_) | Error::TooManyTries { .. } | Error::Busy(Crowd::Own) => {

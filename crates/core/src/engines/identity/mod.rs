@@ -22,6 +22,7 @@ mod groups;
 mod login;
 mod lookup;
 mod merge;
+pub(crate) mod mfa;
 mod routes;
 mod site;
 mod wire;

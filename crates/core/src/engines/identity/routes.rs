@@ -4,7 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Map, Text, Texts};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{Group, RowIndex, Table, row};
 
-use super::{aliases, entities, group_aliases, groups, lookup, merge};
+use super::{aliases, entities, group_aliases, groups, lookup, merge, mfa};
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::identity::site::Site;
 
@@ -13,7 +13,7 @@ pub(crate) static IDENTITY: RouteTable = Table {
     name: "identity",
     tag: "identity",
     about: "Who the bearers of tokens are: entities, their aliases with login methods, groups.",
-    groups: &[ENTITIES, ENTITY_ALIASES, GROUPS, GROUP_ALIASES, LOOKUPS],
+    groups: &[ENTITIES, ENTITY_ALIASES, GROUPS, GROUP_ALIASES, LOOKUPS, mfa::MFA],
     index: RowIndex::new(),
 };
 

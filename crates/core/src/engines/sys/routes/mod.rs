@@ -2,6 +2,7 @@
 
 mod audit;
 mod leases;
+mod mfa;
 mod mounts;
 mod namespaces;
 mod observe;
@@ -41,6 +42,7 @@ pub(crate) static SYSTEM: RouteTable = Table {
         policies::POLICIES,
         policies::CAPABILITIES,
         wrapping::WRAPPING,
+        mfa::MFA,
         leases::LEASES,
         audit::DEVICES,
         audit::RECORDS,

@@ -1,0 +1,122 @@
+//! Rules: of which logins a second factor is asked.
+
+use kallisto_engine::Storage;
+
+use super::methods;
+use super::records::{Contexts, RULES, RULES_MAX, place, read_record, rules, storage, text, texts};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+use crate::dispatch::route_handler::RouteCall;
+use crate::engines::identity::site::list_reply;
+use crate::random;
+
+/// Most methods, mounts, groups or entities of a rule.
+const ITEMS_MAX: usize = 256;
+/// What a login can be named by.
+const NAMED_BY: [&str; 4] =
+    ["auth_method_accessors", "auth_method_types", "identity_group_ids", "identity_entity_ids"];
+
+pub(super) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let found = rules(&storage(&run.unsealed)?)?;
+    list_reply(
+        found
+            .into_iter()
+            .map(|rule| (text(&rule, "name").to_owned(), Json::Object(place(rule, &run.unsealed)))),
+    )
+}
+
+pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let name = run.params.get("name");
+    kallisto_engine::names::check(name)?;
+    let rule = read_record(&storage(&run.unsealed)?, &format!("{RULES}{name}"))?;
+    let rule = rule.ok_or(Error::NotFound)?;
+    Ok(Response::data(&Json::Object(place(rule, &run.unsealed))))
+}
+
+/// What a request says of a rule. It has to be for something that is there: a rule for nobody would look like one that works.
+fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
+    let fields = Fields::new(body);
+    let mut rule = Map::new();
+    let methods = fields.strings("mfa_method_ids")?.unwrap_or_default();
+    if methods.is_empty() {
+        return Err(Error::invalid("missing method ids"));
+    }
+    let contexts = Contexts::of(&run.unsealed);
+    for id in &methods {
+        if methods::find(&contexts, id)?.is_none() {
+            return Err(Error::invalid(format!(
+                "one of the provided method ids doesn't exist: {id}"
+            )));
+        }
+    }
+    let all = run.unsealed.view.mounts.all();
+    let mut lists = vec![("mfa_method_ids", methods)];
+    for name in NAMED_BY {
+        lists.push((name, fields.strings(name)?.unwrap_or_default()));
+    }
+    if lists.iter().skip(1).all(|(_, items)| items.is_empty()) {
+        return Err(Error::invalid(
+            "One of auth_method_accessors, auth_method_types, identity_group_ids, identity_entity_ids must be specified",
+        ));
+    }
+    for (name, items) in lists {
+        if items.len() > ITEMS_MAX {
+            return Err(Error::invalid(format!("more than {ITEMS_MAX} {name}")));
+        }
+        if name == "auth_method_accessors" {
+            let unknown =
+                items.iter().find(|item| !all.iter().any(|mount| mount.entry.accessor == **item));
+            if let Some(unknown) = unknown {
+                return Err(Error::invalid(format!(
+                    "one of the auth method accessors supplied is invalid: {unknown}"
+                )));
+            }
+        }
+        rule.insert(name.to_owned(), Json::strings(items));
+    }
+    Ok(rule)
+}
+
+pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let name = run.params.get("name").to_owned();
+    kallisto_engine::names::check(&name)?;
+    let rule = given(run, &run.call.object()?)?;
+    let kept = storage(&run.unsealed)?;
+    let record = format!("{RULES}{name}");
+    let before = read_record(&kept, &record)?;
+    if before.is_none() && kept.list_some(RULES, RULES_MAX).len() >= RULES_MAX {
+        return Err(Error::invalid(format!("more than {RULES_MAX} login enforcements")));
+    }
+    let id = match &before {
+        Some(before) => text(before, "id").to_owned(),
+        None => random::make_uuid()?,
+    };
+    Storage::new(&kept)
+        .transact("mfa/methods", |transaction| {
+            // A method that is deleted meanwhile is missed here, and one that is being deleted sees this rule come.
+            for method in texts(&rule, "mfa_method_ids") {
+                transaction.get(&format!("{}{method}", methods::METHODS))?;
+            }
+            transaction.get("mfa/rules")?;
+            transaction.put("mfa/rules", id.as_bytes().to_vec())?;
+            let mut rule = rule.clone();
+            rule.insert("name".to_owned(), name.as_str().into());
+            rule.insert("id".to_owned(), id.as_str().into());
+            transaction.put(&record, Json::Object(rule).to_text())
+        })
+        .await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let name = run.params.get("name");
+    kallisto_engine::names::check(name)?;
+    let kept = storage(&run.unsealed)?;
+    let known = read_record(&kept, &format!("{RULES}{name}"))?;
+    if known.is_some() {
+        kept.delete(&format!("{RULES}{name}")).await?;
+    }
+    Ok(Response::Empty)
+}

@@ -1,0 +1,76 @@
+//! What is kept of a second factor, and how it is read.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::MountId;
+use crate::view::NamespaceContext;
+
+pub(super) const RULES: &str = "mfa/enforcement/";
+/// Most rules of a namespace: each is looked at by every login.
+pub(super) const RULES_MAX: usize = 256;
+
+/// A namespace and those above it, the nearest first.
+pub(super) struct Contexts<'a> {
+    here: &'a NamespaceContext,
+    above: Vec<Arc<NamespaceContext>>,
+}
+
+impl<'a> Contexts<'a> {
+    pub(super) fn of(here: &'a NamespaceContext) -> Self {
+        Self { here, above: here.contexts_above() }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &NamespaceContext> {
+        std::iter::once(self.here).chain(self.above.iter().map(Deref::deref))
+    }
+}
+
+/// What the identity mount of a namespace keeps.
+pub(super) fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::IDENTITY)
+}
+
+/// A record of this module, which is an object.
+pub(super) fn read_record(storage: &EngineStorage<'_>, name: &str) -> Result<Option<Map>, Error> {
+    storage.get(name)?.map(|record| decode(&record.value)).transpose()
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Map, Error> {
+    json::parse_object(bytes)
+        .map_err(|_| Error::internal(&"a record of a second factor is damaged"))
+}
+
+/// A text of a record; empty for none.
+pub(super) fn text<'m>(record: &'m Map, name: &str) -> &'m str {
+    record.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// The texts of a list in a record.
+pub(super) fn texts<'m>(record: &'m Map, name: &str) -> impl Iterator<Item = &'m str> {
+    let items = match record.get(name) {
+        Some(Json::Array(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().filter_map(Json::as_str)
+}
+
+/// Adds which namespace something is of.
+pub(super) fn place(mut shown: Map, context: &NamespaceContext) -> Map {
+    shown.insert("namespace_id".to_owned(), context.view.namespace_id().into());
+    shown.insert("namespace_path".to_owned(), context.view.namespace_path().into());
+    shown
+}
+
+/// The rules of a namespace, by name.
+///
+/// # Errors
+/// When one cannot be read, upon which nobody logs in.
+pub(super) fn rules(storage: &EngineStorage<'_>) -> Result<Vec<Map>, Error> {
+    let names = storage.list_some(RULES, RULES_MAX);
+    let read = names.iter().map(|name| read_record(storage, &format!("{RULES}{name}")));
+    read.filter_map(Result::transpose).collect()
+}

@@ -1,0 +1,111 @@
+//! Tests of the second factor of logins, at the times they say.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_auth::{Operation, Path};
+use kallisto_store::MemoryStore;
+
+use super::records::storage;
+use crate::api::error::{Denial, Error};
+use crate::api::request::{Request, TokenText};
+use crate::api::response::Response;
+use crate::logins;
+use crate::platform::server_info::ServerInfo;
+use crate::state::Core;
+
+/// Seconds since 1970.
+const START: i64 = 1_000_000;
+
+struct Server(Core);
+
+impl Server {
+    /// With a user and a method; a rule asks it of every user.
+    fn new() -> Self {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, at(START))).unwrap();
+        let server = Self(core);
+        server.write(START, "sys/auth/userpass", r#"{"type":"userpass"}"#).unwrap();
+        server.write(START, "auth/userpass/users/bob", r#"{"password":"pw"}"#).unwrap();
+        let made = server.write(START, "identity/mfa/method/totp", r#"{"issuer":"K"}"#).unwrap();
+        let method = made["data"]["method_id"].as_str().unwrap().to_owned();
+        let body = format!(r#"{{"mfa_method_ids":"{method}","auth_method_types":"userpass"}}"#);
+        server.write(START, "identity/mfa/login-enforcement/all", &body).unwrap();
+        server
+    }
+
+    fn write(&self, secs: i64, path: &str, body: &str) -> Result<serde_json::Value, Error> {
+        let request = Request {
+            token: Some(TokenText::new("root")),
+            body: body.as_bytes(),
+            ..Request::new(Operation::Update, Path::decode(path).unwrap(), at(secs))
+        };
+        match pollster::block_on(self.0.handle(&request))? {
+            Response::Logical(logical) => {
+                let part = |text: &[u8]| -> serde_json::Value {
+                    serde_json::from_slice(text).unwrap_or_default()
+                };
+                Ok(serde_json::json!({"data": part(&logical.data), "auth": part(&logical.auth)}))
+            }
+            _ => Ok(serde_json::Value::Null),
+        }
+    }
+
+    fn log_in(&self, secs: i64) -> Result<serde_json::Value, Error> {
+        self.write(secs, "auth/userpass/login/bob", r#"{"password":"pw"}"#)
+    }
+
+    fn validate(&self, secs: i64, id: &str) -> Error {
+        let body = format!(r#"{{"mfa_request_id":"{id}","mfa_payload":{{"x":["1"]}}}}"#);
+        self.write(secs, "sys/mfa/validate", &body).unwrap_err()
+    }
+
+    fn waiting(&self) -> usize {
+        let unsealed = self.0.unsealed.load_full().unwrap();
+        storage(&unsealed).unwrap().scan("mfa/pending/").unwrap().len()
+    }
+}
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(secs).unwrap()
+}
+
+fn id_of(login: &serde_json::Value) -> String {
+    assert_eq!(login["auth"]["client_token"], "");
+    login["auth"]["mfa_requirement"]["mfa_request_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_login_waits_five_minutes_for_its_second_factor_and_is_then_deleted() {
+    let server = Server::new();
+    let id = id_of(&server.log_in(START).unwrap());
+    let refused = server.validate(START + 299, &id);
+    assert!(matches!(refused, Error::Denied(Denial::SecondFactor(_))), "{refused}");
+    assert_eq!(server.validate(START + 300, &id), Error::invalid("invalid request ID"));
+    let unsealed = server.0.unsealed.load_full().unwrap();
+    pollster::block_on(logins::sweep(&unsealed, at(START + 299))).unwrap();
+    assert_eq!(server.waiting(), 1);
+    pollster::block_on(logins::sweep(&unsealed, at(START + 300))).unwrap();
+    assert_eq!(server.waiting(), 0);
+}
+
+#[test]
+fn so_many_logins_of_one_entity_wait_and_the_oldest_gives_way() {
+    let server = Server::new();
+    let ids: Vec<String> = (0..20).map(|n| id_of(&server.log_in(START + n).unwrap())).collect();
+    assert_eq!(server.waiting(), 16);
+    for (n, id) in ids.iter().enumerate() {
+        let is_gone = server.validate(START + 30, id) == Error::invalid("invalid request ID");
+        assert_eq!(is_gone, n < 4, "{n}");
+    }
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_lets_nobody_in() {
+    let server = Server::new();
+    let unsealed = server.0.unsealed.load_full().unwrap();
+    let kept = storage(&unsealed).unwrap();
+    pollster::block_on(kept.put("mfa/enforcement/all", b"rubbish".to_vec())).unwrap();
+    assert!(matches!(server.log_in(START), Err(Error::Internal(_))));
+}
