@@ -40,6 +40,7 @@ mod routes;
 mod seal;
 mod state;
 mod storage;
+mod timers;
 mod tokens;
 mod view;
 mod wrapping;
@@ -74,6 +75,7 @@ pub use pipeline::stages::Served;
 pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
+pub use platform::metrics_settings::MetricsSettings;
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
     Payload, form_component,

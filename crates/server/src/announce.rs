@@ -9,16 +9,59 @@ use secrecy::ExposeSecret;
 use super::settings::{ListenerSettings, ServerSettings, Spoken, Storage};
 
 /// Says where a configured server is and what it stands on.
-pub(super) fn configured(servers: &[Server], settings: &ServerSettings) -> io::Result<()> {
+///
+/// A server that `is_new` has no keys yet: what is to be done next is said too.
+pub(super) fn configured(
+    servers: &[Server],
+    settings: &ServerSettings,
+    is_new: bool,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     title(&mut out)?;
     listeners(&mut out, servers.iter().zip(&settings.listeners))?;
     storage(&mut out, &settings.storage)?;
     let seal = settings.seal.as_ref().map_or("shamir", |seal| seal.name());
     writeln!(out, "         Seal: {seal}")?;
+    addresses(&mut out, settings)?;
     writeln!(out)?;
+    if is_new {
+        next_step(&mut out, servers, settings)?;
+    }
     warn_of_plain_text(&mut out, servers, settings)?;
     out.flush()
+}
+
+/// Where clients and other servers reach it, where it was told.
+fn addresses(out: &mut impl Write, settings: &ServerSettings) -> io::Result<()> {
+    if let Some(address) = &settings.api_addr {
+        writeln!(out, "  Api Address: {address}")?;
+    }
+    if let Some(address) = &settings.cluster_addr {
+        writeln!(out, "Cluster Addr.: {address}")?;
+    }
+    Ok(())
+}
+
+/// What whoever started a server that is not initialised does next.
+fn next_step(
+    out: &mut impl Write,
+    servers: &[Server],
+    settings: &ServerSettings,
+) -> io::Result<()> {
+    let http = |listener: &&ListenerSettings| matches!(listener.spoken, Spoken::Http { .. });
+    let own =
+        settings.listeners.iter().find(http).zip(servers.first()).map(|(listener, server)| {
+            let scheme = if listener.tls.is_some() { "https" } else { "http" };
+            format!("{scheme}://{}", server.address())
+        });
+    let Some(address) = settings.api_addr.clone().or(own) else { return Ok(()) };
+    writeln!(out, "Not initialised yet. Next, for a cluster of its own:")?;
+    writeln!(out, "  kallisto operator init -address={address}")?;
+    if matches!(&settings.storage, Storage::Durable { cluster: Some(_), .. }) {
+        writeln!(out, "or, to make it part of one:")?;
+        writeln!(out, "  kallisto operator raft join -address={address} URL-OF-A-MEMBER")?;
+    }
+    writeln!(out)
 }
 
 /// A line for each listener.

@@ -122,6 +122,7 @@ impl ServerArgs {
             level: level.unwrap_or(LevelFilter::INFO),
             format: format.unwrap_or_default(),
             colour: std::io::stderr().is_terminal(),
+            file: configured.file.clone(),
         }
     }
 

@@ -62,6 +62,7 @@ impl ServerArgs {
             unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
             serves_ui: config.ui.unwrap_or(false),
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
+            metrics: config.telemetry.metrics,
             log: self.log(&config.log),
             workers: self.workers(),
             pid_file: config.pid_file,
@@ -96,7 +97,6 @@ pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
             "names of metrics go without the host's name",
         ),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
-        (config.log.file.is_some(), "log_file", "events go to standard error"),
     ]
     .into_iter()
     .filter(|(asked, ..)| *asked)

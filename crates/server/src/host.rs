@@ -53,7 +53,15 @@ impl LinuxHost {
 
 /// What the log lets through at the start.
 pub(super) fn targets(level: LevelFilter) -> Targets {
-    Targets::new().with_default(level)
+    capped(Targets::new().with_default(level), level)
+}
+
+/// Libraries whose events tell operators nothing at levels below WARN, and much of what is in a request.
+const CAPPED: [&str; 4] = ["h2", "hyper", "hyper_util", "rustls"];
+
+/// Lets these libraries say no more than warnings.
+fn capped(targets: Targets, level: LevelFilter) -> Targets {
+    targets.with_targets(CAPPED.map(|name| (name, level.min(LevelFilter::WARN))))
 }
 
 impl Host for LinuxHost {
@@ -112,7 +120,7 @@ impl Host for LinuxHost {
         let default = if logger.is_none() { wanted } else { self.configured };
         let of = |name: &str| levels.get(name).copied().unwrap_or(default);
         let rooms = LOGGERS.iter().map(|(name, room)| (*room, of(name)));
-        let filter = Targets::new().with_default(default).with_targets(rooms);
+        let filter = capped(Targets::new().with_default(default), default).with_targets(rooms);
         if let Some(handle) = &self.filter
             && let Err(error) = handle.reload(filter)
         {

@@ -20,6 +20,7 @@ mod directory;
 mod exposed;
 mod host;
 mod hygiene;
+mod log_file;
 mod log_line;
 mod log_subscribers;
 mod outbound;
@@ -35,6 +36,7 @@ mod standing;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
@@ -59,6 +61,7 @@ use kallisto_command::VAULT_API_VERSION;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
+use log_file::{FileLines, LogFileWriter};
 use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
 use outbound::Calls;
@@ -80,7 +83,7 @@ impl ServerArgs {
     pub fn run(self) -> Result<Outcome, Error> {
         let (losses, exits) = (self.losses(), self.exit_on_core_shutdown);
         let settings = self.into_settings()?;
-        let host = start_logging(&settings.log);
+        let host = start_logging(&settings.log)?;
         hygiene::harden();
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
@@ -98,6 +101,7 @@ impl ServerArgs {
         let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
         let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
         let listening = Listening::start(&core, &settings, cluster.as_ref())?;
+        note_certificates(&core, &settings);
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
             write_pid(path)?;
@@ -113,6 +117,7 @@ impl ServerArgs {
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
+                note_certificates(&core, &settings);
                 core.reopen_audit();
                 tracing::info!("audit files opened anew");
             })
@@ -205,6 +210,13 @@ impl Listening {
     }
 }
 
+/// Notes when the first of the listeners' certificates ends, for the metrics.
+fn note_certificates(core: &Core, settings: &ServerSettings) {
+    let files = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let first = files.filter_map(|tls| diagnose::ends(&tls.certificate)).min();
+    core.metrics().listener.certificate_end.store(first.unwrap_or(0), Ordering::Relaxed);
+}
+
 /// The cluster port, of storage that is replicated.
 fn open_cluster(storage: &Storage) -> Result<Option<Arc<Cluster>>, Error> {
     match storage {
@@ -295,6 +307,7 @@ fn open_core(
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
         serves_prometheus: settings.serves_prometheus,
+        metrics: settings.metrics.clone(),
         serves_ui: settings.serves_ui,
         max_staleness: settings.max_staleness,
     };
@@ -357,7 +370,8 @@ fn start_configured(
     settings: &ServerSettings,
     listening: &Listening,
 ) -> Result<AutoUnseal, Error> {
-    announce::configured(&listening.servers, settings).map_err(cannot_announce)?;
+    let is_new = core.is_blank().unwrap_or(false);
+    announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)?;
     // A seal that does not answer now may answer later: the server stays, sealed, and says so.
     Ok(try_seal(core))
 }
@@ -378,16 +392,24 @@ fn write_pid(path: &Path) -> Result<(), Error> {
 }
 
 /// Starts the log, and returns who can change its levels.
-fn start_logging(log: &LogSettings) -> LinuxHost {
+///
+/// # Errors
+/// When the file of the log cannot be written.
+fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
     let (filter, handle) = reload::Layer::new(host::targets(log.level));
+    let file = log.file.as_ref().map(LogFileWriter::open).transpose()?;
     let lines = match log.format {
         LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
         LogFormat::Json => JsonLines.boxed(),
+    };
+    let lines = match file {
+        None => lines,
+        Some(file) => lines.and_then(FileLines::new(file, log.format)).boxed(),
     };
     let subscribers = LogSubscribers::default();
     // Each with a filter of its own: a subscriber may be louder than the log.
     let layers = vec![lines.with_filter(filter).boxed(), subscribers.layer().boxed()];
     // A second subscriber in one process is refused; the first one stays.
     let started = tracing_subscriber::registry().with(layers).try_init();
-    LinuxHost::new(log.level, started.ok().map(|()| handle), subscribers)
+    Ok(LinuxHost::new(log.level, started.ok().map(|()| handle), subscribers))
 }

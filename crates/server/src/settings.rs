@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes};
+use kallisto_core::{
+    Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings,
+};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
-use super::config::LogFormat;
+use super::config::{LogFile, LogFormat};
 use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
@@ -43,6 +45,7 @@ pub(super) struct ServerSettings {
     /// Audit devices of the configuration, and where those of the API may write.
     pub(super) audit_devices: Vec<DeclaredDevice>,
     pub(super) audit_directories: Vec<PathBuf>,
+    pub(super) metrics: MetricsSettings,
     pub(super) serves_prometheus: bool,
     /// Whether the web page is served.
     pub(super) serves_ui: bool,
@@ -126,6 +129,8 @@ pub(super) struct LogSettings {
     pub(super) level: LevelFilter,
     pub(super) format: LogFormat,
     pub(super) colour: bool,
+    /// A file that is logged to besides standard error.
+    pub(super) file: Option<LogFile>,
 }
 
 /// What a dev server has besides.

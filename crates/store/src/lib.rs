@@ -44,7 +44,9 @@ pub use commit::Commit;
 pub use error::Error;
 pub use memory::MemoryStore;
 pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore};
-pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
+pub use stats::{
+    COMMIT_BUCKET_ENDS_US, CommitStats, EngineLevelStats, EngineStats, RaftStats, Stats,
+};
 
 /// The bytes of a record's value, shared and immutable.
 pub type Value = Bytes;

@@ -1,6 +1,35 @@
 //! Figures about a store, for operators: plain numbers, taken at one moment each.
 
+use std::time::Duration;
+
 use crate::{Durability, Position};
+
+/// Upper ends of the buckets of [`CommitStats`], in microseconds; the last bucket has none.
+pub const COMMIT_BUCKET_ENDS_US: [u64; 19] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+    500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+
+/// How long commits took on this server as the leader, from the log to the majority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitStats {
+    /// Batches that were put into the log.
+    pub batches: u64,
+    /// Groups of them that were committed, by how long that took.
+    pub buckets: [u64; COMMIT_BUCKET_ENDS_US.len() + 1],
+    /// What they add up to.
+    pub sum: Duration,
+}
+
+impl CommitStats {
+    /// Counts a group that was committed.
+    pub(crate) fn record(&mut self, took: Duration) {
+        let bucket =
+            COMMIT_BUCKET_ENDS_US.partition_point(|end| Duration::from_micros(*end) < took);
+        self.buckets[bucket] += 1;
+        self.sum = self.sum.saturating_add(took);
+    }
+}
 
 /// Figures about a store.
 #[derive(Clone, Debug)]
@@ -42,6 +71,8 @@ pub struct RaftStats {
     pub log_syncs: u64,
     /// Entries appended to the log since the store was opened.
     pub log_entries: u64,
+    /// How long commits took.
+    pub commits: CommitStats,
     /// The engine's own.
     pub engine: EngineStats,
 }

@@ -19,7 +19,7 @@ type Room = (&'static str, &'static [&'static str]);
 /// The rooms, bottom up. A path is of the first room that it fits.
 const ROOMS: [Room; 31] = [
     ("limits", &["limits.rs"]),
-    ("counts", &["counts.rs"]),
+    ("counts", &["counts.rs", "timers.rs"]),
     ("random", &["random.rs"]),
     ("admission", &["admission/"]),
     ("quotas", &["quotas/"]),

@@ -12,6 +12,7 @@
 //!
 //! What is known of the runs is in `metrics::jobs`, for `sys/internal/jobs` and the metrics.
 
+mod observe;
 mod run;
 mod table;
 

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use super::{EVERY_PASS, JobRow, JobScope, JobSpec};
+use super::{EVERY_PASS, JobRow, JobScope, JobSpec, observe};
 use crate::backup::schedule;
 use crate::cluster::{self, removed};
 use crate::engines::kv::upgrade;
@@ -30,6 +30,30 @@ const SERVER_JOBS: &[JobSpec] = &[
             freshness::tell(core);
             Box::pin(ready(Ok(())))
         }),
+    },
+    JobSpec {
+        name: "cluster_figures",
+        about: "Looks at the lead and the members, for the metrics.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Server(|core| {
+            observe::look(core);
+            Box::pin(ready(Ok(())))
+        }),
+    },
+    JobSpec {
+        name: "quantiles",
+        about: "Keeps the figures of this minute, which the quantiles of the metrics are of.",
+        period_secs: 60,
+        scope: JobScope::Server(|core| {
+            observe::keep_moment(core);
+            Box::pin(ready(Ok(())))
+        }),
+    },
+    JobSpec {
+        name: "usage_figures",
+        about: "Counts tokens and aliases by name, if usage_gauge_period says so.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Server(|core| Box::pin(observe::count_usage(core))),
     },
     JobSpec {
         name: "cluster_removal",

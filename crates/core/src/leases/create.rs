@@ -24,6 +24,7 @@ use crate::random;
 use crate::storage::barrier_store::Condition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
 use crate::storage::transact::transact_if;
+use crate::timers::Timer;
 use crate::view::Closed;
 use crate::view::NamespaceContext;
 
@@ -91,6 +92,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     now: Timestamp,
     make: impl FnOnce(Timestamp) -> F,
 ) -> Result<(Granted, T), Error> {
+    let begin = site.services.timers.now();
     let now_ns = nanos(now);
     let ttl = decide_ttl(&request.ttl, request.renewable, now_ns);
     let random = random::make_base62(RANDOM_CHARS)?;
@@ -128,6 +130,9 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
         Ok(made) => put_live(site, &pending).await.map(|()| made),
         Err(error) => Err(error),
     };
+    if made.is_ok() {
+        site.services.timers.end(Timer::LeaseRegister, begin);
+    }
     match made {
         Ok(made) => Ok((
             Granted {

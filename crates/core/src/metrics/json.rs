@@ -18,8 +18,8 @@ pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
                 Value::Seconds(seconds) => {
                     counters.push(sample(figure, point, 1, number(*seconds)));
                 }
-                Value::Summary { count, sum_ms } => {
-                    samples.push(sample(figure, point, *count, number(*sum_ms)));
+                Value::Summary(summary) => {
+                    samples.push(sample(figure, point, summary.count, number(summary.sum_ms)));
                 }
                 Value::Histogram(snapshot) => {
                     let sum = number(snapshot.sum.as_secs_f64());
@@ -40,7 +40,7 @@ pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
 
 fn gauge(figure: &Figure, point: &Point, value: f64) -> Json {
     Json::object([
-        ("Name", figure.name.into()),
+        ("Name", figure.name.as_ref().into()),
         ("Value", number(value)),
         ("Labels", labels(point)),
     ])
@@ -48,7 +48,7 @@ fn gauge(figure: &Figure, point: &Point, value: f64) -> Json {
 
 fn sample(figure: &Figure, point: &Point, count: u64, sum: Json) -> Json {
     Json::object([
-        ("Name", figure.name.into()),
+        ("Name", figure.name.as_ref().into()),
         ("Count", count.into()),
         ("Sum", sum),
         ("Labels", labels(point)),

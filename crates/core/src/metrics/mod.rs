@@ -5,24 +5,36 @@
 //! tokens there are, is asked for only when somebody looks (`collect`). `prometheus` and `json`
 //! write what was collected.
 //!
-//! Invariant: labels come from fixed sets of words. A path, a name or an address is never one, so the number of series is known.
+//! Invariant: labels come from fixed sets of words, or name servers of the cluster, so the number of series is known. Names of mounts,
+//! policies and namespaces are told only where the configuration asks for it, and so many of each.
 
 mod in_flight;
 mod jobs;
 pub(crate) mod json;
+pub(crate) mod observed;
 pub(crate) mod prometheus;
+pub(crate) mod routes;
+pub(crate) mod usage;
 
 pub use crate::counts::{Counts, Durations};
 use in_flight::Registry;
 use jobs::JobRecords;
 pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
 
-use std::sync::Mutex;
+use std::borrow::Cow;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kallisto_auth::Operation;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
+use crate::platform::metrics_settings::MetricsSettings;
+use crate::timers::Summary;
+use observed::Observed;
+use routes::RouteTimes;
+use usage::NamedCounts;
 
 /// The operations, in the order in which they are counted.
 const OPERATIONS: [(Operation, &str); 6] = [
@@ -73,6 +85,10 @@ pub struct Metrics {
     pub(crate) in_flight: Registry,
     /// The runs of jobs.
     pub(crate) jobs: JobRecords,
+    /// How long each mount takes, where that is asked for.
+    pub(crate) routes: RouteTimes,
+    observed: Mutex<Observed>,
+    usage: Mutex<(Option<Duration>, NamedCounts)>,
 }
 
 /// What listeners count, whatever is spoken.
@@ -90,6 +106,8 @@ pub struct Listener {
     pub waited: Counts<1>,
     /// Errors of the accept loop, such as too many open files.
     pub accept_errors: Counts<1>,
+    /// When the first of the listeners' certificates ends, in seconds since 1970; 0 for none.
+    pub certificate_end: AtomicI64,
 }
 
 /// What listeners count of HTTP.
@@ -111,6 +129,44 @@ impl Metrics {
     pub(crate) fn count(&self, operation: Operation, outcome: usize) {
         // The order of `OPERATIONS` is that of the enum, as a test holds.
         self.requests.add(operation as usize * OUTCOMES.len() + outcome, 1);
+    }
+
+    /// What was seen of the lead and the members.
+    pub(crate) fn observed(&self) -> Observed {
+        self.lock_observed().clone()
+    }
+
+    /// Takes note of what was seen.
+    pub(crate) fn observe<T>(&self, note: impl FnOnce(&mut Observed) -> T) -> T {
+        note(&mut self.lock_observed())
+    }
+
+    fn lock_observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was counted by name last.
+    pub(crate) fn usage(&self) -> NamedCounts {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Whether what there is by name was last counted so long ago; if so, it is to be counted now.
+    pub(crate) fn is_usage_due(&self, now: Duration, period: Duration) -> bool {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = usage.0.is_none_or(|last| now.saturating_sub(last) >= period);
+        if is_due {
+            usage.0 = Some(now);
+        }
+        is_due
+    }
+
+    /// Takes what was counted by name.
+    pub(crate) fn set_usage(&self, usage: NamedCounts) {
+        let mut kept = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        if !usage.is_counted {
+            kept.0 = None;
+        }
+        kept.1 = usage;
     }
 
     /// Requests by operation and outcome, by name.
@@ -153,7 +209,7 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
 /// A figure at one moment, under a name such as `vault.core.unsealed`: dots for JSON, which become
 /// underscores for Prometheus.
 pub(crate) struct Figure {
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) about: &'static str,
     pub(crate) points: Vec<Point>,
 }
@@ -172,10 +228,22 @@ pub(crate) enum Value {
     Seconds(f64),
     /// A number that goes up and down.
     Gauge(f64),
-    /// How many there were and what they add up to, in milliseconds.
-    Summary { count: u64, sum_ms: f64 },
+    /// How many there were, what they add up to, and quantiles of the last minutes, in milliseconds.
+    Summary(Summary),
     /// How long things took.
     Histogram(crate::counts::Snapshot),
+}
+
+impl MetricsSettings {
+    /// Leaves out what is not told, and names the rest as it is told.
+    pub(crate) fn apply(&self, figures: &mut Vec<Figure>) {
+        for figure in figures.iter_mut() {
+            if let Some(name) = self.renamed(&figure.name) {
+                figure.name = name.into();
+            }
+        }
+        figures.retain(|figure| self.tells(&figure.name));
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) fn write(figures: &[Figure]) -> String {
         let Some(first) = figure.points.first() else { continue };
         let name = figure.name.replace(['.', '-'], "_");
         let _ = writeln!(text, "# HELP {name} {}", figure.about);
-        let _ = writeln!(text, "# TYPE {name} {}", kind(&first.value));
+        let _ = writeln!(text, "# TYPE {name} {}", kind(&name, &first.value));
         for point in &figure.points {
             write_point(&mut text, &name, point);
         }
@@ -29,11 +29,21 @@ pub(crate) fn write(figures: &[Figure]) -> String {
     text
 }
 
-const fn kind(value: &Value) -> &'static str {
+/// The type of a figure. A name that Vault gave and that says another type than the value has, by the rules of Prometheus, has none: that is
+/// what `promtool check metrics` wants, and queries ask no type.
+fn kind(name: &str, value: &Value) -> &'static str {
+    let is_counter = matches!(value, Value::Counter(_) | Value::Seconds(_));
+    let is_single = is_counter || matches!(value, Value::Gauge(_));
+    let says_another = is_counter != name.ends_with("_total")
+        || ["_count", "_sum"].iter().any(|end| name.ends_with(end))
+        || name.split('_').any(|word| matches!(word, "counter" | "gauge"));
+    if is_single && says_another {
+        return "untyped";
+    }
     match value {
         Value::Counter(_) | Value::Seconds(_) => "counter",
         Value::Gauge(_) => "gauge",
-        Value::Summary { .. } => "summary",
+        Value::Summary(_) => "summary",
         Value::Histogram(_) => "histogram",
     }
 }
@@ -44,7 +54,13 @@ fn write_point(text: &mut String, name: &str, point: &Point) {
     let _ = match &point.value {
         Value::Counter(count) => writeln!(text, "{name}{labels} {count}"),
         Value::Seconds(number) | Value::Gauge(number) => writeln!(text, "{name}{labels} {number}"),
-        Value::Summary { count, sum_ms } => {
+        Value::Summary(summary) => {
+            for (quantile, value) in summary.quantiles {
+                let with = point.labels.iter().cloned();
+                let with: Vec<_> = with.chain([("quantile", quantile.to_owned())]).collect();
+                let _ = writeln!(text, "{name}{} {value}", self::labels(&with));
+            }
+            let (sum_ms, count) = (summary.sum_ms, summary.count);
             writeln!(text, "{name}_sum{labels} {sum_ms}\n{name}_count{labels} {count}")
         }
         Value::Histogram(snapshot) => {
@@ -92,16 +108,16 @@ mod tests {
         let point = |labels, value| Point { labels, value };
         let figures = [
             Figure {
-                name: "kallisto.requests_total",
+                name: "kallisto.requests_total".into(),
                 about: "Requests.",
                 points: vec![
                     point(vec![("operation", "read".into())], Value::Counter(3)),
                     point(vec![("operation", "a\"b\\".into())], Value::Counter(0)),
                 ],
             },
-            Figure { name: "none", about: "Nothing.", points: Vec::new() },
+            Figure { name: "none".into(), about: "Nothing.", points: Vec::new() },
             Figure {
-                name: "t.seconds",
+                name: "t.seconds".into(),
                 about: "Times.",
                 points: vec![point(Vec::new(), Value::Histogram(durations.snapshot()))],
             },
@@ -117,5 +133,33 @@ mod tests {
         let tail = "t_seconds_bucket{le=\"10\"} 1\nt_seconds_bucket{le=\"+Inf\"} 2\n\
                     t_seconds_sum 20.00002\nt_seconds_count 2\n";
         assert!(text.ends_with(tail), "{text}");
+    }
+
+    #[test]
+    fn a_summary_has_its_quantiles_and_names_of_vault_have_the_type_that_fits() {
+        let durations = Durations::default();
+        durations.record(Duration::from_millis(2));
+        let figure = |name: &'static str, value| Figure {
+            name: name.into(),
+            about: "It.",
+            points: vec![Point { labels: Vec::new(), value }],
+        };
+        let text = write(&[
+            figure("vault.x", Value::Summary(durations.snapshot().summary(None))),
+            figure("vault.token.count", Value::Gauge(1.0)),
+            figure("vault.audit.log_request_failure", Value::Counter(0)),
+            figure("vault.quota.lease_count.counter", Value::Gauge(0.0)),
+            figure("kallisto.jobs.runs_total", Value::Counter(0)),
+        ]);
+        assert!(
+            text.contains("# TYPE vault_x summary\nvault_x{quantile=\"0.5\"} 1.75\n"),
+            "{text}"
+        );
+        assert!(text.contains("vault_x_sum 2\nvault_x_count 1\n"), "{text}");
+        let types: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').nth(1))
+            .collect();
+        assert_eq!(types, ["summary", "untyped", "untyped", "untyped", "counter"]);
     }
 }

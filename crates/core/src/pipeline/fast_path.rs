@@ -162,6 +162,21 @@ impl Bearer<'_> {
         shape: Shape,
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
+        if !self.core.metrics.routes.is_on() {
+            return self.answer_now(request, shape, gathered);
+        }
+        let begin = self.core.services.timers.now();
+        let answer = self.answer_now(request, shape, gathered)?;
+        self.core.note_route(request, begin);
+        Some(answer)
+    }
+
+    fn answer_now(
+        &self,
+        request: &Request<'_>,
+        shape: Shape,
+        gathered: &mut AuditBatch,
+    ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
             if !self.core.can_gather(gathered) {
                 return None;

@@ -9,3 +9,4 @@ pub(crate) mod open_routes;
 pub(crate) mod patience;
 pub(crate) mod resolve_namespace;
 pub(crate) mod stages;
+mod timed;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
+use kallisto_engine::Class;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -38,6 +39,7 @@ use crate::dispatch::server_engine::{OpenRun, Run};
 use crate::pipeline::freshness;
 use crate::pipeline::open_routes::OpenRoute;
 use crate::pipeline::resolve_namespace::Placed;
+use crate::pipeline::timed;
 use crate::quotas::{Allowance, Counting};
 use crate::registry;
 use crate::state::Core;
@@ -121,11 +123,15 @@ impl Core {
     async fn serve_in_namespace(&self, request: &Request<'_>) -> Served {
         let taken = self.rate_limit(request);
         let allowance = taken.as_ref().map_or(None, |left| *left);
+        let begin = self.metrics.routes.is_on().then(|| self.services.timers.now());
         let answer = match taken {
             Ok(_) if self.is_audited(request) => Box::pin(self.answer_audited(request)).await,
             Ok(_) => self.answer(request).await,
             Err(refusal) => Box::pin(self.refuse_over_limit(request, refusal)).await,
         };
+        if let Some(begin) = begin {
+            self.note_route(request, begin);
+        }
         self.metrics.answered(request.operation, &answer);
         Served { answer, allowance }
     }
@@ -245,6 +251,7 @@ impl Core {
             Step::Open(_) | Step::Respond(_) | Step::Call(_) | Step::Limited(_) => true,
         };
         let sealings = *self.sealings.borrow();
+        let (begin, timer) = (self.services.timers.now(), timed::timer_of(request, &step));
         let answer = match step {
             Step::System(route) => Box::pin(route.answer(self, request)).await,
             Step::Open(open) => {
@@ -262,6 +269,9 @@ impl Core {
                     .await
             }
         };
+        if let Some(timer) = timer {
+            self.services.timers.end(timer, begin);
+        }
         // Its keys are those of before, and open nothing that was written under newer ones.
         let answer = match answer {
             Err(Error::Internal(_)) if *self.sealings.borrow() != sealings => {
@@ -454,6 +464,11 @@ pub(crate) struct OpenPath<'r> {
 }
 
 impl OpenPath<'_> {
+    /// What is mounted there.
+    pub(crate) fn class(&self) -> Class {
+        self.mount.entry.kind.class()
+    }
+
     async fn answer(
         self,
         context: &NamespaceContext,

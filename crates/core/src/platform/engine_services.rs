@@ -11,6 +11,7 @@ use crate::platform::lockout::Lockouts;
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::platform::pool::{Claim, Pool};
 use crate::platform::snapshot_storage::SnapshotStorage;
+use crate::timers::Timers;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
 const MAKERS: usize = 2;
@@ -30,6 +31,8 @@ pub(crate) struct EngineServices {
     /// Waits for other servers.
     callers: Pool,
     pub(crate) lockouts: Arc<Lockouts>,
+    /// How long things take.
+    pub(crate) timers: Arc<Timers>,
     /// Sends what engines ask of other servers; empty where nothing does.
     outbound: OnceLock<Arc<dyn Outbound>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
@@ -53,6 +56,7 @@ impl EngineServices {
             hashers: Pool::new("hash", hashing, Claim::Equal, Arc::clone(hashes)),
             callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
             lockouts: Arc::default(),
+            timers: Arc::default(),
             outbound: OnceLock::new(),
             probes: OnceLock::new(),
             snapshots: OnceLock::new(),

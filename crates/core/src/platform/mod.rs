@@ -6,6 +6,7 @@ pub(crate) mod cluster_port;
 pub(crate) mod engine_services;
 pub(crate) mod host;
 pub(crate) mod lockout;
+pub(crate) mod metrics_settings;
 pub(crate) mod outbound;
 pub(crate) mod pool;
 pub(crate) mod server_info;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::limits::MAX_STALENESS_DEFAULT;
+use crate::platform::metrics_settings::MetricsSettings;
 use crate::records::mount::LeaseTimes;
 
 /// What this server says of itself, and what it was told at start.
@@ -31,6 +32,8 @@ pub struct ServerInfo {
     pub unauthenticated_rekey: Access,
     /// Whether metrics are served in the text that Prometheus reads.
     pub serves_prometheus: bool,
+    /// Which metrics are told, and how.
+    pub metrics: MetricsSettings,
     /// Whether the web page is served below `/ui/`.
     pub serves_ui: bool,
     /// How far in the past the view of a server with peers may be that answers from it.
@@ -51,6 +54,7 @@ impl Default for ServerInfo {
             hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Token,
             serves_prometheus: true,
+            metrics: MetricsSettings::default(),
             serves_ui: false,
             max_staleness: MAX_STALENESS_DEFAULT,
         }

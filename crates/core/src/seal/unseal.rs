@@ -39,6 +39,7 @@ use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
 use crate::storage::reencryption::Reencryption;
+use crate::timers::Timer;
 use crate::view::NamespaceContext;
 use crate::view::{Follower, View};
 
@@ -181,6 +182,7 @@ impl Core {
         let slot = Arc::clone(&self.unsealed);
         let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
         let (tell, told) = oneshot::channel();
+        let begin = self.services.timers.now();
         let run = move || {
             let joined = join_first(&joining, port.as_deref(), &opener.root, &*opener.store);
             let outcome = joined.and_then(|()| opener.open(&slot, Opening::First));
@@ -190,7 +192,9 @@ impl Core {
         };
         let started = self.threads.start("unseal", Box::new(run));
         started.map_err(|error| Error::Unavailable(format!("no thread to unseal on: {error}")))?;
-        told.await.map_err(|_| Error::internal(&"unsealing ended early"))?
+        told.await.map_err(|_| Error::internal(&"unsealing ended early"))??;
+        self.services.timers.end(Timer::Unseal, begin);
+        Ok(())
     }
 
     /// Drops keys and view. The same for a server that is sealed already. Resolves when the last
@@ -201,6 +205,7 @@ impl Core {
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
         let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
+        let begin = self.services.timers.now();
         last.view.feed.ring_bell();
         self.store.detach();
         self.audit.clear();
@@ -218,6 +223,7 @@ impl Core {
         let started = self.threads.start("seal", Box::new(run));
         started.map_err(|error| Error::Unavailable(format!("no thread to seal on: {error}")))?;
         told.await.map_err(|_| Error::internal(&"sealing ended early"))?;
+        self.services.timers.end(Timer::SealInternal, begin);
         tracing::info!("sealed");
         Ok(())
     }

@@ -40,6 +40,7 @@ use crate::records::engine_kind::EngineKind;
 use crate::state::compute_pools::Compute;
 use crate::state::joining::Joining;
 use crate::state::seal::progress::Seal;
+use crate::timers::Timer;
 use crate::view::outdated::Told;
 use crate::view::{NamespaceContext, View};
 
@@ -80,6 +81,10 @@ impl Core {
     pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
         crate::storage::candidacy::stand(&*store, Candidacy::Reluctant);
         let admission = Arc::<Admission>::default();
+        let metrics = Arc::new(Metrics::default());
+        if info.metrics.usage_period.is_some() {
+            metrics.routes.turn_on();
+        }
         Self {
             store,
             info: Arc::new(info),
@@ -92,7 +97,7 @@ impl Core {
             joining: Arc::default(),
             unsealed: Arc::default(),
             audit: Arc::default(),
-            metrics: Arc::default(),
+            metrics,
             host: None,
             threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
@@ -109,7 +114,9 @@ impl Core {
 
     /// The same, with a clock that is never set, by which jobs are measured; without one they take no time.
     pub fn with_stopwatch(self, stopwatch: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self { stopwatch: Arc::new(stopwatch), ..self }
+        let stopwatch: Stopwatch = Arc::new(stopwatch);
+        self.services.timers.measure_by(Arc::clone(&stopwatch));
+        Self { stopwatch, ..self }
     }
 
     /// The same, with others to run what takes long.
@@ -122,6 +129,14 @@ impl Core {
         &self.metrics
     }
 
+    /// Counts a request that the leader answered for this server in that time; `None` for one whose answer did not come.
+    pub fn count_forwarded(&self, took: Option<Duration>) {
+        match took {
+            Some(took) => self.services.timers.record(Timer::Forward, took),
+            None => self.services.timers.forward_errors.count(),
+        }
+    }
+
     /// The same, with a seal that opens by itself.
     pub fn with_auto_seal(self, auto: Arc<dyn AutoSeal>) -> Self {
         Self { auto_seal: Some(auto), ..self }
@@ -132,6 +147,7 @@ impl Core {
         let admission = Arc::new(Admission::new(limits));
         let services = Arc::new(EngineServices::new(&admission));
         services.take_after(&self.services);
+        services.timers.measure_by(Arc::clone(&self.stopwatch));
         Self { services, compute: Compute::new(&admission), admission, ..self }
     }
 

@@ -30,12 +30,14 @@ use crate::caller::policies::Caller;
 use crate::engines::identity;
 use crate::identity::record::Id;
 use crate::leases::quota;
+use crate::metrics::usage::ttl_word;
 use crate::records::mount::LeaseTimes;
 use crate::records::token::TOKEN_BYTES_MAX;
 use crate::records::token::TokenEntry;
 use crate::records::token::make_accessor;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact_if;
+use crate::timers::{Creation, Timer};
 use crate::view::NamespaceContext;
 
 /// Whether the new token hangs on its maker's.
@@ -345,9 +347,35 @@ pub(crate) async fn issue(
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
-    if spec.kind == TokenKind::Batch {
-        return batch::issue(unsealed, spec, now);
+    let begin = unsealed.services.timers.now();
+    let made = match spec.kind {
+        TokenKind::Batch => batch::issue(unsealed, spec, now),
+        TokenKind::Root | TokenKind::Service => store(unsealed, spec, now).await,
+    };
+    if let Ok((entry, _)) = &made {
+        unsealed.services.timers.end(Timer::TokenCreate, begin);
+        unsealed.services.timers.count_creation(creation(unsealed, entry));
     }
+    made
+}
+
+/// How a new token is counted.
+fn creation(unsealed: &NamespaceContext, entry: &TokenEntry) -> Creation {
+    let mount = unsealed.view.mounts.route(&entry.auth.path);
+    let method = mount.map_or("token", |(mount, _)| mount.entry.kind.name()).to_owned();
+    let kind = match entry.auth.kind {
+        TokenKind::Batch => "batch",
+        TokenKind::Root | TokenKind::Service => "service",
+    };
+    (method, ttl_word(entry.ttl_secs), kind)
+}
+
+/// Makes a token that is stored.
+async fn store(
+    unsealed: &NamespaceContext,
+    spec: TokenSpec,
+    now: Timestamp,
+) -> Result<(TokenEntry, SecretString), Error> {
     let _place = quota::reserve(unsealed, &spec.path)?;
     let text = match spec.text {
         Some(text) => text,

@@ -8,6 +8,7 @@ use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
 use crate::storage::keys;
 use crate::storage::transact::transact;
+use crate::timers::Timer;
 use crate::tokens::spec::leases;
 use crate::view::NamespaceContext;
 
@@ -24,7 +25,8 @@ pub(super) async fn renew(
 ) -> Result<(TokenEntry, Option<String>), Error> {
     let key = keys::token(hash);
     let max_secs = leases(unsealed).max_secs;
-    transact(&unsealed.store, |batch| {
+    let begin = unsealed.services.timers.now();
+    let stored = transact(&unsealed.store, |batch| {
         let record = unsealed.store.get(&key)?;
         let record = record.ok_or_else(|| Error::invalid("token not found"))?;
         let entry = TokenEntry::decode(&record.value);
@@ -36,8 +38,12 @@ pub(super) async fn renew(
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
         Ok((entry, warning))
-    })
-    .await
+    });
+    let stored = stored.await;
+    if stored.is_ok() {
+        unsealed.services.timers.end(Timer::TokenStore, begin);
+    }
+    stored
 }
 
 /// Moves the end of a token. The end is an instant, never past the token's maximum.

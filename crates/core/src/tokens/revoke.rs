@@ -16,6 +16,7 @@ use crate::api::error::Error;
 use crate::limits::REVOKE_TOKENS_MAX;
 use crate::records::token::Hash;
 use crate::storage::keys;
+use crate::timers::Timer;
 use crate::view::NamespaceContext;
 use kallisto_engine::pace::cooperative_yield;
 
@@ -36,7 +37,10 @@ pub(super) enum Children {
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: Hash) -> Result<(), Error> {
-    revoke_all(unsealed, vec![hash]).await
+    let begin = unsealed.services.timers.now();
+    revoke_all(unsealed, vec![hash]).await?;
+    unsealed.services.timers.end(Timer::TokenRevokeTree, begin);
+    Ok(())
 }
 
 /// A sweep under way. Dropped before it is done, it asks for what is left to be taken up.

@@ -141,6 +141,11 @@ impl Tokens {
         all
     }
 
+    /// The hashes of all.
+    pub(crate) fn hashes(&self) -> Vec<Hash> {
+        self.ties().all().collect()
+    }
+
     /// How many tokens there are, and how many of them end by themselves.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.by_hash.len(), self.ties().ending())

@@ -373,12 +373,20 @@ impl Service {
                 },
                 Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
                 Leader::There(id) => {
+                    let sent = self.clock.instant();
                     let answering = relay.send(id, encoded.clone());
                     match tokio::time::timeout(relay::ANSWER_MAX, answering).await {
-                        Ok(Ok(answer)) => relay::decode_reply(&answer),
+                        Ok(Ok(answer)) => {
+                            let took = self.clock.instant().duration_since(sent);
+                            self.core.count_forwarded(Some(took));
+                            relay::decode_reply(&answer)
+                        }
                         Ok(Err(Unrelayed::NotSent)) => None,
                         Ok(Err(Unrelayed::Lost)) if !request.operation.writes() => None,
-                        Ok(Err(Unrelayed::Lost)) | Err(_) => return refuse(lost()).await,
+                        Ok(Err(Unrelayed::Lost)) | Err(_) => {
+                            self.core.count_forwarded(None);
+                            return refuse(lost()).await;
+                        }
                     }
                 }
                 Leader::Nobody if self.waits_in_vain(relay) => break,

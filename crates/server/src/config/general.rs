@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use kallisto_core::MetricsSettings;
 use kallisto_store::Durability;
 use tracing_subscriber::filter::LevelFilter;
 use ureq::http::Uri;
 
 use super::error::Error;
-use super::model::{LeaseTtls, LogConfig, LogFormat, TelemetryConfig};
+use super::model::{LeaseTtls, LogConfig, LogFile, LogFormat, TelemetryConfig};
 use super::raw_value::RawValue;
 use super::section::Unused::{Ignored, Refused, Silent};
 use super::section::{Section, UnusedKeys};
@@ -26,11 +27,22 @@ const CACHE_BYTES_MAX: u64 = 1 << 50;
 const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How far in the past a view may be that answers: an election takes a part of a second, and nobody wants to hear of an hour ago.
 const STALENESS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// Most bytes of a file of the log before the next begins.
+const ROTATE_BYTES_MAX: u64 = 1 << 40;
+/// How long a file of the log is written when the configuration does not say, as in Vault.
+const ROTATE_PERIOD_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+const ROTATE_PERIOD_MIN: Duration = Duration::from_secs(1);
+/// Most files of the log that can be kept.
+const ROTATE_FILES_MAX: u64 = 10_000;
+/// Least time between two counts by name, each of which looks at every token.
+const USAGE_PERIOD_MIN: Duration = Duration::from_secs(10);
+/// Most names of a kind in metrics.
+const CARDINALITY_MAX: u64 = 10_000;
 /// How long metrics are shown when the configuration does not say.
 const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 /// Keys at the top that this server understands and has no use for.
-const UNUSED: [(&str, super::section::Unused); 37] = [
+const UNUSED: [(&str, super::section::Unused); 36] = [
     ("plugin_*", Silent),
     ("disable_cache", Silent),
     ("disable_printable_check", Silent),
@@ -65,27 +77,22 @@ const UNUSED: [(&str, super::section::Unused); 37] = [
     ("observations", Ignored),
     ("administrative_namespace_path", Refused),
     ("kms_library", Ignored),
-    ("log_rotate_*", Ignored),
     ("log_requests_level", Ignored),
     ("unsafe_allow_api_audit_creation", Silent),
 ];
 
-/// Keys of `telemetry` for which there is nothing: metrics are served, not sent.
-const UNUSED_TELEMETRY: [(&str, super::section::Unused); 14] = [
-    ("usage_gauge_period", Silent),
-    ("maximum_gauge_cardinality", Silent),
-    ("enable_hostname_label", Ignored),
-    ("metrics_prefix", Ignored),
-    ("prefix_filter", Ignored),
-    ("filter_default", Ignored),
-    ("lease_metrics_epsilon", Silent),
-    ("num_lease_metrics_buckets", Silent),
-    ("add_*", Silent),
-    ("rollback_metrics_include_mount_point", Silent),
-    ("statsite_address", Ignored),
-    ("statsd_address", Ignored),
-    ("circonus_*", Ignored),
-    ("dogstatsd_*", Ignored),
+/// Keys of `telemetry` for which there is nothing. Metrics are served, not sent: who asks for that would wait for them in vain.
+const UNUSED_TELEMETRY: [(&str, super::section::Unused); 10] = [
+    ("enable_hostname_label", Refused),
+    ("lease_metrics_epsilon", Ignored),
+    ("num_lease_metrics_buckets", Ignored),
+    ("add_*", Ignored),
+    ("rollback_metrics_include_mount_point", Ignored),
+    ("statsite_address", Refused),
+    ("statsd_address", Refused),
+    ("circonus_*", Refused),
+    ("dogstatsd_*", Refused),
+    ("stackdriver_*", Refused),
 ];
 
 /// A URL by which this server is reached; the environment wins.
@@ -230,8 +237,34 @@ pub(super) fn log(
     Ok(LogConfig {
         level: level.map(|raw| raw.choice(&levels)).transpose()?,
         format: format.map(|raw| raw.choice(&formats)).transpose()?,
-        file: top.raw_value("log_file")?.map(|raw| raw.path()).transpose()?,
+        file: log_file(top)?,
     })
+}
+
+/// The file that is logged to, and when the next one begins.
+fn log_file(top: &mut Section<'_>) -> Result<Option<LogFile>, Error> {
+    let path = top.raw_value("log_file")?.map(|raw| raw.path()).transpose()?;
+    let bytes = top.raw_value("log_rotate_bytes")?.map(|raw| raw.whole(0..=ROTATE_BYTES_MAX));
+    let period = top.raw_value("log_rotate_duration")?;
+    let kept = top.raw_value("log_rotate_max_files")?;
+    let period = match &period {
+        None => ROTATE_PERIOD_DEFAULT,
+        Some(raw) => match raw.span()? {
+            span if span < ROTATE_PERIOD_MIN => return Err(raw.refuse("expected 1s and more")),
+            span => span,
+        },
+    };
+    // As in Vault: 0 keeps all, and -1 none but the one that is written.
+    let kept = match &kept {
+        None => None,
+        Some(raw) if raw.as_written() == "-1" => Some(0),
+        Some(raw) => match raw.whole(0..=ROTATE_FILES_MAX)? {
+            0 => None,
+            kept => Some(usize::try_from(kept).unwrap_or(usize::MAX)),
+        },
+    };
+    let bytes = bytes.transpose()?.filter(|bytes| *bytes > 0);
+    Ok(path.map(|path| LogFile { path, bytes_max: bytes, period, kept }))
 }
 
 /// The last `telemetry` stanza.
@@ -239,15 +272,55 @@ pub(super) fn telemetry(
     top: &mut Section<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<TelemetryConfig, Error> {
-    let mut config =
-        TelemetryConfig { prometheus_retention: RETENTION_DEFAULT, disable_hostname: true };
+    let mut config = TelemetryConfig {
+        prometheus_retention: RETENTION_DEFAULT,
+        disable_hostname: true,
+        metrics: MetricsSettings::default(),
+    };
     let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
     if let Some(raw) = stanza.raw_value("prometheus_retention_time")? {
         config.prometheus_retention = raw.span()?;
     }
     config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(true);
+    config.metrics = metrics(&mut stanza)?;
     stanza.finish(&UNUSED_TELEMETRY, warnings)?;
     Ok(config)
+}
+
+/// Which metrics are told, and how.
+fn metrics(stanza: &mut Section<'_>) -> Result<MetricsSettings, Error> {
+    let mut metrics = MetricsSettings::default();
+    if let Some(raw) = stanza.raw_value("metrics_prefix")? {
+        let prefix = raw.text()?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        if !prefix.chars().all(is_word) || prefix.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(raw.refuse("expected letters, digits, underscores and dots"));
+        }
+        metrics.prefix = prefix;
+    }
+    if let Some(raw) = stanza.raw_value("usage_gauge_period")? {
+        let is_none = raw.as_written() == "none";
+        let period = if is_none { Duration::ZERO } else { raw.span()? };
+        if !period.is_zero() && period < USAGE_PERIOD_MIN {
+            return Err(raw.refuse("expected none, or 10s and more"));
+        }
+        metrics.usage_period = (!period.is_zero()).then_some(period);
+    }
+    if let Some(raw) = stanza.raw_value("maximum_gauge_cardinality")? {
+        let max = raw.whole(1..=CARDINALITY_MAX)?;
+        metrics.cardinality_max = usize::try_from(max).unwrap_or(usize::MAX);
+    }
+    for raw in stanza.list("prefix_filter")? {
+        let rule = raw.text()?;
+        let (tells, prefix) = match (rule.strip_prefix('+'), rule.strip_prefix('-')) {
+            (Some(prefix), _) => (true, prefix),
+            (_, Some(prefix)) => (false, prefix),
+            _ => return Err(raw.refuse("expected + or - and the beginning of a name")),
+        };
+        metrics.filter.push((prefix.to_owned(), tells));
+    }
+    metrics.tells_rest = stanza.switch("filter_default")?.unwrap_or(true);
+    Ok(metrics)
 }
 
 /// Says what nobody asked for at the top.

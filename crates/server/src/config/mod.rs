@@ -34,9 +34,9 @@ pub(crate) use address::HostPort;
 pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
 pub(crate) use model::{
-    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFormat, RespConfig,
-    RespPlace, RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig,
-    TlsVersion, TransitSeal,
+    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFile, LogFormat,
+    RespConfig, RespPlace, RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig,
+    TlsConfig, TlsVersion, TransitSeal,
 };
 
 use error::Error;

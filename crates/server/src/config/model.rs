@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, DeclaredDevice};
+use kallisto_core::{Access, DeclaredDevice, MetricsSettings};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
 use secrecy::{SecretBox, SecretString};
@@ -274,6 +274,8 @@ pub(crate) struct TelemetryConfig {
     pub(crate) prometheus_retention: Duration,
     /// Whether names of metrics go without the host's name.
     pub(crate) disable_hostname: bool,
+    /// Which metrics are told, and how.
+    pub(crate) metrics: MetricsSettings,
 }
 
 /// What is logged, and how. None leaves it to the flags of `server`.
@@ -283,8 +285,21 @@ pub(crate) struct LogConfig {
     pub(crate) level: Option<LevelFilter>,
     /// How a line looks.
     pub(crate) format: Option<LogFormat>,
-    /// File to log to instead of standard error.
-    pub(crate) file: Option<PathBuf>,
+    /// File to log to, besides standard error.
+    pub(crate) file: Option<LogFile>,
+}
+
+/// A file of the log, and when the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogFile {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Most bytes of it, if there is such a limit.
+    pub(crate) bytes_max: Option<u64>,
+    /// How long it is written.
+    pub(crate) period: Duration,
+    /// How many older ones are kept; `None` for all.
+    pub(crate) kept: Option<usize>,
 }
 
 /// How a line of the log looks.

@@ -43,6 +43,13 @@ pub(super) fn check(name: &'static str, path: &Path, now: Timestamp) -> Check {
     }
 }
 
+/// When the first of a file's certificates ends, in seconds since 1970; `None` where none can be read.
+pub(crate) fn ends(path: &Path) -> Option<i64> {
+    let bytes = files::read(path).ok()?;
+    let certificates = CertificateDer::pem_slice_iter(&bytes).filter_map(Result::ok);
+    certificates.filter_map(|der| Some(validity(&der)?.1)).min()
+}
+
 /// From when until when a certificate is good, in seconds since 1970.
 fn validity(der: &[u8]) -> Option<(i64, i64)> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;

@@ -10,6 +10,9 @@
 //! serving, 2 something is doubtful, 3 neither a configuration nor an address is named, 4 the configuration cannot be read.
 
 mod certificate;
+
+pub(crate) use certificate::ends;
+
 mod checks;
 mod report;
 mod running;

@@ -191,6 +191,7 @@ impl RaftStore {
             candidacy: Mutex::new(Candidacy::Willing),
             transport: Arc::clone(&options.transport),
             standing: Mutex::default(),
+            commits: Mutex::default(),
             members: Mutex::default(),
             leader_id: AtomicU64::new(0),
             node_id: AtomicU64::new(identity.node_id),
@@ -512,6 +513,7 @@ impl Store for RaftStore {
             log_bytes: shared.keeper.in_use_bytes(),
             log_syncs: counters.syncs,
             log_entries: counters.entries,
+            commits: *lock(&shared.commits),
             engine: shared.machine.records().0.stats(),
         };
         Stats {

@@ -26,7 +26,7 @@ use super::snapshot::HeldMoments;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
 
-use crate::{Candidacy, Durability, Error, Peer, Position, Transport};
+use crate::{Candidacy, CommitStats, Durability, Error, Peer, Position, Transport};
 
 /// Stands in the directory of a store whose server the cluster has let go.
 pub(crate) const REMOVED_FILE: &str = "REMOVED";
@@ -59,6 +59,8 @@ pub(crate) struct StoreShared {
     pub(crate) transport: Arc<dyn Transport>,
     /// Where the node stood after the last turn.
     pub(crate) standing: Mutex<RaftStatus>,
+    /// How long commits took.
+    pub(crate) commits: Mutex<CommitStats>,
     /// The members as the driver knows them.
     pub(crate) members: Mutex<Known>,
     /// The leader as of the last turn, and this server: read before every write.

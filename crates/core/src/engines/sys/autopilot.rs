@@ -15,6 +15,7 @@ use crate::api::response::Response;
 use crate::caller::call::Call;
 use crate::cluster;
 use crate::cluster::quorum::member_name;
+use crate::metrics::observed::MemberHealth;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -152,8 +153,7 @@ pub(super) fn state(
     let position = core.store.position().0;
     let healthy = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
     let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
-    let healthy_voters = voters.iter().filter(|member| healthy(member)).count();
-    let tolerance = healthy_voters.saturating_sub(voters.len() / 2 + 1);
+    let tolerance = tolerance(&members, healthy);
     let mut servers = Map::new();
     for member in &members {
         let status = match (member.peer.id == leadership.leader_id, member.role) {
@@ -195,6 +195,34 @@ pub(super) fn state(
             Json::Array(voters.iter().map(|member| member_name(&member.peer).into()).collect()),
         ),
     ])))
+}
+
+/// How the members are, for the metrics.
+///
+/// # Errors
+/// When the settings cannot be read.
+pub(crate) fn health(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    cluster: &dyn Replicated,
+) -> Result<MemberHealth, Error> {
+    let settings = Settings::of(unsealed)?;
+    let (own, position) = (cluster.leadership().node_id, core.store.position().0);
+    let members = cluster.members();
+    let is_healthy = |member: &Member| settings.finds_healthy(member, own, position);
+    let named = |member: &Member| (member_name(&member.peer), is_healthy(member));
+    Ok(MemberHealth {
+        is_healthy: members.iter().all(is_healthy),
+        tolerance: tolerance(&members, is_healthy),
+        servers: members.iter().map(named).collect(),
+    })
+}
+
+/// How many voters may fail before there is no majority.
+fn tolerance(members: &[Member], is_healthy: impl Fn(&Member) -> bool) -> usize {
+    let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
+    let healthy = voters.iter().filter(|member| is_healthy(member)).count();
+    healthy.saturating_sub(voters.len() / 2 + 1)
 }
 
 /// Removes a member that is gone, if the settings say so; a job of the leader.

@@ -41,7 +41,7 @@ use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
 use crate::view::NamespaceContext;
 use kallisto_engine::Routes;
 
-pub(crate) use autopilot::clean_up;
+pub(crate) use autopilot::{clean_up, health};
 pub(crate) use rotation::rotate_due;
 
 use crate::api::error::Error;

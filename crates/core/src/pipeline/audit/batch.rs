@@ -22,6 +22,7 @@ use crate::api::request::Request;
 use crate::authz::judge::Judgement;
 use crate::limits::GATHERED_BYTES;
 use crate::state::Core;
+use crate::timers::Timer;
 use crate::view::NamespaceContext;
 
 /// Records of reads that were answered and wait to be written down.
@@ -130,7 +131,12 @@ impl Core {
         let AuditBatch { devices, records, answered } = gathered;
         let devices = devices.unwrap_or_default();
         let submitted = devices.iter().zip(records).map(|(device, records)| device.submit(records));
+        let begin = self.services.timers.now();
         let is_written = any_written(submitted.collect()).await;
+        for _ in &answered {
+            self.count_audited(Timer::AuditRequest, begin, is_written);
+            self.count_audited(Timer::AuditResponse, begin, is_written);
+        }
         for Answered { operation, outcome } in answered {
             let refused = || crate::metrics::outcome(&Err(Error::Unaudited));
             self.metrics.count(operation, if is_written { outcome } else { refused() });

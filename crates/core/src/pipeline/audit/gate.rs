@@ -11,6 +11,7 @@
 
 use crate::pipeline::open_routes;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kallisto_audit::{Common, Device, Records, Subject, Ticket};
 use kallisto_auth::Operation;
@@ -22,6 +23,7 @@ use crate::api::request::Request;
 use crate::authz::judge::{Judgement, Purpose, judge};
 use crate::pipeline::stages::Step;
 use crate::state::Core;
+use crate::timers::Timer;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 use crate::wrapping::unheard;
@@ -67,8 +69,13 @@ impl Core {
     /// # Errors
     /// [`Error::Unaudited`] when none took it.
     pub(crate) async fn audit_request(&self, records: &RequestRecords) -> Result<(), Error> {
-        let is_passed = records.devices.is_empty() || any_written(records.submit_requests()).await;
-        if is_passed { Ok(()) } else { Err(Error::Unaudited) }
+        if records.devices.is_empty() {
+            return Ok(());
+        }
+        let begin = self.services.timers.now();
+        let is_written = any_written(records.submit_requests()).await;
+        self.count_audited(Timer::AuditRequest, begin, is_written);
+        if is_written { Ok(()) } else { Err(Error::Unaudited) }
     }
 
     /// Writes down what was answered, and gives the answer on when a device has it. If none took it, what the answer hands out ends.
@@ -87,7 +94,11 @@ impl Core {
             return answer;
         }
         let mount = answer::mount_at(context, request);
-        if any_written(records.submit_responses(mount.as_deref(), request, &answer)).await {
+        let begin = self.services.timers.now();
+        let tickets = records.submit_responses(mount.as_deref(), request, &answer);
+        let is_written = any_written(tickets).await;
+        self.count_audited(Timer::AuditResponse, begin, is_written);
+        if is_written {
             return answer;
         }
         if let Ok(answer) = &answer {
@@ -111,8 +122,20 @@ impl Core {
             return answer;
         }
         let mount = answer::mount_at(context, request);
-        let tickets = records.submit_both(mount.as_deref(), request, &answer);
-        if any_written(tickets).await { answer } else { Err(Error::Unaudited) }
+        let begin = self.services.timers.now();
+        let is_written = any_written(records.submit_both(mount.as_deref(), request, &answer)).await;
+        self.count_audited(Timer::AuditRequest, begin, is_written);
+        self.count_audited(Timer::AuditResponse, begin, is_written);
+        if is_written { answer } else { Err(Error::Unaudited) }
+    }
+
+    /// Counts records that were handed to the devices at `begin`.
+    pub(super) fn count_audited(&self, timer: Timer, begin: Duration, is_written: bool) {
+        let timers = &self.services.timers;
+        match is_written {
+            true => timers.end(timer, begin),
+            false => timers.unaudited.add(usize::from(timer == Timer::AuditResponse), 1),
+        }
     }
 
     /// Dispatches a request to seal. That works whatever the devices do, and ends them: both records are written if

@@ -236,7 +236,7 @@ fn files_of_client_test_suites_are_read() {
 #[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
-        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"kubernetes\" {}\nlog_rotate_bytes = 5\ndurability_ops = 7\ntelemetry {\n  statsd_address = \"x\"\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"kubernetes\" {}\nlog_requests_level = \"info\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
     );
     assert_eq!(
         found,
@@ -244,14 +244,30 @@ fn unknown_and_useless_keys_are_warned_about_by_place() {
             "VAULT_LOCAL_CONFIG:4: ui is given again; this one counts",
             "VAULT_LOCAL_CONFIG:5: unknown key \"uii\": did you mean \"ui\"?",
             "VAULT_LOCAL_CONFIG:7: service_registration is ignored",
-            "VAULT_LOCAL_CONFIG:8: log_rotate_bytes is ignored",
+            "VAULT_LOCAL_CONFIG:8: log_requests_level is ignored",
             "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
-            "VAULT_LOCAL_CONFIG:11: statsd_address in telemetry is ignored",
+            "VAULT_LOCAL_CONFIG:11: add_lease_metrics_namespace_labels in telemetry is ignored",
             "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
             "VAULT_LOCAL_CONFIG:16: tls_cipher_suites in listener \"tcp\" is ignored",
             "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
         ]
     );
+}
+
+#[test]
+fn the_log_and_the_metrics_are_what_vaults_keys_say() {
+    let config = read(&format!(
+        "{MINIMUM}log_file = \"/l/k.log\"\nlog_rotate_bytes = 1000\nlog_rotate_duration = \"2h\"\nlog_rotate_max_files = -1\ntelemetry {{\n  metrics_prefix = \"bao\"\n  usage_gauge_period = \"5m\"\n  maximum_gauge_cardinality = 7\n  prefix_filter = [\"-bao.token\", \"+bao.token.count\"]\n  filter_default = true\n}}\n"
+    ));
+    let file = config.log.file.unwrap();
+    assert_eq!((file.bytes_max, file.kept), (Some(1000), Some(0)));
+    assert_eq!(file.period, Duration::from_secs(7200));
+    let metrics = config.telemetry.metrics;
+    assert_eq!((metrics.prefix.as_str(), metrics.cardinality_max), ("bao", 7));
+    assert_eq!(metrics.usage_period, Some(Duration::from_secs(300)));
+    assert!(metrics.tells("bao.token.count") && !metrics.tells("bao.token.create"));
+    let default = read(&format!("{MINIMUM}log_file = \"/l/k.log\"\n")).log.file.unwrap();
+    assert_eq!((default.bytes_max, default.kept), (None, None));
 }
 
 #[test]
@@ -271,6 +287,14 @@ fn wrong_values_are_refused_with_file_line_and_key() {
         ("max_lease_ttl = \"999999h\"", "3: max_lease_ttl: is longer than 100 years"),
         ("cache_size = \"1\"", "3: cache_size: expected 1048576 to"),
         ("log_level = \"loud\"", "3: log_level: expected one of: trace, debug"),
+        ("log_file = \"/l\"\nlog_rotate_duration = \"0s\"", "4: log_rotate_duration: expected 1s"),
+        (
+            "telemetry {\n  statsd_address = \"x\"\n}",
+            "4: statsd_address in telemetry is not supported",
+        ),
+        ("telemetry {\n  metrics_prefix = \"a-b\"\n}", "4: metrics_prefix: expected letters"),
+        ("telemetry {\n  usage_gauge_period = \"1s\"\n}", "4: usage_gauge_period: expected none"),
+        ("telemetry {\n  prefix_filter = [\"vault\"]\n}", "4: prefix_filter: expected + or -"),
         ("log_format = \"xml\"", "3: log_format: expected one of: standard, json"),
         ("durability = \"maybe\"", "3: durability: expected one of: strict, batch"),
         (

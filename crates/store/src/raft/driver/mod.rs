@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     mode: Durability,
     /// Who waits for an entry that was proposed here, by index.
     proposed: VecDeque<(LogPosition, Promise)>,
+    /// The last entry of each group that is not committed, and when it was proposed.
+    begun: VecDeque<(u64, Duration)>,
     /// What the applier is to do once everything up to an index is.
     barriers: VecDeque<(u64, Task)>,
     next_tick: Duration,
@@ -96,6 +98,7 @@ impl Driver {
             node,
             mode,
             proposed: VecDeque::new(),
+            begun: VecDeque::new(),
             barriers: VecDeque::new(),
             next_tick,
             gathered: 0,
@@ -306,6 +309,9 @@ impl Driver {
         }
         match self.node.propose(data) {
             Some(first) => {
+                let count = promises.len() as u64;
+                self.begun.push_back((first.index + count - 1, self.shared.clock.now()));
+                lock(&self.shared.commits).batches += count;
                 let spots = (first.index..).map(|index| LogPosition { index, ..first });
                 self.proposed.extend(spots.zip(promises));
             }
@@ -382,9 +388,8 @@ impl Driver {
     }
 
     fn hand_over(&mut self, committed: Vec<Committed>) {
-        if committed.is_empty() {
-            return;
-        }
+        let Some(last) = committed.last() else { return };
+        self.note_commits(last.index);
         let tasks: Vec<Task> = committed
             .into_iter()
             .map(|entry| {
@@ -396,6 +401,19 @@ impl Driver {
             })
             .collect();
         self.shared.tasks.push(tasks);
+    }
+
+    /// Counts the groups that are committed up to `reached`. What a server proposed that leads no more is forgotten.
+    fn note_commits(&mut self, reached: u64) {
+        let now = self.shared.clock.now();
+        while let Some((_, began)) = self.begun.pop_front_if(|(last, _)| *last <= reached) {
+            if self.node.leads() {
+                lock(&self.shared.commits).record(now.saturating_sub(began));
+            }
+        }
+        if !self.node.leads() {
+            self.begun.clear();
+        }
     }
 
     /// The promise that waits for an entry, if it was proposed here.

@@ -42,10 +42,10 @@ pub(in crate::engines::sys) fn answer(
         "prometheus" => Ok(Response::Text {
             code: OK,
             content_type: prometheus::CONTENT_TYPE,
-            body: prometheus::write(&collect(core)).into_bytes(),
+            body: prometheus::write(&collect(core, request.now)).into_bytes(),
         }),
         "" => {
-            let body = json::write(&collect(core), request.now);
+            let body = json::write(&collect(core, request.now), request.now);
             Ok(Response::Bare { code: OK, body })
         }
         _ => Err(Error::invalid("metric response format unknown: leave it out or say prometheus")),

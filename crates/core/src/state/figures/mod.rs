@@ -3,22 +3,35 @@
 //! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
 //! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
 
+mod replication;
+mod usage;
+
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kallisto_store::{EngineStats, RaftStats};
 
 use crate::admission::Shares;
 use crate::metrics::{Figure, JobRecord, Point, SnapshotFigures, Value};
 use crate::quotas::lease_count::LeaseSpec;
-use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 use crate::view::View;
 use kallisto_engine::Class;
 
+pub(crate) use replication::commits;
+pub(crate) use usage::namespace_of;
+
 /// Collects everything; of a sealed server what it has.
-pub(crate) fn collect(core: &Core) -> Vec<Figure> {
+pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Figure> {
+    let mut figures = everything(core, now);
+    core.info.metrics.apply(&mut figures);
+    figures
+}
+
+fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
     let unsealed = core.unsealed.load();
     let mut figures = vec![
         one("vault.core.unsealed", "Whether the server is unsealed.", flag(unsealed.is_some())),
@@ -35,9 +48,15 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
     ];
     requests(core, &mut figures);
     if let Some(unsealed) = unsealed.as_ref() {
-        view(&unsealed.view, &mut figures);
+        view(core, &unsealed.view, &mut figures);
+        reencryption(unsealed, &mut figures);
+        usage::cluster(&unsealed.view, &mut figures);
+        usage::counted(core, &mut figures);
         barrier(unsealed, &mut figures);
     }
+    timers(core, now, &mut figures);
+    usage::creations(core, &mut figures);
+    usage::routes(core, &mut figures);
     figures.push(one(
         "kallisto.audit.chains_broken",
         "Audit devices whose records were not as they had been left when the server started.",
@@ -55,7 +74,11 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
     ));
     if let Some(stats) = &stats.raft {
         raft(stats, &mut figures);
+        replication::log(core, stats, &mut figures);
         engine(&stats.engine, &mut figures);
+    }
+    if let Some(cluster) = core.store.replicated() {
+        replication::members(core, &cluster.members(), cluster.leadership(), &mut figures);
     }
     freshness(core, &mut figures);
     process(core, &mut figures);
@@ -100,7 +123,7 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
     figures.push(one(
         "vault.core.handle_request",
         "Requests over HTTP and the milliseconds they took.",
-        Value::Summary { count: durations.count(), sum_ms: durations.sum.as_secs_f64() * 1e3 },
+        Value::Summary(durations.summary(core.services.timers.oldest_requests().as_ref())),
     ));
     figures.push(one(
         "vault.quota.rate_limit.violation",
@@ -112,7 +135,7 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
         value: Value::Counter(sum),
     });
     figures.push(Figure {
-        name: "kallisto.requests_total",
+        name: "kallisto.requests_total".into(),
         about: "Requests, by operation and what came of them.",
         points: points.collect(),
     });
@@ -142,7 +165,7 @@ fn jobs(core: &Core, figures: &mut Vec<Figure>) {
             let labels = vec![("job", job.facts.name.clone())];
             of(job).map(|value| Point { labels, value })
         });
-        Figure { name, about, points: points.collect() }
+        Figure { name: name.into(), about, points: points.collect() }
     }));
 }
 
@@ -181,7 +204,7 @@ fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
             labels: vec![("name", known.name.clone())],
             value: of(known),
         };
-        Figure { name, about, points: known.iter().map(point).collect() }
+        Figure { name: name.into(), about, points: known.iter().map(point).collect() }
     }));
 }
 
@@ -222,7 +245,7 @@ fn http(core: &Core, figures: &mut Vec<Figure>) {
         value: Value::Counter(sum),
     });
     figures.push(Figure {
-        name: "kallisto.http.replies_total",
+        name: "kallisto.http.replies_total".into(),
         about: "Replies, by class of status.",
         points: points.collect(),
     });
@@ -246,7 +269,7 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
             labels: vec![("kind", kind.to_owned())],
             value: of(shares),
         });
-        Figure { name, about, points: points.into() }
+        Figure { name: name.into(), about, points: points.into() }
     }));
     let listener = &core.metrics.listener;
     figures.extend([
@@ -273,7 +296,63 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
     ]);
 }
 
-fn view(view: &View, figures: &mut Vec<Figure>) {
+/// How long parts of the work took, and what was counted beside.
+fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
+    let timers = &core.services.timers;
+    figures.extend(
+        timers.summaries().map(|(name, about, summary)| one(name, about, Value::Summary(summary))),
+    );
+    let [requests, answers] = timers.unaudited.sums();
+    let certificate_end = core.metrics.listener.certificate_end.load(Ordering::Relaxed);
+    figures.extend([
+        one(
+            "vault.audit.log_request_failure",
+            "Requests that no audit device took, and that were refused for it.",
+            Value::Counter(requests),
+        ),
+        one(
+            "vault.audit.log_response_failure",
+            "Answers that no audit device took, and that were not given for it.",
+            Value::Counter(answers),
+        ),
+        one(
+            "vault.ha.rpc.client.forward.errors",
+            "Requests that the leader was to answer for this server, and whose answer did not come.",
+            Value::Counter(timers.forward_errors.total()),
+        ),
+        one(
+            "vault.core.locked_users",
+            "Names that may not log in for now, since too many passwords for them were wrong.",
+            gauge(core.services.lockouts.locked(now).len()),
+        ),
+    ]);
+    figures.push(Figure {
+        name: "kallisto.listener.certificate_end_time_seconds".into(),
+        about: "When the first of the listeners' certificates ends, in seconds since 1970; of a server with TLS.",
+        points: (certificate_end != 0)
+            .then(|| Point { labels: Vec::new(), value: Value::Gauge(certificate_end as f64) })
+            .into_iter()
+            .collect(),
+    });
+}
+
+fn reencryption(root: &NamespaceContext, figures: &mut Vec<Figure>) {
+    let progress = &root.reencryption;
+    figures.extend([
+        one(
+            "kallisto.reencryption.running",
+            "Whether records under older data keys are being written again.",
+            Value::Gauge(progress.running.load(Ordering::Relaxed) as f64),
+        ),
+        one(
+            "kallisto.reencryption.records_total",
+            "Records that were written again under the newest data key.",
+            Value::Counter(progress.done.load(Ordering::Relaxed)),
+        ),
+    ]);
+}
+
+fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
     let mounts = view.mounts.all();
     let of_class = |class: Class, local: bool| {
         let fits = mounts
@@ -289,30 +368,21 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
         })
     });
     let mount_table = points.collect();
-    let paths_of = |kind: EngineKind| {
-        let fits = mounts.iter().filter(|mount| mount.entry.kind == kind);
-        Value::Gauge(fits.map(|mount| mount.index.len()).sum::<u64>() as f64)
-    };
-    let kinds = [("1", EngineKind::KV_V1), ("2", EngineKind::KV_V2)];
-    let points = kinds.map(|(version, kind)| Point {
-        labels: vec![("version", version.to_owned())],
-        value: paths_of(kind),
-    });
     lease_counts(view, figures);
-    let (tokens, leases) = view.tokens.counts();
+    let (mut tokens, mut leases) = view.tokens.counts();
+    for inside in view.namespaces.views() {
+        let (more, ending) = inside.tokens.counts();
+        (tokens, leases) = (tokens + more, leases + ending);
+    }
     let (credentials, irrevocable) = view.leases.counts();
     let memory = view.hot.memory();
     figures.extend([
         Figure {
-            name: "vault.core.mount_table.num_entries",
+            name: "vault.core.mount_table.num_entries".into(),
             about: "Mounts, by class.",
             points: mount_table,
         },
-        Figure {
-            name: "vault.secret.kv.count",
-            about: "Secrets, by version of the engine.",
-            points: points.into(),
-        },
+        usage::secrets(core, view),
         one("vault.token.count", "Live tokens.", gauge(tokens)),
         one(
             "vault.expire.num_leases",
@@ -372,17 +442,17 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
             Value::Counter(view.quotas.leases.refused.total()),
         ),
         Figure {
-            name: "vault.quota.lease_count.counter",
+            name: "vault.quota.lease_count.counter".into(),
             about: "Leases that a lease count counts.",
             points: points(|_, count| gauge(count)),
         },
         Figure {
-            name: "vault.quota.lease_count.max",
+            name: "vault.quota.lease_count.max".into(),
             about: "Leases that a lease count allows.",
             points: points(|spec, _| Value::Gauge(spec.max_leases as f64)),
         },
         Figure {
-            name: "kallisto.quota.lease_count.near_max",
+            name: "kallisto.quota.lease_count.near_max".into(),
             about: "Whether there are four fifths and more of the leases that a lease count allows.",
             points: points(|spec, count| flag(spec.is_near(count))),
         },
@@ -434,13 +504,14 @@ fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
 }
 
 fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
-    let per_level = |name, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
-        let points = stats.levels.iter().enumerate().map(|(level, stats)| Point {
-            labels: vec![("level", level.to_string())],
-            value: Value::Gauge(of(stats)),
-        });
-        Figure { name, about, points: points.collect() }
-    };
+    let per_level =
+        |name: &'static str, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
+            let points = stats.levels.iter().enumerate().map(|(level, stats)| Point {
+                labels: vec![("level", level.to_string())],
+                value: Value::Gauge(of(stats)),
+            });
+            Figure { name: name.into(), about, points: points.collect() }
+        };
     let count = |name, about, sum| one(name, about, Value::Counter(sum));
     figures.extend([
         per_level("kallisto.lsm.files", "Sorted files, by level.", |level| level.files as f64),
@@ -485,7 +556,7 @@ fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
 
 fn process(core: &Core, figures: &mut Vec<Figure>) {
     figures.push(Figure {
-        name: "kallisto.build_info",
+        name: "kallisto.build_info".into(),
         about: "Always 1; the version is a label.",
         points: vec![Point {
             labels: vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
@@ -516,7 +587,7 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
 }
 
 fn one(name: &'static str, about: &'static str, value: Value) -> Figure {
-    Figure { name, about, points: vec![Point { labels: Vec::new(), value }] }
+    Figure { name: name.into(), about, points: vec![Point { labels: Vec::new(), value }] }
 }
 
 fn gauge(count: usize) -> Value {
@@ -533,12 +604,13 @@ mod tests {
     use std::sync::Arc;
 
     use jiff::Timestamp;
-    use kallisto_store::MemoryStore;
+    use kallisto_store::{Leadership, Member, MemberRole, MemoryStore, Peer};
 
     use kallisto_reference::{hold, page, table};
 
     use super::*;
     use crate::api::stream::Source;
+    use crate::metrics::observed::MemberHealth;
     use crate::metrics::prometheus;
     use crate::platform::host::{Host, LogForm, LogLevel, Machine, Process};
     use crate::platform::server_info::ServerInfo;
@@ -580,7 +652,7 @@ mod tests {
         let core = core.with_host(Arc::new(AnyHost));
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
         pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
-        let mut figures = collect(&core);
+        let mut figures = collect(&core, Timestamp::UNIX_EPOCH);
         let stats = RaftStats {
             node_id: 1,
             leader_id: 1,
@@ -594,24 +666,56 @@ mod tests {
             log_bytes: 1,
             log_syncs: 1,
             log_entries: 1,
+            commits: kallisto_store::CommitStats::default(),
             engine: EngineStats::default(),
         };
         raft(&stats, &mut figures);
+        replication::log(&core, &stats, &mut figures);
         engine(&stats.engine, &mut figures);
+        let (one, two) = (Peer { id: 1, ..Peer::default() }, Peer { id: 2, ..Peer::default() });
+        let of = |peer| Member { peer, role: MemberRole::Voter, matched: 1, silent_ms: Some(1) };
+        let health =
+            MemberHealth { is_healthy: true, tolerance: 0, servers: vec![("one".into(), true)] };
+        core.metrics.observe(|observed| observed.saw(true, Duration::ZERO, Some(health)));
+        let leads = Leadership { node_id: 1, leader_id: 1, term: 1 };
+        replication::members(&core, &[of(one), of(two)], leads, &mut figures);
         figures
     }
 
     #[test]
     fn the_operators_page_lists_every_figure_and_no_other() {
-        let page = include_str!("../../../../docs/operations.md");
+        let page = include_str!("../../../../../docs/operations.md");
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
         let is_figure = |name: &&str| {
             ["vault_", "kallisto_", "process_"].iter().any(|family| name.starts_with(family))
         };
         let listed: BTreeSet<String> =
             rows.map(|(name, _)| name).filter(is_figure).map(str::to_owned).collect();
-        let told = everything().into_iter().map(|figure| figure.name.replace('.', "_")).collect();
+        let told: BTreeSet<String> =
+            everything().iter().map(|figure| figure.name.replace('.', "_")).collect();
+        let unlisted: Vec<String> = everything()
+            .iter()
+            .filter(|figure| !listed.contains(&figure.name.replace('.', "_")))
+            .map(row)
+            .collect();
+        assert!(unlisted.is_empty(), "rows that the page lacks:\n{}", unlisted.join("\n"));
         assert_eq!(listed, told);
+    }
+
+    /// The row of the operators' page for a figure.
+    fn row(figure: &Figure) -> String {
+        let name = figure.name.replace('.', "_");
+        let first = figure.points.first();
+        let kind = match first.map(|point| &point.value) {
+            Some(Value::Counter(_)) => "counter",
+            Some(Value::Seconds(_)) => "counter, seconds",
+            Some(Value::Summary(_)) => "summary, milliseconds",
+            Some(Value::Histogram(_)) => "histogram, seconds",
+            Some(Value::Gauge(_)) | None => "gauge",
+        };
+        let labels = first.map_or(&[][..], |point| &point.labels);
+        let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
+        format!("| `{name}` | {kind} | {} | {} |", labels.join(", "), figure.about)
     }
 
     #[test]
@@ -640,12 +744,12 @@ mod tests {
     #[test]
     fn names_are_told_once_and_labels_are_words() {
         let figures = everything();
-        let names: BTreeSet<&str> = figures.iter().map(|figure| figure.name).collect();
+        let names: BTreeSet<&str> = figures.iter().map(|figure| figure.name.as_ref()).collect();
         assert_eq!(names.len(), figures.len());
         let labels =
             figures.iter().flat_map(|figure| &figure.points).flat_map(|point| &point.labels);
         for (name, value) in labels {
-            let is_word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
             assert!(value.chars().all(is_word), "{name} is {value}");
         }
         assert!(prometheus::write(&figures).lines().count() > figures.len());
