@@ -9,49 +9,49 @@ use clap::Args;
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionFlags {
     /// Address of the server [env: VAULT_ADDR] [default: https://127.0.0.1:8200]
-    #[arg(long, value_name = "URL")]
+    #[arg(hide_short_help = true, long, value_name = "URL")]
     pub address: Option<String>,
     /// PEM file of the certificate authority to trust [env: VAULT_CACERT]
-    #[arg(long, value_name = "PATH")]
+    #[arg(hide_short_help = true, long, value_name = "PATH")]
     pub ca_cert: Option<String>,
     /// Directory of PEM files of certificate authorities to trust [env: VAULT_CAPATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(hide_short_help = true, long, value_name = "PATH")]
     pub ca_path: Option<String>,
     /// PEM file of the client's certificate, with -client-key [env: VAULT_CLIENT_CERT]
-    #[arg(long, value_name = "PATH")]
+    #[arg(hide_short_help = true, long, value_name = "PATH")]
     pub client_cert: Option<String>,
     /// PEM file of the client's private key [env: VAULT_CLIENT_KEY]
-    #[arg(long, value_name = "PATH")]
+    #[arg(hide_short_help = true, long, value_name = "PATH")]
     pub client_key: Option<String>,
     /// Name the server's certificate must carry [env: VAULT_TLS_SERVER_NAME]
-    #[arg(long, value_name = "NAME")]
+    #[arg(hide_short_help = true, long, value_name = "NAME")]
     pub tls_server_name: Option<String>,
     /// Trust any certificate; only for trying things out [env: VAULT_SKIP_VERIFY]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(hide_short_help = true, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub tls_skip_verify: Option<bool>,
     /// Namespace to work in [env: VAULT_NAMESPACE]
-    #[arg(long, visible_alias = "ns", value_name = "NAME")]
+    #[arg(hide_short_help = true, long, visible_alias = "ns", value_name = "NAME")]
     pub namespace: Option<String>,
     /// Extra header of every request, as NAME=VALUE; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(hide_short_help = true, long, value_name = "NAME=VALUE")]
     pub header: Vec<String>,
     /// Wrap the answer in a single-use token that lives this long, e.g. 60 or 5m [env: VAULT_WRAP_TTL]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(hide_short_help = true, long, value_name = "DURATION")]
     pub wrap_ttl: Option<String>,
     /// Do not follow a redirect to another server [env: VAULT_DISABLE_REDIRECTS]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(hide_short_help = true, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub disable_redirects: Option<bool>,
     /// Print the request as a curl command instead of sending it
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub output_curl_string: bool,
     /// Print the policy that the request needs instead of sending it
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub output_policy: bool,
     /// Never ask on the terminal
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub non_interactive: bool,
     /// No colours, whatever the terminal can do [env: VAULT_CLI_NO_COLOR, NO_COLOR]
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub no_color: bool,
 }
 

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::place::{Engine, KvPath, MountFlag};
 use super::versions::version_list;
+use crate::operator::ask;
 use kallisto_command::client::{Client, Method, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -84,6 +85,14 @@ impl Delete {
             ("purge".to_owned(), Json::from(self.purge)),
             ("dry_run".to_owned(), Json::from(self.dry_run)),
         ]);
+        if self.recursive && !self.dry_run {
+            let what =
+                if self.purge { "with all versions, for good" } else { "the latest versions" };
+            let question = format!("Delete every secret below {path}, {what}?");
+            if !ask::confirms(&question, config)? {
+                return Err(Error::usage("nothing was deleted"));
+            }
+        }
         let request = Request::put("sys/kallisto/kv/delete", body);
         let doing = Error::doing(format!("Error deleting {path}"));
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();

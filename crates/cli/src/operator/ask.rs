@@ -3,7 +3,7 @@
 //! A share as an argument stays in the shell's history, so the terminal is what people are asked
 //! on, without echo; `-` is for scripts.
 
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Write};
 
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
@@ -23,6 +23,19 @@ pub(super) fn share(
         Some(text) => Ok(trimmed(text)),
         None => from_terminal(question, config),
     }
+}
+
+/// Whether whoever sits at the terminal says yes to `question`; true where nobody is there to ask, or may be asked.
+pub(crate) fn confirms(question: &str, config: &Config) -> Result<bool, Error> {
+    if !config.may_ask || !std::io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    let failed = |error: std::io::Error| Error::usage(format!("the terminal: {error}"));
+    let mut terminal = std::io::stderr().lock();
+    write!(terminal, "{question} [y/N] ").and_then(|()| terminal.flush()).map_err(failed)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
 
 /// A value that may be on standard input.

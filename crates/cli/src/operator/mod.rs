@@ -11,7 +11,8 @@
 //! Rekeying and root tokens go by the paths with a token asked for or not as the server has it, so
 //! the same verbs work against Vault.
 
-mod ask;
+pub(crate) mod ask;
+mod autopilot;
 mod durability;
 mod generate_root;
 mod init;

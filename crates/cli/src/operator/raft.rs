@@ -1,9 +1,8 @@
 //! `operator raft`: the replicated storage.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
+use super::autopilot;
 use super::print::{self, text};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
@@ -13,9 +12,10 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::{self, Format, table};
+use kallisto_command::secret::Secret;
 
 const HEADING: [&str; 4] = ["Node", "Address", "State", "Voter"];
-const ABSENT: &str = "No raft cluster configuration found";
+pub(super) const ABSENT: &str = "No raft cluster configuration found";
 
 /// The verbs of `operator raft`.
 #[derive(Subcommand, Debug)]
@@ -39,7 +39,11 @@ pub(crate) enum Raft {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Autopilot {
     /// Print how the servers are
-    State(AutopilotState),
+    State(autopilot::State),
+    /// Print when a server counts as healthy, and what is done about dead ones
+    GetConfig(autopilot::GetConfig),
+    /// Change that; what is not named stays
+    SetConfig(autopilot::SetConfig),
 }
 
 impl Raft {
@@ -52,6 +56,8 @@ impl Raft {
             Self::Promote(promote) => promote.run(),
             Self::Demote(demote) => demote.run(),
             Self::Autopilot(Autopilot::State(state)) => state.run(),
+            Self::Autopilot(Autopilot::GetConfig(get)) => get.run(),
+            Self::Autopilot(Autopilot::SetConfig(set)) => set.run(),
         }
     }
 }
@@ -64,15 +70,15 @@ impl Raft {
 pub(crate) struct Join {
     #[command(flatten)]
     common: CommonFlags,
-    /// PEM file of the authority to trust for the other server
+    /// PEM file of the authority to trust for the other server, with or without `@`, or the PEM text itself
     #[arg(long, value_name = "FILE")]
-    leader_ca_cert: Option<PathBuf>,
+    leader_ca_cert: Option<String>,
     /// PEM file of a certificate to show it
     #[arg(long, value_name = "FILE", requires = "leader_client_key")]
-    leader_client_cert: Option<PathBuf>,
+    leader_client_cert: Option<String>,
     /// PEM file of that certificate's key
     #[arg(long, value_name = "FILE", requires = "leader_client_cert")]
-    leader_client_key: Option<PathBuf>,
+    leader_client_key: Option<String>,
     /// Token that an operator of the cluster made for this, where it wants one
     #[arg(long, value_name = "TOKEN", env = "KALLISTO_JOIN_TOKEN", hide_env_values = true)]
     join_token: Option<String>,
@@ -99,11 +105,8 @@ impl Join {
             ("leader_client_cert", &self.leader_client_cert),
             ("leader_client_key", &self.leader_client_key),
         ] {
-            let Some(path) = path else { continue };
-            let text = files::read(path)
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-                .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
-            put(name, text.into());
+            let Some(given) = path else { continue };
+            put(name, pem(given)?.into());
         }
         let request = Request::put("sys/storage/raft/join", body);
         Client::new(&config)?
@@ -112,6 +115,17 @@ impl Join {
             .map_err(Error::doing("Error joining the cluster"))?;
         Ok(Outcome::line("Success! It joins once it is given the cluster's unseal shares."))
     }
+}
+
+/// The PEM text that an argument is, or that is in the file it names.
+fn pem(given: &str) -> Result<String, Error> {
+    if given.trim_start().starts_with("-----BEGIN ") {
+        return Ok(given.to_owned());
+    }
+    let path = given.strip_prefix('@').unwrap_or(given);
+    files::read(std::path::Path::new(path))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|error| Error::usage(format!("{path}: {error}")))
 }
 
 /// Lets a server go for good.
@@ -126,6 +140,20 @@ pub(crate) struct RemovePeer {
 
 impl RemovePeer {
     fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        // The route takes any name, as that of Vault does. Who may not ask for the members is told no more.
+        let request = Request::get("sys/storage/raft/configuration");
+        if let Ok(Some(answer)) = Client::new(&config)?.send(&request)
+            && let Some(names) = member_names(&answer)
+            && !names.contains(&self.server_id)
+        {
+            let names = names.join(", ");
+            let text = format!(
+                "no server of the cluster is called {:?}: there are {names}",
+                self.server_id
+            );
+            return Err(Error::Absent(text));
+        }
         change(&self.common, "remove-peer", self.server_id, "Peer removed successfully!")
     }
 }
@@ -176,25 +204,6 @@ fn change(
     Ok(Outcome::line(done))
 }
 
-/// Prints how the servers are, as the leader sees them.
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  kallisto operator raft autopilot state")]
-pub(crate) struct AutopilotState {
-    #[command(flatten)]
-    common: CommonFlags,
-}
-
-impl AutopilotState {
-    fn run(self) -> Result<Outcome, Error> {
-        let config = Config::load(&self.common)?;
-        let request = Request::get("sys/storage/raft/autopilot/state");
-        let doing = Error::doing("Error reading the state of the servers");
-        let answer = Client::new(&config)?.send(&request).map_err(doing)?;
-        let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
-        output::secret(&answer, &config, None)
-    }
-}
-
 /// Prints the servers that replicate, which of them leads and which have a vote.
 #[derive(Args, Debug)]
 #[command(
@@ -226,6 +235,13 @@ impl ListPeers {
         let printed = Outcome::print(table::under(&HEADING, rows));
         Ok(printed.with_notice(&output::warnings(&answer)))
     }
+}
+
+/// What the members are called.
+fn member_names(answer: &Secret) -> Option<Vec<String>> {
+    let servers = answer.datum_map("config").and_then(|config| config.get("servers"));
+    let Some(Json::Array(servers)) = servers else { return None };
+    Some(servers.iter().filter_map(Json::as_object).map(|server| text(server, "node_id")).collect())
 }
 
 fn line(server: &Map) -> Vec<String> {

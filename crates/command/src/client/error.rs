@@ -95,15 +95,46 @@ impl ApiError {
 
     fn hint(&self) -> Option<String> {
         let text = match self.status {
-            403 if self.mentions("preflight") => {
-                "does the mount exist, and may this token use it? try: kallisto token lookup"
+            403 => return Some(self.denied_hint()),
+            503 if self.mentions("not initialized") => {
+                "the server has no keys yet: kallisto operator init makes them, kallisto operator raft join has it join a cluster"
             }
-            403 => "is the token right? set VAULT_TOKEN or run: kallisto login",
             503 if self.mentions("sealed") => "the server is sealed: it must be unsealed first",
             429 => "a rate limit was reached: wait, or ask for a higher one",
             _ => return None,
         };
         Some(text.to_owned())
+    }
+}
+
+impl ApiError {
+    /// What whoever was refused looks at next: which token it was, and which rule decided.
+    fn denied_hint(&self) -> String {
+        let path = self.url.split_once("/v1/").map_or("", |(_, path)| path);
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let (path, is_preflight) = match path.strip_prefix("sys/internal/ui/mounts/") {
+            Some(path) if self.mentions("preflight") => (path, true),
+            _ => (path, false),
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.+@".contains(&byte);
+        if path.is_empty() || !path.bytes().all(is_plain) {
+            return "is the token right? set VAULT_TOKEN or run: kallisto login".to_owned();
+        }
+        let capability = match self.method {
+            "GET" => "read",
+            "LIST" => "list",
+            "SCAN" => "scan",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            _ => "update",
+        };
+        let what = match is_preflight {
+            true => "does the mount exist, and may this token use it?",
+            false => "is the token right, and may it do this?",
+        };
+        format!(
+            "{what} kallisto token lookup tells whose it is, kallisto policy explain -capability={capability} -path={path} which rule decides"
+        )
     }
 }
 
