@@ -50,7 +50,7 @@ use kallisto_store::{
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt, reload};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 pub use arguments::ServerArgs;
 use cluster::Cluster;
@@ -398,7 +398,7 @@ fn write_pid(path: &Path) -> Result<(), Error> {
 fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
     let (filter, handle) = reload::Layer::new(host::targets(log.level));
     let file = log.file.as_ref().map(LogFileWriter::open).transpose()?;
-    let lines = match log.format {
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match log.format {
         LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
         LogFormat::Json => JsonLines.boxed(),
     };

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What an operator meets at a terminal, with the real binary: what is told, where, and that a file in the docs does what it says.
+
+    tests/ops/hands_walk.py KALLISTO
+"""
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BINARY = os.path.abspath(sys.argv[1])
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
+checks = failures = 0
+
+
+def check(good, what):
+    global checks, failures
+    checks += 1
+    failures += not good
+    print("ok   " if good else "FAIL ", what, flush=True)
+
+
+def free_ports():
+    held = [socket.socket() for _ in range(2)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+work = tempfile.mkdtemp(prefix="kallisto-hands-")
+api, peer = free_ports()
+os.makedirs(f"{work}/data")
+with open(f"{work}/k.hcl", "w", encoding="utf-8") as config:
+    config.write(f'''
+storage "raft" {{
+  path    = "{work}/data"
+  node_id = "one"
+}}
+listener "tcp" {{
+  address     = "127.0.0.1:{api}"
+  tls_disable = true
+}}
+api_addr     = "http://127.0.0.1:{api}"
+cluster_addr = "http://127.0.0.1:{peer}"
+log_format   = "json"
+log_file     = "{work}/k.log"
+log_rotate_bytes     = 2000
+log_rotate_max_files = 2
+''')
+env = {"PATH": os.environ["PATH"], "HOME": work, "BAO_ADDR": f"http://127.0.0.1:{api}", "NO_COLOR": "1"}
+
+
+def run(*arguments, token=None, **more):
+    with_token = dict(env, **({"BAO_TOKEN": token} if token else {}))
+    done = subprocess.run([BINARY, *arguments], env=with_token, capture_output=True, text=True, timeout=60, check=False, **more)
+    return done.returncode, done.stdout + done.stderr
+
+
+def at_terminal(answer, *arguments, token):
+    """Runs a command at a terminal of its own, and answers its question."""
+    parent, child = pty.openpty()
+    process = subprocess.Popen([BINARY, *arguments], env=dict(env, BAO_TOKEN=token), stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    said = b""
+    try:
+        while b"[y/N]" not in said and process.poll() is None:
+            said += os.read(parent, 4096)
+        os.write(parent, answer.encode() + b"\n")
+        while chunk := os.read(parent, 4096):
+            said += chunk
+    except OSError:
+        pass
+    code = process.wait(timeout=60)
+    os.close(parent)
+    return code, said.decode()
+
+
+output = open(f"{work}/out", "w+", encoding="utf-8")
+server = subprocess.Popen([BINARY, "server", f"-config={work}/k.hcl"], stdout=output, stderr=subprocess.DEVNULL)
+try:
+    for _ in range(100):
+        if "Next" in open(f"{work}/out", encoding="utf-8").read():
+            break
+        time.sleep(0.1)
+    banner = open(f"{work}/out", encoding="utf-8").read()
+    check("kallisto operator init" in banner and "raft join" in banner, "the banner of a new server says what is next")
+    code, said = run("operator", "init", "-key-shares=1", "-key-threshold=1", "-format=json")
+    made = json.loads(said)
+    root, share = made["root_token"], made["unseal_keys_b64"][0]
+    run("operator", "unseal", share)
+    code, said = run("status")
+    check(code == 0 and re.search(r"Sealed\s+false", said), "BAO_ADDR and BAO_TOKEN are taken")
+
+    code, said = run("operator", "raft", "remove-peer", "nosuch", token=root)
+    check(code != 0 and '"nosuch"' in said and "one" in said, "to remove a server that is none fails and names those there are")
+    code, said = run("operator", "raft", "autopilot", "state", token=root)
+    check(code == 0 and "map[" not in said and re.search(r"one\s+127\.0\.0\.1:\d+\s+leader\s+true", said), "the state of the servers is a table")
+    code, said = run("operator", "raft", "autopilot", "set-config", "-min-quorum=3", "-last-contact-threshold=20s", token=root)
+    check(code == 0, "autopilot's settings can be changed")
+    code, said = run("operator", "raft", "autopilot", "get-config", token=root)
+    check(re.search(r"min_quorum\s+3", said) and re.search(r"last_contact_threshold\s+20s", said) and re.search(r"max_trailing_logs\s+1000", said), "and read, and what was not named stays")
+    check(run("operator", "raft", "autopilot", "set-config", token=root)[0] == 1, "a change of nothing is a mistake")
+
+    code, said = run("policy", "write", "backup", os.path.join(DOCS, "policies", "backup.hcl"), token=root)
+    token = run("token", "create", "-policy=backup", "-field=token", token=root)[1].strip()
+    code, said = run("operator", "raft", "snapshot", "save", f"{work}/s.snap", token=token)
+    check(code == 0 and os.path.getsize(f"{work}/s.snap") > 0, "the backup policy of the docs saves")
+    reads = [run(*words, token=token)[0] for words in [
+        ("operator", "raft", "autopilot", "state"), ("operator", "raft", "autopilot", "get-config"), ("operator", "raft", "list-peers")]]
+    check(reads == [0, 0, 0], "and looks at the servers")
+    check(run("operator", "raft", "autopilot", "set-config", "-min-quorum=5", token=token)[0] == 2, "and changes nothing")
+    check(run("read", "sys/mounts", token=token)[0] == 2, "nor reads anything else")
+
+    run("secrets", "enable", "-version=2", "-path=secret", "kv", token=root)
+    for name in "abc":
+        run("kv", "put", f"secret/app/{name}", "x=1", token=root)
+    code, said = run("kv", "get", "secret/app/a", token=token)
+    check("kallisto policy explain -capability=read -path=secret/app/a" in said, "a refusal says how to ask why")
+    code, said = run("read", "sys/mounts", token=token)
+    asked = re.search(r"kallisto (policy explain \S+ \S+)", said)
+    code, said = run(*asked.group(1).split(), token=token)
+    check(code == 0 and "denied" in said, "and who was refused may ask")
+    code, said = at_terminal("n", "kv", "delete", "-recursive", "secret/app", token=root)
+    check(code == 1 and run("kv", "get", "secret/app/a", token=root)[0] == 0, "a folder is not deleted when the terminal says no")
+    code, said = at_terminal("y", "kv", "delete", "-recursive", "secret/app", token=root)
+    check(code == 0 and "Deleted 3" in said, "and is when it says yes")
+    run("kv", "put", "secret/app/a", "x=1", token=root)
+    code, said = run("kv", "delete", "-recursive", "secret/app", token=root, stdin=subprocess.DEVNULL)
+    check(code == 0, "scripts are not asked")
+
+    short, long = run("kv", "get", "-h")[1], run("kv", "get", "--help")[1]
+    check("--ca-cert" not in short and "--ca-cert" in long and "--version" in short, "-h is short, --help has the connection's flags")
+    code, said = run("operator", "raft", "join", "-leader-ca-cert=@/nonexistent.pem", "http://127.0.0.1:1", token=root)
+    check(code == 1 and said.startswith("/nonexistent.pem:"), "@file names a file")
+
+    begin = time.time()
+    code, said = run("operator", "seal", token=root)
+    check(code == 0 and time.time() - begin < 1.5, "sealing takes no two seconds")
+    for signal in (10, 12):
+        server.send_signal(signal)
+    time.sleep(0.3)
+    check(server.poll() is None, "SIGUSR1 and SIGUSR2 end nothing")
+    for _ in range(12):
+        run("operator", "unseal", share)
+        run("operator", "seal", token=root)
+    files = sorted(name for name in os.listdir(work) if name.startswith("k") and name.endswith(".log"))
+    lines = [json.loads(line) for name in files for line in open(f"{work}/{name}", encoding="utf-8")]
+    check(len(files) == 3 and all({"@level", "@message", "@module", "@timestamp"} <= set(line) for line in lines), f"the log's files turn over, two older ones stay, and lines have Vault's keys: {files}")
+    check(any(line["@message"] == "unsealed" for line in lines), "and say what happened")
+    check(root not in json.dumps(lines) and share not in json.dumps(lines), "and no token or share")
+finally:
+    server.kill()
+    server.wait()
+    subprocess.run(["rm", "-rf", work], check=False)
+
+refused = tempfile.mkdtemp(prefix="kallisto-hands-")
+with open(f"{refused}/bad.hcl", "w", encoding="utf-8") as config:
+    config.write('storage "raft" {\n  pth = "/x"\n}\nlistner "tcp" {}\nlistener "tcp" {\n  adress = "q"\n}\nlog_level = "bogus"\ntelemetry {\n  statsd_address = "x"\n}\n')
+said = [run(*words)[1] for words in [("server", f"-config={refused}/bad.hcl"), ("operator", "validate-config", f"-config={refused}/bad.hcl")]]
+wanted = ['did you mean "path"', 'did you mean "listener"', 'did you mean "address"', "log_level", "statsd_address in telemetry is not supported"]
+for command, text in zip(["the start", "validate-config"], said):
+    absent = [word for word in wanted if word not in text]
+    check(not absent, f"{command} tells every mistake at once: {absent}")
+subprocess.run(["rm", "-rf", refused], check=False)
+print(f"{checks - failures} of {checks} hold")
+sys.exit(bool(failures))

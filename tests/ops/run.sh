@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What an operator puts around servers, tried with the tools of others: alerts by promtool, the dashboard by Grafana's own types, and both by a
+# real Prometheus that scrapes a loaded cluster through a failover. What is not installed is said loudly, and skipped.
+#
+#   tests/ops/run.sh KALLISTO
+#
+# OPENBAO_DASHBOARD=FILE asks the queries of OpenBao's dashboard too (charts/openbao/grafana of github.com/openbao/openbao-helm).
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+contrib=$here/../../contrib
+binary=$(realpath "${1:?a kallisto binary}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+skip() { echo "*** SKIPPED: $1"; }
+try() { # try NAME COMMAND...
+  local name=$1
+  shift
+  if timeout 240 "$@" >"$work/log" 2>&1; then
+    echo "ok    $name"
+    grep -E '^(ok|      )' "$work/log"
+  else
+    echo "FAIL  $name"
+    cat "$work/log"
+    failed=1
+  fi
+}
+
+if command -v promtool >/dev/null; then
+  try alert-rules promtool check rules "$contrib/prometheus/kallisto.rules.yml"
+  try alert-tests promtool test rules "$contrib/prometheus/kallisto.rules.test.yml"
+else
+  skip "alerts: promtool is not installed (Debian: prometheus)"
+fi
+if python3 -m venv "$work/venv" >/dev/null 2>&1 \
+  && timeout 180 "$work/venv/bin/pip" install -q 'grafana-foundation-sdk' >"$work/pip.log" 2>&1; then
+  try dashboard "$work/venv/bin/python" "$here/dashboard_check.py" "$contrib/grafana/kallisto.json"
+else
+  skip "dashboard: grafana-foundation-sdk could not be installed from PyPI"
+fi
+if command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null; then
+  try prometheus python3 "$here/metrics_walk.py" "$binary" ${OPENBAO_DASHBOARD:+"$OPENBAO_DASHBOARD"}
+else
+  skip "prometheus: prometheus, promtool or openssl is not installed: nobody asks the queries"
+fi
+if command -v python3 >/dev/null; then
+  try hands python3 "$here/hands_walk.py" "$binary"
+fi
+exit "$failed"
