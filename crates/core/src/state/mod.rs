@@ -147,7 +147,6 @@ impl Core {
         let admission = Arc::new(Admission::new(limits));
         let services = Arc::new(EngineServices::new(&admission));
         services.take_after(&self.services);
-        services.timers.measure_by(Arc::clone(&self.stopwatch));
         Self { services, compute: Compute::new(&admission), admission, ..self }
     }
 
