@@ -612,6 +612,7 @@ mod tests {
     use crate::api::stream::Source;
     use crate::metrics::observed::MemberHealth;
     use crate::metrics::prometheus;
+    use crate::metrics::usage::{NamedCounts, NamespacedName};
     use crate::platform::host::{Host, LogForm, LogLevel, Machine, Process};
     use crate::platform::server_info::ServerInfo;
 
@@ -652,6 +653,15 @@ mod tests {
         let core = core.with_host(Arc::new(AnyHost));
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
         pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
+        core.services.timers.count_creation(("token".to_owned(), "+Inf", "service"));
+        let named = |name: &str| [(NamespacedName(["root".into(), name.into()]), 1)].into();
+        core.metrics.set_usage(NamedCounts {
+            by_policy: named("default"),
+            by_ttl: named("1h"),
+            by_auth: named("token"),
+            aliases: named("userpass"),
+            is_counted: true,
+        });
         let mut figures = collect(&core, Timestamp::UNIX_EPOCH);
         let stats = RaftStats {
             node_id: 1,
