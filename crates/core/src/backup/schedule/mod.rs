@@ -111,8 +111,14 @@ fn figures(unsealed: &NamespaceContext) -> Vec<SnapshotFigures> {
     names.into_iter().filter_map(of).collect()
 }
 
+/// A server whose storage replicates nothing has none of these routes.
+fn check_replicates(core: &Core) -> Result<(), Error> {
+    core.store.replicated().map(|_| ()).ok_or(Error::UnsupportedPath)
+}
+
 /// `config`, listed.
-pub(crate) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(crate) fn list(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
+    check_replicates(core)?;
     let names = storage(unsealed)?.list(config::CONFIGS)?;
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -121,7 +127,12 @@ pub(crate) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
 }
 
 /// `config/:name`, read: without its secrets.
-pub(crate) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(crate) fn read(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    name: &str,
+) -> Result<Response, Error> {
+    check_replicates(core)?;
     let (schedule, _) = Schedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(schedule.to_map())))
 }
@@ -133,7 +144,7 @@ pub(crate) async fn write(
     body: &Map,
     name: &str,
 ) -> Result<Response, Error> {
-    core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    check_replicates(core)?;
     if name.contains('/') {
         return Err(Error::invalid("the name of a schedule has no '/'"));
     }
@@ -151,7 +162,12 @@ pub(crate) async fn write(
 }
 
 /// `config/:name`, deleted; the files stay.
-pub(crate) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(crate) async fn delete(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    name: &str,
+) -> Result<Response, Error> {
+    check_replicates(core)?;
     let storage = storage(unsealed)?;
     let mut batch = Batch::new();
     batch.set_essential();
@@ -167,6 +183,7 @@ pub(crate) fn status(
     unsealed: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
+    check_replicates(core)?;
     let (schedule, _) = Schedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
     let status = ScheduleStatus::read(unsealed, name)?;
     let running = core.services.snapshot_running.load(Ordering::Acquire);

@@ -45,6 +45,7 @@ const OF_A_METHOD: &[Field] = &[
 ];
 const OF_A_PERSON: &[Field] = &[METHOD_ID, field("entity_id", Text, "Whose key.")];
 const OF_A_RULE: &[Field] = &[
+    field("name", Text, "Name of the rule."),
     field("mfa_method_ids", Texts, "Methods of which one has to be satisfied."),
     field("auth_method_accessors", Texts, "Logins at these mounts."),
     field("auth_method_types", Texts, "Logins at mounts of these types."),
