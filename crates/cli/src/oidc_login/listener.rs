@@ -265,22 +265,27 @@ mod tests {
             write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
             stream
         };
-        let mut silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let mut foreign = send("/oidc/callback?state=other&code=%3Cscript%3E");
-        let mut unknown = send("/favicon.ico");
-        let mut own = send("/oidc/callback?state=mine&code=c");
-        let came = listener.wait("mine", PATIENCE).unwrap();
-        assert_eq!(came.field("code"), Some("c"));
-        came.answer(true);
         let read = |stream: &mut TcpStream| {
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             text
         };
+        let mut silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        // The callback that is waited for comes last: nobody is answered once it was taken.
+        let (came, (refused, unknown, mut own)) = std::thread::scope(|scope| {
+            let browser = scope.spawn(|| {
+                let refused = read(&mut send("/oidc/callback?state=other&code=%3Cscript%3E"));
+                let unknown = read(&mut send("/favicon.ico"));
+                (refused, unknown, send("/oidc/callback?state=mine&code=c"))
+            });
+            let came = listener.wait("mine", PATIENCE).unwrap();
+            (came, browser.join().unwrap())
+        });
+        assert_eq!(came.field("code"), Some("c"));
+        came.answer(true);
         assert!(read(&mut own).starts_with("HTTP/1.1 200"));
-        let refused = read(&mut foreign);
         assert!(refused.starts_with("HTTP/1.1 400") && !refused.contains("script"), "{refused}");
-        assert!(read(&mut unknown).starts_with("HTTP/1.1 404"));
+        assert!(unknown.starts_with("HTTP/1.1 404"));
         silent.write_all(b"\r\n").unwrap();
         assert!(listener.wait("mine", Duration::from_millis(1)).is_none());
     }

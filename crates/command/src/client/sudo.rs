@@ -16,7 +16,7 @@ enum ProtectedWhen {
 }
 
 /// Protected paths, without the slash at the end of a list's. A `*` at the end stands for anything but nothing.
-const PROTECTED: [(&str, ProtectedWhen); 43] = [
+const PROTECTED: [(&str, ProtectedWhen); 44] = [
     ("auth/token/accessors", ProtectedWhen::Every),
     ("auth/token/revoke-orphan", ProtectedWhen::Every),
     ("sys/audit", ProtectedWhen::Every),
@@ -58,7 +58,8 @@ const PROTECTED: [(&str, ProtectedWhen); 43] = [
     ("sys/storage/raft/promote", ProtectedWhen::Every),
     ("sys/storage/raft/remove-peer", ProtectedWhen::Every),
     ("sys/storage/raft/snapshot", ProtectedWhen::Writing),
-    ("sys/storage/raft/snapshot-auto/*", ProtectedWhen::Every),
+    ("sys/storage/raft/snapshot-auto/config", ProtectedWhen::Every),
+    ("sys/storage/raft/snapshot-auto/config/*", ProtectedWhen::Every),
     ("sys/storage/raft/snapshot-force", ProtectedWhen::Every),
 ];
 

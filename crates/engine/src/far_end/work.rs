@@ -51,7 +51,7 @@ pub enum RedisReply {
     /// A number.
     Number(i64),
     /// Replies.
-    List(Vec<RedisReply>),
+    List(Vec<Self>),
 }
 
 impl fmt::Debug for SqlWork {

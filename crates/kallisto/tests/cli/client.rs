@@ -80,7 +80,8 @@ fn a_refusal_hints_at_the_token() {
     let ran = kallisto(&directory(), &with(&stub, &[]), "", &["read", "kv/a"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("* permission denied"), "{ran:?}");
-    assert!(ran.hints.contains("VAULT_TOKEN"), "{ran:?}");
+    assert!(ran.hints.contains("kallisto token lookup"), "{ran:?}");
+    assert!(ran.hints.contains("policy explain"), "{ran:?}");
 }
 
 #[test]
