@@ -215,10 +215,8 @@ async fn lease(
     if is_pooled {
         slot.breaker().admit(Instant::now())?;
     }
-    let permit = match timeout_at(deadline, Arc::clone(&slot.permits).acquire_owned()).await {
-        Ok(Ok(permit)) => permit,
-        Ok(Err(_)) | Err(_) => return Err(FarEndFailure::Busy),
-    };
+    let permit = timeout_at(deadline, Arc::clone(&slot.permits).acquire_owned()).await;
+    let Ok(Ok(permit)) = permit else { return Err(FarEndFailure::Busy) };
     // Those that waited for one that hangs need not find out by themselves.
     if is_pooled {
         slot.breaker().admit(Instant::now())?;
