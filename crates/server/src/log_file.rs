@@ -193,6 +193,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a file of the test's own folder")]
     fn a_file_that_is_full_or_old_is_put_aside_and_the_oldest_go() {
         let folder = TestFolder::new();
         std::fs::write(folder.0.join("k-mine.log"), "x").unwrap();

@@ -230,7 +230,10 @@ impl ListPeers {
         let Some(Json::Array(servers)) = servers else {
             return Err(Error::Absent(ABSENT.to_owned()));
         };
-        let rows = servers.iter().filter_map(Json::as_object).map(line);
+        // By name: the server tells them in no order.
+        let mut servers: Vec<_> = servers.iter().filter_map(Json::as_object).collect();
+        servers.sort_by_key(|server| text(server, "node_id"));
+        let rows = servers.into_iter().map(line);
         // While nobody leads it is what one server knows, and says so.
         let printed = Outcome::print(table::under(&HEADING, rows));
         Ok(printed.with_notice(&output::warnings(&answer)))
