@@ -1,6 +1,6 @@
 //! A second factor for logins: which methods there are, whom they are asked of, and who has which key.
 //!
-//! Called by the routes at `identity/mfa/` and by [`crate::logins`], which asks [`requirement`] of every good login and [`satisfy`] of the
+//! Called by the routes at `identity/mfa/` and by [`crate::logins`], which asks [`requirement`] of every good login and [`satisfy()`] of the
 //! codes that came for it. What a code is, and how often one may be tried, is said by `kallisto_engines` (its TOTP).
 //!
 //! In the engine storage of the identity mount: `mfa/method/ID`, `mfa/method-name/NAME` (which names which), `mfa/enforcement/NAME`,
