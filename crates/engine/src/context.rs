@@ -35,6 +35,8 @@ pub struct EngineContext<'a> {
     pub probes: &'a dyn ProbeRunner,
     /// Databases, directories and brokers.
     pub far_ends: &'a dyn FarEnds,
+    /// Passwords by the policies of the namespace.
+    pub passwords: &'a dyn Passwords,
     /// Hashes under a key of the cluster.
     pub keyed_hash: &'a dyn KeyedHash,
     /// Entities and their groups.
@@ -88,6 +90,15 @@ impl dyn Random + '_ {
         self.fill(&mut bytes)?;
         Ok(uuid_text(u128::from_be_bytes(bytes)))
     }
+}
+
+/// Makes passwords by `sys/policies/password/*`.
+pub trait Passwords: Sync {
+    /// A password by a policy.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such policy; [`Error::Unavailable`] when there is no randomness to give.
+    fn make(&self, policy: &str) -> Result<String, Error>;
 }
 
 /// Hashes under a key that never leaves the cluster, so that what is hashed cannot be guessed from a stored hash.

@@ -78,6 +78,17 @@ pub struct FarEndStatus {
     pub last_failure: String,
 }
 
+/// What came of a call that was begun.
+#[derive(Debug)]
+pub enum FarEndProgress {
+    /// There is none under this id.
+    Unknown,
+    /// It is under way.
+    UnderWay,
+    /// It has ended.
+    Ended(Result<FarEndAnswer, FarEndFailure>),
+}
+
 /// Asks far ends.
 pub trait FarEnds: Send + Sync {
     /// Asks, and waits for the answer. Dropping the future does not undo what was begun.
@@ -85,6 +96,12 @@ pub trait FarEnds: Send + Sync {
     /// # Errors
     /// What went wrong, and whether the far end can have begun the work.
     fn ask(&self, call: FarEndCall) -> BoxFuture<'_, Result<FarEndAnswer, FarEndFailure>>;
+
+    /// Begins a call under an id that no other has, for whoever comes back for its outcome. False when too many are under way.
+    fn begin(&self, id: &str, call: FarEndCall) -> bool;
+
+    /// What came of the call that was begun under an id; it is forgotten once it has ended.
+    fn take(&self, id: &str) -> FarEndProgress;
 
     /// Closes the sessions of a far end, or of all of a mount, and forgets its breaker.
     fn close(&self, mount: &str, name: Option<&str>);
@@ -101,6 +118,14 @@ impl FarEnds for NoFarEnds {
     fn ask(&self, _: FarEndCall) -> BoxFuture<'_, Result<FarEndAnswer, FarEndFailure>> {
         let failure = FarEndFailure::Unreachable("this server asks no others".into());
         Box::pin(std::future::ready(Err(failure)))
+    }
+
+    fn begin(&self, _: &str, _: FarEndCall) -> bool {
+        false
+    }
+
+    fn take(&self, _: &str) -> FarEndProgress {
+        FarEndProgress::Unknown
     }
 
     fn close(&self, _: &str, _: Option<&str>) {}

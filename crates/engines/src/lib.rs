@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cubbyhole;
+mod database;
 mod identity_oidc;
 mod identity_template;
 mod pki;
@@ -20,5 +21,11 @@ pub use totp::{
 };
 
 /// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.
-pub const ENGINES: &[&EngineSpec] =
-    &[&cubbyhole::ENGINE, &pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];
+pub const ENGINES: &[&EngineSpec] = &[
+    &cubbyhole::ENGINE,
+    &database::ENGINE,
+    &pki::ENGINE,
+    &ssh::ENGINE,
+    &totp::ENGINE,
+    &transit::ENGINE,
+];

@@ -16,8 +16,8 @@ use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
     Leases, Memory, MountInfo, NewLease, NoFarEnds, Outbound, OutboundAnswer, OutboundCall,
-    Outcome, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile,
-    Random, Storage, Stored, TemplateValues, Version, Writes,
+    Outcome, Passwords, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState,
+    Profile, Random, Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -145,6 +145,7 @@ impl Mount {
             outbound: self,
             probes: &self.probes,
             far_ends: &NoFarEnds,
+            passwords: self,
             keyed_hash: self,
             people: self,
             place: Place {
@@ -409,6 +410,12 @@ impl Backend for Mount {
 
     fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {
         Box::pin(std::future::ready(Box::new(()) as Latch<'a>))
+    }
+}
+
+impl Passwords for Mount {
+    fn make(&self, policy: &str) -> Result<String, Error> {
+        Ok(format!("by-{policy}"))
     }
 }
 

@@ -33,7 +33,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndStatus, SessionUse, without_secrets};
+use kallisto_engine::far_end::{
+    CALL_SECS_MAX, FarEndProgress, FarEndStatus, SessionUse, without_secrets,
+};
 use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEnds};
 use secrecy::SecretString;
 use tokio::runtime::Builder;
@@ -48,6 +50,8 @@ const CALLS_MAX: usize = 4096;
 const WAITING_MAX: usize = 512;
 /// Most far ends that are remembered; past it those with no session and no call are forgotten.
 const FAR_ENDS_MAX: usize = 4096;
+/// Most calls that were begun and whose outcomes were not taken.
+const BEGUN_MAX: usize = 1024;
 /// Threads that resolve names.
 const RESOLVERS_MAX: usize = 16;
 /// How often idle sessions are looked at.
@@ -69,6 +73,8 @@ pub struct FarEndRunner {
     slots: SlotTable,
     /// To the thread; `None` if there is none to be had.
     thread: OnceLock<Option<mpsc::Sender<Errand>>>,
+    /// The calls that were begun, by their ids.
+    begun: Mutex<BTreeMap<String, oneshot::Receiver<FarEndOutcome>>>,
 }
 
 impl FarEndRunner {
@@ -135,6 +141,37 @@ impl FarEnds for FarEndRunner {
             thread.try_send(errand).map_err(|_| FarEndFailure::Busy)?;
             answered.await.map_err(|_| no_thread())?
         })
+    }
+
+    fn begin(&self, id: &str, call: FarEndCall) -> bool {
+        let Some(thread) = self.thread() else { return false };
+        let mut begun = lock(&self.begun);
+        if begun.contains_key(id) {
+            return true;
+        }
+        if begun.len() >= BEGUN_MAX {
+            // Nobody came back for them.
+            begun.retain(|_, outcome| outcome.is_empty());
+        }
+        let (answer, answered) = oneshot::channel();
+        let errand = Errand { slot: self.slot(&call), call, answer };
+        let is_sent = begun.len() < BEGUN_MAX && thread.try_send(errand).is_ok();
+        if is_sent {
+            begun.insert(id.to_owned(), answered);
+        }
+        is_sent
+    }
+
+    fn take(&self, id: &str) -> FarEndProgress {
+        let mut begun = lock(&self.begun);
+        let Some(answered) = begun.get_mut(id) else { return FarEndProgress::Unknown };
+        match answered.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => FarEndProgress::UnderWay,
+            outcome => {
+                begun.remove(id);
+                outcome.map_or(FarEndProgress::Unknown, FarEndProgress::Ended)
+            }
+        }
     }
 
     fn close(&self, mount: &str, name: Option<&str>) {

@@ -6,6 +6,7 @@
 //! until it is over.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, SqlWork, TlsUse};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
@@ -24,6 +25,18 @@ use crate::tls;
 /// What every session begins with: a statement ends before a call may, and one that waits for a lock ends sooner.
 const BEGINNING: &str = "SET statement_timeout = '40s'; SET lock_timeout = '20s'; \
     SET idle_in_transaction_session_timeout = '45s'";
+
+/// How often a transaction is tried that loses races for rows of the catalog, and the first pause between.
+const RACES_MAX: u32 = 12;
+const RACE_PAUSE: Duration = Duration::from_millis(2);
+
+/// Whether a transaction was refused only because another was faster: a serialization failure, a deadlock, or the internal error that
+/// grants on one table answer each other with, which has no state of its own.
+fn is_race(words: &str) -> bool {
+    words.contains("(SQLSTATE 40001)")
+        || words.contains("(SQLSTATE 40P01)")
+        || words.contains("tuple concurrently updated")
+}
 
 struct Postgres {
     client: Client,
@@ -111,6 +124,19 @@ fn words(error: &Error) -> String {
 }
 
 impl Postgres {
+    /// Runs a transaction; once more when it lost a race for a row of the catalog, which two grants on one table do.
+    async fn transaction(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
+        for attempt in 1..RACES_MAX {
+            match self.sql(work).await {
+                Err(FarEndFailure::Refused(words)) if is_race(&words) => {
+                    tokio::time::sleep(RACE_PAUSE * attempt).await;
+                }
+                outcome => return outcome,
+            }
+        }
+        self.sql(work).await
+    }
+
     async fn sql(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
         let begin = match work.exclusive.is_empty() {
             true => "BEGIN".to_owned(),
@@ -188,7 +214,7 @@ impl FarEndSession for Postgres {
                     let unreachable = |error| FarEndFailure::Unreachable(words(&error));
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
-                FarEndWork::Sql(work) => self.sql(work).await,
+                FarEndWork::Sql(work) => self.transaction(work).await,
                 FarEndWork::Redis(_) => Err(no_such_work()),
             }
         })

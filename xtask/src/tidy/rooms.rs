@@ -232,7 +232,16 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-ssh",
             "kallisto-transit",
         ],
-        external: &["aws-lc-rs", "data-encoding", "jiff", "png", "qrcode", "tracing", "zeroize"],
+        external: &[
+            "aws-lc-rs",
+            "data-encoding",
+            "jiff",
+            "png",
+            "qrcode",
+            "secrecy",
+            "tracing",
+            "zeroize",
+        ],
         for_tests: &["kallisto-auth"],
     },
     Room {

@@ -10,9 +10,9 @@ use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
-    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, People, Place,
-    Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Route, Routes, ServedBy, Storage,
-    TemplateValues, UnheardCall,
+    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Passwords,
+    People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Route, Routes,
+    ServedBy, Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -27,6 +27,7 @@ use crate::dispatch::server_engine::Unheard;
 use crate::dispatch::server_engine::{
     Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
 };
+use crate::engines::sys::passwords;
 use crate::identity::record::Id;
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::lease_run::LeaseRun;
@@ -103,6 +104,20 @@ impl KeyedHash for MountHash<'_> {
     }
 }
 
+/// The password policies of a namespace.
+struct PolicyPasswords<'a> {
+    unsealed: &'a NamespaceContext,
+}
+
+impl Passwords for PolicyPasswords<'_> {
+    fn make(&self, policy: &str) -> Result<String, Error> {
+        match passwords::make(self.unsealed, policy) {
+            Err(Error::NotFound) => Err(Error::invalid(format!("no password policy {policy:?}"))),
+            other => other,
+        }
+    }
+}
+
 /// The entities of a namespace, and of those above it.
 struct Residents<'a> {
     unsealed: &'a NamespaceContext,
@@ -150,6 +165,7 @@ struct Grounds<'a> {
     others: OtherServers<'a>,
     hash: MountHash<'a>,
     residents: Residents<'a>,
+    passwords: PolicyPasswords<'a>,
 }
 
 impl<'a> Grounds<'a> {
@@ -169,6 +185,7 @@ impl<'a> Grounds<'a> {
             others: OtherServers { services, flow },
             hash: MountHash { unsealed, mount },
             residents: Residents { unsealed },
+            passwords: PolicyPasswords { unsealed },
         }
     }
 
@@ -183,6 +200,7 @@ impl<'a> Grounds<'a> {
             outbound: &self.others,
             probes: self.others.services.probes(),
             far_ends: self.others.services.far_ends(),
+            passwords: &self.passwords,
             keyed_hash: &self.hash,
             people: &self.residents,
             place: Place {

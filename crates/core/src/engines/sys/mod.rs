@@ -17,7 +17,7 @@ mod locked_users;
 mod mounts;
 mod namespaces;
 mod observe;
-mod passwords;
+pub(crate) mod passwords;
 mod policies;
 mod policy_check;
 mod quotas;

@@ -48,10 +48,16 @@ fn text(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
         .map_err(|_| Error::internal(&"a password policy is damaged"))
 }
 
-pub(super) fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+/// A password by a policy.
+pub(crate) fn make(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
     let text = text(unsealed, name)?;
     let policy = PasswordPolicy::parse(&text).map_err(|error| Error::internal(&error))?;
     let password = policy.make(&mut |bytes| random::fill(bytes))?;
+    Ok(password.as_str().to_owned())
+}
+
+pub(super) fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let password = make(unsealed, name)?;
     Ok(Response::data(&Json::object([("password", password.as_str().into())])))
 }
 

@@ -1,0 +1,623 @@
+//! Connections: which database, as whom, for which roles.
+//!
+//! A record is what an operator gave, field by field, without a password in its URL, and what the server adds: `revision`, which rises with
+//! each change, and `pending_password` while the root password is being changed.
+
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{Error, Fields, Response};
+use kallisto_engine::far_end::{
+    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, SessionUse, TlsUse,
+};
+use kallisto_engine::{
+    AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
+    FarEndWork, names,
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::sql::Dialect;
+use super::url;
+use super::username;
+
+/// How long a request waits for a database, in seconds.
+pub(super) const CALL_SECS: u64 = 20;
+/// How long a new connection is tried for, in seconds, when nobody says.
+const CONNECT_SECS: u64 = 5;
+/// What is never shown.
+const SECRETS: [&str; 5] =
+    ["password", "pending_password", "private_key", "tls_certificate_key", "client_key"];
+/// What is shown beside the details of a connection.
+const OUTER: [&str; 9] = [
+    "plugin_name",
+    "plugin_version",
+    "allowed_roles",
+    "root_rotation_statements",
+    "password_policy",
+    "verify_connection",
+    "revision",
+    "pending_since",
+    "root_rotated",
+];
+/// What an operator may give.
+const GIVEN: &[&str] = &[
+    "plugin_name",
+    "plugin_version",
+    "allowed_roles",
+    "root_rotation_statements",
+    "password_policy",
+    "verify_connection",
+    "connection_url",
+    "username",
+    "password",
+    "username_template",
+    "max_open_connections",
+    "max_idle_connections",
+    "max_connection_lifetime",
+    "connect_timeout",
+    "disable_escaping",
+    "host",
+    "port",
+    "tls",
+    "insecure_tls",
+    "ca_cert",
+    "tls_ca",
+    "tls_certificate",
+    "tls_certificate_key",
+    "private_key",
+    "tls_server_name",
+    "persistence_mode",
+];
+
+/// What kind of database it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plugin {
+    Postgres,
+    Mysql,
+    Redis,
+}
+
+impl Plugin {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "postgresql-database-plugin" => Self::Postgres,
+            "mysql-database-plugin"
+            | "mysql-aurora-database-plugin"
+            | "mysql-rds-database-plugin"
+            | "mysql-legacy-database-plugin"
+            | "mariadb-database-plugin" => Self::Mysql,
+            "redis-database-plugin" | "valkey-database-plugin" => Self::Redis,
+            _ => return None,
+        })
+    }
+
+    pub(super) const fn dialect(self) -> Dialect {
+        match self {
+            Self::Mysql => Dialect::Mysql,
+            Self::Postgres | Self::Redis => Dialect::Postgres,
+        }
+    }
+}
+
+/// A connection.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) name: String,
+    pub(super) plugin: Plugin,
+    record: Map,
+    place: url::Place,
+    pub(super) username: String,
+    password: SecretString,
+    pending: Option<SecretString>,
+    pub(super) allowed_roles: Vec<String>,
+    pub(super) password_policy: String,
+    pub(super) username_template: String,
+    pub(super) root_statements: Vec<String>,
+    pub(super) persistence: String,
+    revision: u64,
+    tls: FarEndTls,
+    pool: FarEndPool,
+    connect_secs: u64,
+}
+
+pub(super) fn record_name(name: &str) -> String {
+    format!("config/{name}")
+}
+
+/// Statements: one text, or a list of them.
+pub(super) fn statements(fields: Fields<'_>, name: &str) -> Result<Option<Vec<String>>, Error> {
+    let given = match fields.raw(name) {
+        Some(Json::String(text)) => match json::parse(text.as_bytes()) {
+            // A command line gives a list as text; that of a role of Redis is one statement.
+            Ok(Json::Array(items)) if items.iter().all(|item| is_statement(item)) => {
+                items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+            }
+            _ => vec![text.clone()],
+        },
+        Some(Json::Array(_)) => {
+            let given: Vec<Option<String>> = match fields.raw(name) {
+                Some(Json::Array(items)) => {
+                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+                }
+                _ => Vec::new(),
+            };
+            let given: Option<Vec<String>> = given.into_iter().collect();
+            given.ok_or_else(|| Error::invalid(format!("{name} is a text or a list of texts")))?
+        }
+        None | Some(Json::Null) => return Ok(None),
+        Some(_) => return Err(Error::invalid(format!("{name} is a text or a list of texts"))),
+    };
+    let given: Vec<String> =
+        given.into_iter().filter(|statement| !statement.trim().is_empty()).collect();
+    if given.iter().map(String::len).sum::<usize>() > super::STATEMENTS_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "{name} is over its limit of {} bytes",
+            super::STATEMENTS_BYTES_MAX
+        )));
+    }
+    Ok(Some(given))
+}
+
+fn is_statement(item: &Json) -> bool {
+    item.as_str().is_some_and(|text| text.contains(' '))
+}
+
+impl Connection {
+    /// Reads a record.
+    pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = || Error::internal(&"the record of a database connection is damaged");
+        Self::read(name, json::parse_object(bytes).map_err(|_| damaged())?)
+    }
+
+    /// Reads what was given.
+    fn read(name: &str, record: Map) -> Result<Self, Error> {
+        let creating = |error: Error| match error {
+            Error::Invalid(why) => Error::invalid(format!("error creating database object: {why}")),
+            other => other,
+        };
+        let fields = Fields::new(&record);
+        let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
+        let plugin_name = text("plugin_name")?;
+        if plugin_name.is_empty() {
+            return Err(Error::invalid("empty plugin name"));
+        }
+        let plugin = Plugin::named(&plugin_name).ok_or_else(|| {
+            Error::invalid(format!("unknown plugin {plugin_name:?}: those here are for PostgreSQL, MySQL, MariaDB, Redis and Valkey"))
+        })?;
+        let place = match plugin {
+            Plugin::Postgres => url::postgres(&text("connection_url")?).map_err(creating)?,
+            Plugin::Mysql => url::mysql(&text("connection_url")?).map_err(creating)?,
+            Plugin::Redis => {
+                let (host, port) = (text("host")?, fields.int("port")?.unwrap_or(6379));
+                let port = u16::try_from(port).ok().filter(|port| *port > 0);
+                let port = port.ok_or_else(|| Error::invalid("port is no number of a port"))?;
+                if host.is_empty() {
+                    return Err(creating(Error::invalid("host cannot be empty")));
+                }
+                url::Place { hosts: vec![(host, port)], ..url::Place::default() }
+            }
+        };
+        let count = |name: &str, usual: usize| {
+            let given = fields.int(name)?.filter(|count| *count != 0);
+            Ok::<_, Error>(given.map_or(usual, |count| usize::try_from(count).unwrap_or(0)))
+        };
+        let usual = FarEndPool::default();
+        let open_max = count("max_open_connections", usual.open_max)?;
+        let pool = FarEndPool {
+            open_max,
+            idle_max: count("max_idle_connections", open_max)?,
+            lifetime_secs: span_secs(fields, "max_connection_lifetime")?,
+        };
+        let authorities = [text("tls_ca")?, text("ca_cert")?].concat();
+        let flag = |name: &str| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
+        let usage = match (place.tls, flag("tls")?, flag("insecure_tls")?) {
+            (Some(usage), ..) if usage != TlsUse::Never || !flag("tls")? => usage,
+            (_, true, true) => TlsUse::Unverified,
+            (_, true, false) => TlsUse::Verified,
+            (None, false, _) if plugin == Plugin::Postgres => TlsUse::WhereOffered,
+            _ => TlsUse::Never,
+        };
+        // Who names an authority means it to be checked.
+        let usage = match usage {
+            TlsUse::Unverified if !authorities.is_empty() && !flag("insecure_tls")? => {
+                TlsUse::AuthorityVerified
+            }
+            other => other,
+        };
+        let key = [text("private_key")?, text("tls_certificate_key")?].concat();
+        let certificate = match (text("tls_certificate")?, key.contains("BEGIN CERTIFICATE")) {
+            (given, false) => given,
+            (given, true) => [given, key.clone()].concat(),
+        };
+        let tls = FarEndTls {
+            usage,
+            authorities,
+            server_name: text("tls_server_name")?,
+            certificate,
+            private_key: Some(SecretString::from(key))
+                .filter(|key| !key.expose_secret().is_empty()),
+        };
+        let secret = |name: &str| Ok::<_, Error>(SecretString::from(text(name)?));
+        let connection = Self {
+            name: name.to_owned(),
+            plugin,
+            place,
+            username: text("username")?,
+            password: secret("password")?,
+            pending: Some(secret("pending_password")?)
+                .filter(|one| !one.expose_secret().is_empty()),
+            allowed_roles: fields.strings("allowed_roles")?.unwrap_or_default(),
+            password_policy: text("password_policy")?,
+            username_template: text("username_template")?,
+            root_statements: statements(fields, "root_rotation_statements")?.unwrap_or_default(),
+            persistence: text("persistence_mode")?.to_uppercase(),
+            revision: fields.int("revision")?.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            tls,
+            pool,
+            connect_secs: match span_secs(fields, "connect_timeout")? {
+                0 => CONNECT_SECS,
+                given => given,
+            },
+            record: Map::new(),
+        };
+        Ok(Self { record, ..connection })
+    }
+
+    fn encode(record: &Map) -> Vec<u8> {
+        Json::Object(record.clone()).to_text()
+    }
+
+    pub(super) fn allows(&self, role: &str) -> bool {
+        self.allowed_roles.iter().any(|pattern| matches_glob(pattern.trim(), role))
+    }
+
+    /// Whether a change of the root password has begun and is not settled, and since when.
+    pub(super) fn pending_since(&self) -> Option<i64> {
+        self.pending.as_ref()?;
+        Some(Fields::new(&self.record).int("pending_since").ok().flatten().unwrap_or(0))
+    }
+
+    /// What people find it by.
+    pub(super) fn described(&self) -> String {
+        let hosts: Vec<String> =
+            self.place.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        let kind = self.protocol(SecretString::default()).name();
+        format!("connection {:?}, {kind} at {}", self.name, hosts.join(","))
+    }
+
+    /// A failure with the connection that it is of.
+    pub(super) fn failed(&self, doing: &str, failure: &FarEndFailure) -> Error {
+        let described = self.described();
+        failure.clone().map(|words| format!("{words} ({described})")).to_error(doing)
+    }
+
+    fn protocol(&self, password: SecretString) -> FarEndProtocol {
+        let login = FarEndLogin { user: self.username.clone(), password };
+        let database = self.place.database.clone();
+        match self.plugin {
+            Plugin::Postgres => FarEndProtocol::Postgres { login, database },
+            Plugin::Mysql => FarEndProtocol::Mysql { login, database },
+            Plugin::Redis => FarEndProtocol::Redis { login },
+        }
+    }
+
+    /// The call that asks for work.
+    pub(super) fn call(
+        &self,
+        context: &EngineContext<'_>,
+        work: FarEndWork,
+        session: SessionUse,
+        secrets: Vec<SecretString>,
+    ) -> FarEndCall {
+        self.call_as(context, self.password.clone(), work, session, secrets)
+    }
+
+    fn call_as(
+        &self,
+        context: &EngineContext<'_>,
+        password: SecretString,
+        work: FarEndWork,
+        session: SessionUse,
+        secrets: Vec<SecretString>,
+    ) -> FarEndCall {
+        FarEndCall {
+            far_end: FarEnd {
+                mount: context.mount.accessor.to_owned(),
+                name: self.name.clone(),
+                revision: self.revision,
+                hosts: self.place.hosts.clone(),
+                addresses: AllowedAddresses::default(),
+                connect_secs: self.connect_secs,
+                protocol: self.protocol(password),
+                tls: self.tls.clone(),
+                pool: self.pool,
+            },
+            work,
+            session,
+            deadline_secs: CALL_SECS,
+            secrets,
+        }
+    }
+
+    /// A check of the password that is pending, for whoever comes back for its outcome.
+    pub(super) fn pending_check(&self, context: &EngineContext<'_>) -> Option<FarEndCall> {
+        let pending = self.pending.clone()?;
+        Some(self.call_as(context, pending, FarEndWork::Check, SessionUse::Fresh, Vec::new()))
+    }
+
+    /// Asks, and tries the password that is pending where the other one is not taken.
+    pub(super) async fn ask(
+        &self,
+        context: &EngineContext<'_>,
+        work: FarEndWork,
+        secrets: Vec<SecretString>,
+    ) -> Result<FarEndAnswer, FarEndFailure> {
+        let call = self.call(context, work.clone(), SessionUse::Pooled, secrets.clone());
+        let outcome = context.far_ends.ask(call).await;
+        let (Err(FarEndFailure::LoginRefused(_)), Some(check)) =
+            (&outcome, self.pending_check(context))
+        else {
+            return outcome;
+        };
+        if context.far_ends.ask(check).await.is_err() {
+            return outcome;
+        }
+        let Ok(Some(promoted)) = settle_root(context, self, true).await else { return outcome };
+        let call = promoted.call(context, work, SessionUse::Pooled, secrets);
+        context.far_ends.ask(call).await
+    }
+}
+
+/// A span of time in whole seconds; 0 for none.
+pub(super) fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
+    let span = fields.span(name)?;
+    let secs = span.map_or(0, |span| span.secs());
+    u64::try_from(secs).map_err(|_| Error::invalid(format!("{name} is negative")))
+}
+
+/// Whether a text is as a pattern says, in which `*` stands for anything.
+fn matches_glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, after)) = left.split_once(part) else { return false };
+        left = after;
+    }
+    left.ends_with(last)
+}
+
+/// The connection of a name.
+pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Connection, Error> {
+    let missing =
+        || Error::invalid(format!("failed to find entry for connection with name: {name:?}"));
+    let record = context.storage.get(&record_name(name))?.ok_or_else(missing)?;
+    Connection::decode(name, &record.value)
+}
+
+/// What a new record says.
+fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
+    let mut record = match before {
+        Some(bytes) => json::parse_object(bytes)
+            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?,
+        None => Map::new(),
+    };
+    for name in GIVEN {
+        if let Some(value) = given.get(*name) {
+            record.insert((*name).to_owned(), value.clone());
+        }
+    }
+    if given.contains_key("password") {
+        record.remove("pending_password");
+    }
+    if let Some(url) = Fields::new(&record).string("connection_url")?
+        && let Some(apart) = url::without_login(&url)
+    {
+        record.insert("connection_url".to_owned(), apart.url.into());
+        record.insert("username".to_owned(), apart.username.into());
+        if let Some(password) = apart.password {
+            record.insert("password".to_owned(), password.into());
+        }
+    }
+    let revision = Fields::new(&record).int("revision")?.unwrap_or(0);
+    record.insert("revision".to_owned(), (revision + 1).into());
+    Ok(record)
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let body = call.request.object()?;
+    let record_key = record_name(name);
+    let before = call.storage.get(&record_key)?;
+    let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
+    let connection = Connection::read(name, record.clone())?;
+    if !connection.username_template.is_empty() {
+        let names = username::Names {
+            display_name: "token",
+            role_name: "role",
+            now: call.now,
+            random: call.random,
+        };
+        username::make(&connection.username_template, &names)?;
+    }
+    if Fields::new(&record).boolean("verify_connection")?.unwrap_or(true) {
+        let check = connection.call(&call, FarEndWork::Check, SessionUse::Fresh, Vec::new());
+        call.far_ends.ask(check).await.map_err(|failure| {
+            let doing = "error creating database object: error verifying connection";
+            Error::invalid(connection.failed(doing, &failure).to_string())
+        })?;
+    }
+    call.storage
+        .transact(&record_key, |transaction| {
+            let before = transaction.get(&record_key)?;
+            let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
+            transaction.put(&record_key, Connection::encode(&record))
+        })
+        .await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let record = call.storage.get(&record_name(name))?.ok_or(Error::NotFound)?;
+    let connection = Connection::decode(name, &record.value)?;
+    let is_detail =
+        |name: &&String| !SECRETS.contains(&name.as_str()) && !OUTER.contains(&name.as_str());
+    let details = connection.record.iter().filter(|(name, _)| is_detail(name));
+    let details: Map = details.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let given = |name: &str| connection.record.get(name).cloned().unwrap_or_else(|| "".into());
+    Ok(Response::data(&Json::object([
+        ("allowed_roles", Json::strings(connection.allowed_roles.clone())),
+        ("connection_details", Json::Object(details)),
+        ("password_policy", connection.password_policy.as_str().into()),
+        ("plugin_name", given("plugin_name")),
+        ("plugin_version", given("plugin_version")),
+        ("root_credentials_rotate_statements", Json::strings(connection.root_statements.clone())),
+    ])))
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    super::list_folder(&call, "config/")
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    call.storage.delete(&record_name(name)).await?;
+    call.far_ends.close(call.mount.accessor, Some(name));
+    Ok(Response::Empty)
+}
+
+pub(super) async fn reset(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    find(&call, name)?;
+    call.far_ends.close(call.mount.accessor, Some(name));
+    Ok(Response::Empty)
+}
+
+/// Closes the sessions of every connection of a plugin.
+pub(super) async fn reload(call: Call<'_>) -> Result<Response, Error> {
+    let plugin = call.params.get("plugin_name");
+    let mut reset = Vec::new();
+    for name in call.storage.list("config/")? {
+        let connection = find(&call, &name)?;
+        if connection.record.get("plugin_name").and_then(Json::as_str) == Some(plugin) {
+            call.far_ends.close(call.mount.accessor, Some(&name));
+            reset.push(name);
+        }
+    }
+    let count = reset.len();
+    Ok(Response::data(&Json::object([
+        ("connections", Json::strings(reset)),
+        ("count", (count as u64).into()),
+    ])))
+}
+
+/// Writes down which of the two root passwords is the one: the pending one if `is_set`.
+pub(super) async fn settle_root(
+    context: &EngineContext<'_>,
+    connection: &Connection,
+    is_set: bool,
+) -> Result<Option<Connection>, Error> {
+    let key = record_name(&connection.name);
+    let pending = connection.record.get("pending_password").cloned();
+    let now = context.now.to_string();
+    let settled = context.storage.transact(&key, |transaction| {
+        let Some(found) = transaction.get(&key)? else { return Ok(None) };
+        let mut record = json::parse_object(&found.value)
+            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
+        // Somebody else settled it, or began another.
+        if pending.is_none() || record.get("pending_password") != pending.as_ref() {
+            return Ok(Some(record));
+        }
+        record.remove("pending_password");
+        record.remove("pending_since");
+        if is_set && let Some(pending) = &pending {
+            let revision = Fields::new(&record).int("revision")?.unwrap_or(0);
+            record.insert("revision".to_owned(), (revision + 1).into());
+            record.insert("password".to_owned(), pending.clone());
+            record.insert("root_rotated".to_owned(), now.as_str().into());
+        }
+        transaction.put(&key, Connection::encode(&record))?;
+        Ok(Some(record))
+    });
+    settled.await?.map(|record| Connection::read(&connection.name, record)).transpose()
+}
+
+/// Changes the password of a connection: written down, set, tried, kept.
+pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let mut connection = find(&call, name)?;
+    if connection.username.is_empty() {
+        return Err(Error::invalid(
+            "unable to rotate root credentials: no username in configuration",
+        ));
+    }
+    // What an earlier rotation left open is settled first: one of the two passwords is the one.
+    if let Some(check) = connection.pending_check(&call) {
+        let is_set = match call.far_ends.ask(check).await {
+            Ok(_) => true,
+            Err(FarEndFailure::LoginRefused(_)) => false,
+            Err(failure) => {
+                return Err(connection.failed("unable to rotate root credentials", &failure));
+            }
+        };
+        connection = settle_root(&call, &connection, is_set).await?.ok_or(Error::NotFound)?;
+    }
+    let password = super::make_password(&call, &connection.password_policy)?;
+    let (key, since) = (record_name(name), call.now.as_second());
+    let begun = call.storage.transact(&key, |transaction| {
+        let found = transaction.get(&key)?.ok_or(Error::NotFound)?;
+        let mut record = json::parse_object(&found.value)
+            .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
+        if record.contains_key("pending_password") {
+            return Err(Error::Unavailable(
+                "another rotation of this password is under way".into(),
+            ));
+        }
+        record.insert("pending_password".to_owned(), password.expose_secret().into());
+        record.insert("pending_since".to_owned(), since.into());
+        transaction.put(&key, Connection::encode(&record))?;
+        Ok(record)
+    });
+    let connection = Connection::read(name, begun.await?)?;
+    let work = super::work::set_root_password(&connection, &password)?;
+    let set = connection.call(&call, work, SessionUse::Fresh, vec![password]);
+    let outcome = call.far_ends.ask(set).await;
+    if let Err(failure) = &outcome
+        && !matches!(failure, FarEndFailure::Unknown(_))
+    {
+        settle_root(&call, &connection, false).await?;
+        return Err(connection.failed("unable to rotate root credentials", failure));
+    }
+    let Some(check) = connection.pending_check(&call) else { return Err(Error::Conflict) };
+    match call.far_ends.ask(check).await {
+        Ok(_) => settle_root(&call, &connection, true).await.map(|_| Response::Empty),
+        // Both are kept: whichever works is found when the database answers.
+        Err(failure) => Err(connection.failed("the new root password is not confirmed", &failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_allowed_by_name_and_by_pattern() {
+        for (pattern, role, allowed) in [
+            ("*", "any", true),
+            ("app-*", "app-1", true),
+            ("app-*", "bapp-1", false),
+            ("*-ro", "x-ro", true),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abde", false),
+            ("app", "app", true),
+            ("app", "apps", false),
+        ] {
+            assert_eq!(matches_glob(pattern, role), allowed, "{pattern} {role}");
+        }
+    }
+}

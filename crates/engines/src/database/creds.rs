@@ -1,0 +1,159 @@
+//! Credentials of roles: a user at the database for as long as its lease lives.
+//!
+//! What drops the user is in the lease before the database is asked for it, so whatever crashes in between, the user is dropped.
+
+use jiff::Timestamp;
+use kallisto_api::json::{self, Json};
+use kallisto_api::{BoxFuture, Error, Fields, Response};
+use kallisto_engine::{Call, LeaseCall, NewLease, names};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::connection::{self, Connection, Plugin, statements};
+use super::role::{self, Role};
+use super::username::{self, cut, plain, random_text};
+use super::work;
+
+/// Random characters of a user's name: 119 bits.
+const RANDOM_CHARS: usize = 20;
+
+/// What drops and renews a user, whatever becomes of its role.
+struct Revocation {
+    connection: String,
+    role: String,
+    username: String,
+    statements: Vec<String>,
+}
+
+impl Revocation {
+    fn encode(&self) -> Vec<u8> {
+        Json::object([
+            ("connection", self.connection.as_str().into()),
+            ("revocation_statements", Json::strings(self.statements.iter().cloned())),
+            ("role", self.role.as_str().into()),
+            ("username", self.username.as_str().into()),
+        ])
+        .to_text()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let fields = Fields::new(&map);
+            let text = |name: &str| fields.string(name).ok()?;
+            Some(Self {
+                connection: text("connection")?,
+                role: text("role")?,
+                username: text("username")?,
+                statements: statements(fields, "revocation_statements").ok()??,
+            })
+        };
+        read().ok_or_else(|| Error::internal(&"the lease of a database user is damaged"))
+    }
+}
+
+/// The name of a new user.
+fn make_username(call: &Call<'_>, connection: &Connection, role: &str) -> Result<String, Error> {
+    let display_name = call.caller.map_or("", |caller| caller.display_name.as_str());
+    if !connection.username_template.is_empty() {
+        let names =
+            username::Names { display_name, role_name: role, now: call.now, random: call.random };
+        return username::make(&connection.username_template, &names);
+    }
+    let (display, role) = (plain(display_name), plain(role));
+    let random = random_text(call.random, RANDOM_CHARS)?;
+    let now = call.now.as_second();
+    Ok(match connection.plugin {
+        Plugin::Postgres => format!("v-{}-{}-{random}-{now}", cut(&display, 8), cut(&role, 8)),
+        // 32 characters in all, and none of the random ones is cut.
+        Plugin::Mysql => format!("v-{}-{}-{random}", cut(&display, 4), cut(&role, 4)),
+        Plugin::Redis => {
+            format!("V_{}_{}_{random}_{now}", cut(&display, 8), cut(&role, 8)).to_uppercase()
+        }
+    })
+}
+
+pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let role = role::find(&call, name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
+    let connection = connection::find(&call, &role.db_name)?;
+    if !connection.allows(name) {
+        return Err(Error::invalid(format!("{name:?} is not an allowed role")));
+    }
+    if role.credential_type != "password" {
+        return Err(Error::invalid(format!(
+            "unsupported credential type {:?} for {}",
+            role.credential_type,
+            connection.described()
+        )));
+    }
+    let username = make_username(&call, &connection, name)?;
+    let policy = [role.password_policy(), connection.password_policy.clone()];
+    let policy = policy.iter().find(|policy| !policy.is_empty());
+    let password = super::make_password(&call, policy.map_or("", String::as_str))?;
+    // What cannot be asked is refused before there is a lease of it.
+    work::create_user(&connection, &role.creation, &username, &password, call.now)?;
+    work::drop_user(&connection, &role.revocation, &username)?;
+    let revocation = Revocation {
+        connection: role.db_name.clone(),
+        role: name.to_owned(),
+        username: username.clone(),
+        statements: role.revocation.clone(),
+    };
+    let lease = NewLease {
+        role_default_secs: role.default_secs,
+        role_max_secs: role.max_secs,
+        renewable: true,
+        revocation: revocation.encode(),
+        ..NewLease::default()
+    };
+    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
+        Box::pin(create(call, connection, role, username, password, ends))
+    })
+    .await
+}
+
+async fn create(
+    call: Call<'_>,
+    connection: Connection,
+    role: Role,
+    username: String,
+    password: SecretString,
+    ends: Timestamp,
+) -> Result<Json, Error> {
+    let work = work::create_user(&connection, &role.creation, &username, &password, ends)?;
+    let asked = connection.ask(&call, work, vec![password.clone()]).await;
+    if let Err(failure) = asked {
+        if let Some(back) = work::roll_back(&connection, &role.rollback, &username)?
+            && let Err(error) = connection.ask(&call, back, Vec::new()).await
+        {
+            // The revocation of the lease comes after it.
+            tracing::debug!(%error, "statements that roll back a database user failed");
+        }
+        return Err(connection.failed("failed to execute query", &failure));
+    }
+    Ok(Json::object([("password", password.expose_secret().into()), ("username", username.into())]))
+}
+
+/// The end of a lease: its user is dropped, if there is one.
+pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
+    let revocation = Revocation::decode(call.revocation)?;
+    let connection = connection::find(&call, &revocation.connection)?;
+    let work = work::drop_user(&connection, &revocation.statements, &revocation.username)?;
+    let asked = connection.ask(&call, work, Vec::new()).await;
+    asked.map(drop).map_err(|failure| connection.failed("failed to drop the user", &failure))
+}
+
+/// A lease lives longer: the database is told so.
+pub(super) async fn renew_lease(call: LeaseCall<'_>, ends: Timestamp) -> Result<(), Error> {
+    let revocation = Revocation::decode(call.revocation)?;
+    let role = role::find(&call, &revocation.role)?.ok_or_else(|| {
+        Error::invalid(format!("could not find role with name {:?}", revocation.role))
+    })?;
+    let connection = connection::find(&call, &revocation.connection)?;
+    let work = work::renew_user(&connection, &role.renew, &revocation.username, ends)?;
+    let Some(work) = work else { return Ok(()) };
+    let asked = connection.ask(&call, work, Vec::new()).await;
+    asked.map(drop).map_err(|failure| connection.failed("failed to renew the user", &failure))
+}

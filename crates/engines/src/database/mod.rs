@@ -1,0 +1,246 @@
+//! Databases: users that are made for a caller and dropped with its lease, and users whose passwords change by themselves.
+//!
+//! In the mount's storage, a record each, as JSON:
+//!
+//! ```text
+//! config/NAME        a connection: what an operator gave, its password, and a pending one while it is changed
+//! role/NAME          how users are made
+//! static-role/NAME   a user that is there: its password, a pending one, when it is rotated next
+//! ```
+//!
+//! ```text
+//! connection   which database, as whom; changing its own password
+//! url          connection URLs
+//! role         roles, and `creds`: their users and leases
+//! static_role  static roles, and what is done by the clock
+//! schedule     cron
+//! username     templates of names
+//! sql          quoting, in one place
+//! work         what a database is asked for, by kind of database
+//! memory       what is due
+//! ```
+//!
+//! Invariants:
+//! - What drops a user is committed before the database is asked for it.
+//! - A password is written down before the database is told it, and the one before it stays until the database took the new one.
+//! - No value reaches a statement but by `sql::fill`.
+//! - No answer has a password of a connection, and no error any password.
+
+mod connection;
+mod creds;
+mod memory;
+mod role;
+mod schedule;
+mod sql;
+mod static_role;
+mod url;
+mod username;
+mod work;
+
+use kallisto_api::{Error, Json, Response};
+use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
+use kallisto_engine::route::{AFTER, Field, LIMIT, field};
+use kallisto_engine::{
+    Call, EngineContext, EngineJob, EngineLeases, EngineSpec, Handler, RowIndex, Table, handler,
+    row,
+};
+use secrecy::SecretString;
+
+/// Most bytes of the statements of a kind: those of revocation are kept with each lease.
+const STATEMENTS_BYTES_MAX: usize = 32 << 10;
+/// Length of a password that no policy makes.
+const PASSWORD_CHARS: usize = 20;
+/// How often a password is drawn until it has each kind of character.
+const DRAWS_MAX: usize = 64;
+
+const NAME: Field = field("name", Text, "The name.");
+const CONFIG: &[Field] = &[
+    NAME,
+    field(
+        "plugin_name",
+        Text,
+        "Which kind of database: `postgresql-database-plugin`, `mysql-database-plugin`, `mariadb-database-plugin`, `redis-database-plugin` or `valkey-database-plugin`.",
+    ),
+    field("plugin_version", Text, "Kept and shown; what speaks with a database is built in."),
+    field(
+        "verify_connection",
+        Flag,
+        "Whether the database is logged in to before the connection is stored; it is unless this says no.",
+    ),
+    field("allowed_roles", Texts, "The roles that may use it, with `*` for anything."),
+    field("root_rotation_statements", Texts, "What changes the password of the connection."),
+    field("password_policy", Text, "The policy that passwords are made by."),
+    field("connection_url", Text, "Where it is, with `{{username}}` and `{{password}}`."),
+    field("username", Text, "Who logs in."),
+    field("password", Text, "With which password; never shown."),
+    field("username_template", Text, "How names of users are made."),
+    field("max_open_connections", Whole, "Most sessions at once; 8 when nobody says."),
+    field(
+        "max_idle_connections",
+        Whole,
+        "Most sessions that wait for work; as many as there may be when nobody says.",
+    ),
+    field(
+        "max_connection_lifetime",
+        Seconds,
+        "How long a session is used; 0 for as long as it lasts.",
+    ),
+    field("connect_timeout", Seconds, "How long a host is tried; 5 seconds when nobody says."),
+    field("disable_escaping", Flag, "Kept and shown; no password is ever put into a URL."),
+    field("host", Text, "The host of Redis or Valkey."),
+    field("port", Whole, "Its port; 6379 when nobody says."),
+    field("tls", Flag, "Whether TLS is spoken with Redis, Valkey or MySQL."),
+    field("insecure_tls", Flag, "Whether no certificate is checked then."),
+    field("ca_cert", Text, "The authorities to believe, in PEM."),
+    field("tls_ca", Text, "The same."),
+    field("tls_certificate", Text, "A certificate for us, in PEM."),
+    field("tls_certificate_key", Text, "Its key, and the certificate if it is in the same text."),
+    field("private_key", Text, "Its key."),
+    field("tls_server_name", Text, "The name that the certificate of the database is for."),
+    field(
+        "persistence_mode",
+        Text,
+        "How users of Redis outlive its restart: `NONE`, `REWRITE` or `ACLFILE`.",
+    ),
+];
+const ROLE: &[Field] = &[
+    NAME,
+    field("db_name", Text, "The connection."),
+    field(
+        "creation_statements",
+        Texts,
+        "What makes a user: SQL with `{{name}}`, `{{password}}`, `{{expiration}}`, or a JSON list of ACL rules.",
+    ),
+    field(
+        "revocation_statements",
+        Texts,
+        "What drops a user; what fits the database when nobody says.",
+    ),
+    field("rollback_statements", Texts, "What takes back a failed creation."),
+    field("renew_statements", Texts, "What lets a user live longer."),
+    field("default_ttl", Seconds, "How long a user lives; 0 for what the mount says."),
+    field("max_ttl", Seconds, "How long at the most; 0 for what the mount says."),
+    field("credential_type", Text, "`password`."),
+    field("credential_config", Map, "`password_policy`."),
+];
+const STATIC_ROLE: &[Field] = &[
+    NAME,
+    field("db_name", Text, "The connection."),
+    field("username", Text, "The user, which is there already."),
+    field("rotation_period", Seconds, "How often its password changes."),
+    field(
+        "rotation_schedule",
+        Text,
+        "When its password changes: `minute hour day month weekday`, in UTC.",
+    ),
+    field("rotation_window", Seconds, "How long after a time of the schedule it may still begin."),
+    field(
+        "rotation_statements",
+        Texts,
+        "What sets a password; what fits the database when nobody says.",
+    ),
+    field(
+        "skip_import_rotation",
+        Flag,
+        "Whether the password is left as it is until the first rotation.",
+    ),
+    field("credential_type", Text, "`password`."),
+    field("credential_config", Map, "`password_policy`."),
+];
+
+static ROUTES: Table<Handler> = Table {
+    name: "database",
+    tag: "secrets",
+    about: "Users of databases that end with their leases, and passwords that change by themselves.",
+    index: RowIndex::new(),
+    groups: &[
+        &[
+            row!("config", &[AFTER, LIMIT], { List => "List the connections.", handler!(connection::list) }),
+            row!("config/{name}", CONFIG, {
+                Read => "Read a connection, without its password.", handler!(connection::read);
+                Update => "Make or change a connection.", handler!(connection::write);
+                Delete => "Delete a connection.", handler!(connection::delete);
+            }),
+            row!("reset/{name}", &[NAME], {
+                Update => "Close the sessions of a connection.", handler!(connection::reset);
+            }),
+            row!("reload/{plugin_name}", &[field("plugin_name", Text, "The kind of database.")], {
+                Update => "Close the sessions of all connections of a kind.", handler!(connection::reload);
+            }),
+            row!("rotate-root/{name}", &[NAME], {
+                Update => "Change the password of a connection to one that nobody else knows.", handler!(connection::rotate_root);
+            }),
+        ],
+        &[
+            row!("roles", &[AFTER, LIMIT], { List => "List the roles.", handler!(role::list) }),
+            row!("roles/{name}", ROLE, {
+                Read => "Read a role.", handler!(role::read);
+                Update => "Make or change a role.", handler!(role::write);
+                Delete => "Delete a role.", handler!(role::delete);
+            }),
+            row!("creds/{name}", &[NAME], {
+                Read => "Make a user, with a lease.", handler!(creds::make);
+            }),
+        ],
+        &[
+            row!("static-roles", &[AFTER, LIMIT], { List => "List the static roles.", handler!(static_role::list) }),
+            row!("static-roles/{name}", STATIC_ROLE, {
+                Read => "Read a static role.", handler!(static_role::read);
+                Update => "Make or change a static role; one that is new is rotated.", handler!(static_role::write);
+                Delete => "Delete a static role; its user stays.", handler!(static_role::delete);
+            }),
+            row!("static-creds/{name}", &[NAME], {
+                Read => "Read the password of a static role.", handler!(static_role::creds);
+            }),
+            row!("rotate-role/{name}", &[NAME], {
+                Update => "Change the password of a static role now.", handler!(static_role::rotate);
+            }),
+        ],
+    ],
+};
+
+/// The engine.
+pub(crate) static ENGINE: EngineSpec = EngineSpec {
+    memory: Some(|| Box::new(memory::Database::default())),
+    jobs: &[EngineJob {
+        name: "rotate",
+        about: "Changes passwords of static roles that are due, and settles changes of root passwords that a crash left open.",
+        period_secs: 1,
+        run: |context| Box::pin(static_role::work_off(context)),
+    }],
+    leases: Some(EngineLeases {
+        revoke: |call| Box::pin(creds::end_lease(call)),
+        renew: |call, ends| Box::pin(creds::renew_lease(call, ends)),
+    }),
+    ..EngineSpec::secret("database", &ROUTES)
+};
+
+fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
+    let names = call.storage.list_page(folder, &call.page()?)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+/// A password by a policy; without one, letters, digits and dashes, each kind of them at least once and a letter at both ends.
+fn make_password(context: &EngineContext<'_>, policy: &str) -> Result<SecretString, Error> {
+    if !policy.is_empty() {
+        return context.passwords.make(policy).map(SecretString::from);
+    }
+    for _ in 0..DRAWS_MAX {
+        let mut text = username::random_text(context.random, PASSWORD_CHARS)?;
+        let at = 4 + text.bytes().map(usize::from).sum::<usize>() % (PASSWORD_CHARS - 8);
+        text.replace_range(at..=at, "-");
+        let ends = [text.bytes().next(), text.bytes().next_back()];
+        let has = |is: fn(&u8) -> bool| text.bytes().any(|byte| is(&byte));
+        if has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+            && has(u8::is_ascii_digit)
+            && ends.iter().flatten().all(u8::is_ascii_alphabetic)
+        {
+            return Ok(SecretString::from(text));
+        }
+    }
+    Err(Error::Unavailable("the randomness of this machine makes no passwords".into()))
+}

@@ -1,0 +1,187 @@
+//! Roles: how users are made at a database, and for how long.
+
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{Error, Fields, Logical, Response};
+use kallisto_engine::{Call, EngineContext, names};
+
+use super::connection::{self, Plugin, span_secs, statements};
+use super::static_role;
+use super::work::redis_rules;
+
+/// What a role may say of its credentials.
+const CREDENTIAL_CONFIG: [&str; 9] = [
+    "password_policy",
+    "key_bits",
+    "format",
+    "ca_cert",
+    "ca_private_key",
+    "key_type",
+    "signature_bits",
+    "common_name_template",
+    "organization",
+];
+
+/// A role.
+#[derive(Clone, Default)]
+pub(super) struct Role {
+    pub(super) db_name: String,
+    pub(super) creation: Vec<String>,
+    pub(super) revocation: Vec<String>,
+    pub(super) rollback: Vec<String>,
+    pub(super) renew: Vec<String>,
+    pub(super) default_secs: u64,
+    pub(super) max_secs: u64,
+    pub(super) credential_type: String,
+    pub(super) credential_config: Map,
+}
+
+pub(super) fn record_name(name: &str) -> String {
+    format!("role/{name}")
+}
+
+impl Role {
+    fn read(fields: Fields<'_>, before: Self) -> Result<Self, Error> {
+        let list = |name: &str, before: Vec<String>| {
+            Ok::<_, Error>(statements(fields, name)?.unwrap_or(before))
+        };
+        let secs = |name: &str, before: u64| match fields.raw(name) {
+            None | Some(Json::Null) => Ok(before),
+            Some(_) => span_secs(fields, name),
+        };
+        Ok(Self {
+            db_name: fields.string("db_name")?.unwrap_or(before.db_name),
+            creation: list("creation_statements", before.creation)?,
+            revocation: list("revocation_statements", before.revocation)?,
+            rollback: list("rollback_statements", before.rollback)?,
+            renew: list("renew_statements", before.renew)?,
+            default_secs: secs("default_ttl", before.default_secs)?,
+            max_secs: secs("max_ttl", before.max_secs)?,
+            credential_type: fields.string("credential_type")?.unwrap_or(before.credential_type),
+            credential_config: fields
+                .pairs("credential_config")?
+                .unwrap_or(before.credential_config),
+        })
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = || Error::internal(&"the record of a database role is damaged");
+        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+        Self::read(Fields::new(&map), Self::default())
+    }
+
+    fn shown(&self) -> Json {
+        let list = |statements: &[String]| Json::strings(statements.iter().cloned());
+        let mut shown = Map::new();
+        shown.insert("creation_statements".into(), list(&self.creation));
+        shown.insert("credential_type".into(), self.credential_type.as_str().into());
+        shown.insert("db_name".into(), self.db_name.as_str().into());
+        shown.insert("default_ttl".into(), self.default_secs.into());
+        shown.insert("max_ttl".into(), self.max_secs.into());
+        shown.insert("renew_statements".into(), list(&self.renew));
+        shown.insert("revocation_statements".into(), list(&self.revocation));
+        shown.insert("rollback_statements".into(), list(&self.rollback));
+        if !self.credential_config.is_empty() {
+            shown.insert("credential_config".into(), Json::Object(self.credential_config.clone()));
+        }
+        Json::Object(shown)
+    }
+
+    /// What the password of a user is made by; empty for the usual way.
+    pub(super) fn password_policy(&self) -> String {
+        Fields::new(&self.credential_config)
+            .string("password_policy")
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+    }
+}
+
+/// The role of a name.
+pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<Role>, Error> {
+    let record = context.storage.get(&record_name(name))?;
+    record.map(|record| Role::decode(&record.value)).transpose()
+}
+
+pub(super) fn credential_type(given: &str) -> Result<String, Error> {
+    match given {
+        "" => Ok("password".to_owned()),
+        "password" | "rsa_private_key" | "client_certificate" => Ok(given.to_owned()),
+        other => Err(Error::invalid(format!("invalid credential_type {other:?}"))),
+    }
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let body = call.request.object()?;
+    let fields = Fields::new(&body);
+    let key = record_name(name);
+    let other = static_role::record_name(name);
+    let role = call.storage.transact(&key, |transaction| {
+        if transaction.get(&other)?.is_some() {
+            return Err(Error::invalid("Role and Static Role names must be unique"));
+        }
+        let before = match transaction.get(&key)? {
+            Some(record) => Role::decode(&record.value)?,
+            None => Role::default(),
+        };
+        let mut role = Role::read(fields, before)?;
+        if role.db_name.is_empty() {
+            return Err(Error::invalid("database name is required"));
+        }
+        role.credential_type = credential_type(&role.credential_type)?;
+        if role.max_secs > 0 && role.default_secs > role.max_secs {
+            return Err(Error::invalid("default_ttl is longer than max_ttl"));
+        }
+        transaction.put(&key, role.shown().to_text())?;
+        Ok(role)
+    });
+    let warnings = warnings(&call, &role.await?);
+    if warnings.is_empty() {
+        return Ok(Response::Empty);
+    }
+    Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
+}
+
+/// What will not work as it stands, and may be on its way.
+fn warnings(call: &Call<'_>, role: &Role) -> Vec<String> {
+    let mut warnings = Vec::new();
+    match connection::find(call, &role.db_name) {
+        Err(_) => warnings.push(format!("there is no connection {:?} yet", role.db_name)),
+        Ok(connection) => {
+            if connection.plugin == Plugin::Redis
+                && let Err(error) = redis_rules(&role.creation)
+            {
+                warnings.push(error.to_string());
+            }
+            if role.credential_type != "password" {
+                warnings.push(format!(
+                    "the databases here take passwords: no credentials of type {:?} are made",
+                    role.credential_type
+                ));
+            }
+        }
+    }
+    let unknown =
+        role.credential_config.keys().filter(|name| !CREDENTIAL_CONFIG.contains(&name.as_str()));
+    warnings.extend(unknown.map(|name| format!("credential_config has no field {name:?}")));
+    warnings
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let role = find(&call, name)?.ok_or(Error::NotFound)?;
+    Ok(Response::data(&role.shown()))
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    super::list_folder(&call, "role/")
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    call.storage.delete(&record_name(name)).await?;
+    Ok(Response::Empty)
+}

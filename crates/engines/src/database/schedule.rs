@@ -1,0 +1,160 @@
+//! Schedules of static roles: `minute hour day month weekday`, in UTC, as cron has them.
+//!
+//! A field is `*` or a list of numbers and ranges, each with an optional step. Where both day and weekday are restricted, either is enough.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+/// How many days ahead a time is looked for: a leap day comes within eight years.
+const DAYS_MAX: u32 = 8 * 366;
+
+/// A schedule: a bit for each value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    any_day: bool,
+    any_weekday: bool,
+}
+
+impl Schedule {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = match text.trim() {
+            "@hourly" => "0 * * * *",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@weekly" => "0 0 * * 0",
+            "@monthly" => "0 0 1 * *",
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            other => other,
+        };
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields[..] else {
+            return Err(format!("expected 5 fields, found {}", fields.len()));
+        };
+        let weekdays = bits(weekday, 0, 7)?;
+        Ok(Self {
+            minutes: bits(minute, 0, 59)?,
+            hours: bits(hour, 0, 23)?,
+            days: bits(day, 1, 31)?,
+            months: bits(month, 1, 12)?,
+            // Sunday is 0 and 7.
+            weekdays: (weekdays | (weekdays >> 7)) & 0x7f,
+            any_day: day.starts_with('*'),
+            any_weekday: weekday.starts_with('*'),
+        })
+    }
+
+    /// The first time after `now`, both in seconds since 1970.
+    pub(super) fn next_after(self, now: i64) -> Option<i64> {
+        let from = Timestamp::from_second(now).ok()?.to_zoned(TimeZone::UTC).datetime();
+        let mut date = from.date();
+        for ahead in 0..DAYS_MAX {
+            if self.has_day(date) {
+                for hour in (0..24).filter(|hour| has(self.hours, *hour)) {
+                    for minute in (0..60).filter(|minute| has(self.minutes, *minute)) {
+                        let at = date.at(hour, minute, 0, 0);
+                        if ahead > 0 || at > from {
+                            return Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second());
+                        }
+                    }
+                }
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
+    }
+
+    fn has_day(self, date: Date) -> bool {
+        let is_day = has(self.days, date.day());
+        let is_weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
+        let fits = match (self.any_day, self.any_weekday) {
+            (false, false) => is_day || is_weekday,
+            _ => is_day && is_weekday,
+        };
+        fits && has(self.months, date.month())
+    }
+}
+
+fn has(bits: u64, value: i8) -> bool {
+    bits >> value & 1 == 1
+}
+
+fn bits(field: &str, least: u8, most: u8) -> Result<u64, String> {
+    let bad = || format!("{field:?} is not within {least} and {most}");
+    let number = |text: &str| {
+        let number = text.parse::<u8>().ok().filter(|n| (least..=most).contains(n));
+        number.ok_or_else(bad)
+    };
+    let mut bits = 0;
+    for part in field.split(',') {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => {
+                (range, step.parse::<u8>().ok().filter(|step| *step > 0).ok_or_else(bad)?)
+            }
+            None => (part, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            _ if range == "*" => (least, most),
+            Some((first, last)) => (number(first)?, number(last)?),
+            None if step > 1 => (number(range)?, most),
+            None => (number(range)?, number(range)?),
+        };
+        if first > last {
+            return Err(bad());
+        }
+        for value in (first..=last).step_by(usize::from(step)) {
+            bits |= 1 << value;
+        }
+    }
+    Ok(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(schedule: &str, now: &str) -> String {
+        let now: Timestamp = now.parse().unwrap();
+        let next = Schedule::parse(schedule).unwrap().next_after(now.as_second()).unwrap();
+        Timestamp::from_second(next).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_next_time_is_what_cron_says() {
+        for (schedule, now, expected) in [
+            ("0 2 * * *", "2026-11-24T01:59:59Z", "2026-11-24T02:00:00Z"),
+            ("0 2 * * *", "2026-11-24T02:00:00Z", "2026-11-25T02:00:00Z"),
+            ("*/15 * * * *", "2026-11-24T02:01:00Z", "2026-11-24T02:15:00Z"),
+            ("0 0 * * 6", "2026-11-24T00:00:00Z", "2026-11-28T00:00:00Z"),
+            ("0 0 * * 7", "2026-11-24T00:00:00Z", "2026-11-29T00:00:00Z"),
+            ("0 0 29 2 *", "2026-11-24T00:00:00Z", "2028-02-29T00:00:00Z"),
+            ("30 1-3,22 1 1 *", "2026-11-24T00:00:00Z", "2027-01-01T01:30:00Z"),
+            ("0 0 13 * 5", "2026-11-24T00:00:00Z", "2026-11-27T00:00:00Z"),
+            ("@monthly", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(next(schedule, now), expected, "{schedule} after {now}");
+        }
+        assert_eq!(Schedule::parse("0 0 31 2 *").unwrap().next_after(0), None);
+    }
+
+    #[test]
+    fn a_schedule_that_is_none_is_refused() {
+        for text in [
+            "",
+            "* * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "5-1 * * * *",
+            "*/0 * * * *",
+            "a * * * *",
+            "* * 0 * *",
+            "* * * * 8",
+        ] {
+            assert!(Schedule::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Templates of user names: a closed subset of Go's, read whole before it is stored.
+//!
+//! ```text
+//! text      (anything | "{{" pipeline "}}")*
+//! pipeline  call ("|" call)*           the value before stands last among the arguments
+//! call      function argument*
+//! argument  .DisplayName | .RoleName | number | "text" | "(" pipeline ")"
+//! ```
+//!
+//! Invariant: a name that was made has letters, digits and `_.@-` alone, whatever people are called: no quoting can go wrong on it.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::{BASE64, HEXLOWER};
+use jiff::Timestamp;
+use kallisto_api::Error;
+use kallisto_engine::Random;
+
+/// Longest template, in bytes.
+const TEMPLATE_BYTES_MAX: usize = 1024;
+/// How deep parentheses stand in parentheses.
+const DEPTH_MAX: usize = 16;
+/// Longest name, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// For whom a name is made.
+pub(super) struct Names<'a> {
+    pub(super) display_name: &'a str,
+    pub(super) role_name: &'a str,
+    pub(super) now: Timestamp,
+    pub(super) random: &'a dyn Random,
+}
+
+/// `count` random letters and digits.
+pub(super) fn random_text(random: &dyn Random, count: usize) -> Result<String, Error> {
+    let mut out = String::with_capacity(count);
+    while out.len() < count {
+        let mut bytes = [0; 64];
+        random.fill(&mut bytes)?;
+        // Without the bytes past the last multiple, every letter is as likely.
+        let fair = bytes.iter().filter(|byte| **byte < 248);
+        let letters = fair.map(|byte| char::from(ALPHABET[usize::from(byte % 62)]));
+        out.extend(letters.take(count - out.len()));
+    }
+    Ok(out)
+}
+
+/// Letters, digits and `_.@-`; anything else is `_`.
+pub(super) fn plain(text: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@' | '-');
+    text.chars().map(|c| if keep(c) { c } else { '_' }).collect()
+}
+
+/// The first `count` characters of a text.
+pub(super) fn cut(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).map_or(text, |(at, _)| &text[..at])
+}
+
+/// Fills a template.
+///
+/// # Errors
+/// [`Error::Invalid`] for one that is none.
+pub(super) fn make(template: &str, names: &Names<'_>) -> Result<String, Error> {
+    let bad = |why: String| Error::invalid(format!("unable to parse template: {why}"));
+    if template.len() > TEMPLATE_BYTES_MAX {
+        return Err(bad(format!("longer than {TEMPLATE_BYTES_MAX} bytes")));
+    }
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let (inside, after) =
+            after.split_once("}}").ok_or_else(|| bad("unclosed action".into()))?;
+        let mut parser = Parser { chars: inside.trim_matches('-').chars().peekable(), names };
+        let value = parser.pipeline(DEPTH_MAX).map_err(|fault| match fault {
+            Fault::Bad(why) => bad(why),
+            Fault::Error(error) => error,
+        })?;
+        parser.space();
+        if parser.chars.peek().is_some() {
+            return Err(bad(format!("unexpected text in action {inside:?}")));
+        }
+        out.push_str(&value);
+        rest = after;
+    }
+    out.push_str(rest);
+    let name = plain(out.trim());
+    match name.len() {
+        0 => Err(bad("it makes an empty name".into())),
+        1..=NAME_BYTES_MAX => Ok(name),
+        _ => Err(bad(format!("it makes a name longer than {NAME_BYTES_MAX} bytes"))),
+    }
+}
+
+enum Fault {
+    Bad(String),
+    Error(Error),
+}
+
+struct Parser<'a> {
+    chars: Peekable<Chars<'a>>,
+    names: &'a Names<'a>,
+}
+
+impl Parser<'_> {
+    fn space(&mut self) {
+        while self.chars.next_if(|c| c.is_whitespace()).is_some() {}
+    }
+
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        while let Some(c) = self.chars.next_if(|c| c.is_alphanumeric() || matches!(c, '_' | '.')) {
+            word.push(c);
+        }
+        word
+    }
+
+    fn pipeline(&mut self, depth: usize) -> Result<String, Fault> {
+        let deeper =
+            depth.checked_sub(1).ok_or_else(|| Fault::Bad("too many parentheses".into()))?;
+        let mut value = self.call(None, deeper)?;
+        loop {
+            self.space();
+            if self.chars.next_if_eq(&'|').is_none() {
+                return Ok(value);
+            }
+            value = self.call(Some(value), deeper)?;
+        }
+    }
+
+    /// An argument; `None` where there is none.
+    fn argument(&mut self, depth: usize) -> Result<Option<String>, Fault> {
+        self.space();
+        match self.chars.peek() {
+            Some('"') => {
+                self.chars.next();
+                let mut text = String::new();
+                loop {
+                    match self.chars.next() {
+                        Some('"') => return Ok(Some(text)),
+                        Some('\\') => text.extend(self.chars.next()),
+                        Some(c) => text.push(c),
+                        None => return Err(Fault::Bad("unterminated quoted string".into())),
+                    }
+                }
+            }
+            Some('(') => {
+                self.chars.next();
+                let value = self.pipeline(depth)?;
+                self.space();
+                match self.chars.next_if_eq(&')') {
+                    Some(_) => Ok(Some(value)),
+                    None => Err(Fault::Bad("unclosed left paren".into())),
+                }
+            }
+            Some('.') => {
+                let word = self.word();
+                self.field(&word).map(Some)
+            }
+            Some(c) if c.is_ascii_digit() => Ok(Some(self.word())),
+            _ => Ok(None),
+        }
+    }
+
+    fn field(&self, word: &str) -> Result<String, Fault> {
+        match word {
+            ".DisplayName" => Ok(self.names.display_name.to_owned()),
+            ".RoleName" => Ok(self.names.role_name.to_owned()),
+            other => Err(Fault::Bad(format!("can't evaluate field {other}"))),
+        }
+    }
+
+    fn call(&mut self, piped: Option<String>, depth: usize) -> Result<String, Fault> {
+        self.space();
+        let is_value = matches!(self.chars.peek(), Some('.' | '"' | '('));
+        if is_value && piped.is_none() {
+            return self.argument(depth)?.ok_or_else(|| Fault::Bad("missing value".into()));
+        }
+        let function = self.word();
+        let mut arguments = Vec::new();
+        while let Some(argument) = self.argument(depth)? {
+            arguments.push(argument);
+        }
+        arguments.extend(piped);
+        self.apply(&function, &arguments)
+    }
+
+    fn apply(&self, function: &str, arguments: &[String]) -> Result<String, Fault> {
+        let number = |text: &String| {
+            let number = text.parse::<usize>().ok().filter(|n| (1..=NAME_BYTES_MAX).contains(n));
+            number.ok_or_else(|| Fault::Bad(format!("{function}: {text:?} is no length")))
+        };
+        let sha256 = |text: &str| HEXLOWER.encode(digest(&SHA256, text.as_bytes()).as_ref());
+        Ok(match (function, arguments) {
+            ("random", [count]) => {
+                random_text(self.names.random, number(count)?).map_err(Fault::Error)?
+            }
+            ("truncate", [count, text]) => cut(text, number(count)?).to_owned(),
+            ("truncate_sha256", [count, text]) => {
+                let count = number(count)?;
+                match text.chars().count() <= count {
+                    true => text.clone(),
+                    false if count <= 8 => {
+                        return Err(Fault::Bad("truncate_sha256: the length is 9 at least".into()));
+                    }
+                    false => format!("{}{}", cut(text, count - 8), cut(&sha256(text), 8)),
+                }
+            }
+            ("uppercase", [text]) => text.to_uppercase(),
+            ("lowercase", [text]) => text.to_lowercase(),
+            ("replace", [from, to, text]) if !from.is_empty() => text.replace(from.as_str(), to),
+            ("sha256", [text]) => sha256(text),
+            ("base64", [text]) => BASE64.encode(text.as_bytes()),
+            ("hex", [text]) => HEXLOWER.encode(text.as_bytes()),
+            ("unix_time", []) => self.names.now.as_second().to_string(),
+            ("unix_time_millis", []) => self.names.now.as_millisecond().to_string(),
+            ("uuid", []) => self.names.random.make_uuid().map_err(Fault::Error)?,
+            ("printf", [format, values @ ..]) => print(format, values)?,
+            _ => {
+                return Err(Fault::Bad(format!(
+                    "function {function:?} is not defined for {} arguments",
+                    arguments.len()
+                )));
+            }
+        })
+    }
+}
+
+/// A format in which `%s`, `%d` and `%v` stand for the values in their order.
+fn print(format: &str, values: &[String]) -> Result<String, Fault> {
+    let mut out = String::new();
+    let (mut chars, mut values) = (format.chars(), values.iter());
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('s' | 'd' | 'v') => match values.next() {
+                Some(value) => out.push_str(value),
+                None => return Err(Fault::Bad("printf: too few values".into())),
+            },
+            Some('%') => out.push('%'),
+            _ => return Err(Fault::Bad("printf: only %s, %d and %v".into())),
+        }
+    }
+    match values.next() {
+        Some(_) => Err(Fault::Bad("printf: too many values".into())),
+        None => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sevens;
+    impl Random for Sevens {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
+            bytes.fill(7);
+            Ok(())
+        }
+    }
+
+    fn made(template: &str) -> Result<String, Error> {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        let random: &dyn Random = &Sevens;
+        make(template, &Names { display_name: "userpass-bob", role_name: "app", now, random })
+    }
+
+    #[test]
+    fn the_templates_of_the_field_make_the_names_that_they_say() {
+        for (template, expected) in [
+            ("v-{{.RoleName | truncate 8}}-{{random 6 | lowercase}}", "v-app-hhhhhh"),
+            (
+                "{{ printf \"v-%s-%s-%s-%s\" (.DisplayName | truncate 8) (.RoleName | truncate 8) (random 20) (unix_time) | truncate 63 }}",
+                "v-userpass-app-HHHHHHHHHHHHHHHHHHHH-1700000000",
+            ),
+            ("{{.DisplayName | replace \"userpass-\" \"\" | uppercase}}", "BOB"),
+            ("x{{unix_time_millis}}", "x1700000000000"),
+            ("{{\"it's; --\"}}", "it_s__--"),
+        ] {
+            assert_eq!(made(template).unwrap(), expected, "{template}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_read_is_refused() {
+        for template in [
+            "",
+            "{{",
+            "{{.Nope}}",
+            "{{random}}",
+            "{{random 0}}",
+            "{{random 99999}}",
+            "{{nope 1}}",
+            "{{printf \"%s\"}}",
+            "{{printf \"%x\" .RoleName}}",
+            "{{(.RoleName}}",
+            "{{.RoleName ) }}",
+            "{{\"a}}",
+            "{{truncate_sha256 3 .DisplayName}}",
+        ] {
+            let refused = made(template).unwrap_err().to_string();
+            assert!(refused.starts_with("unable to parse template: "), "{template}: {refused}");
+        }
+        let deep = format!("{{{{{}.RoleName{}}}}}", "(".repeat(99), ")".repeat(99));
+        assert!(made(&deep).is_err());
+    }
+}

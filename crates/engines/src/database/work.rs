@@ -1,0 +1,217 @@
+//! What a database is asked for: users that are made, renewed, dropped, and passwords that are set.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use kallisto_api::Error;
+use kallisto_api::json::{self, Json};
+use kallisto_engine::FarEndWork;
+use kallisto_engine::far_end::{RedisCommand, SqlWork};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::connection::{Connection, Plugin};
+use super::sql::{Dialect, fill, literal};
+
+/// How much longer than its lease the database keeps a user, in seconds: the lease ends it, this is for when nobody does.
+const GRACE_SECS: i64 = 5;
+/// What a user of Redis may do when the role does not say.
+const REDIS_RULES: [&str; 2] = ["~*", "+@read"];
+
+/// Drops a role of PostgreSQL after what it was granted was taken back, if it is there. The name comes by a setting of the
+/// transaction, and the database quotes it.
+const POSTGRES_REVOKE: &str = r"DO $kallisto$
+DECLARE
+  who text := current_setting('kallisto.username');
+  one record;
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = who) THEN
+    RETURN;
+  END IF;
+  FOR one IN
+    SELECT DISTINCT table_schema AS name FROM information_schema.role_column_grants WHERE grantee = who
+    UNION SELECT nspname FROM pg_catalog.pg_namespace WHERE nspname = 'public'
+  LOOP
+    EXECUTE format('REVOKE ALL PRIVILEGES ON ALL TABLES IN SCHEMA %I FROM %I', one.name, who);
+    EXECUTE format('REVOKE ALL PRIVILEGES ON ALL SEQUENCES IN SCHEMA %I FROM %I', one.name, who);
+    EXECUTE format('REVOKE USAGE ON SCHEMA %I FROM %I', one.name, who);
+  END LOOP;
+  EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM %I', current_database(), who);
+  EXECUTE format('DROP ROLE IF EXISTS %I', who);
+END
+$kallisto$";
+
+fn sql(
+    statements: &[String],
+    values: &[(&str, &str)],
+    user: &str,
+    dialect: Dialect,
+) -> Result<FarEndWork, Error> {
+    let filled: Result<Vec<SecretString>, Error> =
+        statements.iter().map(|statement| fill(statement, values, dialect)).collect();
+    Ok(FarEndWork::Sql(SqlWork { statements: filled?, exclusive: user.to_owned() }))
+}
+
+fn command<const N: usize>(words: [&str; N]) -> RedisCommand {
+    RedisCommand(words.into_iter().map(SecretString::from).collect())
+}
+
+/// The commands, and that which keeps them over a restart.
+fn redis(connection: &Connection, first: RedisCommand) -> FarEndWork {
+    let keep = match connection.persistence.as_str() {
+        "REWRITE" => Some(command(["CONFIG", "REWRITE"])),
+        "ACLFILE" => Some(command(["ACL", "SAVE"])),
+        _ => None,
+    };
+    FarEndWork::Redis(std::iter::once(first).chain(keep).collect())
+}
+
+/// When a user ends, as PostgreSQL reads it.
+fn expiration(ends: Timestamp) -> String {
+    let grace = jiff::SignedDuration::from_secs(GRACE_SECS);
+    let ends = ends.checked_add(grace).unwrap_or(ends).to_zoned(TimeZone::UTC);
+    ends.strftime("%Y-%m-%d %H:%M:%S+0000").to_string()
+}
+
+/// Makes a user.
+pub(super) fn create_user(
+    connection: &Connection,
+    statements: &[String],
+    user: &str,
+    password: &SecretString,
+    ends: Timestamp,
+) -> Result<FarEndWork, Error> {
+    let expiration = expiration(ends);
+    if connection.plugin == Plugin::Redis {
+        let rules = redis_rules(statements)?;
+        let mut words = vec!["ACL".into(), "SETUSER".into(), user.into(), "reset".into()];
+        words.extend(["on".into(), SecretString::from(format!(">{}", password.expose_secret()))]);
+        words.extend(rules.into_iter().map(SecretString::from));
+        return Ok(redis(connection, RedisCommand(words)));
+    }
+    if statements.is_empty() {
+        return Err(Error::invalid("empty creation statements"));
+    }
+    let values = [
+        ("name", user),
+        ("username", user),
+        ("password", password.expose_secret()),
+        ("expiration", &expiration),
+    ];
+    sql(statements, &values, user, connection.plugin.dialect())
+}
+
+/// The rules of a user of Redis: a JSON list of words.
+pub(super) fn redis_rules(statements: &[String]) -> Result<Vec<String>, Error> {
+    if statements.is_empty() {
+        return Ok(REDIS_RULES.map(str::to_owned).to_vec());
+    }
+    let mut rules = Vec::new();
+    for statement in statements {
+        let bad = || {
+            Error::invalid("the creation statement of a role of Redis is a JSON list of ACL rules")
+        };
+        let Ok(Json::Array(items)) = json::parse(statement.as_bytes()) else { return Err(bad()) };
+        for item in items {
+            let rule = item.as_str().ok_or_else(bad)?;
+            // A rule sets what a user may do; who it is and with which password is not its business.
+            let is_password =
+                rule.starts_with(['>', '<', '#', '!']) || rule.eq_ignore_ascii_case("nopass");
+            if is_password || rule.is_empty() {
+                return Err(Error::invalid("an ACL rule of a role sets no password"));
+            }
+            rules.push(rule.to_owned());
+        }
+    }
+    Ok(rules)
+}
+
+/// Takes back what a failed creation left, where the database cannot do it by itself.
+pub(super) fn roll_back(
+    connection: &Connection,
+    statements: &[String],
+    user: &str,
+) -> Result<Option<FarEndWork>, Error> {
+    if statements.is_empty() || connection.plugin == Plugin::Redis {
+        return Ok(None);
+    }
+    let values = [("name", user), ("username", user)];
+    sql(statements, &values, user, connection.plugin.dialect()).map(Some)
+}
+
+/// Drops a user, if it is there.
+pub(super) fn drop_user(
+    connection: &Connection,
+    statements: &[String],
+    user: &str,
+) -> Result<FarEndWork, Error> {
+    let values = [("name", user), ("username", user)];
+    match connection.plugin {
+        Plugin::Redis => Ok(redis(connection, command(["ACL", "DELUSER", user]))),
+        Plugin::Postgres if statements.is_empty() => {
+            let named = literal(user, Dialect::Postgres)?;
+            let set = format!("SELECT set_config('kallisto.username', {named}, true)");
+            sql(&[set, POSTGRES_REVOKE.to_owned()], &[], user, Dialect::Postgres)
+        }
+        Plugin::Mysql if statements.is_empty() => {
+            let drop = format!("DROP USER IF EXISTS {}@'%'", literal(user, Dialect::Mysql)?);
+            sql(&[drop], &[], user, Dialect::Mysql)
+        }
+        Plugin::Postgres | Plugin::Mysql => {
+            sql(statements, &values, user, connection.plugin.dialect())
+        }
+    }
+}
+
+/// Lets a user live longer; `None` where the database knows of no end.
+pub(super) fn renew_user(
+    connection: &Connection,
+    statements: &[String],
+    user: &str,
+    ends: Timestamp,
+) -> Result<Option<FarEndWork>, Error> {
+    let expiration = expiration(ends);
+    let values = [("name", user), ("username", user), ("expiration", expiration.as_str())];
+    let usual = [r#"ALTER ROLE "{{name}}" VALID UNTIL '{{expiration}}'"#.to_owned()];
+    let statements = match connection.plugin {
+        Plugin::Redis => return Ok(None),
+        Plugin::Mysql if statements.is_empty() => return Ok(None),
+        Plugin::Postgres if statements.is_empty() => &usual,
+        Plugin::Postgres | Plugin::Mysql => statements,
+    };
+    sql(statements, &values, user, connection.plugin.dialect()).map(Some)
+}
+
+/// Sets the password of a user that is there.
+pub(super) fn set_password(
+    connection: &Connection,
+    statements: &[String],
+    user: &str,
+    password: &SecretString,
+) -> Result<FarEndWork, Error> {
+    let values = [("name", user), ("username", user), ("password", password.expose_secret())];
+    let usual = match connection.plugin {
+        Plugin::Redis => {
+            let words = ["ACL", "SETUSER", user, "resetpass"].map(SecretString::from);
+            let mut words = words.to_vec();
+            words.push(SecretString::from(format!(">{}", password.expose_secret())));
+            return Ok(redis(connection, RedisCommand(words)));
+        }
+        Plugin::Postgres => r#"ALTER ROLE "{{username}}" WITH PASSWORD '{{password}}'"#,
+        Plugin::Mysql => "ALTER USER '{{username}}'@'%' IDENTIFIED BY '{{password}}'",
+    };
+    let usual = [usual.to_owned()];
+    let statements = if statements.is_empty() { &usual } else { statements };
+    sql(statements, &values, user, connection.plugin.dialect())
+}
+
+/// Sets the password that the connection itself logs in with.
+pub(super) fn set_root_password(
+    connection: &Connection,
+    password: &SecretString,
+) -> Result<FarEndWork, Error> {
+    let own = ["ALTER USER CURRENT_USER() IDENTIFIED BY '{{password}}'".to_owned()];
+    let statements: &[String] = match connection.plugin {
+        Plugin::Mysql if connection.root_statements.is_empty() => &own,
+        _ => &connection.root_statements,
+    };
+    set_password(connection, statements, &connection.username, password)
+}
