@@ -110,7 +110,7 @@ impl FarEndRunner {
         let mut slots = lock(&self.slots);
         let key = (call.far_end.mount.clone(), call.far_end.name.clone());
         if let Some(slot) = slots.get(&key)
-            && slot.revision >= call.far_end.revision
+            && slot.revision == call.far_end.revision
         {
             return Arc::clone(slot);
         }
@@ -264,7 +264,11 @@ async fn lease(
             }
         }
     }
-    let opening = timeout_at(deadline, driver::open(&call.far_end)).await;
+    // A host that takes a connection and says nothing is given up as one that takes none is.
+    let hosts = u32::try_from(call.far_end.hosts.len().max(1)).unwrap_or(1);
+    let patience = connect::patience(&call.far_end) * hosts;
+    let opening = timeout_at(deadline.min(Instant::now() + patience), driver::open(&call.far_end));
+    let opening = opening.await;
     let late = |_| Err(FarEndFailure::Unreachable("it did not answer in time".into()));
     let opened = opening.unwrap_or_else(late);
     if is_pooled {

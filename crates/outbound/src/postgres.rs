@@ -29,6 +29,8 @@ const BEGINNING: &str = "SET statement_timeout = '40s'; SET lock_timeout = '20s'
 /// How often a transaction is tried that loses races for rows of the catalog, and the first pause between.
 const RACES_MAX: u32 = 12;
 const RACE_PAUSE: Duration = Duration::from_millis(2);
+/// The word of the lock of those that lost a race.
+const RACERS: &str = "kallisto";
 
 /// Whether a transaction was refused only because another was faster: a serialization failure, a deadlock, or the internal error that
 /// grants on one table answer each other with, which has no state of its own.
@@ -126,29 +128,40 @@ fn words(error: &Error) -> String {
 impl Postgres {
     /// Runs a transaction; once more when it lost a race for a row of the catalog, which two grants on one table do.
     async fn transaction(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
+        let own: Vec<i64> = Some(&work.exclusive)
+            .filter(|word| !word.is_empty())
+            .map(|word| lock_number(word))
+            .into_iter()
+            .collect();
+        // Those that lost a race go one after another from then on.
+        let all: Vec<i64> = own.iter().copied().chain([lock_number(RACERS)]).collect();
         for attempt in 1..RACES_MAX {
-            match self.sql(work).await {
+            match self.sql(work, if attempt == 1 { &own } else { &all }).await {
                 Err(FarEndFailure::Refused(words)) if is_race(&words) => {
                     tokio::time::sleep(RACE_PAUSE * attempt).await;
                 }
                 outcome => return outcome,
             }
         }
-        self.sql(work).await
+        self.sql(work, &all).await
     }
 
-    async fn sql(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
-        let begin = match work.exclusive.is_empty() {
-            true => "BEGIN".to_owned(),
-            false => {
-                format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock_number(&work.exclusive))
-            }
-        };
+    /// Runs a transaction that first waits for these locks.
+    async fn sql(&self, work: &SqlWork, locks: &[i64]) -> Result<FarEndAnswer, FarEndFailure> {
+        let mut begin = "BEGIN".to_owned();
+        for lock in locks {
+            begin.push_str(&format!("; SELECT pg_advisory_xact_lock({lock})"));
+        }
         // Nothing has happened yet, whatever comes of it.
-        self.client.batch_execute(&begin).await.map_err(|error| match error.as_db_error() {
-            Some(_) => FarEndFailure::Refused(words(&error)),
-            None => FarEndFailure::Unreachable(words(&error)),
-        })?;
+        if let Err(error) = self.client.batch_execute(&begin).await {
+            // A lock that was waited for in vain leaves a transaction that can only be ended.
+            let is_ended = error.as_db_error().is_some()
+                && self.client.batch_execute("ROLLBACK").await.is_ok();
+            return Err(match is_ended {
+                true => FarEndFailure::Refused(words(&error)),
+                false => FarEndFailure::Unreachable(words(&error)),
+            });
+        }
         let mut rows = Vec::new();
         for statement in &work.statements {
             match self.statement(statement).await {

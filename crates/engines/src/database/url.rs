@@ -49,10 +49,16 @@ pub(super) fn postgres(url: &str) -> Result<Place, Error> {
         match name {
             "sslmode" => place.tls = Some(sslmode(value)?),
             "dbname" => place.database = decoded(value)?,
+            "user" | "password" => return Err(login_elsewhere()),
             _ => {}
         }
     }
     check(place)
+}
+
+/// A password that stands in a URL is taken out; one that stands elsewhere would be shown.
+fn login_elsewhere() -> Error {
+    bad("a user and a password are given as username and password")
 }
 
 fn postgres_words(text: &str) -> Result<Place, Error> {
@@ -67,6 +73,7 @@ fn postgres_words(text: &str) -> Result<Place, Error> {
             "port" => value.clone_into(&mut port),
             "dbname" => value.clone_into(&mut place.database),
             "sslmode" => place.tls = Some(sslmode(value)?),
+            "user" | "password" if !value.starts_with("{{") => return Err(login_elsewhere()),
             _ => {}
         }
     }
@@ -83,7 +90,9 @@ fn sslmode(mode: &str) -> Result<TlsUse, Error> {
         "verify-ca" => TlsUse::AuthorityVerified,
         "verify-full" => TlsUse::Verified,
         _ => {
-            return Err(bad("sslmode is disable, allow, prefer, require, verify-ca or verify-full"));
+            return Err(bad(
+                "sslmode is disable, allow, prefer, require, verify-ca or verify-full",
+            ));
         }
     })
 }
