@@ -208,10 +208,6 @@ pub(super) fn set_root_password(
     connection: &Connection,
     password: &SecretString,
 ) -> Result<FarEndWork, Error> {
-    let own = ["ALTER USER CURRENT_USER() IDENTIFIED BY '{{password}}'".to_owned()];
-    let statements: &[String] = match connection.plugin {
-        Plugin::Mysql if connection.root_statements.is_empty() => &own,
-        _ => &connection.root_statements,
-    };
-    set_password(connection, statements, &connection.username, password)
+    // MariaDB takes `ALTER USER CURRENT_USER()` and changes nothing for a user of `%`: the user is named.
+    set_password(connection, &connection.root_statements, &connection.username, password)
 }
