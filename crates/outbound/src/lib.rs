@@ -264,6 +264,12 @@ async fn lease(
             }
         }
     }
+    // Logins cost this thread work (SCRAM hashes thousands of times): those of others do not count as the far end's silence.
+    let gate = timeout_at(deadline, Arc::clone(&slot.logins).acquire_owned()).await;
+    let Ok(Ok(_login)) = gate else { return Err(FarEndFailure::Busy) };
+    if is_pooled {
+        slot.breaker().admit(Instant::now())?;
+    }
     // A host that takes a connection and says nothing is given up as one that takes none is.
     let hosts = u32::try_from(call.far_end.hosts.len().max(1)).unwrap_or(1);
     let patience = connect::patience(&call.far_end) * hosts;

@@ -17,6 +17,8 @@ use crate::{FarEndOutcome, lock};
 
 /// Most sessions of a far end, whatever its settings say.
 const OPEN_MAX: usize = 256;
+/// Most sessions of a far end that are opening at once: as many as its breaker counts failures, and one.
+const LOGINS_MAX: usize = 4;
 /// How long a session waits for work before it is closed.
 const IDLE_SECS_MAX: u64 = 60;
 /// How long a session may have waited to be used without a look whether it is still there, in seconds.
@@ -29,6 +31,8 @@ pub(crate) struct FarEndSlot {
     pool: FarEndPool,
     /// One for each session that there may be.
     pub(crate) permits: Arc<Semaphore>,
+    /// One for each session that may be opening.
+    pub(crate) logins: Arc<Semaphore>,
     breaker: Mutex<Breaker>,
     idle: Mutex<Idle>,
     counts: Arc<FarEndCounts>,
@@ -120,6 +124,7 @@ impl FarEndSlot {
             protocol: far_end.protocol.name(),
             pool: far_end.pool,
             permits: Arc::new(Semaphore::new(open_max)),
+            logins: Arc::new(Semaphore::new(LOGINS_MAX)),
             breaker: Mutex::default(),
             idle: Mutex::default(),
             counts: Arc::default(),
