@@ -426,13 +426,18 @@ def mariadb_walk():
 def redis_walk():
     who = user_for("redis", "nobody")
     place, port = folder("redis", who), free_port()
-    start([tool("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(place), "--save", "",
-           "--user", "default on >rootpw ~* &* +@all"], who)
+    # A file: on the command line the rules of a user would be one word.
+    settings = WORK / "redis.conf"
+    settings.write_text(f'port {port}\nbind 127.0.0.1\ndir {place}\nsave ""\nuser default on >rootpw ~* &* +@all\n')
+    settings.chmod(0o644)
+    start([tool("redis-server"), str(settings)], who)
     wait_for(port, "Redis")
 
     def cli(user, password, *words):
         command = ["redis-cli", "-p", str(port), "--user", user, "--no-auth-warning", *words]
-        return subprocess.run(command, env={**os.environ, "REDISCLI_AUTH": password}, capture_output=True, text=True, timeout=30).stdout.strip()
+        ran = subprocess.run(command, env={**os.environ, "REDISCLI_AUTH": password}, capture_output=True, text=True, timeout=30)
+        # A refused login is told on the other stream.
+        return (ran.stdout + ran.stderr).strip()
 
     config = {"plugin_name": "valkey-database-plugin", "host": "127.0.0.1", "port": port, "username": "default", "allowed_roles": "*"}
     code, answer = ask("POST", "database/config/vk", {**config, "password": "wrong-canary"})

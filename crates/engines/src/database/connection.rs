@@ -127,7 +127,7 @@ pub(super) fn statements(fields: Fields<'_>, name: &str) -> Result<Option<Vec<St
     let given = match fields.raw(name) {
         Some(Json::String(text)) => match json::parse(text.as_bytes()) {
             // A command line gives a list as text; that of a role of Redis is one statement.
-            Ok(Json::Array(items)) if items.iter().all(|item| is_statement(item)) => {
+            Ok(Json::Array(items)) if items.iter().all(is_statement) => {
                 items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
             }
             _ => vec![text.clone()],
