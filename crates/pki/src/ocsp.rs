@@ -141,6 +141,11 @@ impl Request {
         }
         Ok(Self { asked: asked.collect(), nonce })
     }
+
+    /// Whether it wants a nonce to be repeated, so that its answer is for nobody else.
+    pub fn has_nonce(&self) -> bool {
+        self.nonce.is_some()
+    }
 }
 
 /// What is known of a certificate.

@@ -17,6 +17,7 @@ use super::config::{Cluster, CrlConfig, Defaults};
 use super::given::Given;
 use super::ids::{Id, Scope};
 use super::issuer::{Issuer, Key, UrlSettings};
+use super::ocsp_cache::OcspCache;
 use super::pool::Pool;
 use super::revoked::{Lists, Record, RevokedSet};
 use super::role::Role;
@@ -86,6 +87,8 @@ pub(super) struct State {
 pub(super) struct Pki {
     state: RwLock<State>,
     pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    /// Signed answers of OCSP.
+    pub(super) ocsp_answers: OcspCache,
     /// Nonces of ACME that were used.
     pub(super) used_nonces: UsedNonces,
     /// Keys that are made ahead.

@@ -38,6 +38,7 @@ mod issuers;
 mod lists;
 mod memory;
 mod ocsp;
+mod ocsp_cache;
 mod pool;
 mod read;
 mod revoke;

@@ -12,6 +12,7 @@ use kallisto_pki::ocsp::{
 
 use super::issuer::{Issuer, Key};
 use super::memory::Pki;
+use super::ocsp_cache::Saying;
 use super::revoked::certificate_record;
 
 const RESPONSE: &str = "application/ocsp-response";
@@ -116,11 +117,22 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
         });
     }
     let now = call.now.as_second();
+    let saying = match known.as_slice() {
+        &[status] if !request.has_nonce() => {
+            Some(Saying { status, issuer: &issuer, key: &key, now, expiry_secs })
+        }
+        _ => None,
+    };
+    let answers = &call.memory::<Pki>()?.ocsp_answers;
+    if let Some(answer) = saying.as_ref().and_then(|saying| answers.find(bytes, saying)) {
+        return Ok(told(200, &answer));
+    }
     let next = (expiry_secs > 0).then(|| now + expiry_secs);
-    let signs_slowly = key.private.signs_slowly();
-    let work = move || answer(&request, &known, now, next, &issuer.crl_signer(&key));
+    let (signer, signing_key) = (Arc::clone(&issuer), Arc::clone(&key));
+    let states = known.clone();
+    let work = move || answer(&request, &states, now, next, &signer.crl_signer(&signing_key));
     // Anyone may ask: what takes long waits in a line that has an end.
-    let answered = match signs_slowly {
+    let answered = match key.private.signs_slowly() {
         true => match call.run_heavy(work).await {
             Err(Error::Busy(_)) => return Ok(told(503, TRY_LATER)),
             answered => answered?,
@@ -128,7 +140,12 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
         false => work(),
     };
     match answered {
-        Ok(body) => Ok(told(200, &body)),
+        Ok(body) => {
+            if let Some(saying) = saying {
+                answers.keep(bytes, &saying, &body);
+            }
+            Ok(told(200, &body))
+        }
         Err(_) => Ok(told(500, INTERNAL_ERROR)),
     }
 }

@@ -388,6 +388,41 @@ fn what_was_never_issued_is_unknown() {
     assert_eq!(answer, (401, kallisto_pki::ocsp::UNAUTHORIZED.to_vec()));
 }
 
+/// Answers are kept for those who ask again, and a revocation is told at once all the same.
+#[test]
+fn an_answer_is_given_again_while_it_is_true() {
+    const GOOD: u8 = 0x80;
+    const REVOKED: u8 = 0xa1;
+    let (mount, root) = with_root();
+    let serial = Serial::parse(&issued_serial(&mount, r#"{"common_name":"a"}"#)).unwrap();
+    let request = ocsp_request(&root, &serial);
+    let ask = |at: i64| mount.raw(at, Update, "ocsp", &request).unwrap().1;
+    // A signature over P-256 is another one each time it is made.
+    let first = ask(NOW);
+    assert_eq!(ask(NOW + 59), first);
+    assert_ne!(ask(NOW + 60), first);
+    assert_ne!(ask(NOW - 1), first);
+    // An answer that holds for a short time is given again for half of it.
+    mount.ask(NOW, Update, "config/crl", r#"{"ocsp_expiry":"10s"}"#).unwrap();
+    let short = ask(NOW + 200);
+    assert_eq!(ask(NOW + 204), short);
+    assert_ne!(ask(NOW + 205), short);
+    // What is known comes first.
+    let before = ask(NOW + 300);
+    assert_eq!(ocsp_state(&before, &serial), GOOD);
+    revoke(&mount, NOW + 300, &serial.to_string());
+    let after = ask(NOW + 300);
+    assert_eq!(ocsp_state(&after, &serial), REVOKED);
+    assert_eq!(ask(NOW + 301), after);
+    // What was never issued is signed anew each time.
+    let never = ocsp_request(&root, &Serial::of_random([0x77; 20]));
+    let asked = |request: &[u8]| mount.raw(NOW, Update, "ocsp", request).unwrap().1;
+    assert_ne!(asked(&never), asked(&never));
+    // Nobody answers when nobody may sign any more.
+    mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
+    assert_eq!(ask(NOW + 301), kallisto_pki::ocsp::UNAUTHORIZED);
+}
+
 /// Complete lists and deltas together are what is revoked, over restarts, in any order of what happens.
 #[test]
 fn complete_and_delta_lists_are_what_is_revoked() {

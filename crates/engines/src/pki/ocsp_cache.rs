@@ -1,0 +1,96 @@
+//! Signed OCSP answers, kept for those who ask the same again.
+//!
+//! The signature is the largest part of what an answer costs, and a certificate that is in use is asked for by everybody who meets it. RFC 6960
+//! (section 2.5) and RFC 5019 allow answers that were signed before they were asked for.
+//!
+//! Invariants:
+//! - An answer is given again only while it says what is known at that moment: whoever asks looks the state of the certificate up first, so a revocation
+//!   is told at once.
+//! - It is given again only while the same issuer and key would sign it.
+//! - What repeats a nonce, or was made for several certificates, is never kept.
+//! - It holds no private key: those who signed are known by weak references.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use kallisto_pki::ocsp::Status;
+
+use super::issuer::{Issuer, Key};
+
+/// Answers kept for one mount. With the limits below they are 4 MiB at most, and usually 0.7 MiB.
+const ANSWERS_MAX: usize = 1024;
+/// Longest request whose answer is kept, in bytes: one certificate's has some 100.
+const REQUEST_BYTES_MAX: usize = 256;
+/// Longest answer that is kept, in bytes.
+const ANSWER_BYTES_MAX: usize = 4096;
+/// How long an answer is given again, in seconds. `thisUpdate` is no older.
+const REUSE_SECS_MAX: i64 = 60;
+
+struct Kept {
+    status: Status,
+    issuer: Weak<Issuer>,
+    key: Weak<Key>,
+    made_at: i64,
+    /// When it is no longer given again, in seconds since 1970.
+    reused_until: i64,
+    answer: Vec<u8>,
+}
+
+/// What an answer says, who signs it, and when.
+pub(super) struct Saying<'a> {
+    pub(super) status: Status,
+    pub(super) issuer: &'a Arc<Issuer>,
+    pub(super) key: &'a Arc<Key>,
+    /// Seconds since 1970.
+    pub(super) now: i64,
+    /// How long an answer holds, in seconds; 0 when it does not say.
+    pub(super) expiry_secs: i64,
+}
+
+/// The answers of a mount.
+#[derive(Default)]
+pub(super) struct OcspCache(Mutex<HashMap<Box<[u8]>, Kept>>);
+
+impl OcspCache {
+    /// The answer to a request, if one was kept that says the same.
+    pub(super) fn find(&self, request: &[u8], saying: &Saying<'_>) -> Option<Vec<u8>> {
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = answers.get(request)?;
+        let is_same = kept.status == saying.status
+            && std::ptr::eq(kept.issuer.as_ptr(), Arc::as_ptr(saying.issuer))
+            && std::ptr::eq(kept.key.as_ptr(), Arc::as_ptr(saying.key));
+        // A clock that went back would give an answer from the future.
+        let is_recent = (kept.made_at..kept.reused_until).contains(&saying.now);
+        (is_same && is_recent).then(|| kept.answer.clone())
+    }
+
+    /// Keeps an answer to a request without a nonce, for one certificate.
+    pub(super) fn keep(&self, request: &[u8], saying: &Saying<'_>, answer: &[u8]) {
+        if request.len() > REQUEST_BYTES_MAX || answer.len() > ANSWER_BYTES_MAX {
+            return;
+        }
+        // Anybody can make up numbers of certificates that never were.
+        if saying.status == Status::Unknown {
+            return;
+        }
+        // At the most half of the time that the answer holds has gone by when it is given.
+        let reuse_secs = match saying.expiry_secs {
+            0 => REUSE_SECS_MAX,
+            expiry_secs => REUSE_SECS_MAX.min(expiry_secs / 2),
+        };
+        let kept = Kept {
+            status: saying.status,
+            issuer: Arc::downgrade(saying.issuer),
+            key: Arc::downgrade(saying.key),
+            made_at: saying.now,
+            reused_until: saying.now.saturating_add(reuse_secs),
+            answer: answer.to_vec(),
+        };
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are still asked for are soon there again.
+        if answers.len() >= ANSWERS_MAX && !answers.contains_key(request) {
+            answers.clear();
+        }
+        answers.insert(request.into(), kept);
+    }
+}
