@@ -19,12 +19,12 @@ mod targets;
 
 use std::process::ExitCode;
 
-use options::{Options, Task};
+use options::{FuzzOptions, FuzzTask};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match Options::parse(&args) {
-        Ok(Options { task: Task::List, .. }) => {
+    let outcome = match FuzzOptions::parse(&args) {
+        Ok(FuzzOptions { task: FuzzTask::List, .. }) => {
             eprint!("{}", targets::list());
             Ok(())
         }

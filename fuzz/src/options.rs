@@ -13,7 +13,7 @@ const SECS_MAX: u64 = 7 * 24 * 3600;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum FuzzTask {
     /// Name the targets.
     List,
     /// Corpus, then generated inputs, for this many seconds over all targets.
@@ -24,8 +24,8 @@ pub(crate) enum Task {
 
 /// The arguments, checked.
 #[derive(Debug)]
-pub(crate) struct Options {
-    pub(crate) task: Task,
+pub(crate) struct FuzzOptions {
+    pub(crate) task: FuzzTask,
     pub(crate) targets: Vec<&'static Target>,
     /// Chosen by the clock when absent.
     pub(crate) seed: Option<u64>,
@@ -33,24 +33,24 @@ pub(crate) struct Options {
     pub(crate) from: u64,
 }
 
-impl Options {
+impl FuzzOptions {
     /// Reads the arguments.
     pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
-        let mut options = Self { task: Task::List, targets: Vec::new(), seed: None, from: 0 };
+        let mut options = Self { task: FuzzTask::List, targets: Vec::new(), seed: None, from: 0 };
         let mut args = args.iter();
         let Some(name) = args.next() else { return Ok(options) };
         options.targets = choose(name)?;
-        options.task = Task::Fuzz { secs: SECS_DEFAULT };
+        options.task = FuzzTask::Fuzz { secs: SECS_DEFAULT };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
             match arg.as_str() {
                 "--seed" => options.seed = Some(number(value()?)?),
                 "--from" => options.from = number(value()?)?,
-                "--replay" => options.task = Task::Replay(PathBuf::from(value()?)),
-                secs => options.task = Task::Fuzz { secs: seconds(secs)? },
+                "--replay" => options.task = FuzzTask::Replay(PathBuf::from(value()?)),
+                secs => options.task = FuzzTask::Fuzz { secs: seconds(secs)? },
             }
         }
-        if matches!(options.task, Task::Replay(_)) && options.targets.len() != 1 {
+        if matches!(options.task, FuzzTask::Replay(_)) && options.targets.len() != 1 {
             return Err("--replay wants one target".to_owned());
         }
         Ok(options)
@@ -82,18 +82,18 @@ fn seconds(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<FuzzOptions, String> {
+        FuzzOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn arguments_are_read_or_refused() {
-        assert_eq!(parse("").unwrap().task, Task::List);
+        assert_eq!(parse("").unwrap().task, FuzzTask::List);
         let options = parse("json 5 --seed 7 --from 9").unwrap();
-        assert_eq!(options.task, Task::Fuzz { secs: 5 });
+        assert_eq!(options.task, FuzzTask::Fuzz { secs: 5 });
         assert_eq!((options.seed, options.from, options.targets.len()), (Some(7), 9, 1));
         assert_eq!(parse("all").unwrap().targets.len(), targets::TARGETS.len());
-        assert_eq!(parse("json --replay x").unwrap().task, Task::Replay(PathBuf::from("x")));
+        assert_eq!(parse("json --replay x").unwrap().task, FuzzTask::Replay(PathBuf::from("x")));
         for bad in
             ["nothing", "json 0", "json x", "json --seed", "json --from -1", "all --replay x"]
         {

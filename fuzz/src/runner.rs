@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::corpus::{self, Seed};
 use crate::generate;
-use crate::options::{Options, Task};
+use crate::options::{FuzzOptions, FuzzTask};
 use crate::targets::Target;
 
 /// Longest an input may take, in seconds.
@@ -22,11 +22,11 @@ const INPUT_SECS_MAX: u64 = 10;
 const WATCH_SECS: u64 = 5;
 
 /// Does what the options say.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &FuzzOptions) -> Result<(), String> {
     let secs = match &options.task {
-        Task::List => return Ok(()),
-        Task::Replay(file) => return replay(options.targets[0], file),
-        Task::Fuzz { secs } => *secs,
+        FuzzTask::List => return Ok(()),
+        FuzzTask::Replay(file) => return replay(options.targets[0], file),
+        FuzzTask::Fuzz { secs } => *secs,
     };
     let seed = options.seed.unwrap_or_else(seed_of_now);
     let share = Duration::from_secs(secs) / options.targets.len() as u32;

@@ -5,14 +5,14 @@
 //! product nor its tests compile the peers.
 
 use crate::bench_lsm;
-use crate::process::Process;
-use crate::steps::{Step, Usage};
+use crate::process::Program;
+use crate::steps::{UsageMistake, VerbStep};
 use crate::workspace;
 
 const BINARY: &str = "kallisto";
 
 /// Runs the benchmark `args` name, or all of them.
-pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     let names = workspace::bench_names();
     let Some((name, rest)) = args.split_first() else {
         let all = names.iter().flat_map(|name| peers(name, &[]));
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
         return Ok(vec![binary(rest)]);
     }
     if !names.contains(name) {
-        return Err(Usage(format!(
+        return Err(UsageMistake(format!(
             "no benchmark is called {name:?}; there are {BINARY}, {}",
             names.join(", ")
         )));
@@ -33,23 +33,23 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
     })
 }
 
-fn binary(args: &[String]) -> Step {
+fn binary(args: &[String]) -> VerbStep {
     let run = ["run", "--release", "--locked", "--package", BINARY, "--", "bench"];
-    Process::cargo(run).args(args).step(BINARY)
+    Program::cargo(run).args(args).step(BINARY)
 }
 
 /// The comparison in one run, which the crate's own executable makes.
-fn peers(name: &str, args: &[String]) -> Vec<Step> {
+fn peers(name: &str, args: &[String]) -> Vec<VerbStep> {
     if name == "lsm" {
         return bench_lsm::run(args);
     }
     let manifest = format!("bench/{name}/Cargo.toml");
     let run = ["run", "--release", "--locked", "--manifest-path", &manifest, "--"];
-    vec![Process::cargo(run).args(args).step(name)]
+    vec![Program::cargo(run).args(args).step(name)]
 }
 
-fn criterion(name: &str, args: &[String]) -> Step {
+fn criterion(name: &str, args: &[String]) -> VerbStep {
     let manifest = format!("bench/{name}/Cargo.toml");
     let run = ["bench", "--locked", "--manifest-path", &manifest, "--"];
-    Process::cargo(run).args(args).step(name)
+    Program::cargo(run).args(args).step(name)
 }

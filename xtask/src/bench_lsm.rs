@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::process::Process;
-use crate::steps::{Outcome, Step};
+use crate::process::Program;
+use crate::steps::{StepOutcome, VerbStep};
 use crate::workspace;
 
 /// Where the comparison's own workspace is described.
@@ -21,14 +21,14 @@ const LIBRARY_FOLDERS: [&str; 5] =
     ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/opt/homebrew/lib"];
 
 /// The comparison with `args`, or the classic run.
-pub(crate) fn run(args: &[String]) -> Vec<Step> {
+pub(crate) fn run(args: &[String]) -> Vec<VerbStep> {
     if args.first().is_some_and(|flag| flag == "--classic") { classic(args) } else { peers(args) }
 }
 
-fn classic(args: &[String]) -> Vec<Step> {
-    let built = Process::cargo(["build", "--release", "--locked", "--package", "kallisto"]);
+fn classic(args: &[String]) -> Vec<VerbStep> {
+    let built = Program::cargo(["build", "--release", "--locked", "--package", "kallisto"]);
     let built = built.step("build");
-    if built.outcome != Outcome::Passed {
+    if built.outcome != StepOutcome::Passed {
         return vec![built];
     }
     let binary = workspace::target_folder("release").join("kallisto").display().to_string();
@@ -36,19 +36,19 @@ fn classic(args: &[String]) -> Vec<Step> {
     vec![built, bench(&["--no-default-features"]).args(&args).step("classic")]
 }
 
-fn peers(args: &[String]) -> Vec<Step> {
+fn peers(args: &[String]) -> Vec<VerbStep> {
     match Libclang::find() {
         Ok(libclang) => vec![libclang.tell(bench(&[])).args(args).step("lsm")],
         Err(reason) => {
-            let skipped = Step::run("rocksdb", || Outcome::Skipped(reason));
+            let skipped = VerbStep::run("rocksdb", || StepOutcome::Skipped(reason));
             vec![skipped, bench(&["--no-default-features"]).args(args).step("lsm")]
         }
     }
 }
 
-fn bench(flags: &[&str]) -> Process {
+fn bench(flags: &[&str]) -> Program {
     let run = ["run", "--release", "--locked", "--manifest-path", MANIFEST];
-    Process::cargo(run.iter().chain(flags).chain(&["--"]).copied())
+    Program::cargo(run.iter().chain(flags).chain(&["--"]).copied())
 }
 
 /// Where the library is, as far as its user has to be told.
@@ -70,7 +70,7 @@ impl Libclang {
             let target = packages.display().to_string();
             let install = ["-m", "pip", "install", "--quiet", "--target", &target, WHEEL];
             eprintln!("fetching {WHEEL} to build RocksDB's bindings");
-            Process::new("python3", install)
+            Program::new("python3", install)
                 .output()
                 .map_err(|error| format!("no libclang, and pip has none: {}", error.trim()))?;
         }
@@ -81,9 +81,9 @@ impl Libclang {
         }
     }
 
-    fn tell(self, process: Process) -> Process {
+    fn tell(self, process: Program) -> Program {
         let Self::Wheel(folder) = self else { return process };
-        let headers = Process::new("gcc", ["-print-file-name=include"]).output();
+        let headers = Program::new("gcc", ["-print-file-name=include"]).output();
         let include = headers.map(|folder| format!("-I{}", folder.trim())).unwrap_or_default();
         process
             .with_flags("LIBCLANG_PATH", &folder.display().to_string())

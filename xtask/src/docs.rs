@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::Process;
-use crate::steps::{Outcome, Step, Usage};
+use crate::process::Program;
+use crate::steps::{StepOutcome, UsageMistake, VerbStep};
 use crate::tidy::links;
 use crate::workspace;
 
@@ -21,53 +21,53 @@ const REPOSITORY: &str = "https://github.com/kallisto-secrets/kallisto/blob/main
 const DEPTH_MAX: usize = 8;
 
 /// The verb `docs`.
-pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     if !args.is_empty() {
-        return Err(Usage("takes no arguments".to_owned()));
+        return Err(UsageMistake("takes no arguments".to_owned()));
     }
     let site = workspace::target_folder("site");
-    let copied = Step::run("copy", || match copy(&site) {
+    let copied = VerbStep::run("copy", || match copy(&site) {
         Ok(pages) => {
             eprintln!("{pages} pages copied to {}", site.display());
-            Outcome::Passed
+            StepOutcome::Passed
         }
         Err(error) => {
             eprintln!("cannot copy docs/ to {}: {error}", site.display());
-            Outcome::Failed(1)
+            StepOutcome::Failed(1)
         }
     });
-    if copied.outcome != Outcome::Passed {
+    if copied.outcome != StepOutcome::Passed {
         return Ok(vec![copied]);
     }
     let program = match mdbook() {
         Ok(program) => program,
-        Err(why) => return Ok(vec![copied, Step::run("mdbook", || Outcome::Skipped(why))]),
+        Err(why) => return Ok(vec![copied, VerbStep::run("mdbook", || StepOutcome::Skipped(why))]),
     };
-    let build = Process::new(&program, ["build".to_owned(), site.display().to_string()]);
+    let build = Program::new(&program, ["build".to_owned(), site.display().to_string()]);
     let built = build.step("mdbook");
-    if built.outcome == Outcome::Passed {
+    if built.outcome == StepOutcome::Passed {
         eprintln!("open {}", site.join("book/index.html").display());
     }
     Ok(vec![copied, built])
 }
 
 /// The verb `reference`: runs the tests that hold the pages, and has them write instead.
-pub(crate) fn reference(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn reference(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     if !args.is_empty() {
-        return Err(Usage("takes no arguments".to_owned()));
+        return Err(UsageMistake("takes no arguments".to_owned()));
     }
     let packages = ["kallisto-core", "kallisto-listener", "kallisto-server", "kallisto"];
-    let written = Step::run("differences", || match write_differences() {
-        Ok(()) => Outcome::Passed,
+    let written = VerbStep::run("differences", || match write_differences() {
+        Ok(()) => StepOutcome::Passed,
         Err(error) => {
             eprintln!("{PAGE_OF_DIFFERENCES}: {error}");
-            Outcome::Failed(1)
+            StepOutcome::Failed(1)
         }
     });
     let mut words = vec!["test", "--quiet", "--lib", "--bins"];
     words.extend(packages.iter().flat_map(|package| ["--package", package]));
     words.push("the_page_of_");
-    let write = Process::cargo(words).with_flags("KALLISTO_REFERENCE_WRITE", "1");
+    let write = Program::cargo(words).with_flags("KALLISTO_REFERENCE_WRITE", "1");
     Ok(vec![written, write.step("reference")])
 }
 
@@ -123,19 +123,19 @@ fn differences(table: &str) -> String {
 
 /// The program: that of the path, else one of our own, which is installed first.
 fn mdbook() -> Result<String, String> {
-    if Process::new("mdbook", ["--version"]).output().is_ok() {
+    if Program::new("mdbook", ["--version"]).output().is_ok() {
         return Ok("mdbook".to_owned());
     }
     let tools = workspace::target_folder("tools");
     let program = tools.join("bin/mdbook").display().to_string();
-    if Process::new(&program, ["--version"]).output().is_ok() {
+    if Program::new(&program, ["--version"]).output().is_ok() {
         return Ok(program);
     }
     let root = tools.display().to_string();
     let install = ["install", "mdbook", "--locked", "--version", MDBOOK, "--root", &root];
-    match Process::cargo(install).run() {
-        Outcome::Passed => Ok(program),
-        Outcome::Failed(_) | Outcome::Skipped(_) => Err(format!(
+    match Program::cargo(install).run() {
+        StepOutcome::Passed => Ok(program),
+        StepOutcome::Failed(_) | StepOutcome::Skipped(_) => Err(format!(
             "mdbook is not installed and could not be fetched: cargo install mdbook --locked --version {MDBOOK}"
         )),
     }

@@ -1,7 +1,7 @@
 //! Developer commands behind `cargo x`, in std-only Rust: a fresh clone needs nothing but cargo.
 //!
 //! One file per verb; [`VERBS`] is the list of them. A verb runs [`process`]es or checks of its
-//! own and returns the [`steps::Step`]s it took; this file prints their summary and turns them
+//! own and returns the [`steps::VerbStep`]s it took; this file prints their summary and turns them
 //! into an exit code. Checking verbs never change a tracked file; `fix` is the one that does.
 #![forbid(unsafe_code)]
 
@@ -25,91 +25,91 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use steps::{Step, Usage};
+use steps::{UsageMistake, VerbStep};
 
 /// A command of `cargo x`.
-struct Verb {
+struct XtaskVerb {
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
-    run: fn(&[String]) -> Result<Vec<Step>, Usage>,
+    run: fn(&[String]) -> Result<Vec<VerbStep>, UsageMistake>,
 }
 
-const VERBS: [Verb; 14] = [
-    Verb {
+const VERBS: [XtaskVerb; 14] = [
+    XtaskVerb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
         about: "every test: unit, model, format, corpus, fuzz smoke, the real binary",
         run: test::run,
     },
-    Verb {
+    XtaskVerb {
         name: "lint",
         arguments: "",
         about: "fmt, clippy, rustdoc, tidy and deny; writes nothing",
         run: lint::run,
     },
-    Verb { name: "fix", arguments: "", about: "clippy --fix and fmt; writes", run: fix::run },
-    Verb {
+    XtaskVerb { name: "fix", arguments: "", about: "clippy --fix and fmt; writes", run: fix::run },
+    XtaskVerb {
         name: "tidy",
         arguments: "",
         about: "arrows between crates, dependencies, headers, sizes",
         run: tidy::run,
     },
-    Verb {
+    XtaskVerb {
         name: "bench",
         arguments: "[NAME [--criterion] [ARGS]]",
         about: "`kallisto bench` and the comparisons with peers, in release",
         run: bench::run,
     },
-    Verb {
+    XtaskVerb {
         name: "fuzz",
         arguments: "[TARGET|all [SECS] [--seed N] [--from N] | TARGET --replay FILE]",
         about: "hostile bytes, seeded; without a target lists them",
         run: fuzz::run,
     },
-    Verb {
+    XtaskVerb {
         name: "sim",
         arguments: "[--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v] | check FILE",
         about: "a simulated cluster under faults, 500 seeds; or is a history linearizable?",
         run: sim::run,
     },
-    Verb {
+    XtaskVerb {
         name: "miri",
         arguments: "[ARGS]",
         about: "the crate with unsafe code under Miri (needs a nightly)",
         run: miri::run,
     },
-    Verb {
+    XtaskVerb {
         name: "loom",
         arguments: "[ARGS]",
         about: "every interleaving of the lock-free code, within bounds",
         run: loom::run,
     },
-    Verb {
+    XtaskVerb {
         name: "ui",
         arguments: "[--check|--watch]",
         about: "builds the web page into crates/ui (needs Node.js); or is it what ui/ makes?",
         run: ui::run,
     },
-    Verb {
+    XtaskVerb {
         name: "ui-test",
         arguments: "[FLOW...]",
         about: "the web page in Chromium, against the real binary",
         run: ui::test,
     },
-    Verb {
+    XtaskVerb {
         name: "docs",
         arguments: "",
         about: "builds the site from docs/ into target/site (installs mdBook where it is absent)",
         run: docs::run,
     },
-    Verb {
+    XtaskVerb {
         name: "reference",
         arguments: "",
         about: "writes the pages of docs/reference/ from the tables in the code",
         run: docs::reference,
     },
-    Verb {
+    XtaskVerb {
         name: "ci",
         arguments: "",
         about: "all of the above that checks, and a release build",
@@ -132,14 +132,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(verb: &Verb, args: &[String]) -> ExitCode {
+fn execute(verb: &XtaskVerb, args: &[String]) -> ExitCode {
     if args.first().is_some_and(|arg| arg == "-h" || arg == "--help") {
         steps::say(&format!("{}\n{}", usage(verb), verb.about));
         return ExitCode::SUCCESS;
     }
     match (verb.run)(args) {
         Ok(taken) => steps::finish(&taken),
-        Err(Usage(what)) => {
+        Err(UsageMistake(what)) => {
             eprintln!("cargo x {}: {what}\n{}", verb.name, usage(verb));
             ExitCode::from(1)
         }
@@ -151,7 +151,7 @@ fn help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn usage(verb: &Verb) -> String {
+fn usage(verb: &XtaskVerb) -> String {
     format!("usage: cargo x {} {}", verb.name, verb.arguments).trim_end().to_owned()
 }
 

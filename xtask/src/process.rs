@@ -3,11 +3,11 @@
 use std::env;
 use std::process::Command;
 
-use crate::steps::{Outcome, Step};
+use crate::steps::{StepOutcome, VerbStep};
 use crate::workspace;
 
 /// A program to run, with what differs from our own environment.
-pub(crate) struct Process {
+pub(crate) struct Program {
     program: String,
     args: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -15,7 +15,7 @@ pub(crate) struct Process {
     folder: &'static str,
 }
 
-impl Process {
+impl Program {
     /// `cargo` with these arguments.
     pub(crate) fn cargo<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Self {
         Self::new("cargo", args)
@@ -49,22 +49,22 @@ impl Process {
     }
 
     /// Runs it as a step called `name`, its output to ours.
-    pub(crate) fn step(self, name: &str) -> Step {
-        Step::run(name, || self.run())
+    pub(crate) fn step(self, name: &str) -> VerbStep {
+        VerbStep::run(name, || self.run())
     }
 
     /// Runs it, its output to ours.
-    pub(crate) fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> StepOutcome {
         eprintln!("$ {}", self.shown());
         match self.command().status() {
-            Ok(status) if status.success() => Outcome::Passed,
+            Ok(status) if status.success() => StepOutcome::Passed,
             // A process that a signal ended has no code.
-            Ok(status) => {
-                Outcome::Failed(status.code().and_then(|code| code.try_into().ok()).unwrap_or(1))
-            }
+            Ok(status) => StepOutcome::Failed(
+                status.code().and_then(|code| code.try_into().ok()).unwrap_or(1),
+            ),
             Err(error) => {
                 eprintln!("cannot run {}: {error}", self.program);
-                Outcome::Failed(1)
+                StepOutcome::Failed(1)
             }
         }
     }
@@ -107,15 +107,15 @@ mod tests {
 
     #[test]
     fn exit_codes_pass_through() {
-        assert_eq!(Process::new("true", [""; 0]).run(), Outcome::Passed);
-        assert_eq!(Process::new("sh", ["-c", "exit 42"]).run(), Outcome::Failed(42));
-        assert_eq!(Process::new("sh", ["-c", "kill -9 $$"]).run(), Outcome::Failed(1));
-        assert_eq!(Process::new("no-such-program-anywhere", [""; 0]).run(), Outcome::Failed(1));
+        assert_eq!(Program::new("true", [""; 0]).run(), StepOutcome::Passed);
+        assert_eq!(Program::new("sh", ["-c", "exit 42"]).run(), StepOutcome::Failed(42));
+        assert_eq!(Program::new("sh", ["-c", "kill -9 $$"]).run(), StepOutcome::Failed(1));
+        assert_eq!(Program::new("no-such-program-anywhere", [""; 0]).run(), StepOutcome::Failed(1));
     }
 
     #[test]
     fn the_shown_command_can_be_typed() {
-        let process = Process::new("cargo", ["test", "--", "a name"]);
+        let process = Program::new("cargo", ["test", "--", "a name"]);
         assert_eq!(process.shown(), "cargo test -- \"a name\"");
     }
 }

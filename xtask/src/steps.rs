@@ -1,6 +1,6 @@
 //! What a verb did: named steps with an outcome and a time, their summary and the exit code.
 //!
-//! Invariants: a step that could not run is [`Outcome::Skipped`] with a reason and is shouted when
+//! Invariants: a step that could not run is [`StepOutcome::Skipped`] with a reason and is shouted when
 //! it happens and again in the summary; the exit code is that of the first step that failed.
 
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// A mistake in the call of a verb.
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageMistake(pub(crate) String);
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum StepOutcome {
     Passed,
     /// Failed, with the exit code of what failed.
     Failed(u8),
@@ -23,18 +23,18 @@ pub(crate) enum Outcome {
 
 /// One step of a verb.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct VerbStep {
     pub(crate) name: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: StepOutcome,
     pub(crate) took: Duration,
 }
 
-impl Step {
+impl VerbStep {
     /// Runs `work` as a step.
-    pub(crate) fn run(name: &str, work: impl FnOnce() -> Outcome) -> Self {
+    pub(crate) fn run(name: &str, work: impl FnOnce() -> StepOutcome) -> Self {
         let start = now();
         let outcome = work();
-        if let Outcome::Skipped(reason) = &outcome {
+        if let StepOutcome::Skipped(reason) = &outcome {
             eprintln!("\n*** SKIPPED: {name}: {reason}\n");
         }
         Self { name: name.to_owned(), outcome, took: start.elapsed() }
@@ -47,7 +47,7 @@ fn now() -> Instant {
 }
 
 /// Prints the summary of several steps; one alone has said all there is. Returns the exit code.
-pub(crate) fn finish(steps: &[Step]) -> ExitCode {
+pub(crate) fn finish(steps: &[VerbStep]) -> ExitCode {
     if steps.len() > 1 {
         say(&summary(steps));
     }
@@ -55,20 +55,20 @@ pub(crate) fn finish(steps: &[Step]) -> ExitCode {
 }
 
 /// A table with the seconds of each step and a closing line that counts them.
-fn summary(steps: &[Step]) -> String {
+fn summary(steps: &[VerbStep]) -> String {
     let mut text = "\n".to_owned();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for Step { name, outcome, took } in steps {
+    for VerbStep { name, outcome, took } in steps {
         let word = match outcome {
-            Outcome::Passed => {
+            StepOutcome::Passed => {
                 passed += 1;
                 "passed".to_owned()
             }
-            Outcome::Failed(code) => {
+            StepOutcome::Failed(code) => {
                 failed += 1;
                 format!("FAILED with exit code {code}")
             }
-            Outcome::Skipped(reason) => {
+            StepOutcome::Skipped(reason) => {
                 skipped += 1;
                 format!("SKIPPED: {reason}")
             }
@@ -80,10 +80,10 @@ fn summary(steps: &[Step]) -> String {
     text
 }
 
-fn exit_code(steps: &[Step]) -> u8 {
-    let failed = |step: &Step| match step.outcome {
-        Outcome::Failed(code) => Some(code),
-        Outcome::Passed | Outcome::Skipped(_) => None,
+fn exit_code(steps: &[VerbStep]) -> u8 {
+    let failed = |step: &VerbStep| match step.outcome {
+        StepOutcome::Failed(code) => Some(code),
+        StepOutcome::Passed | StepOutcome::Skipped(_) => None,
     };
     steps.iter().find_map(failed).unwrap_or(0)
 }
@@ -97,24 +97,25 @@ pub(crate) fn say(text: &str) {
 mod tests {
     use super::*;
 
-    fn step(name: &str, outcome: Outcome) -> Step {
-        Step { name: name.to_owned(), outcome, took: Duration::from_millis(1500) }
+    fn step(name: &str, outcome: StepOutcome) -> VerbStep {
+        VerbStep { name: name.to_owned(), outcome, took: Duration::from_millis(1500) }
     }
 
     #[test]
     fn the_first_failure_is_the_exit_code_and_skips_do_not_fail() {
-        let skipped = step("miri", Outcome::Skipped("absent".to_owned()));
-        assert_eq!(exit_code(&[step("a", Outcome::Passed), skipped.clone()]), 0);
-        let (first, second) = (step("b", Outcome::Failed(101)), step("c", Outcome::Failed(2)));
-        assert_eq!(exit_code(&[step("a", Outcome::Passed), skipped, first, second]), 101);
+        let skipped = step("miri", StepOutcome::Skipped("absent".to_owned()));
+        assert_eq!(exit_code(&[step("a", StepOutcome::Passed), skipped.clone()]), 0);
+        let (first, second) =
+            (step("b", StepOutcome::Failed(101)), step("c", StepOutcome::Failed(2)));
+        assert_eq!(exit_code(&[step("a", StepOutcome::Passed), skipped, first, second]), 101);
     }
 
     #[test]
     fn the_summary_counts_and_closes_with_one_line() {
         let steps = [
-            step("test", Outcome::Passed),
-            step("lint", Outcome::Failed(1)),
-            step("miri", Outcome::Skipped("absent".to_owned())),
+            step("test", StepOutcome::Passed),
+            step("lint", StepOutcome::Failed(1)),
+            step("miri", StepOutcome::Skipped("absent".to_owned())),
         ];
         let text = summary(&steps);
         assert!(text.contains("SKIPPED: absent"), "{text}");

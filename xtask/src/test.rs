@@ -1,11 +1,11 @@
 //! `cargo x test`: the one command that tests everything. Its arguments are those of `cargo test`.
 
-use crate::process::Process;
-use crate::steps::{Step, Usage};
+use crate::process::Program;
+use crate::steps::{UsageMistake, VerbStep};
 
 /// Runs every test of the workspace, or what `args` select of them.
-pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
-    Ok(vec![Process::cargo(arguments(args)).step("test")])
+pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
+    Ok(vec![Program::cargo(arguments(args)).step("test")])
 }
 
 /// Everything, unless packages are named before the `--` that ends cargo's own arguments.

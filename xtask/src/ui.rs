@@ -9,9 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::Process;
+use crate::process::Program;
 use crate::sha256;
-use crate::steps::{Outcome, Step, Usage};
+use crate::steps::{StepOutcome, UsageMistake, VerbStep};
 use crate::workspace;
 
 /// Folders of `ui/` that are not what the page is made of.
@@ -20,11 +20,11 @@ const NOT_SOURCES: [&str; 2] = ["node_modules", "test"];
 pub(crate) const SOURCES: &str = "crates/ui/dist/SOURCES";
 
 /// The verb.
-pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     let mode = match args {
         [] => "",
         [one] if one == "--check" || one == "--watch" => one.as_str(),
-        _ => return Err(Usage("takes nothing, --check or --watch".to_owned())),
+        _ => return Err(UsageMistake("takes nothing, --check or --watch".to_owned())),
     };
     if let Err(step) = packages() {
         return Ok(vec![step]);
@@ -36,14 +36,14 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
     let types = node("tsc", &["node_modules/typescript/bin/tsc", "--noEmit"]);
     let build = node("build", &["build.mjs", "../target/ui-dist"]);
     let mut steps = vec![types, build];
-    if steps.iter().all(|step| step.outcome == Outcome::Passed) {
+    if steps.iter().all(|step| step.outcome == StepOutcome::Passed) {
         let is_check = mode == "--check";
         let name = if is_check { "compare" } else { "install" };
-        steps.push(Step::run(name, || {
+        steps.push(VerbStep::run(name, || {
             let done = if is_check { compare(&out) } else { install(&out) };
             done.unwrap_or_else(|error| {
                 eprintln!("{name}: {error}");
-                Outcome::Failed(1)
+                StepOutcome::Failed(1)
             })
         }));
         if is_check {
@@ -54,18 +54,18 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
 }
 
 /// The verb `ui-test`: its arguments are names of flows.
-pub(crate) fn test(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn test(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     if let Err(step) = packages() {
         return Ok(vec![step]);
     }
-    let build = Process::cargo(["build", "--locked", "--package", "kallisto"]).step("build");
-    if build.outcome != Outcome::Passed {
+    let build = Program::cargo(["build", "--locked", "--package", "kallisto"]).step("build");
+    if build.outcome != StepOutcome::Passed {
         return Ok(vec![build]);
     }
     let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
     let Some(browser) = browsers.iter().find(|path| Path::new(path).exists()) else {
         let why = "Chromium is not installed: apt-get install chromium".to_owned();
-        return Ok(vec![build, Step::run("ui-test", || Outcome::Skipped(why))]);
+        return Ok(vec![build, VerbStep::run("ui-test", || StepOutcome::Skipped(why))]);
     };
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let flows = [["test/run.mjs", browser].as_slice(), &args].concat();
@@ -73,22 +73,22 @@ pub(crate) fn test(args: &[String]) -> Result<Vec<Step>, Usage> {
 }
 
 /// Has the packages of `package-lock.json`, or says why not.
-fn packages() -> Result<(), Step> {
-    let skip = |why: &str| Err(Step::run("ui", || Outcome::Skipped(why.to_owned())));
-    if Process::new("node", ["--version"]).output().is_err() {
+fn packages() -> Result<(), VerbStep> {
+    let skip = |why: &str| Err(VerbStep::run("ui", || StepOutcome::Skipped(why.to_owned())));
+    if Program::new("node", ["--version"]).output().is_err() {
         return skip("Node.js is not installed");
     }
     if workspace::root().join("ui/node_modules/.package-lock.json").exists() {
         return Ok(());
     }
     let args = ["--prefix", "ui", "ci", "--ignore-scripts", "--no-audit", "--no-fund"];
-    let step = Process::new("npm", args).step("npm ci");
-    if step.outcome == Outcome::Passed { Ok(()) } else { Err(step) }
+    let step = Program::new("npm", args).step("npm ci");
+    if step.outcome == StepOutcome::Passed { Ok(()) } else { Err(step) }
 }
 
 /// Runs Node.js in `ui/`.
-fn node(name: &str, args: &[&str]) -> Step {
-    Process::new("node", args.iter().copied()).within("ui").step(name)
+fn node(name: &str, args: &[&str]) -> VerbStep {
+    Program::new("node", args.iter().copied()).within("ui").step(name)
 }
 
 /// The digest of every file of `ui/` that the page is made of: path, length and bytes of each, sorted by path.
@@ -135,7 +135,7 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Puts what was built where the crate includes it.
-fn install(out: &Path) -> io::Result<Outcome> {
+fn install(out: &Path) -> io::Result<StepOutcome> {
     let root = workspace::root();
     let dist = root.join("crates/ui/dist");
     if dist.exists() {
@@ -152,11 +152,11 @@ fn install(out: &Path) -> io::Result<Outcome> {
         fs::copy(&path, target)?;
     }
     write(&root.join(SOURCES), &format!("{}\n", sources_digest(&root)?))?;
-    Ok(Outcome::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Compares what was built with what is committed. Packed files may differ between versions of zlib, so they are unpacked by another step.
-fn compare(out: &Path) -> io::Result<Outcome> {
+fn compare(out: &Path) -> io::Result<StepOutcome> {
     let root = workspace::root();
     let dist = root.join("crates/ui/dist");
     let names = |folder: &Path| -> io::Result<Vec<PathBuf>> {
@@ -179,5 +179,5 @@ fn compare(out: &Path) -> io::Result<Outcome> {
     if !is_same {
         eprintln!("crates/ui is not what ui/ makes; run: cargo x ui");
     }
-    Ok(if is_same { Outcome::Passed } else { Outcome::Failed(1) })
+    Ok(if is_same { StepOutcome::Passed } else { StepOutcome::Failed(1) })
 }

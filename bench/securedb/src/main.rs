@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kallisto_lsm::disk::RealDisk;
-use kallisto_lsm::{Batch, Durability as Wal, Engine, Options, Sync, SyncMode};
-use kallisto_securedb::{Durability, Options as SecureOptions, SecureDb, WriteBatch};
+use kallisto_lsm::{Engine, EntryBatch, LogKeeping, Options, Sync, SyncMode};
+use kallisto_securedb::{DbOptions, SecureDb, WriteBatch, WriteDurability};
 use redb::{Database, Durability as RedbDurability, TableDefinition};
 
 const SIZES: [usize; 3] = [5, 1_024, 10_240];
@@ -76,7 +76,7 @@ struct Plain {
 impl Plain {
     fn open(dir: &Path, manner: Manner) -> Self {
         let mode = SyncMode::Every { ops: 10_000, interval: Duration::from_millis(200) };
-        let options = Options { durability: Wal::Wal(mode), ..Options::default() };
+        let options = Options { durability: LogKeeping::Wal(mode), ..Options::default() };
         let sync = if manner == Manner::Durable { Sync::Now } else { Sync::Mode };
         let engine = Engine::open(RealDisk::shared(), dir, options).expect("opened");
         Self { engine, sync }
@@ -85,13 +85,13 @@ impl Plain {
 
 impl Store for Plain {
     fn insert(&self, name: &str, value: &[u8]) {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(name.as_bytes(), value).expect("fits");
         self.engine.write(&batch, self.sync).expect("written");
     }
 
     fn insert_many(&self, entries: &[(String, Vec<u8>)]) {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         for (name, value) in entries {
             batch.put(name.as_bytes(), value).expect("fits");
         }
@@ -109,8 +109,8 @@ impl Secure {
     fn open(dir: &Path, manner: Manner) -> Self {
         let key: [u8; 32] = std::array::from_fn(|n| n as u8);
         let durability =
-            if manner == Manner::Durable { Durability::Strict } else { Durability::Batch };
-        let options = SecureOptions { durability, ..SecureOptions::default() };
+            if manner == Manner::Durable { WriteDurability::Strict } else { WriteDurability::Batch };
+        let options = DbOptions { durability, ..DbOptions::default() };
         Self(SecureDb::open_with(dir, &key, &options).expect("opened"))
     }
 }

@@ -28,8 +28,8 @@ pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
 pub use request_id::RequestId;
-pub use response::{Answered, LeaseHandle, Logical, Response, Touched, Upload};
-pub use stream::{Awaited, Bell, Next, Source, Stream, Waiting};
+pub use response::{BatchAnswer, LeaseHandle, Logical, Response, TouchedPath, Upload};
+pub use stream::{Awaited, Bell, NextPiece, Source, Stream, Waiting};
 
 use std::future::Future;
 use std::pin::Pin;

@@ -36,7 +36,7 @@ pub enum Response {
         index: Option<u64>,
     },
     /// Each of the paths that the request named has an answer of its own.
-    Each(Vec<Answered>),
+    Each(Vec<BatchAnswer>),
     /// An answer that is made while it is sent.
     Stream(Stream),
     /// Takes a file that is sent after the request.
@@ -130,7 +130,7 @@ pub struct Logical {
     /// Up to where in the order of all writes this answer is known to go, when the client asked.
     pub index: Option<u64>,
     /// What was done beside what the request's own path says, for the audit.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<TouchedPath>,
 }
 
 /// How a client names a lease that it was given.
@@ -163,7 +163,7 @@ impl Logical {
 
 /// The answer to one of many requests in one.
 #[derive(Debug)]
-pub struct Answered {
+pub struct BatchAnswer {
     /// What was asked.
     pub operation: Operation,
     /// Where; the path of a request of its own.
@@ -174,7 +174,7 @@ pub struct Answered {
 
 /// One path that a request touched besides its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touched {
+pub struct TouchedPath {
     /// What was done, and judged.
     pub operation: Operation,
     /// Where; the path of a request of its own.

@@ -25,7 +25,7 @@ pub type Bell<'a> = BoxFuture<'a, ()>;
 /// What a stream's bytes come from.
 pub trait Source: Send + Sync {
     /// What is to be sent now.
-    fn next(&mut self, now: Timestamp) -> Next;
+    fn next(&mut self, now: Timestamp) -> NextPiece;
 
     /// Resolves when [`Source::next`] is worth asking again. May ring for nothing.
     fn bell(&mut self) -> Bell<'_>;
@@ -39,7 +39,7 @@ pub trait Source: Send + Sync {
 
 /// The next piece of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextPiece {
     /// These bytes, and there may be more at once.
     Bytes(Vec<u8>),
     /// Nothing yet.

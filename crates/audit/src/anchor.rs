@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;
 
-use crate::chain::Head;
+use crate::chain::ChainHead;
 use crate::checkpoint::anchor_key;
 use crate::mask::SALT_BYTES;
 
@@ -128,14 +128,18 @@ pub enum Sought {
     /// This record.
     Found {
         /// Where it is in the chain.
-        head: Head,
+        head: ChainHead,
         /// How many seconds after it the last record was written, by their times; 0 where one tells none.
         newest_secs: i64,
     },
 }
 
 /// Where the chain goes on, and how the destination agrees with the anchor.
-pub(crate) fn judge(anchor: Head, last: Option<Head>, sought: Sought) -> (Head, AnchorVerdict) {
+pub(crate) fn judge(
+    anchor: ChainHead,
+    last: Option<ChainHead>,
+    sought: Sought,
+) -> (ChainHead, AnchorVerdict) {
     match (sought, last) {
         // Nothing was written before.
         _ if anchor.seq == 0 => (last.unwrap_or_default(), AnchorVerdict::Sound),
@@ -151,12 +155,12 @@ pub(crate) fn judge(anchor: Head, last: Option<Head>, sought: Sought) -> (Head, 
 }
 
 /// Writes and reads the anchors of one device.
-pub(crate) struct Sealed {
+pub(crate) struct AnchorFile {
     key: hmac::Key,
     context: String,
 }
 
-impl Sealed {
+impl AnchorFile {
     pub(crate) fn new(salt: &[u8; SALT_BYTES], node: &str, device: &str) -> Self {
         // With lengths, so that no two pairs of names read the same.
         let context = format!("{} {node} {} {device}", node.len(), device.len());
@@ -167,19 +171,19 @@ impl Sealed {
         format!("{FORMAT} {} {text}", self.context).into_bytes()
     }
 
-    pub(crate) fn encode(&self, head: Head) -> Vec<u8> {
+    pub(crate) fn encode(&self, head: ChainHead) -> Vec<u8> {
         let text = format!("{} {}", head.seq, head.hash_text());
         let mac = hmac::sign(&self.key, &self.covered(&text));
         format!("{FORMAT} {text} {}\n", HEXLOWER.encode(mac.as_ref())).into_bytes()
     }
 
     /// The head in an anchor; `None` for what this device did not keep.
-    pub(crate) fn decode(&self, bytes: &[u8]) -> Option<Head> {
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Option<ChainHead> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (text, mac) = text.strip_prefix(FORMAT)?.strip_prefix(' ')?.rsplit_once(' ')?;
         let mac = HEXLOWER.decode(mac.as_bytes()).ok()?;
         hmac::verify(&self.key, &self.covered(text), &mac).ok()?;
-        Head::parse(&text.replacen(' ', ":", 1))
+        ChainHead::parse(&text.replacen(' ', ":", 1))
     }
 }
 
@@ -187,19 +191,19 @@ impl Sealed {
 mod tests {
     use super::*;
 
-    const fn head(seq: u64, hash: u8) -> Head {
-        Head { seq, hash: [hash; 32] }
+    const fn head(seq: u64, hash: u8) -> ChainHead {
+        ChainHead { seq, hash: [hash; 32] }
     }
 
     #[test]
     fn an_anchor_reads_back_for_its_device_alone() {
-        let sealed = Sealed::new(&[1; SALT_BYTES], "n", "d");
+        let sealed = AnchorFile::new(&[1; SALT_BYTES], "n", "d");
         let bytes = sealed.encode(head(77, 3));
         assert_eq!(sealed.decode(&bytes), Some(head(77, 3)));
         for other in [
-            Sealed::new(&[2; SALT_BYTES], "n", "d"),
-            Sealed::new(&[1; SALT_BYTES], "m", "d"),
-            Sealed::new(&[1; SALT_BYTES], "n", "e"),
+            AnchorFile::new(&[2; SALT_BYTES], "n", "d"),
+            AnchorFile::new(&[1; SALT_BYTES], "m", "d"),
+            AnchorFile::new(&[1; SALT_BYTES], "n", "e"),
         ] {
             assert_eq!(other.decode(&bytes), None);
         }
@@ -234,7 +238,10 @@ mod tests {
         ] {
             assert_eq!(judge(anchor, last, sought), (goes_on, verdict), "{last:?} {sought:?}");
         }
-        assert_eq!(judge(Head::default(), None, Absent), (Head::default(), AnchorVerdict::Sound));
+        assert_eq!(
+            judge(ChainHead::default(), None, Absent),
+            (ChainHead::default(), AnchorVerdict::Sound)
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ const TIME: &[u8] = b"{\"time\":\"";
 
 /// A place in a chain: the number of a record, and its hash. Before the first record, zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct ChainHead {
     /// The record's number, from 1.
     pub seq: u64,
     /// Its hash.
@@ -40,13 +40,13 @@ pub struct Head {
 /// The links that a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Links {
-    pub(crate) head: Head,
+    pub(crate) head: ChainHead,
     pub(crate) prev: [u8; HASH_BYTES],
     /// Whether the line's own hash is right.
     pub(crate) sound: bool,
 }
 
-impl Head {
+impl ChainHead {
     /// The hash as text.
     pub fn hash_text(&self) -> String {
         HEXLOWER.encode(&self.hash)
@@ -110,7 +110,7 @@ fn split(line: &[u8]) -> Option<(&[u8], Links)> {
         return None;
     }
     let seq = std::str::from_utf8(seq).ok()?.parse().ok()?;
-    Some((body, Links { head: Head { seq, hash }, prev, sound: sha256(signed) == hash }))
+    Some((body, Links { head: ChainHead { seq, hash }, prev, sound: sha256(signed) == hash }))
 }
 
 fn split_hash(text: &[u8]) -> Option<(&[u8], [u8; HASH_BYTES])> {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_linked_line_reads_back() {
         let mut out = b"earlier".to_vec();
-        let head = Head { seq: 9, hash: [3; 32] };
+        let head = ChainHead { seq: 9, hash: [3; 32] };
         let start = out.len();
         out.extend_from_slice(b"@cee: {\"time\":\"t\"");
         let next = head.link(start, &mut out);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(links, Links { head: next, prev: [3; 32], sound: true });
         assert_eq!(next.seq, 10);
         let text = format!("{}:{}", next.seq, next.hash_text());
-        assert_eq!(Head::parse(&text), Some(next));
+        assert_eq!(ChainHead::parse(&text), Some(next));
     }
 
     /// A reader who has the document only: finds the example in it and does what it says.
@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }
         for text in ["", "1", "1:", "x:00", ":"] {
-            assert_eq!(Head::parse(text), None, "{text}");
+            assert_eq!(ChainHead::parse(text), None, "{text}");
         }
     }
 }

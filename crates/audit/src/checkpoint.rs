@@ -16,7 +16,7 @@ use aws_lc_rs::{digest, hkdf, hmac};
 use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
 
-use crate::chain::{self, Head, Links};
+use crate::chain::{self, ChainHead, Links};
 use crate::mask::SALT_BYTES;
 use crate::text::{push_hex, push_string};
 
@@ -35,10 +35,10 @@ const ALGORITHM: &str = "ed25519:";
 
 /// The public half of a device's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicKey([u8; KEY_BYTES]);
+pub struct DevicePublicKey([u8; KEY_BYTES]);
 
 /// What a device signs with, and how it is called.
-pub(crate) struct Signer {
+pub(crate) struct CheckpointSigner {
     pair: Ed25519KeyPair,
     /// The members of its checkpoints that are always the same.
     members: Vec<u8>,
@@ -59,7 +59,7 @@ pub(crate) fn anchor_key(salt: &[u8; SALT_BYTES]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &derive(salt, b"kallisto audit anchor 1"))
 }
 
-impl Signer {
+impl CheckpointSigner {
     /// The signer of a device. `None` when the library takes no key.
     pub(crate) fn new(salt: &[u8; SALT_BYTES], node: &str, device: &str) -> Option<Self> {
         let seed = derive(salt, b"kallisto audit signing 1");
@@ -74,14 +74,20 @@ impl Signer {
         Some(signer)
     }
 
-    pub(crate) fn public_key(&self) -> PublicKey {
+    pub(crate) fn public_key(&self) -> DevicePublicKey {
         let mut key = [0; KEY_BYTES];
         key.copy_from_slice(self.pair.public_key().as_ref());
-        PublicKey(key)
+        DevicePublicKey(key)
     }
 
     /// Adds the whole line of a checkpoint that follows `head`. Gives the new head.
-    pub(crate) fn add(&self, head: Head, prefix: &str, now: Timestamp, out: &mut Vec<u8>) -> Head {
+    pub(crate) fn add(
+        &self,
+        head: ChainHead,
+        prefix: &str,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> ChainHead {
         let start = out.len();
         out.extend_from_slice(prefix.as_bytes());
         out.extend_from_slice(TIME);
@@ -114,8 +120,8 @@ pub(crate) fn is_one(line: &[u8]) -> bool {
     })
 }
 
-impl PublicKey {
-    /// Reads what [`PublicKey::to_text`] wrote.
+impl DevicePublicKey {
+    /// Reads what [`DevicePublicKey::to_text`] wrote.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let bytes = BASE64.decode(text.strip_prefix(ALGORITHM)?.as_bytes()).ok()?;
@@ -154,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_signed_by_its_device_for_its_place_alone() {
-        let signer = Signer::new(&[7; SALT_BYTES], "n1", "file").unwrap();
-        let head = Head { seq: 41, hash: [9; 32] };
+        let signer = CheckpointSigner::new(&[7; SALT_BYTES], "n1", "file").unwrap();
+        let head = ChainHead { seq: 41, hash: [9; 32] };
         let sign = |prefix: &str| {
             let mut line = Vec::new();
             let next = signer.add(head, prefix, Timestamp::UNIX_EPOCH, &mut line);
@@ -169,12 +175,12 @@ mod tests {
             assert!(links.sound && is_one(&line));
             let key = signer.public_key();
             assert!(key.vouches_for(&line, &links));
-            assert_eq!(PublicKey::parse(&key.to_text()), Some(key));
-            let moved = Links { head: Head { seq: 43, ..links.head }, ..links };
+            assert_eq!(DevicePublicKey::parse(&key.to_text()), Some(key));
+            let moved = Links { head: ChainHead { seq: 43, ..links.head }, ..links };
             assert!(!key.vouches_for(&line, &moved));
             let follows_another = Links { prev: [8; 32], ..links };
             assert!(!key.vouches_for(&line, &follows_another));
-            let other = Signer::new(&[8; SALT_BYTES], "n1", "file").unwrap().public_key();
+            let other = CheckpointSigner::new(&[8; SALT_BYTES], "n1", "file").unwrap().public_key();
             assert!(!other.vouches_for(&line, &links) && other.id() != key.id());
             for at in 0..line.len() {
                 let mut edited = line.clone();
@@ -197,7 +203,7 @@ mod tests {
         ] {
             assert!(!is_one(line.as_bytes()), "{line}");
         }
-        assert_eq!(PublicKey::parse("ed25519:AAAA"), None);
-        assert_eq!(PublicKey::parse("AAAA"), None);
+        assert_eq!(DevicePublicKey::parse("ed25519:AAAA"), None);
+        assert_eq!(DevicePublicKey::parse("AAAA"), None);
     }
 }

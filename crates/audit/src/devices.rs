@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::clock;
-use crate::device::{Device, Ending};
+use crate::device::{Device, DeviceEnding};
 use crate::limits::END_MAX;
 
 /// Devices by name.
@@ -50,7 +50,8 @@ impl Devices {
     /// Takes all devices out and waits until they have written, signed and kept what there is, for
     /// [`END_MAX`] at the longest.
     pub fn end(&self) {
-        let endings: Vec<Ending> = self.list.load().iter().map(|device| device.ending()).collect();
+        let endings: Vec<DeviceEnding> =
+            self.list.load().iter().map(|device| device.ending()).collect();
         self.clear();
         let until = clock::monotonic() + END_MAX;
         for ending in endings {

@@ -1,6 +1,6 @@
 //! Audit devices: who asked for what and what came of it, written down before anybody acts on it.
 //!
-//! The core describes a request ([`Subject`], [`Response`]) and gives its records to every device;
+//! The core describes a request ([`AuditSubject`], [`AuditResponse`]) and gives its records to every device;
 //! a device masks values under its own salt, links its records into a chain, and writes them in
 //! groups on a thread of its own. `docs/format.md` says what is in a record.
 //!
@@ -31,14 +31,15 @@ mod text;
 mod verify;
 
 pub use anchor::{AnchorFiles, AnchorVerdict, Anchors, Sought};
-pub use chain::Head;
-pub use checkpoint::PublicKey;
-pub use device::{Device, Health, Origin, Records, Surroundings, Ticket};
+pub use chain::ChainHead;
+pub use checkpoint::DevicePublicKey;
+pub use device::{Device, FinishedRecords, Health, Origin, Surroundings, Ticket};
 pub use devices::Devices;
 pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
-pub use options::{Destination, Options, RecordForm, Spec, Transport};
+pub use options::{AuditDestination, DeviceOptions, DeviceSpec, RecordForm, SocketTransport};
 pub use record::{
-    Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Touched, Wrapped,
+    AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
+    CommonFields, IssuedToken, RequestHeader, Wrapped,
 };
-pub use sink::{Destinations, Group, LineBack, LinesBack, Real, Sink, check_path, file_of};
-pub use verify::{ChainFault, Verified, Verifier, VerifyFailure};
+pub use sink::{Destinations, LineBack, LineGroup, LinesBack, Real, Sink, check_path, file_of};
+pub use verify::{ChainFault, VerifiedChain, Verifier, VerifyFailure};

@@ -23,7 +23,7 @@ pub const MASK_PREFIX: &str = "hmac-sha256:";
 
 /// Text that is not the JSON it was said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedJson;
 
 /// Whether values are hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Masker {
         exempt: &[&str],
         listing: Listing,
         out: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), MalformedJson> {
         if self.secrecy == Secrecy::Raw && listing == Listing::Kept {
             out.extend_from_slice(text);
             return Ok(());
@@ -105,14 +105,14 @@ impl Masker {
             if byte != b'"' {
                 match byte {
                     b'{' | b'[' => depth += 1,
-                    b'}' | b']' => depth = depth.checked_sub(1).ok_or(Malformed)?,
+                    b'}' | b']' => depth = depth.checked_sub(1).ok_or(MalformedJson)?,
                     _ => {}
                 }
                 out.push(byte);
                 at += 1;
                 continue;
             }
-            let end = string_end(text, at).ok_or(Malformed)?;
+            let end = string_end(text, at).ok_or(MalformedJson)?;
             let quoted = &text[at..end];
             let colon = skip_spaces(text, end);
             at = end;
@@ -126,17 +126,17 @@ impl Masker {
             at = value;
             let name = unquote(quoted)?;
             if exempt.contains(&&*name) {
-                at = value_end(text, value).ok_or(Malformed)?;
+                at = value_end(text, value).ok_or(MalformedJson)?;
                 out.extend_from_slice(&text[value..at]);
             } else if listing == Listing::Counted && depth == 1 && is_listing(&name, text, value) {
-                at = value_end(text, value).ok_or(Malformed)?;
+                at = value_end(text, value).ok_or(MalformedJson)?;
                 push_number(count(&text[value..at]), out);
             }
         }
-        if depth == 0 { Ok(()) } else { Err(Malformed) }
+        if depth == 0 { Ok(()) } else { Err(MalformedJson) }
     }
 
-    fn push_value(&self, quoted: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn push_value(&self, quoted: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedJson> {
         if self.secrecy == Secrecy::Raw {
             out.extend_from_slice(quoted);
             return Ok(());
@@ -156,12 +156,12 @@ fn is_listing(name: &str, text: &[u8], value: usize) -> bool {
 }
 
 /// The text of a JSON string.
-fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, Malformed> {
-    let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(Malformed)?;
+fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, MalformedJson> {
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(MalformedJson)?;
     if !inner.contains(&b'\\') {
-        return std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| Malformed);
+        return std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| MalformedJson);
     }
-    serde_json::from_slice::<String>(quoted).map(Cow::Owned).map_err(|_| Malformed)
+    serde_json::from_slice::<String>(quoted).map(Cow::Owned).map_err(|_| MalformedJson)
 }
 
 /// The place after the string that starts at `at`.
@@ -242,7 +242,7 @@ mod tests {
         Masker::new(&[7; SALT_BYTES], Secrecy::Masked)
     }
 
-    fn masked(text: &str, exempt: &[&str], listing: Listing) -> Result<String, Malformed> {
+    fn masked(text: &str, exempt: &[&str], listing: Listing) -> Result<String, MalformedJson> {
         let mut out = Vec::new();
         masker().json(text.as_bytes(), exempt, listing, &mut out)?;
         Ok(String::from_utf8(out).unwrap())
@@ -314,9 +314,9 @@ mod tests {
     fn text_that_is_cut_short_is_refused_at_every_place() {
         let text = r#"{"a":["x\"y",{"b":"z"}],"p":{"c":"d"}}"#;
         for cut in 1..text.len() {
-            assert_eq!(masked(&text[..cut], &["p"], Listing::Counted), Err(Malformed), "{cut}");
+            assert_eq!(masked(&text[..cut], &["p"], Listing::Counted), Err(MalformedJson), "{cut}");
         }
-        assert_eq!(masked("]", &[], Listing::Kept), Err(Malformed));
+        assert_eq!(masked("]", &[], Listing::Kept), Err(MalformedJson));
     }
 
     #[test]

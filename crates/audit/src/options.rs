@@ -13,13 +13,13 @@ use crate::limits::{
 use crate::mask::Secrecy;
 
 /// Options by name.
-pub type Options = BTreeMap<String, String>;
+pub type DeviceOptions = BTreeMap<String, String>;
 
 /// A device as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct DeviceSpec {
     /// Where its records go.
-    pub destination: Destination,
+    pub destination: AuditDestination,
     /// How they look.
     pub form: RecordForm,
     /// Whether values are masked.
@@ -41,7 +41,7 @@ pub struct RecordForm {
 
 /// Where records go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum AuditDestination {
     /// To a file.
     File {
         /// Its path.
@@ -56,7 +56,7 @@ pub enum Destination {
     /// To a socket.
     Socket {
         /// What kind of socket.
-        transport: Transport,
+        transport: SocketTransport,
         /// `host:port`, or a path.
         address: String,
     },
@@ -73,7 +73,7 @@ pub enum Destination {
 
 /// What kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum SocketTransport {
     /// A TCP connection.
     Tcp,
     /// One datagram a record.
@@ -93,13 +93,13 @@ const SEVERITY: u8 = 6;
 const SYSLOG_SOCKET: &str = "/dev/log";
 const TAG_BYTES_MAX: usize = 32;
 
-impl Spec {
+impl DeviceSpec {
     /// Reads a device's type and options.
     ///
     /// # Errors
     /// What is wrong and where, in the words of the wire contract where it has some. No message
     /// repeats the value of an option but where clients know it so.
-    pub fn parse(kind: &str, options: &Options) -> Result<Self, String> {
+    pub fn parse(kind: &str, options: &DeviceOptions) -> Result<Self, String> {
         if options.len() > OPTIONS_MAX {
             return Err(format!("more than {OPTIONS_MAX} options"));
         }
@@ -143,7 +143,7 @@ impl Spec {
 
 /// Options under the names they are known by.
 #[derive(Clone, Copy)]
-struct NamedOptions<'a>(&'a Options);
+struct NamedOptions<'a>(&'a DeviceOptions);
 
 impl<'a> NamedOptions<'a> {
     fn text(self, name: &str) -> Option<&'a str> {
@@ -160,13 +160,13 @@ impl<'a> NamedOptions<'a> {
     }
 }
 
-fn file(given: NamedOptions<'_>) -> Result<Destination, String> {
+fn file(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     let path = given.text("file_path").or(given.text("path")).unwrap_or_default();
     Ok(match path {
         "" => return Err("file_path is required".to_owned()),
-        "stdout" | "/dev/stdout" => Destination::Stdout,
-        "discard" | "/dev/null" => Destination::Discard,
-        path => Destination::File { path: path.into(), mode: mode(given)? },
+        "stdout" | "/dev/stdout" => AuditDestination::Stdout,
+        "discard" | "/dev/null" => AuditDestination::Discard,
+        path => AuditDestination::File { path: path.into(), mode: mode(given)? },
     })
 }
 
@@ -184,21 +184,21 @@ fn mode(given: NamedOptions<'_>) -> Result<Option<u32>, String> {
     }
 }
 
-fn socket(given: NamedOptions<'_>) -> Result<Destination, String> {
+fn socket(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     let address = given.text("address").unwrap_or_default();
     if address.is_empty() {
         return Err("address is required".to_owned());
     }
     let transport = match given.text("socket_type").unwrap_or("tcp") {
-        "tcp" | "" => Transport::Tcp,
-        "udp" => Transport::Udp,
-        "unix" => Transport::Unix,
+        "tcp" | "" => SocketTransport::Tcp,
+        "udp" => SocketTransport::Udp,
+        "unix" => SocketTransport::Unix,
         _ => return Err("socket_type must be tcp, udp or unix".to_owned()),
     };
-    Ok(Destination::Socket { transport, address: address.to_owned() })
+    Ok(AuditDestination::Socket { transport, address: address.to_owned() })
 }
 
-fn syslog(given: NamedOptions<'_>) -> Result<Destination, String> {
+fn syslog(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     let facility = given.text("facility").unwrap_or("AUTH").to_ascii_uppercase();
     let Some(number) = FACILITIES.iter().position(|name| *name == facility) else {
         return Err(format!("invalid syslog facility: {facility}"));
@@ -209,7 +209,7 @@ fn syslog(given: NamedOptions<'_>) -> Result<Destination, String> {
     {
         return Err(format!("tag must be at most {TAG_BYTES_MAX} letters, digits, - _ or ."));
     }
-    Ok(Destination::Syslog {
+    Ok(AuditDestination::Syslog {
         socket: SYSLOG_SOCKET.into(),
         priority: u8::try_from(number * 8).unwrap_or(u8::MAX) | SEVERITY,
         tag: tag.to_owned(),
@@ -235,22 +235,24 @@ fn deadline(given: NamedOptions<'_>) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(kind: &str, options: &[(&str, &str)]) -> Result<Spec, String> {
+    fn parse(kind: &str, options: &[(&str, &str)]) -> Result<DeviceSpec, String> {
         let options =
             options.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        Spec::parse(kind, &options)
+        DeviceSpec::parse(kind, &options)
     }
 
     #[test]
     fn devices_are_what_their_options_say() {
         let spec = parse("file", &[("file_path", "/var/log/a.log")]).unwrap();
-        let file = Destination::File { path: "/var/log/a.log".into(), mode: Some(0o600) };
+        let file = AuditDestination::File { path: "/var/log/a.log".into(), mode: Some(0o600) };
         assert_eq!((spec.destination, spec.secrecy), (file, Secrecy::Masked));
         assert!(spec.form.masks_accessors && !spec.form.elides_listings);
         let spec = parse("file", &[("path", "discard"), ("log_raw", "true")]).unwrap();
-        assert_eq!((spec.destination, spec.secrecy), (Destination::Discard, Secrecy::Raw));
+        assert_eq!((spec.destination, spec.secrecy), (AuditDestination::Discard, Secrecy::Raw));
         let spec = parse("syslog", &[("facility", "local0")]).unwrap();
-        let Destination::Syslog { priority, tag, .. } = spec.destination else { panic!("syslog") };
+        let AuditDestination::Syslog { priority, tag, .. } = spec.destination else {
+            panic!("syslog")
+        };
         assert_eq!((priority, tag.as_str()), (16 * 8 + 6, "kallisto"));
         let spec = parse("socket", &[("address", "h:1"), ("write_timeout", "500ms")]).unwrap();
         assert_eq!(spec.deadline, Duration::from_millis(500));

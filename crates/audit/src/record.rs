@@ -1,7 +1,7 @@
 //! What a record says, as an allow-list: a field that is not here is in no record.
 //!
-//! The core describes a request once ([`Subject`]); every device writes it under its own salt. What
-//! a request's two records have in common is written once per device ([`Common`]) and used for both.
+//! The core describes a request once ([`AuditSubject`]); every device writes it under its own salt. What
+//! a request's two records have in common is written once per device ([`CommonFields`]) and used for both.
 //! In the clear stand: paths, operations, mounts, policy and display names, the metadata of tokens,
 //! addresses, times, numbers, the names of members, and the class of an error. Everything else that
 //! is text is masked.
@@ -10,17 +10,17 @@ use std::net::SocketAddr;
 
 use jiff::Timestamp;
 
-use crate::mask::{Listing, Malformed, Masker};
+use crate::mask::{Listing, MalformedJson, Masker};
 use crate::options::RecordForm;
-use crate::text::{Members, push_number, push_string};
+use crate::text::{ObjectWriter, push_number, push_string};
 
 /// Who asked for what: what both records of a request say.
 #[derive(Default)]
-pub struct Subject<'a> {
+pub struct AuditSubject<'a> {
     /// Who asks.
     pub auth: Auth<'a>,
     /// What is asked.
-    pub request: Request<'a>,
+    pub request: AuditRequest<'a>,
 }
 
 /// Who asks.
@@ -39,7 +39,7 @@ pub struct Auth<'a> {
     /// Those of its identity.
     pub identity_policies: &'a [String],
     /// What the decision said; `None` where nothing was decided.
-    pub decision: Option<Decision>,
+    pub decision: Option<AuditDecision>,
     /// What was written on the token: JSON text of an object, or nothing.
     pub metadata: &'a [u8],
     /// Its entity.
@@ -55,7 +55,7 @@ pub struct Auth<'a> {
 }
 
 /// What the access decision said.
-pub struct Decision {
+pub struct AuditDecision {
     /// Whether the request may run.
     pub allowed: bool,
     /// The policies that let it.
@@ -64,7 +64,7 @@ pub struct Decision {
 
 /// The engine or method that serves a request.
 #[derive(Clone, Copy, Default)]
-pub struct Mount<'a> {
+pub struct AuditMount<'a> {
     /// Its path, with a slash at its end.
     pub point: &'a str,
     /// Its type.
@@ -79,7 +79,7 @@ pub struct Mount<'a> {
 
 /// What is asked.
 #[derive(Default)]
-pub struct Request<'a> {
+pub struct AuditRequest<'a> {
     /// The request's id, as the client hears it.
     pub id: &'a str,
     /// Stands for the client where clients are counted.
@@ -87,7 +87,7 @@ pub struct Request<'a> {
     /// What is done.
     pub operation: &'a str,
     /// Who serves it.
-    pub mount: Mount<'a>,
+    pub mount: AuditMount<'a>,
     /// The token that was shown, live or not.
     pub client_token: Option<&'a str>,
     /// The id of the namespace.
@@ -107,11 +107,11 @@ pub struct Request<'a> {
     /// The client asked for a stale read, and gets one.
     pub is_stale_read: bool,
     /// Headers that are audited: name, values, whether they are masked.
-    pub headers: &'a [Header],
+    pub headers: &'a [RequestHeader],
 }
 
 /// A header of a request.
-pub struct Header {
+pub struct RequestHeader {
     /// Its name, in lower case.
     pub name: String,
     /// Its values.
@@ -122,9 +122,9 @@ pub struct Header {
 
 /// What was answered.
 #[derive(Default)]
-pub struct Response<'a> {
+pub struct AuditResponse<'a> {
     /// Who served it.
-    pub mount: Mount<'a>,
+    pub mount: AuditMount<'a>,
     /// The id of the lease that is handed out or renewed; in the clear, as paths are. It opens nothing.
     pub lease_id: &'a str,
     /// The data: JSON text, or nothing.
@@ -136,18 +136,18 @@ pub struct Response<'a> {
     /// What the client hears when the request failed; masked.
     pub error: Option<&'a str>,
     /// The token that is handed out.
-    pub auth: Option<Issued<'a>>,
+    pub auth: Option<IssuedToken<'a>>,
     /// The wrapped answer that is handed out.
     pub wrapped: Option<Wrapped<'a>>,
     /// What the caller should know besides.
     pub warnings: &'a [String],
     /// What was done at other paths than the request's own.
-    pub touched: Vec<Touched<'a>>,
+    pub touched: Vec<AuditTouched<'a>>,
 }
 
 /// Something done at a path that the request itself does not stand at.
 #[derive(Clone, Copy)]
-pub struct Touched<'a> {
+pub struct AuditTouched<'a> {
     /// What.
     pub operation: &'a str,
     /// Where; in the clear, as the path of a request is.
@@ -156,7 +156,7 @@ pub struct Touched<'a> {
 
 /// A token that is handed out.
 #[derive(Default)]
-pub struct Issued<'a> {
+pub struct IssuedToken<'a> {
     /// Its text.
     pub client_token: &'a str,
     /// Its accessor.
@@ -206,7 +206,7 @@ pub(crate) enum RecordKind {
 }
 
 /// What both records of a request say, as one device writes it.
-pub struct Common(Vec<u8>);
+pub struct CommonFields(Vec<u8>);
 
 /// Who asks, as it stands twice in a record: each costs an HMAC.
 struct Masks {
@@ -225,7 +225,7 @@ pub(crate) struct RecordWriter<'d> {
 
 impl RecordWriter<'_> {
     /// What both records say.
-    pub(crate) fn common(&self, subject: &Subject<'_>) -> Result<Common, Malformed> {
+    pub(crate) fn common(&self, subject: &AuditSubject<'_>) -> Result<CommonFields, MalformedJson> {
         let who = Masks {
             token: self.mask_of_token(subject.request.client_token),
             accessor: self.mask_of_accessor(subject.auth.accessor),
@@ -235,7 +235,7 @@ impl RecordWriter<'_> {
         self.auth(&subject.auth, &who, &mut out);
         out.extend_from_slice(b",\"request\":");
         self.request(&subject.request, &who, &mut out)?;
-        Ok(Common(out))
+        Ok(CommonFields(out))
     }
 
     /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
@@ -243,11 +243,11 @@ impl RecordWriter<'_> {
         &self,
         kind: RecordKind,
         now: Timestamp,
-        common: &Common,
-        response: Option<&Response<'_>>,
+        common: &CommonFields,
+        response: Option<&AuditResponse<'_>>,
         error: &str,
         out: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), MalformedJson> {
         let extra = response.map_or(0, |response| response.data.len() + 512);
         out.reserve(common.0.len() + extra + 256);
         out.extend_from_slice(self.form.prefix.as_bytes());
@@ -289,16 +289,16 @@ impl RecordWriter<'_> {
         out
     }
 
-    fn accessor(&self, members: &mut Members<'_>, name: &str, accessor: &str) {
+    fn accessor(&self, members: &mut ObjectWriter<'_>, name: &str, accessor: &str) {
         push_mask(members, name, &self.mask_of_accessor(accessor));
     }
 
-    fn token(&self, members: &mut Members<'_>, token: Option<&str>) {
+    fn token(&self, members: &mut ObjectWriter<'_>, token: Option<&str>) {
         push_mask(members, "client_token", &self.mask_of_token(token));
     }
 
     fn auth(&self, auth: &Auth<'_>, who: &Masks, out: &mut Vec<u8>) {
-        let mut members = Members::open(out);
+        let mut members = ObjectWriter::open(out);
         // One that is live is the one that was shown.
         if auth.client_token.is_some() {
             push_mask(&mut members, "client_token", &who.token);
@@ -327,18 +327,18 @@ impl RecordWriter<'_> {
 
     fn request(
         &self,
-        request: &Request<'_>,
+        request: &AuditRequest<'_>,
         who: &Masks,
         out: &mut Vec<u8>,
-    ) -> Result<(), Malformed> {
-        let mut members = Members::open(out);
+    ) -> Result<(), MalformedJson> {
+        let mut members = ObjectWriter::open(out);
         members.text("id", request.id);
         members.text("client_id", request.client_id);
         members.text("operation", request.operation);
         push_mount(&mut members, &request.mount, "mount_running_version");
         push_mask(&mut members, "client_token", &who.token);
         push_mask(&mut members, "client_token_accessor", &who.accessor);
-        let mut namespace = Members::open(members.name("namespace"));
+        let mut namespace = ObjectWriter::open(members.name("namespace"));
         namespace.text("id", request.namespace_id);
         namespace.text("path", request.namespace_path);
         namespace.close();
@@ -362,7 +362,7 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    fn headers(&self, headers: &[Header], out: &mut Vec<u8>) {
+    fn headers(&self, headers: &[RequestHeader], out: &mut Vec<u8>) {
         out.push(b'{');
         for (at, header) in headers.iter().enumerate() {
             if at > 0 {
@@ -381,19 +381,23 @@ impl RecordWriter<'_> {
         out.push(b'}');
     }
 
-    fn response(&self, response: &Response<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut members = Members::open(out);
+    fn response(
+        &self,
+        response: &AuditResponse<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), MalformedJson> {
+        let mut members = ObjectWriter::open(out);
         if let Some(auth) = &response.auth {
             self.issued(auth, members.name("auth"));
         }
         push_mount(&mut members, &response.mount, "mount_running_plugin_version");
         if !response.lease_id.is_empty() {
-            let mut secret = Members::open(members.name("secret"));
+            let mut secret = ObjectWriter::open(members.name("secret"));
             secret.text("lease_id", response.lease_id);
             secret.close();
         }
         if let Some(error) = response.error {
-            let mut data = Members::open(members.name("data"));
+            let mut data = ObjectWriter::open(members.name("data"));
             self.masker.push(error, data.name("error"));
             data.close();
         } else if !response.data.is_empty() && response.data != b"null" {
@@ -414,8 +418,8 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    fn issued(&self, auth: &Issued<'_>, out: &mut Vec<u8>) {
-        let mut members = Members::open(out);
+    fn issued(&self, auth: &IssuedToken<'_>, out: &mut Vec<u8>) {
+        let mut members = ObjectWriter::open(out);
         self.token(&mut members, Some(auth.client_token));
         self.accessor(&mut members, "accessor", auth.accessor);
         members.text("display_name", auth.display_name);
@@ -433,7 +437,7 @@ impl RecordWriter<'_> {
     }
 
     fn wrapped(&self, wrapped: &Wrapped<'_>, out: &mut Vec<u8>) {
-        let mut members = Members::open(out);
+        let mut members = ObjectWriter::open(out);
         push_number(i64::try_from(wrapped.ttl_secs).unwrap_or(i64::MAX), members.name("ttl"));
         self.masker.push(wrapped.token, members.name("token"));
         self.accessor(&mut members, "accessor", wrapped.accessor);
@@ -445,13 +449,13 @@ impl RecordWriter<'_> {
 }
 
 /// Adds what stands in place of a value, unless it is nothing.
-fn push_mask(members: &mut Members<'_>, name: &str, mask: &[u8]) {
+fn push_mask(members: &mut ObjectWriter<'_>, name: &str, mask: &[u8]) {
     if !mask.is_empty() {
         members.name(name).extend_from_slice(mask);
     }
 }
 
-fn push_mount(members: &mut Members<'_>, mount: &Mount<'_>, version: &str) {
+fn push_mount(members: &mut ObjectWriter<'_>, mount: &AuditMount<'_>, version: &str) {
     members.text("mount_point", mount.point);
     members.text("mount_type", mount.kind);
     members.text("mount_accessor", mount.accessor);
@@ -459,13 +463,13 @@ fn push_mount(members: &mut Members<'_>, mount: &Mount<'_>, version: &str) {
     members.text("mount_class", mount.class);
 }
 
-fn push_touched(touched: &[Touched<'_>], out: &mut Vec<u8>) {
+fn push_touched(touched: &[AuditTouched<'_>], out: &mut Vec<u8>) {
     out.push(b'[');
     for (at, touched) in touched.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        let mut one = Members::open(out);
+        let mut one = ObjectWriter::open(out);
         one.text("operation", touched.operation);
         one.text("path", touched.path);
         one.close();
@@ -473,8 +477,8 @@ fn push_touched(touched: &[Touched<'_>], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-fn push_decision(decision: &Decision, out: &mut Vec<u8>) {
-    let mut members = Members::open(out);
+fn push_decision(decision: &AuditDecision, out: &mut Vec<u8>) {
+    let mut members = ObjectWriter::open(out);
     members.name("allowed").extend_from_slice(if decision.allowed { b"true" } else { b"false" });
     if !decision.granted_by.is_empty() {
         let out = members.name("granting_policies");
@@ -483,7 +487,7 @@ fn push_decision(decision: &Decision, out: &mut Vec<u8>) {
             if at > 0 {
                 out.push(b',');
             }
-            let mut policy = Members::open(out);
+            let mut policy = ObjectWriter::open(out);
             policy.text("name", name);
             policy.text("namespace_id", "root");
             policy.text("type", "acl");
@@ -503,22 +507,22 @@ mod tests {
         RecordForm { prefix: String::new(), masks_accessors: true, elides_listings: false }
     }
 
-    fn subject() -> Subject<'static> {
-        Subject {
+    fn subject() -> AuditSubject<'static> {
+        AuditSubject {
             auth: Auth { client_token: Some("tok"), accessor: "acc", ..Auth::default() },
-            request: Request {
+            request: AuditRequest {
                 id: "i",
                 operation: "read",
                 client_token: Some("tok"),
                 namespace_id: "root",
                 path: "a/b",
                 data: br#"{"v":"x"}"#,
-                ..Request::default()
+                ..AuditRequest::default()
             },
         }
     }
 
-    fn text(form: &RecordForm, response: &Response<'_>, error: &str) -> String {
+    fn text(form: &RecordForm, response: &AuditResponse<'_>, error: &str) -> String {
         let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
         let writer = RecordWriter { masker: &masker, form };
         let common = writer.common(&subject()).unwrap();
@@ -534,7 +538,7 @@ mod tests {
 
     #[test]
     fn a_record_has_its_fields_in_the_order_of_the_contract() {
-        let response = Response { data: br#"{"keys":["y"]}"#, ..Response::default() };
+        let response = AuditResponse { data: br#"{"keys":["y"]}"#, ..AuditResponse::default() };
         assert_eq!(
             text(&form(), &response, "e"),
             r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"client_token":"#tok","accessor":"#acc"},"request":{"id":"i","operation":"read","client_token":"#tok","client_token_accessor":"#acc","namespace":{"id":"root"},"path":"a/b","data":{"v":"#x"}},"response":{"data":{"keys":["#y"]}},"error":"e"}"##
@@ -543,8 +547,8 @@ mod tests {
 
     #[test]
     fn what_else_was_touched_stands_in_the_clear() {
-        let touched = vec![Touched { operation: "delete", path: "secret/data/y" }];
-        let response = Response { touched, ..Response::default() };
+        let touched = vec![AuditTouched { operation: "delete", path: "secret/data/y" }];
+        let response = AuditResponse { touched, ..AuditResponse::default() };
         let text = text(&form(), &response, "");
         let expected = r#""response":{"touched":[{"operation":"delete","path":"secret/data/y"}]}"#;
         assert!(text.contains(expected), "{text}");
@@ -552,7 +556,8 @@ mod tests {
 
     #[test]
     fn a_lease_is_told_by_its_id() {
-        let response = Response { lease_id: "db/creds/r/x", data: b"{}", ..Response::default() };
+        let response =
+            AuditResponse { lease_id: "db/creds/r/x", data: b"{}", ..AuditResponse::default() };
         let text = text(&form(), &response, "");
         let expected = r#""response":{"secret":{"lease_id":"db/creds/r/x"},"data":{}}"#;
         assert!(text.contains(expected), "{text}");
@@ -560,11 +565,11 @@ mod tests {
 
     #[test]
     fn the_options_of_a_device_form_its_records() {
-        let response = Response {
+        let response = AuditResponse {
             data: br#"{"keys":["y"],"accessor":"k"}"#,
             is_listing: true,
             exempt: &["z"],
-            ..Response::default()
+            ..AuditResponse::default()
         };
         let form = RecordForm {
             prefix: "@cee: ".to_owned(),

@@ -28,12 +28,12 @@ pub(crate) fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes the members of one object, with commas between.
-pub(crate) struct Members<'o> {
+pub(crate) struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     empty: bool,
 }
 
-impl<'o> Members<'o> {
+impl<'o> ObjectWriter<'o> {
     /// Opens an object at the end of `out`.
     pub(crate) fn open(out: &'o mut Vec<u8>) -> Self {
         out.push(b'{');

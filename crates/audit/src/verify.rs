@@ -8,20 +8,20 @@
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-use crate::chain::{self, Head};
-use crate::checkpoint::{self, PublicKey};
+use crate::chain::{self, ChainHead};
+use crate::checkpoint::{self, DevicePublicKey};
 use crate::limits::{CHECKPOINT_RECORDS_MAX, LINE_BYTES_MAX};
 
 /// Follows a chain through lines.
 #[derive(Clone, Debug, Default)]
 pub struct Verifier {
     first: Option<u64>,
-    head: Option<Head>,
+    head: Option<ChainHead>,
     /// A head that has to be in the chain.
-    wanted: Option<Head>,
+    wanted: Option<ChainHead>,
     is_found: bool,
     /// What checkpoints have to be signed by.
-    key: Option<PublicKey>,
+    key: Option<DevicePublicKey>,
     /// The last of them.
     signed: Option<u64>,
     /// The records after it.
@@ -64,11 +64,11 @@ pub enum ChainFault {
 
 /// What a sound chain holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedChain {
     /// The first record's number.
     pub first: u64,
     /// The last record.
-    pub head: Head,
+    pub head: ChainHead,
     /// The last checkpoint whose signature was checked: it vouches for all records before.
     pub signed: Option<u64>,
 }
@@ -89,12 +89,12 @@ pub enum VerifyFailure {
 
 impl Verifier {
     /// A verifier that also wants to meet `head`, as the server told it.
-    pub fn wanting(head: Option<Head>) -> Self {
+    pub fn wanting(head: Option<ChainHead>) -> Self {
         Self { wanted: head, ..Self::default() }
     }
 
     /// The same, for which every checkpoint has to be signed by `key`.
-    pub fn trusting(self, key: Option<PublicKey>) -> Self {
+    pub fn trusting(self, key: Option<DevicePublicKey>) -> Self {
         Self { key, ..self }
     }
 
@@ -111,8 +111,8 @@ impl Verifier {
         // A first record follows nothing; later ones follow what may be in another file.
         let before = match self.head {
             Some(head) => head,
-            None if seq == 1 => Head::default(),
-            None => Head { seq: seq - 1, hash: links.prev },
+            None if seq == 1 => ChainHead::default(),
+            None => ChainHead { seq: seq - 1, hash: links.prev },
         };
         if before.seq.checked_add(1) != Some(seq) {
             return Err(ChainFault::Gap { expected: before.seq.saturating_add(1), found: seq });
@@ -163,8 +163,8 @@ impl Verifier {
     }
 
     /// What the chain holds; `None` for no record at all.
-    pub fn verified(&self) -> Option<Verified> {
-        Some(Verified { first: self.first?, head: self.head?, signed: self.signed })
+    pub fn verified(&self) -> Option<VerifiedChain> {
+        Some(VerifiedChain { first: self.first?, head: self.head?, signed: self.signed })
     }
 
     /// Records that no checkpoint vouches for, if that are more than a device ever leaves: their end was cut off,
@@ -219,7 +219,7 @@ mod tests {
 
     /// A small file, line by line, with newlines.
     fn lines() -> Vec<Vec<u8>> {
-        let mut head = Head::default();
+        let mut head = ChainHead::default();
         (0..COUNT)
             .map(|at| {
                 let mut line = format!("{{\"time\":\"{at}\",\"type\":\"request\"").into_bytes();
@@ -229,7 +229,7 @@ mod tests {
             .collect()
     }
 
-    fn verify(lines: &[Vec<u8>]) -> Result<Option<Verified>, VerifyFailure> {
+    fn verify(lines: &[Vec<u8>]) -> Result<Option<VerifiedChain>, VerifyFailure> {
         let mut verifier = Verifier::default();
         verifier.take_file(&mut &lines.concat()[..])?;
         Ok(verifier.verified())
@@ -311,7 +311,7 @@ mod tests {
             }
             let mut forged = all.clone();
             let mut line = b"{\"time\":\"forged\"".to_vec();
-            Head { seq: at as u64, hash: [0; 32] }.link(0, &mut line);
+            ChainHead { seq: at as u64, hash: [0; 32] }.link(0, &mut line);
             forged[at] = line;
             assert!(verify(&forged).is_err(), "forged {at}");
         }
@@ -327,7 +327,7 @@ mod tests {
         };
         assert!(check(&all).unwrap());
         assert!(!check(&all[..COUNT - 1]).unwrap());
-        let mut other = Head::default();
+        let mut other = ChainHead::default();
         let forged: Vec<Vec<u8>> = (0..COUNT)
             .map(|_| {
                 let mut line = b"{\"time\":\"forged\"".to_vec();

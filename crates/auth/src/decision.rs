@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::acl::Grant;
+use crate::acl::AclGrant;
 use crate::policy::Literal;
-use crate::{AclSet, Capability, Operation, Path, Standing, TokenKind};
+use crate::{AclSet, Capability, Operation, Path, TokenKind, TokenStanding};
 
 /// A request as the decision sees it.
 pub trait Subject {
@@ -72,7 +72,7 @@ pub struct Denied;
 /// # Errors
 /// [`Denied`] when the token has expired, nothing grants the request, or `acl` is stale.
 pub fn authorize_by<R: Subject>(
-    token: impl Into<Standing>,
+    token: impl Into<TokenStanding>,
     acl: &AclSet,
     request: R,
     now: Timestamp,
@@ -85,11 +85,11 @@ pub fn authorize_by<R: Subject>(
 /// # Errors
 /// Those of [`authorize_by`].
 pub fn authorize_noting<R: Subject>(
-    token: impl Into<Standing>,
+    token: impl Into<TokenStanding>,
     acl: &AclSet,
     request: R,
     now: Timestamp,
-    note: impl FnOnce(Option<Grant<'_>>),
+    note: impl FnOnce(Option<AclGrant<'_>>),
 ) -> Result<Authorized<R>, Denied> {
     let token = token.into();
     if token.is_expired(now) {

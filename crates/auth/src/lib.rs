@@ -30,7 +30,7 @@ mod template;
 mod tests;
 mod token;
 
-pub use acl::{AclSet, Grant};
+pub use acl::{AclGrant, AclSet};
 pub use capability::{Capabilities, Capability};
 pub use decision::{Authorized, Denied, Subject, authorize_by, authorize_noting};
 pub use operation::Operation;
@@ -38,8 +38,8 @@ pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};
 pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolved, fold_case};
 pub use policy::{Literal, Policy, PolicyError, PolicyName};
-pub use template::{Identity, NoIdentity, Variable};
-pub use token::{Standing, Token, TokenKind};
+pub use template::{NoIdentity, TemplateSubject, Variable};
+pub use token::{Token, TokenKind, TokenStanding};
 
 /// A moment, as tokens and rules have them.
 pub use jiff::Timestamp;

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use crate::template::{Identity, Variable};
+use crate::template::{TemplateSubject, Variable};
 
 /// Longest pattern as written, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 4096;
@@ -27,18 +27,18 @@ pub const PATTERN_SEGMENTS_MAX: usize = 128;
 pub(crate) struct Pattern {
     /// As written.
     pub(crate) text: String,
-    segments: Vec<Template>,
+    segments: Vec<PatternTemplate>,
     is_prefix: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Template {
+enum PatternTemplate {
     Any,
-    Text(Vec<Piece>),
+    Text(Vec<PatternPiece>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum PatternPiece {
     Literal(String),
     Variable(Variable),
 }
@@ -64,7 +64,7 @@ pub enum Unresolved {
 
 /// What a pattern comes to for one caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedPattern {
     pub(crate) segments: Vec<Segment>,
     /// True when it matches whatever starts with it.
     pub(crate) is_prefix: bool,
@@ -121,7 +121,7 @@ impl Pattern {
         }
         let mut pieces = pieces(text.strip_prefix('/').unwrap_or(text))?;
         let is_prefix = match pieces.last_mut() {
-            Some(Piece::Literal(last)) if last.ends_with('*') => {
+            Some(PatternPiece::Literal(last)) if last.ends_with('*') => {
                 last.pop();
                 true
             }
@@ -142,45 +142,45 @@ impl Pattern {
     /// Whether it has a template.
     pub(crate) fn has_variables(&self) -> bool {
         self.segments.iter().any(|segment| match segment {
-            Template::Text(pieces) => {
-                pieces.iter().any(|piece| matches!(piece, Piece::Variable(_)))
+            PatternTemplate::Text(pieces) => {
+                pieces.iter().any(|piece| matches!(piece, PatternPiece::Variable(_)))
             }
-            Template::Any => false,
+            PatternTemplate::Any => false,
         })
     }
 
     /// The names of templates that nothing will ever answer.
     pub(crate) fn unknown_variables(&self) -> impl Iterator<Item = &str> {
         let pieces = self.segments.iter().filter_map(|segment| match segment {
-            Template::Text(pieces) => Some(pieces),
-            Template::Any => None,
+            PatternTemplate::Text(pieces) => Some(pieces),
+            PatternTemplate::Any => None,
         });
         pieces.flatten().filter_map(|piece| match piece {
-            Piece::Variable(Variable::Unknown(name)) => Some(name.as_str()),
-            Piece::Variable(_) | Piece::Literal(_) => None,
+            PatternPiece::Variable(Variable::Unknown(name)) => Some(name.as_str()),
+            PatternPiece::Variable(_) | PatternPiece::Literal(_) => None,
         })
     }
 
     /// Puts the caller's values in. A denial takes any value, as text: it can only take away.
     pub(crate) fn resolve(
         &self,
-        identity: &dyn Identity,
-        use_of: Use,
-    ) -> Result<Resolved, Unresolved> {
+        identity: &dyn TemplateSubject,
+        use_of: PatternUse,
+    ) -> Result<ResolvedPattern, Unresolved> {
         let mut segments = Vec::with_capacity(self.segments.len());
         for segment in &self.segments {
-            let Template::Text(pieces) = segment else {
+            let PatternTemplate::Text(pieces) = segment else {
                 segments.push(Segment::Any);
                 continue;
             };
             let mut text = String::new();
             for piece in pieces {
                 match piece {
-                    Piece::Literal(literal) => text.push_str(literal),
-                    Piece::Variable(variable) => {
+                    PatternPiece::Literal(literal) => text.push_str(literal),
+                    PatternPiece::Variable(variable) => {
                         let value = identity.value(variable).filter(|value| !value.is_empty());
                         let value = value.ok_or(Unresolved::NoValue)?;
-                        if use_of == Use::Grant && value.contains(['/', '*', '+']) {
+                        if use_of == PatternUse::Grant && value.contains(['/', '*', '+']) {
                             return Err(Unresolved::UnsafeValue);
                         }
                         text.push_str(&value);
@@ -189,19 +189,19 @@ impl Pattern {
             }
             segments.extend(text.split('/').map(|part| Segment::Text(part.to_owned())));
         }
-        Ok(Resolved { segments, is_prefix: self.is_prefix })
+        Ok(ResolvedPattern { segments, is_prefix: self.is_prefix })
     }
 }
 
 /// What a rule does with its pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum PatternUse {
     Grant,
     Denial,
 }
 
 /// Cuts text and templates apart.
-fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
+fn pieces(text: &str) -> Result<Vec<PatternPiece>, PatternError> {
     let mut pieces = Vec::new();
     let mut rest = text;
     loop {
@@ -212,22 +212,22 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
         if literal.contains("}}") {
             return Err(PatternError::Unbalanced);
         }
-        pieces.push(Piece::Literal(literal.to_owned()));
+        pieces.push(PatternPiece::Literal(literal.to_owned()));
         let Some(template) = template else { return Ok(pieces) };
         let (name, after) = template.split_once("}}").ok_or(PatternError::Unbalanced)?;
         if name.contains("{{") {
             return Err(PatternError::Unbalanced);
         }
-        pieces.push(Piece::Variable(Variable::parse(name)));
+        pieces.push(PatternPiece::Variable(Variable::parse(name)));
         rest = after;
     }
 }
 
 /// Cuts pieces at the slashes of their literals.
-fn segments(pieces: Vec<Piece>) -> Vec<Template> {
-    let mut segments: Vec<Vec<Piece>> = vec![Vec::new()];
+fn segments(pieces: Vec<PatternPiece>) -> Vec<PatternTemplate> {
+    let mut segments: Vec<Vec<PatternPiece>> = vec![Vec::new()];
     for piece in pieces {
-        let Piece::Literal(text) = piece else {
+        let PatternPiece::Literal(text) = piece else {
             segments.last_mut().into_iter().for_each(|segment| segment.push(piece.clone()));
             continue;
         };
@@ -236,18 +236,18 @@ fn segments(pieces: Vec<Piece>) -> Vec<Template> {
                 segments.push(Vec::new());
             }
             if let Some(segment) = segments.last_mut().filter(|_| !part.is_empty()) {
-                segment.push(Piece::Literal(part.to_owned()));
+                segment.push(PatternPiece::Literal(part.to_owned()));
             }
         }
     }
-    let template = |pieces: Vec<Piece>| match pieces.as_slice() {
-        [Piece::Literal(text)] if text == "+" => Template::Any,
-        _ => Template::Text(pieces),
+    let template = |pieces: Vec<PatternPiece>| match pieces.as_slice() {
+        [PatternPiece::Literal(text)] if text == "+" => PatternTemplate::Any,
+        _ => PatternTemplate::Text(pieces),
     };
     segments.into_iter().map(template).collect()
 }
 
-impl Resolved {
+impl ResolvedPattern {
     /// True when there is a `+`.
     pub(crate) fn has_any(&self) -> bool {
         self.segments.contains(&Segment::Any)
@@ -255,13 +255,13 @@ impl Resolved {
 
     /// What it says of paths inside `folder`, whole segments with an ending slash; `None` when it says
     /// nothing of them. Denials compare without case.
-    pub(crate) fn below(self, folder: &str, use_of: Use) -> Option<Self> {
+    pub(crate) fn below(self, folder: &str, use_of: PatternUse) -> Option<Self> {
         if folder.is_empty() {
             return Some(self);
         }
         let same = |text: &str, part: &str| match use_of {
-            Use::Grant => text == part,
-            Use::Denial => fold_case(text) == fold_case(part),
+            PatternUse::Grant => text == part,
+            PatternUse::Denial => fold_case(text) == fold_case(part),
         };
         let outer: Vec<&str> = folder.trim_end_matches('/').split('/').collect();
         for (number, part) in outer.iter().enumerate() {
@@ -271,7 +271,7 @@ impl Resolved {
                 // A wildcard that begins within the folder's own path is about all that is in it.
                 Segment::Text(text) if is_last && self.is_prefix => {
                     let starts = fold_case(part).starts_with(&*fold_case(text));
-                    return (use_of == Use::Denial && starts).then(Self::everything);
+                    return (use_of == PatternUse::Denial && starts).then(Self::everything);
                 }
                 Segment::Text(text) if !is_last && same(text, part) => {}
                 Segment::Any | Segment::Text(_) => return None,
@@ -405,7 +405,7 @@ impl Segment {
     }
 }
 
-impl fmt::Display for Resolved {
+impl fmt::Display for ResolvedPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.stem(), if self.is_prefix { "*" } else { "" })
     }

@@ -1,7 +1,7 @@
 //! Templates in the patterns of policies: `{{identity.entity.id}}` and its kin.
 //!
 //! A pattern is cut into text and [`Variable`]s once, when its policy is read. When a policy set is
-//! compiled for a caller, an [`Identity`] answers each variable, or does not.
+//! compiled for a caller, an [`TemplateSubject`] answers each variable, or does not.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub enum Variable {
 
 /// Who a caller is, as templates ask. An alias is found by the accessor of its auth mount, never by
 /// its order, which would let the alias of another method answer; a group counts only if the entity is in it.
-pub trait Identity {
+pub trait TemplateSubject {
     /// The value of `variable`, or `None` when the caller has none.
     fn value(&self, variable: &Variable) -> Option<Cow<'_, str>>;
 }
@@ -71,7 +71,7 @@ pub trait Identity {
 #[derive(Clone, Copy, Debug)]
 pub struct NoIdentity;
 
-impl Identity for NoIdentity {
+impl TemplateSubject for NoIdentity {
     fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
         None
     }

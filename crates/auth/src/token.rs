@@ -40,21 +40,21 @@ pub struct Token {
 
 /// The part of a token that the decision asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct TokenStanding {
     /// What the token is.
     pub kind: TokenKind,
     /// When it stops working; `None` means never.
     pub expires_at: Option<Timestamp>,
 }
 
-impl Standing {
+impl TokenStanding {
     /// True once `now` has reached the expiry.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expiry| expiry <= now)
     }
 }
 
-impl From<&Token> for Standing {
+impl From<&Token> for TokenStanding {
     fn from(token: &Token) -> Self {
         Self { kind: token.kind, expires_at: token.expires_at }
     }

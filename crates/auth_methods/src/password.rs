@@ -15,7 +15,7 @@ const BCRYPT_COST_MAX: u32 = 14;
 /// Most threads, however many cores there are.
 const THREADS_MAX: usize = 4;
 /// What makes two hashes of one password differ: random bytes, drawn for each hash.
-pub(crate) type Salt = [u8; 16];
+pub(crate) type PasswordSalt = [u8; 16];
 
 /// What a name without a user is compared with, so that it takes as long; nobody knows its password.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$a2FsbGlzdG8gbm9ib2R5$\
@@ -32,7 +32,7 @@ pub fn threads() -> usize {
 ///
 /// # Errors
 /// [`Error::Internal`] when the algorithm refuses.
-pub(crate) fn make_hash(password: &str, salt: Salt) -> Result<String, Error> {
+pub(crate) fn make_hash(password: &str, salt: PasswordSalt) -> Result<String, Error> {
     let hash = argon().hash_password_with_salt(password.as_bytes(), &salt);
     hash.map(|hash| hash.to_string()).map_err(|error| Error::internal(&error))
 }

@@ -13,7 +13,7 @@ use kallisto_engine::TokenParams;
 const CONFIG: &str = "config";
 
 /// A record that is written by fields and shown as a map.
-pub(super) trait Record: Sized {
+pub(super) trait FieldsRecord: Sized {
     /// Reads the stored bytes.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ pub(super) trait RoleFields: Default {
     fn call(&mut self, _name: &str) {}
 }
 
-impl<R: RoleFields> Record for R {
+impl<R: RoleFields> FieldsRecord for R {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
@@ -98,17 +98,17 @@ impl<R: RoleFields> Record for R {
 }
 
 /// The configuration of a method, if it has one.
-pub(super) fn config<R: Record>(storage: &Storage<'_>) -> Result<Option<R>, Error> {
+pub(super) fn config<R: FieldsRecord>(storage: &Storage<'_>) -> Result<Option<R>, Error> {
     load(storage, CONFIG)
 }
 
 /// Shows the configuration.
-pub(super) fn read_config<R: Record>(run: &Call<'_>) -> Result<Response, Error> {
+pub(super) fn read_config<R: FieldsRecord>(run: &Call<'_>) -> Result<Response, Error> {
     show::<R>(&run.storage, CONFIG)
 }
 
 /// Writes the configuration.
-pub(super) async fn write_config<R: Record>(run: &Call<'_>) -> Result<Response, Error> {
+pub(super) async fn write_config<R: FieldsRecord>(run: &Call<'_>) -> Result<Response, Error> {
     write::<R>(run, CONFIG).await
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Roles {
 
 impl Roles {
     /// The role called `name`; `None` too for what is no name.
-    pub(super) fn load<R: Record>(
+    pub(super) fn load<R: FieldsRecord>(
         self,
         storage: &Storage<'_>,
         name: &str,
@@ -138,12 +138,12 @@ impl Roles {
     }
 
     /// Shows the role that the path names.
-    pub(super) fn read<R: Record>(self, run: &Call<'_>) -> Result<Response, Error> {
+    pub(super) fn read<R: FieldsRecord>(self, run: &Call<'_>) -> Result<Response, Error> {
         show::<R>(&run.storage, &self.record(run)?)
     }
 
     /// Writes the role that the path names.
-    pub(super) async fn write<R: Record>(self, run: &Call<'_>) -> Result<Response, Error> {
+    pub(super) async fn write<R: FieldsRecord>(self, run: &Call<'_>) -> Result<Response, Error> {
         write::<R>(run, &self.record(run)?).await
     }
 
@@ -157,17 +157,17 @@ impl Roles {
     }
 }
 
-fn load<R: Record>(storage: &Storage<'_>, record: &str) -> Result<Option<R>, Error> {
+fn load<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Option<R>, Error> {
     storage.get(record)?.map(|found| R::decode(&found.value)).transpose()
 }
 
-fn show<R: Record>(storage: &Storage<'_>, record: &str) -> Result<Response, Error> {
+fn show<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Response, Error> {
     let found: R = load(storage, record)?.ok_or(Error::NotFound)?;
     let name = record.rsplit('/').next().unwrap_or_default();
     Ok(Response::data(&found.named(name).shown().into()))
 }
 
-async fn write<R: Record>(run: &Call<'_>, record: &str) -> Result<Response, Error> {
+async fn write<R: FieldsRecord>(run: &Call<'_>, record: &str) -> Result<Response, Error> {
     let body = run.request.object()?;
     let changing = run.storage.transact(record, |transaction| {
         let before = transaction.get(record)?;

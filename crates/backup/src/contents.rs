@@ -65,7 +65,7 @@ impl SealFacts {
 
 /// Records counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
+pub struct BackupContents {
     /// How many, of which kind.
     pub kinds: BTreeMap<&'static str, u64>,
     /// How many records are under which data key.
@@ -77,7 +77,7 @@ pub struct Contents {
     pub(crate) keyring: Option<Vec<u8>>,
 }
 
-impl Contents {
+impl BackupContents {
     /// Counts a record; whether it is one that an envelope seals.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<bool, NotWhole> {
         self.bytes += (key.len() + value.len()) as u64;

@@ -6,7 +6,7 @@ use kallisto_api::json::{self, Map};
 use kallisto_barrier::{Keyring, RootKey, UnsealKey};
 
 use crate::TAG;
-use crate::contents::{Contents, name};
+use crate::contents::{BackupContents, name};
 use crate::file::{FilePart, FileReader, NotWhole};
 
 /// With what the records are opened.
@@ -24,7 +24,7 @@ pub struct Examiner {
     key: KeyGiven,
     reader: FileReader,
     meta: Map,
-    contents: Contents,
+    contents: BackupContents,
     keyring: Option<Keyring>,
     authenticated: u64,
     tag: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct Report {
     /// Bytes of the file.
     pub bytes: u64,
     /// What the records are.
-    pub contents: Contents,
+    pub contents: BackupContents,
     /// Records that were opened under the key that was given; `None` where none was.
     pub authenticated: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl Examiner {
             key,
             reader: FileReader::default(),
             meta: Map::new(),
-            contents: Contents::default(),
+            contents: BackupContents::default(),
             keyring: None,
             authenticated: 0,
             tag: Vec::new(),

@@ -34,7 +34,7 @@ impl std::error::Error for NotWhole {}
 
 /// Writes a backup.
 pub struct FileWriter {
-    gzip: gzip::Writer,
+    gzip: gzip::GzipWriter,
     sums: String,
     /// What of the tar is not wrapped yet.
     pending: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct FileWriter {
 impl FileWriter {
     /// Begins a file in `out` with what it says of itself.
     pub fn begin(meta: &[u8], out: &mut Vec<u8>) -> Self {
-        let gzip = gzip::Writer::begin(out);
+        let gzip = gzip::GzipWriter::begin(out);
         let mut pending = Vec::new();
         tar::put(META, meta, &mut pending);
         Self { gzip, sums: sum_line(META, meta), pending, number: 0 }
@@ -83,7 +83,7 @@ pub enum FilePart {
 
 /// Which file comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FileStage {
     Meta,
     State,
     Sealed,
@@ -92,22 +92,22 @@ enum Stage {
 
 /// Reads a backup as its bytes come.
 pub struct FileReader {
-    gzip: gzip::Reader,
-    tar: tar::Reader,
+    gzip: gzip::GzipReader,
+    tar: tar::TarReader,
     chunks: BackupReader,
     number: u64,
-    stage: Stage,
+    stage: FileStage,
     sums: String,
 }
 
 impl Default for FileReader {
     fn default() -> Self {
         Self {
-            gzip: gzip::Reader::new(),
-            tar: tar::Reader::default(),
+            gzip: gzip::GzipReader::new(),
+            tar: tar::TarReader::default(),
             chunks: BackupReader::default(),
             number: 0,
-            stage: Stage::Meta,
+            stage: FileStage::Meta,
             sums: String::new(),
         }
     }
@@ -138,35 +138,35 @@ impl FileReader {
     /// # Errors
     /// That it was not.
     pub fn records(&self) -> Result<u64, NotWhole> {
-        let over = self.stage == Stage::End && self.tar.is_over() && self.gzip.is_over();
+        let over = self.stage == FileStage::End && self.tar.is_over() && self.gzip.is_over();
         self.chunks.records().filter(|_| over).ok_or_else(|| NotWhole::from("it is cut short"))
     }
 
-    fn member(&mut self, member: tar::Member) -> Result<Option<FilePart>, NotWhole> {
-        let tar::Member { name, bytes } = member;
+    fn member(&mut self, member: tar::TarMember) -> Result<Option<FilePart>, NotWhole> {
+        let tar::TarMember { name, bytes } = member;
         match (self.stage, name.as_str()) {
-            (Stage::Meta, META) => {
+            (FileStage::Meta, META) => {
                 self.sums.push_str(&sum_line(&name, &bytes));
-                self.stage = Stage::State;
+                self.stage = FileStage::State;
                 Ok(Some(FilePart::Meta(bytes)))
             }
-            (Stage::Meta, _) => Err("it is of another kind".into()),
-            (Stage::State, SUMS) => {
+            (FileStage::Meta, _) => Err("it is of another kind".into()),
+            (FileStage::State, SUMS) => {
                 if self.chunks.records().is_none() || bytes != self.sums.as_bytes() {
                     return Err("its sums do not agree with what it holds".into());
                 }
-                self.stage = Stage::Sealed;
+                self.stage = FileStage::Sealed;
                 Ok(None)
             }
-            (Stage::State, name) if name == chunk_name(self.number + 1) => {
+            (FileStage::State, name) if name == chunk_name(self.number + 1) => {
                 self.number += 1;
                 self.sums.push_str(&sum_line(name, &bytes));
                 let records = self.chunks.take(&Bytes::from(bytes));
                 let records = records.map_err(|error| NotWhole::new(error.to_string()))?;
                 Ok((!records.is_empty()).then_some(FilePart::Records(records)))
             }
-            (Stage::Sealed, SEALED) => {
-                self.stage = Stage::End;
+            (FileStage::Sealed, SEALED) => {
+                self.stage = FileStage::End;
                 Ok(Some(FilePart::Tag(bytes)))
             }
             _ => Err("files are missing or out of order".into()),

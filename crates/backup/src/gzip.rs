@@ -57,13 +57,13 @@ impl Crc32 {
 }
 
 /// Wraps bytes.
-pub(crate) struct Writer {
+pub(crate) struct GzipWriter {
     crc: Crc32,
     /// Modulo 2^32, as gzip counts.
     len: u32,
 }
 
-impl Writer {
+impl GzipWriter {
     /// Begins a file in `out`.
     pub(crate) fn begin(out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&HEAD);
@@ -96,7 +96,7 @@ fn put_block(last: u8, len: u16, out: &mut Vec<u8>) {
 }
 
 /// Unwraps bytes as they come.
-pub(crate) struct Reader {
+pub(crate) struct GzipReader {
     expects: Expects,
     /// The beginning of what is expected.
     held: Vec<u8>,
@@ -114,7 +114,7 @@ enum Expects {
     Nothing,
 }
 
-impl Reader {
+impl GzipReader {
     pub(crate) fn new() -> Self {
         Self { expects: Expects::Head, held: Vec::new(), crc: Crc32::new(), len: 0 }
     }
@@ -197,7 +197,7 @@ mod tests {
 
     fn wrapped(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::begin(&mut out);
+        let mut writer = GzipWriter::begin(&mut out);
         writer.put(bytes, &mut out);
         writer.end(&mut out);
         out
@@ -215,7 +215,7 @@ mod tests {
         let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[1]).collect();
         let file = wrapped(&bytes);
         for piece in [1, 7, 4096, file.len()] {
-            let (mut reader, mut out) = (Reader::new(), Vec::new());
+            let (mut reader, mut out) = (GzipReader::new(), Vec::new());
             for piece in file.chunks(piece) {
                 assert!(!reader.is_over());
                 reader.take(piece, &mut out).unwrap();
@@ -230,7 +230,7 @@ mod tests {
         for at in 0..file.len() {
             let mut bad = file.clone();
             bad[at] ^= 0x40;
-            let mut reader = Reader::new();
+            let mut reader = GzipReader::new();
             let taken = reader.take(&bad, &mut Vec::new());
             // Time, hint and system say nothing of what is inside.
             let says_nothing = (4..10).contains(&at);
@@ -238,7 +238,7 @@ mod tests {
         }
         let mut deflated = HEAD.to_vec();
         deflated.extend_from_slice(&[0x4b, 0x04, 0x00, 0x43, 0xbe]);
-        let told = Reader::new().take(&deflated, &mut Vec::new());
+        let told = GzipReader::new().take(&deflated, &mut Vec::new());
         assert!(told.unwrap_err().contains("compressed again"));
     }
 }

@@ -29,7 +29,7 @@ mod tar;
 
 use aws_lc_rs::digest;
 
-pub use contents::{Contents, SealFacts};
+pub use contents::{BackupContents, SealFacts};
 pub use examine::{Examiner, KeyGiven, Report};
 pub use file::{FilePart, FileReader, FileWriter, NotWhole};
 

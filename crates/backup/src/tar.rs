@@ -53,20 +53,20 @@ fn checksum(head: &[u8; BLOCK_BYTES]) -> u32 {
 
 /// A file that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct TarMember {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
 
 /// Reads files as their bytes come.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct TarReader {
     /// What is not read yet: less than the next file, or its header.
     held: Vec<u8>,
     over: bool,
 }
 
-impl Reader {
+impl TarReader {
     /// Whether the end was read.
     pub(crate) fn is_over(&self) -> bool {
         self.over
@@ -76,7 +76,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(crate) fn take(&mut self, input: &[u8]) -> Result<VecDeque<Member>, &'static str> {
+    pub(crate) fn take(&mut self, input: &[u8]) -> Result<VecDeque<TarMember>, &'static str> {
         let mut members = VecDeque::new();
         self.held.extend_from_slice(input);
         let mut at = 0;
@@ -91,7 +91,7 @@ impl Reader {
             let filled = len.next_multiple_of(BLOCK_BYTES);
             let Some(bytes) = rest.get(..filled) else { break };
             let bytes = bytes.get(..len).unwrap_or_default().to_vec();
-            members.push_back(Member { name, bytes });
+            members.push_back(TarMember { name, bytes });
             at += BLOCK_BYTES + filled;
         }
         self.held.drain(..at);
@@ -129,8 +129,8 @@ mod tests {
         files.iter().for_each(|(name, bytes)| put(name, bytes, &mut tar));
         end(&mut tar);
         for piece in [1, 100, 512, tar.len()] {
-            let mut reader = Reader::default();
-            let read: Vec<Member> =
+            let mut reader = TarReader::default();
+            let read: Vec<TarMember> =
                 tar.chunks(piece).flat_map(|piece| reader.take(piece).unwrap()).collect();
             assert!(reader.is_over());
             let read: Vec<_> = read.into_iter().map(|member| (member.name, member.bytes)).collect();
@@ -145,7 +145,7 @@ mod tests {
         put("a", b"bytes", &mut tar);
         let mut changed = tar.clone();
         changed.iter_mut().take(1).for_each(|byte| *byte = b'b');
-        assert!(Reader::default().take(&changed).is_err());
+        assert!(TarReader::default().take(&changed).is_err());
         let mut immense = [0; BLOCK_BYTES];
         immense.iter_mut().zip(&tar).for_each(|(to, from)| *to = *from);
         immense.iter_mut().skip(SIZE.start).take(11).for_each(|byte| *byte = b'7');
@@ -155,6 +155,6 @@ mod tests {
             .skip(CHECKSUM.start)
             .zip(sum.as_bytes())
             .for_each(|(to, from)| *to = *from);
-        assert!(Reader::default().take(&immense).is_err());
+        assert!(TarReader::default().take(&immense).is_err());
     }
 }

@@ -15,9 +15,9 @@ pub(crate) const COUNTER_BYTES: usize = 8;
 pub(crate) const TAG_BYTES: usize = 16;
 
 /// A cipher under one key, which the library wipes when this is dropped.
-pub(crate) struct Cipher(LessSafeKey);
+pub(crate) struct CountedCipher(LessSafeKey);
 
-impl Cipher {
+impl CountedCipher {
     /// The cipher `algorithm` under a key of its own.
     pub(crate) fn under(algorithm: &'static Algorithm, key: &[u8; KEY_BYTES]) -> Self {
         let unbound = UnboundKey::new(algorithm, key);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn leave_nothing(algorithm: &'static Algorithm) {
-        let cipher = Cipher::under(algorithm, &[7; 32]);
+        let cipher = CountedCipher::under(algorithm, &[7; 32]);
         let mut sealed = Vec::new();
         cipher.seal([0; 8], b"", b"a planted secret", &mut sealed);
         sealed[20] ^= 1;

@@ -6,7 +6,7 @@
 
 use crate::derive::commitment;
 use crate::keyring::fuzz::{decode_and_encode, fixed, repair};
-use crate::wrap::{self, Purpose};
+use crate::wrap::{self, WrapPurpose};
 use crate::{Error, Keyring, SecretKey, envelope_key_version};
 
 /// The fixed key of a number.
@@ -54,13 +54,13 @@ fn refuse(keyring: &Keyring, storage_key: &[u8], envelope: &[u8]) {
 /// If a promise is broken.
 pub fn keyring(bytes: &[u8]) {
     let root_key = key(4);
-    if wrap::open(&root_key, Purpose::Keyring, bytes).is_ok() {
+    if wrap::open(&root_key, WrapPurpose::Keyring, bytes).is_ok() {
         panic!("bytes that nobody sealed were opened");
     }
     let mut committed = bytes.to_vec();
     if let Some(place) = committed.get_mut(1..33) {
         place.copy_from_slice(&commitment(&root_key, b"keyring/v1"));
-        let refused = wrap::open(&root_key, Purpose::Keyring, &committed).err();
+        let refused = wrap::open(&root_key, WrapPurpose::Keyring, &committed).err();
         assert!(matches!(refused, Some(Error::Damaged(_) | Error::Unsupported(_))));
     }
     for bytes in [bytes.to_vec(), repair(bytes)] {

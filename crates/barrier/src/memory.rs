@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::aead::{AES_256_GCM, Algorithm, CHACHA20_POLY1305};
 
-use crate::counted::{COUNTER_BYTES, Cipher, TAG_BYTES};
+use crate::counted::{COUNTER_BYTES, CountedCipher, TAG_BYTES};
 use crate::error::{Error, Result};
 use crate::secret::SecretKey;
 
@@ -22,7 +22,7 @@ pub const MEMORY_OVERHEAD: usize = COUNTER_BYTES + TAG_BYTES;
 
 /// Encrypts for this process and this unseal. Any number of threads use it; none waits for another.
 pub struct MemoryCipher {
-    cipher: Cipher,
+    cipher: CountedCipher,
     sealed: AtomicU64,
 }
 
@@ -33,7 +33,10 @@ impl MemoryCipher {
     /// [`Error::Machine`] if there is no memory or no randomness.
     pub fn generate() -> Result<Self> {
         let key = SecretKey::generate()?;
-        Ok(Self { cipher: Cipher::under(fastest(), key.expose()), sealed: AtomicU64::new(0) })
+        Ok(Self {
+            cipher: CountedCipher::under(fastest(), key.expose()),
+            sealed: AtomicU64::new(0),
+        })
     }
 
     /// Appends `plain`, sealed and bound to `aad`, to `out`.
@@ -100,7 +103,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         for algorithm in [&AES_256_GCM, &CHACHA20_POLY1305] {
-            let cipher = Cipher::under(algorithm, &[7; 32]);
+            let cipher = CountedCipher::under(algorithm, &[7; 32]);
             refuse_changes(&MemoryCipher { cipher, sealed: AtomicU64::new(0) });
         }
     }

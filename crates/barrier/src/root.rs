@@ -8,7 +8,7 @@ use aws_lc_rs::hmac;
 use crate::error::{Error, Result};
 use crate::secret::SecretKey;
 use crate::shamir::{self, Share};
-use crate::wrap::{self, Purpose};
+use crate::wrap::{self, WrapPurpose};
 
 /// The key that opens everything; it is kept in shares, and in memory only while it is used.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl UnsealKey {
     /// # Errors
     /// [`Error::Machine`] if there is no memory or no randomness.
     pub fn wrap(&self, keeper: &SecretKey) -> Result<Vec<u8>> {
-        wrap::seal(keeper, Purpose::UnsealKey, self.0.expose())
+        wrap::seal(keeper, WrapPurpose::UnsealKey, self.0.expose())
     }
 
     /// The key in what [`UnsealKey::wrap`] made.
@@ -60,7 +60,7 @@ impl UnsealKey {
     /// # Errors
     /// As [`RootKey::unwrap`].
     pub fn unwrap(wrapped: &[u8], keeper: &SecretKey) -> Result<Self> {
-        let bytes = wrap::open(keeper, Purpose::UnsealKey, wrapped)?;
+        let bytes = wrap::open(keeper, WrapPurpose::UnsealKey, wrapped)?;
         let key = SecretKey::from_bytes(&bytes);
         key.map(Self).map_err(|error| match error {
             Error::Invalid(_) => Error::Damaged("a wrapped unseal key is no key"),
@@ -99,7 +99,7 @@ impl RootKey {
     /// # Errors
     /// [`Error::Machine`] if there is no memory or no randomness.
     pub fn wrap(&self, unseal_key: &UnsealKey) -> Result<Vec<u8>> {
-        wrap::seal(&unseal_key.0, Purpose::RootKey, self.0.expose())
+        wrap::seal(&unseal_key.0, WrapPurpose::RootKey, self.0.expose())
     }
 
     /// The key in what [`RootKey::wrap`] made.
@@ -108,7 +108,7 @@ impl RootKey {
     /// [`Error::WrongKey`] if it was wrapped under another key, [`Error::Damaged`] or [`Error::Unsupported`] if the bytes
     /// are not what was made, [`Error::Machine`] if there is no memory.
     pub fn unwrap(wrapped: &[u8], unseal_key: &UnsealKey) -> Result<Self> {
-        let bytes = wrap::open(&unseal_key.0, Purpose::RootKey, wrapped)?;
+        let bytes = wrap::open(&unseal_key.0, WrapPurpose::RootKey, wrapped)?;
         let key = SecretKey::from_bytes(&bytes);
         key.map(Self).map_err(|error| match error {
             Error::Invalid(_) => Error::Damaged("a wrapped root key is no key"),

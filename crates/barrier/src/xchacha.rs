@@ -9,7 +9,7 @@
 use aws_lc_rs::aead::CHACHA20_POLY1305;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::counted::{COUNTER_BYTES, Cipher};
+use crate::counted::{COUNTER_BYTES, CountedCipher};
 use crate::error::Result;
 use crate::limits::KEY_BYTES;
 
@@ -30,7 +30,7 @@ pub fn seal(
     out: &mut Vec<u8>,
 ) {
     let (prefix, counter) = split(nonce);
-    Cipher::new(key, prefix).seal(*counter, aad, plain, out);
+    CountedCipher::new(key, prefix).seal(*counter, aad, plain, out);
 }
 
 /// Appends the plaintext of what [`seal`] made to `out`, which on failure is as before.
@@ -46,7 +46,7 @@ pub fn open(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let (prefix, counter) = split(nonce);
-    Cipher::new(key, prefix).open(*counter, aad, ciphertext, tag, out)
+    CountedCipher::new(key, prefix).open(*counter, aad, ciphertext, tag, out)
 }
 
 fn split(nonce: &[u8; NONCE_BYTES]) -> (&[u8; PREFIX_BYTES], &[u8; COUNTER_BYTES]) {
@@ -57,7 +57,7 @@ fn split(nonce: &[u8; NONCE_BYTES]) -> (&[u8; PREFIX_BYTES], &[u8; COUNTER_BYTES
 /// "expand 32-byte k" as little-endian words.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-impl Cipher {
+impl CountedCipher {
     /// The cipher for all nonces that start with `prefix`.
     pub(crate) fn new(key: &[u8; KEY_BYTES], prefix: &[u8; PREFIX_BYTES]) -> Self {
         let mut subkey = Zeroizing::new([0; KEY_BYTES]);

@@ -7,17 +7,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use kallisto_audit::{Head, PublicKey, Verified, Verifier};
+use kallisto_audit::{ChainHead, DevicePublicKey, VerifiedChain, Verifier};
 
 use super::mounted::{self, cell};
-use super::pairs::{self, Inputs};
+use super::pairs::{self, PairInputs};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 /// What can be done with audit devices.
 #[derive(Subcommand, Debug)]
@@ -62,7 +62,7 @@ impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let data = mounted::read_all(&config, "sys/audit", "Error listing audits")?;
-        if data.is_empty() && config.format == Format::Table {
+        if data.is_empty() && config.format == OutputFormat::Table {
             return Err(Error::Absent("No audit devices are enabled.".to_owned()));
         }
         let mut heads = vec!["Path", "Type", "Description"];
@@ -117,7 +117,7 @@ impl Enable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
-        let options = pairs::parse(&self.options, &mut Inputs::process())?;
+        let options = pairs::parse(&self.options, &mut PairInputs::process())?;
         let body = Map::from([
             ("type".to_owned(), Json::from(self.kind.as_str())),
             ("description".to_owned(), self.description.as_deref().unwrap_or_default().into()),
@@ -187,8 +187,8 @@ pub(crate) struct Verify {
 /// What the files have to agree with.
 #[derive(Default)]
 struct ExpectedChain {
-    head: Option<Head>,
-    key: Option<PublicKey>,
+    head: Option<ChainHead>,
+    key: Option<DevicePublicKey>,
 }
 
 impl Verify {
@@ -226,7 +226,7 @@ impl Verify {
             None => ExpectedChain::default(),
         };
         if let Some(text) = &self.head {
-            let head = Head::parse(text);
+            let head = ChainHead::parse(text);
             let head = head.ok_or_else(|| Error::usage("-head must be like 12:9f86d081..."))?;
             wanted.head = Some(head);
         }
@@ -237,7 +237,7 @@ impl Verify {
                     .map_err(|error| Error::usage(format!("{path}: {error}")))?,
                 None => given.clone(),
             };
-            let key = PublicKey::parse(&text);
+            let key = DevicePublicKey::parse(&text);
             let key = key.ok_or_else(|| Error::usage("-public-key must be like ed25519:..."))?;
             wanted.key = Some(key);
         }
@@ -251,14 +251,14 @@ fn told(config: &Config, device: &str) -> Result<ExpectedChain, Error> {
     let data = mounted::read_all(config, &path, "Error asking for the audit device's head")?;
     let head = format!("{}:{}", cell(&data, "seq"), cell(&data, "hash"));
     Ok(ExpectedChain {
-        head: Head::parse(&head),
-        key: PublicKey::parse(&cell(&data, "public_key")),
+        head: ChainHead::parse(&head),
+        key: DevicePublicKey::parse(&cell(&data, "public_key")),
     })
 }
 
-fn sound(config: &Config, lines: u64, verified: &Verified) -> Result<Outcome, Error> {
+fn sound(config: &Config, lines: u64, verified: &VerifiedChain) -> Result<Outcome, Error> {
     let hash = verified.head.hash_text();
-    if config.format == Format::Json {
+    if config.format == OutputFormat::Json {
         let report = Json::object([
             ("sound", true.into()),
             ("records", lines.into()),
@@ -267,7 +267,7 @@ fn sound(config: &Config, lines: u64, verified: &Verified) -> Result<Outcome, Er
             ("hash", hash.into()),
             ("signed", verified.signed.map_or(Json::Null, Json::from)),
         ]);
-        return Ok(Outcome::print(Document::Value(&report).to_text(Format::Json)?));
+        return Ok(Outcome::print(Document::Value(&report).to_text(OutputFormat::Json)?));
     }
     let (first, last) = (verified.first, verified.head.seq);
     let signed = match verified.signed {
@@ -282,9 +282,9 @@ fn sound(config: &Config, lines: u64, verified: &Verified) -> Result<Outcome, Er
 
 fn unsound(config: &Config, path: &Path, why: &str) -> Outcome {
     let text = format!("{}: {why}", path.display());
-    if config.format == Format::Json {
+    if config.format == OutputFormat::Json {
         let report = Json::object([("sound", false.into()), ("fault", text.into())]);
-        let text = Document::Value(&report).to_text(Format::Json).unwrap_or_default();
+        let text = Document::Value(&report).to_text(OutputFormat::Json).unwrap_or_default();
         return Outcome::print(text).with_code(2);
     }
     Outcome::default().with_notice(&format!("Not sound: {text}\n")).with_code(2)

@@ -9,10 +9,11 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::outcome::Outcome;
 
 /// A method: its name, what it is, how it is used, and what it is told.
-type Method = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+type MethodHelp =
+    (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The methods that this server has, and logging in with a token.
-const METHODS: [Method; 7] = [
+const METHODS: [MethodHelp; 7] = [
     (
         "approle",
         "Machines log in with the id of a role and a secret id of it.",
@@ -105,11 +106,11 @@ impl Help {
     }
 }
 
-fn named(name: &str) -> Option<&'static Method> {
+fn named(name: &str) -> Option<&'static MethodHelp> {
     METHODS.iter().find(|(known, ..)| *known == name)
 }
 
-fn text((name, about, example, fields): &Method) -> String {
+fn text((name, about, example, fields): &MethodHelp) -> String {
     let mut text = format!("Usage: kallisto login -method={name} [KEY=VALUE...]\n\n");
     text.push_str(&format!("  {about}\n\n      $ {example}\n\nConfiguration:\n"));
     for (field, about) in *fields {

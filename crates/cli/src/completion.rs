@@ -37,25 +37,25 @@ impl Completion {
 }
 
 /// A shell that completion is installed for.
-struct Start {
+struct ShellStart {
     shell: &'static str,
     /// Its start file, below the home directory.
     file: &'static str,
     line: &'static str,
 }
 
-const STARTS: [Start; 3] = [
-    Start {
+const STARTS: [ShellStart; 3] = [
+    ShellStart {
         shell: "bash",
         file: ".bashrc",
         line: "command -v kallisto >/dev/null && eval \"$(kallisto completion bash)\"",
     },
-    Start {
+    ShellStart {
         shell: "zsh",
         file: ".zshrc",
         line: "(( $+commands[kallisto] )) && { (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }; eval \"$(kallisto completion zsh)\" }",
     },
-    Start {
+    ShellStart {
         shell: "fish",
         file: ".config/fish/config.fish",
         line: "command -q kallisto; and kallisto completion fish | source",
@@ -96,7 +96,7 @@ pub fn uninstall() -> Result<Outcome, Error> {
 }
 
 /// The start files that there are, with what is in them.
-fn present() -> Result<Vec<(&'static Start, PathBuf, String)>, Error> {
+fn present() -> Result<Vec<(&'static ShellStart, PathBuf, String)>, Error> {
     let home = Environment::process().plain("HOME");
     let home = home.ok_or_else(|| Error::usage("there is no home directory to install in"))?;
     let mut found = Vec::new();

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Method, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -32,8 +32,8 @@ impl Delete {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = url::clean(&self.path)?;
-        let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
-        let request = Request::new(Method::Delete, &path).with_queries(query);
+        let query = pairs::parse_strings(&self.query, &mut PairInputs::process())?;
+        let request = ClientRequest::new(Method::Delete, &path).with_queries(query);
         let client = Client::new(&config)?;
         match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
 use kallisto_command::error::Error;
@@ -49,7 +49,7 @@ impl Lookup {
         let body = Map::from([("lease_id".to_owned(), Json::from(self.id.trim()))]);
         let client = Client::new(&config)?;
         let doing = Error::doing(format!("error looking up lease id {}", self.id));
-        let answer = client.send(&Request::put("sys/leases/lookup", body)).map_err(doing)?;
+        let answer = client.send(&ClientRequest::put("sys/leases/lookup", body)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::no_value(&self.id))?;
         output::secret(&answer, &config, None)
     }
@@ -81,7 +81,7 @@ impl Renew {
         ]);
         let client = Client::new(&config)?;
         let doing = Error::doing(format!("Error renewing {}", self.id));
-        let answer = client.send(&Request::put("sys/leases/renew", body)).map_err(doing)?;
+        let answer = client.send(&ClientRequest::put("sys/leases/renew", body)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::no_value(&self.id))?;
         output::secret(&answer, &config, None)
     }
@@ -135,7 +135,7 @@ impl Revoke {
         let path = format!("sys/leases/{family}/{id}");
         let body = Map::from([("sync".to_owned(), Json::from(self.sync))]);
         let client = Client::new(&config)?;
-        client.send(&Request::put(&path, body)).map_err(Error::doing(failed))?;
+        client.send(&ClientRequest::put(&path, body)).map_err(Error::doing(failed))?;
         // Here revoking has happened when it is answered; Vault without -sync has only begun.
         let queued = !self.sync && !self.force;
         let sentence =

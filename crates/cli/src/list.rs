@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -32,7 +32,7 @@ impl List {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = url::clean(&self.path)?;
-        let mut request = Request::list(&path);
+        let mut request = ClientRequest::list(&path);
         if self.after.is_some() || self.limit.is_some() {
             // Sent in pairs, as other clients do: an endpoint that knows one knows both.
             request = request

@@ -12,22 +12,22 @@ use std::io::IsTerminal;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::{Config, TokenSource, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, field};
+use kallisto_command::output::{self, OutputFormat, field};
 use kallisto_command::secret::Secret;
 
 use super::{login_mfa, oidc_login, unwrap};
 
 /// How a method is logged in to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum LoginForm {
     /// The credential is a token.
     Token,
     /// `login/<username>` with the rest as the body, the password asked for if missing.
@@ -39,18 +39,18 @@ enum Shape {
 }
 
 /// The methods, and how each is logged in to.
-const METHODS: [(&str, Shape); 11] = [
-    ("token", Shape::Token),
-    ("userpass", Shape::Password),
-    ("ldap", Shape::Password),
-    ("okta", Shape::Password),
-    ("radius", Shape::Password),
-    ("approle", Shape::Plain),
-    ("cert", Shape::Plain),
-    ("github", Shape::Plain),
-    ("jwt", Shape::Plain),
-    ("kubernetes", Shape::Plain),
-    ("oidc", Shape::Browser),
+const METHODS: [(&str, LoginForm); 11] = [
+    ("token", LoginForm::Token),
+    ("userpass", LoginForm::Password),
+    ("ldap", LoginForm::Password),
+    ("okta", LoginForm::Password),
+    ("radius", LoginForm::Password),
+    ("approle", LoginForm::Plain),
+    ("cert", LoginForm::Plain),
+    ("github", LoginForm::Plain),
+    ("jwt", LoginForm::Plain),
+    ("kubernetes", LoginForm::Plain),
+    ("oidc", LoginForm::Browser),
 ];
 
 const NOT_STORED: &str = "The token was not stored in token helper. Set the VAULT_TOKEN environment\n\
@@ -97,7 +97,7 @@ pub(crate) struct Login {
 
 /// What becomes of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
+enum KeepToken {
     Stored,
     NotStored,
     /// `-token-only`.
@@ -109,7 +109,7 @@ impl Login {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let keep = self.keep()?;
-        let mut inputs = Inputs::process();
+        let mut inputs = PairInputs::process();
         let pairs = self.pairs(&mut inputs)?;
         let shape = METHODS.iter().find(|(name, _)| *name == self.method).map(|(_, shape)| *shape);
         let Some(shape) = shape else {
@@ -121,15 +121,15 @@ impl Login {
             )));
         };
         let secret = match shape {
-            Shape::Token => with_token(&config, pairs)?,
-            Shape::Password | Shape::Plain | Shape::Browser => {
+            LoginForm::Token => with_token(&config, pairs)?,
+            LoginForm::Password | LoginForm::Plain | LoginForm::Browser => {
                 self.with_method(&config, shape, pairs)?
             }
         };
         let secret = match (secret.wrapping_token(), keep) {
-            (Some(token), Keep::Bare) => return Ok(output::bare(&config, token.to_owned())),
-            (Some(_), Keep::NotStored) => return output::secret(&secret, &config, None),
-            (Some(token), Keep::Stored) => unwrap::unwrap_with(Client::new(&config)?, token)?
+            (Some(token), KeepToken::Bare) => return Ok(output::bare(&config, token.to_owned())),
+            (Some(_), KeepToken::NotStored) => return output::secret(&secret, &config, None),
+            (Some(token), KeepToken::Stored) => unwrap::unwrap_with(Client::new(&config)?, token)?
                 .ok_or_else(|| Error::Absent("The wrapped login was empty".to_owned()))?,
             (None, _) => secret,
         };
@@ -141,7 +141,7 @@ impl Login {
         self.finish(&secret, keep, &config)
     }
 
-    fn keep(&self) -> Result<Keep, Error> {
+    fn keep(&self) -> Result<KeepToken, Error> {
         match (self.token_only, self.no_store, self.no_print) {
             (false, true, true) => {
                 Err(Error::usage("-no-store and -no-print cannot be used together"))
@@ -149,14 +149,14 @@ impl Login {
             (true, _, true) => {
                 Err(Error::usage("-token-only and -no-print cannot be used together"))
             }
-            (true, _, false) => Ok(Keep::Bare),
-            (false, true, false) => Ok(Keep::NotStored),
-            (false, false, _) => Ok(Keep::Stored),
+            (true, _, false) => Ok(KeepToken::Bare),
+            (false, true, false) => Ok(KeepToken::NotStored),
+            (false, false, _) => Ok(KeepToken::Stored),
         }
     }
 
     /// The credentials as pairs; a single word is a token.
-    fn pairs(&self, inputs: &mut Inputs<'_>) -> Result<Vec<(String, String)>, Error> {
+    fn pairs(&self, inputs: &mut PairInputs<'_>) -> Result<Vec<(String, String)>, Error> {
         match self.credentials.as_slice() {
             [word] if word == "-" && self.method == "token" => {
                 let bytes = inputs.stdin().map_err(Error::usage)?;
@@ -173,18 +173,18 @@ impl Login {
     fn with_method(
         &self,
         config: &Config,
-        shape: Shape,
+        shape: LoginForm,
         mut pairs: Vec<(String, String)>,
     ) -> Result<Secret, Error> {
         let mount = url::clean(self.path.as_deref().unwrap_or(&self.method))?;
         let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));
         let gives = |secret: &Secret| secret.auth.is_some() || secret.wrap_info.is_some();
-        if shape == Shape::Browser {
+        if shape == LoginForm::Browser {
             let secret = oidc_login::log_in(config, &mount, pairs)?;
             return secret.filter(gives).ok_or_else(nothing);
         }
         let mut path = format!("auth/{mount}/login");
-        if shape == Shape::Password {
+        if shape == LoginForm::Password {
             let at = pairs.iter().position(|(key, _)| key == "username").ok_or_else(|| {
                 Error::Settings("Error authenticating: 'username' must be specified".to_owned())
             })?;
@@ -197,23 +197,23 @@ impl Login {
         let body: Map = pairs.into_iter().map(|(key, value)| (key, Json::from(value))).collect();
         let client = Client::new(config)?.without_token();
         let secret =
-            client.send(&Request::put(&path, body)).map_err(Error::doing(AUTHENTICATING))?;
+            client.send(&ClientRequest::put(&path, body)).map_err(Error::doing(AUTHENTICATING))?;
         secret.filter(gives).ok_or_else(nothing)
     }
 
     /// Keeps and prints the token as asked.
-    fn finish(&self, secret: &Secret, keep: Keep, config: &Config) -> Result<Outcome, Error> {
+    fn finish(&self, secret: &Secret, keep: KeepToken, config: &Config) -> Result<Outcome, Error> {
         let token = secret.client_token().unwrap_or_default();
-        if keep == Keep::Bare {
+        if keep == KeepToken::Bare {
             return field::of_secret(secret, "token", config);
         }
-        if keep == Keep::Stored {
+        if keep == KeepToken::Stored {
             store(token, config)?;
         }
         if self.no_print {
             return Ok(Outcome::default());
         }
-        let hidden = keep == Keep::Stored && config.token_source == TokenSource::Environment;
+        let hidden = keep == KeepToken::Stored && config.token_source == TokenSource::Environment;
         if self.field.field.is_some() {
             return output::secret(secret, config, self.field.field.as_deref());
         }
@@ -221,11 +221,11 @@ impl Login {
         if hidden {
             notice.push_str(HIDDEN);
         }
-        if keep == Keep::NotStored {
+        if keep == KeepToken::NotStored {
             notice.push_str(NOT_STORED);
         }
         let mut outcome = output::secret(secret, config, None)?.with_notice(&notice);
-        if config.format == Format::Table && keep == Keep::Stored {
+        if config.format == OutputFormat::Table && keep == KeepToken::Stored {
             outcome.stdout.splice(0..0, SUCCESS.bytes());
         }
         Ok(outcome)
@@ -243,7 +243,7 @@ fn with_token(config: &Config, pairs: Vec<(String, String)>) -> Result<Secret, E
     };
     let client = Client::new(config)?.with_token(token.expose_secret());
     let doing = format!("{AUTHENTICATING}: error looking up token");
-    let request = Request::get("auth/token/lookup-self").unwrapped();
+    let request = ClientRequest::get("auth/token/lookup-self").unwrapped();
     let found = client.send(&request).map_err(Error::doing(doing))?;
     let nothing = || Error::Absent(format!("{AUTHENTICATING}: the token was not found"));
     let found = found.and_then(|found| found.data).ok_or_else(nothing)?;

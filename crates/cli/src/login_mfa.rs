@@ -3,7 +3,7 @@
 //! A code is given with `-mfa`, or asked for on the terminal, one for each rule that holds for the login. Without either the answer of
 //! the server is shown as it is: its `mfa_request_id` is good for `write sys/mfa/validate`.
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
@@ -76,7 +76,7 @@ pub(crate) fn complete(config: &Config, secret: Secret, given: &[String]) -> Res
         ("mfa_payload".to_owned(), Json::Object(payload)),
     ]);
     let client = Client::new(config)?.without_token();
-    let sent = client.send(&Request::put("sys/mfa/validate", body));
+    let sent = client.send(&ClientRequest::put("sys/mfa/validate", body));
     let shown = sent.map_err(Error::doing(AUTHENTICATING))?;
     shown
         .filter(|shown| shown.auth.is_some())

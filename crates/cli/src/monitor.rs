@@ -7,7 +7,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -44,7 +44,7 @@ impl Monitor {
                 "{level} is an unknown log level. Valid log levels are: [{known}]"
             )));
         }
-        let request = Request::get("sys/monitor")
+        let request = ClientRequest::get("sys/monitor")
             .with_query("log_format", &*self.log_format)
             .with_query("log_level", level);
         let client = Client::new(&config)?;

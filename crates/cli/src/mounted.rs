@@ -3,17 +3,17 @@
 //!
 //! A command says where, what to send and what to tell; the order of it is here.
 
-use kallisto_command::client::{Client, Method, Request, url};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Document, Format, table};
+use kallisto_command::output::{self, Document, OutputFormat, table};
 
 /// Reads what is listed at a path.
 pub(super) fn read_all(config: &Config, path: &str, doing: &str) -> Result<Map, Error> {
     let client = Client::new(config)?;
-    let answer = client.send(&Request::get(path)).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::get(path)).map_err(Error::doing(doing))?;
     Ok(answer.and_then(|answer| answer.data).unwrap_or_default())
 }
 
@@ -24,7 +24,7 @@ pub(super) fn print_all(
     heads: &[&str],
     row: impl Fn(&str, &Map) -> Option<Vec<String>>,
 ) -> Result<Outcome, Error> {
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         return Ok(Outcome::print(Document::Object(listed).to_text(config.format)?));
     }
     let rows = listed.iter().filter_map(|(path, entry)| row(path, entry.as_object()?));
@@ -66,7 +66,8 @@ pub(super) fn put(
     doing: String,
     done: &str,
 ) -> Result<Outcome, Error> {
-    let request = Request::new(Method::Post, &url::clean(path)?).with_body(&Json::Object(body));
+    let request =
+        ClientRequest::new(Method::Post, &url::clean(path)?).with_body(&Json::Object(body));
     tell(config, &request, doing, done)
 }
 
@@ -77,10 +78,15 @@ pub(super) fn remove(
     doing: &str,
     done: &str,
 ) -> Result<Outcome, Error> {
-    tell(config, &Request::new(Method::Delete, &url::clean(path)?), doing.to_owned(), done)
+    tell(config, &ClientRequest::new(Method::Delete, &url::clean(path)?), doing.to_owned(), done)
 }
 
-fn tell(config: &Config, request: &Request, doing: String, done: &str) -> Result<Outcome, Error> {
+fn tell(
+    config: &Config,
+    request: &ClientRequest,
+    doing: String,
+    done: &str,
+) -> Result<Outcome, Error> {
     let client = Client::new(config)?;
     client.send(request).map_err(Error::doing(doing))?;
     Ok(output::done(config, done))

@@ -5,8 +5,8 @@
 
 use clap::{Args, Subcommand};
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Method, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -24,7 +24,7 @@ pub(crate) enum Namespace {
     Create(Create),
     /// Print what a namespace is
     #[command(visible_alias = "read")]
-    Lookup(Named),
+    Lookup(NamedNamespace),
     /// Print the names of the namespaces below
     List(List),
     /// Print the paths of the namespaces below, at any depth
@@ -32,7 +32,7 @@ pub(crate) enum Namespace {
     /// Change the metadata of a namespace
     Patch(Patch),
     /// Delete a namespace and everything in it
-    Delete(Named),
+    Delete(NamedNamespace),
     /// Let no request into a namespace
     Lock(Lock),
     /// Let requests in again
@@ -45,8 +45,8 @@ impl Namespace {
         match self {
             Self::Create(create) => create.run(),
             Self::Lookup(named) => named.look_up(),
-            Self::List(list) => list.run(&Request::list(ROUTE)),
-            Self::Scan(list) => list.run(&Request::get(ROUTE).with_query("scan", "true")),
+            Self::List(list) => list.run(&ClientRequest::list(ROUTE)),
+            Self::Scan(list) => list.run(&ClientRequest::get(ROUTE).with_query("scan", "true")),
             Self::Patch(patch) => patch.run(),
             Self::Delete(named) => named.delete(),
             Self::Lock(lock) => lock.run(),
@@ -76,7 +76,7 @@ impl Create {
     fn run(self) -> Result<Outcome, Error> {
         let custom = given(&self.custom_metadata)?;
         let body = Map::from([("custom_metadata".to_owned(), Json::Object(custom))]);
-        let request = Request::put(&path(&self.name)?, body);
+        let request = ClientRequest::put(&path(&self.name)?, body);
         print(&request, &self.common, &self.field)
     }
 }
@@ -87,7 +87,7 @@ impl Create {
     kallisto namespace delete -namespace=team app\n\n\
     Deleting is at once for whoever asks inside; what is stored is cleared after that.\n\n\
     Exit codes: 0 done, 1 a mistake in the call, 2 there is none, or the server refused")]
-pub(crate) struct Named {
+pub(crate) struct NamedNamespace {
     /// Its name
     name: String,
     #[command(flatten)]
@@ -96,15 +96,15 @@ pub(crate) struct Named {
     common: CommonFlags,
 }
 
-impl Named {
+impl NamedNamespace {
     fn look_up(self) -> Result<Outcome, Error> {
-        print(&Request::get(&path(&self.name)?), &self.common, &self.field)
+        print(&ClientRequest::get(&path(&self.name)?), &self.common, &self.field)
     }
 
     fn delete(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Delete, &path(&self.name)?);
+        let request = ClientRequest::new(Method::Delete, &path(&self.name)?);
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
         let notice = answer.map(|answer| output::warnings(&answer)).unwrap_or_default();
         let name = self.name.trim_matches('/');
@@ -124,7 +124,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    fn run(self, request: &Request) -> Result<Outcome, Error> {
+    fn run(self, request: &ClientRequest) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         match client.send(request).map_err(Error::doing(DOING))? {
@@ -159,7 +159,7 @@ impl Patch {
         let mut changes = given(&self.custom_metadata)?;
         changes.extend(self.remove_custom_metadata.iter().map(|name| (name.clone(), Json::Null)));
         let body = Json::object([("custom_metadata", Json::Object(changes))]);
-        let request = Request::new(Method::Patch, &path(&self.name)?).with_body(&body);
+        let request = ClientRequest::new(Method::Patch, &path(&self.name)?).with_body(&body);
         print(&request, &self.common, &self.field)
     }
 }
@@ -181,7 +181,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     fn run(self) -> Result<Outcome, Error> {
-        let request = Request::put(&lock_path("lock", self.path.as_deref())?, Map::new());
+        let request = ClientRequest::put(&lock_path("lock", self.path.as_deref())?, Map::new());
         print(&request, &self.common, &self.field)
     }
 }
@@ -212,7 +212,7 @@ impl Unlock {
             body.insert("unlock_key".into(), key.into());
         }
         let client = Client::new(&config)?;
-        let request = Request::put(&lock_path("unlock", self.path.as_deref())?, body);
+        let request = ClientRequest::put(&lock_path("unlock", self.path.as_deref())?, body);
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
         let notice = answer.map(|answer| output::warnings(&answer)).unwrap_or_default();
         Ok(output::done(&config, "Success! Unlocked the namespace").with_notice(&notice))
@@ -220,7 +220,11 @@ impl Unlock {
 }
 
 /// Sends a request and prints the data of its answer.
-fn print(request: &Request, common: &CommonFlags, field: &FieldFlag) -> Result<Outcome, Error> {
+fn print(
+    request: &ClientRequest,
+    common: &CommonFlags,
+    field: &FieldFlag,
+) -> Result<Outcome, Error> {
     let config = Config::load(common)?;
     let client = Client::new(&config)?;
     let answer = client.send(request).map_err(Error::doing(DOING))?;
@@ -230,7 +234,7 @@ fn print(request: &Request, common: &CommonFlags, field: &FieldFlag) -> Result<O
 
 /// Metadata from the command line.
 fn given(pairs: &[String]) -> Result<Map, Error> {
-    pairs::parse(pairs, &mut Inputs::process())
+    pairs::parse(pairs, &mut PairInputs::process())
 }
 
 fn path(name: &str) -> Result<String, Error> {

@@ -19,11 +19,11 @@ use kallisto_command::files;
 use kallisto_command::json::{Json, Map, parse_object};
 
 /// Where values may come from besides the command line.
-pub(crate) struct Inputs<'a> {
+pub(crate) struct PairInputs<'a> {
     stdin: Option<Box<dyn Read + 'a>>,
 }
 
-impl<'a> Inputs<'a> {
+impl<'a> PairInputs<'a> {
     /// Values may come from `stdin`.
     pub(crate) fn new(stdin: impl Read + 'a) -> Self {
         Self { stdin: Some(Box::new(stdin)) }
@@ -42,7 +42,7 @@ impl<'a> Inputs<'a> {
 }
 
 /// Reads `arguments` into one object.
-pub(crate) fn parse(arguments: &[String], inputs: &mut Inputs<'_>) -> Result<Map, Error> {
+pub(crate) fn parse(arguments: &[String], inputs: &mut PairInputs<'_>) -> Result<Map, Error> {
     let mut object = Map::new();
     for argument in arguments.iter().filter(|argument| !argument.is_empty()) {
         add(&mut object, argument, inputs).map_err(|reason| {
@@ -58,7 +58,7 @@ pub(crate) fn parse(arguments: &[String], inputs: &mut Inputs<'_>) -> Result<Map
 /// Reads arguments that must all be plain strings, as `login` and `read` take them.
 pub(crate) fn parse_strings(
     arguments: &[String],
-    inputs: &mut Inputs<'_>,
+    inputs: &mut PairInputs<'_>,
 ) -> Result<Vec<(String, String)>, Error> {
     let object = parse(arguments, inputs)?;
     let mut pairs = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn parse_strings(
     Ok(pairs)
 }
 
-fn add(object: &mut Map, argument: &str, inputs: &mut Inputs<'_>) -> Result<(), String> {
+fn add(object: &mut Map, argument: &str, inputs: &mut PairInputs<'_>) -> Result<(), String> {
     let Some((key, value)) = argument.split_once('=') else {
         return add_members(object, argument, inputs);
     };
@@ -97,7 +97,11 @@ fn add(object: &mut Map, argument: &str, inputs: &mut Inputs<'_>) -> Result<(), 
 }
 
 /// `-` and `@path`: a whole JSON object.
-fn add_members(object: &mut Map, argument: &str, inputs: &mut Inputs<'_>) -> Result<(), String> {
+fn add_members(
+    object: &mut Map,
+    argument: &str,
+    inputs: &mut PairInputs<'_>,
+) -> Result<(), String> {
     let bytes = if argument == "-" {
         inputs.stdin()?
     } else if let Some(path) = argument.strip_prefix('@') {
@@ -147,7 +151,7 @@ mod tests {
 
     fn parsed(arguments: &[&str], stdin: &str) -> Result<String, String> {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        let mut inputs = Inputs::new(stdin.as_bytes());
+        let mut inputs = PairInputs::new(stdin.as_bytes());
         parse(&arguments, &mut inputs)
             .map(|object| String::from_utf8(Json::Object(object).to_text()).unwrap())
             .map_err(|error| error.to_string())

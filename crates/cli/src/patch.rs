@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Method, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -33,8 +33,8 @@ impl Patch {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = url::clean(&self.path)?;
-        let body = Json::Object(pairs::parse(&self.data, &mut Inputs::process())?);
-        let request = Request::new(Method::Patch, &path).with_body(&body);
+        let body = Json::Object(pairs::parse(&self.data, &mut PairInputs::process())?);
+        let request = ClientRequest::new(Method::Patch, &path).with_body(&body);
         let client = Client::new(&config)?;
         let doing = format!("Error patching data at {path}");
         match client.send(&request).map_err(Error::doing(doing))? {

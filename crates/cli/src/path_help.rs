@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, parse_object};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format};
+use kallisto_command::output::{Document, OutputFormat};
 
 /// Asks for the help of a path.
 #[derive(Args, Debug)]
@@ -27,15 +27,15 @@ impl PathHelp {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load_raw(&self.common)?;
         let path = url::clean(&self.path)?;
-        let request = Request::get(&path).with_query("help", "1");
+        let request = ClientRequest::get(&path).with_query("help", "1");
         let client = Client::new(&config)?;
         let body = client.send_raw(&request).map_err(Error::doing("Error retrieving help"))?;
-        if config.format == Format::Raw {
+        if config.format == OutputFormat::Raw {
             return Ok(Outcome::print(body));
         }
         let parsed = parse_object(&body);
         let document = parsed.map_err(|why| Error::Settings(format!("unreadable help: {why}")))?;
-        if config.format == Format::Table {
+        if config.format == OutputFormat::Table {
             let text = document.get("help").and_then(Json::as_str).unwrap_or_default();
             return Ok(Outcome::line(text.trim_end()));
         }

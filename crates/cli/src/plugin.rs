@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Document, Format, table};
+use kallisto_command::output::{self, Document, OutputFormat, table};
 
 /// The types of engines.
 const TYPES: [&str; 3] = ["auth", "database", "secret"];
@@ -61,9 +61,9 @@ impl List {
         self.kind.as_deref().map(check_type).transpose()?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error listing available plugins");
-        let answer = client.send(&Request::get("sys/plugins/catalog")).map_err(doing)?;
+        let answer = client.send(&ClientRequest::get("sys/plugins/catalog")).map_err(doing)?;
         let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             let kept = data.into_iter().filter(|(name, _)| self.wants(name)).collect();
             return Ok(Outcome::print(Document::Object(&kept).to_text(config.format)?));
         }
@@ -118,7 +118,7 @@ impl Info {
         let path = url::clean(&format!("sys/plugins/catalog/{}/{}", self.kind, self.name))?;
         let client = Client::new(&config)?;
         let doing = Error::doing(format!("Error reading plugin named {}", self.name));
-        let answer = client.send(&Request::get(&path)).map_err(doing)?;
+        let answer = client.send(&ClientRequest::get(&path)).map_err(doing)?;
         let answer = answer.ok_or_else(|| {
             Error::Absent(format!("No {} engine is called {}", self.kind, self.name))
         })?;

@@ -3,14 +3,14 @@
 use clap::{Args, Subcommand};
 
 use super::mounted;
-use super::pairs::Inputs;
-use kallisto_command::client::{Client, Method, Request, url};
+use super::pairs::PairInputs;
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Document, Format};
+use kallisto_command::output::{self, Document, OutputFormat};
 
 const DOING: &str = "Error with policies";
 
@@ -54,11 +54,11 @@ impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::list("sys/policies/acl");
+        let request = ClientRequest::list("sys/policies/acl");
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
         let data = answer.and_then(|answer| answer.data).unwrap_or_default();
         let names = data.get("keys").cloned().unwrap_or(Json::Null);
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Value(&names).to_text(config.format)?));
         }
         let Json::Array(names) = names else { return Ok(Outcome::default()) };
@@ -81,11 +81,11 @@ impl Named {
     fn read(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let answer = client.send(&Request::get(&path(&self.name)?));
+        let answer = client.send(&ClientRequest::get(&path(&self.name)?));
         let answer = answer.map_err(Error::doing(DOING))?;
         let absent = || Error::Absent(format!("No policy named: {}", self.name));
         let data = answer.and_then(|answer| answer.data).ok_or_else(absent)?;
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
         let text = data.get("policy").and_then(Json::as_str).ok_or_else(absent)?;
@@ -117,7 +117,7 @@ impl Write {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let bytes = match self.file.as_str() {
-            "-" => Inputs::process().stdin().map_err(Error::usage)?,
+            "-" => PairInputs::process().stdin().map_err(Error::usage)?,
             file => kallisto_command::files::read(file.as_ref()).map_err(|error| {
                 Error::usage(format!("Error opening policy file {file}: {error}"))
             })?,
@@ -126,7 +126,7 @@ impl Write {
         let text = text.map_err(|_| Error::usage("the policy is not UTF-8 text"))?;
         let body = Map::from([("policy".to_owned(), Json::from(text))]);
         let client = Client::new(&config)?;
-        let answer = client.send(&Request::put(&path(&self.name)?, body));
+        let answer = client.send(&ClientRequest::put(&path(&self.name)?, body));
         let notice = answer.map_err(Error::doing(DOING))?.map(|answer| output::warnings(&answer));
         let name = self.name.to_lowercase();
         let done = output::done(&config, &format!("Success! Uploaded policy: {name}"));
@@ -164,11 +164,11 @@ impl Explain {
             body.insert("accessor".into(), accessor.as_str().into());
         }
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, "sys/policies/explain");
+        let request = ClientRequest::new(Method::Post, "sys/policies/explain");
         let answer = client.send(&request.with_body(&Json::Object(body)));
         let answer = answer.map_err(Error::doing("Error explaining"))?;
         let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
         Ok(Outcome::print(told(&data, &self.capability, &self.path)))

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format};
+use kallisto_command::output::{self, OutputFormat};
 
 /// Reads what is at a path.
 #[derive(Args, Debug)]
@@ -32,10 +32,10 @@ impl Read {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load_raw(&self.common)?;
         let path = url::clean(&self.path)?;
-        let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
-        let request = Request::get(&path).with_queries(query);
+        let query = pairs::parse_strings(&self.query, &mut PairInputs::process())?;
+        let request = ClientRequest::get(&path).with_queries(query);
         let client = Client::new(&config)?;
-        if config.format == Format::Raw {
+        if config.format == OutputFormat::Raw {
             let doing = format!("Error reading: {path}");
             let mut body = client.send_raw(&request).map_err(Error::doing(doing))?;
             body.push(b'\n');

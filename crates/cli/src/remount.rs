@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -38,7 +38,7 @@ impl Move {
             Map::from([("from".to_owned(), Json::from(from)), ("to".to_owned(), Json::from(to))]);
         let what = format!("secrets engine {from}/ to {to}/");
         let doing = Error::doing(format!("Error moving {what}"));
-        let answer = client.send(&Request::put("sys/remount", body)).map_err(doing)?;
+        let answer = client.send(&ClientRequest::put("sys/remount", body)).map_err(doing)?;
         let answer = answer.unwrap_or_default();
         let id = answer.datum("migration_id").and_then(Json::as_str).unwrap_or_default();
         let status = await_end(&client, id)?;
@@ -54,7 +54,7 @@ impl Move {
 
 /// Asks until the move has ended; returns how.
 fn await_end(client: &Client<'_>, id: &str) -> Result<String, Error> {
-    let request = Request::get(&format!("sys/remount/status/{id}"));
+    let request = ClientRequest::get(&format!("sys/remount/status/{id}"));
     for _ in 0..ASKS_MAX {
         let doing = Error::doing("Error asking for the state of the move");
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();

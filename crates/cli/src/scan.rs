@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -28,7 +28,7 @@ impl Scan {
         let path = url::clean(&self.path)?;
         let client = Client::new(&config)?;
         let doing = format!("Error scanning {path}");
-        match client.send(&Request::scan(&path)).map_err(Error::doing(doing))? {
+        match client.send(&ClientRequest::scan(&path)).map_err(Error::doing(doing))? {
             Some(secret) => output::list(&secret, &config, &path),
             None => output::no_list(&config, &path),
         }

@@ -4,13 +4,13 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::{EXIT_USAGE, Error};
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, field, table};
+use kallisto_command::output::{Document, OutputFormat, field, table};
 use kallisto_command::secret::{Secret, as_u64};
 
 /// Exit code of a sealed server.
@@ -74,8 +74,10 @@ impl Status {
     fn ask(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let state =
-            bare(client.send(&Request::get("sys/seal-status")), "Error checking seal status")?;
+        let state = bare(
+            client.send(&ClientRequest::get("sys/seal-status")),
+            "Error checking seal status",
+        )?;
         of_seal(state, &client, &config, self.field.field.as_deref())
     }
 }
@@ -88,7 +90,7 @@ pub(crate) fn of_seal(
     field: Option<&str>,
 ) -> Result<Outcome, Error> {
     let sealed = is(&state, "sealed");
-    let leader = client.send(&Request::get("sys/leader"));
+    let leader = client.send(&ClientRequest::get("sys/leader"));
     match leader {
         Ok(Some(Secret { data: Some(leader), .. })) => state.extend(leader),
         // A sealed server need not say who leads.
@@ -117,7 +119,7 @@ fn print(state: &Map, config: &Config, wanted: Option<&str>) -> Result<Outcome, 
             other => other,
         });
     }
-    if config.format == Format::Table {
+    if config.format == OutputFormat::Table {
         return Ok(Outcome::print(table::rows(&rows(state))));
     }
     let shown = |name: &&'static str| shows(state, name);

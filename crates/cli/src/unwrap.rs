@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -36,7 +36,7 @@ impl Unwrap {
         let secret = match (&self.token, config.expose_token()) {
             (Some(token), Some(_)) => {
                 let body = Map::from([("token".to_owned(), Json::from(token.as_str()))]);
-                client.send(&Request::put(PATH, body))
+                client.send(&ClientRequest::put(PATH, body))
             }
             (Some(token), None) => client.with_token(token).send(&bare()),
             (None, _) => client.send(&bare()),
@@ -54,6 +54,6 @@ pub(crate) fn unwrap_with(client: Client<'_>, token: &str) -> Result<Option<Secr
     result.map_err(Error::doing("Error unwrapping"))
 }
 
-fn bare() -> Request {
-    Request::new(Method::Put, PATH).with_body(&Json::Null)
+fn bare() -> ClientRequest {
+    ClientRequest::new(Method::Put, PATH).with_body(&Json::Null)
 }

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 
 /// Prints the versions that served the server's storage.
 #[derive(Args, Debug)]
@@ -26,9 +26,9 @@ impl VersionHistory {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error reading version history");
-        let answer = client.send(&Request::list("sys/version-history")).map_err(doing)?;
+        let answer = client.send(&ClientRequest::list("sys/version-history")).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent("No version history".to_owned()))?;
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }
         let data = answer.data.unwrap_or_default();

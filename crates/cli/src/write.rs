@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Method, Request, url};
+use super::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -41,9 +41,9 @@ impl Write {
             return Err(Error::usage("Must supply data or use -force"));
         }
         let request = if self.data.is_empty() {
-            Request::new(Method::Put, &path).with_body(&Json::Null)
+            ClientRequest::new(Method::Put, &path).with_body(&Json::Null)
         } else {
-            Request::put(&path, pairs::parse(&self.data, &mut Inputs::process())?)
+            ClientRequest::put(&path, pairs::parse(&self.data, &mut PairInputs::process())?)
         };
         let client = Client::new(&config)?;
         let doing = format!("Error writing data to {path}");

@@ -14,10 +14,10 @@ use secrecy::{ExposeSecret, SecretString};
 use ureq::http::Uri;
 use zeroize::Zeroize;
 
-use super::client::reach::Reach;
+use super::client::reach::AddressReach;
 use super::error::Error;
 use super::flags::{CommonFlags, ConnectionFlags};
-use super::output::Format;
+use super::output::OutputFormat;
 use super::{duration, files};
 
 /// Where a server listens when nobody says otherwise.
@@ -80,10 +80,10 @@ pub const SERVER_SETTINGS: [(&str, &str); 18] = [
 ];
 
 /// The environment, by name; a function so that tests need not touch the real one.
-pub struct Environment<'a>(Box<Lookup<'a>>);
+pub struct Environment<'a>(Box<VariableLookup<'a>>);
 
 /// Finds the value of a variable.
-type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+type VariableLookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl<'a> Environment<'a> {
     /// The environment of this process.
@@ -180,7 +180,7 @@ pub struct Config {
     /// Namespace as it goes on the wire, ending in `/`.
     pub namespace: Option<String>,
     /// How to print.
-    pub format: Format,
+    pub format: OutputFormat,
     /// Certificates and keys.
     pub tls: TlsSettings,
     /// Extra headers.
@@ -194,7 +194,7 @@ pub struct Config {
     /// Whether a redirect is followed, once and with method and body kept.
     pub follows_redirects: bool,
     /// Where a connection may go to.
-    pub reach: Reach,
+    pub reach: AddressReach,
     /// Proxy to go through.
     pub proxy: Option<String>,
     /// Send or show.
@@ -211,10 +211,10 @@ impl Config {
     pub fn load(flags: &CommonFlags) -> Result<Self, Error> {
         let config = Self::load_raw(flags)?;
         match config.format {
-            Format::Raw => {
+            OutputFormat::Raw => {
                 Err(Error::usage("This command does not support the -format=raw option."))
             }
-            Format::Table | Format::Json | Format::Yaml => Ok(config),
+            OutputFormat::Table | OutputFormat::Json | OutputFormat::Yaml => Ok(config),
         }
     }
 
@@ -236,7 +236,7 @@ impl Config {
     ) -> Result<Self, Error> {
         let connection = &flags.connection;
         let format = flags.format.format.clone().or_else(|| environment.value("FORMAT"));
-        let format = format.as_deref().map_or(Ok(Format::Table), Format::parse)?;
+        let format = format.as_deref().map_or(Ok(OutputFormat::Table), OutputFormat::parse)?;
         let address = connection.address.clone().or_else(|| environment.value("ADDR"));
         let address = parse_address(address.as_deref().unwrap_or(ADDRESS_DEFAULT))?;
         let token = environment.value("TOKEN").map(checked_token).transpose()?;
@@ -255,7 +255,7 @@ impl Config {
             wrap_ttl: wrap_ttl(connection, environment)?,
             timeout: timeout(environment)?,
             retries_max: retries_max(environment)?,
-            reach: Reach::Anywhere,
+            reach: AddressReach::Anywhere,
             follows_redirects: !flag_or(
                 connection.disable_redirects,
                 environment,
@@ -476,7 +476,7 @@ mod tests {
     fn without_anything_the_defaults_hold() {
         let config = from_environment(&[]).unwrap();
         assert_eq!(config.address.to_string(), "https://127.0.0.1:8200/");
-        assert_eq!((config.format, config.retries_max), (Format::Table, 0));
+        assert_eq!((config.format, config.retries_max), (OutputFormat::Table, 0));
         assert_eq!(config.timeout, Duration::from_secs(60));
         assert!(config.token.is_none() && config.namespace.is_none() && config.proxy.is_none());
         assert_eq!(config.tls, TlsSettings::default());

@@ -16,7 +16,7 @@ use kallisto_core::{
 };
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, FieldKind, Handler, NewLease, RowIndex, Table, handler, row,
+    Call, EngineLeases, EngineSpec, FieldKind, Handler, NewLease, RouteRows, RowIndex, handler, row,
 };
 use kallisto_store::{MemoryStore, Store};
 
@@ -34,7 +34,7 @@ static REVOKED: AtomicU64 = AtomicU64::new(0);
 
 const SECS: Field = field("secs", FieldKind::Text, "How long it shall live, in seconds.");
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "far",
     tag: "secrets",
     about: "A far end that answers at once.",

@@ -79,7 +79,7 @@ pub struct Durations(Counts<{ BUCKETS + 1 }>);
 
 /// A histogram at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Snapshot {
+pub(crate) struct HistogramSnapshot {
     /// How many fell into each bucket.
     pub(crate) buckets: [u64; BUCKETS],
     /// What they add up to.
@@ -95,14 +95,14 @@ impl Durations {
         self.0.add(BUCKETS, nanos);
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
         let sums = self.0.sums();
         let (buckets, _) = sums.split_first_chunk().expect("the sum stands behind the buckets");
-        Snapshot { buckets: *buckets, sum: Duration::from_nanos(sums[BUCKETS]) }
+        HistogramSnapshot { buckets: *buckets, sum: Duration::from_nanos(sums[BUCKETS]) }
     }
 }
 
-impl Snapshot {
+impl HistogramSnapshot {
     /// How many there were.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().sum()

@@ -58,29 +58,29 @@ pub use api::request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
 pub use api::request_id::RequestId;
-pub use api::response::{Answered, Logical, Response, Touched, Upload};
-pub use api::stream::{Bell, Next, Source, Stream, Waiting};
+pub use api::response::{BatchAnswer, Logical, Response, TouchedPath, Upload};
+pub use api::stream::{Bell, NextPiece, Source, Stream, Waiting};
 pub use audit::{AuditSettings, DeclaredDevice};
-pub use cluster::Seen;
+pub use cluster::SeenIndex;
 pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
 pub use jobs::{FailedJob, FailedJobs};
 pub use kallisto_engine::destination::{is_loopback, special_range};
 pub use kallisto_engine::{AddressRange, Class, Multiplicity};
 pub use pipeline::audit::AuditBatch;
 pub use pipeline::compute::Weight;
-pub use pipeline::fast_path::{Bearer, FastReads};
+pub use pipeline::fast_path::{FastPathCaller, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
-pub use pipeline::stages::Served;
+pub use pipeline::stages::ServedRequest;
 pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
-pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
+pub use platform::host::{Cpu, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel};
 pub use platform::metrics_settings::MetricsSettings;
 pub use platform::outbound::{
-    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
+    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
     Payload, form_component,
 };
-pub use platform::server_info::{Access, ServerInfo};
+pub use platform::server_info::{RouteAccess, ServerInfo};
 pub use platform::snapshot_storage::{
     S3Target, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot,
 };
@@ -88,12 +88,12 @@ pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;
 pub use records::engine_kind::{EngineKind, add_engines};
-pub use records::mount::{LeaseTimes, MountConfig, MountEntry, Moved};
+pub use records::mount::{LeaseTimes, MountConfig, MountEntry, MountMove};
 pub use registry::{is_for_operators, takes_upload};
 pub use seal::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use seal::{InitSpec, Initialized, KvVersion};
 pub use state::Core;
-pub use storage::cluster_identity::Cluster;
+pub use storage::cluster_identity::ClusterIdentity;
 pub use storage::keys::MountId;
 pub use view::{Mount, Mounts, View};
 

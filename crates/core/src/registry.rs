@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use kallisto_engine::{Body, Route, Routes};
 
 use crate::dispatch::server_engine::ServerEngine;
-use crate::engines::identity::Identity;
+use crate::engines::identity::IdentityEngine;
 use crate::engines::kv::KvEngine;
 use crate::engines::sys::System;
 use crate::records::engine_kind::{EngineKind, EngineSource, KvState, ServerEngineKind};
@@ -19,7 +19,7 @@ pub(crate) fn driver(kind: EngineKind) -> &'static dyn ServerEngine {
     match kind.source() {
         EngineSource::Contract(spec) => spec,
         EngineSource::Server(ServerEngineKind::System) => &System,
-        EngineSource::Server(ServerEngineKind::Identity) => &Identity,
+        EngineSource::Server(ServerEngineKind::Identity) => &IdentityEngine,
         EngineSource::Server(ServerEngineKind::Token) => &TokenEngine,
         EngineSource::Server(ServerEngineKind::Kv(KvState::V1)) => &KvEngine(KvState::V1),
         EngineSource::Server(ServerEngineKind::Kv(KvState::V2)) => &KvEngine(KvState::V2),

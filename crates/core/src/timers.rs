@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::counts::{BUCKET_ENDS_US, Counts, Durations, Snapshot};
+use crate::counts::{BUCKET_ENDS_US, Counts, Durations, HistogramSnapshot};
 
 /// Moments that are kept: quantiles are of the last ten minutes, as those of Vault.
 const MOMENTS_MAX: usize = 10;
@@ -175,9 +175,9 @@ pub(crate) type Creation = (String, &'static str, &'static str);
 /// How it stood at a moment.
 #[derive(Clone)]
 struct TimerMoment {
-    timers: [Snapshot; ROWS.len()],
-    requests: Snapshot,
-    commits: Option<Snapshot>,
+    timers: [HistogramSnapshot; ROWS.len()],
+    requests: HistogramSnapshot,
+    commits: Option<HistogramSnapshot>,
 }
 
 /// All timers of a server.
@@ -226,7 +226,11 @@ impl Timers {
     }
 
     /// Keeps how it stands now, for the quantiles of the next minutes.
-    pub(crate) fn keep_moment(&self, requests: Snapshot, commits: Option<Snapshot>) {
+    pub(crate) fn keep_moment(
+        &self,
+        requests: HistogramSnapshot,
+        commits: Option<HistogramSnapshot>,
+    ) {
         let timers = std::array::from_fn(|at| self.all[at].snapshot());
         let now = Box::new(TimerMoment { timers, requests, commits });
         let mut moments = lock(&self.moments);
@@ -237,12 +241,12 @@ impl Timers {
     }
 
     /// How requests stood at the oldest moment that is kept.
-    pub(crate) fn oldest_requests(&self) -> Option<Snapshot> {
+    pub(crate) fn oldest_requests(&self) -> Option<HistogramSnapshot> {
         lock(&self.moments).front().map(|oldest| oldest.requests)
     }
 
     /// How commits stood then.
-    pub(crate) fn oldest_commits(&self) -> Option<Snapshot> {
+    pub(crate) fn oldest_commits(&self) -> Option<HistogramSnapshot> {
         lock(&self.moments).front().and_then(|oldest| oldest.commits)
     }
 
@@ -256,7 +260,7 @@ impl Timers {
     }
 }
 
-impl Snapshot {
+impl HistogramSnapshot {
     /// The summary of it, with quantiles of what came after `before`.
     pub(crate) fn summary(&self, before: Option<&Self>) -> Summary {
         let mut lately = self.buckets;

@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use crate::Error;
-use crate::pages::Pages;
+use crate::pages::ArenaPages;
 
 /// Bits of an address a slot can hold.
 const ADDRESS_BITS: u32 = 48;
@@ -17,7 +17,7 @@ const ADDRESS_BITS: u32 = 48;
 /// Hands out and takes back the blocks that entries live in.
 #[derive(Default)]
 pub(crate) struct Arena {
-    pages: Pages,
+    pages: ArenaPages,
     used_bytes: usize,
     outside_bytes: usize,
 }
@@ -40,7 +40,7 @@ impl Arena {
     /// A fresh block. Its layout is never of size zero.
     pub(crate) fn alloc(&mut self, layout: Layout) -> Result<NonNull<u8>, Error> {
         assert!(layout.size() > 0, "an entry has at least its lengths");
-        let block = if Pages::takes(layout) {
+        let block = if ArenaPages::takes(layout) {
             self.pages.alloc(layout.size())?
         } else {
             self.alloc_outside(layout)?
@@ -65,7 +65,7 @@ impl Arena {
     /// back before, and nobody uses it any more.
     pub(crate) unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
         self.used_bytes -= layout.size();
-        if Pages::takes(layout) {
+        if ArenaPages::takes(layout) {
             self.pages.free(block.addr().get());
         } else {
             self.outside_bytes -= layout.size();

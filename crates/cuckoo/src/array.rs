@@ -11,10 +11,10 @@
 
 use std::ptr::NonNull;
 
-use crate::bucket::{Bucket, Cell, SLOTS, Word};
-use crate::entry::{Entry, Head};
-use crate::region::Buckets;
-use crate::siphash::{Key, SipHash24};
+use crate::bucket::{Bucket, SLOTS, SlotCell, Word};
+use crate::entry::{Entry, EntryHead};
+use crate::region::MappedBuckets;
+use crate::siphash::{SipHash24, SipKey};
 use crate::{Error, limits, prefetch};
 
 /// Where a key belongs: its first bucket and its tag.
@@ -25,20 +25,20 @@ pub(crate) struct Spot {
 }
 
 pub(crate) struct Array<H> {
-    buckets: Buckets<H>,
+    buckets: MappedBuckets<H>,
     mask: usize,
-    key: Key,
+    key: SipKey,
 }
 
 impl<H> Array<H> {
     /// An array of `count` buckets, a power of two.
-    pub(crate) fn new(count: usize, key: Key) -> Result<Self, Error> {
+    pub(crate) fn new(count: usize, key: SipKey) -> Result<Self, Error> {
         assert!(count.is_power_of_two(), "buckets are chosen by a mask");
         assert!(count >= limits::BUCKETS_MIN, "a key needs two buckets");
         if count > limits::BUCKETS_MAX {
             return Err(Error::Capacity);
         }
-        Ok(Self { buckets: Buckets::new(count)?, mask: count - 1, key })
+        Ok(Self { buckets: MappedBuckets::new(count)?, mask: count - 1, key })
     }
 
     pub(crate) fn buckets(&self) -> &[Bucket<H>] {
@@ -85,7 +85,7 @@ impl<H> Array<H> {
 
     /// The first word under the tag of `spot`, for a prefetch: most likely the one looked for.
     #[inline]
-    pub(crate) fn guess(&self, spot: Spot) -> Option<NonNull<Head<H>>> {
+    pub(crate) fn guess(&self, spot: Spot) -> Option<NonNull<EntryHead<H>>> {
         let second = self.other(spot.first, spot.tag);
         let mut words =
             self.bucket(spot.first).tagged(spot.tag).chain(self.bucket(second).tagged(spot.tag));
@@ -102,7 +102,7 @@ impl<H> Array<H> {
         &self,
         spot: Spot,
         key: &[u8],
-    ) -> Option<(&Cell<H>, Word<H>, Entry<'g, H>)>
+    ) -> Option<(&SlotCell<H>, Word<H>, Entry<'g, H>)>
     where
         H: 'g,
     {

@@ -17,7 +17,7 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::entry::Head;
+use crate::entry::EntryHead;
 use crate::primitive::{AtomicPtr, Ordering};
 
 /// Slots of a bucket. Two under the model checker, which tries every interleaving.
@@ -30,12 +30,12 @@ const TAG_SHIFT: u32 = 48;
 const ADDRESS_MASK: usize = (1 << TAG_SHIFT) - 1;
 
 /// What a slot holds: nothing, or an entry's address under its tag.
-pub(crate) struct Word<H>(*mut Head<H>);
+pub(crate) struct Word<H>(*mut EntryHead<H>);
 
 impl<H> Word<H> {
     pub(crate) const EMPTY: Self = Self(ptr::null_mut());
 
-    pub(crate) fn new(entry: NonNull<Head<H>>, tag: u16) -> Self {
+    pub(crate) fn new(entry: NonNull<EntryHead<H>>, tag: u16) -> Self {
         let address = entry.addr().get();
         assert!(address & !ADDRESS_MASK == 0, "the arena gives addresses of 48 bits");
         Self(entry.as_ptr().map_addr(|address| address | usize::from(tag) << TAG_SHIFT))
@@ -52,7 +52,7 @@ impl<H> Word<H> {
     }
 
     #[inline]
-    pub(crate) fn entry(self) -> Option<NonNull<Head<H>>> {
+    pub(crate) fn entry(self) -> Option<NonNull<EntryHead<H>>> {
         NonNull::new(self.0.map_addr(|address| address & ADDRESS_MASK))
     }
 }
@@ -66,9 +66,9 @@ impl<H> Clone for Word<H> {
 impl<H> Copy for Word<H> {}
 
 /// One slot.
-pub(crate) struct Cell<H>(AtomicPtr<Head<H>>);
+pub(crate) struct SlotCell<H>(AtomicPtr<EntryHead<H>>);
 
-impl<H> Cell<H> {
+impl<H> SlotCell<H> {
     #[inline]
     pub(crate) fn load(&self) -> Word<H> {
         // Acquire: pairs with `store`, so the entry behind the address is seen whole.
@@ -85,7 +85,7 @@ impl<H> Cell<H> {
 /// A cache line of slots. All bits zero is a bucket of free slots.
 #[repr(C, align(64))]
 pub(crate) struct Bucket<H> {
-    cells: [Cell<H>; SLOTS],
+    cells: [SlotCell<H>; SLOTS],
 }
 
 #[cfg(not(loom))]
@@ -94,17 +94,17 @@ const _: () = assert!(size_of::<Bucket<u64>>() == crate::prefetch::LINE_BYTES);
 impl<H> Bucket<H> {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { cells: std::array::from_fn(|_| Cell(AtomicPtr::new(ptr::null_mut()))) }
+        Self { cells: std::array::from_fn(|_| SlotCell(AtomicPtr::new(ptr::null_mut()))) }
     }
 
     #[inline]
-    pub(crate) fn cells(&self) -> &[Cell<H>; SLOTS] {
+    pub(crate) fn cells(&self) -> &[SlotCell<H>; SLOTS] {
         &self.cells
     }
 
     /// The words under `tag`. No branch depends on a single word, so eight compares run together.
     #[inline]
-    pub(crate) fn tagged(&self, tag: u16) -> impl Iterator<Item = (&Cell<H>, Word<H>)> {
+    pub(crate) fn tagged(&self, tag: u16) -> impl Iterator<Item = (&SlotCell<H>, Word<H>)> {
         let mut fits = 0_u32;
         for (slot, cell) in self.cells.iter().enumerate() {
             fits |= u32::from(cell.load().tag() == tag) << slot;
@@ -123,7 +123,7 @@ impl<H> Bucket<H> {
         })
     }
 
-    pub(crate) fn free_cell(&self) -> Option<&Cell<H>> {
+    pub(crate) fn free_cell(&self) -> Option<&SlotCell<H>> {
         self.cells.iter().find(|cell| cell.load().is_empty())
     }
 }

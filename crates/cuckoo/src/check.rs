@@ -9,7 +9,7 @@ use crate::writer::TableWriter;
 
 /// A broken promise found by [`Table::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Violation {
+pub enum TableViolation {
     /// An entry is in neither of its two buckets.
     WrongBucket,
     /// An entry is under another tag than its key's.
@@ -24,7 +24,7 @@ pub enum Violation {
     WrongBytes,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for TableViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WrongBucket => "an entry is in neither of its two buckets",
@@ -37,11 +37,11 @@ impl fmt::Display for Violation {
     }
 }
 
-impl std::error::Error for Violation {}
+impl std::error::Error for TableViolation {}
 
 impl<H: Send + Sync + 'static> Table<H> {
     /// Checks every invariant. Writers wait; the time is that of reading every entry.
-    pub fn check(&self) -> Result<(), Violation> {
+    pub fn check(&self) -> Result<(), TableViolation> {
         let (_, writer) = self.write();
         let mut keys = HashSet::new();
         check_array(&writer, &writer.current, &mut keys)?;
@@ -51,12 +51,12 @@ impl<H: Send + Sync + 'static> Table<H> {
             let full = |bucket: &crate::bucket::Bucket<H>| {
                 bucket.cells().iter().any(|cell| !cell.load().is_empty())
             };
-            ensure(!moved.iter().any(full), Violation::LeftBehind)?;
+            ensure(!moved.iter().any(full), TableViolation::LeftBehind)?;
         }
-        ensure(keys.len() == self.len(), Violation::WrongCount)?;
+        ensure(keys.len() == self.len(), TableViolation::WrongCount)?;
         ensure(
             writer.live_bytes() + writer.retired_bytes == writer.arena.used_bytes(),
-            Violation::WrongBytes,
+            TableViolation::WrongBytes,
         )
     }
 }
@@ -65,22 +65,22 @@ fn check_array<'w, H>(
     writer: &'w TableWriter<H>,
     array: &Array<H>,
     keys: &mut HashSet<&'w [u8]>,
-) -> Result<(), Violation> {
+) -> Result<(), TableViolation> {
     for (index, bucket) in array.buckets().iter().enumerate() {
         for cell in bucket.cells() {
             let word = cell.load();
             let Some(entry) = word.entry() else { continue };
             let key = writer.key_of(entry);
             let spot = array.spot(key);
-            ensure(word.tag() == spot.tag, Violation::WrongTag)?;
+            ensure(word.tag() == spot.tag, TableViolation::WrongTag)?;
             let second = array.other(spot.first, spot.tag);
-            ensure(index == spot.first || index == second, Violation::WrongBucket)?;
-            ensure(keys.insert(key), Violation::Twice)?;
+            ensure(index == spot.first || index == second, TableViolation::WrongBucket)?;
+            ensure(keys.insert(key), TableViolation::Twice)?;
         }
     }
     Ok(())
 }
 
-fn ensure(holds: bool, violation: Violation) -> Result<(), Violation> {
+fn ensure(holds: bool, violation: TableViolation) -> Result<(), TableViolation> {
     if holds { Ok(()) } else { Err(violation) }
 }

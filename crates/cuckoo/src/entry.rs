@@ -22,13 +22,13 @@ use crate::{Error, limits};
 
 /// The fixed-size front of an entry. Key and value bytes follow it in the same allocation.
 #[repr(C)]
-pub(crate) struct Head<H> {
+pub(crate) struct EntryHead<H> {
     pub(crate) header: H,
     key_len: u32,
     value_len: u32,
 }
 
-impl<H> Head<H> {
+impl<H> EntryHead<H> {
     /// Copies an entry into memory of the arena.
     pub(crate) fn make(
         arena: &mut Arena,
@@ -55,7 +55,7 @@ impl<H> Head<H> {
     /// Drops the header and gives the memory back.
     ///
     /// # Safety
-    /// - `entry` came from [`Head::make`] with this arena and was not freed before.
+    /// - `entry` came from [`EntryHead::make`] with this arena and was not freed before.
     /// - Nobody can reach it any more: it is in no slot and no pin that saw it is left.
     pub(crate) unsafe fn free(arena: &mut Arena, entry: NonNull<Self>) {
         // SAFETY: live until the end of this function, says the caller.
@@ -93,7 +93,7 @@ struct FreedBlock<'a> {
 
 impl Drop for FreedBlock<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by this arena with this layout, and freed once, says `Head::free`.
+        // SAFETY: made by this arena with this layout, and freed once, says `EntryHead::free`.
         unsafe { self.arena.free(self.start, self.layout) };
     }
 }
@@ -122,8 +122,8 @@ pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
 ///
 /// It stays readable when the key is replaced or removed meanwhile, and when the table is dropped.
 pub struct Entry<'g, H> {
-    head: NonNull<Head<H>>,
-    pinned: PhantomData<&'g Head<H>>,
+    head: NonNull<EntryHead<H>>,
+    pinned: PhantomData<&'g EntryHead<H>>,
 }
 
 impl<'g, H> Entry<'g, H> {
@@ -133,7 +133,7 @@ impl<'g, H> Entry<'g, H> {
     /// `head` was reachable from a slot at some moment of the pin that `'g` stands for, so that it
     /// stays live all through `'g`; it has the provenance of its whole block.
     #[inline]
-    pub(crate) unsafe fn new(head: NonNull<Head<H>>) -> Self {
+    pub(crate) unsafe fn new(head: NonNull<EntryHead<H>>) -> Self {
         Self { head, pinned: PhantomData }
     }
 
@@ -157,7 +157,7 @@ impl<'g, H> Entry<'g, H> {
     }
 
     #[inline]
-    fn head(&self) -> &'g Head<H> {
+    fn head(&self) -> &'g EntryHead<H> {
         // SAFETY: live and unwritten all through 'g (`Entry::new`).
         unsafe { self.head.as_ref() }
     }
@@ -201,7 +201,7 @@ unsafe impl<H: Sync> Sync for Entry<'_, H> {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Head;
+    use super::EntryHead;
     use crate::arena::Arena;
     use crate::entry::Entry;
 
@@ -213,14 +213,14 @@ mod tests {
         let mut arena = Arena::new();
         for (key, value) in [(0, 0), (1, 0), (0, 1), (39, 128), (3, 70_000)] {
             let (key, value) = (vec![7; key], vec![9; value]);
-            let entry = Head::make(&mut arena, Wide(5), &key, &value).unwrap();
+            let entry = EntryHead::make(&mut arena, Wide(5), &key, &value).unwrap();
             // SAFETY: the entry is freed only below.
             let seen = unsafe { Entry::new(entry) };
             assert_eq!(seen.header(), &Wide(5));
             assert_eq!(seen.key(), key);
             assert_eq!(seen.value(), value);
             // SAFETY: made above by this arena; `seen` is not used again.
-            unsafe { Head::free(&mut arena, entry) };
+            unsafe { EntryHead::free(&mut arena, entry) };
         }
         assert_eq!(arena.used_bytes(), 0);
     }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::bucket::Word;
-use crate::entry::Head;
+use crate::entry::EntryHead;
 use crate::limits::EVICT_BUCKETS_MAX;
 use crate::primitive::Ordering;
 use crate::table::Table;
@@ -46,7 +46,7 @@ impl<H: Send + Sync + 'static> Table<H> {
                     continue;
                 }
                 // SAFETY: live, as above.
-                freed += unsafe { Head::layout_of(entry) }.size();
+                freed += unsafe { EntryHead::layout_of(entry) }.size();
                 cell.store(Word::EMPTY);
                 // Relaxed: a count, written under the lock and read as a hint.
                 shared.len.store(shared.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
@@ -84,7 +84,7 @@ mod tests {
             freed += table.evict(&mut hand, 10_000, |used| used.swap(false, Ordering::Relaxed));
         }
         let after = table.memory();
-        let live = |memory: crate::Memory| memory.entry_bytes - memory.retired_bytes;
+        let live = |memory: crate::TableMemory| memory.entry_bytes - memory.retired_bytes;
         assert_eq!(live(before) - live(after), freed);
         for n in (0..10_000).step_by(10) {
             assert!(table.get(&key(n), &guard).is_some(), "{n} was used");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::array::{self, Array};
 use crate::bucket::Word;
 use crate::primitive::Ordering;
-use crate::writer::{Arrays, FoundSlot, Retired, TableShared, TableWriter};
+use crate::writer::{BucketArrays, FoundSlot, RetiredMemory, TableShared, TableWriter};
 use crate::{Error, limits};
 
 /// The old array of a growing table.
@@ -172,11 +172,11 @@ impl<H> TableWriter<H> {
     /// Shows readers the arrays as they are now.
     fn publish(&mut self, shared: &TableShared<H>) {
         let old = self.growth.as_ref().map(|growth| Arc::clone(&growth.old));
-        let arrays = Box::new(Arrays { current: Arc::clone(&self.current), old });
+        let arrays = Box::new(BucketArrays { current: Arc::clone(&self.current), old });
         let before = shared.swap_arrays(arrays);
         // A reader with the arrays from before may miss entries from now on.
         shared.step_moves();
-        self.limbo.retire(Retired::Arrays(before), 0);
+        self.limbo.retire(RetiredMemory::Arrays(before), 0);
         // An array is large and a table that only gains entries retires nothing else: no waiting
         // for a batch to fill.
         self.limbo.close();

@@ -6,19 +6,19 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::entry::{Entry, Head};
+use crate::entry::{Entry, EntryHead};
 use crate::reclaim::Guard;
 
 /// The entries a table held when [`Table::iter`](crate::Table::iter) was called: each of them
 /// once, and nothing that came later.
 pub struct Iter<'g, H> {
-    heads: std::vec::IntoIter<NonNull<Head<H>>>,
+    heads: std::vec::IntoIter<NonNull<EntryHead<H>>>,
     guard: PhantomData<&'g Guard>,
 }
 
 impl<'g, H> Iter<'g, H> {
     /// The heads were in slots after `guard` was made.
-    pub(crate) fn new(heads: Vec<NonNull<Head<H>>>, _guard: &'g Guard) -> Self {
+    pub(crate) fn new(heads: Vec<NonNull<EntryHead<H>>>, _guard: &'g Guard) -> Self {
         Self { heads: heads.into_iter(), guard: PhantomData }
     }
 }

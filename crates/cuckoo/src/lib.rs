@@ -46,11 +46,11 @@ mod table;
 mod tests;
 mod writer;
 
-pub use check::Violation;
+pub use check::TableViolation;
 pub use entry::Entry;
 pub use error::Error;
 pub use evict::Hand;
 pub use iter::Iter;
 pub use reclaim::Guard;
-pub use stats::{Memory, Stats};
+pub use stats::{TableMemory, TableStats};
 pub use table::{Gated, Inserted, Table, Upserted};

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use crate::Error;
-use crate::region::{Backing, HUGE_PAGE_BYTES, Region};
+use crate::region::{Backing, HUGE_PAGE_BYTES, ZeroedMemory};
 
 const REGION_BYTES: usize = HUGE_PAGE_BYTES;
 const PAGE_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ const _: () = assert!(FINE_STEP.is_multiple_of(BLOCK_ALIGN));
 const _: () = assert!(COARSE_STEP.is_multiple_of(BLOCK_ALIGN));
 const _: () = assert!(PAGE_BYTES / FINE_STEP <= u16::MAX as usize);
 
-/// A page: its region's place in `Pages::regions` and its number there.
+/// A page: its region's place in `ArenaPages::regions` and its number there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct PageId {
     region: usize,
@@ -77,14 +77,14 @@ impl AddressPage {
 }
 
 struct PageCut {
-    memory: Region,
+    memory: ZeroedMemory,
     pages: [AddressPage; PAGES_PER_REGION],
     /// Pages that serve no class.
     idle: Vec<usize>,
 }
 
 /// All pages of one arena.
-pub(crate) struct Pages {
+pub(crate) struct ArenaPages {
     regions: Vec<Option<PageCut>>,
     /// The place in `regions` of the region at an address.
     by_address: BTreeMap<usize, usize>,
@@ -94,7 +94,7 @@ pub(crate) struct Pages {
     with_room: Vec<Vec<PageId>>,
 }
 
-impl Default for Pages {
+impl Default for ArenaPages {
     fn default() -> Self {
         Self {
             regions: Vec::new(),
@@ -105,7 +105,7 @@ impl Default for Pages {
     }
 }
 
-impl Pages {
+impl ArenaPages {
     /// Whether blocks of this layout come from pages.
     pub(crate) fn takes(layout: Layout) -> bool {
         // A model makes a table per interleaving; a region for each would be most of its time.
@@ -200,7 +200,7 @@ impl Pages {
         // A table of a few entries, of which there may be a thousand, takes what they need and not 2 MiB.
         let backing = if self.by_address.is_empty() { Backing::Base } else { Backing::Huge };
         let cut = PageCut {
-            memory: Region::new(REGION_BYTES, backing)?,
+            memory: ZeroedMemory::new(REGION_BYTES, backing)?,
             pages: std::array::from_fn(|_| AddressPage::default()),
             idle: (0..PAGES_PER_REGION).rev().collect(),
         };
@@ -251,7 +251,7 @@ fn class_bytes(class: usize) -> usize {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{BLOCK_BYTES_MAX, PAGE_BYTES, Pages, REGION_BYTES, class_bytes, class_of};
+    use super::{ArenaPages, BLOCK_BYTES_MAX, PAGE_BYTES, REGION_BYTES, class_bytes, class_of};
 
     #[test]
     fn a_class_holds_its_sizes_and_no_smaller_one_does() {
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn blocks_never_overlap() {
         let mut random = fastrand::Rng::with_seed(64);
-        let mut pages = Pages::default();
+        let mut pages = ArenaPages::default();
         let mut live: BTreeMap<usize, usize> = BTreeMap::new();
         let steps = if cfg!(miri) { 200 } else { 50_000 };
         for _ in 0..steps {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_emptied_page_serves_another_class() {
-        let mut pages = Pages::default();
+        let mut pages = ArenaPages::default();
         let (sizes, rounds) = if cfg!(miri) {
             (&[2048, 4096, BLOCK_BYTES_MAX][..], 2)
         } else {

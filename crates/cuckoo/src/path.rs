@@ -29,12 +29,12 @@ struct PathNode {
 
 /// The search with its memory, kept from one insert to the next.
 #[derive(Default)]
-pub(crate) struct Search {
+pub(crate) struct PathSearch {
     nodes: Vec<PathNode>,
     steps: Vec<PathStep>,
 }
 
-impl Search {
+impl PathSearch {
     /// A path from one of the key's buckets to a free slot, if one is within the bound.
     pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: Spot) -> Option<&[PathStep]> {
         self.nodes.clear();

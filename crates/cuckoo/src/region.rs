@@ -19,15 +19,15 @@ pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeroed memory, given back on drop. Aligned to a huge page when it is at least that large, else
 /// to a cache line.
-pub(crate) struct Region {
+pub(crate) struct ZeroedMemory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the region owns its memory and gives no access to it but by address.
-unsafe impl Send for Region {}
+unsafe impl Send for ZeroedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Region {}
+unsafe impl Sync for ZeroedMemory {}
 
 /// What pages a region asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) enum Backing {
     Base,
 }
 
-impl Region {
+impl ZeroedMemory {
     /// The first byte, with the provenance of the whole region.
     #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
@@ -129,7 +129,7 @@ fn is_mapped(bytes: usize) -> bool {
     bytes.is_multiple_of(HUGE_PAGE_BYTES)
 }
 
-impl Region {
+impl ZeroedMemory {
     /// `bytes` zero bytes. The backing is the kernel's business: it says nothing elsewhere.
     pub(crate) fn new(bytes: usize, backing: Backing) -> Result<Self, Error> {
         #[cfg(all(not(miri), target_os = "linux"))]
@@ -141,7 +141,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for ZeroedMemory {
     fn drop(&mut self) {
         #[cfg(all(not(miri), target_os = "linux"))]
         if is_mapped(self.bytes) {
@@ -156,24 +156,24 @@ impl Drop for Region {
 
 /// The buckets of an array.
 #[cfg(not(loom))]
-pub(crate) struct Buckets<H> {
-    region: Region,
+pub(crate) struct MappedBuckets<H> {
+    region: ZeroedMemory,
     count: usize,
     _buckets: std::marker::PhantomData<Bucket<H>>,
 }
 
 #[cfg(not(loom))]
-impl<H> Buckets<H> {
+impl<H> MappedBuckets<H> {
     /// `count` buckets of free slots.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         let bytes = count * size_of::<Bucket<H>>();
-        let region = Region::new(bytes, Backing::Huge)?;
+        let region = ZeroedMemory::new(bytes, Backing::Huge)?;
         Ok(Self { region, count, _buckets: std::marker::PhantomData })
     }
 }
 
 #[cfg(not(loom))]
-impl<H> Deref for Buckets<H> {
+impl<H> Deref for MappedBuckets<H> {
     type Target = [Bucket<H>];
 
     #[inline]
@@ -190,7 +190,7 @@ impl<H> Deref for Buckets<H> {
 pub(crate) struct Buckets<H>(Vec<Bucket<H>>);
 
 #[cfg(loom)]
-impl<H> Buckets<H> {
+impl<H> MappedBuckets<H> {
     /// `count` buckets of free slots.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         Ok(Self((0..count).map(|_| Bucket::new()).collect()))
@@ -198,7 +198,7 @@ impl<H> Buckets<H> {
 }
 
 #[cfg(loom)]
-impl<H> Deref for Buckets<H> {
+impl<H> Deref for MappedBuckets<H> {
     type Target = [Bucket<H>];
 
     fn deref(&self) -> &[Bucket<H>] {
@@ -208,13 +208,13 @@ impl<H> Deref for Buckets<H> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Backing, HUGE_PAGE_BYTES, Region};
+    use super::{Backing, HUGE_PAGE_BYTES, ZeroedMemory};
 
     #[test]
     fn regions_are_zero_and_aligned() {
         for bytes in [128, 4096, HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES] {
             let backing = if bytes == HUGE_PAGE_BYTES { Backing::Base } else { Backing::Huge };
-            let region = Region::new(bytes, backing).unwrap();
+            let region = ZeroedMemory::new(bytes, backing).unwrap();
             let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
             assert_eq!(region.start().addr().get() % align, 0);
             for place in [0, bytes / 2, bytes - 1] {

@@ -16,12 +16,12 @@ const ROUNDS_AT_END: usize = 4;
 
 /// A 128-bit SipHash key. Compared by nobody and printed by nobody.
 #[derive(Clone)]
-pub struct Key {
+pub struct SipKey {
     k0: u64,
     k1: u64,
 }
 
-impl Key {
+impl SipKey {
     /// Draws a key from the operating system.
     pub fn make_random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
@@ -36,9 +36,9 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SipKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("SipKey")
     }
 }
 
@@ -49,7 +49,7 @@ pub struct SipHash24;
 impl SipHash24 {
     /// The 64-bit hash of `bytes` under `key`.
     #[inline]
-    pub fn hash(key: &Key, bytes: &[u8]) -> u64 {
+    pub fn hash(key: &SipKey, bytes: &[u8]) -> u64 {
         let mut state = SipState::new(key);
         let (words, tail) = bytes.as_chunks::<8>();
         for word in words {
@@ -81,7 +81,7 @@ struct SipState {
 
 impl SipState {
     #[inline]
-    fn new(key: &Key) -> Self {
+    fn new(key: &SipKey) -> Self {
         // "somepseudorandomlygeneratedbytes", the constants of the paper.
         Self {
             v0: key.k0 ^ 0x736f_6d65_7073_6575,
@@ -126,7 +126,7 @@ impl SipState {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, SipHash24};
+    use super::{SipHash24, SipKey};
 
     /// Outputs of the reference implementation for the messages 00, 00 01, 00 01 02 ... under the
     /// key 00 01 .. 0f, starting with the empty message.
@@ -155,7 +155,7 @@ mod tests {
         let bytes: [u8; 64] = std::array::from_fn(|place| place as u8);
         let mut key = [0; 16];
         key.copy_from_slice(&bytes[..16]);
-        let key = Key::from_bytes(key);
+        let key = SipKey::from_bytes(key);
         for (len, expected) in VECTORS.iter().enumerate() {
             assert_eq!(SipHash24::hash(&key, &bytes[..len]), *expected, "message of {len} bytes");
         }
@@ -174,15 +174,15 @@ mod tests {
             let whole = u128::from_le_bytes(key);
             let mut oracle = SipHasher::new_with_keys(whole as u64, (whole >> 64) as u64);
             oracle.write(&message);
-            assert_eq!(SipHash24::hash(&Key::from_bytes(key), &message), oracle.finish());
+            assert_eq!(SipHash24::hash(&SipKey::from_bytes(key), &message), oracle.finish());
         }
     }
 
     #[test]
     fn drawn_keys_differ_and_print_nothing() {
-        let one = Key::make_random().unwrap();
-        let two = Key::make_random().unwrap();
+        let one = SipKey::make_random().unwrap();
+        let two = SipKey::make_random().unwrap();
         assert_ne!(SipHash24::hash(&one, b"path"), SipHash24::hash(&two, b"path"));
-        assert_eq!(format!("{one:?}"), "Key");
+        assert_eq!(format!("{one:?}"), "SipKey");
     }
 }

@@ -2,7 +2,7 @@
 
 /// Bytes a table holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct TableMemory {
     /// Buckets, of both arrays while the table grows.
     pub table_bytes: usize,
     /// Blocks of all entries, live and retired.
@@ -15,7 +15,7 @@ pub struct Memory {
 
 /// Counts since the table was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct TableStats {
     /// Entries that came in under a new key.
     pub inserted: u64,
     /// Entries that took the place of another of the same key.

@@ -22,13 +22,13 @@ use std::{fmt, hint};
 
 use crate::array::{self, Array};
 use crate::bucket::Word;
-use crate::entry::{self, Entry, Head};
+use crate::entry::{self, Entry, EntryHead};
 use crate::iter::Iter;
 use crate::primitive::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::reclaim::{Domain, Guard};
-use crate::siphash::Key;
-use crate::stats::{Memory, Stats};
-use crate::writer::{Arrays, CacheLine, TableShared, TableWriter};
+use crate::siphash::SipKey;
+use crate::stats::{TableMemory, TableStats};
+use crate::writer::{BucketArrays, CacheLine, TableShared, TableWriter};
 use crate::{Error, limits, prefetch};
 
 /// A concurrent map from byte keys to immutable entries: header, key and value.
@@ -67,7 +67,7 @@ use crate::{Error, limits, prefetch};
 /// let _ = kallisto_cuckoo::Table::<std::rc::Rc<u8>>::with_capacity(0);
 /// ```
 pub struct Table<H: Send + Sync + 'static> {
-    inner: ManuallyDrop<Box<Inner<H>>>,
+    inner: ManuallyDrop<Box<TableInner<H>>>,
 }
 
 /// What `insert` did.
@@ -99,7 +99,7 @@ pub enum Upserted {
 }
 
 /// All of a table. Dropped only when no pin can see its entries.
-struct Inner<H> {
+struct TableInner<H> {
     shared: TableShared<H>,
     writer: Mutex<TableWriter<H>>,
 }
@@ -108,23 +108,23 @@ impl<H: Send + Sync + 'static> Table<H> {
     /// A table that takes `entries` entries without growing, under a hash key drawn from the
     /// operating system. There is no way to choose the key.
     pub fn with_capacity(entries: usize) -> Result<Self, Error> {
-        Self::with_draw(entries, Key::make_random)
+        Self::with_draw(entries, SipKey::make_random)
     }
 
     /// As `with_capacity`, with another source of keys: tests only.
     pub(crate) fn with_draw(
         entries: usize,
-        draw: fn() -> Result<Key, Error>,
+        draw: fn() -> Result<SipKey, Error>,
     ) -> Result<Self, Error> {
         let current = Arc::new(Array::new(array::buckets_for(entries)?, draw()?)?);
-        let arrays = Box::new(Arrays { current: Arc::clone(&current), old: None });
+        let arrays = Box::new(BucketArrays { current: Arc::clone(&current), old: None });
         let shared = TableShared {
             arrays: CacheLine(AtomicPtr::new(Box::into_raw(arrays))),
             moves: CacheLine(AtomicU64::new(0)),
             len: AtomicUsize::new(0),
         };
         let writer = Mutex::new(TableWriter::new(current, draw));
-        Ok(Self { inner: ManuallyDrop::new(Box::new(Inner { shared, writer })) })
+        Ok(Self { inner: ManuallyDrop::new(Box::new(TableInner { shared, writer })) })
     }
 
     /// Pins the calling thread: what it finds stays valid while the guard lives. One guard serves
@@ -212,7 +212,7 @@ impl<H: Send + Sync + 'static> Table<H> {
             writer.free_retired();
             return Ok(Upserted::Inserted);
         };
-        let entry = Head::make(&mut writer.arena, header, key, value)?;
+        let entry = EntryHead::make(&mut writer.arena, header, key, value)?;
         cell.store(Word::new(entry, word.tag()));
         writer.stats.replaced += 1;
         writer.retire(word);
@@ -292,11 +292,11 @@ impl<H: Send + Sync + 'static> Table<H> {
     }
 
     /// The bytes the table holds.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> TableMemory {
         let (_, writer) = self.write();
         let old = writer.growth.as_ref().map_or(0, |growth| growth.old.buckets().len());
         let buckets = writer.current.buckets().len() + old;
-        Memory {
+        TableMemory {
             table_bytes: buckets * size_of::<crate::bucket::Bucket<H>>(),
             entry_bytes: writer.arena.used_bytes(),
             retired_bytes: writer.retired_bytes,
@@ -305,7 +305,7 @@ impl<H: Send + Sync + 'static> Table<H> {
     }
 
     /// What the table has done so far.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> TableStats {
         let (_, writer) = self.write();
         let mut stats = writer.stats;
         stats.buckets_to_move = writer.growth.as_ref().map_or(0, |growth| growth.buckets_to_move());
@@ -323,7 +323,7 @@ impl<H: Send + Sync + 'static> Table<H> {
 
 impl<H> TableShared<H> {
     #[inline]
-    fn arrays<'g>(&self, _guard: &'g Guard) -> &'g Arrays<H> {
+    fn arrays<'g>(&self, _guard: &'g Guard) -> &'g BucketArrays<H> {
         // Acquire: pairs with `swap_arrays`.
         let arrays = self.arrays.0.load(Ordering::Acquire);
         // SAFETY: always set; replaced arrays are retired, so they stay while the guard lives.
@@ -401,20 +401,20 @@ impl<H> TableShared<H> {
         }
     }
 
-    fn with_arrays<T>(&self, guard: &Guard, look: impl FnOnce(&Arrays<H>) -> T) -> T {
+    fn with_arrays<T>(&self, guard: &Guard, look: impl FnOnce(&BucketArrays<H>) -> T) -> T {
         look(self.arrays(guard))
     }
 
     /// Publishes arrays and returns those before, which readers may still see: not as a box, which
     /// would claim to be the only way to them.
-    pub(crate) fn swap_arrays(&self, arrays: Box<Arrays<H>>) -> NonNull<Arrays<H>> {
+    pub(crate) fn swap_arrays(&self, arrays: Box<BucketArrays<H>>) -> NonNull<BucketArrays<H>> {
         // AcqRel: publishes the arrays' content.
         let before = self.arrays.0.swap(Box::into_raw(arrays), Ordering::AcqRel);
         NonNull::new(before).expect("a table always has arrays")
     }
 }
 
-impl<H> Arrays<H> {
+impl<H> BucketArrays<H> {
     /// Old before current, which the proof above needs: entries go from the one to the other.
     #[inline]
     fn find<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<Entry<'g, H>> {
@@ -438,7 +438,7 @@ impl<H: Send + Sync + 'static> Drop for Table<H> {
     }
 }
 
-impl<H> Drop for Inner<H> {
+impl<H> Drop for TableInner<H> {
     fn drop(&mut self) {
         // Relaxed: no other thread is left.
         let arrays = self.shared.arrays.0.load(Ordering::Relaxed);

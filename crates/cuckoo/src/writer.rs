@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use crate::arena::Arena;
 use crate::array::{Array, Spot};
-use crate::bucket::{Cell, Word};
-use crate::entry::{Entry, Head};
+use crate::bucket::{SlotCell, Word};
+use crate::entry::{Entry, EntryHead};
 use crate::growth::Growth;
-use crate::path::Search;
+use crate::path::PathSearch;
 use crate::primitive::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reclaim::Limbo;
-use crate::siphash::Key;
-use crate::stats::Stats;
+use crate::siphash::SipKey;
+use crate::stats::TableStats;
 use crate::{Error, limits};
 
 /// The arrays a reader looks in. Immutable; growing publishes another.
-pub(crate) struct Arrays<H> {
+pub(crate) struct BucketArrays<H> {
     /// Where new entries go.
     pub(crate) current: Arc<Array<H>>,
     /// What a growing table still moves entries from.
@@ -36,7 +36,7 @@ pub(crate) struct Arrays<H> {
 /// What readers see without the lock. The two words are on lines of their own: `moves` changes
 /// often and `arrays` hardly ever.
 pub(crate) struct TableShared<H> {
-    pub(crate) arrays: CacheLine<AtomicPtr<Arrays<H>>>,
+    pub(crate) arrays: CacheLine<AtomicPtr<BucketArrays<H>>>,
     pub(crate) moves: CacheLine<AtomicU64>,
     pub(crate) len: AtomicUsize,
 }
@@ -45,31 +45,31 @@ pub(crate) struct TableShared<H> {
 pub(crate) struct CacheLine<T>(pub(crate) T);
 
 /// A thing that left the table.
-pub(crate) enum Retired<H> {
-    Entry(NonNull<Head<H>>),
-    Arrays(NonNull<Arrays<H>>),
+pub(crate) enum RetiredMemory<H> {
+    Entry(NonNull<EntryHead<H>>),
+    Arrays(NonNull<BucketArrays<H>>),
 }
 
 // SAFETY: whoever holds a retired entry owns it, like a box of an `H` and bytes; arrays hold only
 // addresses that they do not own.
-unsafe impl<H: Send + Sync> Send for Retired<H> {}
+unsafe impl<H: Send + Sync> Send for RetiredMemory<H> {}
 
 pub(crate) struct TableWriter<H> {
     pub(crate) current: Arc<Array<H>>,
     pub(crate) growth: Option<Growth<H>>,
-    pub(crate) draw: fn() -> Result<Key, Error>,
+    pub(crate) draw: fn() -> Result<SipKey, Error>,
     pub(crate) arena: Arena,
-    pub(crate) limbo: Limbo<Retired<H>>,
+    pub(crate) limbo: Limbo<RetiredMemory<H>>,
     pub(crate) retired_bytes: usize,
-    pub(crate) search: Search,
-    pub(crate) stats: Stats,
+    pub(crate) search: PathSearch,
+    pub(crate) stats: TableStats,
 }
 
 // SAFETY: the entries behind the addresses belong to the writer, and `H` may change threads.
 unsafe impl<H: Send + Sync> Send for TableWriter<H> {}
 
 impl<H> TableWriter<H> {
-    pub(crate) fn new(current: Arc<Array<H>>, draw: fn() -> Result<Key, Error>) -> Self {
+    pub(crate) fn new(current: Arc<Array<H>>, draw: fn() -> Result<SipKey, Error>) -> Self {
         Self {
             current,
             growth: None,
@@ -77,8 +77,8 @@ impl<H> TableWriter<H> {
             arena: Arena::new(),
             limbo: Limbo::new(),
             retired_bytes: 0,
-            search: Search::default(),
-            stats: Stats::default(),
+            search: PathSearch::default(),
+            stats: TableStats::default(),
         }
     }
 
@@ -95,7 +95,7 @@ impl<H> TableWriter<H> {
     }
 
     /// The key of an entry in a slot.
-    pub(crate) fn key_of(&self, entry: NonNull<Head<H>>) -> &[u8] {
+    pub(crate) fn key_of(&self, entry: NonNull<EntryHead<H>>) -> &[u8] {
         // SAFETY: entries in slots live until this writer frees them, and it is borrowed.
         unsafe { Entry::new(entry) }.key()
     }
@@ -109,7 +109,7 @@ impl<H> TableWriter<H> {
         value: &[u8],
     ) -> Result<(), Error> {
         let (cell, tag) = self.make_room(shared, key)?;
-        let entry = Head::make(&mut self.arena, header, key, value)?;
+        let entry = EntryHead::make(&mut self.arena, header, key, value)?;
         cell.store(Word::new(entry, tag));
         self.stats.inserted += 1;
         // Relaxed: a count, written under the lock and read as a hint.
@@ -123,7 +123,7 @@ impl<H> TableWriter<H> {
         shared: &TableShared<H>,
         array: &'a Array<H>,
         spot: Spot,
-    ) -> Option<&'a Cell<H>> {
+    ) -> Option<&'a SlotCell<H>> {
         let second = array.other(spot.first, spot.tag);
         let direct = array.bucket(spot.first).free_cell();
         if let Some(cell) = direct.or_else(|| array.bucket(second).free_cell()) {
@@ -152,9 +152,9 @@ impl<H> TableWriter<H> {
     pub(crate) fn retire(&mut self, word: Word<H>) {
         let Some(entry) = word.entry() else { return };
         // SAFETY: unlinked but not freed yet.
-        let bytes = unsafe { Head::layout_of(entry) }.size();
+        let bytes = unsafe { EntryHead::layout_of(entry) }.size();
         self.retired_bytes += bytes;
-        self.limbo.retire(Retired::Entry(entry), bytes);
+        self.limbo.retire(RetiredMemory::Entry(entry), bytes);
     }
 
     /// Frees what no reader can see. The last thing of every write: a header's destructor that
@@ -166,25 +166,25 @@ impl<H> TableWriter<H> {
         }
     }
 
-    fn free(&mut self, thing: Retired<H>) {
+    fn free(&mut self, thing: RetiredMemory<H>) {
         match thing {
-            Retired::Arrays(arrays) => {
+            RetiredMemory::Arrays(arrays) => {
                 // SAFETY: made by `Box::into_raw` when published, swapped out before it was
                 // retired, retired once, and no pin that saw it is left (`Limbo`).
                 drop(unsafe { Box::from_raw(arrays.as_ptr()) });
             }
-            Retired::Entry(entry) => {
+            RetiredMemory::Entry(entry) => {
                 // SAFETY: not freed yet.
-                self.retired_bytes -= unsafe { Head::layout_of(entry) }.size();
+                self.retired_bytes -= unsafe { EntryHead::layout_of(entry) }.size();
                 // SAFETY: made by this writer's arena, unlinked before it was retired, retired
                 // once, and no pin that saw it is left (`Limbo`).
-                unsafe { Head::free(&mut self.arena, entry) };
+                unsafe { EntryHead::free(&mut self.arena, entry) };
             }
         }
     }
 
     /// Every word that holds an entry, and its slot.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = (&Cell<H>, Word<H>)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (&SlotCell<H>, Word<H>)> {
         let old = self.growth.as_ref().map(|growth| &growth.old);
         old.into_iter()
             .chain([&self.current])
@@ -199,7 +199,7 @@ impl<H> TableWriter<H> {
         self.cells()
             .filter_map(|(_, word)| word.entry())
             // SAFETY: entries in slots live until this writer frees them, and it is borrowed.
-            .map(|entry| unsafe { Head::layout_of(entry) }.size())
+            .map(|entry| unsafe { EntryHead::layout_of(entry) }.size())
             .sum()
     }
 
@@ -211,7 +211,7 @@ impl<H> TableWriter<H> {
         let live: Vec<_> = self.cells().filter_map(|(_, word)| word.entry()).collect();
         for entry in live {
             // SAFETY: made by this arena; each is in one slot, and slots are not read again.
-            unsafe { Head::free(&mut self.arena, entry) };
+            unsafe { EntryHead::free(&mut self.arena, entry) };
         }
         let retired: Vec<_> = self.limbo.take_all().collect();
         for thing in retired {
@@ -223,12 +223,12 @@ impl<H> TableWriter<H> {
 /// A slot of an array that is kept from being dropped meanwhile.
 pub(crate) struct FoundSlot<H> {
     _array: Arc<Array<H>>,
-    cell: NonNull<Cell<H>>,
+    cell: NonNull<SlotCell<H>>,
 }
 
 impl<H> FoundSlot<H> {
     /// The slot must be inside the array.
-    pub(crate) fn new(array: &Arc<Array<H>>, cell: &Cell<H>) -> Self {
+    pub(crate) fn new(array: &Arc<Array<H>>, cell: &SlotCell<H>) -> Self {
         Self { _array: Arc::clone(array), cell: NonNull::from(cell) }
     }
 

@@ -111,9 +111,9 @@ pub trait KeyedHash: Sync {
 }
 
 /// What is made by work that takes long.
-pub type Made = Box<dyn Any + Send>;
+pub type WorkResult = Box<dyn Any + Send>;
 /// Work that takes long.
-pub type Work = Box<dyn FnOnce() -> Made + Send>;
+pub type LongWork = Box<dyn FnOnce() -> WorkResult + Send>;
 
 /// Threads for work that takes up to seconds, such as making keys of RSA. Login methods have those that hash passwords.
 pub trait Heavy: Sync {
@@ -121,7 +121,7 @@ pub trait Heavy: Sync {
     ///
     /// # Errors
     /// [`Error::Busy`] when too much waits there already.
-    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>>;
+    fn run(&self, work: LongWork) -> BoxFuture<'_, Result<WorkResult, Error>>;
 }
 
 impl<'a> EngineContext<'a> {

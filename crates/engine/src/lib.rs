@@ -57,7 +57,7 @@ pub use probe::{
 };
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
 pub use spec::{EngineJob, EngineSpec, LightCheck, Unheard, UnheardCall};
-pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
-pub use table::{Dispatch, Group, Routes, Row, RowIndex, Table};
+pub use storage::{Backend, Storage, Stored, Transaction, Version, WriteOutcome, Writes};
+pub use table::{Dispatch, RouteRows, Routes, Row, RowGroup, RowIndex};
 pub use token_params::TokenParams;
 pub use token_type::TokenType;

@@ -16,9 +16,9 @@ const EFFORT_BYTES: usize = 4 << 10;
 
 /// Lets others take their turns in the midst of long work, about every millisecond.
 #[derive(Debug, Default)]
-pub struct Pace(usize);
+pub struct TurnPace(usize);
 
-impl Pace {
+impl TurnPace {
     /// An effort of some microseconds, or as many of them.
     pub async fn spend(&mut self, effort: usize) {
         self.0 = self.0.saturating_add(effort);

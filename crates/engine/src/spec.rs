@@ -10,7 +10,7 @@ use crate::context::EngineContext;
 use crate::lease::EngineLeases;
 use crate::login::LoginMethod;
 use crate::memory::Memory;
-use crate::table::Table;
+use crate::table::RouteRows;
 
 /// An engine, whole.
 #[derive(Clone, Copy)]
@@ -26,12 +26,12 @@ pub struct EngineSpec {
     /// Whether a path inside a mount may end in a slash: an engine that keeps secrets by path knows folders.
     pub has_folders: bool,
     /// What it answers.
-    pub routes: &'static Table<Handler>,
+    pub routes: &'static RouteRows<Handler>,
     /// The folders whose names are compared without case, such as `role/`.
     pub caseless_folders: &'static [&'static str],
     /// Whether an update at a path inside the mount makes something new, which takes the capability `create` instead of `update`. `None`
     /// for an engine that does not tell; asked before the caller is known to have any right, so it only looks at which names there are.
-    pub creates: Option<fn(Names<'_>, &str) -> bool>,
+    pub creates: Option<fn(NameLookup<'_>, &str) -> bool>,
     /// Whether a request with a small body takes a moment only by what is decoded, where its row does not say that it does.
     pub light: Option<LightCheck>,
     /// The empty state of what it keeps decoded; `None` for an engine that keeps nothing.
@@ -49,7 +49,7 @@ pub struct EngineSpec {
 /// Whether a request at a path inside the mount takes a moment only, by what is decoded of the mount.
 pub type LightCheck = fn(&dyn Memory, &str) -> bool;
 /// Which names a mount has: a look into memory.
-pub type Names<'a> = &'a dyn Fn(&str) -> bool;
+pub type NameLookup<'a> = &'a dyn Fn(&str) -> bool;
 
 /// What an engine does by the clock, for each of its mounts, on the server that leads.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ pub struct UnheardCall<'a> {
 
 impl EngineSpec {
     /// An engine for secrets with these routes, that has nothing else to say.
-    pub const fn secret(name: &'static str, routes: &'static Table<Handler>) -> Self {
+    pub const fn secret(name: &'static str, routes: &'static RouteRows<Handler>) -> Self {
         Self {
             name,
             class: Class::Secret,
@@ -102,7 +102,7 @@ impl EngineSpec {
     /// A login method with these routes, that has nothing else to say.
     pub const fn login_method(
         name: &'static str,
-        routes: &'static Table<Handler>,
+        routes: &'static RouteRows<Handler>,
         login: LoginMethod,
     ) -> Self {
         Self { class: Class::Auth, login: Some(login), ..Self::secret(name, routes) }

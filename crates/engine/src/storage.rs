@@ -40,7 +40,7 @@ pub struct Writes {
 
 /// What came of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// It happened, and whoever reads from now on reads it.
     Committed,
     /// Nothing happened: a record was not what was read.
@@ -69,7 +69,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// The store's refusal.
-    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>>;
+    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>>;
 
     /// Waits until nobody else decides on this name on this server. It saves deciding again under contention; what keeps a transaction
     /// whole is the condition of its commit.
@@ -131,7 +131,7 @@ impl<'a> Storage<'a> {
             if writes.puts.is_empty() && writes.deletes.is_empty() {
                 return Ok(decided);
             }
-            if self.0.commit(writes).await? == Outcome::Committed {
+            if self.0.commit(writes).await? == WriteOutcome::Committed {
                 return Ok(decided);
             }
         }
@@ -314,13 +314,13 @@ mod tests {
             self.list("", None, limit)
         }
 
-        fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
+        fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
             let mut records = self.records.lock().unwrap();
             let is_same = |(name, version): &(String, Version)| {
                 records.get(name).map_or(0, |(version, _)| *version) == version.0
             };
             if !writes.reads.iter().all(is_same) {
-                return Box::pin(std::future::ready(Ok(Outcome::Conflict)));
+                return Box::pin(std::future::ready(Ok(WriteOutcome::Conflict)));
             }
             for (name, value) in writes.puts {
                 let entry = records.entry(name).or_default();
@@ -329,7 +329,7 @@ mod tests {
             for name in writes.deletes {
                 records.remove(&name);
             }
-            Box::pin(std::future::ready(Ok(Outcome::Committed)))
+            Box::pin(std::future::ready(Ok(WriteOutcome::Committed)))
         }
 
         fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {

@@ -1,6 +1,6 @@
 //! Tables of routes, with their handlers.
 //!
-//! A [`Table`] is what an engine answers by: a request is matched against its rows, and the row has the handler. So no path or operation is
+//! A [`RouteRows`] is what an engine answers by: a request is matched against its rows, and the row has the handler. So no path or operation is
 //! answered that the table does not list, and what is not listed is refused in one place.
 //!
 //! No two rows of a table match the same path with equally many fixed bytes; tests hold that.
@@ -25,11 +25,11 @@ pub struct Row<H: 'static> {
 }
 
 /// Rows by subject.
-pub type Group<H> = &'static [Row<H>];
+pub type RowGroup<H> = &'static [Row<H>];
 
 /// The routes below one base, and what answers them.
 #[derive(Debug)]
-pub struct Table<H: 'static> {
+pub struct RouteRows<H: 'static> {
     /// Leads the identifiers of its operations.
     pub name: &'static str,
     /// How OpenAPI groups it.
@@ -37,14 +37,14 @@ pub struct Table<H: 'static> {
     /// What it is for.
     pub about: &'static str,
     /// Its rows.
-    pub groups: &'static [Group<H>],
+    pub groups: &'static [RowGroup<H>],
     /// How they are found.
     pub index: RowIndex<H>,
 }
 
 /// The rows of a table by the first segment of their patterns; made when a row is first looked up.
 #[derive(Debug)]
-pub struct RowIndex<H: 'static>(OnceLock<Index<H>>);
+pub struct RowIndex<H: 'static>(OnceLock<RowLists<H>>);
 
 impl<H> RowIndex<H> {
     /// An index that is not made yet.
@@ -56,7 +56,7 @@ impl<H> RowIndex<H> {
 
 /// Lists of rows, each in the order in which they are tried.
 #[derive(Debug)]
-struct Index<H: 'static> {
+struct RowLists<H: 'static> {
     by_first_segment: HashMap<&'static str, Vec<&'static Row<H>>>,
     /// Rows whose patterns begin with a parameter. They are in every list above as well.
     others: Vec<&'static Row<H>>,
@@ -66,8 +66,8 @@ struct Index<H: 'static> {
     has_open: bool,
 }
 
-impl<H> Index<H> {
-    fn new(groups: &'static [Group<H>]) -> Self {
+impl<H> RowLists<H> {
+    fn new(groups: &'static [RowGroup<H>]) -> Self {
         let all = || groups.iter().flat_map(|group| group.iter());
         let rows = || all().filter(|row| !row.route.is_fallback);
         let is_parameter = |segment: &str| segment.starts_with('{');
@@ -160,14 +160,14 @@ pub struct Dispatch<'p, H> {
     pub route: &'static Route,
 }
 
-impl<H> Table<H> {
+impl<H> RouteRows<H> {
     /// Every row.
     pub fn rows(&self) -> impl Iterator<Item = &'static Row<H>> + use<H> {
         self.groups.iter().flat_map(|group| group.iter())
     }
 
-    fn index(&self) -> &Index<H> {
-        self.index.0.get_or_init(|| Index::new(self.groups))
+    fn index(&self) -> &RowLists<H> {
+        self.index.0.get_or_init(|| RowLists::new(self.groups))
     }
 
     fn row(&self, path: &str) -> Option<&'static Row<H>> {
@@ -175,7 +175,7 @@ impl<H> Table<H> {
     }
 }
 
-impl<H: Copy> Table<H> {
+impl<H: Copy> RouteRows<H> {
     /// Finds what answers an operation at a path inside the mount. The empty path is the folder of everything in the mount, which an engine
     /// whose paths are of open length lists.
     ///
@@ -202,7 +202,7 @@ impl<H: Copy> Table<H> {
     }
 }
 
-impl<H: Copy + Send + Sync> Routes for Table<H> {
+impl<H: Copy + Send + Sync> Routes for RouteRows<H> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::route::field;
 
-    static KEPT: Table<&str> = Table {
+    static KEPT: RouteRows<&str> = RouteRows {
         name: "kept",
         tag: "",
         about: "",

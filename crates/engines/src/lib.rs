@@ -17,7 +17,7 @@ use kallisto_engine::EngineSpec;
 
 pub use pki::read_hostile_acme;
 pub use totp::{
-    FactorOutcome, NewFactor, Verdict, complete_method, draw_factor, judge_factor, make_factor,
+    CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,
 };
 
 /// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.

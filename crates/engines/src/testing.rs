@@ -10,14 +10,14 @@ use kallisto_api::{
     BodyKind, BoxFuture, Denial, Error, Headers, Json, Map, Request, RequestId, Response, json,
 };
 use kallisto_auth::{Operation, Path};
-use kallisto_engine::context::{Made, Work};
+use kallisto_engine::context::{LongWork, WorkResult};
 use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
     Leases, Memory, MountInfo, NewLease, NoFarEnds, Outbound, OutboundAnswer, OutboundCall,
-    Outcome, Passwords, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState,
-    Profile, Random, Storage, Stored, TemplateValues, Version, Writes,
+    Passwords, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile,
+    Random, Storage, Stored, TemplateValues, Version, WriteOutcome, Writes,
 };
 
 /// How it is mounted.
@@ -316,14 +316,17 @@ impl Mount {
     /// Puts a record behind the engine's back.
     pub(crate) fn put(&self, name: &str, value: &[u8]) {
         let puts = vec![(name.to_owned(), value.to_vec())];
-        assert_eq!(now(self.commit(Writes { puts, ..Writes::default() })), Ok(Outcome::Committed));
+        assert_eq!(
+            now(self.commit(Writes { puts, ..Writes::default() })),
+            Ok(WriteOutcome::Committed)
+        );
     }
 
     /// Deletes a record behind the engine's back.
     pub(crate) fn delete(&self, name: &str) {
         let deletes = vec![name.to_owned()];
         let commit = self.commit(Writes { deletes, ..Writes::default() });
-        assert_eq!(now(commit), Ok(Outcome::Committed));
+        assert_eq!(now(commit), Ok(WriteOutcome::Committed));
     }
 
     /// How many records there are below a folder.
@@ -376,7 +379,7 @@ impl Backend for Mount {
         below.take(limit).map(str::to_owned).collect()
     }
 
-    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
         let mut records = self.records.lock().unwrap();
         let is_same = |(name, version): &(String, Version)| {
             records.get(name).map_or(0, |(version, _)| *version) == version.0
@@ -401,9 +404,9 @@ impl Backend for Mount {
                     memory.remove(&name);
                 }
             }
-            Outcome::Committed
+            WriteOutcome::Committed
         } else {
-            Outcome::Conflict
+            WriteOutcome::Conflict
         };
         Box::pin(std::future::ready(Ok(outcome)))
     }
@@ -460,7 +463,7 @@ impl TemplateValues for Mount {
 }
 
 impl Heavy for Mount {
-    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
+    fn run(&self, work: LongWork) -> BoxFuture<'_, Result<WorkResult, Error>> {
         if self.is_waiting.load(Ordering::Relaxed) {
             return Box::pin(std::future::pending());
         }
@@ -493,11 +496,11 @@ impl KeyedHash for Mount {
 }
 
 mod tests {
-    use kallisto_engine::{Handler, RowIndex, Table, handler, row};
+    use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
     use super::*;
 
-    static ROUTES: Table<Handler> = Table {
+    static ROUTES: RouteRows<Handler> = RouteRows {
         name: "notes",
         tag: "secrets",
         about: "Keeps what it is told.",

@@ -1,23 +1,23 @@
 //! A place in the text that moves forward, and what both languages count on the way.
 
 use crate::limits::{DEPTH_MAX, VALUES_MAX};
-use crate::{Error, Position};
+use crate::{Error, TextPosition};
 
 /// Reads a text character by character.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct TextCursor<'a> {
     rest: &'a str,
-    at: Position,
+    at: TextPosition,
     depth: usize,
     values: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> TextCursor<'a> {
     pub(crate) const fn new(text: &'a str) -> Self {
-        Self { rest: text, at: Position { line: 1, column: 1 }, depth: 0, values: 0 }
+        Self { rest: text, at: TextPosition { line: 1, column: 1 }, depth: 0, values: 0 }
     }
 
     /// Where the next character stands.
-    pub(crate) const fn at(&self) -> Position {
+    pub(crate) const fn at(&self) -> TextPosition {
         self.at
     }
 
@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
         let next = self.peek()?;
         self.rest = &self.rest[next.len_utf8()..];
         if next == '\n' {
-            self.at = Position { line: self.at.line + 1, column: 1 };
+            self.at = TextPosition { line: self.at.line + 1, column: 1 };
         } else {
             self.at.column += 1;
         }
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         if self.values > VALUES_MAX { Err(self.error("too many values")) } else { Ok(()) }
     }
 
-    /// Goes one level down; [`Cursor::leave`] comes back up.
+    /// Goes one level down; [`TextCursor::leave`] comes back up.
     pub(crate) fn enter(&mut self) -> Result<(), Error> {
         self.depth += 1;
         if self.depth > DEPTH_MAX { Err(self.error("nested too deeply")) } else { Ok(()) }

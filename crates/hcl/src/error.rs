@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a file. Lines and columns count from one, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
+pub struct TextPosition {
     /// The line.
     pub line: u32,
     /// The column in it.
@@ -15,12 +15,12 @@ pub struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Where reading stopped.
-    pub at: Position,
+    pub at: TextPosition,
     /// What was wrong there. Never a part of the file.
     pub what: &'static str,
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }

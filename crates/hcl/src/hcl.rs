@@ -11,14 +11,14 @@
 //!
 //! Comments are `# ..`, `// ..` and `/* .. */`. Lines mean nothing outside heredocs and comments.
 
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 use crate::json::is_number;
 use crate::limits::LABELS_MAX;
-use crate::text::{Dialect, quoted};
-use crate::{Body, Error, Item, ItemForm, Key, Value, ValueKind};
+use crate::text::{TextDialect, quoted};
+use crate::{BlockBody, Error, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
 
 /// A whole file.
-pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+pub(crate) fn document(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
     let body = items(cursor)?;
     match cursor.peek() {
         None => Ok(body),
@@ -27,7 +27,7 @@ pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
 }
 
 /// Takes blanks and comments.
-fn blank(cursor: &mut Cursor<'_>) -> Result<(), Error> {
+fn blank(cursor: &mut TextCursor<'_>) -> Result<(), Error> {
     loop {
         cursor.take_while(char::is_whitespace);
         let rest = cursor.rest();
@@ -41,7 +41,7 @@ fn blank(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     }
 }
 
-fn block_comment(cursor: &mut Cursor<'_>) -> Result<(), Error> {
+fn block_comment(cursor: &mut TextCursor<'_>) -> Result<(), Error> {
     let start = cursor.at();
     let end = cursor.rest()[2..].find("*/");
     let Some(length) = end else {
@@ -54,8 +54,8 @@ fn block_comment(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn items(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
-    let mut body = Body::default();
+fn items(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
+    let mut body = BlockBody::default();
     loop {
         blank(cursor)?;
         match cursor.peek() {
@@ -69,7 +69,7 @@ fn items(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
     }
 }
 
-fn item(cursor: &mut Cursor<'_>) -> Result<Item, Error> {
+fn item(cursor: &mut TextCursor<'_>) -> Result<TreeItem, Error> {
     let name = key(cursor)?;
     let mut labels = Vec::new();
     loop {
@@ -78,11 +78,11 @@ fn item(cursor: &mut Cursor<'_>) -> Result<Item, Error> {
             Some('=') if labels.is_empty() => {
                 cursor.take();
                 let value = value(cursor)?;
-                return Ok(Item { key: name, labels, form: ItemForm::Assignment, value });
+                return Ok(TreeItem { key: name, labels, form: ItemForm::Assignment, value });
             }
             Some('{') => {
                 let value = value(cursor)?;
-                return Ok(Item { key: name, labels, form: ItemForm::Block, value });
+                return Ok(TreeItem { key: name, labels, form: ItemForm::Block, value });
             }
             Some(next) if next == '"' || starts_identifier(next) => {
                 if labels.len() == LABELS_MAX {
@@ -100,25 +100,25 @@ fn starts_identifier(next: char) -> bool {
     next.is_alphabetic() || next == '_'
 }
 
-fn key(cursor: &mut Cursor<'_>) -> Result<Key, Error> {
+fn key(cursor: &mut TextCursor<'_>) -> Result<NameKey, Error> {
     let at = cursor.at();
     let text = match cursor.peek() {
-        Some('"') => quoted(cursor, Dialect::Hcl)?,
+        Some('"') => quoted(cursor, TextDialect::Hcl)?,
         _ => identifier(cursor).to_owned(),
     };
-    Ok(Key { text, at })
+    Ok(NameKey { text, at })
 }
 
-fn identifier<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+fn identifier<'a>(cursor: &mut TextCursor<'a>) -> &'a str {
     cursor.take_while(|next| next.is_alphanumeric() || matches!(next, '_' | '-' | '.'))
 }
 
-fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
+fn value(cursor: &mut TextCursor<'_>) -> Result<HclValue, Error> {
     blank(cursor)?;
     cursor.count()?;
     let at = cursor.at();
     let kind = match cursor.peek() {
-        Some('"') => ValueKind::Text(quoted(cursor, Dialect::Hcl)?),
+        Some('"') => ValueKind::Text(quoted(cursor, TextDialect::Hcl)?),
         Some('<') => ValueKind::Text(heredoc(cursor)?),
         Some('[') => ValueKind::List(list(cursor)?),
         Some('{') => ValueKind::Object(object(cursor)?),
@@ -129,10 +129,10 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
             _ => return Err(Error { at, what: "expected a value" }),
         },
     };
-    Ok(Value { at, kind })
+    Ok(HclValue { at, kind })
 }
 
-fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+fn object(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
     cursor.enter()?;
     cursor.take();
     let body = items(cursor)?;
@@ -143,7 +143,7 @@ fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
     Ok(body)
 }
 
-fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Error> {
+fn list(cursor: &mut TextCursor<'_>) -> Result<Vec<HclValue>, Error> {
     cursor.enter()?;
     cursor.take();
     let mut values = Vec::new();
@@ -163,7 +163,7 @@ fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Error> {
 }
 
 /// A number. A leading zero is refused: HCL reads `010` as eight, and few who write it mean that.
-fn number(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+fn number(cursor: &mut TextCursor<'_>) -> Result<String, Error> {
     let at = cursor.at();
     let text = cursor.take_while(|next| next.is_ascii_alphanumeric() || "+-.".contains(next));
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
@@ -179,7 +179,7 @@ fn number(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 
 /// A heredoc: the lines after `<<MARK` up to one that is `MARK`, each with its line end. After
 /// `<<-MARK` the blanks before the closing mark are taken off every line, if every line has them.
-fn heredoc(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+fn heredoc(cursor: &mut TextCursor<'_>) -> Result<String, Error> {
     let start = cursor.at();
     let refuse = |what| Err(Error { at: start, what });
     let opening = cursor.take_line().unwrap_or_default().trim_end();

@@ -1,11 +1,11 @@
 //! JSON, as RFC 8259 has it, read into the tree of HCL.
 
-use crate::cursor::Cursor;
-use crate::text::{Dialect, quoted};
-use crate::{Body, Error, Item, ItemForm, Key, Value, ValueKind};
+use crate::cursor::TextCursor;
+use crate::text::{TextDialect, quoted};
+use crate::{BlockBody, Error, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
 
 /// A whole file: one object.
-pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+pub(crate) fn document(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
     blank(cursor);
     let body = object(cursor)?;
     blank(cursor);
@@ -15,26 +15,31 @@ pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
     }
 }
 
-fn blank(cursor: &mut Cursor<'_>) {
+fn blank(cursor: &mut TextCursor<'_>) {
     cursor.take_while(|next| matches!(next, ' ' | '\t' | '\n' | '\r'));
 }
 
-fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+fn object(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
     cursor.enter()?;
     cursor.take();
     blank(cursor);
-    let mut body = Body::default();
+    let mut body = BlockBody::default();
     if !cursor.take_if('}') {
         loop {
             blank(cursor);
             let at = cursor.at();
-            let key = Key { text: quoted(cursor, Dialect::Json)?, at };
+            let key = NameKey { text: quoted(cursor, TextDialect::Json)?, at };
             blank(cursor);
             if !cursor.take_if(':') {
                 return Err(cursor.error("expected ':'"));
             }
             let value = value(cursor)?;
-            body.items.push(Item { key, labels: Vec::new(), form: ItemForm::Assignment, value });
+            body.items.push(TreeItem {
+                key,
+                labels: Vec::new(),
+                form: ItemForm::Assignment,
+                value,
+            });
             blank(cursor);
             match cursor.take_if(',') {
                 true => {}
@@ -47,7 +52,7 @@ fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
     Ok(body)
 }
 
-fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Error> {
+fn list(cursor: &mut TextCursor<'_>) -> Result<Vec<HclValue>, Error> {
     cursor.enter()?;
     cursor.take();
     blank(cursor);
@@ -67,14 +72,14 @@ fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Error> {
     Ok(values)
 }
 
-fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
+fn value(cursor: &mut TextCursor<'_>) -> Result<HclValue, Error> {
     blank(cursor);
     cursor.count()?;
     let at = cursor.at();
     let kind = match cursor.peek() {
         Some('{') => ValueKind::Object(object(cursor)?),
         Some('[') => ValueKind::List(list(cursor)?),
-        Some('"') => ValueKind::Text(quoted(cursor, Dialect::Json)?),
+        Some('"') => ValueKind::Text(quoted(cursor, TextDialect::Json)?),
         Some('-' | '0'..='9') => ValueKind::Number(number(cursor)?),
         _ => match cursor.take_while(|next| next.is_ascii_alphabetic()) {
             "null" => ValueKind::Null,
@@ -83,10 +88,10 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
             _ => return Err(Error { at, what: "expected a value" }),
         },
     };
-    Ok(Value { at, kind })
+    Ok(HclValue { at, kind })
 }
 
-fn number(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+fn number(cursor: &mut TextCursor<'_>) -> Result<String, Error> {
     let at = cursor.at();
     let text = cursor.take_while(|next| matches!(next, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
     if is_number(text) { Ok(text.to_owned()) } else { Err(Error { at, what: "not a number" }) }

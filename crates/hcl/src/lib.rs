@@ -1,7 +1,7 @@
 //! Reads the configuration language of policies and server files: HCL's first version, or JSON.
 //!
 //! `auth` reads policies with it, the `server` command its configuration. Both languages end in one
-//! tree, [`Body`], in which every key and value knows where it stood, so that whoever gives the
+//! tree, [`BlockBody`], in which every key and value knows where it stood, so that whoever gives the
 //! words a meaning can say which line is wrong. This room knows syntax only.
 //!
 //! Invariants:
@@ -22,18 +22,18 @@ pub mod limits;
 mod text;
 mod tree;
 
-pub use error::{Error, Position};
-pub use tree::{Body, Item, ItemForm, Key, Value, ValueKind};
+pub use error::{Error, TextPosition};
+pub use tree::{BlockBody, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
 
-use cursor::Cursor;
+use cursor::TextCursor;
 
 /// Reads a file: JSON when its first character is `{`, HCL otherwise.
 ///
 /// # Errors
 /// [`Error`] with the position of the first thing that is neither.
-pub fn parse(bytes: &[u8]) -> Result<Body, Error> {
+pub fn parse(bytes: &[u8]) -> Result<BlockBody, Error> {
     let text = text::checked(bytes)?;
-    let mut cursor = Cursor::new(text);
+    let mut cursor = TextCursor::new(text);
     if text.trim_start().starts_with('{') {
         json::document(&mut cursor)
     } else {

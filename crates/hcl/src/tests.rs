@@ -3,7 +3,7 @@
 use crate::limits::{BYTES_MAX, DEPTH_MAX, VALUES_MAX};
 use crate::*;
 
-fn body(text: &str) -> Body {
+fn body(text: &str) -> BlockBody {
     parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
@@ -15,15 +15,15 @@ fn refusal(text: &str) -> String {
 }
 
 /// The tree without positions, as text: `path["a"]{x=["1"]}`.
-fn print(body: &Body) -> String {
-    let item = |item: &Item| {
+fn print(body: &BlockBody) -> String {
+    let item = |item: &TreeItem| {
         let labels: String = item.labels.iter().map(|label| format!("[{}]", label.text)).collect();
         format!("{}{labels}={}", item.key.text, print_value(&item.value))
     };
     body.items.iter().map(item).collect::<Vec<_>>().join(";")
 }
 
-fn print_value(value: &Value) -> String {
+fn print_value(value: &HclValue) -> String {
     match &value.kind {
         ValueKind::Null => "null".to_owned(),
         ValueKind::Bool(value) => value.to_string(),

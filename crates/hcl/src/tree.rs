@@ -1,32 +1,32 @@
 //! The tree that both languages end in.
 //!
 //! HCL writes one thing in several ways: `path "a" { .. }`, `path = { "a" = { .. } }`, in JSON
-//! `{"path": {"a": {..}}}` or with lists of objects in between. [`Body::labelled`] and
-//! [`Body::unlabelled`] read them all alike, so the readers of policies and configuration need not
+//! `{"path": {"a": {..}}}` or with lists of objects in between. [`BlockBody::labelled`] and
+//! [`BlockBody::unlabelled`] read them all alike, so the readers of policies and configuration need not
 //! know which was used.
 
 use std::time::Duration;
 
-use crate::{Error, Position};
+use crate::{Error, TextPosition};
 
 /// The inside of a file or of a block: what stands in it, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Body {
+pub struct BlockBody {
     /// The assignments and blocks.
-    pub items: Vec<Item>,
+    pub items: Vec<TreeItem>,
 }
 
 /// One assignment or block.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub struct TreeItem {
     /// Its name.
-    pub key: Key,
+    pub key: NameKey,
     /// What stands between the name and the brace: `"a"` in `path "a" { .. }`.
-    pub labels: Vec<Key>,
+    pub labels: Vec<NameKey>,
     /// How it was written.
     pub form: ItemForm,
     /// What it holds.
-    pub value: Value,
+    pub value: HclValue,
 }
 
 /// How an item was written.
@@ -40,18 +40,18 @@ pub enum ItemForm {
 
 /// A name and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct NameKey {
     /// The name, without quotes.
     pub text: String,
     /// Where it starts.
-    pub at: Position,
+    pub at: TextPosition,
 }
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Value {
+pub struct HclValue {
     /// Where it starts.
-    pub at: Position,
+    pub at: TextPosition,
     /// What it is.
     pub kind: ValueKind,
 }
@@ -68,14 +68,14 @@ pub enum ValueKind {
     /// A string or heredoc.
     Text(String),
     /// A list.
-    List(Vec<Value>),
+    List(Vec<HclValue>),
     /// A block or map.
-    Object(Body),
+    Object(BlockBody),
 }
 
-impl Body {
+impl BlockBody {
     /// The first item called `name`.
-    pub fn first(&self, name: &str) -> Option<&Item> {
+    pub fn first(&self, name: &str) -> Option<&TreeItem> {
         self.items.iter().find(|item| item.key.text == name)
     }
 
@@ -83,7 +83,7 @@ impl Body {
     ///
     /// # Errors
     /// [`Error`] at an item of that name that is not a block with one label.
-    pub fn labelled(&self, name: &str) -> Result<Vec<(&Key, &Self)>, Error> {
+    pub fn labelled(&self, name: &str) -> Result<Vec<(&NameKey, &Self)>, Error> {
         let mut found = Vec::new();
         for item in self.items.iter().filter(|item| item.key.text == name) {
             match item.labels.as_slice() {
@@ -110,7 +110,7 @@ impl Body {
     ///
     /// # Errors
     /// [`Error`] at an item of that name that is not a block with two labels.
-    pub fn twice_labelled(&self, name: &str) -> Result<Vec<(&Key, &Key, &Self)>, Error> {
+    pub fn twice_labelled(&self, name: &str) -> Result<Vec<(&NameKey, &NameKey, &Self)>, Error> {
         let mut found = Vec::new();
         for item in self.items.iter().filter(|item| item.key.text == name) {
             twice_labelled(&[], &item.labels, &item.value, &mut found)?;
@@ -122,7 +122,7 @@ impl Body {
     ///
     /// # Errors
     /// [`Error`] at an item of that name that is no block, or one with a label.
-    pub fn unlabelled(&self, name: &str) -> Result<Vec<(&Key, &Self)>, Error> {
+    pub fn unlabelled(&self, name: &str) -> Result<Vec<(&NameKey, &Self)>, Error> {
         let mut found = Vec::new();
         for item in self.items.iter().filter(|item| item.key.text == name) {
             if let Some(label) = item.labels.first() {
@@ -137,12 +137,12 @@ impl Body {
 /// Finds the blocks under two labels, of which `outer` stand outside of `value` and `labels` at it.
 /// At most two deep.
 fn twice_labelled<'a>(
-    outer: &[&'a Key],
-    labels: &'a [Key],
-    value: &'a Value,
-    found: &mut Vec<(&'a Key, &'a Key, &'a Body)>,
+    outer: &[&'a NameKey],
+    labels: &'a [NameKey],
+    value: &'a HclValue,
+    found: &mut Vec<(&'a NameKey, &'a NameKey, &'a BlockBody)>,
 ) -> Result<(), Error> {
-    let all: Vec<&Key> = outer.iter().copied().chain(labels).collect();
+    let all: Vec<&NameKey> = outer.iter().copied().chain(labels).collect();
     match all.as_slice() {
         [kind, path] => objects(value, &mut |body| found.push((kind, path, body))),
         [_, _, third, ..] => Err(Error { at: third.at, what: "this block takes two labels" }),
@@ -150,7 +150,7 @@ fn twice_labelled<'a>(
             let mut inner = Vec::new();
             objects(value, &mut |body| inner.push(body))?;
             for item in inner.into_iter().flat_map(|body| &body.items) {
-                let outer: Vec<&Key> = fewer.iter().copied().chain([&item.key]).collect();
+                let outer: Vec<&NameKey> = fewer.iter().copied().chain([&item.key]).collect();
                 twice_labelled(&outer, &item.labels, &item.value, found)?;
             }
             Ok(())
@@ -159,7 +159,7 @@ fn twice_labelled<'a>(
 }
 
 /// Visits a block, or each block of a list of them, which is how JSON repeats a key.
-fn objects<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Body)) -> Result<(), Error> {
+fn objects<'a>(value: &'a HclValue, visit: &mut dyn FnMut(&'a BlockBody)) -> Result<(), Error> {
     let refuse = |at| Err(Error { at, what: "expected a block" });
     match &value.kind {
         ValueKind::Object(body) => visit(body),
@@ -178,7 +178,7 @@ fn objects<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Body)) -> Result<(), 
     Ok(())
 }
 
-impl Value {
+impl HclValue {
     /// The text, if this is a string.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {

@@ -5,7 +5,7 @@ use data_encoding::BASE64URL_NOPAD;
 
 /// An algorithm of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum SigningAlgorithm {
     /// RSASSA-PKCS1-v1_5 with SHA-256, under a key of 2048 bits.
     Rs256,
     /// The same with SHA-384.
@@ -22,7 +22,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-impl Algorithm {
+impl SigningAlgorithm {
     /// Every algorithm, in the order in which discovery lists them.
     pub const ALL: [Self; 7] =
         [Self::Rs256, Self::Rs384, Self::Rs512, Self::Es256, Self::Es384, Self::Es512, Self::EdDsa];
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn a_name_is_that_of_one_algorithm_and_has_a_case() {
-        for algorithm in Algorithm::ALL {
-            assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
+        for algorithm in SigningAlgorithm::ALL {
+            assert_eq!(SigningAlgorithm::named(algorithm.name()), Some(algorithm));
         }
         for name in ["", "none", "HS256", "PS256", "rs256", "EDDSA", "RS256 "] {
-            assert_eq!(Algorithm::named(name), None, "{name}");
+            assert_eq!(SigningAlgorithm::named(name), None, "{name}");
         }
     }
 
@@ -82,6 +82,6 @@ mod tests {
     fn half_a_hash_is_that_of_the_specifications_example() {
         // OpenID Connect Core, A.4: this code, signed with RS256.
         let code = "Qcb0Orv1zh30vL1MPRsbm-diHiMwcLyZvn1arpZv-Jxf_11jnpEX3Tgfvk";
-        assert_eq!(Algorithm::Rs256.half_hash(code), "LDktKdoQak3Pk0cnXxCltA");
+        assert_eq!(SigningAlgorithm::Rs256.half_hash(code), "LDktKdoQak3Pk0cnXxCltA");
     }
 }

@@ -2,12 +2,12 @@
 
 use kallisto_api::Map;
 
-use crate::client::{Client, ClientType};
-use crate::grant::{Challenge, ChallengeMethod};
+use crate::client::{ClientType, OauthClient};
+use crate::grant::{ChallengeMethod, CodeChallenge};
 use crate::oauth::{Code, OauthError};
 use crate::redirect;
-use crate::settings::{Assignment, OPENID, Provider};
-use crate::subject::Subject;
+use crate::settings::{Assignment, OPENID, OidcProvider};
+use crate::subject::TokenSubject;
 
 /// Longest `state` and `nonce`, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
@@ -65,9 +65,9 @@ impl AuthorizeRequest {
 
 /// The user at the browser.
 #[derive(Clone, Debug)]
-pub struct User<'a> {
+pub struct BrowserUser<'a> {
     /// Their entity; `None` for a token without one.
-    pub subject: Option<&'a Subject>,
+    pub subject: Option<&'a TokenSubject>,
     /// Whether the entity may do anything.
     pub is_disabled: bool,
     /// When they proved who they are.
@@ -78,20 +78,20 @@ pub struct User<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Registered<'a> {
     /// The client that the request names; `None` when there is none.
-    pub client: Option<&'a Client>,
+    pub client: Option<&'a OauthClient>,
     /// The provider; `None` when there is none.
-    pub provider: Option<&'a Provider>,
+    pub provider: Option<&'a OidcProvider>,
     /// The client's assignments.
     pub assignments: &'a [Assignment],
 }
 
 /// What the user agreed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowed {
+pub struct Consent {
     /// The scopes that the provider knows, `openid` not among them.
     pub scopes: Vec<String>,
     /// What the code is bound to.
-    pub challenge: Option<Challenge>,
+    pub challenge: Option<CodeChallenge>,
     /// When the user proved who they are, if the client asked.
     pub auth_time: Option<i64>,
     /// What goes into the ID token.
@@ -109,9 +109,9 @@ fn refuse<T>(code: Code, why: &str) -> Result<T, OauthError> {
 pub fn decide(
     request: &AuthorizeRequest,
     registered: Registered<'_>,
-    user: &User<'_>,
+    user: &BrowserUser<'_>,
     now: i64,
-) -> Result<Allowed, OauthError> {
+) -> Result<Consent, OauthError> {
     let client = check_client(request, registered)?;
     let provider = registered
         .provider
@@ -141,13 +141,13 @@ pub fn decide(
     let challenge = challenge(request, client)?;
     let auth_time = auth_time(request.max_age.as_deref(), user.proven_at, now)?;
     let nonce = Some(request.nonce.clone()).filter(|nonce| !nonce.is_empty());
-    Ok(Allowed { scopes, challenge, auth_time, nonce })
+    Ok(Consent { scopes, challenge, auth_time, nonce })
 }
 
 fn check_client<'a>(
     request: &AuthorizeRequest,
     registered: Registered<'a>,
-) -> Result<&'a Client, OauthError> {
+) -> Result<&'a OauthClient, OauthError> {
     if request.client_id.is_empty() {
         return refuse(Code::InvalidClientId, "client_id parameter is required");
     }
@@ -173,7 +173,7 @@ fn check_client<'a>(
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] unless `openid` is among those that are asked for.
-pub fn scopes(asked: &str, provider: &Provider) -> Result<Vec<String>, OauthError> {
+pub fn scopes(asked: &str, provider: &OidcProvider) -> Result<Vec<String>, OauthError> {
     let mut known: Vec<String> = Vec::new();
     let mut has_openid = false;
     for scope in asked.split_ascii_whitespace() {
@@ -196,9 +196,9 @@ pub fn scopes(asked: &str, provider: &Provider) -> Result<Vec<String>, OauthErro
 }
 
 fn check_user(
-    client: &Client,
+    client: &OauthClient,
     assignments: &[Assignment],
-    user: &User<'_>,
+    user: &BrowserUser<'_>,
 ) -> Result<(), OauthError> {
     let Some(subject) = user.subject else {
         return refuse(Code::AccessDenied, "identity entity must be associated with the request");
@@ -210,12 +210,19 @@ fn check_user(
 }
 
 /// Whether a subject may log in to a client, whose assignments these are.
-pub fn is_assigned(client: &Client, assignments: &[Assignment], subject: &Subject) -> bool {
+pub fn is_assigned(
+    client: &OauthClient,
+    assignments: &[Assignment],
+    subject: &TokenSubject,
+) -> bool {
     client.assignments.iter().any(|name| name == crate::settings::ALLOW_ALL)
         || assignments.iter().any(|assignment| assignment.has(subject))
 }
 
-fn challenge(request: &AuthorizeRequest, client: &Client) -> Result<Option<Challenge>, OauthError> {
+fn challenge(
+    request: &AuthorizeRequest,
+    client: &OauthClient,
+) -> Result<Option<CodeChallenge>, OauthError> {
     if request.code_challenge.is_empty() {
         if client.kind == ClientType::Public {
             return refuse(Code::InvalidRequest, "PKCE is required for public clients");
@@ -227,7 +234,7 @@ fn challenge(request: &AuthorizeRequest, client: &Client) -> Result<Option<Chall
         "S256" => ChallengeMethod::S256,
         _ => return refuse(Code::InvalidRequest, "invalid code_challenge_method"),
     };
-    let Some(challenge) = Challenge::new(&request.code_challenge, method) else {
+    let Some(challenge) = CodeChallenge::new(&request.code_challenge, method) else {
         return refuse(Code::InvalidRequest, "invalid code_challenge");
     };
     Ok(Some(challenge))
@@ -254,17 +261,17 @@ mod tests {
 
     const CALLBACK: &str = "https://app.example/cb";
 
-    fn client() -> Client {
-        Client {
+    fn client() -> OauthClient {
+        OauthClient {
             client_id: "app".to_owned(),
             redirect_uris: vec![CALLBACK.to_owned()],
             assignments: vec!["team".to_owned()],
-            ..Client::new("app")
+            ..OauthClient::new("app")
         }
     }
 
-    fn provider() -> Provider {
-        Provider { scopes_supported: vec!["groups".to_owned()], ..Provider::of_default() }
+    fn provider() -> OidcProvider {
+        OidcProvider { scopes_supported: vec!["groups".to_owned()], ..OidcProvider::of_default() }
     }
 
     fn request() -> AuthorizeRequest {
@@ -280,8 +287,8 @@ mod tests {
         }
     }
 
-    fn ann() -> Subject {
-        Subject { id: "ann".to_owned(), ..Subject::default() }
+    fn ann() -> TokenSubject {
+        TokenSubject { id: "ann".to_owned(), ..TokenSubject::default() }
     }
 
     fn team() -> Assignment {
@@ -290,11 +297,12 @@ mod tests {
 
     fn told(
         request: &AuthorizeRequest,
-        change: impl FnOnce(&mut Client, &mut Provider, &mut User<'_>),
-    ) -> Result<Allowed, (&'static str, String)> {
+        change: impl FnOnce(&mut OauthClient, &mut OidcProvider, &mut BrowserUser<'_>),
+    ) -> Result<Consent, (&'static str, String)> {
         let ann = ann();
         let (mut client, mut provider) = (client(), provider());
-        let mut user = User { subject: Some(&ann), is_disabled: false, proven_at: Some(100) };
+        let mut user =
+            BrowserUser { subject: Some(&ann), is_disabled: false, proven_at: Some(100) };
         change(&mut client, &mut provider, &mut user);
         let registered = Registered {
             client: (request.client_id == client.client_id).then_some(&client),
@@ -344,7 +352,7 @@ mod tests {
             assert_eq!(told(&request, |_, _, _| {}).unwrap_err().0, code, "{request:?}");
         }
         let request = request();
-        let refused = |change: fn(&mut Client, &mut Provider, &mut User<'_>)| {
+        let refused = |change: fn(&mut OauthClient, &mut OidcProvider, &mut BrowserUser<'_>)| {
             told(&request, change).unwrap_err().0
         };
         assert_eq!(refused(|_, p, _| p.allowed_client_ids.clear()), "unauthorized_client");
@@ -356,10 +364,10 @@ mod tests {
 
     #[test]
     fn an_assignment_is_of_entities_and_of_whoever_is_in_its_groups() {
-        let eve = Subject { id: "eve".to_owned(), ..Subject::default() };
+        let eve = TokenSubject { id: "eve".to_owned(), ..TokenSubject::default() };
         assert!(!is_assigned(&client(), &[team()], &eve));
-        let group = crate::subject::Group { id: "g".to_owned(), ..Default::default() };
-        let member = Subject { groups: vec![group], ..eve.clone() };
+        let group = crate::subject::SubjectGroup { id: "g".to_owned(), ..Default::default() };
+        let member = TokenSubject { groups: vec![group], ..eve.clone() };
         assert!(is_assigned(&client(), &[team()], &member));
         assert!(!is_assigned(&client(), &[], &ann()));
         let mut open = client();

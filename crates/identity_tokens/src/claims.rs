@@ -2,7 +2,7 @@
 
 use kallisto_api::{Json, Map};
 
-use crate::signing_key::SigningKey;
+use crate::signing_key::TokenSigningKey;
 use kallisto_api::Error;
 
 /// The claims that are the server's; no template sets them.
@@ -77,10 +77,10 @@ impl Claims {
     /// The token: signed, in compact form (RFC 7515, 7.1).
     ///
     /// # Errors
-    /// As [`SigningKey::sign`].
+    /// As [`TokenSigningKey::sign`].
     pub fn sign(
         &self,
-        key: &SigningKey,
+        key: &TokenSigningKey,
         of_templates: impl IntoIterator<Item = Map>,
     ) -> Result<String, Error> {
         crate::jws::sign(key, &self.with(of_templates))

@@ -42,7 +42,7 @@ impl ClientType {
 
 /// A client. Its secret is printed nowhere.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct OauthClient {
     /// The name that operators gave it.
     pub name: String,
     /// What it is known by to itself.
@@ -67,13 +67,13 @@ pub struct Client {
     pub client_credentials: bool,
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for OauthClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("client_id", &self.client_id).finish_non_exhaustive()
+        f.debug_struct("OauthClient").field("client_id", &self.client_id).finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl OauthClient {
     /// A client about which nothing was said yet.
     pub fn new(name: &str) -> Self {
         Self {
@@ -188,22 +188,22 @@ impl Client {
 mod tests {
     use super::*;
 
-    fn client() -> Client {
-        Client {
+    fn client() -> OauthClient {
+        OauthClient {
             client_id: "id".to_owned(),
             secret: Some(format!("{SECRET_PREFIX}x").into()),
             redirect_uris: vec!["https://app.example/cb".to_owned()],
-            ..Client::new("app")
+            ..OauthClient::new("app")
         }
     }
 
     #[test]
     fn a_client_is_stored_whole_and_printed_without_its_secret() {
         let client = client();
-        assert_eq!(Client::decode(&client.encode()).unwrap(), client);
+        assert_eq!(OauthClient::decode(&client.encode()).unwrap(), client);
         assert!(!format!("{client:?}").contains(SECRET_PREFIX));
         assert!(!client.info().contains_key("client_secret"));
-        assert!(Client::decode(b"{}").is_err());
+        assert!(OauthClient::decode(b"{}").is_err());
     }
 
     #[test]
@@ -213,9 +213,9 @@ mod tests {
         for other in ["", "hvo_secret_", "hvo_secret_X", "hvo_secret_xx"] {
             assert!(!client.is_proven_by(other), "{other}");
         }
-        let lost = Client { secret: None, ..client.clone() };
+        let lost = OauthClient { secret: None, ..client.clone() };
         assert!(!lost.is_proven_by(""), "a secret that is gone is no proof");
-        let public = Client { secret: None, kind: ClientType::Public, ..client };
+        let public = OauthClient { secret: None, kind: ClientType::Public, ..client };
         assert!(public.is_proven_by(""));
     }
 }

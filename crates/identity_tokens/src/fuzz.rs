@@ -5,27 +5,30 @@ use std::sync::LazyLock;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::parse_query;
 
-use crate::authorize::{self, AuthorizeRequest, Registered, User};
+use crate::authorize::{self, AuthorizeRequest, BrowserUser, Registered};
 use crate::claims::{Claims, RESERVED};
-use crate::client::{Client, ClientType};
-use crate::grant::{Exchange, Grant, GrantId, State, hash};
-use crate::settings::{Assignment, Provider};
-use crate::subject::{Alias, Group, Metadata, Subject};
-use crate::{Template, jws, oauth, redirect};
+use crate::client::{ClientType, OauthClient};
+use crate::grant::{CodeGrant, Exchange, GrantId, GrantState, hash};
+use crate::settings::{Assignment, OidcProvider};
+use crate::subject::{SubjectAlias, SubjectGroup, SubjectMetadata, TokenSubject};
+use crate::{ClaimsTemplate, jws, oauth, redirect};
 
 /// A subject all of whose texts are `text`.
-fn subject(text: &str) -> Subject {
-    let metadata =
-        Metadata::from([("k".to_owned(), text.to_owned()), (text.to_owned(), "v".to_owned())]);
-    let group = Group { id: text.to_owned(), name: text.to_owned(), metadata: metadata.clone() };
-    let alias = Alias {
+fn subject(text: &str) -> TokenSubject {
+    let metadata = SubjectMetadata::from([
+        ("k".to_owned(), text.to_owned()),
+        (text.to_owned(), "v".to_owned()),
+    ]);
+    let group =
+        SubjectGroup { id: text.to_owned(), name: text.to_owned(), metadata: metadata.clone() };
+    let alias = SubjectAlias {
         accessor: "a".to_owned(),
         id: text.to_owned(),
         name: text.to_owned(),
         metadata: metadata.clone(),
         custom_metadata: metadata.clone(),
     };
-    Subject {
+    TokenSubject {
         id: "entity".to_owned(),
         name: text.to_owned(),
         metadata,
@@ -46,7 +49,7 @@ pub fn template(bytes: &[u8]) {
     };
     let Ok(text) = std::str::from_utf8(template) else { return };
     let value = String::from_utf8_lossy(value);
-    let Ok(template) = Template::parse(text) else { return };
+    let Ok(template) = ClaimsTemplate::parse(text) else { return };
     let filled = template.fill(&subject(&value), 1000);
     assert!(filled.keys().map(String::as_str).eq(template.names()), "no value names a claim");
     let claims = Claims { subject: "entity".to_owned(), ..Claims::default() };
@@ -61,12 +64,12 @@ pub fn template(bytes: &[u8]) {
     }
 }
 
-static CLIENT: LazyLock<Client> = LazyLock::new(|| Client {
+static CLIENT: LazyLock<OauthClient> = LazyLock::new(|| OauthClient {
     client_id: "app".to_owned(),
     kind: ClientType::Public,
     redirect_uris: vec!["http://127.0.0.1:8250/cb".to_owned(), "https://app.example/cb".to_owned()],
     assignments: vec!["allow_all".to_owned()],
-    ..Client::new("app")
+    ..OauthClient::new("app")
 });
 
 /// Any form as a request of a browser and as one of a client, any text as a header, a code and a token: nothing is granted without the
@@ -83,7 +86,7 @@ pub fn requests(bytes: &[u8]) {
         if let Some(id) = GrantId::of_code(part) {
             assert_eq!(id.name().len(), 8 + 1 + 32);
         }
-        let expected = jws::Expected { issuer: "", audience: None, now: 0 };
+        let expected = jws::ExpectedClaims { issuer: "", audience: None, now: 0 };
         assert!(jws::judge(part, [], expected).is_err());
         let _ = redirect::check(part);
     }
@@ -91,8 +94,8 @@ pub fn requests(bytes: &[u8]) {
     let fields: Map = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
     let request = AuthorizeRequest::read(&fields);
     let ann = subject("ann");
-    let user = User { subject: Some(&ann), is_disabled: false, proven_at: Some(0) };
-    let provider = Provider::of_default();
+    let user = BrowserUser { subject: Some(&ann), is_disabled: false, proven_at: Some(0) };
+    let provider = OidcProvider::of_default();
     let registered = Registered {
         client: (request.client_id == "app").then_some(&*CLIENT),
         provider: Some(&provider),
@@ -102,8 +105,8 @@ pub fn requests(bytes: &[u8]) {
     assert!(redirect::is_allowed(&request.redirect_uri, &CLIENT.redirect_uris));
     let challenge = allowed.challenge.expect("a public client is bound to a challenge");
     let verifier = fields.get("code_verifier").and_then(Json::as_str).unwrap_or_default();
-    let mut grant = Grant {
-        state: State::Open,
+    let mut grant = CodeGrant {
+        state: GrantState::Open,
         code_hash: hash("code"),
         made_at: 10,
         access_ttl_secs: 60,
@@ -116,7 +119,7 @@ pub fn requests(bytes: &[u8]) {
         nonce: allowed.nonce,
         auth_time: allowed.auth_time,
     };
-    assert_eq!(Grant::decode(&grant.encode()).as_ref(), Ok(&grant));
+    assert_eq!(CodeGrant::decode(&grant.encode()).as_ref(), Ok(&grant));
     let exchange = Exchange {
         provider: "default",
         client_id: "app",
@@ -188,7 +191,7 @@ mod tests {
             r#"{"a": [{{identity.entity.metadata}}, {{identity.entity.groups.names}}]}"#,
             r#"{"a": "\u00000\u0000", "b": {{identity.entity.name}} }"#,
         ] {
-            assert!(Template::parse(text).is_ok(), "{text}");
+            assert!(ClaimsTemplate::parse(text).is_ok(), "{text}");
             template(text.as_bytes());
         }
     }

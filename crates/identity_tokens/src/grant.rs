@@ -10,7 +10,7 @@
 //! The hour is that after which nothing of the grant is good any more; records are kept by it, and deleted an hour's at a time.
 //!
 //! Invariants:
-//! - A code is good once: whoever brings it takes the grant from [`State::Open`] on, in one transaction, whatever comes of the rest.
+//! - A code is good once: whoever brings it takes the grant from [`GrantState::Open`] on, in one transaction, whatever comes of the rest.
 //! - A code that is brought again ends the access token that was given for it (RFC 6749, 4.1.2).
 //! - A code that was bound to a challenge is taken from who knows the verifier only, and a verifier is taken with a challenge only.
 
@@ -46,12 +46,12 @@ pub enum ChallengeMethod {
 
 /// What a code is bound to (RFC 7636).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge {
+pub struct CodeChallenge {
     text: String,
     method: ChallengeMethod,
 }
 
-impl Challenge {
+impl CodeChallenge {
     /// A challenge; `None` when the text can be none.
     pub fn new(text: &str, method: ChallengeMethod) -> Option<Self> {
         is_verifier(text).then(|| Self { text: text.to_owned(), method })
@@ -143,7 +143,7 @@ pub fn folder_has_ended(folder: &str, now: i64) -> bool {
 
 /// How far a grant has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum GrantState {
     /// The code was not brought yet.
     Open,
     /// It was, and an access token with this hash was given for it.
@@ -159,9 +159,9 @@ pub enum State {
 
 /// What a user agreed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct CodeGrant {
     /// How far it has come.
-    pub state: State,
+    pub state: GrantState,
     /// SHA-256 of the code.
     pub code_hash: [u8; 32],
     /// When the code was given.
@@ -179,7 +179,7 @@ pub struct Grant {
     /// What was asked for.
     pub scopes: Vec<String>,
     /// What the code is bound to.
-    pub challenge: Option<Challenge>,
+    pub challenge: Option<CodeChallenge>,
     /// What goes into the ID token.
     pub nonce: Option<String>,
     /// When the user proved who they are, if the client asked.
@@ -214,25 +214,25 @@ fn expired() -> OauthError {
     OauthError::new(Code::InvalidGrant, "authorization grant is invalid or expired")
 }
 
-impl Grant {
+impl CodeGrant {
     /// Whether this is its code.
     pub fn has_code(&self, code: &str) -> bool {
         verify_slices_are_equal(&sha256(code), &self.code_hash).is_ok()
     }
 
-    /// Takes the code, which [`Grant::has_code`] was asked about: it is good once, whatever this says.
+    /// Takes the code, which [`CodeGrant::has_code`] was asked about: it is good once, whatever this says.
     ///
     /// # Errors
     /// The refusal, for the client.
     pub fn take(&mut self, exchange: &Exchange<'_>) -> Result<(), OauthError> {
-        let was = std::mem::replace(&mut self.state, State::Ended);
-        if was != State::Open || exchange.now >= self.made_at.saturating_add(CODE_SECS) {
+        let was = std::mem::replace(&mut self.state, GrantState::Ended);
+        if was != GrantState::Open || exchange.now >= self.made_at.saturating_add(CODE_SECS) {
             return Err(expired());
         }
         self.check(exchange)?;
         let secs = i64::try_from(self.access_ttl_secs).unwrap_or(i64::MAX);
         let ends_at = exchange.now.saturating_add(secs);
-        self.state = State::Given { access_hash: exchange.access_hash, ends_at };
+        self.state = GrantState::Given { access_hash: exchange.access_hash, ends_at };
         Ok(())
     }
 
@@ -272,11 +272,11 @@ impl Grant {
     /// Whether this is its access token, and good.
     pub fn has_access_token(&self, token: &str, now: i64) -> bool {
         match &self.state {
-            State::Given { access_hash, ends_at } => {
+            GrantState::Given { access_hash, ends_at } => {
                 let is_it = verify_slices_are_equal(&sha256(token), access_hash).is_ok();
                 is_it && now < *ends_at
             }
-            State::Open | State::Ended => false,
+            GrantState::Open | GrantState::Ended => false,
         }
     }
 
@@ -284,15 +284,15 @@ impl Grant {
     pub fn encode(&self) -> Vec<u8> {
         let time = |secs: i64| Json::Number(secs.to_string().into());
         let (state, access_hash, ends_at) = match &self.state {
-            State::Open => ("open", Json::Null, Json::Null),
-            State::Given { access_hash, ends_at } => {
+            GrantState::Open => ("open", Json::Null, Json::Null),
+            GrantState::Given { access_hash, ends_at } => {
                 ("given", HEXLOWER.encode(access_hash).into(), time(*ends_at))
             }
-            State::Ended => ("ended", Json::Null, Json::Null),
+            GrantState::Ended => ("ended", Json::Null, Json::Null),
         };
         let (challenge, method) = match &self.challenge {
             None => (Json::Null, Json::Null),
-            Some(Challenge { text, method }) => {
+            Some(CodeChallenge { text, method }) => {
                 let method = match method {
                     ChallengeMethod::Plain => "plain",
                     ChallengeMethod::S256 => "S256",
@@ -331,12 +331,12 @@ impl Grant {
                 HEXLOWER.decode(map.get(name)?.as_str()?.as_bytes()).ok()?.try_into().ok()
             };
             let state = match map.get("state")?.as_str()? {
-                "open" => State::Open,
-                "given" => State::Given {
+                "open" => GrantState::Open,
+                "given" => GrantState::Given {
                     access_hash: hash("access_hash")?,
                     ends_at: record::number(&map, "ends_at")?,
                 },
-                "ended" => State::Ended,
+                "ended" => GrantState::Ended,
                 _ => return None,
             };
             let challenge = match record::text_or_null(&map, "challenge")? {
@@ -347,7 +347,7 @@ impl Grant {
                         "S256" => ChallengeMethod::S256,
                         _ => return None,
                     };
-                    Some(Challenge { text, method })
+                    Some(CodeChallenge { text, method })
                 }
             };
             Some(Self {
@@ -375,9 +375,9 @@ mod tests {
 
     const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
-    fn grant(challenge: Option<Challenge>) -> Grant {
-        Grant {
-            state: State::Open,
+    fn grant(challenge: Option<CodeChallenge>) -> CodeGrant {
+        CodeGrant {
+            state: GrantState::Open,
             code_hash: hash("code"),
             made_at: 1000,
             access_ttl_secs: 3600,
@@ -402,9 +402,9 @@ mod tests {
         now: 1299,
     };
 
-    fn s256() -> Option<Challenge> {
+    fn s256() -> Option<CodeChallenge> {
         // RFC 7636, appendix B.
-        Challenge::new("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", ChallengeMethod::S256)
+        CodeChallenge::new("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", ChallengeMethod::S256)
     }
 
     #[test]
@@ -412,12 +412,12 @@ mod tests {
         let mut grant = grant(None);
         assert!(grant.has_code("code") && !grant.has_code("cod"));
         grant.take(&GOOD).unwrap();
-        grant.state = State::Given { access_hash: hash("token"), ends_at: 1299 + 3600 };
+        grant.state = GrantState::Given { access_hash: hash("token"), ends_at: 1299 + 3600 };
         assert!(grant.has_access_token("token", 1300));
         assert!(!grant.has_access_token("other", 1300));
         assert!(!grant.has_access_token("token", 1299 + 3600));
         assert_eq!(grant.take(&GOOD).unwrap_err(), expired());
-        assert_eq!(grant.state, State::Ended);
+        assert_eq!(grant.state, GrantState::Ended);
         assert!(!grant.has_access_token("token", 1300));
     }
 
@@ -447,24 +447,24 @@ mod tests {
         {
             assert!(take(wrong).is_err(), "{wrong}");
         }
-        let plain = Challenge::new(VERIFIER, ChallengeMethod::Plain);
+        let plain = CodeChallenge::new(VERIFIER, ChallengeMethod::Plain);
         let mut grant = grant(plain);
         assert!(grant.take(&Exchange { verifier: VERIFIER, ..GOOD }).is_ok());
         for bad in ["", &"x".repeat(42), &"x".repeat(129), &"é".repeat(40)] {
-            assert_eq!(Challenge::new(bad, ChallengeMethod::S256), None);
+            assert_eq!(CodeChallenge::new(bad, ChallengeMethod::S256), None);
         }
     }
 
     #[test]
     fn records_are_read_back_as_they_were() {
         let mut grant = grant(s256());
-        assert_eq!(Grant::decode(&grant.encode()).unwrap(), grant);
-        for state in [State::Given { access_hash: [9; 32], ends_at: 5 }, State::Ended] {
+        assert_eq!(CodeGrant::decode(&grant.encode()).unwrap(), grant);
+        for state in [GrantState::Given { access_hash: [9; 32], ends_at: 5 }, GrantState::Ended] {
             grant.state = state;
             grant.challenge = None;
-            assert_eq!(Grant::decode(&grant.encode()).unwrap(), grant);
+            assert_eq!(CodeGrant::decode(&grant.encode()).unwrap(), grant);
         }
-        assert!(Grant::decode(b"{}").is_err());
+        assert!(CodeGrant::decode(b"{}").is_err());
     }
 
     #[test]

@@ -4,9 +4,9 @@ use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::SigningAlgorithm;
 use crate::record;
-use crate::signing_key::{PublicKey, SigningKey};
+use crate::signing_key::{JsonWebKey, TokenSigningKey};
 
 /// Longest token that is judged, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 256 << 10;
@@ -16,8 +16,8 @@ const LEEWAY_SECS: i64 = 60;
 /// Signs an object.
 ///
 /// # Errors
-/// As [`SigningKey::sign`].
-pub fn sign(key: &SigningKey, payload: &Map) -> Result<String, Error> {
+/// As [`TokenSigningKey::sign`].
+pub fn sign(key: &TokenSigningKey, payload: &Map) -> Result<String, Error> {
     let header = Json::object([
         ("alg", key.public().algorithm().name().into()),
         ("kid", key.public().kid().into()),
@@ -35,7 +35,7 @@ pub fn sign(key: &SigningKey, payload: &Map) -> Result<String, Error> {
 
 /// What a token has to say to be good.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected<'a> {
+pub struct ExpectedClaims<'a> {
     /// Who made it.
     pub issuer: &'a str,
     /// Whom it is for; `None` for anybody.
@@ -50,8 +50,8 @@ pub struct Expected<'a> {
 /// What is wrong with it, in the words that clients of the API know.
 pub fn judge<'k>(
     token: &str,
-    keys: impl IntoIterator<Item = &'k PublicKey>,
-    expected: Expected<'_>,
+    keys: impl IntoIterator<Item = &'k JsonWebKey>,
+    expected: ExpectedClaims<'_>,
 ) -> Result<String, String> {
     let (signed, payload) = parse(token)?;
     let mut keys = keys.into_iter().filter(|key| {
@@ -69,15 +69,15 @@ pub fn judge<'k>(
     Ok(record::text(&claims, "sub").unwrap_or_default())
 }
 
-struct Signed<'a> {
-    algorithm: Algorithm,
+struct SignedToken<'a> {
+    algorithm: SigningAlgorithm,
     kid: Option<String>,
     /// What the signature is of.
     input: &'a str,
     signature: Vec<u8>,
 }
 
-fn parse(token: &str) -> Result<(Signed<'_>, Vec<u8>), String> {
+fn parse(token: &str) -> Result<(SignedToken<'_>, Vec<u8>), String> {
     let malformed = |why: &str| format!("error parsing token: go-jose/go-jose: {why}");
     if token.len() > TOKEN_BYTES_MAX {
         return Err(malformed("the token is too long"));
@@ -97,13 +97,13 @@ fn parse(token: &str) -> Result<(Signed<'_>, Vec<u8>), String> {
         return Err(malformed("the header of the token has critical parameters"));
     }
     let name = record::text(&head, "alg").unwrap_or_default();
-    let algorithm =
-        Algorithm::named(&name).ok_or_else(|| malformed("unexpected signature algorithm"))?;
+    let algorithm = SigningAlgorithm::named(&name)
+        .ok_or_else(|| malformed("unexpected signature algorithm"))?;
     let input = &token[..header.len() + 1 + payload.len()];
-    Ok((Signed { algorithm, kid: record::text(&head, "kid"), input, signature }, body))
+    Ok((SignedToken { algorithm, kid: record::text(&head, "kid"), input, signature }, body))
 }
 
-fn check(claims: &Map, expected: Expected<'_>) -> Result<(), &'static str> {
+fn check(claims: &Map, expected: ExpectedClaims<'_>) -> Result<(), &'static str> {
     if record::text(claims, "iss").as_deref() != Some(expected.issuer) {
         return Err("invalid issuer claim (iss)");
     }
@@ -147,33 +147,33 @@ mod tests {
         }
     }
 
-    fn expected(audience: Option<&str>) -> Expected<'_> {
-        Expected { issuer: "http://here/v1/identity/oidc", audience, now: NOW }
+    fn expected(audience: Option<&str>) -> ExpectedClaims<'_> {
+        ExpectedClaims { issuer: "http://here/v1/identity/oidc", audience, now: NOW }
     }
 
     #[test]
     fn a_token_is_good_for_its_key_issuer_audience_and_time() {
-        let key = SigningKey::make(Algorithm::Es256).unwrap();
-        let other = SigningKey::make(Algorithm::Es256).unwrap();
+        let key = TokenSigningKey::make(SigningAlgorithm::Es256).unwrap();
+        let other = TokenSigningKey::make(SigningAlgorithm::Es256).unwrap();
         let token = claims().sign(&key, []).unwrap();
-        let judge = |keys: &[&PublicKey], expected| judge(&token, keys.iter().copied(), expected);
+        let judge = |keys: &[&JsonWebKey], expected| judge(&token, keys.iter().copied(), expected);
         let keys = [other.public(), key.public()];
         assert_eq!(judge(&keys, expected(Some("app"))).unwrap(), "e-1");
         assert_eq!(judge(&keys, expected(None)).unwrap(), "e-1");
-        let refused = |keys: &[&PublicKey], expected| judge(keys, expected).unwrap_err();
+        let refused = |keys: &[&JsonWebKey], expected| judge(keys, expected).unwrap_err();
         assert!(refused(&keys, expected(Some("other"))).ends_with("invalid audience claim (aud)"));
         assert_eq!(refused(&keys[..1], expected(None)), "unable to validate the token signature");
-        let late = Expected { now: NOW + 3600 + LEEWAY_SECS, ..expected(None) };
+        let late = ExpectedClaims { now: NOW + 3600 + LEEWAY_SECS, ..expected(None) };
         assert!(refused(&keys, late).ends_with("token is expired (exp)"));
-        let early = Expected { now: NOW - LEEWAY_SECS - 1, ..expected(None) };
+        let early = ExpectedClaims { now: NOW - LEEWAY_SECS - 1, ..expected(None) };
         assert!(refused(&keys, early).ends_with("token issued in the future (iat)"));
-        let elsewhere = Expected { issuer: "http://there", ..expected(None) };
+        let elsewhere = ExpectedClaims { issuer: "http://there", ..expected(None) };
         assert!(refused(&keys, elsewhere).ends_with("invalid issuer claim (iss)"));
     }
 
     #[test]
     fn a_forged_header_or_payload_is_no_token() {
-        let key = SigningKey::make(Algorithm::Rs256).unwrap();
+        let key = TokenSigningKey::make(SigningAlgorithm::Rs256).unwrap();
         let token = claims().sign(&key, []).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let encode = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());

@@ -27,9 +27,9 @@ pub mod signing_key;
 pub mod subject;
 pub mod template;
 
-pub use algorithm::Algorithm;
+pub use algorithm::SigningAlgorithm;
 pub use named_key::NamedKey;
 pub use oauth::OauthError;
-pub use signing_key::{PublicKey, SigningKey};
-pub use subject::Subject;
-pub use template::Template;
+pub use signing_key::{JsonWebKey, TokenSigningKey};
+pub use subject::TokenSubject;
+pub use template::ClaimsTemplate;

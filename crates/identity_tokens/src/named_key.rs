@@ -11,9 +11,9 @@
 
 use kallisto_api::{Error, Json};
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::SigningAlgorithm;
 use crate::record;
-use crate::signing_key::{PublicKey, SigningKey, StoredKey};
+use crate::signing_key::{JsonWebKey, StoredSigningKey, TokenSigningKey};
 
 /// Shortest period between rotations, in seconds.
 pub const ROTATION_PERIOD_SECS_MIN: u64 = 60;
@@ -34,9 +34,9 @@ pub const DEFAULT: &str = "default";
 
 /// What is asked of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeySettings {
+pub struct NamedKeySettings {
     /// The algorithm of its versions.
-    pub algorithm: Algorithm,
+    pub algorithm: SigningAlgorithm,
     /// Seconds from one rotation to the next.
     pub rotation_period_secs: u64,
     /// How long tokens of a version can be verified after its retirement, in seconds; no token lives longer.
@@ -47,9 +47,9 @@ pub struct KeySettings {
 
 /// A version that does not sign any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retired {
+pub struct RetiredVersion {
     /// What verifies its tokens.
-    pub public: PublicKey,
+    pub public: JsonWebKey,
     /// When the last of them has ended.
     pub until: i64,
 }
@@ -58,45 +58,45 @@ pub struct Retired {
 #[derive(Debug)]
 pub struct NamedKey {
     /// What is asked of it.
-    pub settings: KeySettings,
+    pub settings: NamedKeySettings,
     /// When it rotates next.
     pub next_rotation: i64,
-    versions: Option<Versions>,
-    retired: Vec<Retired>,
+    versions: Option<KeyVersions>,
+    retired: Vec<RetiredVersion>,
     /// When the last token has ended that was signed under a longer `verification_ttl` than there is now.
     longest_end: i64,
 }
 
 #[derive(Debug)]
-struct Versions {
-    current: StoredKey,
-    next: StoredKey,
+struct KeyVersions {
+    current: StoredSigningKey,
+    next: StoredSigningKey,
 }
 
 /// New versions for a key that has none.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct FreshVersions {
     /// Signs from now on.
-    pub current: StoredKey,
+    pub current: StoredSigningKey,
     /// Signs from the first rotation on.
-    pub next: StoredKey,
+    pub next: StoredSigningKey,
 }
 
-impl Fresh {
+impl FreshVersions {
     /// Two versions.
     ///
     /// # Errors
-    /// As [`SigningKey::make`].
-    pub fn make(algorithm: Algorithm) -> Result<Self, Error> {
-        let make = || Ok::<_, Error>(SigningKey::make(algorithm)?.store());
+    /// As [`TokenSigningKey::make`].
+    pub fn make(algorithm: SigningAlgorithm) -> Result<Self, Error> {
+        let make = || Ok::<_, Error>(TokenSigningKey::make(algorithm)?.store());
         Ok(Self { current: make()?, next: make()? })
     }
 }
 
-impl Default for KeySettings {
+impl Default for NamedKeySettings {
     fn default() -> Self {
         Self {
-            algorithm: Algorithm::Rs256,
+            algorithm: SigningAlgorithm::Rs256,
             rotation_period_secs: DAY_SECS,
             verification_ttl_secs: DAY_SECS,
             allowed_client_ids: Vec::new(),
@@ -104,7 +104,7 @@ impl Default for KeySettings {
     }
 }
 
-impl KeySettings {
+impl NamedKeySettings {
     /// Those of the default key while nobody changed it.
     pub fn of_default() -> Self {
         Self { allowed_client_ids: vec!["*".to_owned()], ..Self::default() }
@@ -144,14 +144,14 @@ fn after(now: i64, secs: u64) -> i64 {
 
 impl NamedKey {
     /// A key without versions.
-    pub fn new(settings: KeySettings, now: i64) -> Self {
+    pub fn new(settings: NamedKeySettings, now: i64) -> Self {
         let next_rotation = after(now, settings.rotation_period_secs);
         Self { settings, next_rotation, versions: None, retired: Vec::new(), longest_end: 0 }
     }
 
     /// Changes what is asked of it. `fresh` has versions of the new algorithm, where [`NamedKey::needs_versions`] says that it
     /// takes them.
-    pub fn change(&mut self, settings: KeySettings, fresh: Option<Fresh>, now: i64) {
+    pub fn change(&mut self, settings: NamedKeySettings, fresh: Option<FreshVersions>, now: i64) {
         if settings.verification_ttl_secs < self.settings.verification_ttl_secs {
             let end = after(now, self.settings.verification_ttl_secs);
             self.longest_end = self.longest_end.max(end);
@@ -165,8 +165,8 @@ impl NamedKey {
     }
 
     /// Takes versions; those that there are retire.
-    pub fn take(&mut self, fresh: Fresh, now: i64) {
-        let versions = Versions { current: fresh.current, next: fresh.next };
+    pub fn take(&mut self, fresh: FreshVersions, now: i64) {
+        let versions = KeyVersions { current: fresh.current, next: fresh.next };
         if let Some(old) = self.versions.replace(versions) {
             self.retire(old.current, self.end_of_tokens(now), now);
         }
@@ -174,7 +174,7 @@ impl NamedKey {
     }
 
     /// Whether it has no versions of this algorithm.
-    pub fn needs_versions(&self, algorithm: Algorithm) -> bool {
+    pub fn needs_versions(&self, algorithm: SigningAlgorithm) -> bool {
         let current = self.versions.as_ref().map(|versions| versions.current.public().algorithm());
         current != Some(algorithm)
     }
@@ -185,22 +185,22 @@ impl NamedKey {
         after(self.longest_end.max(end), RETIRED_GRACE_SECS)
     }
 
-    fn retire(&mut self, version: StoredKey, until: i64, now: i64) {
+    fn retire(&mut self, version: StoredSigningKey, until: i64, now: i64) {
         self.retired.retain(|retired| retired.until > now);
         if until > now {
-            self.retired.push(Retired { public: version.public().clone(), until });
+            self.retired.push(RetiredVersion { public: version.public().clone(), until });
         }
     }
 
     /// Makes the next version the one that signs, and `next` the one after it. With `cut_off_secs` the retired version is published
     /// that long and no longer.
-    pub fn rotate(&mut self, next: StoredKey, now: i64, cut_off_secs: Option<u64>) {
+    pub fn rotate(&mut self, next: StoredSigningKey, now: i64, cut_off_secs: Option<u64>) {
         let until = match cut_off_secs {
             Some(secs) => after(now, secs),
             None => self.end_of_tokens(now),
         };
         if let Some(versions) = self.versions.take() {
-            self.versions = Some(Versions { current: versions.next, next });
+            self.versions = Some(KeyVersions { current: versions.next, next });
             self.retire(versions.current, until, now);
         }
         self.next_rotation = after(now, self.settings.rotation_period_secs);
@@ -227,12 +227,12 @@ impl NamedKey {
     }
 
     /// The version that signs; `None` for a default key that nothing was signed with yet.
-    pub fn signing(&self) -> Option<&StoredKey> {
+    pub fn signing(&self) -> Option<&StoredSigningKey> {
         self.versions.as_ref().map(|versions| &versions.current)
     }
 
     /// Every version that is published: the one that signs, the one that will, and those whose tokens live.
-    pub fn published(&self, now: i64) -> impl Iterator<Item = &PublicKey> {
+    pub fn published(&self, now: i64) -> impl Iterator<Item = &JsonWebKey> {
         let versions = self.versions.iter();
         let kept =
             versions.flat_map(|versions| [versions.current.public(), versions.next.public()]);
@@ -255,7 +255,7 @@ impl NamedKey {
         let retired = self.retired.iter().map(|retired| {
             Json::object([("jwk", retired.public.jwk()), ("until", number(retired.until))])
         });
-        let version = |pick: fn(&Versions) -> &StoredKey| match &self.versions {
+        let version = |pick: fn(&KeyVersions) -> &StoredSigningKey| match &self.versions {
             Some(versions) => pick(versions).to_json(),
             None => Json::Null,
         };
@@ -282,20 +282,20 @@ impl NamedKey {
             let map = record::object(bytes)?;
             let versions = match (map.get("current")?, map.get("next")?) {
                 (Json::Null, Json::Null) => None,
-                (current, next) => Some(Versions {
-                    current: StoredKey::from_json(current)?,
-                    next: StoredKey::from_json(next)?,
+                (current, next) => Some(KeyVersions {
+                    current: StoredSigningKey::from_json(current)?,
+                    next: StoredSigningKey::from_json(next)?,
                 }),
             };
             let Json::Array(retired) = map.get("retired")? else { return None };
             let retired = retired.iter().map(|retired| {
                 let map = retired.as_object()?;
-                let public = PublicKey::from_jwk(map.get("jwk")?)?;
-                Some(Retired { public, until: record::number(map, "until")? })
+                let public = JsonWebKey::from_jwk(map.get("jwk")?)?;
+                Some(RetiredVersion { public, until: record::number(map, "until")? })
             });
             Some(Self {
-                settings: KeySettings {
-                    algorithm: Algorithm::named(map.get("algorithm")?.as_str()?)?,
+                settings: NamedKeySettings {
+                    algorithm: SigningAlgorithm::named(map.get("algorithm")?.as_str()?)?,
                     rotation_period_secs: record::number(&map, "rotation_period")?,
                     verification_ttl_secs: record::number(&map, "verification_ttl")?,
                     allowed_client_ids: record::texts(&map, "allowed_client_ids")?,
@@ -318,24 +318,24 @@ fn number(value: i64) -> Json {
 mod tests {
     use super::*;
 
-    fn make(settings: KeySettings, now: i64) -> NamedKey {
+    fn make(settings: NamedKeySettings, now: i64) -> NamedKey {
         let mut key = NamedKey::new(settings, now);
-        key.take(Fresh::make(Algorithm::EdDsa).unwrap(), now);
+        key.take(FreshVersions::make(SigningAlgorithm::EdDsa).unwrap(), now);
         key
     }
 
-    fn settings(rotation_period_secs: u64, verification_ttl_secs: u64) -> KeySettings {
-        let algorithm = Algorithm::EdDsa;
-        KeySettings {
+    fn settings(rotation_period_secs: u64, verification_ttl_secs: u64) -> NamedKeySettings {
+        let algorithm = SigningAlgorithm::EdDsa;
+        NamedKeySettings {
             algorithm,
             rotation_period_secs,
             verification_ttl_secs,
-            ..KeySettings::default()
+            ..NamedKeySettings::default()
         }
     }
 
-    fn fresh() -> StoredKey {
-        SigningKey::make(Algorithm::EdDsa).unwrap().store()
+    fn fresh() -> StoredSigningKey {
+        TokenSigningKey::make(SigningAlgorithm::EdDsa).unwrap().store()
     }
 
     fn kid(key: &NamedKey) -> String {
@@ -373,7 +373,7 @@ mod tests {
                     }
                     2 if key.is_due(now) => key.rotate(fresh(), now, None),
                     3 => key.forget_ended(now),
-                    4 => key.take(Fresh { current: fresh(), next: fresh() }, now),
+                    4 => key.take(FreshVersions { current: fresh(), next: fresh() }, now),
                     _ => {
                         let ttl = random.u64(0..=key.settings.verification_ttl_secs);
                         tokens.push((kid(&key), after(now, ttl)));

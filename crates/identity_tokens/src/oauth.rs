@@ -85,22 +85,24 @@ impl OauthError {
 
 /// A client as it names itself, and what it proves that with.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct ClientCredentials {
     /// Its id.
     pub client_id: String,
     /// Its secret; empty for none.
     pub secret: zeroize::Zeroizing<String>,
 }
 
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for ClientCredentials {
     /// Without the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("client_id", &self.client_id).finish_non_exhaustive()
+        f.debug_struct("ClientCredentials")
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
     }
 }
 
 /// Reads an `Authorization` header of scheme `Basic`; `None` for any other. Both parts are encoded as in a form (RFC 6749, 2.3.1).
-pub fn basic(header: &str) -> Option<Credentials> {
+pub fn basic(header: &str) -> Option<ClientCredentials> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
@@ -116,7 +118,7 @@ pub fn basic(header: &str) -> Option<Credentials> {
             _ => None,
         }
     };
-    Some(Credentials { client_id: decode(id)?, secret: decode(secret)?.into() })
+    Some(ClientCredentials { client_id: decode(id)?, secret: decode(secret)?.into() })
 }
 
 #[cfg(test)]

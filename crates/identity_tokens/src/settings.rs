@@ -3,7 +3,7 @@
 use kallisto_api::{Error, Json};
 
 use crate::record;
-use crate::subject::Subject;
+use crate::subject::TokenSubject;
 
 /// The assignment that everybody is in; it is always there, and nobody changes it.
 pub const ALLOW_ALL: &str = "allow_all";
@@ -20,7 +20,7 @@ pub const PROVIDER_CLIENTS_MAX: usize = 4096;
 
 /// What identity tokens are made by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct TokenRole {
     /// The name of the key that signs them.
     pub key: String,
     /// Whom they are for.
@@ -33,7 +33,7 @@ pub struct Role {
 
 /// Claims that a client may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct ClaimsScope {
     /// The claims.
     pub template: String,
     /// For people.
@@ -51,7 +51,7 @@ pub struct Assignment {
 
 /// A provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Provider {
+pub struct OidcProvider {
     /// Scheme, host and port; empty for the address of the server.
     pub issuer: String,
     /// Who may use it; `*` for every client.
@@ -60,7 +60,7 @@ pub struct Provider {
     pub scopes_supported: Vec<String>,
 }
 
-impl Role {
+impl TokenRole {
     /// What is shown of it.
     pub fn shown(&self) -> Json {
         Json::object([
@@ -89,7 +89,7 @@ impl Role {
     }
 }
 
-impl Scope {
+impl ClaimsScope {
     /// What is shown of it.
     pub fn shown(&self) -> Json {
         Json::object([
@@ -121,7 +121,7 @@ impl Assignment {
     }
 
     /// Whether a subject is in it.
-    pub fn has(&self, subject: &Subject) -> bool {
+    pub fn has(&self, subject: &TokenSubject) -> bool {
         let by_group = |group: &String| subject.groups.iter().any(|own| own.id == *group);
         self.entity_ids.contains(&subject.id) || self.group_ids.iter().any(by_group)
     }
@@ -150,7 +150,7 @@ impl Assignment {
     }
 }
 
-impl Provider {
+impl OidcProvider {
     /// The one that is always there, while nobody changed it.
     pub fn of_default() -> Self {
         Self { allowed_client_ids: vec!["*".to_owned()], ..Self::default() }
@@ -258,19 +258,19 @@ mod tests {
 
     #[test]
     fn records_are_read_back_as_they_were() {
-        let role = Role {
+        let role = TokenRole {
             key: "k".to_owned(),
             client_id: "c".to_owned(),
             template: "{}".to_owned(),
             ttl_secs: 60,
         };
-        assert_eq!(Role::decode(&role.shown().to_text()).unwrap(), role);
-        let provider = Provider::of_default();
-        assert_eq!(Provider::decode(&provider.shown("").to_text()).unwrap(), provider);
+        assert_eq!(TokenRole::decode(&role.shown().to_text()).unwrap(), role);
+        let provider = OidcProvider::of_default();
+        assert_eq!(OidcProvider::decode(&provider.shown("").to_text()).unwrap(), provider);
         let assignment = Assignment { entity_ids: vec!["e".to_owned()], group_ids: Vec::new() };
         assert_eq!(Assignment::decode(&assignment.shown().to_text()).unwrap(), assignment);
-        let scope = Scope { template: "{}".to_owned(), description: "d".to_owned() };
-        assert_eq!(Scope::decode(&scope.shown().to_text()).unwrap(), scope);
-        assert!(Role::decode(b"[]").is_err());
+        let scope = ClaimsScope { template: "{}".to_owned(), description: "d".to_owned() };
+        assert_eq!(ClaimsScope::decode(&scope.shown().to_text()).unwrap(), scope);
+        assert!(TokenRole::decode(b"[]").is_err());
     }
 }

@@ -21,63 +21,68 @@ use der::{Decode as _, Sequence};
 use kallisto_api::{Error, Json, Map};
 use zeroize::Zeroizing;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::SigningAlgorithm;
 use crate::record;
 
 /// A public key of RSA (RFC 8017, A.1.1).
 #[derive(Sequence)]
-struct RsaPublic<'a> {
+struct Pkcs1RsaPublic<'a> {
     modulus: UintRef<'a>,
     exponent: UintRef<'a>,
 }
 
-enum Pair {
+enum SigningPair {
     Rsa(Box<RsaKeyPair>),
     Ec(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
 }
 
 /// The private half of a version. Never printed.
-pub struct SigningKey {
-    pair: Pair,
+pub struct TokenSigningKey {
+    pair: SigningPair,
     pkcs8: Zeroizing<Vec<u8>>,
-    public: PublicKey,
+    public: JsonWebKey,
 }
 
 /// A version as it is stored, to be opened when it signs: reading the key set opens none. Never printed.
 #[derive(Clone)]
-pub struct StoredKey {
-    public: PublicKey,
+pub struct StoredSigningKey {
+    public: JsonWebKey,
     pkcs8: Zeroizing<Vec<u8>>,
 }
 
 /// The public half of a version, as a JSON Web Key (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicKey {
-    algorithm: Algorithm,
+pub struct JsonWebKey {
+    algorithm: SigningAlgorithm,
     kid: String,
     /// The members that make the key, such as `n` and `e`.
     members: Vec<(&'static str, String)>,
 }
 
-impl fmt::Debug for SigningKey {
+impl fmt::Debug for TokenSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SigningKey")
+        f.write_str("TokenSigningKey")
     }
 }
 
-impl fmt::Debug for StoredKey {
+impl fmt::Debug for StoredSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StoredKey")
+        f.write_str("StoredSigningKey")
     }
 }
 
-const fn curve(algorithm: Algorithm) -> Option<(&'static str, &'static EcdsaSigningAlgorithm)> {
+const fn curve(
+    algorithm: SigningAlgorithm,
+) -> Option<(&'static str, &'static EcdsaSigningAlgorithm)> {
     match algorithm {
-        Algorithm::Es256 => Some(("P-256", &ECDSA_P256_SHA256_FIXED_SIGNING)),
-        Algorithm::Es384 => Some(("P-384", &ECDSA_P384_SHA384_FIXED_SIGNING)),
-        Algorithm::Es512 => Some(("P-521", &ECDSA_P521_SHA512_FIXED_SIGNING)),
-        Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 | Algorithm::EdDsa => None,
+        SigningAlgorithm::Es256 => Some(("P-256", &ECDSA_P256_SHA256_FIXED_SIGNING)),
+        SigningAlgorithm::Es384 => Some(("P-384", &ECDSA_P384_SHA384_FIXED_SIGNING)),
+        SigningAlgorithm::Es512 => Some(("P-521", &ECDSA_P521_SHA512_FIXED_SIGNING)),
+        SigningAlgorithm::Rs256
+        | SigningAlgorithm::Rs384
+        | SigningAlgorithm::Rs512
+        | SigningAlgorithm::EdDsa => None,
     }
 }
 
@@ -85,45 +90,49 @@ fn machine<T>(_: T) -> Error {
     Error::internal(&"the library made no key or no signature")
 }
 
-impl SigningKey {
-    /// A new version. RSA takes tens of milliseconds, as [`Algorithm::is_slow_to_make`] says.
+impl TokenSigningKey {
+    /// A new version. RSA takes tens of milliseconds, as [`SigningAlgorithm::is_slow_to_make`] says.
     ///
     /// # Errors
     /// [`Error::Internal`] when the library gives none.
-    pub fn make(algorithm: Algorithm) -> Result<Self, Error> {
+    pub fn make(algorithm: SigningAlgorithm) -> Result<Self, Error> {
         let (pair, pkcs8) = match curve(algorithm) {
             Some((_, curve)) => {
                 let pair = EcdsaKeyPair::generate(curve).map_err(machine)?;
                 let pkcs8 = pair.to_pkcs8v1().map_err(machine)?.as_ref().to_vec();
-                (Pair::Ec(pair), pkcs8)
+                (SigningPair::Ec(pair), pkcs8)
             }
-            None if algorithm == Algorithm::EdDsa => {
+            None if algorithm == SigningAlgorithm::EdDsa => {
                 let pair = Ed25519KeyPair::generate().map_err(machine)?;
                 let pkcs8 = pair.to_pkcs8v1().map_err(machine)?.as_ref().to_vec();
-                (Pair::Ed25519(pair), pkcs8)
+                (SigningPair::Ed25519(pair), pkcs8)
             }
             None => {
                 let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(machine)?;
                 let pkcs8 = pair.as_der().map_err(machine)?.as_ref().to_vec();
-                (Pair::Rsa(Box::new(pair)), pkcs8)
+                (SigningPair::Rsa(Box::new(pair)), pkcs8)
             }
         };
         Self::of(algorithm, pair, Zeroizing::new(pkcs8)).ok_or_else(|| machine(()))
     }
 
     /// `None` when the library writes its public half otherwise than the specifications say.
-    fn of(algorithm: Algorithm, pair: Pair, pkcs8: Zeroizing<Vec<u8>>) -> Option<Self> {
+    fn of(
+        algorithm: SigningAlgorithm,
+        pair: SigningPair,
+        pkcs8: Zeroizing<Vec<u8>>,
+    ) -> Option<Self> {
         let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
         let members = match &pair {
-            Pair::Rsa(pair) => {
-                let public = RsaPublic::from_der(pair.public_key().as_ref()).ok()?;
+            SigningPair::Rsa(pair) => {
+                let public = Pkcs1RsaPublic::from_der(pair.public_key().as_ref()).ok()?;
                 vec![
                     ("e", encode(public.exponent.as_bytes())),
                     ("kty", "RSA".to_owned()),
                     ("n", encode(public.modulus.as_bytes())),
                 ]
             }
-            Pair::Ec(pair) => {
+            SigningPair::Ec(pair) => {
                 // An uncompressed point: 4, x, y.
                 let (_, point) = pair.public_key().as_ref().split_first()?;
                 let (x, y) = point.split_at(point.len() / 2);
@@ -135,17 +144,17 @@ impl SigningKey {
                     ("y", encode(y)),
                 ]
             }
-            Pair::Ed25519(pair) => vec![
+            SigningPair::Ed25519(pair) => vec![
                 ("crv", "Ed25519".to_owned()),
                 ("kty", "OKP".to_owned()),
                 ("x", encode(pair.public_key().as_ref())),
             ],
         };
-        Some(Self { pair, pkcs8, public: PublicKey::of(algorithm, members) })
+        Some(Self { pair, pkcs8, public: JsonWebKey::of(algorithm, members) })
     }
 
     /// The public half.
-    pub const fn public(&self) -> &PublicKey {
+    pub const fn public(&self) -> &JsonWebKey {
         &self.public
     }
 
@@ -155,10 +164,10 @@ impl SigningKey {
     /// [`Error::Internal`] when the library does not.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         match &self.pair {
-            Pair::Rsa(pair) => {
+            SigningPair::Rsa(pair) => {
                 let encoding: &'static dyn RsaEncoding = match self.public.algorithm {
-                    Algorithm::Rs384 => &RSA_PKCS1_SHA384,
-                    Algorithm::Rs512 => &RSA_PKCS1_SHA512,
+                    SigningAlgorithm::Rs384 => &RSA_PKCS1_SHA384,
+                    SigningAlgorithm::Rs512 => &RSA_PKCS1_SHA512,
                     _ => &RSA_PKCS1_SHA256,
                 };
                 let mut signature = vec![0; pair.public_modulus_len()];
@@ -166,23 +175,23 @@ impl SigningKey {
                     .map_err(machine)?;
                 Ok(signature)
             }
-            Pair::Ec(pair) => {
+            SigningPair::Ec(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), message).map_err(machine)?;
                 Ok(signature.as_ref().to_vec())
             }
-            Pair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+            SigningPair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
         }
     }
 
     /// What is stored of it.
-    pub fn store(&self) -> StoredKey {
-        StoredKey { public: self.public.clone(), pkcs8: self.pkcs8.clone() }
+    pub fn store(&self) -> StoredSigningKey {
+        StoredSigningKey { public: self.public.clone(), pkcs8: self.pkcs8.clone() }
     }
 }
 
-impl StoredKey {
+impl StoredSigningKey {
     /// The public half.
-    pub const fn public(&self) -> &PublicKey {
+    pub const fn public(&self) -> &JsonWebKey {
         &self.public
     }
 
@@ -190,17 +199,19 @@ impl StoredKey {
     ///
     /// # Errors
     /// [`Error::Internal`] when it is damaged.
-    pub fn open(&self) -> Result<SigningKey, Error> {
+    pub fn open(&self) -> Result<TokenSigningKey, Error> {
         let algorithm = self.public.algorithm;
         let read = || {
             let pair = match curve(algorithm) {
-                Some((_, curve)) => Pair::Ec(EcdsaKeyPair::from_pkcs8(curve, &self.pkcs8).ok()?),
-                None if algorithm == Algorithm::EdDsa => {
-                    Pair::Ed25519(Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8).ok()?)
+                Some((_, curve)) => {
+                    SigningPair::Ec(EcdsaKeyPair::from_pkcs8(curve, &self.pkcs8).ok()?)
                 }
-                None => Pair::Rsa(Box::new(RsaKeyPair::from_pkcs8(&self.pkcs8).ok()?)),
+                None if algorithm == SigningAlgorithm::EdDsa => SigningPair::Ed25519(
+                    Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8).ok()?,
+                ),
+                None => SigningPair::Rsa(Box::new(RsaKeyPair::from_pkcs8(&self.pkcs8).ok()?)),
             };
-            let key = SigningKey::of(algorithm, pair, self.pkcs8.clone())?;
+            let key = TokenSigningKey::of(algorithm, pair, self.pkcs8.clone())?;
             (key.public == self.public).then_some(key)
         };
         read().ok_or_else(|| Error::internal(&"a key for identity tokens is damaged"))
@@ -217,12 +228,12 @@ impl StoredKey {
     pub(crate) fn from_json(json: &Json) -> Option<Self> {
         let map = json.as_object()?;
         let pkcs8 = BASE64URL_NOPAD.decode(map.get("pkcs8")?.as_str()?.as_bytes()).ok()?;
-        Some(Self { public: PublicKey::from_jwk(map.get("jwk")?)?, pkcs8: Zeroizing::new(pkcs8) })
+        Some(Self { public: JsonWebKey::from_jwk(map.get("jwk")?)?, pkcs8: Zeroizing::new(pkcs8) })
     }
 }
 
-impl PublicKey {
-    fn of(algorithm: Algorithm, members: Vec<(&'static str, String)>) -> Self {
+impl JsonWebKey {
+    fn of(algorithm: SigningAlgorithm, members: Vec<(&'static str, String)>) -> Self {
         // The members in the order of their names, and no others (RFC 7638, 3.2).
         let thumb: Map = members
             .iter()
@@ -233,7 +244,7 @@ impl PublicKey {
     }
 
     /// Its algorithm.
-    pub const fn algorithm(&self) -> Algorithm {
+    pub const fn algorithm(&self) -> SigningAlgorithm {
         self.algorithm
     }
 
@@ -253,11 +264,15 @@ impl PublicKey {
     /// Reads the JSON Web Key back; `None` when it is none of ours.
     pub(crate) fn from_jwk(json: &Json) -> Option<Self> {
         let map = json.as_object()?;
-        let algorithm = Algorithm::named(map.get("alg")?.as_str()?)?;
+        let algorithm = SigningAlgorithm::named(map.get("alg")?.as_str()?)?;
         let names: &[&'static str] = match algorithm {
-            Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => &["e", "kty", "n"],
-            Algorithm::Es256 | Algorithm::Es384 | Algorithm::Es512 => &["crv", "kty", "x", "y"],
-            Algorithm::EdDsa => &["crv", "kty", "x"],
+            SigningAlgorithm::Rs256 | SigningAlgorithm::Rs384 | SigningAlgorithm::Rs512 => {
+                &["e", "kty", "n"]
+            }
+            SigningAlgorithm::Es256 | SigningAlgorithm::Es384 | SigningAlgorithm::Es512 => {
+                &["crv", "kty", "x", "y"]
+            }
+            SigningAlgorithm::EdDsa => &["crv", "kty", "x"],
         };
         let member = |name: &&'static str| Some((*name, record::text(map, name)?));
         let members = names.iter().map(member).collect::<Option<_>>()?;
@@ -273,19 +288,19 @@ impl PublicKey {
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let check = || -> Option<()> {
             let rsa = match self.algorithm {
-                Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
-                Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
-                Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
-                Algorithm::Es256 | Algorithm::Es384 | Algorithm::Es512 => {
+                SigningAlgorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+                SigningAlgorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+                SigningAlgorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+                SigningAlgorithm::Es256 | SigningAlgorithm::Es384 | SigningAlgorithm::Es512 => {
                     let point = [vec![4], self.bytes("x")?, self.bytes("y")?].concat();
                     let curve = match self.algorithm {
-                        Algorithm::Es384 => &ECDSA_P384_SHA384_FIXED,
-                        Algorithm::Es512 => &ECDSA_P521_SHA512_FIXED,
+                        SigningAlgorithm::Es384 => &ECDSA_P384_SHA384_FIXED,
+                        SigningAlgorithm::Es512 => &ECDSA_P521_SHA512_FIXED,
                         _ => &ECDSA_P256_SHA256_FIXED,
                     };
                     return UnparsedPublicKey::new(curve, point).verify(message, signature).ok();
                 }
-                Algorithm::EdDsa => {
+                SigningAlgorithm::EdDsa => {
                     let key = UnparsedPublicKey::new(&ED25519, self.bytes("x")?);
                     return key.verify(message, signature).ok();
                 }
@@ -303,19 +318,19 @@ mod tests {
 
     #[test]
     fn what_one_half_signs_the_other_verifies_after_both_were_stored() {
-        for algorithm in Algorithm::ALL {
-            let key = SigningKey::make(algorithm).unwrap();
-            let stored = StoredKey::from_json(&key.store().to_json()).unwrap();
+        for algorithm in SigningAlgorithm::ALL {
+            let key = TokenSigningKey::make(algorithm).unwrap();
+            let stored = StoredSigningKey::from_json(&key.store().to_json()).unwrap();
             let again = stored.open().unwrap();
             assert_eq!(again.public(), key.public());
-            let public = PublicKey::from_jwk(&key.public().jwk()).unwrap();
+            let public = JsonWebKey::from_jwk(&key.public().jwk()).unwrap();
             assert_eq!(&public, key.public());
             let signature = again.sign(b"message").unwrap();
             assert!(public.verifies(b"message", &signature), "{algorithm:?}");
             assert!(!public.verifies(b"Message", &signature), "{algorithm:?}");
             assert!(!public.verifies(b"message", &signature[1..]), "{algorithm:?}");
             assert!(!public.verifies(b"message", b""), "{algorithm:?}");
-            let other = SigningKey::make(algorithm).unwrap();
+            let other = TokenSigningKey::make(algorithm).unwrap();
             assert!(!other.public().verifies(b"message", &signature), "{algorithm:?}");
             assert_ne!(other.public().kid(), key.public().kid());
         }
@@ -330,13 +345,13 @@ mod tests {
             ("x", "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"),
         ];
         let members = members.map(|(name, value)| (name, value.to_owned())).to_vec();
-        let key = PublicKey::of(Algorithm::EdDsa, members);
+        let key = JsonWebKey::of(SigningAlgorithm::EdDsa, members);
         assert_eq!(key.kid(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
     }
 
     #[test]
     fn nothing_of_a_private_key_is_printed() {
-        let key = SigningKey::make(Algorithm::EdDsa).unwrap();
-        assert_eq!(format!("{key:?} {:?}", key.store()), "SigningKey StoredKey");
+        let key = TokenSigningKey::make(SigningAlgorithm::EdDsa).unwrap();
+        assert_eq!(format!("{key:?} {:?}", key.store()), "TokenSigningKey StoredSigningKey");
     }
 }

@@ -3,37 +3,37 @@
 use std::collections::BTreeMap;
 
 /// Names and texts.
-pub type Metadata = BTreeMap<String, String>;
+pub type SubjectMetadata = BTreeMap<String, String>;
 
 /// An entity with its groups and aliases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct TokenSubject {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
     /// What operators say of it.
-    pub metadata: Metadata,
+    pub metadata: SubjectMetadata,
     /// The groups that it is in, directly or through others.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SubjectGroup>,
     /// What login methods call it.
-    pub aliases: Vec<Alias>,
+    pub aliases: Vec<SubjectAlias>,
 }
 
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct SubjectGroup {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
     /// What operators say of it.
-    pub metadata: Metadata,
+    pub metadata: SubjectMetadata,
 }
 
 /// What a login method calls an entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Alias {
+pub struct SubjectAlias {
     /// The accessor of the login method's mount.
     pub accessor: String,
     /// Its id.
@@ -41,7 +41,7 @@ pub struct Alias {
     /// Its name.
     pub name: String,
     /// What the login method says.
-    pub metadata: Metadata,
+    pub metadata: SubjectMetadata,
     /// What operators say.
-    pub custom_metadata: Metadata,
+    pub custom_metadata: SubjectMetadata,
 }

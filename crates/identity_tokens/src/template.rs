@@ -19,7 +19,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Span};
 
 use crate::claims;
-use crate::subject::{Alias, Metadata, Subject};
+use crate::subject::{SubjectAlias, SubjectMetadata, TokenSubject};
 
 /// Longest template, in bytes.
 pub const TEMPLATE_BYTES_MAX: usize = 64 << 10;
@@ -28,7 +28,7 @@ const DIRECTIVES_MAX: usize = 1024;
 
 /// A template, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Template {
+pub struct ClaimsTemplate {
     /// The object, in which a directive is a text of its number between two [`MARK`]s.
     root: Map,
     directives: Vec<Directive>,
@@ -49,15 +49,15 @@ enum Directive {
     GroupNames,
     Alias {
         accessor: String,
-        part: Part,
+        part: TemplatePart,
     },
     GroupById {
         id: String,
-        part: Part,
+        part: TemplatePart,
     },
     GroupByName {
         name: String,
-        part: Part,
+        part: TemplatePart,
     },
     /// Seconds from now.
     Time(i64),
@@ -65,7 +65,7 @@ enum Directive {
 
 /// What of an alias or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Id,
     Name,
     Metadata,
@@ -74,7 +74,7 @@ enum Part {
     CustomMetadataKey(String),
 }
 
-impl Template {
+impl ClaimsTemplate {
     /// Reads a template; an empty one has no claims.
     ///
     /// # Errors
@@ -116,18 +116,18 @@ impl Template {
     }
 
     /// The claims of a subject at a time.
-    pub fn fill(&self, subject: &Subject, now: i64) -> Map {
+    pub fn fill(&self, subject: &TokenSubject, now: i64) -> Map {
         self.fill_map(&self.root, subject, now)
     }
 
-    fn fill_map(&self, map: &Map, subject: &Subject, now: i64) -> Map {
+    fn fill_map(&self, map: &Map, subject: &TokenSubject, now: i64) -> Map {
         map.iter()
             .map(|(name, value)| (name.clone(), self.fill_value(value, subject, now)))
             .collect()
     }
 
     /// As deep as the template nests.
-    fn fill_value(&self, value: &Json, subject: &Subject, now: i64) -> Json {
+    fn fill_value(&self, value: &Json, subject: &TokenSubject, now: i64) -> Json {
         match value {
             Json::String(text) => match self.directive(text) {
                 Some(directive) => directive.value(subject, now),
@@ -206,7 +206,7 @@ impl Directive {
                     }
                     let rest = rest.strip_prefix("aliases.").ok_or_else(unknown)?;
                     let (accessor, part) = rest.split_once('.').ok_or_else(unknown)?;
-                    let part = Part::parse(part).ok_or_else(unknown)?;
+                    let part = TemplatePart::parse(part).ok_or_else(unknown)?;
                     Ok(Self::Alias { accessor: accessor.to_owned(), part })
                 }
             };
@@ -216,7 +216,7 @@ impl Directive {
             None => return Err(unknown()),
         };
         let (which, part) = rest.split_once('.').ok_or_else(unknown)?;
-        let part = Part::parse(part).ok_or_else(unknown)?;
+        let part = TemplatePart::parse(part).ok_or_else(unknown)?;
         let which = which.to_owned();
         match kind {
             "ids" => Ok(Self::GroupById { id: which, part }),
@@ -225,7 +225,7 @@ impl Directive {
         }
     }
 
-    fn value(&self, subject: &Subject, now: i64) -> Json {
+    fn value(&self, subject: &TokenSubject, now: i64) -> Json {
         let ids = || subject.groups.iter().map(|group| group.id.clone());
         let names = || subject.groups.iter().map(|group| group.name.clone());
         match self {
@@ -236,7 +236,7 @@ impl Directive {
             Self::GroupIds => Json::strings(ids()),
             Self::GroupNames => Json::strings(names()),
             Self::Alias { accessor, part } => {
-                let none = Alias::default();
+                let none = SubjectAlias::default();
                 let found = subject.aliases.iter().find(|alias| alias.accessor == *accessor);
                 let alias = found.unwrap_or(&none);
                 part.of(&alias.id, &alias.name, &alias.metadata, &alias.custom_metadata)
@@ -248,7 +248,7 @@ impl Directive {
     }
 }
 
-impl Part {
+impl TemplatePart {
     fn parse(text: &str) -> Option<Self> {
         let key = |rest: &str| (!rest.is_empty()).then(|| rest.to_owned());
         match text {
@@ -263,7 +263,13 @@ impl Part {
         }
     }
 
-    fn of(&self, id: &str, name: &str, metadata: &Metadata, custom: &Metadata) -> Json {
+    fn of(
+        &self,
+        id: &str,
+        name: &str,
+        metadata: &SubjectMetadata,
+        custom: &SubjectMetadata,
+    ) -> Json {
         match self {
             Self::Id => id.into(),
             Self::Name => name.into(),
@@ -274,18 +280,22 @@ impl Part {
         }
     }
 
-    fn of_group(&self, subject: &Subject, is_it: impl Fn(&crate::subject::Group) -> bool) -> Json {
-        let none = crate::subject::Group::default();
+    fn of_group(
+        &self,
+        subject: &TokenSubject,
+        is_it: impl Fn(&crate::subject::SubjectGroup) -> bool,
+    ) -> Json {
+        let none = crate::subject::SubjectGroup::default();
         let group = subject.groups.iter().find(|group| is_it(group)).unwrap_or(&none);
-        self.of(&group.id, &group.name, &group.metadata, &Metadata::new())
+        self.of(&group.id, &group.name, &group.metadata, &SubjectMetadata::new())
     }
 }
 
-fn object(metadata: &Metadata) -> Json {
+fn object(metadata: &SubjectMetadata) -> Json {
     Json::Object(metadata.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect())
 }
 
-fn text(metadata: &Metadata, key: &str) -> Json {
+fn text(metadata: &SubjectMetadata, key: &str) -> Json {
     metadata.get(key).map_or("", String::as_str).into()
 }
 
@@ -308,20 +318,20 @@ fn time(rest: &str) -> Result<i64, Error> {
 mod tests {
     use super::*;
 
-    fn ann() -> Subject {
+    fn ann() -> TokenSubject {
         let pairs = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
-        Subject {
+        TokenSubject {
             id: "e-1".to_owned(),
             name: "ann".to_owned(),
             metadata: pairs(&[("team", "red"), ("a.b", "dots")]),
-            groups: vec![crate::subject::Group {
+            groups: vec![crate::subject::SubjectGroup {
                 id: "g-1".to_owned(),
                 name: "admins".to_owned(),
                 metadata: pairs(&[("cost", "7")]),
             }],
-            aliases: vec![Alias {
+            aliases: vec![SubjectAlias {
                 accessor: "auth_userpass_1".to_owned(),
                 id: "a-1".to_owned(),
                 name: "ann@example.com".to_owned(),
@@ -332,7 +342,7 @@ mod tests {
     }
 
     fn filled(template: &str) -> String {
-        let filled = Template::parse(template).unwrap().fill(&ann(), 1000);
+        let filled = ClaimsTemplate::parse(template).unwrap().fill(&ann(), 1000);
         String::from_utf8(Json::Object(filled).to_text()).unwrap()
     }
 
@@ -393,7 +403,7 @@ mod tests {
             (r#"{"a": {{time.now.times.2}} }"#, "missing time operand"),
             (r#"{"a": 1, "a": 2}"#, "template JSON"),
         ] {
-            let error = Template::parse(template).unwrap_err().to_string();
+            let error = ClaimsTemplate::parse(template).unwrap_err().to_string();
             assert!(error.contains(why), "{template}: {error}");
         }
     }
@@ -405,11 +415,11 @@ mod tests {
                 name.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
             for spelled in [name.to_owned(), escaped] {
                 let template = format!(r#"{{"{spelled}": 1}}"#);
-                let error = Template::parse(&template).unwrap_err().to_string();
+                let error = ClaimsTemplate::parse(&template).unwrap_err().to_string();
                 assert!(error.starts_with(&format!("top level key \"{name}\" not allowed.")));
             }
             // Below the top it is a claim like any other.
-            assert!(Template::parse(&format!(r#"{{"x": {{"{name}": 1}} }}"#)).is_ok());
+            assert!(ClaimsTemplate::parse(&format!(r#"{{"x": {{"{name}": 1}} }}"#)).is_ok());
         }
     }
 
@@ -418,7 +428,7 @@ mod tests {
         let mut ann = ann();
         for name in ["\", \"sub\": \"root", "{{identity.entity.id}}", "\u{0}0\u{0}", "\\u0022}"] {
             ann.name = name.to_owned();
-            let template = Template::parse(r#"{"n": {{identity.entity.name}} }"#).unwrap();
+            let template = ClaimsTemplate::parse(r#"{"n": {{identity.entity.name}} }"#).unwrap();
             let expected = Map::from([("n".to_owned(), name.into())]);
             assert_eq!(template.fill(&ann, 0), expected);
         }

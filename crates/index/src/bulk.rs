@@ -4,11 +4,11 @@
 //! the first inserts do not split all of them.
 
 use crate::error::{Error, validate};
-use crate::fingerprint::Key;
+use crate::fingerprint::HashedPath;
 use crate::inner::Kids;
 use crate::limits::{INNER_KIDS_MAX, INNER_WORDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX};
-use crate::paths::Paths;
-use crate::tree::{ROOT, Tree, TreeWriter};
+use crate::paths::OrderedPaths;
+use crate::tree::{IndexTree, ROOT, TreeWriter};
 
 /// Paths gathered before a leaf is cut off: the cut looks for a folder's end in this window.
 const GATHERED: usize = LEAF_PATHS_MAX;
@@ -19,18 +19,18 @@ const LEAF_FILL: usize = LEAF_PATHS_MAX * 15 / 16;
 const INNER_FILL: usize = INNER_KIDS_MAX * 3 / 4;
 
 /// A tree of `paths`, which ascend strictly.
-pub(crate) fn build<I>(paths: I) -> Result<Tree, Error>
+pub(crate) fn build<I>(paths: I) -> Result<IndexTree, Error>
 where
     I: IntoIterator,
     I::Item: AsRef<str>,
 {
-    let tree = Tree::new();
+    let tree = IndexTree::new();
     {
         let writer = &mut *tree.lock();
         let mut hashes = Vec::new();
         let mut level = build_leaves(&tree, writer, &mut hashes, paths)?;
         tree.filter.prepare_for(hashes.len() as u64);
-        hashes.into_iter().for_each(|hash| tree.filter.add(&Key::of_hash(hash)));
+        hashes.into_iter().for_each(|hash| tree.filter.add(&HashedPath::of_hash(hash)));
         while level.count() > 1 {
             level = build_inners(&tree, writer, level);
         }
@@ -42,7 +42,7 @@ where
 }
 
 fn build_leaves<I>(
-    tree: &Tree,
+    tree: &IndexTree,
     writer: &mut TreeWriter,
     hashes: &mut Vec<u64>,
     paths: I,
@@ -51,7 +51,8 @@ where
     I: IntoIterator,
     I::Item: AsRef<str>,
 {
-    let (mut level, mut gathered, mut last) = (Kids::default(), Paths::default(), Vec::new());
+    let (mut level, mut gathered, mut last) =
+        (Kids::default(), OrderedPaths::default(), Vec::new());
     let mut words_left = LEAF_WORDS_MAX;
     for path in paths {
         let path = path.as_ref();
@@ -68,7 +69,7 @@ where
             words_left = LEAF_WORDS_MAX.saturating_sub(gathered.words_at_most());
         }
         words_left = words_left.saturating_sub(words);
-        let key = Key::new(path.as_bytes());
+        let key = HashedPath::new(path.as_bytes());
         hashes.push(key.hash);
         gathered.push(key);
         last.clear();
@@ -81,7 +82,12 @@ where
 }
 
 /// Turns the front of what is gathered into a leaf. At least one path stays.
-fn cut_leaf(tree: &Tree, writer: &mut TreeWriter, gathered: &mut Paths, level: &mut Kids) {
+fn cut_leaf(
+    tree: &IndexTree,
+    writer: &mut TreeWriter,
+    gathered: &mut OrderedPaths,
+    level: &mut Kids,
+) {
     let count = gathered.count();
     let cut = if count == GATHERED {
         gathered.cut(LEAF_FILL_LOWEST, LEAF_FILL, count - 1)
@@ -94,7 +100,7 @@ fn cut_leaf(tree: &Tree, writer: &mut TreeWriter, gathered: &mut Paths, level: &
 }
 
 /// Puts a level's pages under inner pages of two children or more each.
-fn build_inners(tree: &Tree, writer: &mut TreeWriter, mut rest: Kids) -> Kids {
+fn build_inners(tree: &IndexTree, writer: &mut TreeWriter, mut rest: Kids) -> Kids {
     let mut level = Kids::default();
     // From the back, so that taking children off does not move those that stay.
     let mut reversed: Vec<(Box<[u8]>, Kids)> = Vec::new();
@@ -113,7 +119,7 @@ fn build_inners(tree: &Tree, writer: &mut TreeWriter, mut rest: Kids) -> Kids {
     level
 }
 
-impl Tree {
+impl IndexTree {
     /// Makes the page `top`, which nobody reads yet, the root's.
     fn take_root(&self, writer: &mut TreeWriter, top: u32) {
         let paths = self.pages.paths_below(top);

@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use crate::error::validate;
-use crate::fingerprint::Key;
+use crate::fingerprint::HashedPath;
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX, PAGE_WORDS_MAX, PATH_WORDS_MAX,
 };
-use crate::pages::Id;
-use crate::tree::{Page, ROOT, Tree};
+use crate::pages::LivePageId;
+use crate::tree::{IndexTree, ROOT, TreePage};
 
 /// A page still to be looked at, and what its place in the tree says of it.
-struct Due {
-    id: Id,
+struct DuePage {
+    id: LivePageId,
     level: usize,
     /// No path below this.
     from: Vec<u8>,
@@ -22,8 +22,8 @@ struct Due {
 
 /// What was seen so far.
 #[derive(Default)]
-struct Seen {
-    ids: HashSet<Id>,
+struct SeenPages {
+    ids: HashSet<LivePageId>,
     leaf_level: Option<usize>,
     leaves: usize,
     last: Vec<u8>,
@@ -34,17 +34,17 @@ fn ensure(holds: bool, what: &str) -> Result<(), String> {
 }
 
 /// The first invariant found broken, in words.
-pub(crate) fn check(tree: &Tree) -> Result<(), String> {
+pub(crate) fn check(tree: &IndexTree) -> Result<(), String> {
     let writer = tree.lock();
-    let mut seen = Seen::default();
-    let mut due = vec![Due { id: ROOT, level: 0, from: Vec::new(), to: None }];
+    let mut seen = SeenPages::default();
+    let mut due = vec![DuePage { id: ROOT, level: 0, from: Vec::new(), to: None }];
     while let Some(page) = due.pop() {
         ensure(page.level < HEIGHT_MAX, "the tree is higher than its bound")?;
         ensure(seen.ids.insert(page.id), "a page has two parents")?;
         let snapshot = tree.pages.snapshot(page.id).ok_or("a child's id names nothing")?;
         match crate::tree::open(&snapshot) {
-            Page::Leaf(_) => check_leaf(tree, &page, &mut seen)?,
-            Page::Inner(_) => check_inner(tree, &page, &mut due)?,
+            TreePage::Leaf(_) => check_leaf(tree, &page, &mut seen)?,
+            TreePage::Inner(_) => check_inner(tree, &page, &mut due)?,
         }
         ensure(snapshot.is_intact(), "a page changed while writers waited")?;
     }
@@ -62,7 +62,7 @@ pub(crate) fn check(tree: &Tree) -> Result<(), String> {
     tree.pages.check_slots(&writer.space)
 }
 
-fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
+fn check_leaf(tree: &IndexTree, page: &DuePage, seen: &mut SeenPages) -> Result<(), String> {
     let leaf = tree.leaf(page.id);
     seen.leaves += 1;
     let level = *seen.leaf_level.get_or_insert(page.level);
@@ -80,7 +80,7 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
         ensure(page.to.as_ref().is_none_or(|to| path < *to), "a path is above its leaf's end")?;
         let text = std::str::from_utf8(&path).map_err(|_| "a path is not text")?;
         ensure(validate(text).is_ok(), "an invalid path is held")?;
-        let key = Key::new(&path);
+        let key = HashedPath::new(&path);
         ensure(leaf.fingerprint(place) == key.fingerprint, "a fingerprint is not its path's")?;
         ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
         ensure(tree.filter.may_contain(&key), "the filter refuses a path that is held")?;
@@ -90,7 +90,7 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
     Ok(())
 }
 
-fn check_inner(tree: &Tree, page: &Due, due: &mut Vec<Due>) -> Result<(), String> {
+fn check_inner(tree: &IndexTree, page: &DuePage, due: &mut Vec<DuePage>) -> Result<(), String> {
     let inner = tree.inner(page.id);
     ensure(inner.count() >= 2, "an inner page has one child")?;
     ensure(inner.count() <= INNER_KIDS_MAX, "an inner page has too many children")?;
@@ -103,7 +103,7 @@ fn check_inner(tree: &Tree, page: &Due, due: &mut Vec<Due>) -> Result<(), String
         let from = if at == 0 { page.from.clone() } else { inner.separator(at - 1) };
         ensure(from >= page.from, "a separator is below its page's")?;
         ensure(to.as_ref().is_none_or(|to| from < *to), "separators do not ascend")?;
-        due.push(Due { id: inner.id(at), level: page.level + 1, from: from.clone(), to });
+        due.push(DuePage { id: inner.id(at), level: page.level + 1, from: from.clone(), to });
         to = Some(from);
     }
     Ok(())

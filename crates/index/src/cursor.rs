@@ -15,15 +15,15 @@
 use std::ops::Bound;
 use std::str;
 
-use crate::header::Header;
+use crate::header::PageHeader;
 use crate::leaf::{Leaf, Passed};
-use crate::tree::{Page, Tree, open};
+use crate::tree::{IndexTree, TreePage, open};
 
 /// Stands on a path, or past the last one.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct IndexCursor<'a> {
     /// `None` for an index that never held a path.
-    tree: Option<&'a Tree>,
-    copy: Copy,
+    tree: Option<&'a IndexTree>,
+    copy: LeafCopy,
     /// The paths of the copy up to the one it stands on, that one included.
     passed: Passed,
     path: Vec<u8>,
@@ -31,17 +31,17 @@ pub(crate) struct Cursor<'a> {
 
 /// A leaf's words and the bounds it answers for.
 #[derive(Default)]
-struct Copy {
+struct LeafCopy {
     words: Vec<u64>,
     start: Vec<u8>,
     /// The separator to the leaf's right, `None` for the last leaf.
     end: Option<Vec<u8>>,
 }
 
-impl Copy {
+impl LeafCopy {
     fn leaf(&self) -> Leaf<'_, u64> {
         let header = self.words.get(1).copied().unwrap_or(0);
-        Leaf::new(Header::unpack(header), &self.words)
+        Leaf::new(PageHeader::unpack(header), &self.words)
     }
 
     fn spans(&self, target: &[u8]) -> bool {
@@ -49,9 +49,9 @@ impl Copy {
     }
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(tree: Option<&'a Tree>) -> Self {
-        Self { tree, copy: Copy::default(), passed: Passed::default(), path: Vec::new() }
+impl<'a> IndexCursor<'a> {
+    pub(crate) fn new(tree: Option<&'a IndexTree>) -> Self {
+        Self { tree, copy: LeafCopy::default(), passed: Passed::default(), path: Vec::new() }
     }
 
     /// Moves to the first path within `from` and after.
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
                     copy.end = Some(inner.separator(child));
                 }
             })?;
-            let Page::Leaf(leaf) = open(&snapshot) else { return None };
+            let TreePage::Leaf(leaf) = open(&snapshot) else { return None };
             leaf.copy_to(snapshot.words, &mut copy.words);
             snapshot.is_intact().then_some(())
         });

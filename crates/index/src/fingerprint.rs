@@ -9,7 +9,7 @@ use crate::packed::{be_word, in_all_lanes};
 
 /// A path and its hash.
 #[derive(Clone, Copy)]
-pub(crate) struct Key<'a> {
+pub(crate) struct HashedPath<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
     /// Sixteen bits of the hash, neither all zero (no fingerprint) nor all one (any fingerprint).
@@ -37,7 +37,7 @@ fn hash(bytes: &[u8]) -> u64 {
     mix(sum)
 }
 
-impl<'a> Key<'a> {
+impl<'a> HashedPath<'a> {
     #[inline(always)]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, ..Self::of_hash(hash(bytes)) }

@@ -2,7 +2,7 @@
 //!
 //! The tree keeps full paths in bytewise order, so everything below a folder is one unbroken run
 //! and a listing is that run with each sub-folder's part of it jumped over. `list`, `scan` and
-//! `has_folder` are written against [`Cursor`] alone.
+//! `has_folder` are written against [`IndexCursor`] alone.
 //!
 //! Invariants:
 //! - printed names come in bytewise order, a folder's name with its slash: `b`, `b-x`, `b/`. That
@@ -12,7 +12,7 @@
 
 use std::ops::Bound;
 
-use crate::cursor::Cursor;
+use crate::cursor::IndexCursor;
 
 /// The character right after `/`: `f0` is the first string after everything below `f/`.
 const AFTER_SLASH: char = '0';
@@ -54,7 +54,7 @@ fn child<'a>(prefix: &str, path: Option<&'a str>) -> Child<'a> {
 
 /// Children of a folder: leaf names and sub-folder names with a slash, at most `limit`.
 pub(crate) fn list(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut IndexCursor<'_>,
     folder: &str,
     after: Option<&str>,
     limit: usize,
@@ -74,7 +74,7 @@ pub(crate) fn list(
 }
 
 /// Puts the cursor on the first child whose printed name is greater than `after`.
-fn seek_child_after(cursor: &mut Cursor<'_>, prefix: &str, after: Option<&str>) {
+fn seek_child_after(cursor: &mut IndexCursor<'_>, prefix: &str, after: Option<&str>) {
     let Some(after) = after else {
         cursor.seek(Bound::Included(prefix));
         return;
@@ -87,7 +87,7 @@ fn seek_child_after(cursor: &mut Cursor<'_>, prefix: &str, after: Option<&str>) 
 }
 
 /// Moves from the child called `name` to the next one.
-fn pass_child(cursor: &mut Cursor<'_>, prefix: &str, name: &str) {
+fn pass_child(cursor: &mut IndexCursor<'_>, prefix: &str, name: &str) {
     match end_of(name) {
         Some(end) => cursor.seek(Bound::Included(&format!("{prefix}{end}"))),
         None => cursor.advance(),
@@ -102,14 +102,14 @@ enum FolderPhase {
     Folders { after: String },
 }
 
-struct Frame {
+struct FolderFrame {
     prefix: String,
     phase: FolderPhase,
 }
 
 /// All leaves below a folder, relative to it: a folder's leaves before its sub-folders.
 pub(crate) fn scan(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut IndexCursor<'_>,
     folder: &str,
     after: Option<&str>,
     limit: usize,
@@ -137,7 +137,7 @@ pub(crate) fn scan(
                     Some(name) => {
                         let prefix = format!("{}{name}", frame.prefix);
                         *after = name;
-                        frames.push(Frame {
+                        frames.push(FolderFrame {
                             prefix,
                             phase: FolderPhase::Leaves { after: String::new() },
                         });
@@ -150,17 +150,20 @@ pub(crate) fn scan(
 }
 
 /// The frames of a scan that has just given out `after`, a path relative to `root`.
-fn frames_after(root: &str, after: &str) -> Vec<Frame> {
+fn frames_after(root: &str, after: &str) -> Vec<FolderFrame> {
     let mut frames = Vec::new();
     let mut start = 0;
     while let Some(slash) = after[start..].find('/') {
         let name = after[start..=start + slash].to_owned();
         let prefix = format!("{root}{}", &after[..start]);
-        frames.push(Frame { prefix, phase: FolderPhase::Folders { after: name } });
+        frames.push(FolderFrame { prefix, phase: FolderPhase::Folders { after: name } });
         start += slash + 1;
     }
     let prefix = format!("{root}{}", &after[..start]);
-    frames.push(Frame { prefix, phase: FolderPhase::Leaves { after: after[start..].to_owned() } });
+    frames.push(FolderFrame {
+        prefix,
+        phase: FolderPhase::Leaves { after: after[start..].to_owned() },
+    });
     frames
 }
 
@@ -173,7 +176,7 @@ enum Beside {
 
 /// Pushes the folder's own leaves from the cursor on, as they read from `root_bytes` on.
 fn take_leaves(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut IndexCursor<'_>,
     prefix: &str,
     root_bytes: usize,
     limit: usize,
@@ -198,7 +201,7 @@ fn take_leaves(
 }
 
 /// The next sub-folder from the cursor on, leaves passed over.
-fn next_folder(cursor: &mut Cursor<'_>, prefix: &str) -> Option<String> {
+fn next_folder(cursor: &mut IndexCursor<'_>, prefix: &str) -> Option<String> {
     loop {
         match child(prefix, cursor.peek()) {
             Child::Outside => return None,
@@ -209,7 +212,7 @@ fn next_folder(cursor: &mut Cursor<'_>, prefix: &str) -> Option<String> {
 }
 
 /// Whether any path lies below the folder.
-pub(crate) fn has_folder(cursor: &mut Cursor<'_>, folder: &str) -> bool {
+pub(crate) fn has_folder(cursor: &mut IndexCursor<'_>, folder: &str) -> bool {
     let prefix = prefix_of(folder);
     cursor.seek(Bound::Included(&prefix));
     cursor.peek().is_some_and(|path| path.starts_with(&prefix))

@@ -6,7 +6,7 @@
 
 /// What a page is, and how much is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct PageHeader {
     pub(crate) kind: PageKind,
     /// Paths a leaf was written with, children of an inner page.
     pub(crate) entries: usize,
@@ -26,7 +26,7 @@ pub(crate) enum PageKind {
 /// Words before a page's arrays: the slot's generation and the header.
 pub(crate) const HEADER_WORDS: usize = 2;
 
-impl Header {
+impl PageHeader {
     #[inline(always)]
     pub(crate) fn unpack(word: u64) -> Self {
         Self {

@@ -15,19 +15,19 @@
 
 use std::cmp::Ordering;
 
-use crate::header::{HEADER_WORDS, Header, PageKind};
+use crate::header::{HEADER_WORDS, PageHeader, PageKind};
 use crate::packed::{
-    Cell, LANES, add_to_lanes, be_word, common_bytes, compare, compare_prefix, lane, part,
+    LANES, PageWord, add_to_lanes, be_word, common_bytes, compare, compare_prefix, lane, part,
     push_lanes, push_lanes_with, push_packed, push_unpacked, word_at,
 };
-use crate::pages::Id;
+use crate::pages::LivePageId;
 
 /// Ids in a word.
 const IDS: usize = 2;
 
 /// An inner page as read from shared words.
-pub(crate) struct Inner<'a, C> {
-    header: Header,
+pub(crate) struct InnerPage<'a, C> {
+    header: PageHeader,
     heads: &'a [C],
     ids: &'a [C],
     offsets: &'a [C],
@@ -35,9 +35,9 @@ pub(crate) struct Inner<'a, C> {
     rests: &'a [C],
 }
 
-impl<'a, C: Cell> Inner<'a, C> {
+impl<'a, C: PageWord> InnerPage<'a, C> {
     #[inline(always)]
-    pub(crate) fn new(header: Header, words: &'a [C]) -> Self {
+    pub(crate) fn new(header: PageHeader, words: &'a [C]) -> Self {
         let count = header.entries;
         let ids = HEADER_WORDS + count.saturating_sub(1);
         let offsets = ids + count.div_ceil(IDS);
@@ -63,8 +63,8 @@ impl<'a, C: Cell> Inner<'a, C> {
     }
 
     #[inline(always)]
-    pub(crate) fn id(&self, at: usize) -> Id {
-        (word_at(self.ids, at / IDS) >> (32 * (at % IDS))) as Id
+    pub(crate) fn id(&self, at: usize) -> LivePageId {
+        (word_at(self.ids, at / IDS) >> (32 * (at % IDS))) as LivePageId
     }
 
     fn rest(&self, at: usize) -> &'a [C] {
@@ -118,7 +118,7 @@ impl<'a, C: Cell> Inner<'a, C> {
     pub(crate) fn with_cut_kid(
         &self,
         at: usize,
-        halves: [Id; 2],
+        halves: [LivePageId; 2],
         separator: &[u8],
         words: &mut Vec<u64>,
     ) -> bool {
@@ -128,9 +128,9 @@ impl<'a, C: Cell> Inner<'a, C> {
         }
         words.clear();
         words.extend([0; HEADER_WORDS]);
-        words.extend(self.heads[..at].iter().map(Cell::load));
+        words.extend(self.heads[..at].iter().map(PageWord::load));
         words.push(be_word(separator, start));
-        words.extend(self.heads[at..].iter().map(Cell::load));
+        words.extend(self.heads[at..].iter().map(PageWord::load));
         let id = |place: usize| match place.checked_sub(at) {
             None => self.id(place),
             Some(half @ (0 | 1)) => halves[half],
@@ -144,16 +144,16 @@ impl<'a, C: Cell> Inner<'a, C> {
         let offsets = words.len();
         push_lanes_with(words, self.offsets, self.count(), at, lane(self.offsets, at));
         let prefix = words.len();
-        words.extend(self.prefix.iter().map(Cell::load));
+        words.extend(self.prefix.iter().map(PageWord::load));
         let rest = usize::from(lane(self.offsets, at));
-        words.extend(self.rests[..rest].iter().map(Cell::load));
+        words.extend(self.rests[..rest].iter().map(PageWord::load));
         let before = words.len();
         push_packed(words, separator.get(start + 8..).unwrap_or(&[]));
         let grown = (words.len() - before) as u16;
-        words.extend(self.rests[rest..].iter().map(Cell::load));
+        words.extend(self.rests[rest..].iter().map(PageWord::load));
         // Lanes past the last offset are spare: what they say means nothing.
         add_to_lanes(&mut words[offsets..prefix], at + 1, grown);
-        words[1] = Header { entries: count, words: words.len(), ..self.header }.pack();
+        words[1] = PageHeader { entries: count, words: words.len(), ..self.header }.pack();
         true
     }
 }
@@ -161,7 +161,7 @@ impl<'a, C: Cell> Inner<'a, C> {
 /// How many of the sorted `words` satisfy `below`, which none does after one that does not.
 /// The steps are the same for every answer, so that no branch depends on what is read.
 #[inline(always)]
-fn count_sorted<C: Cell>(words: &[C], below: impl Fn(u64) -> bool) -> usize {
+fn count_sorted<C: PageWord>(words: &[C], below: impl Fn(u64) -> bool) -> usize {
     let (mut first, mut len) = (0, words.len());
     while len > 1 {
         let half = len / 2;
@@ -174,13 +174,13 @@ fn count_sorted<C: Cell>(words: &[C], below: impl Fn(u64) -> bool) -> usize {
 /// The children of an inner page, on their way into one.
 #[derive(Default)]
 pub(crate) struct Kids {
-    pub(crate) ids: Vec<Id>,
+    pub(crate) ids: Vec<LivePageId>,
     /// Separator `i` is between the ids `i` and `i + 1`.
     pub(crate) separators: Vec<Box<[u8]>>,
 }
 
 impl Kids {
-    pub(crate) fn of<C: Cell>(inner: &Inner<'_, C>) -> Self {
+    pub(crate) fn of<C: PageWord>(inner: &InnerPage<'_, C>) -> Self {
         Self {
             ids: (0..inner.count()).map(|at| inner.id(at)).collect(),
             separators: (0..inner.count().saturating_sub(1))
@@ -267,7 +267,7 @@ impl Kids {
         words.append(&mut rests);
         let (kind, entries) = (PageKind::Inner, self.count());
         words[1] =
-            Header { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
+            PageHeader { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
     }
 }
 
@@ -289,16 +289,16 @@ mod tests {
             let mut separators: Vec<_> = (0..40).map(|_| draw()).collect();
             separators.sort();
             separators.dedup();
-            let ids = (0..=separators.len() as Id).map(|id| id * 7).collect();
+            let ids = (0..=separators.len() as LivePageId).map(|id| id * 7).collect();
             let kids = Kids { ids, separators };
             let mut words = Vec::new();
             kids.write(&mut words);
-            let inner = Inner::new(Header::unpack(words[1]), &words);
+            let inner = InnerPage::new(PageHeader::unpack(words[1]), &words);
             for _ in 0..200 {
                 let path = draw();
                 let want = kids.separators.iter().filter(|separator| **separator <= path).count();
                 assert_eq!(inner.child_at(&path), want, "{path:?}");
-                assert_eq!(inner.id(want), want as Id * 7);
+                assert_eq!(inner.id(want), want as LivePageId * 7);
             }
             assert_eq!(inner.child_at(b""), 0);
             assert_eq!(inner.child_at(b"zz"), kids.separators.len());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     /// A child cut by copying is the child cut by taking the page apart.
-    fn assert_cuts_as_kids_do(inner: &Inner<'_, u64>, mut kids: Kids, separator: &[u8]) {
+    fn assert_cuts_as_kids_do(inner: &InnerPage<'_, u64>, mut kids: Kids, separator: &[u8]) {
         if kids.separators.iter().any(|known| **known == *separator) {
             return;
         }
@@ -318,7 +318,7 @@ mod tests {
         let stem = &kids.separators[0][..inner.header.prefix_bytes];
         assert_eq!(could, separator.starts_with(stem));
         if could {
-            let cut = Inner::new(Header::unpack(words[1]), &words);
+            let cut = InnerPage::new(PageHeader::unpack(words[1]), &words);
             let new = Kids { ids: vec![1000, 1001], separators: vec![separator.into()] };
             kids.replace(at, 1, new);
             let back = Kids::of(&cut);

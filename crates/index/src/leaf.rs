@@ -26,11 +26,11 @@ use std::cmp::Ordering;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use crate::fingerprint::Key;
-use crate::header::{HEADER_WORDS, Header, PageKind};
+use crate::fingerprint::HashedPath;
+use crate::header::{HEADER_WORDS, PageHeader, PageKind};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
-    Cell, LANES, be_word, common_bytes, common_bytes_packed, compare, compare_packed,
+    LANES, PageWord, be_word, common_bytes, common_bytes_packed, compare, compare_packed,
     compare_prefix, equals, lane, part, push_packed, push_shifted, push_unpacked, zero_lanes,
 };
 use crate::pages::slot_words;
@@ -57,9 +57,9 @@ const CLOSE_BYTES_MAX: usize = 16;
 /// The paths behind the entries: their number in the low four bits, then, four bits each, their
 /// places in the order they sort.
 #[derive(Clone, Copy)]
-struct Tail(u64);
+struct LeafTail(u64);
 
-impl Tail {
+impl LeafTail {
     #[inline(always)]
     fn len(self) -> usize {
         (self.0 & 15) as usize
@@ -82,7 +82,7 @@ impl Tail {
 
 /// What a page is left beside the paths it is written with.
 #[derive(Clone, Copy)]
-pub(crate) enum Room<'a> {
+pub(crate) enum LeafRoom<'a> {
     /// For paths like those in it.
     Some,
     /// For this path at least.
@@ -104,14 +104,14 @@ impl Passed {
 }
 
 /// The places of a leaf's paths in the order of the paths.
-pub(crate) struct Places {
+pub(crate) struct LeafOrder {
     places: [u8; LEAF_PATHS_MAX],
     count: usize,
 }
 
 const _: () = assert!(LEAF_PATHS_MAX <= 1 << u8::BITS);
 
-impl Places {
+impl LeafOrder {
     pub(crate) fn all(&self) -> &[u8] {
         &self.places[..self.count]
     }
@@ -129,24 +129,24 @@ impl Places {
 
 /// A leaf page as read from shared words or a private copy of them.
 pub(crate) struct Leaf<'a, C> {
-    header: Header,
-    tail: Tail,
+    header: PageHeader,
+    tail: LeafTail,
     fingerprints: &'a [C],
     offsets: &'a [C],
     prefix: &'a [C],
     suffixes: &'a [C],
 }
 
-impl<'a, C: Cell> Leaf<'a, C> {
+impl<'a, C: PageWord> Leaf<'a, C> {
     #[inline(always)]
-    pub(crate) fn new(header: Header, words: &'a [C]) -> Self {
+    pub(crate) fn new(header: PageHeader, words: &'a [C]) -> Self {
         let lanes = header.entries + header.room;
         let offsets = LEAF_HEADER_WORDS + lanes.div_ceil(LANES);
         let prefix = offsets + (lanes + 1).div_ceil(LANES);
         let suffixes = prefix + header.prefix_bytes.div_ceil(8);
         Self {
             header,
-            tail: Tail(words.get(TAIL_AT).map_or(0, Cell::load_first)),
+            tail: LeafTail(words.get(TAIL_AT).map_or(0, PageWord::load_first)),
             fingerprints: part(words, LEAF_HEADER_WORDS, offsets - LEAF_HEADER_WORDS),
             offsets: part(words, offsets, prefix - offsets),
             prefix: part(words, prefix, suffixes - prefix),
@@ -176,7 +176,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
 
     /// Whether the path is in this leaf, exactly.
     #[inline(always)]
-    pub(crate) fn contains(&self, key: Key<'_>) -> bool {
+    pub(crate) fn contains(&self, key: HashedPath<'_>) -> bool {
         let (prefix, count) = (self.header.prefix_bytes, self.count());
         let wanted = key.fingerprints();
         // A place past the tail is that of a path put in after this look at the page began.
@@ -259,8 +259,8 @@ impl<'a, C: Cell> Leaf<'a, C> {
     }
 
     /// The paths' places in order. Not for a page that may change underfoot.
-    pub(crate) fn places(&self) -> Places {
-        let mut places = Places { places: [0; LEAF_PATHS_MAX], count: 0 };
+    pub(crate) fn places(&self) -> LeafOrder {
+        let mut places = LeafOrder { places: [0; LEAF_PATHS_MAX], count: 0 };
         let mut next = 0;
         for rank in 0..self.tail.len() {
             let place = self.tail_place(rank);
@@ -302,9 +302,9 @@ impl<'a, C: Cell> Leaf<'a, C> {
     /// Replaces `copy` by the page's words as they were when this look at it began.
     pub(crate) fn copy_to(&self, words: &[C], copy: &mut Vec<u64>) {
         copy.clear();
-        copy.extend(words.iter().take(self.words()).map(Cell::load));
+        copy.extend(words.iter().take(self.words()).map(PageWord::load));
         if let Some([_, header, tail]) = copy.first_chunk_mut::<LEAF_HEADER_WORDS>() {
-            *header = Header { words: self.words(), ..self.header }.pack();
+            *header = PageHeader { words: self.words(), ..self.header }.pack();
             *tail = self.tail.0;
         }
     }
@@ -330,11 +330,11 @@ impl<'a, C: Cell> Leaf<'a, C> {
     }
 
     /// Writes a page of the paths at `places`, which ascend.
-    pub(crate) fn write(&self, places: &[u8], room: Room<'_>, words: &mut Vec<u64>) {
+    pub(crate) fn write(&self, places: &[u8], room: LeafRoom<'_>, words: &mut Vec<u64>) {
         let mut first = Vec::new();
         match (places.first(), room) {
             (Some(&place), _) => self.path_into(usize::from(place), &mut first),
-            (None, Room::For(path)) => first.extend_from_slice(path),
+            (None, LeafRoom::For(path)) => first.extend_from_slice(path),
             (None, _) => {}
         }
         let prefix = self.prefix_of(places, room, &first);
@@ -359,10 +359,10 @@ impl<'a, C: Cell> Leaf<'a, C> {
         let likely = likely.min(LEAF_WORDS_MAX.saturating_sub(words.len()));
         let page_words = words.len()
             + match room {
-                Room::Some => likely,
-                Room::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
+                LeafRoom::Some => likely,
+                LeafRoom::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
             };
-        let header = Header {
+        let header = PageHeader {
             kind: PageKind::Leaf,
             entries: count,
             room: spare,
@@ -373,7 +373,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
     }
 
     /// Bytes of the prefix of a page with the paths at `places`, the first of which is `first`.
-    fn prefix_of(&self, places: &[u8], room: Room<'_>, first: &[u8]) -> usize {
+    fn prefix_of(&self, places: &[u8], room: LeafRoom<'_>, first: &[u8]) -> usize {
         let shared = match places {
             [left, .., right] => {
                 let (left, right) = (usize::from(*left), usize::from(*right));
@@ -383,8 +383,8 @@ impl<'a, C: Cell> Leaf<'a, C> {
             _ => first.len(),
         };
         let shared = match room {
-            Room::Some => shared,
-            Room::For(path) => shared.min(common_bytes(first, path)),
+            LeafRoom::Some => shared,
+            LeafRoom::For(path) => shared.min(common_bytes(first, path)),
         };
         let segments = first[..shared].iter().rposition(|&byte| byte == b'/');
         let segments = segments.map_or(0, |slash| slash + 1);
@@ -432,7 +432,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
 impl Leaf<'_, AtomicU64> {
     /// Takes in a path that is not there and [fits in place](Self::takes_in_place). `words` are
     /// the page's, and only the writer calls this.
-    pub(crate) fn take_in(&self, key: Key<'_>, words: &[AtomicU64]) {
+    pub(crate) fn take_in(&self, key: HashedPath<'_>, words: &[AtomicU64]) {
         let (place, prefix) = (self.count(), self.header.prefix_bytes);
         let (Ok(rank) | Err(rank)) = self.rank_in_tail(key.bytes);
         let start = usize::from(lane(self.offsets, place));
@@ -486,7 +486,7 @@ mod tests {
     fn a_tail_sorts_whatever_comes() {
         let mut dice = SplitMix::new(11);
         for _ in 0..500 {
-            let (mut tail, mut sorted) = (Tail(0), Vec::new());
+            let (mut tail, mut sorted) = (LeafTail(0), Vec::new());
             for place in 0..ROOM_MAX {
                 let rank = dice.below(place as u64 + 1) as usize;
                 tail = tail.with(rank);

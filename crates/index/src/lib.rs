@@ -47,9 +47,9 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::OnceLock;
 
-use cursor::Cursor;
-use fingerprint::Key;
-use tree::Tree;
+use cursor::IndexCursor;
+use fingerprint::HashedPath;
+use tree::IndexTree;
 
 pub use error::Error;
 pub use limits::{PATH_BYTES_MAX, SEGMENTS_MAX};
@@ -60,7 +60,7 @@ pub use ops::index_ops;
 #[derive(Default)]
 pub struct PathIndex {
     /// Made by the first insert, so that a mount without paths costs next to nothing.
-    tree: OnceLock<Box<Tree>>,
+    tree: OnceLock<Box<IndexTree>>,
 }
 
 /// Whether a path can be held.
@@ -97,8 +97,8 @@ impl PathIndex {
     /// A path that is empty, past a limit, or not made of non-empty segments; [`Error::Full`].
     pub fn insert(&self, path: &str) -> Result<bool, Error> {
         error::validate(path)?;
-        let tree = self.tree.get_or_init(|| Box::new(Tree::new()));
-        tree.insert(Key::new(path.as_bytes()))
+        let tree = self.tree.get_or_init(|| Box::new(IndexTree::new()));
+        tree.insert(HashedPath::new(path.as_bytes()))
     }
 
     /// Takes in strictly ascending paths: into an index that never held any as
@@ -120,7 +120,7 @@ impl PathIndex {
     /// Takes out `path`. `true`: it was there.
     pub fn remove(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.remove(Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.remove(HashedPath::new(path.as_bytes())),
             _ => false,
         }
     }
@@ -129,7 +129,7 @@ impl PathIndex {
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.contains(Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.contains(HashedPath::new(path.as_bytes())),
             _ => false,
         }
     }
@@ -141,7 +141,7 @@ impl PathIndex {
     #[must_use]
     pub fn may_contain(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.filter.may_contain(&Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.filter.may_contain(&HashedPath::new(path.as_bytes())),
             _ => false,
         }
     }
@@ -233,8 +233,8 @@ impl PathIndex {
         self.tree.get().expect("a path was taken in").lock().space.limit_to(lines);
     }
 
-    fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(self.tree.get().map(|tree| &**tree))
+    fn cursor(&self) -> IndexCursor<'_> {
+        IndexCursor::new(self.tree.get().map(|tree| &**tree))
     }
 }
 

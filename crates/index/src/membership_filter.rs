@@ -21,9 +21,9 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::fingerprint::Key;
+use crate::fingerprint::HashedPath;
 use crate::packed::{LANES, in_all_lanes, zero_lanes};
-use crate::segments::Arrays;
+use crate::segments::LazyArrays;
 
 /// Words of a line.
 const LINE_WORDS: usize = 8;
@@ -43,7 +43,7 @@ const LEVELS: usize = 32;
 
 /// The tables, the one in use and those outgrown: a reader may still be in one.
 pub(crate) struct MembershipFilter {
-    tables: Arrays<{ LEVELS - 1 }>,
+    tables: LazyArrays<{ LEVELS - 1 }>,
     level: AtomicU32,
 }
 
@@ -60,7 +60,7 @@ fn matches(word: u64, fingerprint: u16) -> u64 {
     zero_lanes(word ^ in_all_lanes(fingerprint))
 }
 
-fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
+fn line_of<'a>(table: &'a [AtomicU64], key: &HashedPath<'_>) -> &'a [AtomicU64] {
     let lines = (table.len() / LINE_WORDS) as u64;
     let line = (((key.hash >> 32) * lines) >> 32) as usize;
     table.get(line * LINE_WORDS..line * LINE_WORDS + LINE_WORDS).unwrap_or(&[])
@@ -68,12 +68,12 @@ fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
 
 impl MembershipFilter {
     pub(crate) fn new() -> Self {
-        Self { tables: Arrays::new(), level: AtomicU32::new(0) }
+        Self { tables: LazyArrays::new(), level: AtomicU32::new(0) }
     }
 
     /// Whether the path may be there. Never `false` for one that is.
     #[inline(always)]
-    pub(crate) fn may_contain(&self, key: &Key<'_>) -> bool {
+    pub(crate) fn may_contain(&self, key: &HashedPath<'_>) -> bool {
         // Acquire pairs with the release in `use_level`: the table is complete. A reader who
         // still sees an outgrown one misses only paths that came in after it began.
         let level = self.level.load(Acquire) as usize;
@@ -92,24 +92,24 @@ impl MembershipFilter {
     }
 
     /// Puts a path's fingerprint in the table in use. Writers only, as all below.
-    pub(crate) fn add(&self, key: &Key<'_>) {
+    pub(crate) fn add(&self, key: &HashedPath<'_>) {
         self.add_at(self.level.load(Relaxed) as usize, key);
     }
 
     /// Takes a path's fingerprint out of the table in use.
-    pub(crate) fn remove(&self, key: &Key<'_>) {
+    pub(crate) fn remove(&self, key: &HashedPath<'_>) {
         self.remove_at(self.level.load(Relaxed) as usize, key);
     }
 
-    pub(crate) fn add_to(&self, filling: &Filling, key: &Key<'_>) {
+    pub(crate) fn add_to(&self, filling: &Filling, key: &HashedPath<'_>) {
         self.add_at(filling.level, key);
     }
 
-    pub(crate) fn remove_from(&self, filling: &Filling, key: &Key<'_>) {
+    pub(crate) fn remove_from(&self, filling: &Filling, key: &HashedPath<'_>) {
         self.remove_at(filling.level, key);
     }
 
-    fn add_at(&self, level: usize, key: &Key<'_>) {
+    fn add_at(&self, level: usize, key: &HashedPath<'_>) {
         let line = line_of(self.table(level), key);
         for cell in line {
             let word = cell.load(Relaxed);
@@ -124,7 +124,7 @@ impl MembershipFilter {
         line.iter().for_each(|cell| cell.store(OVERFLOWED, Release));
     }
 
-    fn remove_at(&self, level: usize, key: &Key<'_>) {
+    fn remove_at(&self, level: usize, key: &HashedPath<'_>) {
         for cell in line_of(self.table(level), key) {
             let word = cell.load(Relaxed);
             let found = matches(word, key.fingerprint);
@@ -200,7 +200,8 @@ mod tests {
         let filter = MembershipFilter::new();
         filter.prepare_for(1);
         let names: Vec<String> = (0..LINE_FINGERPRINTS).map(|n| format!("name-{n}")).collect();
-        let keys: Vec<Key<'_>> = names.iter().map(|name| Key::new(name.as_bytes())).collect();
+        let keys: Vec<HashedPath<'_>> =
+            names.iter().map(|name| HashedPath::new(name.as_bytes())).collect();
         for key in &keys {
             assert!(!filter.may_contain(key));
             filter.add(key);

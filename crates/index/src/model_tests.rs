@@ -12,7 +12,7 @@ fn scaled(count: u64) -> u64 {
 }
 
 /// Makes one path of a shape.
-type Shape = fn(&mut SplitMix) -> String;
+type PathShape = fn(&mut SplitMix) -> String;
 
 fn around_the_slash(dice: &mut SplitMix) -> String {
     const BYTES: [char; 9] = ['!', '-', '.', '/', '0', 'a', '\u{1}', '~', '\u{e9}'];
@@ -48,7 +48,7 @@ fn deep(dice: &mut SplitMix) -> String {
     segments.join("/")
 }
 
-const SHAPES: [(&str, Shape); 7] = [
+const SHAPES: [(&str, PathShape); 7] = [
     ("around the slash", around_the_slash),
     ("shared prefixes", shared_prefixes),
     ("one folder", one_folder),
@@ -58,7 +58,7 @@ const SHAPES: [(&str, Shape); 7] = [
     ("deep", deep),
 ];
 
-fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: Shape, dice: &mut SplitMix) {
+fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: PathShape, dice: &mut SplitMix) {
     let (path, other) = (shape(dice), shape(dice));
     assert_eq!(index.contains(&path), set.contains(&path), "{path}");
     assert!(index.may_contain(&path) || !set.contains(&path), "{path}");
@@ -80,7 +80,7 @@ fn compare_reads(index: &PathIndex, set: &BTreeSet<String>, shape: Shape, dice: 
 }
 
 /// Grows and shrinks in waves, so that pages split and merge on every path.
-fn run_shape(name: &str, shape: Shape, seed: u64, ops: u64, checks: u64) {
+fn run_shape(name: &str, shape: PathShape, seed: u64, ops: u64, checks: u64) {
     let (index, mut set, mut dice) = (PathIndex::new(), BTreeSet::new(), SplitMix::new(seed));
     for op in 0..ops {
         let path = shape(&mut dice);

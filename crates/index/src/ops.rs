@@ -40,9 +40,9 @@ const SEGMENTS: [&str; 24] = [
 /// Paths checked in full after every so many operations.
 const OPS_PER_CHECK: usize = 64;
 
-struct Input<'a>(&'a [u8]);
+struct OpsInput<'a>(&'a [u8]);
 
-impl Input<'_> {
+impl OpsInput<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -76,7 +76,7 @@ impl Input<'_> {
 pub fn index_ops(bytes: &[u8]) {
     let index = PathIndex::new();
     let mut model = BTreeSet::new();
-    let mut input = Input(bytes);
+    let mut input = OpsInput(bytes);
     let mut ops = 0;
     while run_one(&mut input, &index, &mut model).is_some() {
         ops += 1;
@@ -90,7 +90,11 @@ pub fn index_ops(bytes: &[u8]) {
     assert_eq!(all, model.iter().cloned().collect::<Vec<_>>());
 }
 
-fn run_one(input: &mut Input<'_>, index: &PathIndex, model: &mut BTreeSet<String>) -> Option<()> {
+fn run_one(
+    input: &mut OpsInput<'_>,
+    index: &PathIndex,
+    model: &mut BTreeSet<String>,
+) -> Option<()> {
     let op = input.byte()?;
     let path = input.path()?;
     match op % 16 {

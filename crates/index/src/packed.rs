@@ -9,14 +9,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// A word of a page: shared and atomic, or in a private copy.
-pub(crate) trait Cell {
+pub(crate) trait PageWord {
     fn load(&self) -> u64;
 
     /// Loads the word before all that is loaded after it.
     fn load_first(&self) -> u64;
 }
 
-impl Cell for AtomicU64 {
+impl PageWord for AtomicU64 {
     #[inline(always)]
     fn load(&self) -> u64 {
         // Relaxed: a page's reader orders its loads by the fence in `Snapshot::is_intact`.
@@ -29,7 +29,7 @@ impl Cell for AtomicU64 {
     }
 }
 
-impl Cell for u64 {
+impl PageWord for u64 {
     #[inline(always)]
     fn load(&self) -> u64 {
         *self
@@ -43,8 +43,8 @@ impl Cell for u64 {
 
 /// The word at `at`; zero past the end, where only a reader of a recycled page ever looks.
 #[inline(always)]
-pub(crate) fn word_at<C: Cell>(words: &[C], at: usize) -> u64 {
-    words.get(at).map_or(0, Cell::load)
+pub(crate) fn word_at<C: PageWord>(words: &[C], at: usize) -> u64 {
+    words.get(at).map_or(0, PageWord::load)
 }
 
 /// `len` words from `from` on, or none at all where they are not there.
@@ -81,7 +81,7 @@ pub(crate) fn push_packed(words: &mut Vec<u64>, bytes: &[u8]) {
 }
 
 /// Appends the bytes packed in `words`, the padding left out.
-pub(crate) fn push_unpacked<C: Cell>(bytes: &mut Vec<u8>, words: &[C]) {
+pub(crate) fn push_unpacked<C: PageWord>(bytes: &mut Vec<u8>, words: &[C]) {
     let Some((last, full)) = words.split_last() else { return };
     for word in full {
         bytes.extend_from_slice(&word.load().to_be_bytes());
@@ -92,14 +92,14 @@ pub(crate) fn push_unpacked<C: Cell>(bytes: &mut Vec<u8>, words: &[C]) {
 }
 
 /// Bytes packed in `words`, the padding left out.
-fn unpacked_len<C: Cell>(words: &[C]) -> usize {
+fn unpacked_len<C: PageWord>(words: &[C]) -> usize {
     words.last().map_or(0, |last| 8 * words.len() - last.load().trailing_zeros() as usize / 8)
 }
 
 /// Appends what `from` packs, its first `dropped` bytes left out.
-pub(crate) fn push_shifted<C: Cell>(words: &mut Vec<u64>, from: &[C], dropped: usize) {
+pub(crate) fn push_shifted<C: PageWord>(words: &mut Vec<u64>, from: &[C], dropped: usize) {
     if dropped == 0 {
-        return words.extend(from.iter().map(Cell::load));
+        return words.extend(from.iter().map(PageWord::load));
     }
     let left = unpacked_len(from).saturating_sub(dropped).div_ceil(8);
     let (skipped, shift) = (dropped / 8, 8 * (dropped % 8));
@@ -110,12 +110,12 @@ pub(crate) fn push_shifted<C: Cell>(words: &mut Vec<u64>, from: &[C], dropped: u
 }
 
 /// How two packed strings compare.
-pub(crate) fn compare_packed<C: Cell>(left: &[C], right: &[C]) -> Ordering {
-    left.iter().map(Cell::load).cmp(right.iter().map(Cell::load))
+pub(crate) fn compare_packed<C: PageWord>(left: &[C], right: &[C]) -> Ordering {
+    left.iter().map(PageWord::load).cmp(right.iter().map(PageWord::load))
 }
 
 /// Bytes two packed strings have in common at the front.
-pub(crate) fn common_bytes_packed<C: Cell>(left: &[C], right: &[C]) -> usize {
+pub(crate) fn common_bytes_packed<C: PageWord>(left: &[C], right: &[C]) -> usize {
     let pairs = left.iter().zip(right).map(|(left, right)| left.load() ^ right.load());
     let unequal = pairs.enumerate().find(|&(_, difference)| difference != 0);
     unequal.map_or_else(
@@ -126,14 +126,14 @@ pub(crate) fn common_bytes_packed<C: Cell>(left: &[C], right: &[C]) -> usize {
 
 /// Whether `bytes` from `at` on are what `words` hold.
 #[inline(always)]
-pub(crate) fn equals<C: Cell>(words: &[C], bytes: &[u8], at: usize) -> bool {
+pub(crate) fn equals<C: PageWord>(words: &[C], bytes: &[u8], at: usize) -> bool {
     bytes.len().saturating_sub(at).div_ceil(8) == words.len()
         && words.iter().enumerate().all(|(i, word)| word.load() == be_word(bytes, at + 8 * i))
 }
 
 /// How what `words` hold compares with `bytes` from `at` on.
 #[inline]
-pub(crate) fn compare<C: Cell>(words: &[C], bytes: &[u8], at: usize) -> Ordering {
+pub(crate) fn compare<C: PageWord>(words: &[C], bytes: &[u8], at: usize) -> Ordering {
     let left = bytes.len().saturating_sub(at).div_ceil(8);
     for (i, word) in words.iter().enumerate().take(left) {
         match word.load().cmp(&be_word(bytes, at + 8 * i)) {
@@ -146,7 +146,11 @@ pub(crate) fn compare<C: Cell>(words: &[C], bytes: &[u8], at: usize) -> Ordering
 
 /// How `bytes` compare with the prefix packed in `words`; equal: they start with it.
 #[inline(always)]
-pub(crate) fn compare_prefix<C: Cell>(bytes: &[u8], words: &[C], prefix_bytes: usize) -> Ordering {
+pub(crate) fn compare_prefix<C: PageWord>(
+    bytes: &[u8],
+    words: &[C],
+    prefix_bytes: usize,
+) -> Ordering {
     for (i, word) in words.iter().enumerate() {
         let spare = (8 * (i + 1)).saturating_sub(prefix_bytes);
         let mask = if spare < 8 { u64::MAX << (8 * spare) } else { 0 };
@@ -171,7 +175,7 @@ const LANE_LOW_BITS: u64 = 0x7FFF_7FFF_7FFF_7FFF;
 
 /// Lane `at` of the lanes in `words`.
 #[inline(always)]
-pub(crate) fn lane<C: Cell>(words: &[C], at: usize) -> u16 {
+pub(crate) fn lane<C: PageWord>(words: &[C], at: usize) -> u16 {
     (word_at(words, at / LANES) >> (16 * (at % LANES))) as u16
 }
 
@@ -202,7 +206,7 @@ fn lanes_below(lane: usize) -> u64 {
 }
 
 /// Appends `count` lanes of `from` with `value` put in front of lane `at`.
-pub(crate) fn push_lanes_with<C: Cell>(
+pub(crate) fn push_lanes_with<C: PageWord>(
     words: &mut Vec<u64>,
     from: &[C],
     count: usize,
@@ -210,7 +214,7 @@ pub(crate) fn push_lanes_with<C: Cell>(
     value: u16,
 ) {
     let (first, lane) = (at / LANES, at % LANES);
-    words.extend(from[..first].iter().map(Cell::load));
+    words.extend(from[..first].iter().map(PageWord::load));
     let word = word_at(from, first);
     let low = lanes_below(lane);
     words.push(word & low | u64::from(value) << (16 * lane) | (word & !low) << 16);

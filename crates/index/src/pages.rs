@@ -4,7 +4,7 @@
 //! never changed. Replacing it publishes another slot and retires the old one, which is used
 //! again at once. A reader takes no lock and leaves no trace: it reads the words where they are,
 //! then asks whether the slot still is of the generation the cell named
-//! ([`Snapshot::is_intact`]). If not, what it read is thrown away and it starts over; that
+//! ([`PageSnapshot::is_intact`]). If not, what it read is thrown away and it starts over; that
 //! happens only when a writer has finished something meanwhile, so no reader waits for a
 //! writer that stands still.
 //!
@@ -24,12 +24,12 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-use crate::header::Header;
+use crate::header::PageHeader;
 use crate::limits::{HEIGHT_MAX, PAGE_WORDS_MAX};
 use crate::segments::Segments;
 
 /// Names a page for as long as it lives, whatever slot it is in.
-pub(crate) type Id = u32;
+pub(crate) type LivePageId = u32;
 
 /// Words in a line, the unit slots are made of: a cache line.
 const LINE_WORDS: usize = 8;
@@ -60,7 +60,7 @@ pub(crate) fn slot_words(words: usize) -> usize {
 }
 
 /// All pages and cells. What readers share.
-pub(crate) struct Pages {
+pub(crate) struct IndexPages {
     slots: Slots,
     cells: Cells,
 }
@@ -76,7 +76,7 @@ const LINES_MAX: usize = Slots::WORDS / LINE_WORDS;
 
 /// Ids there are.
 const IDS_MAX: usize = Cells::WORDS / CELL_WORDS;
-const _: () = assert!(LINES_MAX <= 1 << u32::BITS && IDS_MAX <= 1 << Id::BITS);
+const _: () = assert!(LINES_MAX <= 1 << u32::BITS && IDS_MAX <= 1 << LivePageId::BITS);
 
 /// Pages one operation of the writer may make: on each level both halves of one, and its parent.
 const PAGES_PER_WRITE: usize = 3 * HEIGHT_MAX;
@@ -85,24 +85,24 @@ const PAGES_PER_WRITE: usize = 3 * HEIGHT_MAX;
 const LINES_KEPT: usize = PAGES_PER_WRITE * (PAGE_WORDS_MAX / LINE_WORDS);
 
 /// What the writer knows of slots and ids besides. Kept under the tree's mutex.
-pub(crate) struct Space {
+pub(crate) struct PageSpace {
     next_line: usize,
-    next_id: Id,
+    next_id: LivePageId,
     /// By class, as far as there are any.
     free_slots: Vec<Vec<u32>>,
-    free_ids: Vec<Id>,
+    free_ids: Vec<LivePageId>,
     lines_max: usize,
 }
 
 /// A page as a reader found it. What it shows counts only if it [`is_intact`](Self::is_intact)
 /// afterwards; until then it may be any words at all.
 #[derive(Clone, Copy)]
-pub(crate) struct Snapshot<'a> {
+pub(crate) struct PageSnapshot<'a> {
     pub(crate) words: &'a [AtomicU64],
     generation: u32,
 }
 
-impl Snapshot<'_> {
+impl PageSnapshot<'_> {
     /// Whether everything read from the page so far was of the page its id named.
     #[inline(always)]
     pub(crate) fn is_intact(&self) -> bool {
@@ -112,61 +112,61 @@ impl Snapshot<'_> {
     }
 }
 
-impl Pages {
+impl IndexPages {
     pub(crate) fn new() -> Self {
         Self { slots: Segments::new(), cells: Segments::new() }
     }
 
     /// The page `id` names now, if it names one.
     #[inline(always)]
-    pub(crate) fn snapshot(&self, id: Id) -> Option<Snapshot<'_>> {
+    pub(crate) fn snapshot(&self, id: LivePageId) -> Option<PageSnapshot<'_>> {
         // Acquire pairs with the release in `publish`: the page's words are there.
         let place = self.cells.from(id as usize * CELL_WORDS).first()?.load(Acquire);
         if place == 0 {
             return None;
         }
         let words = self.slots.from(place as u32 as usize * LINE_WORDS);
-        Some(Snapshot { words, generation: (place >> 32) as u32 })
+        Some(PageSnapshot { words, generation: (place >> 32) as u32 })
     }
 
     /// Paths below `id`. Exact when no writer is at work.
     #[inline(always)]
-    pub(crate) fn paths_below(&self, id: Id) -> u64 {
+    pub(crate) fn paths_below(&self, id: LivePageId) -> u64 {
         self.cells.from(id as usize * CELL_WORDS).get(1).map_or(0, |cell| cell.load(Relaxed))
     }
 
-    pub(crate) fn set_paths_below(&self, id: Id, paths: u64) {
+    pub(crate) fn set_paths_below(&self, id: LivePageId, paths: u64) {
         // Relaxed: the figure stands alone.
         self.cells.from(id as usize * CELL_WORDS)[1].store(paths, Relaxed);
     }
 
     /// Makes `words` (the first one spare) the page of `id`, and retires the one it had. The
     /// header's words may be more: those behind the given ones hold anything.
-    pub(crate) fn publish(&self, space: &mut Space, id: Id, words: &[u64]) {
+    pub(crate) fn publish(&self, space: &mut PageSpace, id: LivePageId, words: &[u64]) {
         let place = self.write(space, words);
         self.swap(space, id, place);
     }
 
     /// Makes the page of `from` the page of `to` as well. [`forget`](Self::forget) is to follow.
-    pub(crate) fn share(&self, space: &mut Space, from: Id, to: Id) {
+    pub(crate) fn share(&self, space: &mut PageSpace, from: LivePageId, to: LivePageId) {
         let place = self.cell(from).load(Relaxed);
         self.swap(space, to, place);
     }
 
     /// Retires the id but not its page, which has another id by now.
-    pub(crate) fn forget(&self, space: &mut Space, id: Id) {
+    pub(crate) fn forget(&self, space: &mut PageSpace, id: LivePageId) {
         self.cell(id).store(0, Release);
         space.free_ids.push(id);
     }
 
     /// Retires the page of `id` and the id with it.
-    pub(crate) fn retire(&self, space: &mut Space, id: Id) {
+    pub(crate) fn retire(&self, space: &mut PageSpace, id: LivePageId) {
         self.swap(space, id, 0);
         space.free_ids.push(id);
     }
 
     /// An id nothing refers to yet.
-    pub(crate) fn new_id(&self, space: &mut Space) -> Id {
+    pub(crate) fn new_id(&self, space: &mut PageSpace) -> LivePageId {
         space.free_ids.pop().unwrap_or_else(|| {
             let id = space.next_id;
             assert!((id as usize) < IDS_MAX, "an insert began without room");
@@ -176,11 +176,11 @@ impl Pages {
         })
     }
 
-    fn cell(&self, id: Id) -> &AtomicU64 {
+    fn cell(&self, id: LivePageId) -> &AtomicU64 {
         &self.cells.from(id as usize * CELL_WORDS)[0]
     }
 
-    fn swap(&self, space: &mut Space, id: Id, place: u64) {
+    fn swap(&self, space: &mut PageSpace, id: LivePageId, place: u64) {
         let old = self.cell(id).load(Relaxed);
         // Release: whoever finds the page here finds its words, and all published before it.
         self.cell(id).store(place, Release);
@@ -197,8 +197,8 @@ impl Pages {
     }
 
     /// Writes a page into a free slot and returns what its cell is to say.
-    fn write(&self, space: &mut Space, words: &[u64]) -> u64 {
-        let page_words = Header::unpack(words[1]).words;
+    fn write(&self, space: &mut PageSpace, words: &[u64]) -> u64 {
+        let page_words = PageHeader::unpack(words[1]).words;
         assert!(words.len() <= page_words, "a page is larger than its header says");
         assert!(page_words <= PAGE_WORDS_MAX, "a page is past its bound");
         let class = class_of(page_words);
@@ -220,7 +220,7 @@ impl Pages {
 
     /// A slot never used before. It lies within one segment. Once the lines run out, a free slot
     /// of a larger class.
-    fn new_slot(&self, space: &mut Space, class: usize) -> u32 {
+    fn new_slot(&self, space: &mut PageSpace, class: usize) -> u32 {
         let lines = CLASSES[class];
         loop {
             let line = space.next_line;
@@ -241,7 +241,7 @@ impl Pages {
 
     /// Makes free slots of what a segment has left. Of one not begun nothing was allocated, and
     /// nothing is.
-    fn free_lines(&self, space: &mut Space, mut line: usize, mut left: usize) {
+    fn free_lines(&self, space: &mut PageSpace, mut line: usize, mut left: usize) {
         if self.slots.from(line * LINE_WORDS).is_empty() {
             return;
         }
@@ -256,7 +256,7 @@ impl Pages {
     }
 
     /// Checks that every slot is named by one id or lies in the free list of its class.
-    pub(crate) fn check_slots(&self, space: &Space) -> Result<(), String> {
+    pub(crate) fn check_slots(&self, space: &PageSpace) -> Result<(), String> {
         let mut lines = HashSet::new();
         let free = space
             .free_slots
@@ -285,14 +285,14 @@ impl Pages {
     }
 }
 
-impl Default for Space {
+impl Default for PageSpace {
     fn default() -> Self {
         let (free_slots, free_ids) = (Vec::new(), Vec::new());
         Self { next_line: 0, next_id: 0, free_slots, free_ids, lines_max: LINES_MAX }
     }
 }
 
-impl Space {
+impl PageSpace {
     /// Bytes allocated for the free lists.
     pub(crate) fn memory_bytes(&self) -> usize {
         let slots: usize = self.free_slots.iter().map(Vec::capacity).sum();
@@ -341,11 +341,11 @@ mod tests {
 
     #[test]
     fn a_reader_of_a_recycled_slot_is_told() {
-        let (pages, mut space) = (Pages::new(), Space::default());
+        let (pages, mut space) = (IndexPages::new(), PageSpace::default());
         let id = pages.new_id(&mut space);
         assert!(pages.snapshot(id).is_none());
         let header =
-            Header { kind: PageKind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
+            PageHeader { kind: PageKind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
         let page = |word| [0, header.pack(), word];
         pages.publish(&mut space, id, &page(2));
         let old = pages.snapshot(id).expect("just published");

@@ -1,25 +1,25 @@
 //! Whole paths on their way into leaf pages.
 //!
 //! A split, a merge and a bulk load unpack what they move, decide where to cut, and write pages of
-//! the parts ([`Paths::write`]). The layout of a page is told in `leaf`; this is its one writer,
+//! the parts ([`OrderedPaths::write`]). The layout of a page is told in `leaf`; this is its one writer,
 //! `leaf` its reader and the one that inserts in place.
 //!
 //! Invariant: paths ascend strictly, and fingerprint `i` is that of path `i`.
 
-use crate::fingerprint::Key;
-use crate::header::{Header, PageKind};
+use crate::fingerprint::HashedPath;
+use crate::header::{PageHeader, PageKind};
 use crate::leaf::{LEAF_HEADER_WORDS, Leaf};
-use crate::packed::{Cell, LANES, common_bytes, push_lanes, push_packed};
+use crate::packed::{LANES, PageWord, common_bytes, push_lanes, push_packed};
 
 /// Whole paths in order with their fingerprints, on their way into leaf pages.
 #[derive(Default)]
-pub(crate) struct Paths {
+pub(crate) struct OrderedPaths {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     fingerprints: Vec<u16>,
 }
 
-impl Paths {
+impl OrderedPaths {
     pub(crate) fn count(&self) -> usize {
         self.ends.len()
     }
@@ -29,13 +29,13 @@ impl Paths {
         &self.bytes[start..self.ends[at]]
     }
 
-    pub(crate) fn push(&mut self, key: Key<'_>) {
+    pub(crate) fn push(&mut self, key: HashedPath<'_>) {
         self.bytes.extend_from_slice(key.bytes);
         self.ends.push(self.bytes.len());
         self.fingerprints.push(key.fingerprint);
     }
 
-    pub(crate) fn push_all<C: Cell>(&mut self, leaf: &Leaf<'_, C>) {
+    pub(crate) fn push_all<C: PageWord>(&mut self, leaf: &Leaf<'_, C>) {
         let mut path = Vec::new();
         for &place in leaf.places().all() {
             leaf.path_into(usize::from(place), &mut path);
@@ -95,7 +95,7 @@ impl Paths {
         words.append(&mut suffixes);
         let kind = PageKind::Leaf;
         let (entries, words_used) = (to - from, words.len());
-        let header = Header { kind, entries, room: 0, prefix_bytes: prefix, words: words_used };
+        let header = PageHeader { kind, entries, room: 0, prefix_bytes: prefix, words: words_used };
         words[1] = header.pack();
     }
 

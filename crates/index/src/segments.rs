@@ -1,6 +1,6 @@
 //! Growing arrays of atomic words that never move, so that readers need no lock to walk them.
 //!
-//! [`Arrays`] is a row of such arrays of which only the first is at hand: the table of all others
+//! [`LazyArrays`] is a row of such arrays of which only the first is at hand: the table of all others
 //! is made with the first of them, so that an index of a few paths does without. [`Segments`]
 //! lays one long array out over them: a first segment, then segments of about a quarter of what
 //! is there, so at most that much is unused. Words start as zero.
@@ -8,15 +8,15 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-type Words = OnceLock<Box<[AtomicU64]>>;
+type AtomicWords = OnceLock<Box<[AtomicU64]>>;
 
 /// A first array and up to `N` others, each made when it is first needed.
-pub(crate) struct Arrays<const N: usize> {
-    first: Words,
-    others: OnceLock<Box<[Words; N]>>,
+pub(crate) struct LazyArrays<const N: usize> {
+    first: AtomicWords,
+    others: OnceLock<Box<[AtomicWords; N]>>,
 }
 
-impl<const N: usize> Arrays<N> {
+impl<const N: usize> LazyArrays<N> {
     pub(crate) fn new() -> Self {
         Self { first: OnceLock::new(), others: OnceLock::new() }
     }
@@ -52,7 +52,7 @@ impl<const N: usize> Arrays<N> {
 /// An array of words: `FIRST` at first, `FIRST` in each of the next four segments; every four
 /// segments the size doubles.
 pub(crate) struct Segments<const N: usize, const FIRST: usize> {
-    segments: Arrays<N>,
+    segments: LazyArrays<N>,
 }
 
 impl<const N: usize, const FIRST: usize> Segments<N, FIRST> {
@@ -61,7 +61,7 @@ impl<const N: usize, const FIRST: usize> Segments<N, FIRST> {
 
     pub(crate) fn new() -> Self {
         const { assert!(FIRST.is_power_of_two() && N.is_multiple_of(4)) };
-        Self { segments: Arrays::new() }
+        Self { segments: LazyArrays::new() }
     }
 
     /// Where a word is: which segment, how far into it, and how long the segment is.
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(rest[0].load(Relaxed), word as u64);
             assert_eq!(rest.len(), Small::left_from(word));
         }
-        assert!(segments.memory_bytes() <= words * 8 * 13 / 10 + 24 * size_of::<Words>());
+        assert!(segments.memory_bytes() <= words * 8 * 13 / 10 + 24 * size_of::<AtomicWords>());
         assert!(segments.from(usize::MAX >> 8).is_empty());
     }
 

@@ -24,28 +24,28 @@ use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
-use crate::fingerprint::Key;
-use crate::header::{Header, PageKind};
-use crate::inner::{Inner, Kids};
-use crate::leaf::{Leaf, Room};
+use crate::fingerprint::HashedPath;
+use crate::header::{PageHeader, PageKind};
+use crate::inner::{InnerPage, Kids};
+use crate::leaf::{Leaf, LeafRoom};
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
     LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
 };
 use crate::membership_filter::{Filling, MembershipFilter};
 use crate::packed::word_at;
-use crate::pages::{Id, Pages, Snapshot, Space};
-use crate::paths::Paths;
+use crate::pages::{IndexPages, LivePageId, PageSnapshot, PageSpace};
+use crate::paths::OrderedPaths;
 
 /// The id of the root, whatever page it has.
-pub(crate) const ROOT: Id = 0;
+pub(crate) const ROOT: LivePageId = 0;
 
 /// Paths an insert puts in the membership filter being filled, at most: more than come in meanwhile.
 const PATHS_SIEVED: usize = 32;
 
 /// What readers and the writer share.
-pub(crate) struct Tree {
-    pub(crate) pages: Pages,
+pub(crate) struct IndexTree {
+    pub(crate) pages: IndexPages,
     pub(crate) filter: MembershipFilter,
     /// Counts the times ids were retired.
     shape: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct Tree {
 /// What only the writer at work has.
 #[derive(Default)]
 pub(crate) struct TreeWriter {
-    pub(crate) space: Space,
+    pub(crate) space: PageSpace,
     pub(crate) leaves: usize,
     filling: Option<Filling>,
     /// The page being made.
@@ -66,41 +66,41 @@ pub(crate) struct TreeWriter {
 
 /// The inner pages from the root down to a leaf, and which child was taken in each.
 struct Trace {
-    steps: [(Id, usize); HEIGHT_MAX],
+    steps: [(LivePageId, usize); HEIGHT_MAX],
     depth: usize,
-    leaf: Id,
+    leaf: LivePageId,
 }
 
 impl Trace {
-    fn inners(&self) -> &[(Id, usize)] {
+    fn inners(&self) -> &[(LivePageId, usize)] {
         &self.steps[..self.depth]
     }
 
     /// The page at `level`, the root's being 0.
-    fn id_at(&self, level: usize) -> Id {
+    fn id_at(&self, level: usize) -> LivePageId {
         if level == self.depth { self.leaf } else { self.steps[level].0 }
     }
 }
 
 /// A page as its kind.
-pub(crate) enum Page<'a> {
+pub(crate) enum TreePage<'a> {
     Leaf(Leaf<'a, AtomicU64>),
-    Inner(Inner<'a, AtomicU64>),
+    Inner(InnerPage<'a, AtomicU64>),
 }
 
 #[inline(always)]
-pub(crate) fn open<'a>(snapshot: &Snapshot<'a>) -> Page<'a> {
-    let header = Header::unpack(word_at(snapshot.words, 1));
+pub(crate) fn open<'a>(snapshot: &PageSnapshot<'a>) -> TreePage<'a> {
+    let header = PageHeader::unpack(word_at(snapshot.words, 1));
     match header.kind {
-        PageKind::Leaf => Page::Leaf(Leaf::new(header, snapshot.words)),
-        PageKind::Inner => Page::Inner(Inner::new(header, snapshot.words)),
+        PageKind::Leaf => TreePage::Leaf(Leaf::new(header, snapshot.words)),
+        PageKind::Inner => TreePage::Inner(InnerPage::new(header, snapshot.words)),
     }
 }
 
-impl Tree {
+impl IndexTree {
     pub(crate) fn new() -> Self {
         let tree = Self {
-            pages: Pages::new(),
+            pages: IndexPages::new(),
             filter: MembershipFilter::new(),
             shape: AtomicU64::new(0),
             writer: Mutex::new(TreeWriter::default()),
@@ -139,14 +139,14 @@ impl Tree {
 
     /// Exact. What the membership filter does not refuse is looked up.
     #[inline]
-    pub(crate) fn contains(&self, key: Key<'_>) -> bool {
+    pub(crate) fn contains(&self, key: HashedPath<'_>) -> bool {
         self.filter.may_contain(&key) && self.look_up(key)
     }
 
-    pub(crate) fn look_up(&self, key: Key<'_>) -> bool {
+    pub(crate) fn look_up(&self, key: HashedPath<'_>) -> bool {
         self.settle(|| {
             let leaf = self.descend(key.bytes, |_, _| {})?;
-            let Page::Leaf(page) = open(&leaf) else { return None };
+            let TreePage::Leaf(page) = open(&leaf) else { return None };
             let found = page.contains(key);
             leaf.is_intact().then_some(found)
         })
@@ -172,14 +172,14 @@ impl Tree {
     pub(crate) fn descend<'a>(
         &'a self,
         path: &[u8],
-        mut visit: impl FnMut(&Inner<'a, AtomicU64>, usize),
-    ) -> Option<Snapshot<'a>> {
+        mut visit: impl FnMut(&InnerPage<'a, AtomicU64>, usize),
+    ) -> Option<PageSnapshot<'a>> {
         let mut id = ROOT;
         for _ in 0..HEIGHT_MAX {
             let snapshot = self.pages.snapshot(id)?;
             match open(&snapshot) {
-                Page::Leaf(_) => return Some(snapshot),
-                Page::Inner(inner) => {
+                TreePage::Leaf(_) => return Some(snapshot),
+                TreePage::Inner(inner) => {
                     let child = inner.child_at(path);
                     visit(&inner, child);
                     id = inner.id(child);
@@ -199,34 +199,34 @@ impl Tree {
         let leaf = self.descend(path, |inner, child| {
             before += (0..child).map(|at| self.pages.paths_below(inner.id(at))).sum::<u64>();
         })?;
-        let Page::Leaf(page) = open(&leaf) else { return None };
+        let TreePage::Leaf(page) = open(&leaf) else { return None };
         let (Ok(at) | Err(at)) = page.rank(path);
         leaf.is_intact().then_some(before + at as u64)
     }
 
     // --- writing
 
-    fn page(&self, id: Id) -> Page<'_> {
+    fn page(&self, id: LivePageId) -> TreePage<'_> {
         open(&self.pages.snapshot(id).expect("the writer follows only live ids"))
     }
 
-    pub(crate) fn leaf(&self, id: Id) -> Leaf<'_, AtomicU64> {
+    pub(crate) fn leaf(&self, id: LivePageId) -> Leaf<'_, AtomicU64> {
         match self.page(id) {
-            Page::Leaf(leaf) => leaf,
-            Page::Inner(_) => panic!("an inner page where a leaf should be"),
+            TreePage::Leaf(leaf) => leaf,
+            TreePage::Inner(_) => panic!("an inner page where a leaf should be"),
         }
     }
 
-    pub(crate) fn inner(&self, id: Id) -> Inner<'_, AtomicU64> {
+    pub(crate) fn inner(&self, id: LivePageId) -> InnerPage<'_, AtomicU64> {
         match self.page(id) {
-            Page::Inner(inner) => inner,
-            Page::Leaf(_) => panic!("a leaf where an inner page should be"),
+            TreePage::Inner(inner) => inner,
+            TreePage::Leaf(_) => panic!("a leaf where an inner page should be"),
         }
     }
 
     fn trace(&self, path: &[u8]) -> Trace {
         let mut trace = Trace { steps: [(ROOT, 0); HEIGHT_MAX], depth: 0, leaf: ROOT };
-        while let Page::Inner(inner) = self.page(trace.leaf) {
+        while let TreePage::Inner(inner) = self.page(trace.leaf) {
             let child = inner.child_at(path);
             trace.steps[trace.depth] = (trace.leaf, child);
             trace.depth += 1;
@@ -235,7 +235,7 @@ impl Tree {
         trace
     }
 
-    pub(crate) fn insert(&self, key: Key<'_>) -> Result<bool, Error> {
+    pub(crate) fn insert(&self, key: HashedPath<'_>) -> Result<bool, Error> {
         let writer = &mut *self.lock();
         let mut is_new = false;
         loop {
@@ -265,7 +265,7 @@ impl Tree {
                 return Ok(true);
             }
             if leaf.has_room_for(key.bytes) {
-                leaf.write(leaf.places().all(), Room::For(key.bytes), &mut writer.words);
+                leaf.write(leaf.places().all(), LeafRoom::For(key.bytes), &mut writer.words);
                 self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
             } else {
                 self.split(writer, &trace);
@@ -273,14 +273,14 @@ impl Tree {
         }
     }
 
-    pub(crate) fn remove(&self, key: Key<'_>) -> bool {
+    pub(crate) fn remove(&self, key: HashedPath<'_>) -> bool {
         let writer = &mut *self.lock();
         let trace = self.trace(key.bytes);
         let leaf = self.leaf(trace.leaf);
         let Ok(at) = leaf.rank(key.bytes) else { return false };
         let mut places = leaf.places();
         places.take_out(at);
-        leaf.write(places.all(), Room::Some, &mut writer.words);
+        leaf.write(places.all(), LeafRoom::Some, &mut writer.words);
         self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
         self.add_along(&trace, -1);
         self.filter.remove(&key);
@@ -304,7 +304,7 @@ impl Tree {
                 end = Some(inner.separator(child));
             }
         });
-        let Some(Page::Leaf(leaf)) = leaf.as_ref().map(open) else {
+        let Some(TreePage::Leaf(leaf)) = leaf.as_ref().map(open) else {
             panic!("a page changed under the writer");
         };
         let (Ok(first) | Err(first)) = leaf.rank(&filling.next);
@@ -312,7 +312,7 @@ impl Tree {
         let mut due = places.all()[first..].iter().map(|&place| usize::from(place));
         for place in due.by_ref().take(PATHS_SIEVED) {
             leaf.path_into(place, &mut path);
-            self.filter.add_to(&filling, &Key::new(&path));
+            self.filter.add_to(&filling, &HashedPath::new(&path));
         }
         if let Some(place) = due.next() {
             leaf.path_into(place, &mut path);
@@ -333,7 +333,7 @@ impl Tree {
         let mut ids = Vec::new();
         let mut open_ids = vec![ROOT];
         while let Some(id) = open_ids.pop() {
-            if let Page::Inner(inner) = self.page(id) {
+            if let TreePage::Inner(inner) = self.page(id) {
                 open_ids.extend((0..inner.count()).map(|at| inner.id(at)));
             }
             ids.push(id);
@@ -350,7 +350,7 @@ impl Tree {
     }
 
     fn publish_empty_root(&self, writer: &mut TreeWriter) {
-        Paths::default().write(0, 0, &mut writer.words);
+        OrderedPaths::default().write(0, 0, &mut writer.words);
         self.pages.publish(&mut writer.space, ROOT, &writer.words);
         self.pages.set_paths_below(ROOT, 0);
         writer.leaves = 1;
@@ -365,14 +365,14 @@ impl Tree {
 
     fn move_shape(&self) {
         // Release: who sees the new shape sees the parent published before. Those who see an id
-        // retired after it (release again, in `Pages::swap`) see the new shape.
+        // retired after it (release again, in `IndexPages::swap`) see the new shape.
         self.shape.store(self.shape.load(Relaxed) + 1, Release);
     }
 
     /// Cuts one page of the trace in two: the leaf, or the highest page that has to make room
     /// for the cut below it. The caller starts over.
     fn split(&self, writer: &mut TreeWriter, trace: &Trace) {
-        let full = |&&(id, _): &&(Id, usize)| !has_room_for_kid(&self.inner(id));
+        let full = |&&(id, _): &&(LivePageId, usize)| !has_room_for_kid(&self.inner(id));
         let full_above = trace.inners().iter().rev().take_while(full).count();
         let level = trace.depth - full_above;
         if level > 0 && level == trace.depth && self.split_leaf(writer, trace) {
@@ -404,7 +404,7 @@ impl Tree {
             return false;
         }
         for (id, places) in halves.into_iter().zip([&places[..cut], &places[cut..]]) {
-            leaf.write(places, Room::Some, &mut writer.words);
+            leaf.write(places, LeafRoom::Some, &mut writer.words);
             self.pages.publish(&mut writer.space, id, &writer.words);
             self.pages.set_paths_below(id, places.len() as u64);
         }
@@ -416,9 +416,9 @@ impl Tree {
     }
 
     /// Two new pages that hold between them what `id` does.
-    fn halves(&self, writer: &mut TreeWriter, id: Id, is_leaf: bool) -> Kids {
+    fn halves(&self, writer: &mut TreeWriter, id: LivePageId, is_leaf: bool) -> Kids {
         if is_leaf {
-            let mut paths = Paths::default();
+            let mut paths = OrderedPaths::default();
             paths.push_all(&self.leaf(id));
             self.write_cut_leaves(writer, &paths)
         } else {
@@ -427,7 +427,7 @@ impl Tree {
         }
     }
 
-    fn write_cut_leaves(&self, writer: &mut TreeWriter, paths: &Paths) -> Kids {
+    fn write_cut_leaves(&self, writer: &mut TreeWriter, paths: &OrderedPaths) -> Kids {
         let count = paths.count();
         let (lowest, highest) = ((count * 3 / 8).max(1), (count * 5 / 8).max(1));
         let cut = paths.cut(lowest, count / 2, highest);
@@ -446,10 +446,10 @@ impl Tree {
     pub(crate) fn write_leaf(
         &self,
         writer: &mut TreeWriter,
-        paths: &Paths,
+        paths: &OrderedPaths,
         from: usize,
         to: usize,
-    ) -> Id {
+    ) -> LivePageId {
         let id = self.pages.new_id(&mut writer.space);
         paths.write(from, to, &mut writer.words);
         self.pages.publish(&mut writer.space, id, &writer.words);
@@ -459,7 +459,7 @@ impl Tree {
     }
 
     /// Puts children under a new inner page.
-    pub(crate) fn write_inner(&self, writer: &mut TreeWriter, kids: &Kids) -> Id {
+    pub(crate) fn write_inner(&self, writer: &mut TreeWriter, kids: &Kids) -> LivePageId {
         let id = self.pages.new_id(&mut writer.space);
         kids.write(&mut writer.words);
         self.pages.publish(&mut writer.space, id, &writer.words);
@@ -467,12 +467,19 @@ impl Tree {
         id
     }
 
-    fn sum_below(&self, ids: &[Id]) -> u64 {
+    fn sum_below(&self, ids: &[LivePageId]) -> u64 {
         ids.iter().map(|&id| self.pages.paths_below(id)).sum()
     }
 
     /// Steps 2 to 4 of the order above: `new` in place of `old` children of `parent`.
-    fn replace_kids(&self, writer: &mut TreeWriter, parent: Id, at: usize, old: usize, new: Kids) {
+    fn replace_kids(
+        &self,
+        writer: &mut TreeWriter,
+        parent: LivePageId,
+        at: usize,
+        old: usize,
+        new: Kids,
+    ) {
         let mut kids = Kids::of(&self.inner(parent));
         let retired = kids.ids[at..at + old].to_vec();
         kids.replace(at, old, new);
@@ -480,7 +487,7 @@ impl Tree {
         self.pages.publish(&mut writer.space, parent, &writer.words);
         self.move_shape();
         for id in retired {
-            if let Page::Leaf(_) = self.page(id) {
+            if let TreePage::Leaf(_) = self.page(id) {
                 writer.leaves -= 1;
             }
             self.pages.retire(&mut writer.space, id);
@@ -509,12 +516,18 @@ impl Tree {
     }
 
     /// What the children `left` and `left + 1` hold, in one new page if it fits, else in two.
-    fn join(&self, writer: &mut TreeWriter, parent: Id, left: usize, are_leaves: bool) -> Kids {
+    fn join(
+        &self,
+        writer: &mut TreeWriter,
+        parent: LivePageId,
+        left: usize,
+        are_leaves: bool,
+    ) -> Kids {
         let parent = self.inner(parent);
         let (left, right, separator) =
             (parent.id(left), parent.id(left + 1), parent.separator(left));
         if are_leaves {
-            let mut paths = Paths::default();
+            let mut paths = OrderedPaths::default();
             paths.push_all(&self.leaf(left));
             paths.push_all(&self.leaf(right));
             let count = paths.count();
@@ -535,7 +548,7 @@ impl Tree {
 
     /// While the root has one child only, that child's page becomes the root's.
     fn lower_root(&self, writer: &mut TreeWriter) {
-        while let Page::Inner(root) = self.page(ROOT) {
+        while let TreePage::Inner(root) = self.page(ROOT) {
             if root.count() > 1 {
                 return;
             }
@@ -548,7 +561,7 @@ impl Tree {
 }
 
 /// Whether one child more and its separator fit without a split.
-fn has_room_for_kid(inner: &Inner<'_, AtomicU64>) -> bool {
+fn has_room_for_kid(inner: &InnerPage<'_, AtomicU64>) -> bool {
     inner.count() < INNER_KIDS_MAX
         && (inner.count() < INNER_KIDS_SPLIT
             || inner.words_unprefixed() + PATH_WORDS_MAX <= INNER_WORDS_MAX)
@@ -558,7 +571,7 @@ fn is_thin_leaf(leaf: &Leaf<'_, AtomicU64>) -> bool {
     leaf.count() == 0 || (leaf.count() < LEAF_PATHS_MIN && leaf.words() < LEAF_WORDS_MAX / 4)
 }
 
-fn is_thin_inner(inner: &Inner<'_, AtomicU64>) -> bool {
+fn is_thin_inner(inner: &InnerPage<'_, AtomicU64>) -> bool {
     inner.count() < 2
         || (inner.count() < INNER_KIDS_MIN && inner.words_unprefixed() < INNER_WORDS_MAX / 4)
 }

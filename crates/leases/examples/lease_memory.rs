@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use kallisto_cuckoo::siphash::Key;
-use kallisto_leases::{Gathered, LeaseId, LeaseRecord, LeaseTable, Owner, State, Term};
+use kallisto_cuckoo::siphash::SipKey;
+use kallisto_leases::{GatheredLeases, LeaseId, LeaseRecord, LeaseState, LeaseTable, Owner, Term};
 
 const LEASES: usize = 1_000_000;
 const PAGE_BYTES: usize = 4096;
@@ -38,7 +38,7 @@ fn record(number: usize, paths: usize, random: &mut fastrand::Rng) -> LeaseRecor
             ttl_secs: 3600,
             renewable: true,
         },
-        state: State::Live,
+        state: LeaseState::Live,
         revocation: Vec::new(),
     }
 }
@@ -49,8 +49,8 @@ fn measure(name: &str, paths: usize, is_start: bool) {
     let mut random = fastrand::Rng::with_seed(1);
     let id_bytes = record(0, paths, &mut random).id.as_str().len();
     let before = resident();
-    let mut table = LeaseTable::new(Key::from_bytes([1; 16]));
-    let mut gathered = Gathered::default();
+    let mut table = LeaseTable::new(SipKey::from_bytes([1; 16]));
+    let mut gathered = GatheredLeases::default();
     let mut took = Duration::ZERO;
     for number in 0..LEASES {
         let record = record(number, paths, &mut random);

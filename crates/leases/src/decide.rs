@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::limits::{ATTEMPTS_MAX, BACKOFF_FIRST_SECS, JITTER_DIVISOR, PENDING_SECS_MAX};
-use crate::record::{LeaseRecord, Owner, Phase, State, Term};
+use crate::record::{LeasePhase, LeaseRecord, LeaseState, Owner, Term};
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
@@ -124,14 +124,14 @@ fn secs_until(end_ns: i64, now_ns: i64) -> u64 {
 
 /// Why a lease is not renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RenewalRefusal {
     /// Its engine gives nothing that could live longer.
     NotRenewable,
     /// It is over, ends, or never began.
     Invalid,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RenewalRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotRenewable => "lease is not renewable",
@@ -140,11 +140,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for RenewalRefusal {}
 
 /// A renewal that is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewal {
+pub struct GrantedRenewal {
     /// The new times.
     pub term: Term,
     /// How long it lives from now, in seconds.
@@ -161,13 +161,13 @@ pub fn decide_renewal(
     record: &LeaseRecord,
     increment_secs: u64,
     now_ns: i64,
-) -> Result<Renewal, Refusal> {
+) -> Result<GrantedRenewal, RenewalRefusal> {
     let term = record.term;
-    if record.state.phase() != Phase::Live || term.expires_ns <= now_ns {
-        return Err(Refusal::Invalid);
+    if record.state.phase() != LeasePhase::Live || term.expires_ns <= now_ns {
+        return Err(RenewalRefusal::Invalid);
     }
     if !term.renewable {
-        return Err(Refusal::NotRenewable);
+        return Err(RenewalRefusal::NotRenewable);
     }
     let asked_secs = first_given([increment_secs, term.ttl_secs]).unwrap_or(1);
     let left_secs = secs_until(term.expires_ns_max, now_ns);
@@ -175,41 +175,41 @@ pub fn decide_renewal(
     let capped = (ttl_secs < asked_secs).then_some(TtlCapped { asked_secs, max_secs: left_secs });
     let expires_ns = after(now_ns, asked_secs).min(term.expires_ns_max);
     let term = Term { expires_ns, renewed_ns: Some(now_ns), ..term };
-    Ok(Renewal { term, ttl_secs, capped })
+    Ok(GrantedRenewal { term, ttl_secs, capped })
 }
 
 /// What becomes of a lease after an attempt to revoke it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Revocation {
+pub enum RevocationOutcome {
     /// The credential is gone, and so is the lease.
     Forget,
     /// It stays, in this state.
-    Keep(State),
+    Keep(LeaseState),
 }
 
 /// Decides what follows an attempt of the queue to revoke a lease. `outcome` is what the engine says; a credential
 /// that the far end does not know (any more) is a success. `random` is any number, freshly drawn.
 pub fn decide_revocation(
-    state: &State,
+    state: &LeaseState,
     outcome: Result<(), &str>,
     now_ns: i64,
     random: u32,
-) -> Revocation {
+) -> RevocationOutcome {
     let error = match outcome {
-        Ok(()) => return Revocation::Forget,
+        Ok(()) => return RevocationOutcome::Forget,
         Err(error) => error,
     };
     let failed_before = match state {
-        State::Pending | State::Live => 0,
-        State::Revoking { attempts, .. } => *attempts,
-        State::Irrevocable { .. } => ATTEMPTS_MAX,
+        LeaseState::Pending | LeaseState::Live => 0,
+        LeaseState::Revoking { attempts, .. } => *attempts,
+        LeaseState::Irrevocable { .. } => ATTEMPTS_MAX,
     };
     let attempts = failed_before.saturating_add(1);
     if attempts >= ATTEMPTS_MAX {
-        return Revocation::Keep(State::irrevocable(error));
+        return RevocationOutcome::Keep(LeaseState::irrevocable(error));
     }
     let next_try_ns = now_ns.saturating_add(backoff_ns(attempts, random));
-    Revocation::Keep(State::Revoking { attempts, next_try_ns })
+    RevocationOutcome::Keep(LeaseState::Revoking { attempts, next_try_ns })
 }
 
 /// The pause after so many failed attempts: twice the one before, and a random part of it on top.
@@ -224,27 +224,27 @@ impl LeaseRecord {
     /// When the queue may revoke it, in nanoseconds since 1970; `None` for never.
     pub fn due_ns(&self) -> Option<i64> {
         match self.state {
-            State::Pending => Some(after(self.term.issued_ns, PENDING_SECS_MAX)),
-            State::Live => Some(self.term.expires_ns),
-            State::Revoking { next_try_ns, .. } => Some(next_try_ns),
-            State::Irrevocable { .. } => None,
+            LeaseState::Pending => Some(after(self.term.issued_ns, PENDING_SECS_MAX)),
+            LeaseState::Live => Some(self.term.expires_ns),
+            LeaseState::Revoking { next_try_ns, .. } => Some(next_try_ns),
+            LeaseState::Irrevocable { .. } => None,
         }
     }
 
     /// Seconds it has left at `now_ns`, rounded down; 0 for one that is not live.
     pub fn ttl_left_secs(&self, now_ns: i64) -> u64 {
         match self.state.phase() {
-            Phase::Live => {
+            LeasePhase::Live => {
                 let left = self.term.expires_ns.saturating_sub(now_ns).max(0);
                 (left / NANOS_PER_SEC).cast_unsigned()
             }
-            Phase::Pending | Phase::Revoking | Phase::Irrevocable => 0,
+            LeasePhase::Pending | LeasePhase::Revoking | LeasePhase::Irrevocable => 0,
         }
     }
 
     /// The same lease with its end asked for: the queue tries it at once, with all attempts before it.
     pub fn to_revoking(&self, now_ns: i64) -> Self {
-        Self { state: State::Revoking { attempts: 0, next_try_ns: now_ns }, ..self.clone() }
+        Self { state: LeaseState::Revoking { attempts: 0, next_try_ns: now_ns }, ..self.clone() }
     }
 
     /// The hash of its owner.
@@ -385,34 +385,36 @@ mod tests {
     fn what_is_not_live_or_not_renewable_is_not_renewed() {
         let mut fixed = lease();
         fixed.term.renewable = false;
-        assert_eq!(decide_renewal(&fixed, 0, NOW), Err(Refusal::NotRenewable));
-        assert_eq!(decide_renewal(&lease(), 0, at(3600)), Err(Refusal::Invalid));
-        for state in [State::Pending, lease().to_revoking(NOW).state, State::irrevocable("no")] {
+        assert_eq!(decide_renewal(&fixed, 0, NOW), Err(RenewalRefusal::NotRenewable));
+        assert_eq!(decide_renewal(&lease(), 0, at(3600)), Err(RenewalRefusal::Invalid));
+        for state in
+            [LeaseState::Pending, lease().to_revoking(NOW).state, LeaseState::irrevocable("no")]
+        {
             let ended = LeaseRecord { state, ..lease() };
-            assert_eq!(decide_renewal(&ended, 0, NOW), Err(Refusal::Invalid));
+            assert_eq!(decide_renewal(&ended, 0, NOW), Err(RenewalRefusal::Invalid));
         }
-        assert_eq!(Refusal::NotRenewable.to_string(), "lease is not renewable");
-        assert_eq!(Refusal::Invalid.to_string(), "invalid lease");
+        assert_eq!(RenewalRefusal::NotRenewable.to_string(), "lease is not renewable");
+        assert_eq!(RenewalRefusal::Invalid.to_string(), "invalid lease");
     }
 
     #[test]
     fn six_attempts_with_doubling_pauses_and_then_it_is_irrevocable() {
-        let mut state = State::Live;
+        let mut state = LeaseState::Live;
         let mut pauses = Vec::new();
         loop {
             match decide_revocation(&state, Err("down"), NOW, 0) {
-                Revocation::Keep(next @ State::Revoking { next_try_ns, .. }) => {
+                RevocationOutcome::Keep(next @ LeaseState::Revoking { next_try_ns, .. }) => {
                     pauses.push((next_try_ns - NOW) / NANOS_PER_SEC);
                     state = next;
                 }
                 other => {
-                    assert_eq!(other, Revocation::Keep(State::irrevocable("down")));
+                    assert_eq!(other, RevocationOutcome::Keep(LeaseState::irrevocable("down")));
                     break;
                 }
             }
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160]);
-        assert_eq!(decide_revocation(&state, Ok(()), NOW, 0), Revocation::Forget);
+        assert_eq!(decide_revocation(&state, Ok(()), NOW, 0), RevocationOutcome::Forget);
     }
 
     #[test]
@@ -421,21 +423,24 @@ mod tests {
             let (least, most) = (backoff_ns(attempts, 0), backoff_ns(attempts, u32::MAX));
             assert!(most > least && most < least + least / 4 + 1, "{attempts}");
         }
-        let again = decide_revocation(&State::irrevocable("a"), Err("b"), NOW, 0);
-        assert_eq!(again, Revocation::Keep(State::irrevocable("b")));
-        let long = decide_revocation(&State::irrevocable(""), Err(&"x".repeat(9999)), NOW, 0);
-        assert_eq!(long, Revocation::Keep(State::irrevocable(&"x".repeat(ERROR_BYTES_MAX))));
+        let again = decide_revocation(&LeaseState::irrevocable("a"), Err("b"), NOW, 0);
+        assert_eq!(again, RevocationOutcome::Keep(LeaseState::irrevocable("b")));
+        let long = decide_revocation(&LeaseState::irrevocable(""), Err(&"x".repeat(9999)), NOW, 0);
+        assert_eq!(
+            long,
+            RevocationOutcome::Keep(LeaseState::irrevocable(&"x".repeat(ERROR_BYTES_MAX)))
+        );
     }
 
     #[test]
     fn what_is_left_and_when_it_is_due_follow_the_state() {
         let lease = lease();
         assert_eq!((lease.due_ns(), lease.ttl_left_secs(at(1) + 1)), (Some(at(3600)), 3598));
-        let pending = LeaseRecord { state: State::Pending, ..lease.clone() };
+        let pending = LeaseRecord { state: LeaseState::Pending, ..lease.clone() };
         assert_eq!((pending.due_ns(), pending.ttl_left_secs(NOW)), (Some(at(60)), 0));
         let revoking = lease.to_revoking(at(9));
         assert_eq!((revoking.due_ns(), revoking.ttl_left_secs(NOW)), (Some(at(9)), 0));
-        let irrevocable = LeaseRecord { state: State::irrevocable(""), ..lease.clone() };
+        let irrevocable = LeaseRecord { state: LeaseState::irrevocable(""), ..lease.clone() };
         assert_eq!(irrevocable.due_ns(), None);
         assert_eq!(lease.ttl_left_secs(i64::MAX), 0);
     }

@@ -31,10 +31,10 @@ mod record;
 mod table;
 
 pub use decide::{
-    Refusal, Renewal, Revocation, Ttl, TtlCapped, TtlLimits, TtlRequest, decide_renewal,
-    decide_revocation, decide_ttl,
+    GrantedRenewal, RenewalRefusal, RevocationOutcome, Ttl, TtlCapped, TtlLimits, TtlRequest,
+    decide_renewal, decide_revocation, decide_ttl,
 };
 pub use id::{InvalidId, LeaseId};
 pub use queue::RevocationQueue;
-pub use record::{LeaseRecord, Malformed, Owner, Phase, State, Term};
-pub use table::{Counts, Cursor, Gathered, LeaseTable, Located};
+pub use record::{LeasePhase, LeaseRecord, LeaseState, MalformedLease, Owner, Term};
+pub use table::{GatheredLeases, LeaseCounts, LeaseCursor, LeaseTable, Located};

@@ -157,7 +157,7 @@ fn is(lease: &Located, namespace: u32, id: &LeaseId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_cuckoo::siphash::Key;
+    use kallisto_cuckoo::siphash::SipKey;
 
     use super::*;
     use crate::record::LeaseRecord;
@@ -175,7 +175,7 @@ mod tests {
 
     /// A table with so many expired leases of each of these mounts, and a queue that has its second's allowance.
     fn set_up(mounts: &[(u32, usize)]) -> (LeaseTable, RevocationQueue) {
-        let mut table = LeaseTable::new(Key::from_bytes([1; 16]));
+        let mut table = LeaseTable::new(SipKey::from_bytes([1; 16]));
         for &(mount, count) in mounts {
             for number in 0..count {
                 assert!(table.put(0, &lease(mount, number)));
@@ -268,7 +268,7 @@ mod tests {
         let (mut table, mut queue) = set_up(&[]);
         let later = LeaseRecord { term: record("a").term, ..lease(20, 1) };
         let mut hopeless = lease(20, 2);
-        hopeless.state = crate::record::State::irrevocable("no");
+        hopeless.state = crate::record::LeaseState::irrevocable("no");
         assert!(table.put(0, &later) && table.put(0, &hopeless));
         assert_eq!(queue.take(&table, 2 * SEC, usize::MAX), []);
         let due = queue.take(&table, later.term.expires_ns, usize::MAX);

@@ -23,15 +23,15 @@ const IRREVOCABLE: u8 = 3;
 
 /// No bytes of a lease's record, or of a format this build does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedLease;
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("malformed lease record")
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedLease {}
 
 /// The token a lease ends with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ impl fmt::Debug for Owner {
 
 /// How far a lease is in its life, without the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum LeasePhase {
     /// The intent is stored; the far end may or may not have acted.
     Pending,
     /// The credential was handed out.
@@ -63,19 +63,19 @@ pub enum Phase {
 
 /// How far a lease is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// As [`Phase::Pending`]: from the time it was issued a creation has a bounded time, then it is rolled back.
+pub enum LeaseState {
+    /// As [`LeasePhase::Pending`]: from the time it was issued a creation has a bounded time, then it is rolled back.
     Pending,
-    /// As [`Phase::Live`].
+    /// As [`LeasePhase::Live`].
     Live,
-    /// As [`Phase::Revoking`].
+    /// As [`LeasePhase::Revoking`].
     Revoking {
         /// Attempts that failed.
         attempts: u8,
         /// When the next one is due, in nanoseconds since 1970.
         next_try_ns: i64,
     },
-    /// As [`Phase::Irrevocable`].
+    /// As [`LeasePhase::Irrevocable`].
     Irrevocable {
         /// What the far end said last, at most [`ERROR_BYTES_MAX`] bytes.
         error: Box<str>,
@@ -111,7 +111,7 @@ pub struct LeaseRecord {
     /// Its times.
     pub term: Term,
     /// How far it is.
-    pub state: State,
+    pub state: LeaseState,
     /// What its engine needs to revoke it, at most [`REVOCATION_BYTES_MAX`] bytes.
     pub revocation: Vec<u8>,
 }
@@ -127,14 +127,14 @@ impl fmt::Debug for LeaseRecord {
     }
 }
 
-impl State {
+impl LeaseState {
     /// The phase.
-    pub const fn phase(&self) -> Phase {
+    pub const fn phase(&self) -> LeasePhase {
         match self {
-            Self::Pending => Phase::Pending,
-            Self::Live => Phase::Live,
-            Self::Revoking { .. } => Phase::Revoking,
-            Self::Irrevocable { .. } => Phase::Irrevocable,
+            Self::Pending => LeasePhase::Pending,
+            Self::Live => LeasePhase::Live,
+            Self::Revoking { .. } => LeasePhase::Revoking,
+            Self::Irrevocable { .. } => LeasePhase::Irrevocable,
         }
     }
 
@@ -187,9 +187,9 @@ impl LeaseRecord {
     /// Reads a record back.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are no such record.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        Self::read(ByteReader::new(bytes)).ok_or(Malformed)
+    /// [`MalformedLease`] when the bytes are no such record.
+    pub fn decode(bytes: &[u8]) -> Result<Self, MalformedLease> {
+        Self::read(ByteReader::new(bytes)).ok_or(MalformedLease)
     }
 
     fn read(mut reader: ByteReader<'_>) -> Option<Self> {
@@ -222,7 +222,7 @@ impl LeaseRecord {
     }
 }
 
-impl State {
+impl LeaseState {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Pending => out.push(PENDING),
@@ -255,12 +255,14 @@ fn read_owner(reader: &mut ByteReader<'_>) -> Option<Owner> {
     Some(Owner { namespace: reader.u32()?, hash: reader.array()? })
 }
 
-fn read_state(reader: &mut ByteReader<'_>) -> Option<State> {
+fn read_state(reader: &mut ByteReader<'_>) -> Option<LeaseState> {
     Some(match reader.u8()? {
-        PENDING => State::Pending,
-        LIVE => State::Live,
-        REVOKING => State::Revoking { attempts: reader.u8()?, next_try_ns: reader.i64()? },
-        IRREVOCABLE => State::Irrevocable { error: read_text(reader, ERROR_BYTES_MAX)?.into() },
+        PENDING => LeaseState::Pending,
+        LIVE => LeaseState::Live,
+        REVOKING => LeaseState::Revoking { attempts: reader.u8()?, next_try_ns: reader.i64()? },
+        IRREVOCABLE => {
+            LeaseState::Irrevocable { error: read_text(reader, ERROR_BYTES_MAX)?.into() }
+        }
         _ => return None,
     })
 }
@@ -293,7 +295,7 @@ pub(crate) mod tests {
                 ttl_secs: 3600,
                 renewable: true,
             },
-            state: State::Live,
+            state: LeaseState::Live,
             revocation: b"user v-root-r-1".to_vec(),
         }
     }
@@ -306,10 +308,10 @@ pub(crate) mod tests {
         ownerless.revocation.clear();
         let mut all = vec![plain.clone(), ownerless];
         for state in [
-            State::Pending,
-            State::Revoking { attempts: 3, next_try_ns: -5 },
-            State::irrevocable(""),
-            State::irrevocable(&"\u{e9}".repeat(ERROR_BYTES_MAX)),
+            LeaseState::Pending,
+            LeaseState::Revoking { attempts: 3, next_try_ns: -5 },
+            LeaseState::irrevocable(""),
+            LeaseState::irrevocable(&"\u{e9}".repeat(ERROR_BYTES_MAX)),
         ] {
             let mut other = plain.clone();
             other.term.renewed_ns = Some(i64::MIN);
@@ -346,10 +348,10 @@ pub(crate) mod tests {
         for record in examples() {
             let mut bytes = record.encode();
             for end in 0..bytes.len() {
-                assert_eq!(LeaseRecord::decode(&bytes[..end]), Err(Malformed), "{end}");
+                assert_eq!(LeaseRecord::decode(&bytes[..end]), Err(MalformedLease), "{end}");
             }
             bytes.push(0);
-            assert_eq!(LeaseRecord::decode(&bytes), Err(Malformed));
+            assert_eq!(LeaseRecord::decode(&bytes), Err(MalformedLease));
         }
     }
 
@@ -374,7 +376,8 @@ pub(crate) mod tests {
         let mut over = record("a");
         over.revocation = vec![0; REVOCATION_BYTES_MAX + 1];
         assert!(!over.is_within_limits());
-        let State::Irrevocable { error } = State::irrevocable(&"\u{1f600}".repeat(1000)) else {
+        let LeaseState::Irrevocable { error } = LeaseState::irrevocable(&"\u{1f600}".repeat(1000))
+        else {
             panic!("it is irrevocable")
         };
         assert_eq!(error.len(), ERROR_BYTES_MAX);

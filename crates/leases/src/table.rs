@@ -25,16 +25,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashTable;
-use kallisto_cuckoo::siphash::{Key, SipHash24};
+use kallisto_cuckoo::siphash::{SipHash24, SipKey};
 
 use crate::id::LeaseId;
 use crate::limits::{ID_BYTES_MAX, RANDOM_CHARS};
-use crate::record::{LeaseRecord, Owner, Phase};
-use paths::{PathNumber, Paths};
+use crate::record::{LeasePhase, LeaseRecord, Owner};
+use paths::{LeasePaths, PathNumber};
 use slab::Slab;
 
 /// The number of a lease in memory, reused after its end.
-type Slot = u32;
+type LeaseSlot = u32;
 
 /// When a lease is due that never is; all others are due before.
 const NEVER: i64 = i64::MAX;
@@ -46,7 +46,7 @@ struct LeaseEntry {
     random: [u8; RANDOM_CHARS],
     due_ns: i64,
     path: PathNumber,
-    phase: Phase,
+    phase: LeasePhase,
 }
 
 /// A lease of the table.
@@ -59,28 +59,28 @@ pub struct Located {
     /// Its id.
     pub id: LeaseId,
     /// How far it is.
-    pub phase: Phase,
+    pub phase: LeasePhase,
 }
 
 /// Where a walk over the leases below a path is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor {
+pub struct LeaseCursor {
     path: Box<str>,
     mount: u32,
-    slot: Slot,
+    slot: LeaseSlot,
 }
 
 /// What is known of leases that were gathered, to be sorted at once.
 #[derive(Debug, Default)]
-pub struct Gathered {
-    due: Vec<(u32, i64, Slot)>,
-    owned: Vec<(u32, Slot)>,
-    grouped: Vec<(PathNumber, Slot)>,
+pub struct GatheredLeases {
+    due: Vec<(u32, i64, LeaseSlot)>,
+    owned: Vec<(u32, LeaseSlot)>,
+    grouped: Vec<(PathNumber, LeaseSlot)>,
 }
 
 /// How many leases there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LeaseCounts {
     /// In all phases.
     pub all: usize,
     /// Irrevocable ones.
@@ -90,19 +90,19 @@ pub struct Counts {
 /// The index of all leases of a server.
 #[derive(Debug)]
 pub struct LeaseTable {
-    key: Key,
+    key: SipKey,
     slots: Slab<LeaseEntry>,
-    ids: HashTable<Slot>,
-    due: BTreeSet<(u32, i64, Slot)>,
-    owned: BTreeSet<(u32, Slot)>,
-    grouped: BTreeSet<(PathNumber, Slot)>,
-    paths: Paths,
-    counts: BTreeMap<u32, Counts>,
+    ids: HashTable<LeaseSlot>,
+    due: BTreeSet<(u32, i64, LeaseSlot)>,
+    owned: BTreeSet<(u32, LeaseSlot)>,
+    grouped: BTreeSet<(PathNumber, LeaseSlot)>,
+    paths: LeasePaths,
+    counts: BTreeMap<u32, LeaseCounts>,
 }
 
 impl LeaseTable {
     /// An empty table. `key` is drawn for it: who chooses paths cannot aim their ids at one place of the table.
-    pub fn new(key: Key) -> Self {
+    pub fn new(key: SipKey) -> Self {
         Self {
             key,
             slots: Slab::default(),
@@ -110,7 +110,7 @@ impl LeaseTable {
             due: BTreeSet::new(),
             owned: BTreeSet::new(),
             grouped: BTreeSet::new(),
-            paths: Paths::default(),
+            paths: LeasePaths::default(),
             counts: BTreeMap::new(),
         }
     }
@@ -149,7 +149,7 @@ impl LeaseTable {
         &mut self,
         namespace: u32,
         record: &LeaseRecord,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredLeases,
     ) -> bool {
         if self.find(namespace, record.id.as_str()).is_some() {
             return false;
@@ -162,15 +162,15 @@ impl LeaseTable {
     }
 
     /// Sorts what was gathered.
-    pub fn settle(&mut self, gathered: Gathered) {
-        let Gathered { due, owned, grouped } = gathered;
+    pub fn settle(&mut self, gathered: GatheredLeases) {
+        let GatheredLeases { due, owned, grouped } = gathered;
         add_all(&mut self.due, due);
         add_all(&mut self.owned, owned);
         add_all(&mut self.grouped, grouped);
     }
 
     /// Gives a lease a slot, by which its id is found, and counts it.
-    fn enter(&mut self, namespace: u32, record: &LeaseRecord) -> Option<(Slot, LeaseEntry)> {
+    fn enter(&mut self, namespace: u32, record: &LeaseRecord) -> Option<(LeaseSlot, LeaseEntry)> {
         let entry = LeaseEntry {
             owner: record.owner,
             random: record.id.random(),
@@ -190,7 +190,7 @@ impl LeaseTable {
         });
         let counts = self.counts.entry(record.mount).or_default();
         counts.all += 1;
-        counts.irrevocable += usize::from(entry.phase == Phase::Irrevocable);
+        counts.irrevocable += usize::from(entry.phase == LeasePhase::Irrevocable);
         Some((slot, entry))
     }
 
@@ -211,7 +211,7 @@ impl LeaseTable {
         self.paths.leave(entry.path);
         if let Some(counts) = self.counts.get_mut(&mount) {
             counts.all -= 1;
-            counts.irrevocable -= usize::from(entry.phase == Phase::Irrevocable);
+            counts.irrevocable -= usize::from(entry.phase == LeasePhase::Irrevocable);
             if counts.all == 0 {
                 self.counts.remove(&mount);
             }
@@ -225,21 +225,21 @@ impl LeaseTable {
             return None;
         }
         let hash = hash_id(&self.key, namespace, id);
-        let is_it = |&slot: &Slot| is_at(&self.slots, &self.paths, slot, namespace, id);
+        let is_it = |&slot: &LeaseSlot| is_at(&self.slots, &self.paths, slot, namespace, id);
         self.ids.find(hash, is_it).and_then(|&slot| self.located(slot))
     }
 
     /// Whether any lease ends with the token of this hash, or one whose hash begins as this one does.
     pub fn may_own(&self, hash: &[u8; 32]) -> bool {
         let head = head(hash);
-        self.owned.range((head, 0)..=(head, Slot::MAX)).next().is_some()
+        self.owned.range((head, 0)..=(head, LeaseSlot::MAX)).next().is_some()
     }
 
     /// Leases in these phases that end with the token of this hash, at most `limit`, in no order that means something.
-    pub fn owned_by(&self, hash: &[u8; 32], phases: &[Phase], limit: usize) -> Vec<Located> {
+    pub fn owned_by(&self, hash: &[u8; 32], phases: &[LeasePhase], limit: usize) -> Vec<Located> {
         let head = head(hash);
-        let same_head = self.owned.range((head, 0)..=(head, Slot::MAX)).map(|&(_, slot)| slot);
-        let is_wanted = |slot: &Slot| {
+        let same_head = self.owned.range((head, 0)..=(head, LeaseSlot::MAX)).map(|&(_, slot)| slot);
+        let is_wanted = |slot: &LeaseSlot| {
             self.slots.get(*slot).is_some_and(|entry| {
                 let is_theirs = entry.owner.is_some_and(|owner| owner.hash == *hash);
                 is_theirs && phases.contains(&entry.phase)
@@ -251,7 +251,7 @@ impl LeaseTable {
     /// Owners of leases, each once, behind `after` in the order of their hashes' first bytes: at most `limit` leases are
     /// looked at. `None` at the end.
     pub fn owners(&self, after: Option<u32>, limit: usize) -> Option<(Vec<Owner>, u32)> {
-        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, Slot::MAX)));
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, LeaseSlot::MAX)));
         let mut owners: Vec<Owner> = Vec::new();
         let mut last = None;
         for (seen, &(head, slot)) in self.owned.range((from, Bound::Unbounded)).enumerate() {
@@ -273,12 +273,12 @@ impl LeaseTable {
 
     /// Leases of a mount that are irrevocable, at most `limit`.
     pub fn irrevocable_of(&self, mount: u32, limit: usize) -> Vec<Located> {
-        let range = self.due.range((mount, NEVER, 0)..=(mount, NEVER, Slot::MAX));
+        let range = self.due.range((mount, NEVER, 0)..=(mount, NEVER, LeaseSlot::MAX));
         range.take(limit).filter_map(|&(.., slot)| self.located(slot)).collect()
     }
 
     /// How many leases a mount has.
-    pub fn counts_of(&self, mount: u32) -> Counts {
+    pub fn counts_of(&self, mount: u32) -> LeaseCounts {
         self.counts.get(&mount).copied().unwrap_or_default()
     }
 
@@ -295,7 +295,7 @@ impl LeaseTable {
     }
 
     /// Every mount with leases, and how many.
-    pub fn mounts(&self) -> impl Iterator<Item = (u32, Counts)> {
+    pub fn mounts(&self) -> impl Iterator<Item = (u32, LeaseCounts)> {
         self.counts.iter().map(|(&mount, &counts)| (mount, counts))
     }
 
@@ -304,8 +304,8 @@ impl LeaseTable {
         self.due_of(mount, now_ns.min(NEVER - 1)).filter_map(|slot| self.located(slot))
     }
 
-    fn due_of(&self, mount: u32, until_ns: i64) -> impl Iterator<Item = Slot> {
-        let range = self.due.range((mount, i64::MIN, 0)..=(mount, until_ns, Slot::MAX));
+    fn due_of(&self, mount: u32, until_ns: i64) -> impl Iterator<Item = LeaseSlot> {
+        let range = self.due.range((mount, i64::MIN, 0)..=(mount, until_ns, LeaseSlot::MAX));
         range.map(|&(.., slot)| slot)
     }
 
@@ -316,23 +316,24 @@ impl LeaseTable {
         &self,
         namespace: u32,
         prefix: &str,
-        after: Option<&Cursor>,
+        after: Option<&LeaseCursor>,
         limit: usize,
-    ) -> (Vec<Located>, Option<Cursor>) {
+    ) -> (Vec<Located>, Option<LeaseCursor>) {
         let mut found = Vec::new();
         let from = after.map(|cursor| (&*cursor.path, cursor.mount));
         for (path, known) in self.paths.below(namespace, prefix, from) {
             let is_at_cursor =
-                |cursor: &&Cursor| *cursor.path == *known.path && cursor.mount == known.mount;
+                |cursor: &&LeaseCursor| *cursor.path == *known.path && cursor.mount == known.mount;
             let start = match after.filter(is_at_cursor) {
                 Some(cursor) => Bound::Excluded((path, cursor.slot)),
                 None => Bound::Included((path, 0)),
             };
-            let end = Bound::Included((path, Slot::MAX));
+            let end = Bound::Included((path, LeaseSlot::MAX));
             for &(_, slot) in self.grouped.range((start, end)) {
                 found.extend(self.located(slot));
                 if found.len() >= limit {
-                    let cursor = Cursor { path: (&*known.path).into(), mount: known.mount, slot };
+                    let cursor =
+                        LeaseCursor { path: (&*known.path).into(), mount: known.mount, slot };
                     return (found, Some(cursor));
                 }
             }
@@ -345,7 +346,7 @@ impl LeaseTable {
     pub fn list(&self, namespace: u32, path: &str, limit: usize) -> Vec<String> {
         let mut names = self.paths.folders(namespace, path, limit);
         for (number, _) in self.paths.at(namespace, path) {
-            let range = self.grouped.range((number, 0)..=(number, Slot::MAX));
+            let range = self.grouped.range((number, 0)..=(number, LeaseSlot::MAX));
             let entries = range.filter_map(|&(_, slot)| self.slots.get(slot));
             let randoms = entries.map(|entry| entry.random.map(char::from).iter().collect());
             names.extend(randoms.take(limit));
@@ -353,7 +354,7 @@ impl LeaseTable {
         names
     }
 
-    fn located(&self, slot: Slot) -> Option<Located> {
+    fn located(&self, slot: LeaseSlot) -> Option<Located> {
         let entry = self.slots.get(slot)?;
         let path = self.paths.get(entry.path)?;
         Some(Located {
@@ -377,7 +378,13 @@ fn head(hash: &[u8; 32]) -> u32 {
 }
 
 /// Whether the lease in `slot` has this id.
-fn is_at(slots: &Slab<LeaseEntry>, paths: &Paths, slot: Slot, namespace: u32, id: &str) -> bool {
+fn is_at(
+    slots: &Slab<LeaseEntry>,
+    paths: &LeasePaths,
+    slot: LeaseSlot,
+    namespace: u32,
+    id: &str,
+) -> bool {
     let Some(entry) = slots.get(slot) else { return false };
     let Some(path) = paths.get(entry.path) else { return false };
     let rest = id.as_bytes().strip_prefix(path.path.as_bytes());
@@ -385,12 +392,12 @@ fn is_at(slots: &Slab<LeaseEntry>, paths: &Paths, slot: Slot, namespace: u32, id
     path.namespace == namespace && random == Some(entry.random.as_slice())
 }
 
-fn hash_entry(key: &Key, paths: &Paths, entry: &LeaseEntry) -> u64 {
+fn hash_entry(key: &SipKey, paths: &LeasePaths, entry: &LeaseEntry) -> u64 {
     let Some(path) = paths.get(entry.path) else { return 0 };
     hash_parts(key, path.namespace, &path.path, &entry.random)
 }
 
-fn hash_id(key: &Key, namespace: u32, id: &str) -> u64 {
+fn hash_id(key: &SipKey, namespace: u32, id: &str) -> u64 {
     match id.rsplit_once('/') {
         Some((path, random)) => hash_parts(key, namespace, path, random.as_bytes()),
         None => 0,
@@ -398,7 +405,7 @@ fn hash_id(key: &Key, namespace: u32, id: &str) -> u64 {
 }
 
 /// The hash of an id in a namespace; the random part first, whose length is known.
-fn hash_parts(key: &Key, namespace: u32, path: &str, random: &[u8]) -> u64 {
+fn hash_parts(key: &SipKey, namespace: u32, path: &str, random: &[u8]) -> u64 {
     let mut bytes = [0; 4 + ID_BYTES_MAX];
     let parts: [&[u8]; 3] = [&namespace.to_le_bytes(), random, path.as_bytes()];
     let mut length = 0;

@@ -26,7 +26,7 @@ pub(crate) fn verify_tls12(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let key = Key::find(certificate).ok_or(CertificateError::BadEncoding)?;
+    let key = CertificateKey::find(certificate).ok_or(CertificateError::BadEncoding)?;
     let mut mapping = algorithms.mapping.iter();
     let Some((_, candidates)) = mapping.find(|(scheme, _)| *scheme == signed.scheme) else {
         return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
@@ -51,14 +51,14 @@ pub(crate) fn verify_tls13(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let key = Key::find(certificate).ok_or(CertificateError::BadEncoding)?;
+    let key = CertificateKey::find(certificate).ok_or(CertificateError::BadEncoding)?;
     let whole = SubjectPublicKeyInfoDer::from(key.whole);
     verify_tls13_signature_with_raw_key(message, &whole, signed, algorithms)
 }
 
 /// A public key where it stands in a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key<'a> {
+struct CertificateKey<'a> {
     /// With its mark and length.
     whole: &'a [u8],
     /// What the algorithm and its parameters say.
@@ -67,7 +67,7 @@ struct Key<'a> {
     bits: &'a [u8],
 }
 
-impl<'a> Key<'a> {
+impl<'a> CertificateKey<'a> {
     fn find(certificate: &'a [u8]) -> Option<Self> {
         let (rest, parsed) = X509Certificate::from_der(certificate).ok()?;
         if !rest.is_empty() {
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn a_key_is_found_in_any_version_and_beside_anything() {
         let (first, third) = (decoded(VERSION_1), decoded(VERSION_3));
-        let (found, same) = (Key::find(&first).unwrap(), Key::find(&third).unwrap());
+        let (found, same) =
+            (CertificateKey::find(&first).unwrap(), CertificateKey::find(&third).unwrap());
         assert_eq!(found, same);
         assert_eq!(found.algorithm, ED25519);
         assert_eq!(found.bits.len(), ED25519_KEY_BYTES);
@@ -115,12 +116,12 @@ mod tests {
     fn what_is_cut_short_or_no_certificate_has_no_key() {
         for whole in [decoded(VERSION_1), decoded(VERSION_3)] {
             for end in 0..whole.len() {
-                assert_eq!(Key::find(&whole[..end]), None, "{end}");
+                assert_eq!(CertificateKey::find(&whole[..end]), None, "{end}");
             }
-            assert_eq!(Key::find(&[&whole[..], b"x"].concat()), None);
+            assert_eq!(CertificateKey::find(&[&whole[..], b"x"].concat()), None);
         }
-        assert_eq!(Key::find(b"no certificate"), None);
-        assert_eq!(Key::find(&[0x30, 0x80, 0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
+        assert_eq!(CertificateKey::find(b"no certificate"), None);
+        assert_eq!(CertificateKey::find(&[0x30, 0x80, 0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
     }
 
     /// Whatever is changed in a certificate, its key is found or it has none; nothing panics.
@@ -130,7 +131,7 @@ mod tests {
         for (at, change) in (0..whole.len()).flat_map(|at| [1, 0x80, 0xff].map(|by| (at, by))) {
             let mut damaged = whole.clone();
             damaged[at] ^= change;
-            if let Some(key) = Key::find(&damaged) {
+            if let Some(key) = CertificateKey::find(&damaged) {
                 assert!(key.whole.len() > key.bits.len(), "{at} {change}");
             }
         }

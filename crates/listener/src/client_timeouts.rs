@@ -14,7 +14,7 @@
 //!
 //! A connection that is closed while its client may still be sending goes on being read for a while (`linger`).
 //!
-//! When most connections are taken ([`Shares::is_crowded`]) the first and the third are shorter, and nobody
+//! When most connections are taken ([`SharedAmount::is_crowded`]) the first and the third are shorter, and nobody
 //! lingers.
 
 use std::io;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use kallisto_core::admission::Shares;
+use kallisto_core::admission::SharedAmount;
 use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
@@ -79,7 +79,7 @@ impl Drop for Underway {
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ClientPhase {
     /// The first request's head.
     Opening,
     /// Nothing: a request is under way, or was when somebody last looked.
@@ -94,10 +94,10 @@ enum Phase {
 pub(crate) struct Paced<S> {
     stream: S,
     activity: Arc<Activity>,
-    connections: Arc<Shares>,
+    connections: Arc<SharedAmount>,
     metrics: Arc<Metrics>,
     timeouts: Timeouts,
-    phase: Phase,
+    phase: ClientPhase,
     /// When the phase began.
     since: Instant,
     /// Requests begun when the phase was last brought up to date.
@@ -128,7 +128,7 @@ impl<S> Paced<S> {
         stream: S,
         activity: Arc<Activity>,
         timeouts: Timeouts,
-        connections: Arc<Shares>,
+        connections: Arc<SharedAmount>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl<S> Paced<S> {
             connections,
             metrics,
             timeouts,
-            phase: Phase::Opening,
+            phase: ClientPhase::Opening,
             since: Instant::now(),
             begun: 0,
             preface: Some(PREFACE),
@@ -162,9 +162,9 @@ impl<S> Paced<S> {
     fn is_in_time(&mut self, now: Instant) -> bool {
         let (begun, ended) = self.activity.counts();
         let next = if begun != ended || self.unread.is_some() {
-            Phase::Busy
-        } else if self.phase == Phase::Busy || begun != self.begun {
-            Phase::Idle
+            ClientPhase::Busy
+        } else if self.phase == ClientPhase::Busy || begun != self.begun {
+            ClientPhase::Idle
         } else {
             self.phase
         };
@@ -178,10 +178,10 @@ impl<S> Paced<S> {
     /// How long the phase may last; `None` when it may last.
     fn patience(&self) -> Option<Duration> {
         let usual = match self.phase {
-            Phase::Busy => return None,
-            Phase::Head => return Some(self.timeouts.head),
-            Phase::Opening => self.timeouts.head,
-            Phase::Idle => self.timeouts.idle,
+            ClientPhase::Busy => return None,
+            ClientPhase::Head => return Some(self.timeouts.head),
+            ClientPhase::Opening => self.timeouts.head,
+            ClientPhase::Idle => self.timeouts.idle,
         };
         Some(if self.connections.is_crowded() { usual.min(CROWDED_PATIENCE) } else { usual })
     }
@@ -259,8 +259,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         if buffer.filled().len() > start {
             self.begun_at_read = Some(self.activity.counts().0);
         }
-        if self.phase == Phase::Idle && !self.is_http2 {
-            (self.phase, self.since) = (Phase::Head, Instant::now());
+        if self.phase == ClientPhase::Idle && !self.is_http2 {
+            (self.phase, self.since) = (ClientPhase::Head, Instant::now());
         }
         polled
     }
@@ -329,7 +329,7 @@ mod tests {
     fn pair(room: usize) -> (DuplexStream, Paced<DuplexStream>, Arc<Activity>) {
         let (client, server) = duplex(room);
         let activity = Arc::<Activity>::default();
-        let shares = Arc::new(Shares::new(100, 0));
+        let shares = Arc::new(SharedAmount::new(100, 0));
         let paced = Paced::new(server, Arc::clone(&activity), TIMEOUTS, shares, Arc::default());
         (client, paced, activity)
     }

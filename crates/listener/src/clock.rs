@@ -5,7 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 /// Tells the time.
-pub trait Clock: Send + Sync {
+pub trait WallClock: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
 
@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-impl Clock for SystemClock {
+impl WallClock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -30,8 +30,8 @@ mod tls;
 mod wake_queue;
 mod write_backpressure;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{SystemClock, WallClock};
 pub use limits::Timeouts;
-pub use server::{Frontend, Server, ServerConfig};
-pub use socket::Address;
-pub use tls::{ClientAuth, Tls, TlsError, TlsFiles, Versions};
+pub use server::{Frontend, ListenSettings, Server};
+pub use socket::ListenAddress;
+pub use tls::{ClientAuth, ListenerTls, TlsError, TlsFiles, TlsVersions};

@@ -31,35 +31,35 @@ use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::prefixed_stream::PrefixedStream;
-use crate::socket::{self, Accepted, Address, Bound, Stream};
-use crate::tls::{self, Shaker, Tls};
-use crate::wake_queue::{Ring, WakeQueue};
+use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
+use crate::tls::{self, ListenerTls, Shaker};
+use crate::wake_queue::{TaskRing, WakeQueue};
 use crate::{http, resp};
 
 /// How to listen.
 #[derive(Clone, Debug)]
-pub struct ServerConfig {
+pub struct ListenSettings {
     /// Where.
-    pub address: Address,
+    pub address: ListenAddress,
     /// Threads, each with its own socket and runtime.
     pub workers: NonZeroUsize,
     /// TLS, or plain text.
-    pub tls: Option<Tls>,
+    pub tls: Option<ListenerTls>,
 }
 
 /// What a server speaks.
 #[derive(Clone)]
 pub enum Frontend {
     /// HTTP/1.1 and HTTP/2.
-    Http(http::Service),
+    Http(http::HttpService),
     /// The Redis protocol.
-    Resp(resp::Service),
+    Resp(resp::RespService),
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    address: Address,
+    address: ListenAddress,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -70,7 +70,7 @@ impl Server {
     /// # Errors
     /// What the operating system says when an address cannot be bound, is taken, or a thread cannot be
     /// started.
-    pub fn start(config: ServerConfig, frontend: &Frontend) -> io::Result<Self> {
+    pub fn start(config: ListenSettings, frontend: &Frontend) -> io::Result<Self> {
         let (address, sockets) = socket::bind(&config.address, config.workers)?;
         let (stop, stopped) = watch::channel(false);
         let workers = sockets
@@ -83,7 +83,7 @@ impl Server {
                     .enable_all()
                     .on_thread_park(move || resting.rest())
                     .build()?;
-                let worker = Worker {
+                let worker = ListenerWorker {
                     frontend: frontend.clone(),
                     tls: config.tls.clone(),
                     gate,
@@ -99,7 +99,7 @@ impl Server {
     }
 
     /// Where the server listens.
-    pub const fn address(&self) -> &Address {
+    pub const fn address(&self) -> &ListenAddress {
         &self.address
     }
 
@@ -162,7 +162,7 @@ impl Frontend {
         stream: S,
         remote: SocketAddr,
         client_chain: Arc<[Vec<u8>]>,
-        ending: Ending,
+        ending: ConnectionEnding,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
@@ -180,7 +180,7 @@ impl Frontend {
 }
 
 /// What a connection has from its worker: the gate, and how it hears that the server stops.
-struct Ending {
+struct ConnectionEnding {
     gate: Arc<Gate>,
     watcher: Watcher,
     stopped: watch::Receiver<bool>,
@@ -192,17 +192,17 @@ content-type: application/json\r\ncontent-length: 44\r\nconnection: close\r\n\r\
 {\"errors\":[\"too many connections are open\"]}";
 
 /// One thread of a server.
-struct Worker {
+struct ListenerWorker {
     frontend: Frontend,
-    tls: Option<Tls>,
+    tls: Option<ListenerTls>,
     gate: Arc<Gate>,
     stopped: watch::Receiver<bool>,
     graceful: GracefulShutdown,
 }
 
-impl Worker {
+impl ListenerWorker {
     /// The accept loop.
-    async fn work(mut self, socket: Bound) {
+    async fn work(mut self, socket: BoundSocket) {
         let listener = match socket.listen() {
             Ok(listener) => listener,
             Err(error) => {
@@ -249,7 +249,7 @@ impl Worker {
     /// Serves a connection if there is a place for it.
     fn take_in(
         &self,
-        stream: impl Stream,
+        stream: impl ClientStream,
         remote: SocketAddr,
         bell: &Arc<WakeQueue>,
         alive: mpsc::Sender<()>,
@@ -263,14 +263,14 @@ impl Worker {
             }
             return;
         };
-        let open = Open::new(Arc::clone(self.frontend.counters()));
-        let ending = Ending {
+        let open = OpenConnection::new(Arc::clone(self.frontend.counters()));
+        let ending = ConnectionEnding {
             gate: Arc::clone(&self.gate),
             watcher: self.graceful.watcher(),
             stopped: self.stopped.clone(),
         };
         let frontend = self.frontend.clone();
-        let mut ring = Ring::new(Arc::clone(bell));
+        let mut ring = TaskRing::new(Arc::clone(bell));
         // A task each for plain text and for TLS: one for both would be as large as the larger of them.
         match self.tls.clone() {
             None => tokio::spawn(async move {
@@ -290,11 +290,11 @@ impl Worker {
 /// Serves a connection that begins with a handshake.
 async fn serve_tls(
     frontend: Frontend,
-    tls: Tls,
-    stream: impl Stream,
+    tls: ListenerTls,
+    stream: impl ClientStream,
     remote: SocketAddr,
-    ending: Ending,
-    open: &Open,
+    ending: ConnectionEnding,
+    open: &OpenConnection,
 ) {
     let gate = Arc::clone(&ending.gate);
     let admit = begin_handshake(frontend.admission(), &gate, remote);
@@ -325,16 +325,16 @@ async fn begin_handshake(
 }
 
 /// A connection as the metrics count it: open until this is dropped.
-struct Open(Arc<Metrics>);
+struct OpenConnection(Arc<Metrics>);
 
-impl Open {
+impl OpenConnection {
     fn new(metrics: Arc<Metrics>) -> Self {
         metrics.listener.accepted.count();
         Self(metrics)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.listener.closed.count();
     }
@@ -345,13 +345,13 @@ async fn serve_http<S>(
     stream: S,
     remote: SocketAddr,
     client_chain: Arc<[Vec<u8>]>,
-    service: http::Service,
-    ending: Ending,
+    service: http::HttpService,
+    ending: ConnectionEnding,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     // While a watcher is held, the server waits at shutdown.
-    let Ending { watcher, stopped, .. } = ending;
+    let ConnectionEnding { watcher, stopped, .. } = ending;
     let activity = Arc::<Activity>::default();
     let connections = Arc::clone(&service.core().admission().connections);
     let metrics = Arc::clone(service.core().metrics());
@@ -365,8 +365,12 @@ async fn serve_http<S>(
 }
 
 /// Serves the rest of a connection on which something came that is not plain.
-async fn serve_by_hyper<S>(stream: S, client: WireClient, service: http::Service, watcher: Watcher)
-where
+async fn serve_by_hyper<S>(
+    stream: S,
+    client: WireClient,
+    service: http::HttpService,
+    watcher: Watcher,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let WireClient { remote, client_chain, activity } = client;

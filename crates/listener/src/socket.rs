@@ -23,7 +23,7 @@ use crate::limits::{BACKLOG, KERNEL_UNSENT_BYTES_MAX, UNREAD_TIMEOUT};
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum ListenAddress {
     /// An address and a port; port 0 takes a free one.
     Tcp(SocketAddr),
     /// A socket's file, and its mode.
@@ -35,7 +35,7 @@ pub enum Address {
     },
 }
 
-impl Address {
+impl ListenAddress {
     /// The address on the network, if it is one.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -50,7 +50,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -59,7 +59,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl From<SocketAddr> for Address {
+impl From<SocketAddr> for ListenAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address)
     }
@@ -67,30 +67,30 @@ impl From<SocketAddr> for Address {
 
 /// A bound socket of one worker.
 #[derive(Debug)]
-pub(crate) enum Bound {
+pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
     Unix(UnixListener),
 }
 
 /// The same on its worker's runtime.
-pub(crate) enum Listening {
+pub(crate) enum ListeningSocket {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
 }
 
 /// What a client's connection is read from and written to.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Writes in one go or not at all.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-impl Stream for tokio::net::TcpStream {
+impl ClientStream for tokio::net::TcpStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::try_write(self, bytes)
     }
 }
 
-impl Stream for tokio::net::UnixStream {
+impl ClientStream for tokio::net::UnixStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::try_write(self, bytes)
     }
@@ -106,50 +106,55 @@ pub(crate) enum Accepted {
 ///
 /// # Errors
 /// What the operating system says when an address cannot be bound or is taken.
-pub(crate) fn bind(address: &Address, workers: NonZeroUsize) -> io::Result<(Address, Vec<Bound>)> {
+pub(crate) fn bind(
+    address: &ListenAddress,
+    workers: NonZeroUsize,
+) -> io::Result<(ListenAddress, Vec<BoundSocket>)> {
     match address {
-        Address::Tcp(address) => {
+        ListenAddress::Tcp(address) => {
             refuse_taken(*address)?;
             let first = bind_tcp(*address)?;
             let address = first.local_addr()?;
-            let mut sockets = vec![Bound::Tcp(first)];
+            let mut sockets = vec![BoundSocket::Tcp(first)];
             for _ in 1..workers.get() {
-                sockets.push(Bound::Tcp(bind_tcp(address)?));
+                sockets.push(BoundSocket::Tcp(bind_tcp(address)?));
             }
-            Ok((Address::Tcp(address), sockets))
+            Ok((ListenAddress::Tcp(address), sockets))
         }
-        Address::Unix { path, mode } => {
+        ListenAddress::Unix { path, mode } => {
             remove_left_behind(path)?;
             let first = UnixListener::bind(path)?;
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
             first.set_nonblocking(true)?;
-            let sockets = (1..workers.get()).map(|_| first.try_clone().map(Bound::Unix));
+            let sockets = (1..workers.get()).map(|_| first.try_clone().map(BoundSocket::Unix));
             let mut sockets = sockets.collect::<io::Result<Vec<_>>>()?;
-            sockets.push(Bound::Unix(first));
+            sockets.push(BoundSocket::Unix(first));
             Ok((address.clone(), sockets))
         }
     }
 }
 
 /// Removes what `bind` left in the file system.
-pub(crate) fn unbind(address: &Address) {
-    if let Address::Unix { path, .. } = address {
+pub(crate) fn unbind(address: &ListenAddress) {
+    if let ListenAddress::Unix { path, .. } = address {
         // One that is gone already is as well.
         let _ = std::fs::remove_file(path);
     }
 }
 
-impl Bound {
+impl BoundSocket {
     /// Registers the socket with the runtime this is called on.
-    pub(crate) fn listen(self) -> io::Result<Listening> {
+    pub(crate) fn listen(self) -> io::Result<ListeningSocket> {
         Ok(match self {
-            Self::Tcp(socket) => Listening::Tcp(tokio::net::TcpListener::from_std(socket)?),
-            Self::Unix(socket) => Listening::Unix(tokio::net::UnixListener::from_std(socket)?),
+            Self::Tcp(socket) => ListeningSocket::Tcp(tokio::net::TcpListener::from_std(socket)?),
+            Self::Unix(socket) => {
+                ListeningSocket::Unix(tokio::net::UnixListener::from_std(socket)?)
+            }
         })
     }
 }
 
-impl Listening {
+impl ListeningSocket {
     /// Waits for a client.
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         /// Where clients of a path are.
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn a_path_is_taken_once_and_what_died_leaves_it_free() {
         let path = std::env::temp_dir().join(format!("kallisto-socket-{}", std::process::id()));
-        let address = Address::Unix { path: path.clone(), mode: 0o600 };
+        let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
         let one = NonZeroUsize::MIN;
         let (bound, sockets) = bind(&address, one).unwrap();
         assert_eq!(bound, address);

@@ -1,7 +1,7 @@
 //! TLS for a listener: what to present, whom to believe, and changing both while serving.
 //!
-//! [`Tls`] holds the parsed configuration behind one atomic pointer: a handshake takes the one of
-//! its moment, [`Tls::reload`] reads the files again and swaps it, and a file that does not parse
+//! [`ListenerTls`] holds the parsed configuration behind one atomic pointer: a handshake takes the one of
+//! its moment, [`ListenerTls::reload`] reads the files again and swaps it, and a file that does not parse
 //! leaves the old one in use. Sessions resume by tickets (RFC 8446, section 2.2), so that a client
 //! that comes back pays no signature; the core has their keys, so that any server of a cluster
 //! resumes what another began. What a listener asks of its clients is part of a ticket's key: one
@@ -31,7 +31,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::client_key;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{SystemClock, WallClock};
 use crate::limits::HANDSHAKE_TIMEOUT;
 
 /// The longest private key, as DER, that signs in less than a millisecond. Those on curves have less than 300 bytes and take
@@ -41,7 +41,7 @@ const LIGHT_KEY_BYTES_MAX: usize = 1_400;
 
 /// The protocol versions taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Versions {
+pub enum TlsVersions {
     /// TLS 1.2 and 1.3.
     #[default]
     From12,
@@ -73,11 +73,11 @@ pub struct TlsFiles {
     /// Whether clients present certificates.
     pub client_auth: ClientAuth,
     /// The protocol versions taken.
-    pub versions: Versions,
+    pub versions: TlsVersions,
 }
 
 /// What the files say.
-struct Served {
+struct ServedFiles {
     config: Arc<rustls::ServerConfig>,
     /// Whether a signature with the key takes a processor for more than a millisecond.
     is_heavy: bool,
@@ -98,13 +98,13 @@ pub struct TlsError {
 
 /// TLS as a listener serves it; clones share one configuration.
 #[derive(Clone)]
-pub struct Tls {
+pub struct ListenerTls {
     files: Arc<TlsFiles>,
-    served: Arc<ArcSwap<Served>>,
+    served: Arc<ArcSwap<ServedFiles>>,
     tickets: Option<Arc<Tickets>>,
 }
 
-impl Tls {
+impl ListenerTls {
     /// Reads the files. Without `tickets` no session is resumed.
     ///
     /// # Errors
@@ -155,9 +155,9 @@ impl Tls {
     }
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for ListenerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("ListenerTls").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -175,12 +175,12 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Served, TlsError> {
+fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, TlsError> {
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let versions: &[&SupportedProtocolVersion] = match files.versions {
-        Versions::From12 => &[&version::TLS13, &version::TLS12],
-        Versions::Only12 => &[&version::TLS12],
-        Versions::Only13 => &[&version::TLS13],
+        TlsVersions::From12 => &[&version::TLS13, &version::TLS12],
+        TlsVersions::Only12 => &[&version::TLS12],
+        TlsVersions::Only13 => &[&version::TLS13],
     };
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
@@ -212,7 +212,7 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Served, TlsEr
         }
         None => config.send_tls13_tickets = 0,
     }
-    Ok(Served { config: Arc::new(config), is_heavy })
+    Ok(ServedFiles { config: Arc::new(config), is_heavy })
 }
 
 /// Tickets of a listener that asks one thing of its clients.
@@ -340,12 +340,12 @@ mod tests {
             certificate: "/nonexistent/cert.pem".into(),
             key: "/nonexistent/key.pem".into(),
             client_auth: ClientAuth::None,
-            versions: Versions::Only13,
+            versions: TlsVersions::Only13,
         };
-        let error = Tls::load(files.clone(), None).unwrap_err().to_string();
+        let error = ListenerTls::load(files.clone(), None).unwrap_err().to_string();
         assert!(error.starts_with("/nonexistent/cert.pem: "), "{error}");
         let files = TlsFiles { certificate: "/dev/null".into(), ..files };
-        let error = Tls::load(files, None).unwrap_err().to_string();
+        let error = ListenerTls::load(files, None).unwrap_err().to_string();
         assert_eq!(error, "/dev/null: no certificate in it");
     }
 }

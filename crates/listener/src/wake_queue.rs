@@ -62,7 +62,7 @@ impl WakeQueue {
     }
 }
 
-impl kallisto_wake::Ring for WakeQueue {
+impl kallisto_wake::WakeUp for WakeQueue {
     fn ring(&self) {
         self.rings.notify_one();
     }
@@ -93,12 +93,12 @@ impl Wake for WaitingTask {
 }
 
 /// What a task of the worker polls its work through.
-pub(crate) struct Ring {
+pub(crate) struct TaskRing {
     bell: Arc<WakeQueue>,
     line: Option<(Waker, Arc<WaitingTask>)>,
 }
 
-impl Ring {
+impl TaskRing {
     /// A way to wake a task of this bell's worker.
     pub(crate) const fn new(bell: Arc<WakeQueue>) -> Self {
         Self { bell, line: None }
@@ -206,7 +206,7 @@ mod tests {
                 .map(|_| {
                     let (ask, bell) = (ask.clone(), Arc::clone(&bell));
                     tokio::spawn(async move {
-                        let mut ring = Ring::new(bell);
+                        let mut ring = TaskRing::new(bell);
                         for _ in 0..ROUNDS {
                             let (answer, mut answered) = oneshot::channel();
                             ask.send(answer).unwrap();

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use kallisto_core::admission::{Admission, Flow, Held, Shares};
+use kallisto_core::admission::{Admission, Flow, Held, SharedAmount};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
@@ -27,12 +27,12 @@ const TLS_BYTES_MAX: usize = 64 << 10;
 
 /// What a client's connection may leave unsent.
 pub(crate) struct WriteBackpressure {
-    budget: Arc<Shares>,
+    budget: Arc<SharedAmount>,
     flow: Flow,
 }
 
 /// What a client did not take at once.
-pub(crate) struct Rest {
+pub(crate) struct UnsentRest {
     bytes: Zeroizing<Vec<u8>>,
     _share: Option<Held>,
 }
@@ -51,7 +51,7 @@ impl WriteBackpressure {
         &self,
         stream: &mut S,
         replies: Vec<u8>,
-    ) -> io::Result<Option<Rest>>
+    ) -> io::Result<Option<UnsentRest>>
     where
         S: AsyncWrite + Unpin,
     {
@@ -68,7 +68,7 @@ impl WriteBackpressure {
     }
 
     /// Keeps what is left after so many bytes were taken.
-    fn keep(&self, replies: &[u8], taken: usize) -> io::Result<Rest> {
+    fn keep(&self, replies: &[u8], taken: usize) -> io::Result<UnsentRest> {
         let left = &replies[taken..];
         let held = left.len() + taken.min(TLS_BYTES_MAX);
         let share = if held > SMALL_REPLY_BYTES_MAX {
@@ -77,11 +77,11 @@ impl WriteBackpressure {
         } else {
             None
         };
-        Ok(Rest { bytes: Zeroizing::new(left.to_vec()), _share: share })
+        Ok(UnsentRest { bytes: Zeroizing::new(left.to_vec()), _share: share })
     }
 }
 
-impl Rest {
+impl UnsentRest {
     /// Sends it, however long that takes.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! The figures of a run as text for people and as JSON for scripts.
 
-use super::workload::{Phase, WorkloadFigures};
+use super::workload::{WorkloadFigures, WorkloadPhase};
 
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-fn rate(phase: &Phase) -> f64 {
+fn rate(phase: &WorkloadPhase) -> f64 {
     phase.count as f64 / phase.elapsed.as_secs_f64()
 }
 
@@ -34,7 +34,7 @@ pub(super) fn table(figures: &WorkloadFigures) -> String {
 
 /// One JSON object on a line. Latencies are in nanoseconds.
 pub(super) fn json(figures: &WorkloadFigures) -> String {
-    let phase = |phase: &Phase| {
+    let phase = |phase: &WorkloadPhase| {
         let mut text = format!("{{\"per_second\":{:.0}", rate(phase));
         for (name, percentile) in PERCENTILES {
             let nanos = phase.latency_ns.value_at_percentile(percentile);

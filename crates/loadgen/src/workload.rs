@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_core::{
-    Access, Core, Error, Operation, Path, Request, Response, ServerInfo, TokenText,
+    Core, Error, Operation, Path, Request, Response, RouteAccess, ServerInfo, TokenText,
 };
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 use kallisto_store::MemoryStore;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -32,7 +32,7 @@ pub(super) struct WorkloadPlan {
 }
 
 /// What one kind of operation took.
-pub(super) struct Phase {
+pub(super) struct WorkloadPhase {
     pub(super) count: u64,
     pub(super) elapsed: Duration,
     pub(super) latency_ns: Histogram<u64>,
@@ -41,8 +41,8 @@ pub(super) struct Phase {
 /// The outcome of a run.
 pub(super) struct WorkloadFigures {
     pub(super) plan: WorkloadPlan,
-    pub(super) writes: Phase,
-    pub(super) reads: Phase,
+    pub(super) writes: WorkloadPhase,
+    pub(super) reads: WorkloadPhase,
     /// Gets that returned the value that was put.
     pub(super) hits: u64,
     pub(super) load_factor: f64,
@@ -84,7 +84,7 @@ fn open() -> Result<(Core, SecretString), Error> {
     let info = ServerInfo {
         version: kallisto_command::VAULT_API_VERSION.to_owned(),
         build_date: String::new(),
-        unauthenticated_rekey: Access::Token,
+        unauthenticated_rekey: RouteAccess::Token,
         ..ServerInfo::default()
     };
     let core = Core::new(Arc::new(MemoryStore::new()), info);
@@ -129,7 +129,7 @@ fn measure(
     count: u64,
     bar: &ProgressBar,
     mut operation: impl FnMut(u64) -> Result<(), Error>,
-) -> Result<Phase, Error> {
+) -> Result<WorkloadPhase, Error> {
     let mut latency_ns =
         Histogram::new_with_max(LATENCY_MAX_NS, 3).map_err(|e| Error::internal(&e))?;
     let begin = clock();
@@ -146,7 +146,7 @@ fn measure(
     }
     let elapsed = before - begin;
     bar.finish_and_clear();
-    Ok(Phase { count, elapsed, latency_ns })
+    Ok(WorkloadPhase { count, elapsed, latency_ns })
 }
 
 #[expect(clippy::disallowed_methods, reason = "measuring time is what this command does")]

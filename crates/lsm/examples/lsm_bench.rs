@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kallisto_lsm::disk::RealDisk;
-use kallisto_lsm::{Batch, Durability, Engine, Options, Sync, SyncMode};
+use kallisto_lsm::{Engine, EntryBatch, LogKeeping, Options, Sync, SyncMode};
 
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 1000;
@@ -26,12 +26,12 @@ fn row(name: &str, count: u64, elapsed: Duration) {
 }
 
 fn options(mode: SyncMode) -> Options {
-    Options { durability: Durability::Wal(mode), ..Options::default() }
+    Options { durability: LogKeeping::Wal(mode), ..Options::default() }
 }
 
 fn fill(engine: &Engine, count: u64, name: &str, key: impl Fn(u64) -> [u8; 16]) {
     let start = Instant::now();
-    let mut batch = Batch::new();
+    let mut batch = EntryBatch::new();
     let value = [7; VALUE_BYTES];
     for n in 0..count {
         batch.put(&key(n), &value).unwrap();

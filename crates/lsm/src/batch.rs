@@ -43,13 +43,13 @@ impl EntryKind {
 
 /// Puts and deletes that are applied as one.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct EntryBatch {
     bytes: Vec<u8>,
     ops: usize,
     position: u64,
 }
 
-impl Batch {
+impl EntryBatch {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
@@ -143,7 +143,7 @@ impl Batch {
 
 /// One operation of an encoded batch. A delete has an empty value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation<'a> {
+pub(crate) struct BatchOperation<'a> {
     /// What it does.
     pub(crate) kind: EntryKind,
     /// To which key.
@@ -164,7 +164,7 @@ impl<'a> Operations<'a> {
         Self { reader: ByteReader::new(bytes) }
     }
 
-    fn decode(&mut self) -> Option<Operation<'a>> {
+    fn decode(&mut self) -> Option<BatchOperation<'a>> {
         let kind = EntryKind::from_code(self.reader.u8()?)?;
         let key_len = self.reader.varint_len().filter(|&len| len <= KEY_BYTES_MAX)?;
         let value_len = match kind {
@@ -173,12 +173,12 @@ impl<'a> Operations<'a> {
         };
         let key = self.reader.take(key_len)?;
         let value = self.reader.take(value_len)?;
-        Some(Operation { kind, key, value })
+        Some(BatchOperation { kind, key, value })
     }
 }
 
 impl<'a> Iterator for Operations<'a> {
-    type Item = Option<Operation<'a>>;
+    type Item = Option<BatchOperation<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.reader.is_empty() { None } else { Some(self.decode()) }
@@ -191,20 +191,20 @@ mod tests {
 
     #[test]
     fn operations_come_back_in_order() {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(b"a", b"1").unwrap();
         batch.delete(b"b").unwrap();
         batch.put(b"", &[7; 300]).unwrap();
         let read: Vec<_> = Operations::new(batch.bytes()).map(Option::unwrap).collect();
         assert_eq!(read.len(), batch.len());
-        assert_eq!(read[0], Operation { kind: EntryKind::Put, key: b"a", value: b"1" });
-        assert_eq!(read[1], Operation { kind: EntryKind::Delete, key: b"b", value: b"" });
-        assert_eq!(read[2], Operation { kind: EntryKind::Put, key: b"", value: &[7; 300] });
+        assert_eq!(read[0], BatchOperation { kind: EntryKind::Put, key: b"a", value: b"1" });
+        assert_eq!(read[1], BatchOperation { kind: EntryKind::Delete, key: b"b", value: b"" });
+        assert_eq!(read[2], BatchOperation { kind: EntryKind::Put, key: b"", value: &[7; 300] });
     }
 
     #[test]
     fn too_long_is_refused_and_changes_nothing() {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         assert!(batch.put(&[0; KEY_BYTES_MAX + 1], b"").is_err());
         assert!(batch.delete(&[0; KEY_BYTES_MAX + 1]).is_err());
         assert!(batch.put(b"k", &vec![0; VALUE_BYTES_MAX + 1]).is_err());
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn cut_bytes_are_damage() {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(b"key", b"value").unwrap();
         for len in 1..batch.bytes().len() {
             assert_eq!(Operations::new(&batch.bytes()[..len]).next(), Some(None));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::batch::Operations;
 use crate::sst::block::{Block, BlockCursor};
-use crate::sst::filter::Filter;
+use crate::sst::filter::SstFilter;
 use crate::sst::footer::{Footer, Properties};
-use crate::sst::index::Index;
+use crate::sst::index::BlockIndex;
 
 /// Reads a data block in order and searches it for `key`.
 pub fn read_hostile_block(bytes: &[u8], key: &[u8]) {
@@ -26,7 +26,7 @@ pub fn read_hostile_block(bytes: &[u8], key: &[u8]) {
 
 /// Reads a filter and asks it.
 pub fn read_hostile_filter(bytes: &[u8], hash: u64) {
-    if let Ok(filter) = Filter::decode(bytes) {
+    if let Ok(filter) = SstFilter::decode(bytes) {
         let _ = filter.may_contain(hash);
     }
 }
@@ -34,7 +34,7 @@ pub fn read_hostile_filter(bytes: &[u8], hash: u64) {
 /// Reads a block index, a footer and properties.
 pub fn read_hostile_index(bytes: &[u8], key: &[u8]) {
     for data_bytes in [0, 100, 104 * 40] {
-        if let Ok(index) = Index::decode(bytes, data_bytes) {
+        if let Ok(index) = BlockIndex::decode(bytes, data_bytes) {
             let _ = index.find(key);
         }
     }
@@ -80,27 +80,27 @@ impl BenchMemtable {
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.seqno += 1;
         let kind = crate::batch::EntryKind::Put;
-        self.writer.insert(self.seqno, crate::batch::Operation { kind, key, value });
+        self.writer.insert(self.seqno, crate::batch::BatchOperation { kind, key, value });
     }
 
     /// Whether a key is there.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         let found = self.table.get(key, crate::hash::key_hash(key), u64::MAX >> 8);
-        matches!(found, crate::value::Found::Value(_))
+        matches!(found, crate::value::LookupOutcome::Value(_))
     }
 }
 
 /// The filter of SSTs alone, for the benchmark that argues its design.
 #[derive(Debug)]
-pub struct BenchFilter(Filter);
+pub struct BenchFilter(SstFilter);
 
 impl BenchFilter {
     /// A filter for these keys.
     #[must_use]
     pub fn new(keys: impl Iterator<Item = u64>, bits_per_key: usize) -> Self {
         let hashes: Vec<u64> = keys.map(Self::hash).collect();
-        Self(Filter::build(&hashes, bits_per_key))
+        Self(SstFilter::build(&hashes, bits_per_key))
     }
 
     /// The hash of a key.

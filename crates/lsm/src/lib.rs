@@ -36,9 +36,9 @@ mod wal;
 
 pub use wal::segment_log;
 
-pub use batch::Batch;
+pub use batch::EntryBatch;
 pub use commit::Sync;
 pub use engine::{CheckReport, Engine, LevelStats, ReadPoint, Scan, Stats};
 pub use error::{Error, Result, is_full};
-pub use options::{Background, Durability, Options, OuterLog, SyncMode};
-pub use value::Value;
+pub use options::{Background, LogKeeping, Options, OuterLog, SyncMode};
+pub use value::ValueBytes;

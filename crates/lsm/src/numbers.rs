@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Hands out file numbers, each once.
 #[derive(Debug)]
-pub(crate) struct Numbers(AtomicU64);
+pub(crate) struct FileNumbers(AtomicU64);
 
-impl Numbers {
+impl FileNumbers {
     /// Starts at `next`.
     pub(crate) fn new(next: u64) -> Self {
         Self(AtomicU64::new(next))

@@ -27,14 +27,14 @@ pub enum SyncMode {
 
 /// Who keeps commits that are not in SSTs yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub enum LogKeeping {
     /// The engine's own write-ahead log.
     Wal(SyncMode),
     /// An outer log (Raft's, say) that replays what lies above [`crate::Engine::flushed_position`] after a crash.
     External,
 }
 
-/// What the engine asks of the outer log of [`Durability::External`].
+/// What the engine asks of the outer log of [`LogKeeping::External`].
 pub trait OuterLog: Debug + Send + Sync {
     /// Makes the log durable at least up to `position`. Called before a flush makes files live that hold what was
     /// written up to there: an engine that is ahead of its log after a power cut would have no past.
@@ -57,8 +57,8 @@ pub enum Background {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Who keeps unflushed commits.
-    pub durability: Durability,
-    /// The outer log, for [`Durability::External`]; `None` if whatever was written to the engine is durable there.
+    pub durability: LogKeeping,
+    /// The outer log, for [`LogKeeping::External`]; `None` if whatever was written to the engine is durable there.
     pub outer_log: Option<Arc<dyn OuterLog>>,
     /// Who does background work.
     pub background: Background,
@@ -90,7 +90,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            durability: Durability::Wal(SyncMode::EveryCommit),
+            durability: LogKeeping::Wal(SyncMode::EveryCommit),
             outer_log: None,
             background: Background::Threads(2),
             memtable_bytes: 64 << 20,

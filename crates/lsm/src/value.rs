@@ -8,7 +8,7 @@ use std::sync::Arc;
 ///
 /// It may share the memory of a cached block, so a caller that keeps values for long copies them out.
 #[derive(Clone)]
-pub struct Value(Holder);
+pub struct ValueBytes(Holder);
 
 #[derive(Clone)]
 enum Holder {
@@ -16,7 +16,7 @@ enum Holder {
     Shared { bytes: Arc<Vec<u8>>, start: usize, end: usize },
 }
 
-impl Value {
+impl ValueBytes {
     pub(crate) fn owned(bytes: Vec<u8>) -> Self {
         Self(Holder::Owned(bytes))
     }
@@ -37,7 +37,7 @@ impl Value {
     }
 }
 
-impl Deref for Value {
+impl Deref for ValueBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -48,20 +48,20 @@ impl Deref for Value {
     }
 }
 
-impl AsRef<[u8]> for Value {
+impl AsRef<[u8]> for ValueBytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl PartialEq<[u8]> for Value {
+impl PartialEq<[u8]> for ValueBytes {
     fn eq(&self, other: &[u8]) -> bool {
         **self == *other
     }
 }
 
 /// Shows the length only: values are ciphertext or secrets.
-impl fmt::Debug for Value {
+impl fmt::Debug for ValueBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Value({} bytes)", self.len())
     }
@@ -69,9 +69,9 @@ impl fmt::Debug for Value {
 
 /// What a search for one key found in one place.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum LookupOutcome {
     /// The key has a value.
-    Value(Value),
+    Value(ValueBytes),
     /// The key was deleted; do not look further down.
     Deleted,
     /// This place says nothing about the key.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kallisto_lsm::disk::{Access, Disk, MemDisk, RealDisk};
-use kallisto_lsm::{Background, Durability, Engine, Options, SyncMode};
+use kallisto_lsm::disk::{Disk, MemDisk, OpenFor, RealDisk};
+use kallisto_lsm::{Background, Engine, LogKeeping, Options, SyncMode};
 
 mod common;
 
@@ -109,7 +109,7 @@ fn missing_keys_cost_no_disk_read_in_99_of_100_cases_and_metadata_stays_below_2_
         memtable_bytes: 1 << 20,
         sst_bytes: 1 << 20,
         level_base_bytes: 4 << 20,
-        durability: Durability::Wal(SyncMode::OnDemand),
+        durability: LogKeeping::Wal(SyncMode::OnDemand),
         cache_bytes: 0,
         ..Options::default()
     };
@@ -157,7 +157,7 @@ fn a_torn_wal_tail_loses_nothing_before_it() {
     let used = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
     for cut in (used - 300)..used {
         let image = disk.fork();
-        let file = image.open(path, Access::ReadWrite).unwrap();
+        let file = image.open(path, OpenFor::ReadWrite).unwrap();
         file.write_at(&vec![0; used - cut], cut as u64).unwrap();
         let engine = open(&Arc::new(image), &options);
         let found = engine.scan(..).unwrap().count();
@@ -272,11 +272,11 @@ fn a_million_sequential_keys_stay_linear() {
         memtable_bytes: 1 << 20,
         sst_bytes: 1 << 20,
         level_base_bytes: 4 << 20,
-        durability: Durability::Wal(SyncMode::OnDemand),
+        durability: LogKeeping::Wal(SyncMode::OnDemand),
         ..Options::default()
     };
     let engine = open(&disk, &options);
-    let mut batch = kallisto_lsm::Batch::new();
+    let mut batch = kallisto_lsm::EntryBatch::new();
     for n in 0..1_000_000u64 {
         batch.put(&n.to_be_bytes(), &[1; 8]).unwrap();
         if n % 1000 == 999 {
@@ -302,7 +302,7 @@ fn a_data_set_ten_times_the_cache_works_on_a_real_disk() {
         cache_bytes: 512 << 10,
         wal_segment_bytes: 256 << 10,
         open_files_max: 3,
-        durability: Durability::Wal(SyncMode::OnDemand),
+        durability: LogKeeping::Wal(SyncMode::OnDemand),
         ..Options::default()
     };
     let engine = Engine::open(RealDisk::shared(), &dir, options).unwrap();
@@ -337,7 +337,7 @@ fn a_writer_that_waits_for_a_flush_and_a_sync_that_is_due_do_not_wait_for_each_o
     const PATIENCE: Duration = Duration::from_secs(120);
     let disk = MemDisk::shared();
     let options = Options {
-        durability: Durability::Wal(SyncMode::Every {
+        durability: LogKeeping::Wal(SyncMode::Every {
             ops: u64::MAX,
             interval: Duration::from_micros(1),
         }),

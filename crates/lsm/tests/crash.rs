@@ -11,15 +11,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_lsm::disk::cuts::{self, Cut, Promises, RecordedRun};
+use kallisto_lsm::disk::cuts::{self, PowerCut, Promises, RecordedRun};
 use kallisto_lsm::disk::{DiskEvent, FaultyDisk, MemDisk};
-use kallisto_lsm::{Background, Batch, Durability, Engine, Error, Options, Sync, SyncMode};
+use kallisto_lsm::{Background, Engine, EntryBatch, Error, LogKeeping, Options, Sync, SyncMode};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(mode: SyncMode) -> Options {
     Options {
-        durability: Durability::Wal(mode),
+        durability: LogKeeping::Wal(mode),
         background: Background::Inline,
         memtable_bytes: 2 << 10,
         wal_segment_bytes: 1 << 10,
@@ -152,7 +152,7 @@ impl RecordedRun for Run {
         &self.events
     }
 
-    fn judge(&self, Cut { at, tail, disk, .. }: Cut) {
+    fn judge(&self, PowerCut { at, tail, disk, .. }: PowerCut) {
         let image = Arc::new(disk);
         let place =
             || format!("{:?}, seed {}, after event {at}, tail {tail:?}", self.mode, self.seed);
@@ -183,8 +183,8 @@ fn vouched_for(mode: SyncMode, sizes: &[u64]) -> usize {
     }
 }
 
-fn random_batch(dice: &mut fastrand::Rng, model: &mut Model, n: usize) -> (Batch, Sync) {
-    let mut batch = Batch::new();
+fn random_batch(dice: &mut fastrand::Rng, model: &mut Model, n: usize) -> (EntryBatch, Sync) {
+    let mut batch = EntryBatch::new();
     for _ in 0..dice.usize(1..4) {
         let key = format!("key-{}", dice.u32(..60)).into_bytes();
         if dice.u8(..) < 60 {

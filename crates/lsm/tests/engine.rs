@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kallisto_lsm::disk::{Disk, MemDisk};
 use kallisto_lsm::{
-    Background, Batch, Durability, Engine, Error, Options, ReadPoint, Sync, SyncMode,
+    Background, Engine, EntryBatch, Error, LogKeeping, Options, ReadPoint, Sync, SyncMode,
 };
 
 mod common;
@@ -42,7 +42,7 @@ fn run_model(background: Background, seed: u64, steps: usize) {
     for step in 0..steps {
         match dice.u32(..1000) {
             0..700 => {
-                let mut batch = Batch::new();
+                let mut batch = EntryBatch::new();
                 for _ in 0..dice.usize(1..6) {
                     let key = key(&mut dice);
                     if dice.u8(..) < 80 {
@@ -201,10 +201,10 @@ fn a_checkpoint_is_a_store_of_that_moment() {
 #[test]
 fn an_outer_log_learns_what_is_flushed() {
     let disk = MemDisk::shared();
-    let options = Options { durability: Durability::External, ..small(Background::Inline) };
+    let options = Options { durability: LogKeeping::External, ..small(Background::Inline) };
     let engine = open(&disk, &options);
     for position in 1..=2000u64 {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(&(position % 300).to_be_bytes(), &position.to_be_bytes()).unwrap();
         batch.set_position(position);
         engine.write(&batch, Sync::Mode).unwrap();
@@ -228,7 +228,7 @@ fn an_outer_log_learns_what_is_flushed() {
 fn unsynced_commits_survive_the_process_in_every_mode() {
     for mode in [SyncMode::OnDemand, SyncMode::EveryCommit] {
         let disk = MemDisk::shared();
-        let options = Options { durability: Durability::Wal(mode), ..small(Background::Inline) };
+        let options = Options { durability: LogKeeping::Wal(mode), ..small(Background::Inline) };
         let engine = open(&disk, &options);
         engine.put(b"a", b"1").unwrap();
         // No drop, no close: the process dies here.

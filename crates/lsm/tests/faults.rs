@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_lsm::disk::cuts::left_at_the_end;
-use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, UnsyncedTail};
 use kallisto_lsm::{Background, Engine, Error, Options};
 
 mod common;
@@ -138,13 +138,13 @@ fn survive(kind: FaultKind, from: u64, until: u64) -> bool {
     }
     let met = disk.operations() > from;
     let events = disk.events();
-    for tail in [Tail::Kept, Tail::Lost, Tail::Reordered] {
+    for tail in [UnsyncedTail::Kept, UnsyncedTail::Lost, UnsyncedTail::Reordered] {
         let image: Arc<MemDisk> = Arc::new(left_at_the_end(&events, tail, from));
         let engine = open(image, &options)
             .unwrap_or_else(|error| panic!("{error}: {kind:?} at {from}, tail {tail:?}"));
         engine.check().unwrap();
         for (key, value) in &acked {
-            let got = engine.get(key).unwrap().map(kallisto_lsm::Value::into_vec);
+            let got = engine.get(key).unwrap().map(kallisto_lsm::ValueBytes::into_vec);
             let later = unsure.iter().any(|(k, v)| k == key && Some(v) == got.as_ref());
             assert!(got.as_ref() == Some(value) || later, "{kind:?} at {from}, tail {tail:?}");
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kallisto_lsm::disk::{Access, Disk, MemDisk};
+use kallisto_lsm::disk::{Disk, MemDisk, OpenFor};
 use kallisto_lsm::{Background, Engine, Error, Options};
 
 mod common;
@@ -50,7 +50,7 @@ fn every_flipped_byte_is_detected_or_harmless() {
         for at in 0..bytes.len() {
             let bad = image.fork();
             let flipped = bytes[at] ^ 1 << dice.u8(..8);
-            bad.open(&path, Access::ReadWrite).unwrap().write_at(&[flipped], at as u64).unwrap();
+            bad.open(&path, OpenFor::ReadWrite).unwrap().write_at(&[flipped], at as u64).unwrap();
             let outcome = judge(Arc::new(bad), &options, &model, &without_last);
             counts[outcome as usize] += 1;
         }
@@ -107,7 +107,7 @@ fn a_check_goes_on_after_damage_and_names_all_of_it() {
         .collect();
     assert!(ssts.len() > 5, "{} files", ssts.len());
     let flip = |path: &std::path::Path, at: u64| {
-        let file = disk.open(path, Access::ReadWrite).unwrap();
+        let file = disk.open(path, OpenFor::ReadWrite).unwrap();
         let mut byte = [0];
         file.read_at(&mut byte, at).unwrap();
         file.write_at(&[!byte[0]], at).unwrap();

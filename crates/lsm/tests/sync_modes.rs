@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
 use kallisto_lsm::disk::cuts::left_at_the_end;
-use kallisto_lsm::disk::{FaultyDisk, Tail};
-use kallisto_lsm::{Background, Batch, Durability, Engine, Options, Sync, SyncMode};
+use kallisto_lsm::disk::{FaultyDisk, UnsyncedTail};
+use kallisto_lsm::{Background, Engine, EntryBatch, LogKeeping, Options, Sync, SyncMode};
 
 mod common;
 
@@ -45,7 +45,7 @@ struct Fixture {
 fn open(ops: u64, interval: Duration, background: Background) -> Fixture {
     let (disk, clock) = (FaultyDisk::shared(), Arc::new(TestClock::default()));
     let options = Options {
-        durability: Durability::Wal(SyncMode::Every { ops, interval }),
+        durability: LogKeeping::Wal(SyncMode::Every { ops, interval }),
         clock: clock.clone(),
         // A new segment and a flush sync what is before them: there are none here.
         wal_segment_bytes: 1 << 20,
@@ -59,7 +59,7 @@ fn open(ops: u64, interval: Duration, background: Background) -> Fixture {
 impl Fixture {
     /// How many of the keys 0, 1, 2... are there after a power cut right now that takes all it may.
     fn left_by_a_cut(&self) -> u32 {
-        let image = Arc::new(left_at_the_end(&self.disk.events(), Tail::Lost, 0));
+        let image = Arc::new(left_at_the_end(&self.disk.events(), UnsyncedTail::Lost, 0));
         let engine = Engine::open(image, "store", self.options.clone()).unwrap();
         let keys = engine.scan(..).unwrap().map(|entry| entry.unwrap().0);
         let mut next = 0u32;
@@ -94,7 +94,7 @@ fn so_many_operations_are_at_stake_and_not_one_more() {
 fn a_batch_counts_each_of_its_operations_and_a_sync_commit_starts_anew() {
     let store = open(10, NEVER, Background::Inline);
     let batch = |range: std::ops::Range<u32>| {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         range.for_each(|n| batch.put(&n.to_be_bytes(), b"value").unwrap());
         batch
     };

@@ -17,7 +17,7 @@ use kallisto_command::files;
 use kallisto_command::flags::FormatFlag;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 use zeroize::Zeroizing;
 
 /// A file at least this long gets a progress bar, in bytes.
@@ -98,7 +98,7 @@ impl Verify {
         };
         let name = self.file.display();
         match examine(&self.file, key)? {
-            Ok(report) if format != Format::Table => describe(&self.file, &report, format),
+            Ok(report) if format != OutputFormat::Table => describe(&self.file, &report, format),
             Ok(report) => Ok(Outcome::line(match report.authenticated {
                 Some(opened) => format!(
                     "Success! {name} is whole: {} records, of which {opened} are sealed and all opened",
@@ -114,8 +114,8 @@ impl Verify {
     }
 }
 
-fn parse_format(flag: &FormatFlag) -> Result<Format, Error> {
-    flag.format.as_deref().map_or(Ok(Format::Table), Format::parse)
+fn parse_format(flag: &FormatFlag) -> Result<OutputFormat, Error> {
+    flag.format.as_deref().map_or(Ok(OutputFormat::Table), OutputFormat::parse)
 }
 
 /// Reads the file to its end. The outer error is of the call, the inner one of the file.
@@ -151,9 +151,9 @@ fn progress(bytes: u64) -> ProgressBar {
     }
 }
 
-fn refused(path: &Path, fault: &NotWhole, format: Format) -> Result<Outcome, Error> {
+fn refused(path: &Path, fault: &NotWhole, format: OutputFormat) -> Result<Outcome, Error> {
     let text = fault.to_string();
-    if format == Format::Table {
+    if format == OutputFormat::Table {
         let text = format!("{}: not a whole snapshot: {text}\n", path.display());
         return Ok(Outcome::default().with_notice(&text).with_code(EXIT_SERVER));
     }
@@ -161,7 +161,7 @@ fn refused(path: &Path, fault: &NotWhole, format: Format) -> Result<Outcome, Err
     Ok(Outcome::print(Document::Object(&map).to_text(format)?).with_code(EXIT_SERVER))
 }
 
-fn describe(path: &Path, report: &Report, format: Format) -> Result<Outcome, Error> {
+fn describe(path: &Path, report: &Report, format: OutputFormat) -> Result<Outcome, Error> {
     let of = |name: &str| report.meta.get(name).cloned().unwrap_or(Json::Null);
     let contents = &report.contents;
     let kinds = contents.kinds.iter().map(|(name, count)| ((*name).to_owned(), (*count).into()));
@@ -169,7 +169,7 @@ fn describe(path: &Path, report: &Report, format: Format) -> Result<Outcome, Err
     let versions = contents.key_versions.iter();
     let versions: Map =
         versions.map(|(version, count)| (version.to_string(), (*count).into())).collect();
-    if format != Format::Table {
+    if format != OutputFormat::Table {
         let seal = contents.seal.as_ref().map_or(Json::Null, |seal| {
             Json::object([
                 ("type", seal.scheme.clone().into()),

@@ -71,9 +71,9 @@ pub(crate) struct Leased {
 }
 
 /// A place among the calls of a far end.
-pub(crate) struct Entered<'s>(&'s FarEndCounts);
+pub(crate) struct CallSlot<'s>(&'s FarEndCounts);
 
-impl Drop for Entered<'_> {
+impl Drop for CallSlot<'_> {
     fn drop(&mut self) {
         // FarEndCounts order nothing.
         self.0.entered.fetch_sub(1, Ordering::Relaxed);
@@ -142,9 +142,9 @@ impl FarEndSlot {
     }
 
     /// Takes a place among at most `most` calls.
-    pub(crate) fn enter(&self, most: usize) -> Option<Entered<'_>> {
+    pub(crate) fn enter(&self, most: usize) -> Option<CallSlot<'_>> {
         let before = self.counts.entered.fetch_add(1, Ordering::Relaxed);
-        let place = Entered(&self.counts);
+        let place = CallSlot(&self.counts);
         (before < most as u64).then_some(place)
     }
 

@@ -40,7 +40,7 @@ pub(crate) enum FrameKind {
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum LinkPurpose {
     Messages = 1,
     Snapshot = 2,
     Requests = 3,
@@ -51,7 +51,7 @@ pub(crate) enum Lane {
 /// Who speaks, to whom, and what about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
-    pub(crate) lane: Lane,
+    pub(crate) lane: LinkPurpose,
     pub(crate) store_id: [u8; 16],
     pub(crate) to: u64,
     /// The speaker as it wants to be known.
@@ -137,10 +137,10 @@ impl Hello {
             return None;
         }
         let lane = match rest.try_get_u8().ok()? {
-            1 => Lane::Messages,
-            2 => Lane::Snapshot,
-            3 => Lane::Requests,
-            4 => Lane::Rest,
+            1 => LinkPurpose::Messages,
+            2 => LinkPurpose::Snapshot,
+            3 => LinkPurpose::Requests,
+            4 => LinkPurpose::Rest,
             _ => return None,
         };
         let store_id = *rest.first_chunk::<16>()?;
@@ -189,7 +189,7 @@ mod tests {
         let (name, cluster_address) = ("node-7".to_owned(), "127.0.0.1:8201".to_owned());
         let api_address = "https://127.0.0.1:8200".to_owned();
         let from = Peer { id: 7, name, cluster_address, api_address, ..Peer::default() };
-        Hello { lane: Lane::Requests, store_id: [5; 16], to: 9, from }
+        Hello { lane: LinkPurpose::Requests, store_id: [5; 16], to: 9, from }
     }
 
     #[test]

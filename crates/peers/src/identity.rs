@@ -40,7 +40,7 @@ impl fmt::Display for PortError {
 impl std::error::Error for PortError {}
 
 /// The cluster's authority. Its key is a secret; `Debug` does not show it.
-pub struct Authority {
+pub struct ClusterAuthority {
     /// The certificate, DER.
     pub certificate: Vec<u8>,
     /// The private key, PKCS #8.
@@ -56,7 +56,7 @@ pub struct NodeKey {
 }
 
 /// What a server is to its peers.
-pub struct Identity {
+pub struct PeerIdentity {
     /// Its number.
     pub node_id: u64,
     /// Its store.
@@ -69,15 +69,15 @@ pub struct Identity {
     pub authority: Vec<u8>,
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for PeerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("node_id", &self.node_id).finish_non_exhaustive()
+        f.debug_struct("PeerIdentity").field("node_id", &self.node_id).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for ClusterAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Authority")
+        f.write_str("ClusterAuthority")
     }
 }
 
@@ -136,7 +136,7 @@ impl PublicKeyData for PeerPublicKey {
     }
 }
 
-impl Authority {
+impl ClusterAuthority {
     /// Makes the authority of a new cluster.
     ///
     /// # Errors
@@ -177,15 +177,15 @@ impl Authority {
 }
 
 /// TLS of both directions, made of an identity.
-pub(crate) struct Tls {
+pub(crate) struct PeerTls {
     pub(crate) node_id: u64,
     pub(crate) store_id: [u8; 16],
     pub(crate) client: Arc<rustls::ClientConfig>,
     pub(crate) server: Arc<rustls::ServerConfig>,
 }
 
-impl Tls {
-    pub(crate) fn new(identity: &Identity) -> Result<Self, PortError> {
+impl PeerTls {
+    pub(crate) fn new(identity: &PeerIdentity) -> Result<Self, PortError> {
         let refuse = |error: &dyn fmt::Display| PortError::new("the cluster's TLS", error);
         let provider = Arc::new(crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
@@ -241,23 +241,23 @@ impl Tls {
 mod tests {
     use super::*;
 
-    fn identity(authority: &Authority, node_id: u64) -> Identity {
+    fn identity(authority: &ClusterAuthority, node_id: u64) -> PeerIdentity {
         let key = NodeKey::generate().unwrap();
         let certificate = authority.issue(node_id, &[1; 16], &key.public).unwrap();
         let authority = authority.certificate.clone();
-        Identity { node_id, store_id: [1; 16], key, certificate, authority }
+        PeerIdentity { node_id, store_id: [1; 16], key, certificate, authority }
     }
 
     #[test]
     fn a_certificate_is_of_one_server_of_one_store() {
-        let authority = Authority::generate().unwrap();
+        let authority = ClusterAuthority::generate().unwrap();
         let identity = identity(&authority, 7);
-        let tls = Tls::new(&identity).unwrap();
+        let tls = PeerTls::new(&identity).unwrap();
         let certificate = CertificateDer::from(identity.certificate.clone());
         assert!(tls.belongs_to(&certificate, 7));
         assert!(!tls.belongs_to(&certificate, 8));
-        let other = Identity { store_id: [2; 16], ..identity };
-        assert!(!Tls::new(&other).unwrap().belongs_to(&certificate, 7));
+        let other = PeerIdentity { store_id: [2; 16], ..identity };
+        assert!(!PeerTls::new(&other).unwrap().belongs_to(&certificate, 7));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         let again = NodeKey::from_private(key.private.clone()).unwrap();
         assert_eq!(again.public, key.public);
         assert!(NodeKey::from_private(vec![1, 2, 3]).is_err());
-        let authority = Authority::generate().unwrap();
+        let authority = ClusterAuthority::generate().unwrap();
         assert!(authority.issue(1, &[1; 16], b"short").is_err());
         assert_eq!(format!("{key:?} {authority:?}"), "NodeKey Authority");
     }

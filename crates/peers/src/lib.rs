@@ -4,7 +4,7 @@
 //! waits behind another: Raft's messages, snapshots, and requests that one server relays to another. To all of them it is
 //! a carrier of bytes: `kallisto-store` knows what a message is, the listener what a request is.
 //!
-//! Who may speak: certificates are issued by an authority that the cluster made for itself ([`Authority`]), one for each
+//! Who may speak: certificates are issued by an authority that the cluster made for itself ([`ClusterAuthority`]), one for each
 //! server, naming its number and the store. A server is heard if its certificate says the number that it claims *and* that
 //! number is a member: who was removed is not heard any more, whatever it holds.
 //!
@@ -24,6 +24,6 @@ mod relay;
 mod serve;
 
 pub use frame::parse_hostile;
-pub use identity::{Authority, Identity, NodeKey, PortError};
+pub use identity::{ClusterAuthority, NodeKey, PeerIdentity, PortError};
 pub use port::{Port, Upper};
 pub use relay::{Answering, Unanswered};

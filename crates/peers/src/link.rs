@@ -12,18 +12,18 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::frame::{self, FrameKind, Hello, Lane};
+use crate::frame::{self, FrameKind, Hello, LinkPurpose};
 use crate::limits::{
     CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_MAX, UNREAD_TIMEOUT, WRITE_BYTES,
 };
 use crate::port::PortShared;
-use crate::reach::Reach;
+use crate::reach::PeerReach;
 
 /// Connects to a peer and says hello.
 pub(crate) async fn dial(
     shared: &PortShared,
     to: u64,
-    lane: Lane,
+    lane: LinkPurpose,
 ) -> io::Result<TlsStream<TcpStream>> {
     let tls = shared.tls.load_full();
     let tls = tls.ok_or_else(|| io::Error::other("this server has no certificate yet"))?;
@@ -49,9 +49,9 @@ pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<Vec<u8>> 
     let (sender, mut messages) = mpsc::channel(MESSAGES_MAX);
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
-        let (began, mut reach) = (Instant::now(), Reach::default());
+        let (began, mut reach) = (Instant::now(), PeerReach::default());
         while let Some(first) = messages.recv().await {
-            match dial(&shared_task, to, Lane::Messages).await {
+            match dial(&shared_task, to, LinkPurpose::Messages).await {
                 Ok(stream) => {
                     if reach.reached() {
                         tracing::info!(peer = shared_task.name_of(to), "a peer is reached again");
@@ -137,7 +137,7 @@ pub(crate) async fn write(
 }
 
 /// What comes of a snapshot.
-enum Came {
+enum SnapshotOutcome {
     Chunk(Bytes),
     /// There are no more chunks.
     End,
@@ -148,24 +148,24 @@ enum Came {
 /// Fetches a snapshot, or the rest of one: chunks are taken on a thread of their own, since that writes to the disk.
 pub(crate) fn fetch(shared: &Arc<PortShared>, from: u64, mut sink: Box<dyn ChunkSink>) {
     let place = sink.place();
-    let (sender, mut chunks) = mpsc::channel::<Came>(CHUNKS_MAX);
+    let (sender, mut chunks) = mpsc::channel::<SnapshotOutcome>(CHUNKS_MAX);
     let peer = shared.name_of(from);
     let take = move || {
         let mut bytes = 0;
         while let Some(came) = chunks.blocking_recv() {
             let taken = match came {
-                Came::Chunk(chunk) => {
+                SnapshotOutcome::Chunk(chunk) => {
                     bytes += chunk.len();
                     sink.take(chunk)
                 }
-                Came::End => {
+                SnapshotOutcome::End => {
                     match sink.finish() {
                         Ok(()) => tracing::info!(peer, bytes, "a snapshot was taken"),
                         Err(error) => tracing::error!(%error, "a snapshot was not taken"),
                     }
                     return;
                 }
-                Came::Gone => {
+                SnapshotOutcome::Gone => {
                     tracing::info!(peer = from, "the rest of a snapshot is gone, fetched anew");
                     sink.gone();
                     return;
@@ -193,9 +193,9 @@ async fn copy(
     shared: &PortShared,
     from: u64,
     place: Option<Vec<u8>>,
-    chunks: &mpsc::Sender<Came>,
+    chunks: &mpsc::Sender<SnapshotOutcome>,
 ) -> io::Result<()> {
-    let lane = if place.is_some() { Lane::Rest } else { Lane::Snapshot };
+    let lane = if place.is_some() { LinkPurpose::Rest } else { LinkPurpose::Snapshot };
     let mut stream = dial(shared, from, lane).await?;
     let mut buffer = BytesMut::new();
     if let Some(place) = place {
@@ -207,9 +207,9 @@ async fn copy(
         let read = timeout(CHUNK_TIMEOUT, frame::read(&mut stream, &mut buffer)).await;
         let frame = read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let (came, last) = match frame {
-            Some((FrameKind::Chunk, chunk)) => (Came::Chunk(chunk), false),
-            Some((FrameKind::End, _)) => (Came::End, true),
-            Some((FrameKind::Gone, _)) => (Came::Gone, true),
+            Some((FrameKind::Chunk, chunk)) => (SnapshotOutcome::Chunk(chunk), false),
+            Some((FrameKind::End, _)) => (SnapshotOutcome::End, true),
+            Some((FrameKind::Gone, _)) => (SnapshotOutcome::Gone, true),
             Some(_) | None => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
         if chunks.send(came).await.is_err() || last {

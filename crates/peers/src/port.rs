@@ -15,7 +15,7 @@ use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
-use crate::identity::{Identity, PortError, Tls};
+use crate::identity::{PeerIdentity, PeerTls, PortError};
 use crate::relay::{Answering, RelayedRequest, Unanswered};
 use crate::{link, relay, serve};
 
@@ -63,7 +63,7 @@ pub(crate) struct PortShared {
     pub(crate) handle: Handle,
     /// Where requests of peers are answered.
     pub(crate) answering: Handle,
-    pub(crate) tls: ArcSwapOption<Tls>,
+    pub(crate) tls: ArcSwapOption<PeerTls>,
     /// This server as it wants to be known; the number comes with the identity.
     pub(crate) own: Peer,
     pub(crate) upper: OnceLock<Arc<dyn Upper>>,
@@ -153,8 +153,8 @@ impl Port {
     ///
     /// # Errors
     /// When key, certificate and authority do not fit each other.
-    pub fn install(&self, identity: &Identity) -> Result<(), PortError> {
-        let tls = Tls::new(identity)?;
+    pub fn install(&self, identity: &PeerIdentity) -> Result<(), PortError> {
+        let tls = PeerTls::new(identity)?;
         self.shared.tls.store(Some(Arc::new(tls)));
         Ok(())
     }

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether one peer is reached, and whether that was told.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct PeerReach {
     /// Since when it is not reached.
     failing_since: Option<Duration>,
     /// It was told that the peer is not reached, and not that it is again.
@@ -20,7 +20,7 @@ pub(crate) struct Reach {
     told_at: Option<Duration>,
 }
 
-impl Reach {
+impl PeerReach {
     /// A connection came about; whether to tell that there is one again.
     pub(crate) const fn reached(&mut self) -> bool {
         self.failing_since = None;
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_change_is_told_once_and_a_bad_wire_seldom() {
         let at = Duration::from_millis;
-        let mut reach = Reach::default();
+        let mut reach = PeerReach::default();
         assert!(!reach.reached(), "nobody missed it");
         assert!(!reach.failed(at(5000)), "it may start just now");
         assert!(!reach.failed(at(5499)));

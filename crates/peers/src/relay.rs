@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::client::TlsStream;
 
-use crate::frame::{self, FrameKind, Lane};
+use crate::frame::{self, FrameKind, LinkPurpose};
 use crate::limits::{REQUESTS_MAX, WRITE_BYTES};
 use crate::link::{dial, write};
 use crate::port::PortShared;
@@ -72,7 +72,7 @@ pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<RelayedRe
     let (sender, asked) = mpsc::channel(REQUESTS_MAX);
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
-        match dial(&shared_task, to, Lane::Requests).await {
+        match dial(&shared_task, to, LinkPurpose::Requests).await {
             Ok(stream) => {
                 let (reader, writer) = tokio::io::split(stream);
                 converse(reader, writer, asked).await;

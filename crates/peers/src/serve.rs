@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::frame::{self, FrameKind, Hello, Lane};
+use crate::frame::{self, FrameKind, Hello, LinkPurpose};
 use crate::limits::{
     ANSWERING_MAX, CHUNKS_MAX, CONNECTIONS_MAX, OPENING_TIMEOUT, REQUESTS_MAX, WRITE_BYTES,
 };
@@ -89,12 +89,12 @@ async fn serve(stream: TcpStream, shared: &PortShared) -> io::Result<()> {
     }
     upper.meet(Peer { id: from, ..hello.from });
     match lane {
-        Lane::Messages => {
+        LinkPurpose::Messages => {
             messages(reader, buffer, shared, from, upper).await?;
             tell_removed(&mut writer, from, upper).await
         }
-        Lane::Snapshot => snapshot(writer, upper, None, shared.name_of(from)).await,
-        Lane::Rest => {
+        LinkPurpose::Snapshot => snapshot(writer, upper, None, shared.name_of(from)).await,
+        LinkPurpose::Rest => {
             let place = timeout(OPENING_TIMEOUT, frame::read(&mut reader, &mut buffer)).await;
             match place.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
                 Some((FrameKind::Place, place)) => {
@@ -103,7 +103,7 @@ async fn serve(stream: TcpStream, shared: &PortShared) -> io::Result<()> {
                 Some(_) | None => Err(io::Error::other("no place in a snapshot")),
             }
         }
-        Lane::Requests => requests(reader, writer, buffer, from, shared).await,
+        LinkPurpose::Requests => requests(reader, writer, buffer, from, shared).await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_peers::{Authority, Identity, NodeKey, Port, Upper};
+use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Upper};
 use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
 
 const STORE: [u8; 16] = [7; 16];
@@ -121,18 +121,18 @@ fn fetch(port: &Port, place: Option<u8>) -> Outcome {
     told.recv_timeout(PATIENCE).unwrap()
 }
 
-fn port(authority: &Authority, node_id: u64) -> Port {
+fn port(authority: &ClusterAuthority, node_id: u64) -> Port {
     let port = Port::bind((Ipv4Addr::LOCALHOST, 0).into(), Peer::default()).unwrap();
     let key = NodeKey::generate().unwrap();
     let certificate = authority.issue(node_id, &STORE, &key.public).unwrap();
     let authority = authority.certificate.clone();
-    port.install(&Identity { node_id, store_id: STORE, key, certificate, authority }).unwrap();
+    port.install(&PeerIdentity { node_id, store_id: STORE, key, certificate, authority }).unwrap();
     port
 }
 
 #[test]
 fn a_snapshot_comes_whole_or_from_where_it_broke_off_or_is_said_to_be_gone() {
-    let authority = Authority::generate().unwrap();
+    let authority = ClusterAuthority::generate().unwrap();
     let ports = [port(&authority, 1), port(&authority, 2)];
     let peers = [1, 2].map(|id| Peer { id, ..ports[id as usize - 1].own().clone() });
     ports.iter().for_each(|port| port.know(&peers));

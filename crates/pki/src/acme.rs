@@ -7,7 +7,7 @@ use der::Decode as _;
 use der::asn1::OctetStringRef;
 use x509_cert::Certificate;
 
-use crate::certificate::Parsed;
+use crate::certificate::ParsedCertificate;
 use crate::error::{Error, Result};
 use crate::oid;
 use crate::san::{self, San};
@@ -45,7 +45,7 @@ impl AcmeCertificate {
         let names = only(oid::SUBJECT_ALT_NAME).ok_or_else(none)?.extn_value.as_bytes();
         let names = san::decode(names).map_err(|_| none())?;
         let [name] = &names[..] else { return Err(none()) };
-        if !Parsed::from_der(bytes).map_err(|_| none())?.is_self_signed() {
+        if !ParsedCertificate::from_der(bytes).map_err(|_| none())?.is_self_signed() {
             return Err(none());
         }
         Ok(Self { name: name.clone(), hash })

@@ -17,7 +17,7 @@ use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Validity;
 
 use crate::error::{Error, Result};
-use crate::key::{KeyKind, PrivateKey, PublicKey};
+use crate::key::{PkiKeyKind, PrivateKey, PublicKey};
 use crate::names::host_name;
 use crate::san::{self, San};
 use crate::serial::Serial;
@@ -100,16 +100,16 @@ pub struct Urls {
 
 /// What names a CA may sign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Constraints {
+pub struct CaNameLimits {
     /// What is allowed; all if empty.
-    pub permitted: Vec<Constraint>,
+    pub permitted: Vec<NameConstraint>,
     /// What is not.
-    pub excluded: Vec<Constraint>,
+    pub excluded: Vec<NameConstraint>,
 }
 
 /// A part of a kind of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Constraint {
+pub enum NameConstraint {
     /// A domain and what is below it; below it only with a dot before it.
     Dns(String),
     /// An address, all of a host, or with a dot before it all of a domain.
@@ -120,7 +120,7 @@ pub enum Constraint {
     Uri(String),
 }
 
-impl Constraint {
+impl NameConstraint {
     /// Of DNS names: a domain, with a dot before it for what is below it alone.
     ///
     /// # Errors
@@ -161,13 +161,13 @@ fn domain(text: &str) -> Result<String> {
 
 /// What a certificate is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum CertificatePurpose {
     /// A CA, that may stand above so many others, if that is limited.
     Ca {
         /// How many CAs may follow.
         path_length: Option<u8>,
         /// What it may sign.
-        constraints: Constraints,
+        constraints: CaNameLimits,
     },
     /// Anything else; whether it says so.
     Leaf {
@@ -187,7 +187,7 @@ pub enum AltNames {
 
 /// What is written into a certificate.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub struct CertificateContents {
     /// Its number.
     pub serial: Serial,
     /// The first second it is good.
@@ -199,7 +199,7 @@ pub struct Contents {
     /// The key of its owner.
     pub public: PublicKey,
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: CertificatePurpose,
     /// What its key may do.
     pub usages: Usages,
     /// What its key may do by name.
@@ -214,7 +214,7 @@ pub struct Contents {
 
 /// Who signs.
 #[derive(Clone, Copy, Debug)]
-pub struct Signer<'a> {
+pub struct CertificateSigner<'a> {
     /// The Name of the issuer.
     pub name: &'a [u8],
     /// The id of its key.
@@ -226,7 +226,7 @@ pub struct Signer<'a> {
 }
 
 #[derive(Sequence)]
-struct Tbs<'a> {
+struct TbsCertificate<'a> {
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
     version: u8,
     serial: UintRef<'a>,
@@ -241,13 +241,13 @@ struct Tbs<'a> {
 
 /// What is signed, how, and the signature.
 #[derive(Sequence)]
-pub(crate) struct Signed<'a> {
+pub(crate) struct SignedData<'a> {
     pub(crate) tbs: AnyRef<'a>,
     pub(crate) algorithm: AnyRef<'a>,
     pub(crate) signature: BitStringRef<'a>,
 }
 
-impl Signed<'_> {
+impl SignedData<'_> {
     /// Signs what is to be signed, and puts it together.
     pub(crate) fn sign(
         tbs: &[u8],
@@ -256,7 +256,7 @@ impl Signed<'_> {
     ) -> Result<Vec<u8>> {
         let signature = key.sign(algorithm, tbs)?;
         let named = algorithm.to_der()?;
-        let signed = Signed {
+        let signed = SignedData {
             tbs: AnyRef::from_der(tbs)?,
             algorithm: AnyRef::from_der(&named)?,
             signature: BitStringRef::from_bytes(&signature)?,
@@ -315,17 +315,19 @@ fn access(urls: &Urls) -> Result<Vec<AccessDescription>> {
     ocsp.chain(issuers).map(described).collect()
 }
 
-fn subtrees(constraints: &[Constraint]) -> Result<Option<GeneralSubtrees>> {
+fn subtrees(constraints: &[NameConstraint]) -> Result<Option<GeneralSubtrees>> {
     let ia5 = |text: &str| {
         Ia5String::new(text)
             .map_err(|_| Error::invalid(format!("the name constraint {text:?} is not in ASCII")))
     };
-    let tree = |constraint: &Constraint| {
+    let tree = |constraint: &NameConstraint| {
         let base = match constraint {
-            Constraint::Dns(name) => GeneralName::DnsName(ia5(name)?),
-            Constraint::Email(name) => GeneralName::Rfc822Name(ia5(name)?),
-            Constraint::Uri(name) => GeneralName::UniformResourceIdentifier(ia5(name)?),
-            Constraint::Ip(bytes) => GeneralName::IpAddress(OctetString::new(bytes.as_slice())?),
+            NameConstraint::Dns(name) => GeneralName::DnsName(ia5(name)?),
+            NameConstraint::Email(name) => GeneralName::Rfc822Name(ia5(name)?),
+            NameConstraint::Uri(name) => GeneralName::UniformResourceIdentifier(ia5(name)?),
+            NameConstraint::Ip(bytes) => {
+                GeneralName::IpAddress(OctetString::new(bytes.as_slice())?)
+            }
         };
         Ok(GeneralSubtree { base, minimum: 0, maximum: None })
     };
@@ -339,22 +341,22 @@ fn subtrees(constraints: &[Constraint]) -> Result<Option<GeneralSubtrees>> {
 pub const NO_CA: &str = "only a CA may sign certificates: a certificate that is issued cannot have the key usage CertSign";
 
 /// What a key of a kind can do at all (RFC 4055, 1.2; RFC 8410, 5; RFC 8813, 3).
-fn usages_of_kind(kind: KeyKind) -> Usages {
+fn usages_of_kind(kind: PkiKeyKind) -> Usages {
     let all = KeyUsages::DigitalSignature | KeyUsages::NonRepudiation | KeyUsages::CRLSign;
     all | match kind {
-        KeyKind::Rsa(_) => KeyUsages::KeyEncipherment | KeyUsages::DataEncipherment,
-        KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+        PkiKeyKind::Rsa(_) => KeyUsages::KeyEncipherment | KeyUsages::DataEncipherment,
+        PkiKeyKind::P256 | PkiKeyKind::P384 | PkiKeyKind::P521 => {
             KeyUsages::KeyAgreement | KeyUsages::EncipherOnly | KeyUsages::DecipherOnly
         }
-        KeyKind::Ed25519 => Usages::default(),
+        PkiKeyKind::Ed25519 => Usages::default(),
     }
 }
 
-impl Contents {
+impl CertificateContents {
     /// The key usages that are asked for, as far as the key can do them. A leaf never signs certificates: there are validators that ask for nothing else
     /// of a CA.
     fn possible_usages(&self) -> Result<Usages> {
-        let Purpose::Leaf { .. } = self.purpose else { return Ok(self.usages) };
+        let CertificatePurpose::Leaf { .. } = self.purpose else { return Ok(self.usages) };
         if self.usages.contains(KeyUsages::KeyCertSign) {
             return Err(Error::invalid(NO_CA));
         }
@@ -376,7 +378,7 @@ impl Contents {
         Ok(usages)
     }
 
-    fn extensions(&self, signer: &Signer<'_>) -> Result<Extensions> {
+    fn extensions(&self, signer: &CertificateSigner<'_>) -> Result<Extensions> {
         let mut extensions = Vec::with_capacity(12);
         let usages = self.possible_usages()?;
         if !usages.is_empty() {
@@ -388,15 +390,15 @@ impl Contents {
             extensions.push(extension(oid::EXT_KEY_USAGE, critical, &self.ext_usages)?);
         }
         match &self.purpose {
-            Purpose::Ca { path_length, .. } => {
+            CertificatePurpose::Ca { path_length, .. } => {
                 let constraints = BasicConstraints { ca: true, path_len_constraint: *path_length };
                 extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
             }
-            Purpose::Leaf { says_so: true } => {
+            CertificatePurpose::Leaf { says_so: true } => {
                 let constraints = BasicConstraints { ca: false, path_len_constraint: None };
                 extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
             }
-            Purpose::Leaf { says_so: false } => {}
+            CertificatePurpose::Leaf { says_so: false } => {}
         }
         let key_id = self.public.key_id();
         extensions.push(extension(oid::SUBJECT_KEY_ID, false, &OctetString::new(key_id)?)?);
@@ -418,8 +420,8 @@ impl Contents {
                 extensions.push(encoded_extension(oid::SUBJECT_ALT_NAME, critical, value)?);
             }
         }
-        if let Purpose::Ca { constraints, .. } = &self.purpose
-            && *constraints != Constraints::default()
+        if let CertificatePurpose::Ca { constraints, .. } = &self.purpose
+            && *constraints != CaNameLimits::default()
         {
             let value = NameConstraints {
                 permitted_subtrees: subtrees(&constraints.permitted)?,
@@ -456,9 +458,9 @@ impl Contents {
     ///
     /// # Errors
     /// [`Error::Invalid`] for contents that cannot stand in a certificate; when it cannot be signed.
-    pub fn sign(&self, signer: &Signer<'_>) -> Result<Vec<u8>> {
+    pub fn sign(&self, signer: &CertificateSigner<'_>) -> Result<Vec<u8>> {
         let algorithm = signer.algorithm.to_der()?;
-        let tbs = Tbs {
+        let tbs = TbsCertificate {
             version: 2,
             serial: UintRef::new(self.serial.as_bytes())?,
             signature: AnyRef::from_der(&algorithm)?,
@@ -468,7 +470,7 @@ impl Contents {
             public: AnyRef::from_der(self.public.spki())?,
             extensions: self.extensions(signer)?,
         };
-        Signed::sign(&tbs.to_der()?, signer.key, signer.algorithm)
+        SignedData::sign(&tbs.to_der()?, signer.key, signer.algorithm)
     }
 }
 
@@ -476,7 +478,7 @@ impl Contents {
 ///
 /// # Errors
 /// [`Error::Invalid`] for what is no certificate; when it cannot be signed.
-pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8>> {
+pub fn sign_again(der: &[u8], signer: &CertificateSigner<'_>, urls: &Urls) -> Result<Vec<u8>> {
     let unreadable = |_| Error::invalid("the certificate could not be parsed");
     let certificate = Certificate::from_der(der).map_err(unreadable)?;
     let tbs = certificate.tbs_certificate();
@@ -505,7 +507,7 @@ pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8
     let algorithm = signer.algorithm.to_der()?;
     let (subject, public) = (tbs.subject().to_der()?, tbs.subject_public_key_info().to_der()?);
     let serial = Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?;
-    let again = Tbs {
+    let again = TbsCertificate {
         version: 2,
         serial: UintRef::new(serial.as_bytes())?,
         signature: AnyRef::from_der(&algorithm)?,
@@ -515,7 +517,7 @@ pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8
         public: AnyRef::from_der(&public)?,
         extensions,
     };
-    Signed::sign(&again.to_der()?, signer.key, signer.algorithm)
+    SignedData::sign(&again.to_der()?, signer.key, signer.algorithm)
 }
 
 /// The Name that says nothing.
@@ -523,7 +525,7 @@ pub const EMPTY_NAME: &[u8] = &[0x30, 0];
 
 /// A certificate, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedCertificate {
     /// The certificate itself.
     pub der: Vec<u8>,
     /// Its number.
@@ -556,7 +558,7 @@ pub struct Parsed {
     signature: Vec<u8>,
 }
 
-impl Parsed {
+impl ParsedCertificate {
     /// Reads a certificate.
     ///
     /// # Errors
@@ -568,7 +570,7 @@ impl Parsed {
                 "a certificate of more than {CERTIFICATE_BYTES_MAX} bytes"
             )));
         }
-        let signed = Signed::from_der(bytes).map_err(|_| unreadable())?;
+        let signed = SignedData::from_der(bytes).map_err(|_| unreadable())?;
         let certificate = Certificate::from_der(bytes).map_err(|_| unreadable())?;
         let tbs = certificate.tbs_certificate();
         let mut parsed = Self {

@@ -5,7 +5,9 @@ use der::{Any, Decode as _, Encode as _, Sequence, Tag};
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Time;
 
-use crate::certificate::{Signed, Signer, authority_key_id, distribution_points, extension};
+use crate::certificate::{
+    CertificateSigner, SignedData, authority_key_id, distribution_points, extension,
+};
 use crate::error::{Error, Result};
 use crate::serial::Serial;
 use crate::{oid, time};
@@ -18,7 +20,7 @@ const ENTRY_EXTENSIONS_MAX: usize = 16;
 
 /// What a list says, but for its entries.
 #[derive(Clone, Debug)]
-pub struct List<'a> {
+pub struct CrlContents<'a> {
     /// Its number.
     pub number: u64,
     /// When it was made.
@@ -33,7 +35,7 @@ pub struct List<'a> {
 
 /// A revoked certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revoked {
+pub struct RevokedEntry {
     /// Its number.
     pub serial: Serial,
     /// When it was revoked.
@@ -66,14 +68,14 @@ impl ExtraExtension {
 }
 
 #[derive(Sequence)]
-struct Entry<'a> {
+struct CrlEntry<'a> {
     serial: UintRef<'a>,
     at: Time,
     extensions: Option<Extensions>,
 }
 
 #[derive(Sequence)]
-struct Tbs<'a> {
+struct TbsCertList<'a> {
     version: u8,
     signature: AnyRef<'a>,
     issuer: AnyRef<'a>,
@@ -104,8 +106,8 @@ fn number(number: u64) -> Result<Any> {
     Ok(Any::encode_from(&number)?)
 }
 
-impl List<'_> {
-    fn extensions(&self, signer: &Signer<'_>) -> Result<Extensions> {
+impl CrlContents<'_> {
+    fn extensions(&self, signer: &CertificateSigner<'_>) -> Result<Extensions> {
         let mut extensions = vec![
             authority_key_id(signer.key_id)?,
             extension(oid::CRL_NUMBER, false, &number(self.number)?)?,
@@ -127,8 +129,8 @@ impl List<'_> {
     /// When it cannot be encoded or signed.
     pub fn sign(
         &self,
-        revoked: impl IntoIterator<Item = Revoked>,
-        signer: &Signer<'_>,
+        revoked: impl IntoIterator<Item = RevokedEntry>,
+        signer: &CertificateSigner<'_>,
     ) -> Result<Vec<u8>> {
         let with_none = revoked.into_iter().map(|one| (one, &[][..]));
         self.sign_all(with_none, &[], signer)
@@ -140,16 +142,17 @@ impl List<'_> {
     /// [`Error::Invalid`] for an extension that it has anyway; when it cannot be encoded or signed.
     pub fn sign_all<'e>(
         &self,
-        revoked: impl IntoIterator<Item = (Revoked, &'e [ExtraExtension])>,
+        revoked: impl IntoIterator<Item = (RevokedEntry, &'e [ExtraExtension])>,
         extra: &[ExtraExtension],
-        signer: &Signer<'_>,
+        signer: &CertificateSigner<'_>,
     ) -> Result<Vec<u8>> {
         let revoked = revoked.into_iter();
         let mut entries = Vec::with_capacity(revoked.size_hint().0.saturating_mul(ENTRY_BYTES));
         for (one, extensions) in revoked {
             let serial = UintRef::new(one.serial.as_bytes())?;
             let extensions = encode_all(extensions)?;
-            Entry { serial, at: time::encode(one.at)?, extensions }.encode_to_vec(&mut entries)?;
+            CrlEntry { serial, at: time::encode(one.at)?, extensions }
+                .encode_to_vec(&mut entries)?;
         }
         let mut extensions = self.extensions(signer)?;
         for one in extra {
@@ -159,7 +162,7 @@ impl List<'_> {
             extensions.push(one.encode()?);
         }
         let algorithm = signer.algorithm.to_der()?;
-        let tbs = Tbs {
+        let tbs = TbsCertList {
             version: 1,
             signature: AnyRef::from_der(&algorithm)?,
             issuer: AnyRef::from_der(signer.name)?,
@@ -171,13 +174,13 @@ impl List<'_> {
             },
             extensions,
         };
-        Signed::sign(&tbs.to_der()?, signer.key, signer.algorithm)
+        SignedData::sign(&tbs.to_der()?, signer.key, signer.algorithm)
     }
 }
 
 /// A list, read.
 #[derive(Clone, Debug)]
-pub struct Parsed {
+pub struct ParsedList {
     /// The Name of who signed it.
     pub issuer: Vec<u8>,
     /// Its number.
@@ -189,7 +192,7 @@ pub struct Parsed {
     /// When there will be a newer one.
     pub next_update: Option<i64>,
     /// What it lists.
-    pub revoked: Vec<Revoked>,
+    pub revoked: Vec<RevokedEntry>,
     /// What each entry says besides, in their order.
     pub extensions: Vec<Vec<ExtraExtension>>,
     tbs: Vec<u8>,
@@ -197,14 +200,14 @@ pub struct Parsed {
     signature: Vec<u8>,
 }
 
-impl Parsed {
+impl ParsedList {
     /// Reads a list.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what is none.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
         let unreadable = || Error::invalid("the revocation list could not be parsed");
-        let signed = Signed::from_der(bytes).map_err(|_| unreadable())?;
+        let signed = SignedData::from_der(bytes).map_err(|_| unreadable())?;
         let list =
             x509_cert::crl::CertificateList::<x509_cert::certificate::Rfc5280>::from_der(bytes)
                 .map_err(|_| unreadable())?
@@ -232,7 +235,7 @@ impl Parsed {
         }
         for one in list.revoked_certificates.unwrap_or_default() {
             let serial = Serial::from_bytes(one.serial_number.as_bytes())?;
-            parsed.revoked.push(Revoked { serial, at: time::decode(one.revocation_date) });
+            parsed.revoked.push(RevokedEntry { serial, at: time::decode(one.revocation_date) });
             let extra = one.crl_entry_extensions.unwrap_or_default().into_iter();
             let extra = extra.map(|one| ExtraExtension {
                 id: one.extn_id,

@@ -21,7 +21,7 @@ use crate::signature::SignatureAlgorithm;
 
 /// A kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeyKind {
+pub enum PkiKeyKind {
     /// RSA, with a modulus of so many bits.
     Rsa(u16),
     /// ECDSA over P-256.
@@ -34,7 +34,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-impl KeyKind {
+impl PkiKeyKind {
     /// The kind that a request names by its type and bits, 0 for the usual ones.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ pub enum PrivateKeyForm {
     Pkcs8,
 }
 
-enum Pair {
+enum KeyPair {
     Rsa(Box<RsaKeyPair>),
     Ec(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
@@ -100,8 +100,8 @@ enum Pair {
 
 /// A private key. Never printed.
 pub struct PrivateKey {
-    kind: KeyKind,
-    pair: Pair,
+    kind: PkiKeyKind,
+    pair: KeyPair,
     pkcs8: Zeroizing<Vec<u8>>,
     spki: Vec<u8>,
 }
@@ -141,16 +141,16 @@ struct RsaPublicRef<'a> {
     exponent: UintRef<'a>,
 }
 
-const fn ec_algorithm(kind: KeyKind) -> Option<&'static EcdsaSigningAlgorithm> {
+const fn ec_algorithm(kind: PkiKeyKind) -> Option<&'static EcdsaSigningAlgorithm> {
     match kind {
-        KeyKind::P256 => Some(&ECDSA_P256_SHA256_ASN1_SIGNING),
-        KeyKind::P384 => Some(&ECDSA_P384_SHA384_ASN1_SIGNING),
-        KeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1_SIGNING),
-        KeyKind::Rsa(_) | KeyKind::Ed25519 => None,
+        PkiKeyKind::P256 => Some(&ECDSA_P256_SHA256_ASN1_SIGNING),
+        PkiKeyKind::P384 => Some(&ECDSA_P384_SHA384_ASN1_SIGNING),
+        PkiKeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1_SIGNING),
+        PkiKeyKind::Rsa(_) | PkiKeyKind::Ed25519 => None,
     }
 }
 
-const CURVES: [KeyKind; 3] = [KeyKind::P256, KeyKind::P384, KeyKind::P521];
+const CURVES: [PkiKeyKind; 3] = [PkiKeyKind::P256, PkiKeyKind::P384, PkiKeyKind::P521];
 
 fn unmakable<T>(_: T) -> Error {
     Error::Machine("a key could not be made")
@@ -161,9 +161,9 @@ impl PrivateKey {
     ///
     /// # Errors
     /// When the library gives none.
-    pub fn make(kind: KeyKind) -> Result<Self> {
+    pub fn make(kind: PkiKeyKind) -> Result<Self> {
         let pair = match kind {
-            KeyKind::Rsa(bits) => {
+            PkiKeyKind::Rsa(bits) => {
                 let size = match bits {
                     2048 => KeySize::Rsa2048,
                     3072 => KeySize::Rsa3072,
@@ -171,31 +171,31 @@ impl PrivateKey {
                     8192 => KeySize::Rsa8192,
                     _ => return Err(Error::Machine("an RSA key of another size")),
                 };
-                Pair::Rsa(Box::new(RsaKeyPair::generate(size).map_err(unmakable)?))
+                KeyPair::Rsa(Box::new(RsaKeyPair::generate(size).map_err(unmakable)?))
             }
-            KeyKind::Ed25519 => Pair::Ed25519(Ed25519KeyPair::generate().map_err(unmakable)?),
-            KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+            PkiKeyKind::Ed25519 => KeyPair::Ed25519(Ed25519KeyPair::generate().map_err(unmakable)?),
+            PkiKeyKind::P256 | PkiKeyKind::P384 | PkiKeyKind::P521 => {
                 let algorithm = ec_algorithm(kind).ok_or(Error::Machine("no curve"))?;
-                Pair::Ec(EcdsaKeyPair::generate(algorithm).map_err(unmakable)?)
+                KeyPair::Ec(EcdsaKeyPair::generate(algorithm).map_err(unmakable)?)
             }
         };
         Self::of(kind, pair)
     }
 
-    fn of(kind: KeyKind, pair: Pair) -> Result<Self> {
+    fn of(kind: PkiKeyKind, pair: KeyPair) -> Result<Self> {
         let unwritable = |_| Error::Machine("a key could not be written");
         let (pkcs8, spki) = match &pair {
-            Pair::Rsa(pair) => {
+            KeyPair::Rsa(pair) => {
                 let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(unwritable)?;
                 let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
                 (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
             }
-            Pair::Ec(pair) => {
+            KeyPair::Ec(pair) => {
                 let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
                 let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
                 (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
             }
-            Pair::Ed25519(pair) => {
+            KeyPair::Ed25519(pair) => {
                 let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
                 let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
                 (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
@@ -217,13 +217,16 @@ impl PrivateKey {
         }
         if info.algorithm.oid == oid::ED25519 {
             let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(bytes);
-            return Self::of(KeyKind::Ed25519, Pair::Ed25519(pair.map_err(|_| unreadable())?));
+            return Self::of(
+                PkiKeyKind::Ed25519,
+                KeyPair::Ed25519(pair.map_err(|_| unreadable())?),
+            );
         }
         for kind in CURVES {
             if let Some(algorithm) = ec_algorithm(kind)
                 && let Ok(pair) = EcdsaKeyPair::from_pkcs8(algorithm, bytes)
             {
-                return Self::of(kind, Pair::Ec(pair));
+                return Self::of(kind, KeyPair::Ec(pair));
             }
         }
         Err(unreadable())
@@ -237,7 +240,7 @@ impl PrivateKey {
             )));
         }
         let bits = u16::try_from(bits).map_err(|_| Error::invalid("the RSA key is too long"))?;
-        Self::of(KeyKind::Rsa(bits), Pair::Rsa(Box::new(pair)))
+        Self::of(PkiKeyKind::Rsa(bits), KeyPair::Rsa(Box::new(pair)))
     }
 
     /// The key of a block of PEM, of whichever form.
@@ -256,7 +259,7 @@ impl PrivateKey {
                     if let Some(algorithm) = ec_algorithm(kind)
                         && let Ok(pair) = EcdsaKeyPair::from_private_key_der(algorithm, bytes)
                     {
-                        return Self::of(kind, Pair::Ec(pair));
+                        return Self::of(kind, KeyPair::Ec(pair));
                     }
                 }
                 Err(unreadable())
@@ -266,7 +269,7 @@ impl PrivateKey {
     }
 
     /// Its kind.
-    pub const fn kind(&self) -> KeyKind {
+    pub const fn kind(&self) -> PkiKeyKind {
         self.kind
     }
 
@@ -287,15 +290,15 @@ impl PrivateKey {
     pub fn write(&self, form: PrivateKeyForm) -> Result<(Label, Zeroizing<Vec<u8>>)> {
         let unwritable = |_| Error::Machine("a key could not be written");
         match (form, &self.pair) {
-            (PrivateKeyForm::Pkcs8, _) | (PrivateKeyForm::Traditional, Pair::Ed25519(_)) => {
+            (PrivateKeyForm::Pkcs8, _) | (PrivateKeyForm::Traditional, KeyPair::Ed25519(_)) => {
                 Ok((Label::PrivateKey, self.pkcs8.clone()))
             }
-            (PrivateKeyForm::Traditional, Pair::Ec(pair)) => {
+            (PrivateKeyForm::Traditional, KeyPair::Ec(pair)) => {
                 let der: EcPrivateKeyRfc5915Der<'_> =
                     pair.private_key().as_der().map_err(unwritable)?;
                 Ok((Label::EcPrivateKey, Zeroizing::new(der.as_ref().to_vec())))
             }
-            (PrivateKeyForm::Traditional, Pair::Rsa(_)) => {
+            (PrivateKeyForm::Traditional, KeyPair::Rsa(_)) => {
                 let info = PrivateKeyInfoRef::from_der(&self.pkcs8)?;
                 let inner = info.private_key.as_bytes().to_vec();
                 Ok((Label::RsaPrivateKey, Zeroizing::new(inner)))
@@ -314,7 +317,7 @@ impl PrivateKey {
 
     /// Whether a signature takes milliseconds: RSA beyond 2048 bits.
     pub const fn signs_slowly(&self) -> bool {
-        matches!(self.kind, KeyKind::Rsa(bits) if bits > 2048)
+        matches!(self.kind, PkiKeyKind::Rsa(bits) if bits > 2048)
     }
 
     /// Signs. The algorithm is one that goes with the key's kind.
@@ -324,7 +327,7 @@ impl PrivateKey {
     pub fn sign(&self, algorithm: SignatureAlgorithm, message: &[u8]) -> Result<Vec<u8>> {
         let unsigned = |_| Error::Machine("a signature could not be made");
         match &self.pair {
-            Pair::Rsa(pair) => {
+            KeyPair::Rsa(pair) => {
                 let encoding =
                     algorithm.rsa_encoding().ok_or(Error::Machine("RSA signs by its own"))?;
                 let mut signature = vec![0; pair.public_modulus_len()];
@@ -332,11 +335,13 @@ impl PrivateKey {
                     .map_err(unsigned)?;
                 Ok(signature)
             }
-            Pair::Ec(pair) => {
+            KeyPair::Ec(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), message).map_err(unsigned)?;
                 Ok(signature.as_ref().to_vec())
             }
-            Pair::Ed25519(pair) => Ok(pair.try_sign(message).map_err(unsigned)?.as_ref().to_vec()),
+            KeyPair::Ed25519(pair) => {
+                Ok(pair.try_sign(message).map_err(unsigned)?.as_ref().to_vec())
+            }
         }
     }
 }
@@ -346,7 +351,7 @@ impl PrivateKey {
 pub struct PublicKey {
     spki: Vec<u8>,
     bits: Vec<u8>,
-    kind: Option<KeyKind>,
+    kind: Option<PkiKeyKind>,
 }
 
 impl fmt::Debug for PublicKey {
@@ -369,16 +374,16 @@ impl PublicKey {
                 let public = RsaPublicRef::from_der(&bits).map_err(|_| unreadable())?;
                 let modulus = public.modulus.as_bytes();
                 let leading = modulus.first().map_or(8, |byte| byte.leading_zeros() as usize);
-                u16::try_from(modulus.len() * 8 - leading).ok().map(KeyKind::Rsa)
+                u16::try_from(modulus.len() * 8 - leading).ok().map(PkiKeyKind::Rsa)
             }
-            oid::ED25519 => Some(KeyKind::Ed25519),
+            oid::ED25519 => Some(PkiKeyKind::Ed25519),
             oid::EC_PUBLIC_KEY => {
                 let curve = parsed.algorithm.parameters;
                 let curve = curve.and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
                 match curve {
-                    Some(oid::P256) => Some(KeyKind::P256),
-                    Some(oid::P384) => Some(KeyKind::P384),
-                    Some(oid::P521) => Some(KeyKind::P521),
+                    Some(oid::P256) => Some(PkiKeyKind::P256),
+                    Some(oid::P384) => Some(PkiKeyKind::P384),
+                    Some(oid::P521) => Some(PkiKeyKind::P521),
                     _ => None,
                 }
             }
@@ -391,13 +396,13 @@ impl PublicKey {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a kind that has no curve; for a point of another length.
-    pub fn of_curve(kind: KeyKind, bits: &[u8]) -> Result<Self> {
+    pub fn of_curve(kind: PkiKeyKind, bits: &[u8]) -> Result<Self> {
         let (curve, len) = match kind {
-            KeyKind::P256 => (Some(oid::P256), 65),
-            KeyKind::P384 => (Some(oid::P384), 97),
-            KeyKind::P521 => (Some(oid::P521), 133),
-            KeyKind::Ed25519 => (None, 32),
-            KeyKind::Rsa(_) => return Err(Error::invalid("RSA has no curve")),
+            PkiKeyKind::P256 => (Some(oid::P256), 65),
+            PkiKeyKind::P384 => (Some(oid::P384), 97),
+            PkiKeyKind::P521 => (Some(oid::P521), 133),
+            PkiKeyKind::Ed25519 => (None, 32),
+            PkiKeyKind::Rsa(_) => return Err(Error::invalid("RSA has no curve")),
         };
         if bits.len() != len {
             return Err(Error::invalid("the point of the public key is not as long as its curve"));
@@ -428,7 +433,7 @@ impl PublicKey {
     }
 
     /// Its kind; `None` for those that are not supported.
-    pub const fn kind(&self) -> Option<KeyKind> {
+    pub const fn kind(&self) -> Option<PkiKeyKind> {
         self.kind
     }
 

@@ -27,9 +27,9 @@ pub mod time;
 
 pub use der::asn1::ObjectIdentifier;
 pub use error::{Error, Result};
-pub use key::{KeyKind, PrivateKey, PrivateKeyForm, PublicKey};
+pub use key::{PkiKeyKind, PrivateKey, PrivateKeyForm, PublicKey};
 pub use san::San;
 pub use serial::Serial;
 pub use signature::{Hash, SignatureAlgorithm, SignatureWish};
-pub use subject::Subject;
+pub use subject::CertificateSubject;
 pub use x509_cert::ext::pkix::KeyUsages;

@@ -2,7 +2,7 @@
 //!
 //! A name is read once, into what it is (a wildcard or none, a mailbox or none, and a host in lower case and A-labels), and rules are about that:
 //! nothing is cut or compared in place. Names of a request's body, of the subject of a certificate request and of its alternative names
-//! all become a [`Wanted`], so that no rule holds for the one and not for the other.
+//! all become a [`WantedNames`], so that no rule holds for the one and not for the other.
 //!
 //! Invariants:
 //! - What stands in a certificate is what was judged: [`grant`] returns the names, in the spelling that was compared.
@@ -25,7 +25,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 
 /// What a role says of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct NameRules {
     /// Whether any name will do, as far as what follows allows it.
     pub allow_any_name: bool,
     /// Whether the domains allow themselves.
@@ -51,7 +51,7 @@ pub struct Rules {
     /// Whether IP addresses will do.
     pub allow_ip_sans: bool,
     /// The networks that they have to be of; any if empty.
-    pub ip_networks: Vec<Network>,
+    pub ip_networks: Vec<AddressBlock>,
     /// Patterns of URIs.
     pub uri_sans: Vec<String>,
     /// Other names: `*`, or `OID;UTF8:PATTERN`.
@@ -64,7 +64,7 @@ pub struct Rules {
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedNames {
     /// The common name; empty for none.
     pub common_name: String,
     /// DNS names and e-mail addresses.
@@ -82,12 +82,12 @@ pub struct Wanted {
     /// Whether the common name stays out of the alternative names.
     pub excludes_cn: bool,
     /// Where the alternative names come from, for the words of a refusal.
-    pub source: Source,
+    pub source: NameSource,
 }
 
 /// Where names come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum NameSource {
     /// The request's body.
     #[default]
     Api,
@@ -97,7 +97,7 @@ pub enum Source {
 
 /// What stands in the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantedNames {
     /// The common name; empty for none.
     pub common_name: String,
     /// The alternative names.
@@ -106,12 +106,12 @@ pub struct Granted {
 
 /// Addresses that have their first bits in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct AddressBlock {
     address: IpAddr,
     bits: u8,
 }
 
-impl Network {
+impl AddressBlock {
     /// Reads `ADDRESS/BITS`.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl Network {
 
 /// A name, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
+struct ReadName {
     /// What stands before the `@` of a mailbox.
     local: Option<String>,
     /// The first label of a wildcard, which has a `*`.
@@ -170,7 +170,7 @@ struct Name {
     free: Option<String>,
 }
 
-impl Name {
+impl ReadName {
     /// Reads a name; `None` for what is none whatever a role says.
     fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.chars().any(char::is_control) {
@@ -221,7 +221,7 @@ impl Name {
         below || (self.wildcard.is_some() && self.host == domain)
     }
 
-    fn is_of(&self, domain: &str, rules: &Rules) -> bool {
+    fn is_of(&self, domain: &str, rules: &NameRules) -> bool {
         if domain.is_empty() {
             return false;
         }
@@ -234,14 +234,14 @@ impl Name {
         is_bare || is_below || is_like
     }
 
-    fn is_local(&self, rules: &Rules) -> bool {
+    fn is_local(&self, rules: &NameRules) -> bool {
         ["localhost", "localdomain"].iter().any(|local| {
             (self.wildcard.is_none() && self.host == *local)
                 || (rules.allow_subdomains && self.is_below(local))
         })
     }
 
-    fn is_callers(&self, caller: &str, rules: &Rules) -> bool {
+    fn is_callers(&self, caller: &str, rules: &NameRules) -> bool {
         let caller = caller.to_lowercase();
         if caller.is_empty() {
             return false;
@@ -254,7 +254,7 @@ impl Name {
     }
 
     /// Whether a role allows it.
-    fn is_allowed(&self, rules: &Rules) -> bool {
+    fn is_allowed(&self, rules: &NameRules) -> bool {
         if self.wildcard.is_some() && !rules.allow_wildcards {
             return false;
         }
@@ -347,20 +347,20 @@ fn is_any_like(patterns: &[String], text: &str) -> bool {
 }
 
 /// Whether a role allows a DNS name or e-mail address, and how that is spelled.
-pub fn allows(rules: &Rules, text: &str) -> Option<String> {
-    Name::parse(text).filter(|name| name.is_allowed(rules)).map(|name| name.text())
+pub fn allows(rules: &NameRules, text: &str) -> Option<String> {
+    ReadName::parse(text).filter(|name| name.is_allowed(rules)).map(|name| name.text())
 }
 
 fn not_allowed(text: &str) -> Error {
     Error::invalid(format!("subject alternate name {text} not allowed by this role"))
 }
 
-fn common_name(rules: &Rules, text: &str) -> Result<Option<Name>> {
+fn common_name(rules: &NameRules, text: &str) -> Result<Option<ReadName>> {
     if matches!(&rules.cn_validations[..], [only] if only == "disabled") {
-        return Ok(Name::parse(text));
+        return Ok(ReadName::parse(text));
     }
     let refused = || Error::invalid(format!("common name {text} not allowed by this role"));
-    let name = Name::parse(text).filter(|name| name.is_allowed(rules)).ok_or_else(refused)?;
+    let name = ReadName::parse(text).filter(|name| name.is_allowed(rules)).ok_or_else(refused)?;
     // There are clients that read an address there.
     if let Ok(ip) = text.parse() {
         address(rules, ip, "as the common name")?;
@@ -372,7 +372,7 @@ fn common_name(rules: &Rules, text: &str) -> Result<Option<Name>> {
 }
 
 /// Whether a role allows an address, as one by itself or as the common name.
-fn address(rules: &Rules, ip: IpAddr, via: &str) -> Result<()> {
+fn address(rules: &NameRules, ip: IpAddr, via: &str) -> Result<()> {
     if !rules.allow_ip_sans {
         return Err(Error::invalid(format!(
             "IP Subject Alternative Names are not allowed in this role, but was provided {via}"
@@ -385,7 +385,7 @@ fn address(rules: &Rules, ip: IpAddr, via: &str) -> Result<()> {
     Ok(())
 }
 
-fn others(rules: &Rules, wanted: &Wanted) -> Result<()> {
+fn others(rules: &NameRules, wanted: &WantedNames) -> Result<()> {
     if rules.other_sans.iter().any(|pattern| pattern == "*") {
         return Ok(());
     }
@@ -412,7 +412,7 @@ fn others(rules: &Rules, wanted: &Wanted) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Invalid`] with the first refusal, in the words that clients know.
-pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
+pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
     let count = wanted.names.len() + wanted.ips.len() + wanted.uris.len() + wanted.others.len();
     if count > NAMES_MAX {
         return Err(Error::invalid(format!("more than {NAMES_MAX} subject alternate names")));
@@ -441,19 +441,19 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
             sans.push(san);
         }
     };
-    let cn_san = cn.as_ref().filter(|_| !wanted.excludes_cn).and_then(Name::san);
+    let cn_san = cn.as_ref().filter(|_| !wanted.excludes_cn).and_then(ReadName::san);
     // A common name may go unchecked; the alternative name that it becomes does not.
     if cn_san.is_some() && !cn.as_ref().is_some_and(|name| name.is_allowed(rules)) {
         return Err(not_allowed(&wanted.common_name));
     }
     // Those of a certificate request stand in its order, before what the request's body adds.
-    if wanted.source == Source::Api
+    if wanted.source == NameSource::Api
         && let Some(san) = &cn_san
     {
         add(san.clone());
     }
     for text in &wanted.names {
-        let name = Name::parse(text).filter(|name| name.is_allowed(rules));
+        let name = ReadName::parse(text).filter(|name| name.is_allowed(rules));
         let san = name.and_then(|name| name.san()).ok_or_else(|| not_allowed(text))?;
         add(san);
     }
@@ -462,8 +462,8 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
         add(San::Other(*oid, text.clone()));
     }
     let via = match wanted.source {
-        Source::Api => "via the API",
-        Source::Csr => "via the CSR",
+        NameSource::Api => "via the API",
+        NameSource::Csr => "via the CSR",
     };
     for ip in &wanted.ips {
         address(rules, *ip, via)?;
@@ -506,5 +506,5 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
         (Some(name), _) => name.text(),
         (None, text) => text.to_owned(),
     };
-    Ok(Granted { common_name, alt_names: sans })
+    Ok(GrantedNames { common_name, alt_names: sans })
 }

@@ -6,7 +6,7 @@ use der::{Choice, DateTime, Decode as _, Encode as _, Enumerated, Sequence};
 use std::time::Duration;
 use x509_cert::ext::{Extension, Extensions};
 
-use crate::certificate::Signer;
+use crate::certificate::CertificateSigner;
 use crate::error::{Error, Result};
 use crate::oid;
 use crate::serial::Serial;
@@ -66,16 +66,16 @@ struct OcspRequest {
 
 /// A request, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct OcspQuestion {
     /// What it asks for.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<OcspQuery>,
     /// What it wants to see again.
     nonce: Option<Extension>,
 }
 
 /// A certificate that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct OcspQuery {
     id: CertId,
     /// Its number; `None` for one that no certificate of ours has.
     pub serial: Option<Serial>,
@@ -103,7 +103,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-impl Asked {
+impl OcspQuery {
     /// Whether it is of this issuer.
     pub fn is_of(&self, issuer: &IssuerHashes) -> bool {
         let is = |name: &[u8], key: &[u8]| {
@@ -117,7 +117,7 @@ impl Asked {
     }
 }
 
-impl Request {
+impl OcspQuestion {
     /// Reads a request.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Request {
             let bytes = single.id.serial.as_bytes();
             let is_positive = bytes.first().is_some_and(|first| *first < 0x80);
             let serial = is_positive.then(|| Serial::from_bytes(bytes).ok()).flatten();
-            Asked { id: single.id, serial }
+            OcspQuery { id: single.id, serial }
         });
         let extensions = request.extensions.unwrap_or_default();
         let nonce = extensions.into_iter().find(|one| one.extn_id == oid::OCSP_NONCE);
@@ -150,7 +150,7 @@ impl Request {
 
 /// What is known of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum CertificateStatus {
     /// It was issued here, and not revoked.
     Good,
     /// It was revoked, then.
@@ -232,17 +232,19 @@ fn generalized(at: i64) -> Result<GeneralizedTime> {
 /// # Errors
 /// When it cannot be encoded or signed.
 pub fn answer(
-    request: &Request,
-    known: &[Status],
+    request: &OcspQuestion,
+    known: &[CertificateStatus],
     now: i64,
     next_update: Option<i64>,
-    signer: &Signer<'_>,
+    signer: &CertificateSigner<'_>,
 ) -> Result<Vec<u8>> {
-    let single = |(asked, status): (&Asked, &Status)| {
+    let single = |(asked, status): (&OcspQuery, &CertificateStatus)| {
         let status = match status {
-            Status::Good => CertStatus::Good(der::asn1::Null),
-            Status::Revoked { at } => CertStatus::Revoked(RevokedInfo { at: generalized(*at)? }),
-            Status::Unknown => CertStatus::Unknown(der::asn1::Null),
+            CertificateStatus::Good => CertStatus::Good(der::asn1::Null),
+            CertificateStatus::Revoked { at } => {
+                CertStatus::Revoked(RevokedInfo { at: generalized(*at)? })
+            }
+            CertificateStatus::Unknown => CertStatus::Unknown(der::asn1::Null),
         };
         let next_update = next_update.map(generalized).transpose()?;
         Ok(SingleResponse {

@@ -7,24 +7,24 @@ use x509_cert::ext::pkix::BasicConstraints;
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::request::{CertReq, ExtensionReq};
 
-use crate::certificate::{Signed, extension};
+use crate::certificate::{SignedData, extension};
 use crate::error::{Error, Result};
 use crate::key::{PrivateKey, PublicKey};
 use crate::oid;
 use crate::san::{self, San};
 use crate::signature::SignatureAlgorithm;
-use crate::subject::Subject;
+use crate::subject::CertificateSubject;
 
 /// Largest request that is read, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// A request, read; its signature was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct CertificateRequest {
     /// The Name that is asked for, as it came.
     pub subject_der: Vec<u8>,
     /// Its fields.
-    pub subject: Subject,
+    pub subject: CertificateSubject,
     /// Every CN and e-mail address in it.
     pub subject_names: Vec<String>,
     /// The key.
@@ -35,7 +35,7 @@ pub struct Request {
     pub wants_ca: bool,
 }
 
-impl Request {
+impl CertificateRequest {
     /// Reads a request in DER, and checks that whoever made it has the key.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Request {
                 "a certificate request of more than {REQUEST_BYTES_MAX} bytes"
             )));
         }
-        let signed = Signed::from_der(bytes).map_err(|_| unreadable())?;
+        let signed = SignedData::from_der(bytes).map_err(|_| unreadable())?;
         let request = CertReq::from_der(bytes).map_err(|_| unreadable())?;
         let public = PublicKey::from_spki(&request.info.public_key.to_der()?)?;
         let algorithm = SignatureAlgorithm::from_der(&signed.algorithm.to_der()?)?;
@@ -60,8 +60,8 @@ impl Request {
         }
         let subject_der = request.info.subject.to_der()?;
         let mut read = Self {
-            subject: Subject::from_der(&subject_der)?,
-            subject_names: Subject::names_of(&subject_der)?,
+            subject: CertificateSubject::from_der(&subject_der)?,
+            subject_names: CertificateSubject::names_of(&subject_der)?,
             subject_der,
             public,
             alt_names: Vec::new(),
@@ -149,6 +149,6 @@ impl Wish {
             public: AnyRef::from_der(key.spki())?,
             attributes,
         };
-        Signed::sign(&info.to_der()?, key, algorithm)
+        SignedData::sign(&info.to_der()?, key, algorithm)
     }
 }

@@ -12,7 +12,7 @@ use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Any, Decode as _, Encode as _, Sequence};
 
 use crate::error::{Error, Result};
-use crate::key::{KeyKind, PublicKey};
+use crate::key::{PkiKeyKind, PublicKey};
 use crate::oid;
 
 /// A hash.
@@ -92,7 +92,7 @@ pub struct SignatureWish {
 }
 
 #[derive(Sequence)]
-struct Identifier<'a> {
+struct SignatureIdentifier<'a> {
     oid: ObjectIdentifier,
     parameters: Option<AnyRef<'a>>,
 }
@@ -118,17 +118,17 @@ impl SignatureAlgorithm {
     ///
     /// # Errors
     /// None: what does not fit the kind is not looked at, as the API wants it.
-    pub fn choose(kind: KeyKind, wish: SignatureWish) -> Self {
+    pub fn choose(kind: PkiKeyKind, wish: SignatureWish) -> Self {
         match kind {
-            KeyKind::Rsa(_) => {
+            PkiKeyKind::Rsa(_) => {
                 let hash = wish.hash.unwrap_or(Hash::Sha256);
                 if wish.use_pss { Self::RsaPss(hash) } else { Self::RsaPkcs1(hash) }
             }
             // The hash goes with the curve: a longer one adds nothing, and a shorter one takes away.
-            KeyKind::P256 => Self::Ecdsa(Hash::Sha256),
-            KeyKind::P384 => Self::Ecdsa(Hash::Sha384),
-            KeyKind::P521 => Self::Ecdsa(Hash::Sha512),
-            KeyKind::Ed25519 => Self::Ed25519,
+            PkiKeyKind::P256 => Self::Ecdsa(Hash::Sha256),
+            PkiKeyKind::P384 => Self::Ecdsa(Hash::Sha384),
+            PkiKeyKind::P521 => Self::Ecdsa(Hash::Sha512),
+            PkiKeyKind::Ed25519 => Self::Ed25519,
         }
     }
 
@@ -150,7 +150,7 @@ impl SignatureAlgorithm {
                 return Ok(identifier.to_der()?);
             }
         };
-        Ok(Identifier { oid, parameters }.to_der()?)
+        Ok(SignatureIdentifier { oid, parameters }.to_der()?)
     }
 
     /// The algorithm that an AlgorithmIdentifier names.
@@ -159,7 +159,7 @@ impl SignatureAlgorithm {
     /// [`Error::Invalid`] for those that are not known or not safe.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
         let unknown = || Error::invalid("the signature algorithm is not supported");
-        let identifier = Identifier::from_der(bytes).map_err(|_| unknown())?;
+        let identifier = SignatureIdentifier::from_der(bytes).map_err(|_| unknown())?;
         let known = [
             (oid::RSA_SHA256, Self::RsaPkcs1(Hash::Sha256)),
             (oid::RSA_SHA384, Self::RsaPkcs1(Hash::Sha384)),
@@ -190,12 +190,12 @@ impl SignatureAlgorithm {
                 .is_ok()
         };
         match (self, key.kind()) {
-            (Self::RsaPkcs1(hash), Some(KeyKind::Rsa(_))) => holds(match hash {
+            (Self::RsaPkcs1(hash), Some(PkiKeyKind::Rsa(_))) => holds(match hash {
                 Hash::Sha256 => &RSA_PKCS1_2048_8192_SHA256,
                 Hash::Sha384 => &RSA_PKCS1_2048_8192_SHA384,
                 Hash::Sha512 => &RSA_PKCS1_2048_8192_SHA512,
             }),
-            (Self::RsaPss(hash), Some(KeyKind::Rsa(_))) => holds(match hash {
+            (Self::RsaPss(hash), Some(PkiKeyKind::Rsa(_))) => holds(match hash {
                 Hash::Sha256 => &RSA_PSS_2048_8192_SHA256,
                 Hash::Sha384 => &RSA_PSS_2048_8192_SHA384,
                 Hash::Sha512 => &RSA_PSS_2048_8192_SHA512,
@@ -208,7 +208,7 @@ impl SignatureAlgorithm {
                     .verify_digest(&fitted, signature)
                     .is_ok()
             }
-            (Self::Ed25519, Some(KeyKind::Ed25519)) => holds(&ED25519),
+            (Self::Ed25519, Some(PkiKeyKind::Ed25519)) => holds(&ED25519),
             _ => false,
         }
     }
@@ -266,23 +266,23 @@ fn pss_parameters(hash: Hash) -> Result<PssParameters> {
     })
 }
 
-fn curve(kind: KeyKind) -> Option<&'static EcdsaVerificationAlgorithm> {
+fn curve(kind: PkiKeyKind) -> Option<&'static EcdsaVerificationAlgorithm> {
     match kind {
-        KeyKind::P256 => Some(&ECDSA_P256_SHA256_ASN1),
-        KeyKind::P384 => Some(&ECDSA_P384_SHA384_ASN1),
-        KeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1),
-        KeyKind::Rsa(_) | KeyKind::Ed25519 => None,
+        PkiKeyKind::P256 => Some(&ECDSA_P256_SHA256_ASN1),
+        PkiKeyKind::P384 => Some(&ECDSA_P384_SHA384_ASN1),
+        PkiKeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1),
+        PkiKeyKind::Rsa(_) | PkiKeyKind::Ed25519 => None,
     }
 }
 
 /// A digest of any hash as one of the hash that the library pairs with the curve: the scheme takes the leftmost bits of a longer digest,
 /// and a shorter one as the number it is (FIPS 186-5, 6.4.1).
-fn fit(bytes: &[u8], kind: KeyKind) -> Option<digest::Digest> {
+fn fit(bytes: &[u8], kind: PkiKeyKind) -> Option<digest::Digest> {
     let algorithm = match kind {
-        KeyKind::P256 => &digest::SHA256,
-        KeyKind::P384 => &digest::SHA384,
-        KeyKind::P521 => &digest::SHA512,
-        KeyKind::Rsa(_) | KeyKind::Ed25519 => return None,
+        PkiKeyKind::P256 => &digest::SHA256,
+        PkiKeyKind::P384 => &digest::SHA384,
+        PkiKeyKind::P521 => &digest::SHA512,
+        PkiKeyKind::Rsa(_) | PkiKeyKind::Ed25519 => return None,
     };
     let wanted = algorithm.output_len();
     let mut fitted = vec![0; wanted.saturating_sub(bytes.len())];

@@ -14,7 +14,7 @@ const VALUES_MAX: usize = 64;
 
 /// The fields of a subject. The values of an attribute stand one after the other, each in a part of the name by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct CertificateSubject {
     /// CN; empty for none.
     pub common_name: String,
     /// The attribute serialNumber; empty for none.
@@ -94,7 +94,7 @@ fn parts(
     pairs.into_iter().map(part).collect()
 }
 
-impl Subject {
+impl CertificateSubject {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -5,7 +5,9 @@
 use std::net::IpAddr;
 
 use kallisto_pki::San;
-use kallisto_pki::names::{Network, Rules, Source, Wanted, allows, grant, is_like};
+use kallisto_pki::names::{
+    AddressBlock, NameRules, NameSource, WantedNames, allows, grant, is_like,
+};
 
 /// Names of these, so that many are close to what a role says.
 const LABELS: &[&str] = &[
@@ -47,7 +49,7 @@ fn random_name(random: &mut fastrand::Rng) -> String {
     }
 }
 
-fn random_rules(random: &mut fastrand::Rng) -> Rules {
+fn random_rules(random: &mut fastrand::Rng) -> NameRules {
     let domains = (0..random.usize(..3)).map(|_| match random.usize(..6) {
         0 => format!("*.{}", random_host(random)),
         1 => "a@example.com".to_owned(),
@@ -55,7 +57,7 @@ fn random_rules(random: &mut fastrand::Rng) -> Rules {
         3 => "com".to_owned(),
         _ => random_host(random),
     });
-    Rules {
+    NameRules {
         domains: domains.collect(),
         allow_any_name: random.usize(..6) == 0,
         allow_bare_domains: random.bool(),
@@ -65,12 +67,12 @@ fn random_rules(random: &mut fastrand::Rng) -> Rules {
         allow_wildcards: random.bool(),
         enforce_hostnames: random.bool(),
         display_name: random.bool().then(|| "bob.example.com".to_owned()),
-        ..Rules::default()
+        ..NameRules::default()
     }
 }
 
 /// The rules as the contract tells them, on the text.
-fn reference(rules: &Rules, given: &str) -> bool {
+fn reference(rules: &NameRules, given: &str) -> bool {
     let name = given.to_lowercase();
     let label = |label: &str| {
         let word = |c: char| c.is_ascii_alphanumeric();
@@ -185,33 +187,33 @@ fn patterns_are_as_by_trying_everything() {
     }
 }
 
-fn role() -> Rules {
-    Rules {
+fn role() -> NameRules {
+    NameRules {
         domains: vec!["example.com".to_owned(), "Müller.example".to_owned()],
         allow_bare_domains: true,
         allow_subdomains: true,
         allow_wildcards: true,
         enforce_hostnames: true,
         allow_ip_sans: true,
-        ip_networks: vec![Network::parse("10.0.0.0/8").unwrap()],
+        ip_networks: vec![AddressBlock::parse("10.0.0.0/8").unwrap()],
         uri_sans: vec!["spiffe://example.com/*".to_owned()],
-        ..Rules::default()
+        ..NameRules::default()
     }
 }
 
 /// A wildcard where subdomains are not allowed (CVE-2022-25243).
 #[test]
 fn a_wildcard_is_below_its_domain_and_not_it() {
-    let rules = Rules { allow_subdomains: false, ..role() };
+    let rules = NameRules { allow_subdomains: false, ..role() };
     assert!(allows(&rules, "example.com").is_some());
     for name in ["*.example.com", "*example.com", "a.example.com", "*.*.example.com", "*", "*.com"]
     {
         assert_eq!(allows(&rules, name), None, "{name}");
     }
-    let rules = Rules { allow_bare_domains: false, ..role() };
+    let rules = NameRules { allow_bare_domains: false, ..role() };
     assert_eq!(allows(&rules, "example.com"), None);
     assert_eq!(allows(&rules, "*.example.com").as_deref(), Some("*.example.com"));
-    let any = Rules { allow_any_name: true, allow_wildcards: false, ..role() };
+    let any = NameRules { allow_any_name: true, allow_wildcards: false, ..role() };
     assert_eq!(allows(&any, "*.example.com"), None);
 }
 
@@ -220,18 +222,18 @@ fn a_wildcard_is_below_its_domain_and_not_it() {
 fn limits_hold_wherever_a_name_comes_from() {
     let ip: IpAddr = "11.1.1.1".parse().unwrap();
     let other = kallisto_pki::san::parse_other("1.2.3.4;UTF8:x").unwrap();
-    let cases: [(&str, Wanted); 7] = [
-        ("common name", Wanted { common_name: "a.evil".to_owned(), ..Wanted::default() }),
-        ("DNS", Wanted { names: vec!["a.evil".to_owned()], ..Wanted::default() }),
-        ("e-mail", Wanted { names: vec!["x@a.evil".to_owned()], ..Wanted::default() }),
-        ("IP", Wanted { ips: vec![ip], ..Wanted::default() }),
-        ("URI", Wanted { uris: vec!["spiffe://evil/x".to_owned()], ..Wanted::default() }),
-        ("other", Wanted { others: vec![other], ..Wanted::default() }),
-        ("serial", Wanted { serial_number: "1".to_owned(), ..Wanted::default() }),
+    let cases: [(&str, WantedNames); 7] = [
+        ("common name", WantedNames { common_name: "a.evil".to_owned(), ..WantedNames::default() }),
+        ("DNS", WantedNames { names: vec!["a.evil".to_owned()], ..WantedNames::default() }),
+        ("e-mail", WantedNames { names: vec!["x@a.evil".to_owned()], ..WantedNames::default() }),
+        ("IP", WantedNames { ips: vec![ip], ..WantedNames::default() }),
+        ("URI", WantedNames { uris: vec!["spiffe://evil/x".to_owned()], ..WantedNames::default() }),
+        ("other", WantedNames { others: vec![other], ..WantedNames::default() }),
+        ("serial", WantedNames { serial_number: "1".to_owned(), ..WantedNames::default() }),
     ];
     for (kind, wanted) in cases {
-        for source in [Source::Api, Source::Csr] {
-            let wanted = Wanted { source, ..wanted.clone() };
+        for source in [NameSource::Api, NameSource::Csr] {
+            let wanted = WantedNames { source, ..wanted.clone() };
             assert!(grant(&role(), &wanted).is_err(), "{kind} {source:?}");
         }
     }
@@ -246,7 +248,7 @@ fn an_address_has_one_mailbox_and_one_host() {
     {
         assert_eq!(allows(&rules, name), None, "{name}");
     }
-    let only_bob = Rules { domains: vec!["bob@example.com".to_owned()], ..role() };
+    let only_bob = NameRules { domains: vec!["bob@example.com".to_owned()], ..role() };
     assert!(allows(&only_bob, "bob@example.com").is_some());
     assert_eq!(allows(&only_bob, "eve@example.com"), None);
 }
@@ -279,7 +281,8 @@ fn names_of_other_scripts_are_a_labels() {
     {
         assert_eq!(allows(&rules, name), None, "{name:?}");
     }
-    let wanted = Wanted { common_name: "bücher.example.com".to_owned(), ..Wanted::default() };
+    let wanted =
+        WantedNames { common_name: "bücher.example.com".to_owned(), ..WantedNames::default() };
     let granted = grant(&rules, &wanted).unwrap();
     assert_eq!(granted.alt_names, [San::Dns("xn--bcher-kva.example.com".to_owned())]);
 }
@@ -287,23 +290,23 @@ fn names_of_other_scripts_are_a_labels() {
 #[test]
 fn networks_hold_what_has_their_first_bits() {
     let holds =
-        |network: &str, ip: &str| Network::parse(network).unwrap().holds(ip.parse().unwrap());
+        |network: &str, ip: &str| AddressBlock::parse(network).unwrap().holds(ip.parse().unwrap());
     assert!(holds("10.0.0.0/8", "10.255.0.1") && !holds("10.0.0.0/8", "11.0.0.1"));
     assert!(holds("0.0.0.0/0", "1.2.3.4") && !holds("0.0.0.0/0", "::1"));
     assert!(holds("::/0", "2001:db8::1") && !holds("2001:db8::/32", "2001:db9::1"));
     assert!(holds("1.2.3.4/32", "1.2.3.4") && !holds("1.2.3.4/32", "1.2.3.5"));
     for wrong in ["10.0.0.0", "10.0.0.0/33", "x/8", "::/129", "10.0.0.0/-1", ""] {
-        assert!(Network::parse(wrong).is_err(), "{wrong}");
+        assert!(AddressBlock::parse(wrong).is_err(), "{wrong}");
     }
 }
 
 /// What is not checked as a common name is checked as the alternative name that it becomes.
 #[test]
 fn an_unchecked_common_name_is_no_unchecked_alternative_name() {
-    let rules = Rules { cn_validations: vec!["disabled".to_owned()], ..role() };
+    let rules = NameRules { cn_validations: vec!["disabled".to_owned()], ..role() };
     let of = |common_name: &str, excludes_cn| {
         let common_name = common_name.to_owned();
-        grant(&rules, &Wanted { common_name, excludes_cn, ..Wanted::default() })
+        grant(&rules, &WantedNames { common_name, excludes_cn, ..WantedNames::default() })
     };
     for name in ["a.evil", "*.evil", "x@a.evil"] {
         assert!(of(name, false).is_err(), "{name}");
@@ -318,15 +321,18 @@ fn an_unchecked_common_name_is_no_unchecked_alternative_name() {
 /// common name it is held to the limits of addresses.
 #[test]
 fn addresses_are_held_to_their_limits_wherever_they_stand() {
-    let any = Rules { allow_any_name: true, ..role() };
-    let of = |rules: &Rules, common_name: &str, name: Option<&str>| {
+    let any = NameRules { allow_any_name: true, ..role() };
+    let of = |rules: &NameRules, common_name: &str, name: Option<&str>| {
         let names = name.map(str::to_owned).into_iter().collect();
-        grant(rules, &Wanted { common_name: common_name.to_owned(), names, ..Wanted::default() })
+        grant(
+            rules,
+            &WantedNames { common_name: common_name.to_owned(), names, ..WantedNames::default() },
+        )
     };
     let fine = of(&any, "10.1.1.1", None).unwrap();
     assert_eq!((fine.common_name.as_str(), &fine.alt_names[..]), ("10.1.1.1", &[][..]));
     assert!(of(&any, "11.1.1.1", None).is_err(), "not of the network");
-    assert!(of(&Rules { allow_ip_sans: false, ..any.clone() }, "10.1.1.1", None).is_err());
+    assert!(of(&NameRules { allow_ip_sans: false, ..any.clone() }, "10.1.1.1", None).is_err());
     let numbered = of(&any, "12345", None).unwrap();
     assert_eq!((numbered.common_name.as_str(), &numbered.alt_names[..]), ("12345", &[][..]));
     for name in ["10.1.1.1", "1.2.3", "12345", "a.b.7", "*.7"] {
@@ -337,9 +343,9 @@ fn addresses_are_held_to_their_limits_wherever_they_stand() {
 
 #[test]
 fn what_is_no_uri_and_no_mailbox_is_refused() {
-    let any = Rules { allow_any_name: true, uri_sans: vec!["*".to_owned()], ..role() };
+    let any = NameRules { allow_any_name: true, uri_sans: vec!["*".to_owned()], ..role() };
     let uri = |uri: &str| {
-        grant(&any, &Wanted { uris: vec![uri.to_owned()], ..Wanted::default() }).is_ok()
+        grant(&any, &WantedNames { uris: vec![uri.to_owned()], ..WantedNames::default() }).is_ok()
     };
     for fine in [
         "https://user@example.com:8443/",
@@ -383,14 +389,29 @@ fn what_is_no_uri_and_no_mailbox_is_refused() {
 
 #[test]
 fn subjects_keep_the_limits_of_x520() {
-    let over = |subject: kallisto_pki::Subject| subject.to_der().is_err();
-    let subject = kallisto_pki::Subject::default;
-    assert!(over(kallisto_pki::Subject { common_name: "a".repeat(65), ..subject() }));
-    assert!(!over(kallisto_pki::Subject { common_name: "ä".repeat(64), ..subject() }));
-    assert!(over(kallisto_pki::Subject { country: vec!["GER".to_owned()], ..subject() }));
-    assert!(over(kallisto_pki::Subject { organization: vec!["o".repeat(65)], ..subject() }));
-    assert!(over(kallisto_pki::Subject { locality: vec!["l\u{0}".to_owned()], ..subject() }));
+    let over = |subject: kallisto_pki::CertificateSubject| subject.to_der().is_err();
+    let subject = kallisto_pki::CertificateSubject::default;
+    assert!(over(kallisto_pki::CertificateSubject { common_name: "a".repeat(65), ..subject() }));
+    assert!(!over(kallisto_pki::CertificateSubject { common_name: "ä".repeat(64), ..subject() }));
+    assert!(over(kallisto_pki::CertificateSubject {
+        country: vec!["GER".to_owned()],
+        ..subject()
+    }));
+    assert!(over(kallisto_pki::CertificateSubject {
+        organization: vec!["o".repeat(65)],
+        ..subject()
+    }));
+    assert!(over(kallisto_pki::CertificateSubject {
+        locality: vec!["l\u{0}".to_owned()],
+        ..subject()
+    }));
     // A PrintableString, by its type.
-    assert!(over(kallisto_pki::Subject { serial_number: "a_b".to_owned(), ..subject() }));
-    assert!(!over(kallisto_pki::Subject { serial_number: "sn-1 (2)".to_owned(), ..subject() }));
+    assert!(over(kallisto_pki::CertificateSubject {
+        serial_number: "a_b".to_owned(),
+        ..subject()
+    }));
+    assert!(!over(kallisto_pki::CertificateSubject {
+        serial_number: "sn-1 (2)".to_owned(),
+        ..subject()
+    }));
 }

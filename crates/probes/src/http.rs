@@ -26,14 +26,14 @@ const LOCATION_BYTES_MAX: usize = 2048;
 
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct RequestTarget {
     is_tls: bool,
     host: ProbeHost,
     /// Path and query.
     path: String,
 }
 
-impl Place {
+impl RequestTarget {
     fn port(&self, ports: Ports) -> u16 {
         if self.is_tls { ports.https } else { ports.http }
     }
@@ -98,7 +98,8 @@ fn host(text: &str) -> Option<ProbeHost> {
 
 /// What is served at a path, after redirects.
 pub(super) async fn get(probe: &Probe, ports: Ports, path: &str) -> Result<Vec<u8>, ProbeFailure> {
-    let mut place = Place { is_tls: false, host: probe.host.clone(), path: path.to_owned() };
+    let mut place =
+        RequestTarget { is_tls: false, host: probe.host.clone(), path: path.to_owned() };
     for _ in 0..=PROBE_REDIRECTS_MAX {
         let stream = connect::open(probe, &place.host, place.port(ports)).await?;
         let answer = if place.is_tls {
@@ -126,7 +127,7 @@ pub(super) async fn get(probe: &Probe, ports: Ports, path: &str) -> Result<Vec<u
 }
 
 /// Asks over a connection.
-async fn ask<S>(stream: S, place: &Place) -> Result<Response<Incoming>, ProbeFailure>
+async fn ask<S>(stream: S, place: &RequestTarget) -> Result<Response<Incoming>, ProbeFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

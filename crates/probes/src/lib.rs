@@ -59,22 +59,22 @@ impl Default for Ports {
 #[derive(Debug)]
 pub struct Prober {
     ports: Ports,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<ProbeTable>>,
     /// To the thread; `None` if there is none to be had.
     thread: OnceLock<Option<Sender<(String, Probe)>>>,
 }
 
 /// The probes that there are.
 #[derive(Debug, Default)]
-struct Table {
+struct ProbeTable {
     /// Each with its outcome once it has ended, and when that was in the order of all ends.
-    probes: HashMap<String, Option<(u64, Outcome)>>,
+    probes: HashMap<String, Option<(u64, ProbeOutcome)>>,
     ends: u64,
 }
 
-type Outcome = Result<ProbeAnswer, ProbeFailure>;
+type ProbeOutcome = Result<ProbeAnswer, ProbeFailure>;
 
-impl Table {
+impl ProbeTable {
     /// Whether one more may be under way: of all, of its mount, of its account.
     fn has_room(&self, id: &str) -> bool {
         let under_way = |prefix: &str| {
@@ -87,7 +87,7 @@ impl Table {
             && ends.next().is_none_or(|account| under_way(account) < OF_ACCOUNT_MAX)
     }
 
-    fn end(&mut self, id: String, outcome: Outcome) {
+    fn end(&mut self, id: String, outcome: ProbeOutcome) {
         self.ends += 1;
         self.probes.insert(id, Some((self.ends, outcome)));
         let ended = self.probes.iter().filter_map(|(id, outcome)| Some((outcome.as_ref()?.0, id)));
@@ -112,7 +112,7 @@ impl Prober {
         Self { ports, table: Arc::default(), thread: OnceLock::new() }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ProbeTable> {
         lock(&self.table)
     }
 
@@ -149,7 +149,7 @@ impl Prober {
     }
 }
 
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+fn lock(table: &Mutex<ProbeTable>) -> MutexGuard<'_, ProbeTable> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -181,7 +181,7 @@ impl ProbeRunner for Prober {
 }
 
 /// Looks, within the deadline.
-async fn look(probe: &Probe, ports: Ports) -> Outcome {
+async fn look(probe: &Probe, ports: Ports) -> ProbeOutcome {
     let looking = async {
         match &probe.what {
             ProbeKind::Http { path } => http::get(probe, ports, path).await.map(ProbeAnswer::Body),

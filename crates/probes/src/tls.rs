@@ -24,9 +24,9 @@ const CERTIFICATE_BYTES_MAX: usize = 16 << 10;
 
 /// Believes every certificate.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -73,7 +73,7 @@ pub(super) async fn open(
         .with_safe_default_protocol_versions()
         .map_err(|_| no_tls())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let name = ServerName::try_from(server_name.to_owned()).map_err(|_| no_tls())?;

@@ -2,7 +2,7 @@
 //!
 //! It makes a store in a temporary directory, writes, reads in order, changes keys and shows that the old one is refused.
 
-use kallisto_securedb::{Durability, Error, SecureDb, WriteBatch};
+use kallisto_securedb::{Error, SecureDb, WriteBatch, WriteDurability};
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
 fn main() -> Result<(), Error> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
     db.insert("shopping/milk", b"2")?;
 
     // Many at once, together or not at all; and faster, if a power cut may take the last fifth of a second.
-    db.set_durability(Durability::Batch)?;
+    db.set_durability(WriteDurability::Batch)?;
     let mut batch = WriteBatch::new();
     for day in 1..=5 {
         batch.insert(&format!("diary/2026-12-{day:02}"), b"more snow")?;

@@ -10,11 +10,11 @@ use crate::record;
 /// Operations that are applied as one, in order; the last one on a name wins. Values in it are wiped when it is dropped.
 #[derive(Default)]
 pub struct WriteBatch {
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Vec<DbOp>,
 }
 
 /// One operation.
-pub(crate) struct Op {
+pub(crate) struct DbOp {
     pub(crate) name: Box<str>,
     /// The plaintext of the record; `None` removes it.
     pub(crate) plain: Option<Zeroizing<Vec<u8>>>,
@@ -33,13 +33,13 @@ impl WriteBatch {
     /// [`crate::Error::Invalid`] if the value is too long. Whether the name can be one is said when the batch is written.
     pub fn insert(&mut self, name: &str, value: &[u8]) -> Result<()> {
         let plain = record::assemble(name, value)?;
-        self.ops.push(Op { name: name.into(), plain: Some(plain) });
+        self.ops.push(DbOp { name: name.into(), plain: Some(plain) });
         Ok(())
     }
 
     /// Removes a name, whether it is there or not.
     pub fn remove(&mut self, name: &str) {
-        self.ops.push(Op { name: name.into(), plain: None });
+        self.ops.push(DbOp { name: name.into(), plain: None });
     }
 
     /// How many operations it holds.

@@ -33,7 +33,7 @@ pub(crate) struct KeysFile {
 }
 
 /// What a store is opened with once its key was the right one.
-pub(crate) struct Keys {
+pub(crate) struct StoreKeys {
     pub(crate) root_key: RootKey,
     pub(crate) keyring: Keyring,
 }
@@ -48,7 +48,7 @@ impl KeysFile {
     }
 
     /// The keys, if there is a file of them.
-    pub(crate) fn read(&self, key: &UnsealKey) -> Result<Option<Keys>> {
+    pub(crate) fn read(&self, key: &UnsealKey) -> Result<Option<StoreKeys>> {
         let path = self.path();
         let bytes = match read_all(&*self.disk, &path, BYTES_MAX) {
             Ok(bytes) => bytes,
@@ -64,7 +64,7 @@ impl KeysFile {
             }
             other => other.into(),
         })?;
-        Ok(Some(Keys { root_key, keyring }))
+        Ok(Some(StoreKeys { root_key, keyring }))
     }
 
     /// Replaces the file; durable when this returns.

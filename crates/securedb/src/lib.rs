@@ -23,7 +23,7 @@
 //! Invariants:
 //! - A wrong key is told before anything but the file of keys is opened, and nothing is written.
 //! - A record opens under its own name only; what is stored inside says the name, too, and must agree.
-//! - What [`SecureDb::insert`] and its kin acknowledged is on the disk if the store is [`Durability::Strict`], and after
+//! - What [`SecureDb::insert`] and its kin acknowledged is on the disk if the store is [`WriteDurability::Strict`], and after
 //!   [`SecureDb::flush`] in any case.
 //! - The keyring on the disk holds every key that any record is under: it is stored before a new key is used, and a key is
 //!   dropped only after a pass that left no record under it.
@@ -37,9 +37,9 @@ mod options;
 mod record;
 
 pub use batch::WriteBatch;
-pub use db::{Reencrypted, Scan, SecureDb, Stats};
+pub use db::{DbScan, DbStats, Reencrypted, SecureDb};
 pub use error::{Error, Result};
 pub use kallisto_barrier::KeyVersion;
 pub use kallisto_index::{PATH_BYTES_MAX as NAME_BYTES_MAX, SEGMENTS_MAX as NAME_SEGMENTS_MAX};
-pub use options::{Durability, Options};
+pub use options::{DbOptions, WriteDurability};
 pub use record::VALUE_BYTES_MAX;

@@ -1,26 +1,26 @@
-//! What a store is opened with. Start from [`Options::default`].
+//! What a store is opened with. Start from [`DbOptions::default`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_lsm::disk::{Disk, RealDisk};
-use kallisto_lsm::{Durability as EngineDurability, Options as EngineOptions, SyncMode};
+use kallisto_lsm::{LogKeeping as EngineDurability, Options as EngineOptions, SyncMode};
 
 /// When an acknowledged write is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub enum WriteDurability {
     /// Before it is acknowledged: a power cut takes nothing.
     Strict,
-    /// After [`Options::batch_ops`] operations or [`Options::batch_interval`]: a power cut may take at most these. The death
+    /// After [`DbOptions::batch_ops`] operations or [`DbOptions::batch_interval`]: a power cut may take at most these. The death
     /// of the process takes nothing.
     Batch,
 }
 
 /// How a store behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DbOptions {
     /// When writes are on the disk; can be changed while the store is open.
-    pub durability: Durability,
+    pub durability: WriteDurability,
     /// In batch, operations between syncs.
     pub batch_ops: u64,
     /// In batch, the longest time between syncs.
@@ -33,10 +33,10 @@ pub struct Options {
     pub now_unix: fn() -> i64,
 }
 
-impl Default for Options {
+impl Default for DbOptions {
     fn default() -> Self {
         Self {
-            durability: Durability::Strict,
+            durability: WriteDurability::Strict,
             batch_ops: 10_000,
             batch_interval: Duration::from_millis(200),
             disk: RealDisk::shared(),
@@ -46,7 +46,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl DbOptions {
     /// What the engine is opened with. Its mode is that of batch; strict asks for a sync with each commit.
     pub(crate) fn for_engine(&self) -> EngineOptions {
         let mode = SyncMode::Every { ops: self.batch_ops, interval: self.batch_interval };

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_lsm::disk::cuts::{Cut, Promises, every_cut, left_at_the_end};
-use kallisto_lsm::disk::{FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::disk::cuts::{PowerCut, Promises, every_cut, left_at_the_end};
+use kallisto_lsm::disk::{FaultyDisk, MemDisk, UnsyncedTail};
 use kallisto_lsm::{Background, Error as StoreError, Options as EngineOptions};
-use kallisto_securedb::{Durability, Error, Options, SecureDb, WriteBatch};
+use kallisto_securedb::{DbOptions, Error, SecureDb, WriteBatch, WriteDurability};
 
 fn key(seed: u8) -> [u8; 32] {
     std::array::from_fn(|n| seed ^ u8::try_from(n).unwrap())
 }
 
-fn options(disk: Arc<dyn kallisto_lsm::disk::Disk>) -> Options {
+fn options(disk: Arc<dyn kallisto_lsm::disk::Disk>) -> DbOptions {
     let engine = EngineOptions {
         background: Background::Inline,
         memtable_bytes: 4 << 10,
@@ -24,7 +24,7 @@ fn options(disk: Arc<dyn kallisto_lsm::disk::Disk>) -> Options {
         cache_bytes: 64 << 10,
         ..EngineOptions::default()
     };
-    Options { disk, engine, now_unix: || 1_000, ..Options::default() }
+    DbOptions { disk, engine, now_unix: || 1_000, ..DbOptions::default() }
 }
 
 fn open(disk: &Arc<MemDisk>) -> SecureDb {
@@ -66,7 +66,7 @@ fn it_is_a_sorted_map_whatever_happens_to_it() {
                 db.reencrypt(|_| ()).unwrap();
             }
             985..992 => {
-                let mode = [Durability::Batch, Durability::Strict][dice.usize(..2)];
+                let mode = [WriteDurability::Batch, WriteDurability::Strict][dice.usize(..2)];
                 db.set_durability(mode).unwrap();
             }
             _ => {
@@ -263,8 +263,9 @@ fn a_cut_after_every_disk_operation_loses_nothing_acknowledged() {
         states.push(model.clone());
         promises.keep(disk.events_len(), usize::from(n) + 1);
     }
-    let tails = [Tail::Lost, Tail::NamesLost, Tail::Torn, Tail::Reordered];
-    let images = every_cut(&disk.events(), &tails, 0, |Cut { at, tail, disk, .. }| {
+    let tails =
+        [UnsyncedTail::Lost, UnsyncedTail::NamesLost, UnsyncedTail::Torn, UnsyncedTail::Reordered];
+    let images = every_cut(&disk.events(), &tails, 0, |PowerCut { at, tail, disk, .. }| {
         let db = SecureDb::open_with("store", &key(1), &options(Arc::new(disk)))
             .unwrap_or_else(|error| panic!("{error}: after event {at}, {tail:?}"));
         let possible = promises.at(at);
@@ -276,16 +277,16 @@ fn a_cut_after_every_disk_operation_loses_nothing_acknowledged() {
 
 #[test]
 fn a_change_to_strict_and_a_flush_drain_what_batch_acknowledged() {
-    for drain in [|db: &SecureDb| db.set_durability(Durability::Strict), SecureDb::flush] {
+    for drain in [|db: &SecureDb| db.set_durability(WriteDurability::Strict), SecureDb::flush] {
         let disk = FaultyDisk::shared();
-        let batch = Options { durability: Durability::Batch, ..options(disk.clone()) };
+        let batch = DbOptions { durability: WriteDurability::Batch, ..options(disk.clone()) };
         let db = SecureDb::open_with("store", &key(1), &batch).unwrap();
         let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
         for name in &names {
             db.insert(name, b"value").unwrap();
         }
         let survivors = |events: &[kallisto_lsm::disk::DiskEvent]| {
-            let image = Arc::new(left_at_the_end(events, Tail::Lost, 0));
+            let image = Arc::new(left_at_the_end(events, UnsyncedTail::Lost, 0));
             let db = SecureDb::open_with("store", &key(1), &options(image)).unwrap();
             contents(&db).into_keys().collect::<Vec<_>>()
         };
@@ -301,8 +302,8 @@ fn a_power_cut_in_batch_takes_at_most_the_stated_number() {
     const OPS: u64 = 8;
     let disk = FaultyDisk::shared();
     let interval = std::time::Duration::from_secs(3_600);
-    let batch = Options {
-        durability: Durability::Batch,
+    let batch = DbOptions {
+        durability: WriteDurability::Batch,
         batch_ops: OPS,
         batch_interval: interval,
         ..options(disk.clone())
@@ -313,7 +314,7 @@ fn a_power_cut_in_batch_takes_at_most_the_stated_number() {
         db.insert(&format!("n{n}"), &[1; 50]).unwrap();
         acknowledged.push(disk.events_len());
     }
-    every_cut(&disk.events(), &[Tail::Lost], 0, |Cut { at, disk, .. }| {
+    every_cut(&disk.events(), &[UnsyncedTail::Lost], 0, |PowerCut { at, disk, .. }| {
         let count = acknowledged.partition_point(|&events| events <= at).saturating_sub(1);
         let db = SecureDb::open_with("store", &key(1), &options(Arc::new(disk))).unwrap();
         assert!(db.len() + OPS > count as u64, "{} of {count} after event {at}", db.len());
@@ -346,7 +347,7 @@ fn threads_rotations_and_reencryptions_do_not_disturb_each_other() {
     let mut options = options(disk.clone());
     options.engine.background = Background::Threads(1);
     options.engine.memtable_bytes = 64 << 10;
-    options.durability = Durability::Batch;
+    options.durability = WriteDurability::Batch;
     let db = SecureDb::open_with("store", &key(1), &options).unwrap();
     let models: Vec<Model> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

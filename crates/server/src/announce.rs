@@ -6,7 +6,7 @@ use kallisto_core::{Initialized, KvVersion};
 use kallisto_listener::Server;
 use secrecy::ExposeSecret;
 
-use super::settings::{ListenerSettings, ServerSettings, Spoken, Storage};
+use super::settings::{ListenerSettings, ServerSettings, Spoken, StorageChoice};
 
 /// Says where a configured server is and what it stands on.
 ///
@@ -57,7 +57,7 @@ fn next_step(
     let Some(address) = settings.api_addr.clone().or(own) else { return Ok(()) };
     writeln!(out, "Not initialised yet. Next, for a cluster of its own:")?;
     writeln!(out, "  kallisto operator init -address={address}")?;
-    if matches!(&settings.storage, Storage::Durable { cluster: Some(_), .. }) {
+    if matches!(&settings.storage, StorageChoice::Durable { cluster: Some(_), .. }) {
         writeln!(out, "or, to make it part of one:")?;
         writeln!(out, "  kallisto operator raft join -address={address} URL-OF-A-MEMBER")?;
     }
@@ -80,10 +80,10 @@ fn listeners<'a>(
     Ok(())
 }
 
-fn storage(out: &mut impl Write, storage: &Storage) -> io::Result<()> {
+fn storage(out: &mut impl Write, storage: &StorageChoice) -> io::Result<()> {
     match storage {
-        Storage::Memory => writeln!(out, "      Storage: inmem"),
-        Storage::Durable { directory, .. } => {
+        StorageChoice::Memory => writeln!(out, "      Storage: inmem"),
+        StorageChoice::Durable { directory, .. } => {
             writeln!(out, "      Storage: raft, {}", directory.display())
         }
     }

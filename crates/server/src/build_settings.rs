@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
-use kallisto_core::{Access, AutoSeal, LeaseTimes};
-use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
+use kallisto_core::{AutoSeal, LeaseTimes, RouteAccess};
+use kallisto_listener::{ClientAuth, ListenAddress, Timeouts, TlsFiles, TlsVersions};
 use kallisto_store::{MemberRole, Peer};
 use secrecy::ExposeSecret;
 
@@ -13,11 +13,11 @@ use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
     self, ClientCertificates, JoinToken, ListenerConfig, Loaded, Of, RespConfig, RespPlace,
-    SealConfig, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    SealSettings, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::exposed::PrivateFile;
-use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
-use super::settings::{ListenerSettings, ServerSettings, Spoken, Storage, resolve};
+use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer};
+use super::settings::{ListenerSettings, ServerSettings, Spoken, StorageChoice, resolve};
 use super::{hygiene, retry_join};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
@@ -39,7 +39,7 @@ impl ServerArgs {
         let (config, mut warnings) = (loaded.config, loaded.warnings);
         warnings.extend(without_effect(&config));
         let rekey_open =
-            config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
+            config.listeners.iter().all(|one| one.unauthenticated_rekey == RouteAccess::Open);
         let private_files = private_files(&config);
         Ok(ServerSettings {
             listeners: listeners(&config)?,
@@ -59,7 +59,7 @@ impl ServerArgs {
                 Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
                 None => hygiene::half_of_memory(),
             },
-            unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
+            unauthenticated_rekey: if rekey_open { RouteAccess::Open } else { RouteAccess::Token },
             serves_ui: config.ui.unwrap_or(false),
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             metrics: config.telemetry.metrics,
@@ -77,7 +77,7 @@ impl ServerArgs {
 pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     let entries = matches!(&config.storage, StorageConfig::Raft { max_entry_bytes: Some(_), .. });
-    let renews = matches!(&config.seal, SealConfig::Transit(transit) if !transit.disable_renewal);
+    let renews = matches!(&config.seal, SealSettings::Transit(transit) if !transit.disable_renewal);
     [
         (
             config.disable_mlock,
@@ -113,12 +113,12 @@ fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
         tls.map(|tls| file("the key of a listener's certificate", &tls.key_file)).collect();
     let client_key = "the key of a client certificate";
     match &config.seal {
-        SealConfig::Shamir => {}
-        SealConfig::Static(seal) => {
+        SealSettings::Shamir => {}
+        SealSettings::Static(seal) => {
             let keys = [Some(&seal.current), seal.previous.as_ref()].into_iter().flatten();
             files.extend(keys.flat_map(|key| &key.file).map(|path| file("a seal's key", path)));
         }
-        SealConfig::Transit(seal) => {
+        SealSettings::Transit(seal) => {
             files.extend(seal.tls.client_identity.iter().map(|(_, key)| file(client_key, key)));
         }
     }
@@ -143,7 +143,9 @@ fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
     Ok(ListenerSettings {
         address: match &config.place {
             RespPlace::Tcp(address) => resolve(&address.to_string())?.into(),
-            RespPlace::Unix { path, mode } => Address::Unix { path: path.clone(), mode: *mode },
+            RespPlace::Unix { path, mode } => {
+                ListenAddress::Unix { path: path.clone(), mode: *mode }
+            }
         },
         tls: config.tls.as_ref().map(tls),
         timeouts: Timeouts::default(),
@@ -178,9 +180,9 @@ fn tls(config: &TlsConfig) -> TlsFiles {
             ClientCertificates::Required(path) => ClientAuth::Required(path.clone()),
         },
         versions: match (config.min_version, config.max_version) {
-            (TlsVersion::Tls13, _) => Versions::Only13,
-            (TlsVersion::Tls12, TlsVersion::Tls12) => Versions::Only12,
-            (TlsVersion::Tls12, TlsVersion::Tls13) => Versions::From12,
+            (TlsVersion::Tls13, _) => TlsVersions::Only13,
+            (TlsVersion::Tls12, TlsVersion::Tls12) => TlsVersions::Only12,
+            (TlsVersion::Tls12, TlsVersion::Tls13) => TlsVersions::From12,
         },
     }
 }
@@ -193,16 +195,16 @@ fn leases(ttls: config::LeaseTtls) -> LeaseTimes {
     LeaseTimes { default_secs: default_secs.min(max_secs), max_secs }
 }
 
-fn storage(config: &ServerConfig) -> Result<Storage, Error> {
+fn storage(config: &ServerConfig) -> Result<StorageChoice, Error> {
     let durability = config.durability;
     Ok(match &config.storage {
-        StorageConfig::Memory => Storage::Memory,
+        StorageConfig::Memory => StorageChoice::Memory,
         StorageConfig::File { path } => {
-            Storage::Durable { directory: path.clone(), durability, cluster: None }
+            StorageChoice::Durable { directory: path.clone(), durability, cluster: None }
         }
         StorageConfig::Raft { path, .. } => {
             let cluster = Some(cluster(config)?);
-            Storage::Durable { directory: path.clone(), durability, cluster }
+            StorageChoice::Durable { directory: path.clone(), durability, cluster }
         }
     })
 }
@@ -249,18 +251,21 @@ fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
 }
 
-fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
+fn seal(config: SealSettings) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
     Ok(match config {
-        SealConfig::Shamir => None,
-        SealConfig::Static(keys) => {
-            let named = |key: &config::StaticKey| NamedKey::new(&key.id, key.key.expose_secret());
+        SealSettings::Shamir => None,
+        SealSettings::Static(keys) => {
+            let named =
+                |key: &config::StaticKeyConfig| SealKey::new(&key.id, key.key.expose_secret());
             let current = named(&keys.current);
             let previous = keys.previous.as_ref().map(named).transpose();
-            let seal = current.and_then(|key| Ok(StaticKey::new(key, previous?)));
+            let seal = current.and_then(|key| Ok(StaticKeySeal::new(key, previous?)));
             let seal = seal.map_err(|why| Error::usage(format!("seal \"static\": {why}")))?;
             Some(Arc::new(seal))
         }
-        SealConfig::Transit(transit) => Some(Arc::new(Transit::new(settings_of(*transit)?))),
+        SealSettings::Transit(transit) => {
+            Some(Arc::new(TransitUnsealer::new(settings_of(*transit)?)))
+        }
     })
 }
 

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_core::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Json, Membership};
-use kallisto_listener::http::{Leader, Relay, Service, Unrelayed};
-use kallisto_peers::{Authority, Identity, NodeKey, Port, Unanswered, Upper};
+use kallisto_listener::http::{HttpService, Leader, Relay, Unrelayed};
+use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Unanswered, Upper};
 use kallisto_store::{Chunks, Peer, Replicated, Store};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use super::directory::ownership;
 use super::retry_join;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -52,14 +52,14 @@ pub(super) struct ClusterSettings {
 }
 
 /// The cluster port with its files.
-pub(super) struct Cluster {
+pub(super) struct ClusterPortFiles {
     pub(super) port: Arc<Port>,
     directory: PathBuf,
     /// One change of the files at a time.
     files: Mutex<()>,
 }
 
-impl Cluster {
+impl ClusterPortFiles {
     /// Binds the port, with the identity that is kept in `storage`, if there is one.
     pub(super) fn open(settings: &ClusterSettings, storage: &Path) -> Result<Arc<Self>, Error> {
         let directory = storage.join(DIRECTORY);
@@ -88,7 +88,7 @@ impl Cluster {
     }
 
     /// The identity that is kept, with the key in this file.
-    fn stored(&self, key_file: &str) -> Result<Option<Identity>, String> {
+    fn stored(&self, key_file: &str) -> Result<Option<PeerIdentity>, String> {
         let Some(private) = self.read(key_file)? else { return Ok(None) };
         let Some(certificate) = self.read(CERTIFICATE_FILE)? else { return Ok(None) };
         let Some(authority) = self.read(AUTHORITY_FILE)? else { return Ok(None) };
@@ -96,7 +96,7 @@ impl Cluster {
         let (head, certificate) = head.ok_or_else(|| format!("{CERTIFICATE_FILE} is cut"))?;
         let (node_id, store_id) = head.split_at(8);
         let damaged = |_| format!("{CERTIFICATE_FILE} is damaged");
-        Ok(Some(Identity {
+        Ok(Some(PeerIdentity {
             node_id: u64::from_le_bytes(node_id.try_into().map_err(damaged)?),
             store_id: store_id.try_into().map_err(damaged)?,
             key: NodeKey::from_private(private).map_err(|error| error.to_string())?,
@@ -127,7 +127,7 @@ impl Cluster {
     }
 
     fn take_into_use(&self, membership: &Membership, key: NodeKey) -> Result<(), String> {
-        let identity = Identity {
+        let identity = PeerIdentity {
             node_id: membership.node_id,
             store_id: membership.store_id,
             key,
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Puts what stands above the port in its place.
-    pub(super) fn serve(&self, store: &Arc<dyn Store>, service: Service) {
+    pub(super) fn serve(&self, store: &Arc<dyn Store>, service: HttpService) {
         self.port.serve(Arc::new(Above { store: Arc::clone(store), service }));
     }
 
@@ -200,7 +200,7 @@ impl Cluster {
     }
 }
 
-impl ClusterPort for Cluster {
+impl ClusterPort for ClusterPortFiles {
     fn has_identity(&self) -> bool {
         self.port.has_identity()
     }
@@ -248,8 +248,8 @@ impl ClusterPort for Cluster {
     }
 
     fn make_authority(&self) -> Result<AuthorityKeys, String> {
-        let Authority { certificate, key } =
-            Authority::generate().map_err(|error| error.to_string())?;
+        let ClusterAuthority { certificate, key } =
+            ClusterAuthority::generate().map_err(|error| error.to_string())?;
         Ok(AuthorityKeys { certificate, key: Zeroizing::new(key) })
     }
 
@@ -261,7 +261,7 @@ impl ClusterPort for Cluster {
         public_key: &[u8],
     ) -> Result<Vec<u8>, String> {
         let (certificate, key) = (authority.certificate.clone(), authority.key.to_vec());
-        let authority = Authority { certificate, key };
+        let authority = ClusterAuthority { certificate, key };
         authority.issue(node_id, store_id, public_key).map_err(|error| error.to_string())
     }
 
@@ -272,7 +272,7 @@ impl ClusterPort for Cluster {
         };
         let Json::Object(body) = body.clone() else { return Err("a body is an object".into()) };
         let client = Client::new(&config).map_err(|error| error.to_string())?.without_token();
-        let answer = client.send(&Request::put(path, body));
+        let answer = client.send(&ClientRequest::put(path, body));
         let answer = answer.map_err(|error| format!("{}: {error}", target.api_address))?;
         let data = answer.and_then(|secret| secret.data);
         let nothing = || format!("{} has no such endpoint", target.api_address);
@@ -283,7 +283,7 @@ impl ClusterPort for Cluster {
 /// The store and the core, as peers reach them.
 struct Above {
     store: Arc<dyn Store>,
-    service: Service,
+    service: HttpService,
 }
 
 impl Upper for Above {

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kallisto_core::{Access, KvVersion};
+use kallisto_core::{KvVersion, RouteAccess};
 use kallisto_listener::http::ForwardedFor;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -109,8 +109,8 @@ fn listener(address: SocketAddr, tls: Option<TlsConfig>) -> ListenerConfig {
         max_request_bytes: None,
         header_timeout: None,
         idle_timeout: None,
-        unauthenticated_rekey: Access::Open,
-        unauthenticated_metrics: Access::Open,
+        unauthenticated_rekey: RouteAccess::Open,
+        unauthenticated_metrics: RouteAccess::Open,
         forwarded_for: ForwardedFor::default(),
     }
 }

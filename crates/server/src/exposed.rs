@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::settings::{ServerSettings, Storage};
+use super::settings::{ServerSettings, StorageChoice};
 
 /// Write for the group, write for others.
 const WRITE: u32 = 0o022;
@@ -38,7 +38,7 @@ pub(super) struct Exposed {
 
 /// How a path is used, and so what others may not do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum PathUse {
     /// A file that has to stay unread.
     Secret,
     /// The directory of the records.
@@ -51,7 +51,7 @@ enum Use {
 pub(super) fn of(settings: &ServerSettings) -> Vec<Exposed> {
     let mut found = Vec::new();
     let mut above = BTreeSet::new();
-    let mut look = |path: &Path, what: &str, used: Use| {
+    let mut look = |path: &Path, what: &str, used: PathUse| {
         let Some(nearest) = nearest(path) else { return };
         let is_there = path.exists();
         if is_there {
@@ -59,14 +59,14 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<Exposed> {
         }
         above.extend(nearest.ancestors().skip(usize::from(is_there)).map(Path::to_path_buf));
     };
-    if let Storage::Durable { directory, .. } = &settings.storage {
-        look(directory, "the data directory", Use::Records);
+    if let StorageChoice::Durable { directory, .. } = &settings.storage {
+        look(directory, "the data directory", PathUse::Records);
     }
     for PrivateFile { what, path } in &settings.private_files {
-        look(path, what, Use::Secret);
+        look(path, what, PathUse::Secret);
     }
     let what = "a directory above the server's files";
-    found.extend(above.iter().filter_map(|path| look_at(path, what, Use::Above)));
+    found.extend(above.iter().filter_map(|path| look_at(path, what, PathUse::Above)));
     found
 }
 
@@ -78,20 +78,20 @@ fn nearest(path: &Path) -> Option<PathBuf> {
     })
 }
 
-fn look_at(path: &Path, what: &str, used: Use) -> Option<Exposed> {
+fn look_at(path: &Path, what: &str, used: PathUse) -> Option<Exposed> {
     let mode = rustix::fs::stat(path).ok()?.st_mode & 0o7777;
     let why = judge(mode, used)?;
     Some(Exposed { what: what.to_owned(), path: path.to_owned(), mode, why })
 }
 
 /// What others may do that they should not.
-fn judge(mode: u32, used: Use) -> Option<&'static str> {
+fn judge(mode: u32, used: PathUse) -> Option<&'static str> {
     let may = |bits: u32| mode & bits != 0;
     match used {
-        Use::Secret if may(READ) => Some("others may read it"),
-        Use::Secret | Use::Records if may(WRITE) => Some("others may write to it"),
-        Use::Above if may(WRITE) && !may(STICKY) => Some("others may replace what is in it"),
-        Use::Secret | Use::Records | Use::Above => None,
+        PathUse::Secret if may(READ) => Some("others may read it"),
+        PathUse::Secret | PathUse::Records if may(WRITE) => Some("others may write to it"),
+        PathUse::Above if may(WRITE) && !may(STICKY) => Some("others may replace what is in it"),
+        PathUse::Secret | PathUse::Records | PathUse::Above => None,
     }
 }
 
@@ -116,7 +116,8 @@ mod tests {
             (0o1777, read, write, None),
             (0o777, read, write, replace),
         ] {
-            let judged = [Use::Secret, Use::Records, Use::Above].map(|used| judge(mode, used));
+            let judged =
+                [PathUse::Secret, PathUse::Records, PathUse::Above].map(|used| judge(mode, used));
             assert_eq!(judged, [secret, records, above], "{mode:o}");
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_core::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process, Source};
+use kallisto_core::{Cpu, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel, Source};
 use rustix::process::Resource;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -65,11 +65,11 @@ fn capped(targets: Targets, level: LevelFilter) -> Targets {
 }
 
 impl Host for LinuxHost {
-    fn machine(&self) -> Option<Machine> {
+    fn machine(&self) -> Option<HostMachine> {
         let name = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let uptime = uptime()?;
-        Some(Machine {
+        Some(HostMachine {
             hostname: text(name.nodename()),
             os: text(name.sysname()).to_ascii_lowercase(),
             kernel_version: text(name.release()),
@@ -82,12 +82,12 @@ impl Host for LinuxHost {
         })
     }
 
-    fn process(&self) -> Option<Process> {
+    fn process(&self) -> Option<HostProcess> {
         let stat = Stat::parse(&proc("self/stat")?)?;
         let files = std::fs::read_dir("/proc/self/fd").ok()?.count();
         let limit = rustix::process::getrlimit(Resource::Nofile);
         let ticks = |ticks: u64| Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND);
-        Some(Process {
+        Some(HostProcess {
             cpu: ticks(stat.cpu_ticks),
             resident_bytes: kib(&proc("self/status")?, "VmRSS") * 1_024,
             // The folder that counts them is open itself.
@@ -188,9 +188,9 @@ fn cpus(cpuinfo: &str) -> Vec<Cpu> {
         .collect()
 }
 
-fn memory(meminfo: &str) -> Memory {
+fn memory(meminfo: &str) -> HostMemory {
     let bytes = |wanted: &str| kib(meminfo, wanted) * 1_024;
-    Memory {
+    HostMemory {
         total: bytes("MemTotal"),
         available: bytes("MemAvailable"),
         free: bytes("MemFree"),

@@ -39,7 +39,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
-use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
+use kallisto_listener::{
+    Frontend, ListenSettings, ListenerTls, Server, SystemClock, WallClock, http, resp,
+};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_outbound::FarEndRunner;
 use kallisto_probes::Prober;
@@ -53,7 +55,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 pub use arguments::ServerArgs;
-use cluster::Cluster;
+use cluster::ClusterPortFiles;
 use config::LogFormat;
 pub use diagnose::{Diagnose, ValidateConfig};
 use host::LinuxHost;
@@ -66,8 +68,8 @@ use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
 use outbound::Calls;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
-use settings::{DevSettings, LogSettings, ServerSettings, Spoken, Storage};
-use signals::{End, Signals};
+use settings::{DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
+use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
 use standing::Telling;
 
@@ -94,13 +96,13 @@ impl ServerArgs {
         }
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
-        if let Storage::Durable { directory, .. } = &settings.storage {
+        if let StorageChoice::Durable { directory, .. } = &settings.storage {
             directory::prepare(directory)?;
         }
         let cluster = open_cluster(&settings.storage)?;
         let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
         let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
-        let listening = Listening::start(&core, &settings, cluster.as_ref())?;
+        let listening = RunningListeners::start(&core, &settings, cluster.as_ref())?;
         note_certificates(&core, &settings);
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
@@ -137,30 +139,32 @@ impl ServerArgs {
             let _ = std::fs::remove_file(path);
         }
         match ended? {
-            End::Signal(_) => {
+            ServerEnd::Signal(_) => {
                 closed.map_err(|error| Error::usage(format!("closing the store: {error}")))?;
                 Ok(Outcome::default())
             }
-            End::CoreDown(why) => Err(Error::usage(format!("the core is down for good: {why}"))),
-            End::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
+            ServerEnd::CoreDown(why) => {
+                Err(Error::usage(format!("the core is down for good: {why}")))
+            }
+            ServerEnd::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
         }
     }
 }
 
 /// The listeners of a server and the TLS they serve.
-struct Listening {
+struct RunningListeners {
     servers: Vec<Server>,
-    tls: Vec<Tls>,
+    tls: Vec<ListenerTls>,
 }
 
-impl Listening {
+impl RunningListeners {
     fn start(
         core: &Arc<Core>,
         settings: &ServerSettings,
-        cluster: Option<&Arc<Cluster>>,
+        cluster: Option<&Arc<ClusterPortFiles>>,
     ) -> Result<Self, Error> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut http = http::Service::new(Arc::clone(core), Arc::clone(&clock));
+        let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
+        let mut http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
         if let Some(cluster) = cluster {
             cluster.serve(core.store(), http.clone());
             http = http.with_relay(cluster.relay(core.store()));
@@ -168,12 +172,12 @@ impl Listening {
         let tickets = core.tickets();
         let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
         for listener in &settings.listeners {
-            let load = |files| Tls::load(files, tickets.clone());
+            let load = |files| ListenerTls::load(files, tickets.clone());
             let tls = listener.tls.clone().map(load).transpose();
             let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
             listening.tls.extend(tls.clone());
             let (address, workers) = (listener.address.clone(), settings.workers);
-            let config = ServerConfig { address, workers, tls };
+            let config = ListenSettings { address, workers, tls };
             let frontend = match &listener.spoken {
                 Spoken::Http { metrics, forwarded_for } => {
                     let service = http.clone().with_timeouts(listener.timeouts);
@@ -182,7 +186,7 @@ impl Listening {
                 }
                 Spoken::Resp { mounts, userpass } => {
                     let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
-                    Frontend::Resp(resp::Service::new(core, clock, mounts, userpass))
+                    Frontend::Resp(resp::RespService::new(core, clock, mounts, userpass))
                 }
             };
             let server = Server::start(config, &frontend).map_err(|error| {
@@ -218,12 +222,12 @@ fn note_certificates(core: &Core, settings: &ServerSettings) {
 }
 
 /// The cluster port, of storage that is replicated.
-fn open_cluster(storage: &Storage) -> Result<Option<Arc<Cluster>>, Error> {
+fn open_cluster(storage: &StorageChoice) -> Result<Option<Arc<ClusterPortFiles>>, Error> {
     match storage {
-        Storage::Durable { directory, cluster: Some(settings), .. } => {
-            Cluster::open(settings, directory).map(Some)
+        StorageChoice::Durable { directory, cluster: Some(settings), .. } => {
+            ClusterPortFiles::open(settings, directory).map(Some)
         }
-        Storage::Durable { cluster: None, .. } | Storage::Memory => Ok(None),
+        StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => Ok(None),
     }
 }
 
@@ -243,13 +247,15 @@ const CONFIRMATIONS: u32 = 10;
 
 fn open_store(
     ServerSettings { storage, max_staleness, .. }: &ServerSettings,
-    cluster: Option<&Arc<Cluster>>,
+    cluster: Option<&Arc<ClusterPortFiles>>,
     losses: Losses,
     signals: &Signals,
 ) -> Result<Arc<dyn Store>, Error> {
     let (directory, durability, settings) = match storage {
-        Storage::Memory => return Ok(Arc::new(MemoryStore::new())),
-        Storage::Durable { directory, durability, cluster } => (directory, *durability, cluster),
+        StorageChoice::Memory => return Ok(Arc::new(MemoryStore::new())),
+        StorageChoice::Durable { directory, durability, cluster } => {
+            (directory, *durability, cluster)
+        }
     };
     let failed = signals.failure_hook();
     let usual = RaftOptions::default();
@@ -291,14 +297,14 @@ fn open_core(
     settings: &ServerSettings,
     host: LinuxHost,
     store: Arc<dyn Store>,
-    cluster: Option<Arc<Cluster>>,
+    cluster: Option<Arc<ClusterPortFiles>>,
 ) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
         storage_type: match settings.storage {
-            Storage::Memory => "inmem".to_owned(),
-            Storage::Durable { .. } => "raft".to_owned(),
+            StorageChoice::Memory => "inmem".to_owned(),
+            StorageChoice::Durable { .. } => "raft".to_owned(),
         },
         cluster_name: settings.cluster_name.clone(),
         leases: settings.leases,
@@ -343,7 +349,7 @@ fn start_dev(
     core: &Core,
     dev: &DevSettings,
     settings: &ServerSettings,
-    listening: &Listening,
+    listening: &RunningListeners,
 ) -> Result<(), Error> {
     let failed = |error: kallisto_core::Error| Error::usage(error.to_string());
     if !core.is_blank().map_err(failed)? {
@@ -368,7 +374,7 @@ fn start_dev(
 fn start_configured(
     core: &Core,
     settings: &ServerSettings,
-    listening: &Listening,
+    listening: &RunningListeners,
 ) -> Result<AutoUnseal, Error> {
     let is_new = core.is_blank().unwrap_or(false);
     announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)?;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use kallisto_command::error::Error;
 use kallisto_core::LogForm;
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;

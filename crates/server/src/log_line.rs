@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use jiff::Timestamp;
 use kallisto_core::{Json, LogForm, Map};
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;

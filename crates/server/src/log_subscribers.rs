@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_core::{Bell, LogForm, LogLevel, Next, Source};
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_core::{Bell, LogForm, LogLevel, NextPiece, Source};
+use kallisto_listener::{SystemClock, WallClock};
 use tokio::sync::Notify;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -48,13 +48,13 @@ struct Subscribers {
 struct LogSubscriber {
     level: LevelFilter,
     form: LogForm,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingLines>,
     bell: Notify,
 }
 
 /// What its reader has not taken yet.
 #[derive(Default)]
-struct Waiting {
+struct WaitingLines {
     lines: VecDeque<String>,
     bytes: usize,
     dropped: u64,
@@ -134,21 +134,21 @@ impl LogSubscriber {
         self.bell.notify_one();
     }
 
-    fn take(&self) -> Waiting {
+    fn take(&self) -> WaitingLines {
         std::mem::take(&mut *lock(&self.waiting))
     }
 }
 
 impl Source for SubscriberStream {
-    fn next(&mut self, now: Timestamp) -> Next {
-        let Waiting { lines, dropped, .. } = self.subscriber.take();
+    fn next(&mut self, now: Timestamp) -> NextPiece {
+        let WaitingLines { lines, dropped, .. } = self.subscriber.take();
         let mut text: String = lines.into_iter().collect();
         if dropped > 0 {
             let mut line = LogLine::about_dropped(now);
             line.put("dropped", dropped.into());
             text.push_str(&line.to_text(self.subscriber.form));
         }
-        if text.is_empty() { Next::Wait } else { Next::Bytes(text.into_bytes()) }
+        if text.is_empty() { NextPiece::Wait } else { NextPiece::Bytes(text.into_bytes()) }
     }
 
     fn bell(&mut self) -> Bell<'_> {
@@ -189,9 +189,9 @@ mod tests {
 
     fn taken(source: &mut dyn Source) -> String {
         match source.next(Timestamp::UNIX_EPOCH) {
-            Next::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
-            Next::Wait => String::new(),
-            Next::End(_) | Next::Cut => panic!("a subscriber has no end of its own"),
+            NextPiece::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+            NextPiece::Wait => String::new(),
+            NextPiece::End(_) | NextPiece::Cut => panic!("a subscriber has no end of its own"),
         }
     }
 

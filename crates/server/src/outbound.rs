@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use kallisto_core::{
-    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
+    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
 };
 use secrecy::ExposeSecret;
 use ureq::Agent;
@@ -17,12 +17,12 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 use ureq::unversioned::transport::DefaultConnector;
 use zeroize::Zeroizing;
 
-use kallisto_command::client::reach::{Bounded, Reach};
+use kallisto_command::client::reach::{AddressReach, Bounded};
 
 /// Sends calls over HTTP.
 pub(super) struct Calls;
 
-impl Outbound for Calls {
+impl OutboundCalls for Calls {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
         let agent = agent(&call.authorities)?;
         let failed = |error: ureq::Error| format!("{}: {error}", call.url);
@@ -95,6 +95,6 @@ fn agent(authorities: &str) -> Result<Agent, String> {
         .timeout_global(Some(Duration::from_secs(CALL_SECS_MAX)))
         .tls_config(tls)
         .build();
-    let resolver = Bounded::of_system(Reach::ServersAndHere);
+    let resolver = Bounded::of_system(AddressReach::ServersAndHere);
     Ok(Agent::with_parts(config, DefaultConnector::default(), resolver))
 }

@@ -16,7 +16,7 @@ use ureq::http::Uri;
 use zeroize::Zeroizing;
 
 use super::config::{JoinToken, RetryJoin};
-use kallisto_command::client::reach::Reach;
+use kallisto_command::client::reach::AddressReach;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 
@@ -62,7 +62,7 @@ fn join_token(token: &JoinToken) -> Result<SecretString, Error> {
 }
 
 /// Where the server that a request names may be; it is refused if its URL can be no member's. `own` is this server.
-pub(super) fn reach(target: &JoinTarget, own: &Peer) -> Result<Reach, String> {
+pub(super) fn reach(target: &JoinTarget, own: &Peer) -> Result<AddressReach, String> {
     let url: Uri = target.api_address.parse().map_err(|_| "the address is no URL".to_owned())?;
     match url.scheme_str() {
         Some("https") => {}
@@ -81,7 +81,11 @@ pub(super) fn reach(target: &JoinTarget, own: &Peer) -> Result<Reach, String> {
     if !target.server_name.iter().all(is_name) {
         return Err("the name to ask for is no host's".to_owned());
     }
-    Ok(if is_here(&own.cluster_address) { Reach::ServersAndHere } else { Reach::Servers })
+    Ok(if is_here(&own.cluster_address) {
+        AddressReach::ServersAndHere
+    } else {
+        AddressReach::Servers
+    })
 }
 
 /// Whether a server whose peers find it here has them on the same machine.
@@ -106,7 +110,7 @@ mod tests {
         };
         let to = |url: &str| JoinTarget { api_address: url.to_owned(), ..JoinTarget::default() };
         let closed = own("https://two.example:8200", "two.example:8201");
-        assert_eq!(reach(&to("https://one.example:8200"), &closed), Ok(Reach::Servers));
+        assert_eq!(reach(&to("https://one.example:8200"), &closed), Ok(AddressReach::Servers));
         for url in [
             "http://one.example:8200",
             "unix:///run/docker.sock",
@@ -126,10 +130,13 @@ mod tests {
         };
         assert!(reach(&named, &closed).is_err());
         let open = own("http://two.example:8200", "two.example:8201");
-        assert_eq!(reach(&to("http://one.example:8200"), &open), Ok(Reach::Servers));
+        assert_eq!(reach(&to("http://one.example:8200"), &open), Ok(AddressReach::Servers));
         for cluster in ["127.0.0.1:8201", "[::1]:8201", "localhost:8201"] {
             let here = own("http://127.0.0.1:8200", cluster);
-            assert_eq!(reach(&to("http://127.0.0.1:9200"), &here), Ok(Reach::ServersAndHere));
+            assert_eq!(
+                reach(&to("http://127.0.0.1:9200"), &here),
+                Ok(AddressReach::ServersAndHere)
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kallisto_core::{Core, JoinTarget};
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 
 /// How often the core is asked to run what is due.
 const PASS: Duration = Duration::from_secs(1);

@@ -8,10 +8,10 @@ use std::time::Duration;
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{
-    Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings,
+    AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings, RouteAccess,
 };
 use kallisto_listener::http::ForwardedFor;
-use kallisto_listener::{Address, Timeouts, TlsFiles};
+use kallisto_listener::{ListenAddress, Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use kallisto_command::error::Error;
 pub(super) struct ServerSettings {
     /// At least one.
     pub(super) listeners: Vec<ListenerSettings>,
-    pub(super) storage: Storage,
+    pub(super) storage: StorageChoice,
     /// The seal that opens by itself, if there is one.
     pub(super) seal: Option<Arc<dyn AutoSeal>>,
     pub(super) cluster_name: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct ServerSettings {
     pub(super) cluster_addr: Option<String>,
     /// Bytes of secrets kept in memory.
     pub(super) cache_bytes: usize,
-    pub(super) unauthenticated_rekey: Access,
+    pub(super) unauthenticated_rekey: RouteAccess,
     /// Audit devices of the configuration, and where those of the API may write.
     pub(super) audit_devices: Vec<DeclaredDevice>,
     pub(super) audit_directories: Vec<PathBuf>,
@@ -65,25 +65,25 @@ impl ServerSettings {
     /// Where the anchors of audit devices are kept.
     pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
         match &self.storage {
-            Storage::Durable { directory, .. } => {
+            StorageChoice::Durable { directory, .. } => {
                 Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
             }
-            Storage::Memory => None,
+            StorageChoice::Memory => None,
         }
     }
 
     /// What this server is called.
     pub(super) fn node_name(&self) -> String {
         match &self.storage {
-            Storage::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
-            Storage::Durable { cluster: None, .. } | Storage::Memory => String::new(),
+            StorageChoice::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
+            StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => String::new(),
         }
     }
 }
 
 /// One address to listen on.
 pub(super) struct ListenerSettings {
-    pub(super) address: Address,
+    pub(super) address: ListenAddress,
     pub(super) tls: Option<TlsFiles>,
     pub(super) timeouts: Timeouts,
     pub(super) spoken: Spoken,
@@ -95,7 +95,7 @@ pub(super) enum Spoken {
     /// HTTP.
     Http {
         /// Who may read the metrics here.
-        metrics: Access,
+        metrics: RouteAccess,
         /// Whose word about a client's address counts.
         forwarded_for: ForwardedFor,
     },
@@ -107,14 +107,14 @@ pub(super) enum Spoken {
 const ANCHORS: &str = "audit-anchors";
 
 /// Where records live.
-pub(super) enum Storage {
+pub(super) enum StorageChoice {
     /// In memory, until the server stops.
     Memory,
     /// In a directory.
     Durable { directory: PathBuf, durability: Durability, cluster: Option<ClusterSettings> },
 }
 
-impl Storage {
+impl StorageChoice {
     /// Clusters to join at the first start.
     pub(super) fn join_targets(&self) -> Vec<JoinTarget> {
         match self {

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const EVENTS_MAX: usize = 16;
 
 /// Why a server ends.
-pub(super) enum End {
+pub(super) enum ServerEnd {
     /// A signal asked for it.
     Signal(&'static str),
     /// It can not serve any more, and `-exit-on-core-shutdown` asks for an end then.
@@ -22,9 +22,9 @@ pub(super) enum End {
     Failure(String),
 }
 
-enum Event {
+enum SignalEvent {
     Reload,
-    End(End),
+    End(ServerEnd),
     /// A signal of this name, which has no meaning here.
     Nothing(&'static str),
 }
@@ -41,22 +41,22 @@ struct Kinds {
 
 impl Kinds {
     /// What the next one means.
-    async fn next(&mut self) -> Event {
+    async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            _ = self.terminate.recv() => Event::End(End::Signal("SIGTERM")),
-            _ = self.interrupt.recv() => Event::End(End::Signal("SIGINT")),
-            _ = self.quit.recv() => Event::End(End::Signal("SIGQUIT")),
-            _ = self.hangup.recv() => Event::Reload,
-            _ = self.user_1.recv() => Event::Nothing("SIGUSR1"),
-            _ = self.user_2.recv() => Event::Nothing("SIGUSR2"),
+            _ = self.terminate.recv() => SignalEvent::End(ServerEnd::Signal("SIGTERM")),
+            _ = self.interrupt.recv() => SignalEvent::End(ServerEnd::Signal("SIGINT")),
+            _ = self.quit.recv() => SignalEvent::End(ServerEnd::Signal("SIGQUIT")),
+            _ = self.hangup.recv() => SignalEvent::Reload,
+            _ = self.user_1.recv() => SignalEvent::Nothing("SIGUSR1"),
+            _ = self.user_2.recv() => SignalEvent::Nothing("SIGUSR2"),
         }
     }
 }
 
 /// Listens for signals from its making on, so that none is lost while the server starts.
 pub(super) struct Signals {
-    events: Receiver<Event>,
-    sender: SyncSender<Event>,
+    events: Receiver<SignalEvent>,
+    sender: SyncSender<SignalEvent>,
 }
 
 impl Signals {
@@ -82,7 +82,7 @@ impl Signals {
             runtime.block_on(async {
                 loop {
                     let event = kinds.next().await;
-                    if let Event::Nothing(name) = event {
+                    if let SignalEvent::Nothing(name) = event {
                         tracing::info!(signal = name, "a signal without a meaning here");
                         continue;
                     }
@@ -101,7 +101,7 @@ impl Signals {
         let sender = self.sender.clone();
         move |why| {
             tracing::error!(why, "the storage failed");
-            let _ = sender.try_send(Event::End(End::Failure(why.to_owned())));
+            let _ = sender.try_send(SignalEvent::End(ServerEnd::Failure(why.to_owned())));
         }
     }
 
@@ -109,22 +109,24 @@ impl Signals {
     pub(super) fn core_hook(&self) -> impl Fn(&'static str) + Send + 'static {
         let sender = self.sender.clone();
         // A full queue holds an end already.
-        move |why| drop(sender.try_send(Event::End(End::CoreDown(why))))
+        move |why| drop(sender.try_send(SignalEvent::End(ServerEnd::CoreDown(why))))
     }
 
     /// Waits for the end, calling `reload` meanwhile whenever it is asked for.
-    pub(super) fn wait(&self, reload: impl Fn()) -> End {
+    pub(super) fn wait(&self, reload: impl Fn()) -> ServerEnd {
         loop {
             match self.events.recv() {
-                Ok(Event::Reload) => reload(),
-                Ok(Event::Nothing(_)) => {}
-                Ok(Event::End(end)) => {
-                    if let End::Signal(name) = end {
+                Ok(SignalEvent::Reload) => reload(),
+                Ok(SignalEvent::Nothing(_)) => {}
+                Ok(SignalEvent::End(end)) => {
+                    if let ServerEnd::Signal(name) = end {
                         tracing::info!(signal = name, "asked to stop");
                     }
                     return end;
                 }
-                Err(_) => return End::Failure("nobody is left to say when to stop".to_owned()),
+                Err(_) => {
+                    return ServerEnd::Failure("nobody is left to say when to stop".to_owned());
+                }
             }
         }
     }

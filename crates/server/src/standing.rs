@@ -23,7 +23,7 @@ const SILENT_MS: u64 = 1000;
 
 /// The cluster, as this server knew it at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Standing {
+struct ClusterStanding {
     leadership: Leadership,
     members: BTreeMap<u64, (String, MemberRole)>,
     /// How many voters were heard from lately, this server among them.
@@ -34,7 +34,7 @@ struct Standing {
     is_nameless: bool,
 }
 
-impl Standing {
+impl ClusterStanding {
     /// How it is now, after a look that found it as `before`.
     fn after(before: &Self, cluster: &dyn Replicated) -> Self {
         let (leadership, members) = (cluster.leadership(), cluster.members());
@@ -82,7 +82,7 @@ enum News {
 }
 
 /// What is different.
-fn news(before: &Standing, now: &Standing) -> Vec<News> {
+fn news(before: &ClusterStanding, now: &ClusterStanding) -> Vec<News> {
     let mut all = Vec::new();
     all.extend(leader_news(before, now));
     if before.leaderless < LEADERLESS_LOOKS && now.leaderless >= LEADERLESS_LOOKS {
@@ -95,7 +95,7 @@ fn news(before: &Standing, now: &Standing) -> Vec<News> {
     all
 }
 
-fn leader_news(before: &Standing, now: &Standing) -> Vec<News> {
+fn leader_news(before: &ClusterStanding, now: &ClusterStanding) -> Vec<News> {
     let (old, new) = (before.leadership, now.leadership);
     // Whoever joins another's cluster gives up a cluster of one, which nobody misses; the number may be given anew.
     let joined = old.node_id != new.node_id;
@@ -117,7 +117,7 @@ fn leader_news(before: &Standing, now: &Standing) -> Vec<News> {
     all
 }
 
-fn member_news(before: &Standing, now: &Standing) -> Vec<News> {
+fn member_news(before: &ClusterStanding, now: &ClusterStanding) -> Vec<News> {
     let changed = now.members.iter().filter_map(|(id, (server, role))| {
         let server = server.clone();
         match (before.members.get(id).map(|(_, role)| *role), *role) {
@@ -167,10 +167,10 @@ impl Telling {
         let (stop, stopped) = sync_channel(1);
         let run = move || {
             let Some(cluster) = store.replicated() else { return };
-            let (mut before, mut nameless) = (Standing::default(), 0);
+            let (mut before, mut nameless) = (ClusterStanding::default(), 0);
             // The first look is before anybody can join.
             loop {
-                let now = Standing::after(&before, cluster);
+                let now = ClusterStanding::after(&before, cluster);
                 nameless = if now.is_nameless { nameless + 1 } else { 0 };
                 if !(1..=NAMELESS_LOOKS_MAX).contains(&nameless) {
                     news(&before, &now).iter().for_each(News::tell);
@@ -207,9 +207,9 @@ mod tests {
     const OWN: u64 = 1;
 
     /// Three voters, and who leads in which term.
-    fn standing(leader_id: u64, term: u64) -> Standing {
+    fn standing(leader_id: u64, term: u64) -> ClusterStanding {
         let members = [(OWN, "one"), (2, "two"), (3, "three")];
-        Standing {
+        ClusterStanding {
             leadership: Leadership { node_id: OWN, leader_id, term },
             members: members.map(|(id, name)| (id, (name.to_owned(), MemberRole::Voter))).into(),
             reached: 1,
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn an_election_is_not_told_and_a_lost_quorum_is_once() {
-        let looked = |leaderless| Standing { leaderless, ..standing(0, 3) };
+        let looked = |leaderless| ClusterStanding { leaderless, ..standing(0, 3) };
         for looks in 1..2 * LEADERLESS_LOOKS {
             let told = news(&looked(looks - 1), &looked(looks));
             let lost = News::NoLeader { reached: 1, voters: 3 };

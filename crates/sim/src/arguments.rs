@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kallisto_sim::Sabotage;
-use kallisto_sim::campaign::{Campaign, Subject};
+use kallisto_sim::campaign::{Campaign, SimSubject};
 
 pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
 
@@ -16,7 +16,7 @@ const CORE_SEEDS: u64 = 100;
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub(crate) enum Task {
+pub(crate) enum SimTask {
     /// Judge the history in a file.
     Check(String),
     /// Run seeds.
@@ -25,23 +25,23 @@ pub(crate) enum Task {
 
 /// What was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Arguments {
-    pub(crate) task: Task,
+pub(crate) struct SimArguments {
+    pub(crate) task: SimTask,
     /// The file that a row of figures is appended to.
     pub(crate) ledger: Option<String>,
 }
 
-impl Arguments {
+impl SimArguments {
     /// Reads the command line.
     pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
         if let [check, file] = args
             && check == "check"
         {
-            return Ok(Self { task: Task::Check(file.clone()), ledger: None });
+            return Ok(Self { task: SimTask::Check(file.clone()), ledger: None });
         }
         let (mut seed, mut seeds, mut secs) = (None, None, SECS);
         let (mut sabotage, mut ledger, mut is_verbose) = (None, None, false);
-        let mut subject = Subject::Store;
+        let mut subject = SimSubject::Store;
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -56,12 +56,12 @@ impl Arguments {
                     let unknown = || format!("no sabotage is called {name:?}: {names}");
                     sabotage = Some(Sabotage::named(name).ok_or_else(unknown)?);
                 }
-                "--core" => subject = Subject::Core,
+                "--core" => subject = SimSubject::Core,
                 "-v" => is_verbose = true,
                 other => return Err(format!("{other:?} is no argument")),
             }
         }
-        let usual = if subject == Subject::Core { CORE_SEEDS } else { SEEDS };
+        let usual = if subject == SimSubject::Core { CORE_SEEDS } else { SEEDS };
         let campaign = Campaign {
             first: seed.unwrap_or(1),
             seeds: seeds.unwrap_or(if seed.is_some() { 1 } else { usual }),
@@ -70,7 +70,7 @@ impl Arguments {
             sabotage,
             is_verbose,
         };
-        Ok(Self { task: Task::Simulate(campaign), ledger })
+        Ok(Self { task: SimTask::Simulate(campaign), ledger })
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn repeat(campaign: &Campaign, seed: u64) -> String {
     if campaign.lasts.as_secs() != SECS {
         line.push_str(&format!(" --secs {}", campaign.lasts.as_secs()));
     }
-    if campaign.subject == Subject::Core {
+    if campaign.subject == SimSubject::Core {
         line.push_str(" --core");
     }
     if let Some(sabotage) = campaign.sabotage {
@@ -112,9 +112,9 @@ mod tests {
 
     fn parse(line: &str) -> Result<Campaign, String> {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        match Arguments::parse(&args)?.task {
-            Task::Simulate(campaign) => Ok(campaign),
-            Task::Check(file) => Err(file),
+        match SimArguments::parse(&args)?.task {
+            SimTask::Simulate(campaign) => Ok(campaign),
+            SimTask::Check(file) => Err(file),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Figures;
 use crate::sabotage::Sabotage;
-pub use crate::server::Subject;
+pub use crate::server::SimSubject;
 use crate::world::{self, WorldPlan};
 
 /// What to run.
@@ -18,7 +18,7 @@ pub struct Campaign {
     /// For how long each lasts, in the simulation's time.
     pub lasts: Duration,
     /// What the runs are about.
-    pub subject: Subject,
+    pub subject: SimSubject,
     /// What is broken on purpose.
     pub sabotage: Option<Sabotage>,
     /// Whether each event is told, on standard error.
@@ -69,14 +69,14 @@ pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String>
 mod tests {
     use super::*;
 
-    fn of(subject: Subject, first: u64, seeds: u64) -> Campaign {
+    fn of(subject: SimSubject, first: u64, seeds: u64) -> Campaign {
         let lasts = Duration::from_secs(40);
         Campaign { first, seeds, lasts, subject, sabotage: None, is_verbose: false }
     }
 
     #[test]
     fn a_seed_is_a_run() {
-        let campaign = of(Subject::Store, 7, 1);
+        let campaign = of(SimSubject::Store, 7, 1);
         let (first, second) = (run_one(&campaign, 7).unwrap(), run_one(&campaign, 7).unwrap());
         assert_eq!(first, second);
         assert_ne!(first.1, run_one(&campaign, 8).unwrap().1);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_seed_of_cores_is_a_run() {
-        let campaign = of(Subject::Core, 3, 1);
+        let campaign = of(SimSubject::Core, 3, 1);
         let (first, second) = (run_one(&campaign, 3).unwrap(), run_one(&campaign, 3).unwrap());
         assert_eq!(first, second);
         let figures = first.0;
@@ -100,7 +100,7 @@ mod tests {
             (Sabotage::EarlyAck, "there is one order"),
             (Sabotage::NoLease, "no answer is older than its bound"),
         ] {
-            let campaign = Campaign { sabotage: Some(sabotage), ..of(Subject::Core, 1, 1) };
+            let campaign = Campaign { sabotage: Some(sabotage), ..of(SimSubject::Core, 1, 1) };
             let seen = (1..30).filter_map(|seed| run_one(&campaign, seed).err());
             assert!(seen.into_iter().any(|what| what.contains(said)), "{sabotage}");
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_few_seeds_hold_and_do_something() {
-        let figures = run(&of(Subject::Store, 100, 4), |_, _| {}).unwrap();
+        let figures = run(&of(SimSubject::Store, 100, 4), |_, _| {}).unwrap();
         assert_eq!(figures.seeds, 4);
         assert!(figures.acknowledged > 200 && figures.linear_reads > 20, "{figures:?}");
         assert!(figures.local_reads > 100 && figures.compared > 20, "{figures:?}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kallisto_store::{Batch, Commit, Error, Position, Record, Seqno};
 
-use crate::history::{Action, End, Expect, Operation};
-use crate::mirror::{Changes, changes_of};
+use crate::history::{Action, ClientOperation, Expect, OperationEnd};
+use crate::mirror::{MirrorChanges, changes_of};
 use crate::site::asks::CoreAnswer;
 
 /// Keys that clients write.
@@ -23,31 +23,31 @@ pub(crate) struct SimClient {
     made: u64,
     /// Counts what it was scheduled to do, so that it does the last of it only.
     pub(crate) scheduled: u64,
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<PendingRequest>,
 }
 
 /// What a client waits for.
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     pub(crate) commit: Commit,
     /// The server that was asked, and in which of its lives.
     pub(crate) server: (u64, u64),
-    pub(crate) what: What,
+    pub(crate) what: AskedFor,
     pub(crate) call: Duration,
 }
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum AskedFor {
     /// A batch that changes one key.
-    Write { key: String, action: Action, changes: Changes },
+    Write { key: String, action: Action, changes: MirrorChanges },
     /// The latest of a key, once a majority says that the server may tell.
     Read { key: String },
 }
 
 /// A write that is not sent yet.
-pub(crate) struct Draft {
+pub(crate) struct WriteDraft {
     pub(crate) batch: Batch,
-    pub(crate) what: What,
+    pub(crate) what: AskedFor,
 }
 
 impl SimClient {
@@ -67,7 +67,7 @@ impl SimClient {
         key: String,
         found: Option<Record>,
         dice: &mut fastrand::Rng,
-    ) -> Draft {
+    ) -> WriteDraft {
         let mut batch = Batch::new();
         let bytes = key.clone().into_bytes();
         let action = match dice.u8(..10) {
@@ -90,7 +90,7 @@ impl SimClient {
             }
         };
         let changes = changes_of(&batch);
-        Draft { batch, what: What::Write { key, action, changes } }
+        WriteDraft { batch, what: AskedFor::Write { key, action, changes } }
     }
 
     /// A value that nobody else makes.
@@ -107,7 +107,7 @@ pub(crate) fn name_of(value: &[u8]) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-impl Pending {
+impl PendingRequest {
     /// How it ended, if it did.
     pub(crate) fn poll(&mut self) -> Option<Result<Position, Error>> {
         match Pin::new(&mut self.commit).poll(&mut Context::from_waker(Waker::noop())) {
@@ -117,41 +117,41 @@ impl Pending {
     }
 
     /// The operation, as it ended.
-    pub(crate) fn operation(&self, client: u64, end: End) -> Operation {
+    pub(crate) fn operation(&self, client: u64, end: OperationEnd) -> ClientOperation {
         let (key, action) = match &self.what {
-            What::Write { key, action, .. } => (key.clone(), action.clone()),
-            What::Read { key } => (key.clone(), Action::Read),
+            AskedFor::Write { key, action, .. } => (key.clone(), action.clone()),
+            AskedFor::Read { key } => (key.clone(), Action::Read),
         };
-        Operation { client, key, action, call: micros(self.call), end }
+        ClientOperation { client, key, action, call: micros(self.call), end }
     }
 }
 
 /// What an error says about the operation that it ended.
-pub(crate) fn end_of(error: &Error, at: u64) -> End {
+pub(crate) fn end_of(error: &Error, at: u64) -> OperationEnd {
     match error {
-        Error::Conflict => End::Refused { at },
+        Error::Conflict => OperationEnd::Refused { at },
         Error::NotLeader
         | Error::Busy
         | Error::Full(_)
         | Error::Unavailable(_)
-        | Error::TooLarge(_) => End::Failed,
+        | Error::TooLarge(_) => OperationEnd::Failed,
         Error::Unknown(_)
         | Error::Poisoned(_)
         | Error::Locked(_)
         | Error::Damaged(_)
-        | Error::Lost(_) => End::Unknown,
+        | Error::Lost(_) => OperationEnd::Unknown,
     }
 }
 
 /// What a core's answer to a write of a secret says about it.
-pub(crate) fn end_of_answer(answer: &CoreAnswer, at: u64) -> End {
+pub(crate) fn end_of_answer(answer: &CoreAnswer, at: u64) -> OperationEnd {
     match answer {
         CoreAnswer::Done(told) => {
-            End::Done { at, found: None, version: told.data["version"].as_u64() }
+            OperationEnd::Done { at, found: None, version: told.data["version"].as_u64() }
         }
-        CoreAnswer::Refused(_) => End::Refused { at },
-        CoreAnswer::Denied | CoreAnswer::NotLeader | CoreAnswer::Sealed => End::Failed,
-        CoreAnswer::Unclear(_) | CoreAnswer::Internal => End::Unknown,
+        CoreAnswer::Refused(_) => OperationEnd::Refused { at },
+        CoreAnswer::Denied | CoreAnswer::NotLeader | CoreAnswer::Sealed => OperationEnd::Failed,
+        CoreAnswer::Unclear(_) | CoreAnswer::Internal => OperationEnd::Unknown,
     }
 }
 

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kallisto_lsm::disk::cuts::left_at_the_end;
-use kallisto_lsm::disk::{Access, Disk, DiskFile, DiskLock, FaultyDisk, Tail, write_all_at};
+use kallisto_lsm::disk::{
+    Disk, DiskFile, DiskLock, FaultyDisk, OpenFor, UnsyncedTail, write_all_at,
+};
 
 /// What a power cut leaves, on a disk that records from then on.
 pub(crate) fn after_power_cut(
     disk: &FaultyDisk,
-    tail: Tail,
+    tail: UnsyncedTail,
     seed: u64,
 ) -> io::Result<Arc<FaultyDisk>> {
     let fresh = FaultyDisk::shared();
@@ -55,7 +57,7 @@ impl Disk for Lying {
         self.inner.create(path).map(|file| self.wrap(file))
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
         self.inner.open(path, access).map(|file| self.wrap(file))
     }
 

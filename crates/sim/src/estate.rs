@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// A token.
 #[derive(Clone, Debug)]
-pub(crate) struct Token {
+pub(crate) struct SimToken {
     pub(crate) text: String,
     /// Whose child it is.
     pub(crate) parent: Option<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Token {
 
 /// Something that is good for so many times, and never more.
 #[derive(Clone, Debug)]
-pub(crate) struct Limited {
+pub(crate) struct LimitedUse {
     pub(crate) text: String,
     /// A position that holds it.
     pub(crate) index: u64,
@@ -36,9 +36,9 @@ pub(crate) struct Limited {
 /// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Estate {
-    pub(crate) tokens: Vec<Token>,
-    pub(crate) wraps: Vec<Limited>,
-    pub(crate) secret_ids: Vec<Limited>,
+    pub(crate) tokens: Vec<SimToken>,
+    pub(crate) wraps: Vec<LimitedUse>,
+    pub(crate) secret_ids: Vec<LimitedUse>,
     /// The role that secret ids are of.
     pub(crate) role_id: String,
     /// The shares that open the seal.
@@ -52,7 +52,7 @@ pub(crate) const ROOT: usize = 0;
 
 impl Estate {
     /// A token and those above it.
-    pub(crate) fn line_of(&self, token: usize) -> impl Iterator<Item = &Token> {
+    pub(crate) fn line_of(&self, token: usize) -> impl Iterator<Item = &SimToken> {
         let mut next = Some(token);
         std::iter::from_fn(move || {
             let token = &self.tokens[next?];
@@ -72,7 +72,7 @@ impl Estate {
         let limited = &self.tokens[token];
         let is_left = limited.uses == 0 || limited.tried <= limited.uses;
         let lives =
-            |token: &Token| !token.doomed && token.sure_until.is_none_or(|until| latest < until);
+            |token: &SimToken| !token.doomed && token.sure_until.is_none_or(|until| latest < until);
         is_left && limited.index <= index && self.line_of(token).all(lives)
     }
 
@@ -89,8 +89,8 @@ impl Estate {
 mod tests {
     use super::*;
 
-    fn token(parent: Option<usize>) -> Token {
-        Token {
+    fn token(parent: Option<usize>) -> SimToken {
+        SimToken {
             text: String::new(),
             parent,
             index: 5,

@@ -16,9 +16,9 @@ use std::io::{BufReader, Write as _};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arguments::{Arguments, Task};
+use arguments::{SimArguments, SimTask};
 use kallisto_sim::campaign::{self, Campaign};
-use kallisto_sim::history::{self, Verdict};
+use kallisto_sim::history::{self, HistoryVerdict};
 
 /// Something did not hold.
 const BROKEN: u8 = 1;
@@ -29,7 +29,7 @@ const BEAT_SEEDS: u64 = 100;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let arguments = match Arguments::parse(&args) {
+    let arguments = match SimArguments::parse(&args) {
         Ok(arguments) => arguments,
         Err(what) => {
             eprintln!("{what}\n{}", arguments::USAGE);
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
         }
     };
     match arguments.task {
-        Task::Check(file) => check(&file),
-        Task::Simulate(campaign) => simulate(&campaign, arguments.ledger.as_deref()),
+        SimTask::Check(file) => check(&file),
+        SimTask::Simulate(campaign) => simulate(&campaign, arguments.ledger.as_deref()),
     }
 }
 
@@ -80,9 +80,9 @@ fn check(file: &str) -> ExitCode {
             let verdict = history::check(&operations);
             eprintln!("{file}: {verdict}");
             match verdict {
-                Verdict::Linearizable(_) => ExitCode::SUCCESS,
-                Verdict::Broken(_) => ExitCode::from(BROKEN),
-                Verdict::Undecided { .. } => ExitCode::from(UNDECIDED),
+                HistoryVerdict::Linearizable(_) => ExitCode::SUCCESS,
+                HistoryVerdict::Broken(_) => ExitCode::from(BROKEN),
+                HistoryVerdict::Undecided { .. } => ExitCode::from(UNDECIDED),
             }
         }
         Err(error) => {

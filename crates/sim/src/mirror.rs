@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use kallisto_store::{Batch, Error, Fold, Op, Position, Records, Replaced, Visit};
+use kallisto_store::{Batch, Error, Fold, Position, Records, Replaced, StoreOp, Visit};
 
 /// Every key with its value and the position that wrote it.
 pub(crate) type StoredState = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 /// What a batch leaves under each of its keys.
-pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(crate) type MirrorChanges = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// What a fold was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum FoldEvent {
     /// Everything, as of a position.
     Loaded(u64, StoredState),
     /// The next batch.
-    Folded(u64, Changes),
+    Folded(u64, MirrorChanges),
     /// A snapshot took the place of everything: the fold is to be attached anew.
     Replaced,
 }
@@ -47,10 +47,10 @@ pub(crate) fn state_of(records: &dyn Records) -> Result<StoredState, Error> {
 }
 
 /// What a batch leaves.
-pub(crate) fn changes_of(batch: &Batch) -> Changes {
-    let change = |op: &Op| match op {
-        Op::Put { key, value } => (key.clone(), Some(value.to_vec())),
-        Op::Delete { key, .. } => (key.clone(), None),
+pub(crate) fn changes_of(batch: &Batch) -> MirrorChanges {
+    let change = |op: &StoreOp| match op {
+        StoreOp::Put { key, value } => (key.clone(), Some(value.to_vec())),
+        StoreOp::Delete { key, .. } => (key.clone(), None),
     };
     batch.ops().iter().map(change).collect()
 }

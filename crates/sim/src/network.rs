@@ -16,7 +16,7 @@ const DELAY_MAX: Duration = Duration::from_millis(3);
 
 /// What a server said and nobody carried yet.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct SentMessage {
     /// To whom, and what.
     pub(crate) messages: Vec<(u64, Vec<u8>)>,
     /// Snapshots wanted: from whom, and where they go.
@@ -25,16 +25,16 @@ pub(crate) struct Said {
 
 /// One server's end of the wires.
 #[derive(Default)]
-pub(crate) struct End(Mutex<Said>);
+pub(crate) struct NetworkEnd(Mutex<SentMessage>);
 
-impl End {
+impl NetworkEnd {
     /// What was said since it was last asked.
-    pub(crate) fn take(&self) -> Said {
+    pub(crate) fn take(&self) -> SentMessage {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Transport for End {
+impl Transport for NetworkEnd {
     fn know(&self, _peers: &[Peer]) {}
 
     fn send(&self, to: u64, message: Vec<u8>) {
@@ -49,7 +49,7 @@ impl Transport for End {
 
 /// The wires between all servers.
 #[derive(Debug, Default)]
-pub(crate) struct Network {
+pub(crate) struct SimNetwork {
     cut: BTreeSet<(u64, u64)>,
     /// Of a thousand messages, how many are lost.
     pub(crate) lost: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Network {
     pub(crate) held_up: Duration,
 }
 
-impl Network {
+impl SimNetwork {
     /// Cuts the wire from one server to another.
     pub(crate) fn cut(&mut self, from: u64, to: u64) {
         self.cut.insert((from, to));

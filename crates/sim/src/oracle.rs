@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::mirror::{Changes, StoredState};
+use crate::mirror::{MirrorChanges, StoredState};
 
 /// What is known of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    batches: BTreeMap<u64, Changes>,
+    batches: BTreeMap<u64, MirrorChanges>,
     /// What each key became, by position.
     keys: BTreeMap<Vec<u8>, BTreeMap<u64, Option<Vec<u8>>>>,
     /// The furthest that any fold came.
@@ -26,7 +26,7 @@ impl Oracle {
         &mut self,
         previous: u64,
         position: u64,
-        changes: &Changes,
+        changes: &MirrorChanges,
     ) -> Result<(), String> {
         if position <= previous {
             return Err(format!("batch {position} came after {previous}"));
@@ -44,7 +44,7 @@ impl Oracle {
     }
 
     /// A batch is at `position`, whoever says so.
-    pub(crate) fn learn(&mut self, position: u64, changes: &Changes) -> Result<(), String> {
+    pub(crate) fn learn(&mut self, position: u64, changes: &MirrorChanges) -> Result<(), String> {
         if let Some(known) = self.batches.get(&position) {
             return if known == changes {
                 Ok(())
@@ -161,8 +161,8 @@ fn text(key: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn put(key: &str, value: &str) -> Changes {
-        Changes::from([(key.into(), Some(value.into()))])
+    fn put(key: &str, value: &str) -> MirrorChanges {
+        MirrorChanges::from([(key.into(), Some(value.into()))])
     }
 
     fn state(records: &[(&str, &str, u64)]) -> StoredState {
@@ -173,7 +173,7 @@ mod tests {
         let mut oracle = Oracle::default();
         oracle.folded(0, 3, &put("a", "1")).unwrap();
         oracle.folded(3, 4, &put("b", "2")).unwrap();
-        oracle.folded(4, 7, &Changes::from([("a".into(), None)])).unwrap();
+        oracle.folded(4, 7, &MirrorChanges::from([("a".into(), None)])).unwrap();
         oracle
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kallisto_lsm::Background;
-use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, Tail};
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, UnsyncedTail};
 use kallisto_store::{
     Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store,
 };
@@ -12,9 +12,9 @@ use kallisto_store::{
 use crate::clock::SimClock;
 use crate::disk::{self, Lying};
 use crate::mirror::Mirror;
-use crate::network::End;
+use crate::network::NetworkEnd;
 use crate::sabotage::Sabotage;
-use crate::site::{Site, Wall};
+use crate::site::{CoreSite, Wall};
 
 /// A sync of fewer bytes than this may be that of a term and a vote alone.
 const VOTE_BYTES_MAX: usize = 600;
@@ -28,12 +28,12 @@ pub(crate) struct Setup {
     pub(crate) durability: Durability,
     pub(crate) tick: Duration,
     pub(crate) sabotage: Option<Sabotage>,
-    pub(crate) subject: Subject,
+    pub(crate) subject: SimSubject,
 }
 
 /// What a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum SimSubject {
     /// Servers' stores, with clients that write their batches.
     Store,
     /// Servers' cores over their stores, with clients that send requests.
@@ -41,17 +41,17 @@ pub enum Subject {
 }
 
 /// A server, running or not.
-pub(crate) struct Server {
+pub(crate) struct SimServer {
     pub(crate) id: u64,
     seed: u64,
     pub(crate) store: Option<Arc<RaftStore>>,
     /// The core over it, where a run is about cores.
-    pub(crate) site: Option<Site>,
+    pub(crate) site: Option<CoreSite>,
     pub(crate) disk: Arc<FaultyDisk>,
     pub(crate) clock: Arc<SimClock>,
     /// The machine's clock of the day, which outlives the processes.
     pub(crate) wall: Wall,
-    pub(crate) end: Arc<End>,
+    pub(crate) end: Arc<NetworkEnd>,
     pub(crate) mirror: Arc<Mirror>,
     /// Why the store ended, if it did.
     fatal: Arc<Mutex<Option<Error>>>,
@@ -69,7 +69,7 @@ pub(crate) struct Server {
     pub(crate) folded: u64,
 }
 
-impl Server {
+impl SimServer {
     /// A server that was never started.
     pub(crate) fn new(id: u64, seed: u64) -> Self {
         Self {
@@ -139,8 +139,8 @@ impl Server {
             on_fatal,
         };
         let store = RaftStore::open(self.seen_disk(setup), "store", options)?;
-        if setup.subject == Subject::Core {
-            self.site = Some(Site::open(&store, &self.mirror, setup.sabotage));
+        if setup.subject == SimSubject::Core {
+            self.site = Some(CoreSite::open(&store, &self.mirror, setup.sabotage));
         }
         self.store = Some(store);
         if self.joined { self.attach() } else { Ok(()) }
@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// The power goes. What was not synced is as `tail` says.
-    pub(crate) fn power_off(&mut self, tail: Tail, seed: u64) -> std::io::Result<()> {
+    pub(crate) fn power_off(&mut self, tail: UnsyncedTail, seed: u64) -> std::io::Result<()> {
         self.disk.plan(Some(DiskFault { kind: FaultKind::Crash, from: 0, until: u64::MAX }));
         // What core and store say and write on their way out reaches nobody.
         self.switch_off();

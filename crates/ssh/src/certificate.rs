@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use kallisto_pki::{Error, Result};
 
-use crate::public_key::PublicKey;
-use crate::signing_key::{RsaHash, SigningKey};
-use crate::wire::Writer;
+use crate::public_key::SshPublicKey;
+use crate::signing_key::{RsaHash, SshSigningKey};
+use crate::wire::SshWriter;
 
 /// Most principals of a certificate: OpenSSH reads no more.
 pub const PRINCIPALS_MAX: usize = 256;
@@ -46,9 +46,9 @@ impl CertificateKind {
 
 /// What a certificate says.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub struct SshContents {
     /// The key it is for.
-    pub public: PublicKey,
+    pub public: SshPublicKey,
     /// Its serial number.
     pub serial: u64,
     /// Whom it is of.
@@ -135,12 +135,12 @@ pub fn check_key_id(id: &str) -> Result<()> {
     Ok(())
 }
 
-impl Contents {
+impl SshContents {
     /// Signs it. What it says is checked once more: nothing is signed that a server would read as something else.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what no certificate may say; [`Error::Machine`] when the library does not sign.
-    pub fn sign(&self, key: &SigningKey, hash: RsaHash) -> Result<Certificate> {
+    pub fn sign(&self, key: &SshSigningKey, hash: RsaHash) -> Result<Certificate> {
         check_key_id(&self.key_id)?;
         check_options(&self.critical_options, "critical_options")?;
         check_options(&self.extensions, "extensions")?;
@@ -152,14 +152,14 @@ impl Contents {
             return Err(Error::invalid("the certificate would end before it begins"));
         }
         let key_type = self.public.key_type();
-        let mut writer = Writer::default();
+        let mut writer = SshWriter::default();
         writer.string(key_type.certificate_name().as_bytes()).string(&self.nonce);
         writer.raw(self.public.fields()).uint64(self.serial).uint32(match self.kind {
             CertificateKind::User => 1,
             CertificateKind::Host => 2,
         });
         writer.string(self.key_id.as_bytes());
-        let mut principals = Writer::default();
+        let mut principals = SshWriter::default();
         for name in &self.principals {
             principals.string(name.as_bytes());
         }
@@ -169,7 +169,7 @@ impl Contents {
         writer.string(b"").string(key.public().blob());
         let mut bytes = writer.into_bytes();
         let signature = key.sign(&bytes, hash)?;
-        let mut signed = Writer::default();
+        let mut signed = SshWriter::default();
         signed.string(&signature);
         bytes.extend(signed.into_bytes());
         Ok(Certificate { name: key_type.certificate_name(), bytes })
@@ -178,9 +178,9 @@ impl Contents {
 
 /// Options as the form has them: a name, and its value as a string in a string, or nothing in it for one without a value.
 fn packed(options: &OptionMap) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = SshWriter::default();
     for (name, value) in options {
-        let mut data = Writer::default();
+        let mut data = SshWriter::default();
         if !value.is_empty() {
             data.string(value.as_bytes());
         }

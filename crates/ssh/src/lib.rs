@@ -23,7 +23,7 @@ pub mod public_key;
 pub mod signing_key;
 pub mod wire;
 
-pub use certificate::{CertificateKind, Contents, OptionMap};
-pub use kallisto_pki::{Error, KeyKind, PrivateKey, Result};
-pub use public_key::{KeyType, PublicKey};
-pub use signing_key::{RsaHash, SigningKey};
+pub use certificate::{CertificateKind, OptionMap, SshContents};
+pub use kallisto_pki::{Error, PkiKeyKind, PrivateKey, Result};
+pub use public_key::{KeyType, SshPublicKey};
+pub use signing_key::{RsaHash, SshSigningKey};

@@ -16,8 +16,8 @@ use kallisto_pki::pem::Label;
 use kallisto_pki::{Error, PrivateKey, Result};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::public_key::PublicKey;
-use crate::wire::{Reader, Writer};
+use crate::public_key::SshPublicKey;
+use crate::wire::{SshReader, SshWriter};
 
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const LABEL: &str = "OPENSSH PRIVATE KEY";
@@ -74,7 +74,7 @@ pub(crate) fn read(text: &str) -> Result<Option<PrivateKey>> {
         return Err(Error::invalid("ssh: more than one private key"));
     }
     let contents = Zeroizing::new(block.into_contents());
-    let mut reader = Reader::new(&contents);
+    let mut reader = SshReader::new(&contents);
     if reader.take(MAGIC.len()).map_err(damaged)? != MAGIC {
         return Err(Error::invalid("ssh: invalid openssh private key format"));
     }
@@ -93,7 +93,7 @@ pub(crate) fn read(text: &str) -> Result<Option<PrivateKey>> {
 }
 
 fn read_private(bytes: &[u8]) -> Result<PrivateKey> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = SshReader::new(bytes);
     if reader.uint32().map_err(damaged)? != reader.uint32().map_err(damaged)? {
         return Err(damaged(()));
     }
@@ -111,7 +111,7 @@ fn read_private(bytes: &[u8]) -> Result<PrivateKey> {
     if filling.len() < BLOCK_BYTES && is_filling { Ok(key) } else { Err(damaged(())) }
 }
 
-fn read_ed25519(reader: &mut Reader<'_>) -> Result<PrivateKey> {
+fn read_ed25519(reader: &mut SshReader<'_>) -> Result<PrivateKey> {
     let (public, pair) = (reader.string().map_err(damaged)?, reader.string().map_err(damaged)?);
     let (seed, second) = pair.split_at_checked(32).ok_or_else(|| damaged(()))?;
     if second != public {
@@ -124,7 +124,7 @@ fn read_ed25519(reader: &mut Reader<'_>) -> Result<PrivateKey> {
 }
 
 fn read_ec(
-    reader: &mut Reader<'_>,
+    reader: &mut SshReader<'_>,
     curve: ObjectIdentifier,
     scalar_bytes: usize,
 ) -> Result<PrivateKey> {
@@ -143,7 +143,7 @@ fn read_ec(
     PrivateKey::from_pem(Label::EcPrivateKey, &der).map_err(damaged)
 }
 
-fn read_rsa(reader: &mut Reader<'_>) -> Result<PrivateKey> {
+fn read_rsa(reader: &mut SshReader<'_>) -> Result<PrivateKey> {
     let mut number = || reader.positive().map_err(damaged);
     let (modulus, public, private) = (number()?, number()?, number()?);
     let (coefficient, prime1, prime2) = (number()?, number()?, number()?);
@@ -207,7 +207,7 @@ fn subtract(number: &mut [u8], smaller: &[u8]) {
 ///
 /// # Errors
 /// [`Error::Machine`] for a key of another type, or without randomness.
-pub(crate) fn write_ed25519(key: &PrivateKey, public: &PublicKey) -> Result<Zeroizing<String>> {
+pub(crate) fn write_ed25519(key: &PrivateKey, public: &SshPublicKey) -> Result<Zeroizing<String>> {
     let no_key = Error::Machine("a key of Ed25519 could not be written");
     // PKCS #8 of the library has the seed at the place where the form without attributes has it.
     let seed = key.pkcs8().get(ED25519_PKCS8.len()..ED25519_PKCS8.len() + 32);
@@ -217,14 +217,14 @@ pub(crate) fn write_ed25519(key: &PrivateKey, public: &PublicKey) -> Result<Zero
     let point = public.fields().get(4..).unwrap_or_default();
     let mut check = [0; 4];
     SystemRandom::new().fill(&mut check).map_err(|_| Error::Machine("no randomness"))?;
-    let mut private = Writer::default();
+    let mut private = SshWriter::default();
     private.raw(&check).raw(&check).string(b"ssh-ed25519").string(point);
     let pair = Zeroizing::new([seed, point].concat());
     private.string(&pair).string(b"");
     let mut private = Zeroizing::new(private.into_bytes());
     let missing = private.len().next_multiple_of(BLOCK_BYTES) - private.len();
     private.extend((1..).take(missing));
-    let mut whole = Writer::default();
+    let mut whole = SshWriter::default();
     whole.raw(MAGIC).string(b"none").string(b"none").string(b"").uint32(1);
     whole.string(public.blob()).string(&private);
     let whole = Zeroizing::new(whole.into_bytes());

@@ -12,9 +12,9 @@ use aws_lc_rs::signature::{
     EcdsaVerificationAlgorithm, ParsedPublicKey,
 };
 use data_encoding::{BASE64, BASE64_NOPAD, DecodeKind, HEXLOWER};
-use kallisto_pki::{Error, KeyKind, Result};
+use kallisto_pki::{Error, PkiKeyKind, Result};
 
-use crate::wire::{Reader, Writer};
+use crate::wire::{SshReader, SshWriter};
 
 /// Longest text of a key, in bytes: that of RSA with 16384 bits has less than a third.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -109,26 +109,26 @@ impl KeyType {
     }
 
     /// The type of the keys of a kind.
-    pub(crate) const fn of(kind: KeyKind) -> Self {
+    pub(crate) const fn of(kind: PkiKeyKind) -> Self {
         match kind {
-            KeyKind::Rsa(_) => Self::Rsa,
-            KeyKind::P256 => Self::EcdsaP256,
-            KeyKind::P384 => Self::EcdsaP384,
-            KeyKind::P521 => Self::EcdsaP521,
-            KeyKind::Ed25519 => Self::Ed25519,
+            PkiKeyKind::Rsa(_) => Self::Rsa,
+            PkiKeyKind::P256 => Self::EcdsaP256,
+            PkiKeyKind::P384 => Self::EcdsaP384,
+            PkiKeyKind::P521 => Self::EcdsaP521,
+            PkiKeyKind::Ed25519 => Self::Ed25519,
         }
     }
 }
 
 /// A public key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PublicKey {
+pub struct SshPublicKey {
     key_type: KeyType,
     bits: u16,
     blob: Vec<u8>,
 }
 
-impl fmt::Debug for PublicKey {
+impl fmt::Debug for SshPublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublicKey({} {})", self.key_type.name(), self.bits)
     }
@@ -144,7 +144,7 @@ fn not_base64(error: data_encoding::DecodeError) -> Error {
     Error::invalid(format!("illegal base64 data at input byte {at}"))
 }
 
-impl PublicKey {
+impl SshPublicKey {
     /// Reads a key of a line: type, base 64 and a comment, or base 64 alone.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl PublicKey {
     /// # Errors
     /// [`Error::Invalid`] saying what they are not.
     pub fn from_blob(blob: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(blob);
+        let mut reader = SshReader::new(blob);
         let name = reader.text()?;
         let key_type = KeyType::named(name).ok_or_else(|| unknown(name))?;
         let bits = match key_type {
@@ -207,8 +207,8 @@ impl PublicKey {
     }
 
     /// A key of fields that are known to be right.
-    pub(crate) fn of(key_type: KeyType, bits: u16, fields: Writer) -> Self {
-        let mut writer = Writer::default();
+    pub(crate) fn of(key_type: KeyType, bits: u16, fields: SshWriter) -> Self {
+        let mut writer = SshWriter::default();
         writer.string(key_type.name().as_bytes()).raw(&fields.into_bytes());
         Self { key_type, bits, blob: writer.into_bytes() }
     }
@@ -252,7 +252,7 @@ fn unknown(name: &str) -> Error {
     Error::invalid(format!("ssh: unknown key algorithm: {shown:?}"))
 }
 
-fn read_rsa(reader: &mut Reader<'_>) -> Result<u16> {
+fn read_rsa(reader: &mut SshReader<'_>) -> Result<u16> {
     let (exponent, modulus) = (reader.positive()?, reader.positive()?);
     let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
     let bits = bits_of(modulus);
@@ -274,7 +274,7 @@ pub(crate) fn bits_of(number: &[u8]) -> usize {
     (number.len() * 8).saturating_sub(zeros)
 }
 
-fn read_point(reader: &mut Reader<'_>, key_type: KeyType) -> Result<u16> {
+fn read_point(reader: &mut SshReader<'_>, key_type: KeyType) -> Result<u16> {
     let (curve, algorithm, length) = key_type.curve().ok_or(Error::Machine("no curve"))?;
     let said = reader.text()?;
     if said != curve {
@@ -293,7 +293,7 @@ fn read_point(reader: &mut Reader<'_>, key_type: KeyType) -> Result<u16> {
     })
 }
 
-fn read_ed25519(reader: &mut Reader<'_>) -> Result<u16> {
+fn read_ed25519(reader: &mut SshReader<'_>) -> Result<u16> {
     if reader.string()?.len() != 32 {
         return Err(Error::invalid("ssh: an Ed25519 key of another length than 32 bytes"));
     }

@@ -6,13 +6,14 @@ use der::asn1::UintRef;
 use der::{Decode as _, Sequence};
 use kallisto_pki::pem;
 use kallisto_pki::{
-    Error, Hash, KeyKind, PrivateKey, PrivateKeyForm, PublicKey as Spki, Result, SignatureAlgorithm,
+    Error, Hash, PkiKeyKind, PrivateKey, PrivateKeyForm, PublicKey as Spki, Result,
+    SignatureAlgorithm,
 };
 use zeroize::Zeroizing;
 
 use crate::openssh;
-use crate::public_key::{KeyType, PublicKey, bits_of};
-use crate::wire::Writer;
+use crate::public_key::{KeyType, SshPublicKey, bits_of};
+use crate::wire::SshWriter;
 
 /// Longest text of a private key, in bytes.
 const PRIVATE_TEXT_BYTES_MAX: usize = 32 << 10;
@@ -38,19 +39,19 @@ impl RsaHash {
 }
 
 /// A private key that signs certificates, with its public half. Never printed.
-pub struct SigningKey {
+pub struct SshSigningKey {
     private: PrivateKey,
-    public: PublicKey,
+    public: SshPublicKey,
 }
 
-impl fmt::Debug for SigningKey {
+impl fmt::Debug for SshSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SigningKey({:?})", self.public)
     }
 }
 
 #[derive(Sequence)]
-struct RsaPublic<'a> {
+struct SshRsaPublic<'a> {
     modulus: UintRef<'a>,
     exponent: UintRef<'a>,
 }
@@ -61,12 +62,12 @@ struct EcdsaSignature<'a> {
     s: UintRef<'a>,
 }
 
-impl SigningKey {
+impl SshSigningKey {
     /// A new key. RSA takes up to seconds.
     ///
     /// # Errors
     /// When the library gives none.
-    pub fn make(kind: KeyKind) -> Result<Self> {
+    pub fn make(kind: PkiKeyKind) -> Result<Self> {
         Self::of(PrivateKey::make(kind)?)
     }
 
@@ -107,30 +108,30 @@ impl SigningKey {
         let kind = private.kind();
         let key_type = KeyType::of(kind);
         let spki = Spki::from_spki(private.spki())?;
-        let mut fields = Writer::default();
+        let mut fields = SshWriter::default();
         let bits = match kind {
-            KeyKind::Rsa(_) => {
-                let public = RsaPublic::from_der(spki.bits())?;
+            PkiKeyKind::Rsa(_) => {
+                let public = SshRsaPublic::from_der(spki.bits())?;
                 let (modulus, exponent) = (public.modulus.as_bytes(), public.exponent.as_bytes());
                 fields.positive(exponent).positive(modulus);
                 bits_of(modulus)
             }
-            KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+            PkiKeyKind::P256 | PkiKeyKind::P384 | PkiKeyKind::P521 => {
                 let (curve, ..) = key_type.curve().ok_or(Error::Machine("no curve"))?;
                 fields.string(curve.as_bytes()).string(spki.bits());
                 usize::from(kind.bits())
             }
-            KeyKind::Ed25519 => {
+            PkiKeyKind::Ed25519 => {
                 fields.string(spki.bits());
                 256
             }
         };
         let bits = u16::try_from(bits).map_err(|_| Error::Machine("a key is too long"))?;
-        Ok(Self { private, public: PublicKey::of(key_type, bits, fields) })
+        Ok(Self { private, public: SshPublicKey::of(key_type, bits, fields) })
     }
 
     /// Its public half.
-    pub const fn public(&self) -> &PublicKey {
+    pub const fn public(&self) -> &SshPublicKey {
         &self.public
     }
 
@@ -144,7 +145,7 @@ impl SigningKey {
     /// # Errors
     /// When the library cannot write it.
     pub fn to_pem(&self) -> Result<Zeroizing<String>> {
-        if self.private.kind() == KeyKind::Ed25519 {
+        if self.private.kind() == PkiKeyKind::Ed25519 {
             return openssh::write_ed25519(&self.private, &self.public);
         }
         let text = self.private.to_pem(PrivateKeyForm::Traditional)?;
@@ -153,7 +154,7 @@ impl SigningKey {
 
     /// Whether a signature takes a millisecond or more: RSA.
     pub const fn signs_slowly(&self) -> bool {
-        matches!(self.private.kind(), KeyKind::Rsa(_))
+        matches!(self.private.kind(), PkiKeyKind::Rsa(_))
     }
 
     /// Signs: the blob of a signature, with the name of its algorithm. The hash is that of RSA; other keys have but one.
@@ -162,30 +163,30 @@ impl SigningKey {
     /// When the library does not sign.
     pub(crate) fn sign(&self, message: &[u8], hash: RsaHash) -> Result<Vec<u8>> {
         let (algorithm, name) = match self.private.kind() {
-            KeyKind::Rsa(_) => {
+            PkiKeyKind::Rsa(_) => {
                 let of_library = match hash {
                     RsaHash::Sha256 => Hash::Sha256,
                     RsaHash::Sha512 => Hash::Sha512,
                 };
                 (SignatureAlgorithm::RsaPkcs1(of_library), hash.name())
             }
-            KeyKind::P256 => {
+            PkiKeyKind::P256 => {
                 (SignatureAlgorithm::Ecdsa(Hash::Sha256), self.public.key_type().name())
             }
-            KeyKind::P384 => {
+            PkiKeyKind::P384 => {
                 (SignatureAlgorithm::Ecdsa(Hash::Sha384), self.public.key_type().name())
             }
-            KeyKind::P521 => {
+            PkiKeyKind::P521 => {
                 (SignatureAlgorithm::Ecdsa(Hash::Sha512), self.public.key_type().name())
             }
-            KeyKind::Ed25519 => (SignatureAlgorithm::Ed25519, self.public.key_type().name()),
+            PkiKeyKind::Ed25519 => (SignatureAlgorithm::Ed25519, self.public.key_type().name()),
         };
         let signature = self.private.sign(algorithm, message)?;
-        let mut writer = Writer::default();
+        let mut writer = SshWriter::default();
         writer.string(name.as_bytes());
         if matches!(algorithm, SignatureAlgorithm::Ecdsa(_)) {
             let parsed = EcdsaSignature::from_der(&signature)?;
-            let mut numbers = Writer::default();
+            let mut numbers = SshWriter::default();
             numbers.positive(parsed.r.as_bytes()).positive(parsed.s.as_bytes());
             writer.string(&numbers.into_bytes());
         } else {

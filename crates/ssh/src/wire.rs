@@ -1,19 +1,19 @@
 //! The data types of SSH: RFC 4251, section 5.
 //!
-//! [`Reader`] takes them from bytes of others, [`Writer`] writes them. A number of any length (`mpint`) is read in its shortest form
+//! [`SshReader`] takes them from bytes of others, [`SshWriter`] writes them. A number of any length (`mpint`) is read in its shortest form
 //! only, as the RFC wants it.
 
 use kallisto_pki::{Error, Result};
 
 /// Takes values from bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct SshReader<'a>(&'a [u8]);
 
 fn short() -> Error {
     Error::invalid("ssh: short read")
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SshReader<'a> {
     /// Reads from the first byte on.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -84,9 +84,9 @@ impl<'a> Reader<'a> {
 
 /// Writes values.
 #[derive(Clone, Debug, Default)]
-pub struct Writer(Vec<u8>);
+pub struct SshWriter(Vec<u8>);
 
-impl Writer {
+impl SshWriter {
     /// Bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
@@ -143,7 +143,7 @@ mod tests {
             (&[0, 0, 0x80], "000000020080"),
             (&[0], "00000000"),
         ] {
-            let mut writer = Writer::default();
+            let mut writer = SshWriter::default();
             writer.positive(number);
             assert_eq!(data_encoding::HEXLOWER.encode(&writer.into_bytes()), form);
         }
@@ -151,16 +151,16 @@ mod tests {
             ["00000000", "0000000100", "0000000180", "00000002007f", "000000030000ff", "0000"]
         {
             let bytes = data_encoding::HEXLOWER.decode(form.as_bytes()).unwrap();
-            assert!(Reader::new(&bytes).positive().is_err(), "{form}");
+            assert!(SshReader::new(&bytes).positive().is_err(), "{form}");
         }
-        assert_eq!(Reader::new(&[0, 0, 0, 2, 0, 0x80]).positive(), Ok(&[0x80][..]));
+        assert_eq!(SshReader::new(&[0, 0, 0, 2, 0, 0x80]).positive(), Ok(&[0x80][..]));
     }
 
     #[test]
     fn a_length_past_the_end_is_refused_and_so_is_what_is_left() {
-        assert!(Reader::new(&[0, 0, 0, 5, 1, 2, 3, 4]).string().is_err());
-        assert!(Reader::new(&[0xff, 0xff, 0xff, 0xff]).string().is_err());
-        let mut reader = Reader::new(&[0, 0, 0, 1, 1, 9]);
+        assert!(SshReader::new(&[0, 0, 0, 5, 1, 2, 3, 4]).string().is_err());
+        assert!(SshReader::new(&[0xff, 0xff, 0xff, 0xff]).string().is_err());
+        let mut reader = SshReader::new(&[0, 0, 0, 1, 1, 9]);
         assert_eq!(reader.string(), Ok(&[1][..]));
         assert!(reader.finish().is_err());
     }

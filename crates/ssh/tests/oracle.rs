@@ -8,9 +8,10 @@ use aws_lc_rs::signature::{
     UnparsedPublicKey, VerificationAlgorithm,
 };
 use kallisto_ssh::certificate::{PRINCIPALS_MAX, check_principal};
-use kallisto_ssh::wire::{Reader, Writer};
+use kallisto_ssh::wire::{SshReader, SshWriter};
 use kallisto_ssh::{
-    CertificateKind, Contents, KeyKind, KeyType, OptionMap, PublicKey, RsaHash, SigningKey,
+    CertificateKind, KeyType, OptionMap, PkiKeyKind, RsaHash, SshContents, SshPublicKey,
+    SshSigningKey,
 };
 
 const ED25519_KEY: &str = include_str!("keys/ed25519");
@@ -32,17 +33,18 @@ const PAIRS: &[(&str, &str)] = &[
 ];
 
 /// A key on a security key, of the fields of a plain one.
-fn on_security_key(plain: &PublicKey, key_type: KeyType) -> PublicKey {
-    let mut reader = Reader::new(plain.blob());
+fn on_security_key(plain: &SshPublicKey, key_type: KeyType) -> SshPublicKey {
+    let mut reader = SshReader::new(plain.blob());
     reader.string().unwrap();
-    let mut writer = Writer::default();
+    let mut writer = SshWriter::default();
     writer.string(key_type.name().as_bytes()).raw(reader.rest()).string(b"ssh:");
-    PublicKey::from_blob(&writer.into_bytes()).unwrap()
+    SshPublicKey::from_blob(&writer.into_bytes()).unwrap()
 }
 
 /// A key of each type that users have.
-fn user_keys() -> Vec<PublicKey> {
-    let mut keys: Vec<_> = PAIRS.iter().map(|(_, line)| PublicKey::parse(line).unwrap()).collect();
+fn user_keys() -> Vec<SshPublicKey> {
+    let mut keys: Vec<_> =
+        PAIRS.iter().map(|(_, line)| SshPublicKey::parse(line).unwrap()).collect();
     keys.push(on_security_key(&keys[0], KeyType::SkEd25519));
     keys.push(on_security_key(&keys[1], KeyType::SkEcdsaP256));
     keys
@@ -52,8 +54,8 @@ fn options(pairs: &[(&str, &str)]) -> OptionMap {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn contents(public: PublicKey) -> Contents {
-    Contents {
+fn contents(public: SshPublicKey) -> SshContents {
+    SshContents {
         public,
         serial: 0x0f30_9cb5_e191_b2b4,
         kind: CertificateKind::User,
@@ -68,11 +70,11 @@ fn contents(public: PublicKey) -> Contents {
 }
 
 /// Checks a signature: the blob has the name of its algorithm before it.
-fn verifies(ca: &PublicKey, message: &[u8], blob: &[u8]) -> bool {
-    let mut reader = Reader::new(blob);
+fn verifies(ca: &SshPublicKey, message: &[u8], blob: &[u8]) -> bool {
+    let mut reader = SshReader::new(blob);
     let (name, signature) = (reader.text().unwrap(), reader.string().unwrap());
     reader.finish().unwrap();
-    let mut key = Reader::new(ca.blob());
+    let mut key = SshReader::new(ca.blob());
     key.string().unwrap();
     if ca.key_type() == KeyType::Rsa {
         let (e, n) = (key.positive().unwrap(), key.positive().unwrap());
@@ -95,7 +97,7 @@ fn verifies(ca: &PublicKey, message: &[u8], blob: &[u8]) -> bool {
         other => panic!("{other:?}"),
     };
     key.string().unwrap();
-    let mut numbers = Reader::new(signature);
+    let mut numbers = SshReader::new(signature);
     let mut fixed = Vec::new();
     for _ in 0..2 {
         let number = numbers.positive().unwrap();
@@ -108,9 +110,15 @@ fn verifies(ca: &PublicKey, message: &[u8], blob: &[u8]) -> bool {
 
 #[test]
 fn every_ca_signs_every_type_of_key_and_another_implementation_reads_what_was_said() {
-    let kinds = [KeyKind::Ed25519, KeyKind::P256, KeyKind::P384, KeyKind::P521, KeyKind::Rsa(2048)];
+    let kinds = [
+        PkiKeyKind::Ed25519,
+        PkiKeyKind::P256,
+        PkiKeyKind::P384,
+        PkiKeyKind::P521,
+        PkiKeyKind::Rsa(2048),
+    ];
     for kind in kinds {
-        let ca = SigningKey::make(kind).unwrap();
+        let ca = SshSigningKey::make(kind).unwrap();
         for public in user_keys() {
             for hash in [RsaHash::Sha256, RsaHash::Sha512] {
                 let said = contents(public.clone());
@@ -138,7 +146,7 @@ fn every_ca_signs_every_type_of_key_and_another_implementation_reads_what_was_sa
                 );
                 assert_eq!(told(read.extensions()), ["login@github.com=bob", "permit-pty="]);
                 let blob: Vec<u8> = {
-                    let mut writer = Writer::default();
+                    let mut writer = SshWriter::default();
                     let signature = read.signature();
                     writer.string(signature.algorithm().as_str().as_bytes());
                     writer.string(signature.as_bytes());
@@ -157,23 +165,23 @@ fn every_ca_signs_every_type_of_key_and_another_implementation_reads_what_was_sa
 #[test]
 fn private_keys_of_every_form_are_the_halves_of_their_public_keys() {
     for (private, public) in PAIRS {
-        let key = SigningKey::from_pem(private).unwrap();
-        assert_eq!(*key.public(), PublicKey::parse(public).unwrap(), "{public}");
-        let stored = SigningKey::from_pkcs8(key.pkcs8()).unwrap();
+        let key = SshSigningKey::from_pem(private).unwrap();
+        assert_eq!(*key.public(), SshPublicKey::parse(public).unwrap(), "{public}");
+        let stored = SshSigningKey::from_pkcs8(key.pkcs8()).unwrap();
         assert_eq!(stored.public(), key.public());
         // What is written is read again, and as the same key.
         let written = key.to_pem().unwrap();
         assert!(written.ends_with("-----\n"), "ssh wants a newline at the end");
-        assert_eq!(SigningKey::from_pem(&written).unwrap().public(), key.public());
+        assert_eq!(SshSigningKey::from_pem(&written).unwrap().public(), key.public());
     }
-    let made = SigningKey::make(KeyKind::Ed25519).unwrap();
+    let made = SshSigningKey::make(PkiKeyKind::Ed25519).unwrap();
     let read = ssh_key::PrivateKey::from_openssh(made.to_pem().unwrap().as_bytes()).unwrap();
     assert_eq!(read.public_key().to_openssh().unwrap(), made.public().line().trim());
 }
 
 #[test]
 fn private_keys_that_are_damaged_or_have_a_passphrase_are_refused() {
-    let refused = |text: &str| SigningKey::from_pem(text).unwrap_err().to_string();
+    let refused = |text: &str| SshSigningKey::from_pem(text).unwrap_err().to_string();
     assert!(refused(ENCRYPTED).contains("has a passphrase"), "{}", refused(ENCRYPTED));
     let encrypted = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
     assert!(refused(encrypted).contains("has a passphrase"));
@@ -181,15 +189,15 @@ fn private_keys_that_are_damaged_or_have_a_passphrase_are_refused() {
         assert!(refused(text).starts_with("ssh: "), "{text}");
     }
     assert!(refused(&"A".repeat(40_000)).contains("too long"));
-    assert!(SigningKey::from_pem(&format!("{ED25519_KEY}{ED25519_KEY}")).is_err());
+    assert!(SshSigningKey::from_pem(&format!("{ED25519_KEY}{ED25519_KEY}")).is_err());
     // Each byte that is changed makes it another key, or none: never one that signs for the public half it says.
     let block = pem_of(ED25519_KEY);
-    let own = PublicKey::parse(ED25519_PUB).unwrap();
+    let own = SshPublicKey::parse(ED25519_PUB).unwrap();
     for at in 0..block.len() {
         let mut changed = block.clone();
         changed[at] ^= 0x20;
         let text = ssh_text(&changed);
-        if let Ok(key) = SigningKey::from_pem(&text) {
+        if let Ok(key) = SshSigningKey::from_pem(&text) {
             assert_eq!(*key.public(), own, "byte {at}");
         }
     }
@@ -211,9 +219,9 @@ fn keys_of_users_are_read_as_another_implementation_reads_them() {
         let line = key.line();
         let other = ssh_key::PublicKey::from_openssh(line.trim()).unwrap();
         assert_eq!(other.to_bytes().unwrap(), key.blob());
-        assert_eq!(PublicKey::parse(&line).as_ref(), Ok(&key));
+        assert_eq!(SshPublicKey::parse(&line).as_ref(), Ok(&key));
         let encoded = line.split(' ').nth(1).unwrap();
-        assert_eq!(PublicKey::parse(encoded).as_ref(), Ok(&key), "base 64 alone");
+        assert_eq!(SshPublicKey::parse(encoded).as_ref(), Ok(&key), "base 64 alone");
     }
     let words = [
         (ED25519_PUB.replace("ssh-ed25519", "ssh-rsa"), "the line says \"ssh-rsa\""),
@@ -225,19 +233,19 @@ fn keys_of_users_are_read_as_another_implementation_reads_them() {
         ("A".repeat(20_000), "a key of more than 16384 bytes"),
     ];
     for (text, why) in words {
-        let refused = PublicKey::parse(&text).unwrap_err().to_string();
+        let refused = SshPublicKey::parse(&text).unwrap_err().to_string();
         assert!(refused.contains(why), "{text}: {refused}");
     }
     // A certificate is no key, and DSA signs nothing any more.
-    let ca = SigningKey::make(KeyKind::Ed25519).unwrap();
+    let ca = SshSigningKey::make(PkiKeyKind::Ed25519).unwrap();
     let certificate = contents(user_keys().remove(0)).sign(&ca, RsaHash::Sha256).unwrap();
-    let refused = PublicKey::parse(&certificate.line()).unwrap_err().to_string();
+    let refused = SshPublicKey::parse(&certificate.line()).unwrap_err().to_string();
     assert!(refused.contains("it is a certificate"), "{refused}");
-    let mut dsa = Writer::default();
+    let mut dsa = SshWriter::default();
     dsa.string(b"ssh-dss").positive(&[1]).positive(&[1]).positive(&[1]).positive(&[1]);
-    let refused = PublicKey::from_blob(&dsa.into_bytes()).unwrap_err().to_string();
+    let refused = SshPublicKey::from_blob(&dsa.into_bytes()).unwrap_err().to_string();
     assert!(refused.contains("unknown key algorithm: \"ssh-dss\""), "{refused}");
-    assert_eq!(PublicKey::parse(RSA_1024_PUB).unwrap().bits(), 1024, "a role may want it");
+    assert_eq!(SshPublicKey::parse(RSA_1024_PUB).unwrap().bits(), 1024, "a role may want it");
 }
 
 #[test]
@@ -246,13 +254,13 @@ fn a_key_with_any_byte_changed_is_another_key_or_none() {
         for at in 0..key.blob().len() {
             let mut changed = key.blob().to_vec();
             changed[at] ^= 1;
-            if let Ok(read) = PublicKey::from_blob(&changed) {
+            if let Ok(read) = SshPublicKey::from_blob(&changed) {
                 assert_ne!(read, key);
                 assert_eq!(read.blob(), changed);
             }
-            assert!(PublicKey::from_blob(&key.blob()[..at]).is_err());
+            assert!(SshPublicKey::from_blob(&key.blob()[..at]).is_err());
         }
-        assert!(PublicKey::from_blob(&[key.blob(), &[0]].concat()).is_err());
+        assert!(SshPublicKey::from_blob(&[key.blob(), &[0]].concat()).is_err());
     }
 }
 
@@ -271,7 +279,7 @@ fn what_is_taken_of_changed_keys_is_taken_by_another_implementation_and_as_the_s
                 _ => blob[at] = random.u8(..),
             }
         }
-        let Ok(key) = PublicKey::from_blob(&blob) else { continue };
+        let Ok(key) = SshPublicKey::from_blob(&blob) else { continue };
         let other = ssh_key::PublicKey::from_bytes(&blob).unwrap();
         assert_eq!(other.to_bytes().unwrap(), key.blob());
         assert_eq!(other.algorithm().as_str(), key.key_type().name());
@@ -291,15 +299,15 @@ fn a_principal_is_one_name_wherever_it_is_read() {
         assert!(check_principal(name).is_err(), "{name:?}");
         let mut said = contents(user_keys().remove(0));
         said.principals = vec!["bob".to_owned(), name.to_owned()];
-        let ca = SigningKey::from_pem(ED25519_KEY).unwrap();
+        let ca = SshSigningKey::from_pem(ED25519_KEY).unwrap();
         assert!(said.sign(&ca, RsaHash::Sha256).is_err(), "{name:?}");
     }
 }
 
 #[test]
 fn what_a_certificate_says_has_limits() {
-    let ca = SigningKey::from_pem(ED25519_KEY).unwrap();
-    let refused = |change: &dyn Fn(&mut Contents)| {
+    let ca = SshSigningKey::from_pem(ED25519_KEY).unwrap();
+    let refused = |change: &dyn Fn(&mut SshContents)| {
         let mut said = contents(user_keys().remove(0));
         change(&mut said);
         said.sign(&ca, RsaHash::Sha256).map(drop).unwrap_err().to_string()

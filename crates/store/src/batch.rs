@@ -42,7 +42,7 @@ pub struct Record {
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum StoreOp {
     /// Store `value` under `key`.
     Put {
         /// Where.
@@ -72,7 +72,7 @@ pub struct Expectation {
 /// Changes that commit together, if all expectations hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    ops: Vec<Op>,
+    ops: Vec<StoreOp>,
     expectations: Vec<Expectation>,
     need: Need,
 }
@@ -111,7 +111,7 @@ impl Batch {
 
     /// Adds a put.
     pub fn put(&mut self, key: Vec<u8>, value: impl Into<Value>) -> &mut Self {
-        self.ops.push(Op::Put { key, value: value.into() });
+        self.ops.push(StoreOp::Put { key, value: value.into() });
         self
     }
 
@@ -122,7 +122,7 @@ impl Batch {
 
     /// Adds a delete with a note to the fold.
     pub fn delete_noted(&mut self, key: Vec<u8>, note: impl Into<Value>) -> &mut Self {
-        self.ops.push(Op::Delete { key, note: note.into() });
+        self.ops.push(StoreOp::Delete { key, note: note.into() });
         self
     }
 
@@ -139,7 +139,7 @@ impl Batch {
     }
 
     /// Adds a change.
-    pub(crate) fn push(&mut self, op: Op) {
+    pub(crate) fn push(&mut self, op: StoreOp) {
         self.ops.push(op);
     }
 
@@ -149,7 +149,7 @@ impl Batch {
     }
 
     /// The changes, in the order they were added.
-    pub fn ops(&self) -> &[Op] {
+    pub fn ops(&self) -> &[StoreOp] {
         &self.ops
     }
 
@@ -169,13 +169,15 @@ impl Batch {
         let mut bytes = 0_usize;
         for op in &self.ops {
             let (key, rest) = match op {
-                Op::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
+                StoreOp::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
                     return Err(Error::TooLarge("bytes of a value"));
                 }
-                Op::Delete { note, .. } if note.len() > NOTE_BYTES_MAX => {
+                StoreOp::Delete { note, .. } if note.len() > NOTE_BYTES_MAX => {
                     return Err(Error::TooLarge("bytes of a note"));
                 }
-                Op::Put { key, value: rest } | Op::Delete { key, note: rest } => (key, rest),
+                StoreOp::Put { key, value: rest } | StoreOp::Delete { key, note: rest } => {
+                    (key, rest)
+                }
             };
             check_key(key)?;
             bytes += key.len() + rest.len();

@@ -119,7 +119,7 @@ impl AsOf {
 
 /// A change of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum MemberChange {
     /// Takes a server in, or gives one that is in another role or other addresses.
     Put(Peer, MemberRole),
     /// Lets a server go for good.
@@ -163,7 +163,7 @@ pub trait Replicated: Send + Sync {
     /// Changes the members, by joint consensus if there are several changes. Resolves when the change holds.
     ///
     /// [`Error::NotLeader`] if another server leads, [`Error::Busy`] while another change is under way.
-    fn change(&self, changes: Vec<Change>) -> Commit;
+    fn change(&self, changes: Vec<MemberChange>) -> Commit;
 
     /// Resolves when everything that was committed anywhere before the call is folded here; asks a majority whether the
     /// server that this one takes for the leader still leads. [`Error::NotLeader`] while it knows of none, or when the

@@ -17,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 use bytes::Bytes;
 use kallisto_codec::{ByteReader, put_bytes, put_varint};
 
-use crate::batch::{BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, Op, Seqno};
+use crate::batch::{BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, Seqno, StoreOp};
 use crate::batch::{NOTE_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The number of this layout.
@@ -40,8 +40,8 @@ pub fn encode_batch(batch: &Batch) -> Vec<u8> {
     }
     for op in batch.ops() {
         let (kind, key, rest) = match op {
-            Op::Put { key, value } => (PUT, key, value),
-            Op::Delete { key, note } => (DELETE, key, note),
+            StoreOp::Put { key, value } => (PUT, key, value),
+            StoreOp::Delete { key, note } => (DELETE, key, note),
         };
         out.push(kind);
         put_bytes(&mut out, key);
@@ -68,8 +68,8 @@ pub fn decode_batch(bytes: &Bytes) -> Option<Batch> {
         let kind = reader.u8()?;
         let key = read_key(&mut reader)?;
         batch.push(match kind {
-            PUT => Op::Put { key, value: reader.bytes_shared(VALUE_BYTES_MAX)? },
-            DELETE => Op::Delete { key, note: reader.bytes_shared(NOTE_BYTES_MAX)? },
+            PUT => StoreOp::Put { key, value: reader.bytes_shared(VALUE_BYTES_MAX)? },
+            DELETE => StoreOp::Delete { key, note: reader.bytes_shared(NOTE_BYTES_MAX)? },
             _ => return None,
         });
     }
@@ -80,7 +80,9 @@ pub fn decode_batch(bytes: &Bytes) -> Option<Batch> {
 fn encoded_bytes_max(batch: &Batch) -> usize {
     const OVERHEAD: usize = 1 + 2 * 5;
     let ops = batch.ops().iter().map(|op| match op {
-        Op::Put { key, value: rest } | Op::Delete { key, note: rest } => key.len() + rest.len(),
+        StoreOp::Put { key, value: rest } | StoreOp::Delete { key, note: rest } => {
+            key.len() + rest.len()
+        }
     });
     let expectations = batch.expectations().iter().map(|expectation| expectation.key.len());
     let counted = batch.ops().len() + batch.expectations().len() + 1;

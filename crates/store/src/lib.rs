@@ -31,13 +31,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use batch::{
-    BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Need, Op,
-    Position, Record, Seqno, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Need,
+    Position, Record, Seqno, StoreOp, VALUE_BYTES_MAX,
 };
 pub use cluster::{
-    AsOf, CHUNK_BYTES_MAX, Candidacy, Change, ChunkSink, Chunks, Invitation, Leadership,
-    MESSAGE_BYTES_MAX, Member, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated,
-    Transport,
+    AsOf, CHUNK_BYTES_MAX, Candidacy, ChunkSink, Chunks, Invitation, Leadership, MESSAGE_BYTES_MAX,
+    Member, MemberChange, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;
@@ -45,14 +44,14 @@ pub use error::Error;
 pub use memory::MemoryStore;
 pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore};
 pub use stats::{
-    COMMIT_BUCKET_ENDS_US, CommitStats, EngineLevelStats, EngineStats, RaftStats, Stats,
+    COMMIT_BUCKET_ENDS_US, CommitStats, EngineLevelStats, EngineStats, RaftStats, StoreStats,
 };
 
 /// The bytes of a record's value, shared and immutable.
 pub type Value = Bytes;
 
 /// Is shown the key, the seqno and the bytes of a record, which are borrowed for as long as it looks.
-pub type Look<'l> = dyn FnMut(&[u8], Seqno, &[u8]) -> Visit + 'l;
+pub type RecordVisitor<'l> = dyn FnMut(&[u8], Seqno, &[u8]) -> Visit + 'l;
 
 /// Read access to committed records, from any number of threads.
 pub trait Records: Sync {
@@ -77,7 +76,7 @@ pub trait Records: Sync {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a record cannot be read.
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
         self.scan(prefix, &mut |key, record| visit(key, record.seqno, &record.value))
     }
 
@@ -196,7 +195,7 @@ pub trait Store: Records + Send + Sync {
     }
 
     /// Figures for operators.
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> StoreStats;
 
     /// Finishes what was begun and refuses everything from then on. A second close does nothing.
     ///

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::batch::{Batch, Op, Position, Record, Seqno};
-use crate::{Commit, Durability, Error, Fold, Records, Stats, Store, Visit};
+use crate::batch::{Batch, Position, Record, Seqno, StoreOp};
+use crate::{Commit, Durability, Error, Fold, Records, Store, StoreStats, Visit};
 
 /// An ordered map behind a lock, feeding a fold.
 pub struct MemoryStore {
@@ -85,11 +85,11 @@ impl MemoryState {
         let seqno = Seqno(self.position.0);
         for op in batch.ops() {
             match op {
-                Op::Put { key, value } => {
+                StoreOp::Put { key, value } => {
                     let record = Record { value: value.clone(), seqno };
                     self.records.insert(key.clone(), record);
                 }
-                Op::Delete { key, .. } => {
+                StoreOp::Delete { key, .. } => {
                     self.records.remove(key);
                 }
             }
@@ -175,8 +175,8 @@ impl Store for MemoryStore {
         self.settled()
     }
 
-    fn stats(&self) -> Stats {
-        Stats {
+    fn stats(&self) -> StoreStats {
+        StoreStats {
             position: self.position(),
             durability: self.durability(),
             records: self.approximate_len(),
@@ -208,7 +208,7 @@ mod tests {
 
         fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
             for op in batch.ops() {
-                if let Op::Put { key, value } = op {
+                if let StoreOp::Put { key, value } = op {
                     assert_eq!(&records.get(key).unwrap().unwrap().value, value);
                 }
             }

@@ -33,7 +33,7 @@ impl CommitStats {
 
 /// Figures about a store.
 #[derive(Clone, Debug)]
-pub struct Stats {
+pub struct StoreStats {
     /// The position up to which everything is applied.
     pub position: Position,
     /// When commits are acknowledged.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kallisto_lsm::disk::cuts::{self, Cut, Promises, RecordedRun};
-use kallisto_lsm::disk::{DiskEvent, FaultyDisk, Tail};
+use kallisto_lsm::disk::cuts::{self, PowerCut, Promises, RecordedRun};
+use kallisto_lsm::disk::{DiskEvent, FaultyDisk, UnsyncedTail};
 use kallisto_store::{Durability, RaftOptions, Store};
 
 mod common;
@@ -115,7 +115,7 @@ impl RecordedRun for Run {
         &self.events
     }
 
-    fn judge(&self, Cut { at, tail, nth, disk }: Cut) {
+    fn judge(&self, PowerCut { at, tail, nth, disk }: PowerCut) {
         let disk = Arc::new(disk);
         let marked = disk.files().contains_key(Path::new("store/SYNCED"));
         self.marked.fetch_add(usize::from(marked), Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl RecordedRun for Run {
         let place = || format!("{mode:?}, seed {seed}, after event {at}, {tail:?}");
         let store = open(disk.clone(), &self.options)
             .unwrap_or_else(|error| panic!("{error}: {}", place()));
-        let promises = if tail == Tail::Kept { &self.acknowledged } else { &self.durable };
+        let promises = if tail == UnsyncedTail::Kept { &self.acknowledged } else { &self.durable };
         let possible = promises.at(at);
         let found = state_of(&*store);
         let whole = self.states[possible.clone()].contains(&found);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_lsm::disk::{Access, Disk, MemDisk};
+use kallisto_lsm::disk::{Disk, MemDisk, OpenFor};
 use kallisto_store::{Durability, Error, Losses, RaftOptions, RaftStore, Store};
 
 mod common;
@@ -96,7 +96,7 @@ fn a_cut_tail_is_noticed_wherever_it_is_cut() {
     let mut refused = 0;
     for at in (0..end).step_by(7) {
         let disk = Arc::new(disk.fork());
-        let file = disk.open(last, Access::ReadWrite).unwrap();
+        let file = disk.open(last, OpenFor::ReadWrite).unwrap();
         file.write_at(&vec![0; end - at], at as u64).unwrap();
         lost(open(disk, &options));
         refused += 1;
@@ -116,7 +116,7 @@ fn after_a_stop_even_the_last_write_is_known() {
     drop(store);
     let last = segments(&disk).pop().unwrap();
     let end = disk.files()[&last].iter().rposition(|byte| *byte != 0).unwrap();
-    disk.open(&last, Access::ReadWrite).unwrap().write_at(&[0; 20], end as u64 - 20).unwrap();
+    disk.open(&last, OpenFor::ReadWrite).unwrap().write_at(&[0; 20], end as u64 - 20).unwrap();
     lost(open(disk, &options));
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kallisto_lsm::disk::{
-    Access, Disk, DiskFault, DiskFile, DiskLock, FaultKind, FaultyDisk, MemDisk,
+    Disk, DiskFault, DiskFile, DiskLock, FaultKind, FaultyDisk, MemDisk, OpenFor,
 };
 use kallisto_store::{
     Batch, Durability, Error, MemoryStore, OnFatal, Position, Records, Seqno, Store,
@@ -70,8 +70,10 @@ fn it_is_a_memory_store_that_lasts() {
             }
             for op in batch.ops() {
                 match op.clone() {
-                    kallisto_store::Op::Put { key, value } => translated.put(key, value),
-                    kallisto_store::Op::Delete { key, note } => translated.delete_noted(key, note),
+                    kallisto_store::StoreOp::Put { key, value } => translated.put(key, value),
+                    kallisto_store::StoreOp::Delete { key, note } => {
+                        translated.delete_noted(key, note)
+                    }
                 };
             }
             let expected = model.commit(batch).wait();
@@ -524,7 +526,7 @@ fn a_damaged_log_is_loud_and_a_torn_tail_is_not() {
     };
     let flip = |disk: &MemDisk, what: &[u8]| {
         let (path, at) = find(disk, what).unwrap();
-        disk.open(&path, Access::ReadWrite).unwrap().write_at(b"?", at).unwrap();
+        disk.open(&path, OpenFor::ReadWrite).unwrap().write_at(b"?", at).unwrap();
     };
     let torn = Arc::new(disk.fork());
     flip(&torn, b"k19");
@@ -550,9 +552,9 @@ struct Forgetful {
 }
 
 impl Disk for Forgetful {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(seen) = &self.seen
-            && access == Access::Read
+            && access == OpenFor::Read
             && path.starts_with("store/raft_log")
             && !seen.lock().expect("no test panicked here").insert(path.to_owned())
         {

@@ -19,13 +19,13 @@ use crate::decimal;
 use crate::ecdsa::{Curve, Ecdsa};
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::kind::{Family, KeyKind};
+use crate::key::TransitKey;
+use crate::kind::{KeyFamily, KeyKind};
 use crate::limits::{BACKUP_BYTES_MAX, VERSIONS_MAX};
-use crate::material::{Material, Version};
-use crate::public::{PublicHalf, PublicKey};
-use crate::rsa::{Numbers, Rsa};
-use crate::settings::{Derivation, KeySettings, Origin, Stamp};
+use crate::material::{KeyVersionMaterial, Material};
+use crate::public::{PublicHalf, TransitPublicKey};
+use crate::rsa::{Rsa, RsaNumbers};
+use crate::settings::{Derivation, KeyOrigin, KeySettings, Stamp};
 
 /// The version of the convergent scheme that keys have here; older ones took nonces from callers.
 const CONVERGENT_VERSION: i64 = 3;
@@ -37,11 +37,11 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// A key that came back, and the name it had.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredKey {
     /// The name it had when the backup was made.
     pub name: String,
     /// The key.
-    pub key: Key,
+    pub key: TransitKey,
 }
 
 /// A number as long as a curve's coordinates.
@@ -157,7 +157,7 @@ const fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-impl Key {
+impl TransitKey {
     /// The key's backup under this name, and the key with a note of it.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Key {
     ///
     /// # Errors
     /// [`Error::Invalid`] if this is no backup, or of a key that cannot be kept here.
-    pub fn restore(backup: &str, now_ns: i64) -> Result<Restored> {
+    pub fn restore(backup: &str, now_ns: i64) -> Result<RestoredKey> {
         if backup.len() / 4 * 3 > BACKUP_BYTES_MAX {
             return Err(Error::invalid(format!(
                 "the backup is longer than {BACKUP_BYTES_MAX} bytes"
@@ -199,11 +199,11 @@ impl Key {
         key.settings.restore = Some(Stamp { at_ns: now_ns, version: key.latest_version() });
         check_record(&key)
             .map_err(|_| Error::invalid("malformed backup: its parts do not go together"))?;
-        Ok(Restored { name, key })
+        Ok(RestoredKey { name, key })
     }
 }
 
-fn write_backup(key: &Key, name: &str) -> Result<Backup> {
+fn write_backup(key: &TransitKey, name: &str) -> Result<Backup> {
     let settings = &key.settings;
     let used = key.versions.range(settings.min_decryption_version..);
     let keys = used.map(|(&number, version)| Ok((number, write_entry(key, version)?)));
@@ -239,15 +239,15 @@ fn write_backup(key: &Key, name: &str) -> Result<Backup> {
         restore_info: settings.restore.map(write_stamp),
         allow_plaintext_backup: settings.allow_plaintext_backup,
         auto_rotate_period: auto_rotate_ns,
-        imported: settings.origin != Origin::Made,
-        allow_imported_key_rotation: settings.origin == Origin::ImportedRotatable,
+        imported: settings.origin != KeyOrigin::Made,
+        allow_imported_key_rotation: settings.origin == KeyOrigin::ImportedRotatable,
         soft_deleted: settings.soft_deleted,
         ..BackupPolicy::default()
     };
     Ok(Backup { policy, archived_keys: Some(Archive { keys: archived }) })
 }
 
-fn write_entry(key: &Key, version: &Version) -> Result<BackupEntry> {
+fn write_entry(key: &TransitKey, version: &KeyVersionMaterial) -> Result<BackupEntry> {
     let convergent = key.derivation == Derivation::Convergent;
     let mut entry = BackupEntry {
         hmac_key: Some(base64::encode(version.hmac_key(key.kind))),
@@ -278,14 +278,14 @@ fn write_entry(key: &Key, version: &Version) -> Result<BackupEntry> {
 
 fn write_public(half: &PublicHalf, entry: &mut BackupEntry) -> Result<()> {
     match half.key() {
-        PublicKey::Ed25519(bytes) => entry.public_key = base64::encode(bytes),
-        PublicKey::Ecdsa(curve, point) => {
+        TransitPublicKey::Ed25519(bytes) => entry.public_key = base64::encode(bytes),
+        TransitPublicKey::Ecdsa(curve, point) => {
             let (x, y) = point[1..].split_at(curve.coordinate_bytes);
             entry.ec_x = Some(number(x)?);
             entry.ec_y = Some(number(y)?);
             entry.public_key = crate::der::pem("PUBLIC KEY", half.spki()).to_string();
         }
-        PublicKey::Rsa(..) => {
+        TransitPublicKey::Rsa(..) => {
             let unwritable = Error::Machine("a public key could not be written");
             let (n, e) = half.rsa_numbers().ok_or(unwritable)?;
             entry.rsa_public_key = Some(RsaPublicEntry { n: number(n)?, e: number(e)? });
@@ -294,7 +294,7 @@ fn write_public(half: &PublicHalf, entry: &mut BackupEntry) -> Result<()> {
     Ok(())
 }
 
-fn write_rsa(numbers: &Numbers) -> Result<RsaEntry> {
+fn write_rsa(numbers: &RsaNumbers) -> Result<RsaEntry> {
     Ok(RsaEntry {
         n: number(&numbers.n)?,
         e: number(&numbers.e)?,
@@ -323,7 +323,7 @@ fn write_time(at_ns: i64) -> String {
         .map_or_else(|_| NO_TIME.to_owned(), |time| time.to_string())
 }
 
-fn read_backup(backup: Backup) -> Result<Key> {
+fn read_backup(backup: Backup) -> Result<TransitKey> {
     let Backup { policy, archived_keys } = backup;
     let kind = KeyKind::numbered(policy.kind)
         .ok_or_else(|| Error::invalid(format!("unsupported key type {}", policy.kind)))?;
@@ -350,7 +350,7 @@ fn read_backup(backup: Backup) -> Result<Key> {
         })?;
         versions.insert(number, Arc::new(version));
     }
-    Ok(Key {
+    Ok(TransitKey {
         kind,
         derivation,
         hmac_key_bytes: read_key_size(kind, &policy, &versions),
@@ -376,7 +376,7 @@ fn read_derivation(policy: &BackupPolicy) -> Result<Derivation> {
 fn read_key_size(
     kind: KeyKind,
     policy: &BackupPolicy,
-    versions: &BTreeMap<u32, Arc<Version>>,
+    versions: &BTreeMap<u32, Arc<KeyVersionMaterial>>,
 ) -> usize {
     if kind != KeyKind::Hmac {
         return 0;
@@ -399,9 +399,9 @@ fn read_settings(policy: &BackupPolicy) -> KeySettings {
         min_available_version: policy.min_available_version,
         auto_rotate_secs: u64::try_from(policy.auto_rotate_period / NANOS).unwrap_or_default(),
         origin: match (policy.imported, policy.allow_imported_key_rotation) {
-            (false, _) => Origin::Made,
-            (true, false) => Origin::Imported,
-            (true, true) => Origin::ImportedRotatable,
+            (false, _) => KeyOrigin::Made,
+            (true, false) => KeyOrigin::Imported,
+            (true, true) => KeyOrigin::ImportedRotatable,
         },
         backup: stamp(&policy.backup_info),
         restore: None,
@@ -413,20 +413,24 @@ fn read_time(text: &str) -> i64 {
     time.ok().and_then(|at_ns| at_ns.ok()).unwrap_or_default()
 }
 
-fn read_entry(kind: KeyKind, derivation: Derivation, entry: &BackupEntry) -> Result<Version> {
+fn read_entry(
+    kind: KeyKind,
+    derivation: Derivation,
+    entry: &BackupEntry,
+) -> Result<KeyVersionMaterial> {
     if derivation == Derivation::Convergent && entry.convergent_version != CONVERGENT_VERSION {
         return Err(Error::invalid("an old convergent encryption key is not taken"));
     }
     let material = match kind.family() {
-        Family::Aead(_) | Family::Hmac => Material::from_bytes(kind, &secret(&entry.key)?)?,
+        KeyFamily::Aead(_) | KeyFamily::Hmac => Material::from_bytes(kind, &secret(&entry.key)?)?,
         _ if let Some(half) = read_public(kind, entry)? => Material::Public(Box::new(half)),
-        Family::Ed25519 => {
+        KeyFamily::Ed25519 => {
             let private = secret(&entry.key)?;
             let seed = private.first_chunk::<32>().ok_or_else(no_private_key)?;
             Material::Ed25519(Ed25519::from_seed(seed)?)
         }
-        Family::Ecdsa => Material::Ecdsa(read_ecdsa(kind, entry)?),
-        Family::Rsa => Material::Rsa(Box::new(read_rsa(kind, entry)?)),
+        KeyFamily::Ecdsa => Material::Ecdsa(read_ecdsa(kind, entry)?),
+        KeyFamily::Rsa => Material::Rsa(Box::new(read_rsa(kind, entry)?)),
     };
     let hmac_key = match &entry.hmac_key {
         Some(text) if kind != KeyKind::Hmac => Zeroizing::new(base64::decode(text)?),
@@ -435,7 +439,7 @@ fn read_entry(kind: KeyKind, derivation: Derivation, entry: &BackupEntry) -> Res
     if hmac_key.len() > usize::from(u16::MAX) {
         return Err(Error::invalid("an HMAC key is too long"));
     }
-    Ok(Version::from_parts(read_time(&entry.time), material, hmac_key))
+    Ok(KeyVersionMaterial::from_parts(read_time(&entry.time), material, hmac_key))
 }
 
 fn secret(text: &Option<String>) -> Result<Zeroizing<Vec<u8>>> {
@@ -446,14 +450,14 @@ fn secret(text: &Option<String>) -> Result<Zeroizing<Vec<u8>>> {
 /// The public half of a version that has no private one.
 fn read_public(kind: KeyKind, entry: &BackupEntry) -> Result<Option<PublicHalf>> {
     let half = match kind.family() {
-        Family::Ed25519 if entry.key.is_none() && !entry.public_key.is_empty() => {
+        KeyFamily::Ed25519 if entry.key.is_none() && !entry.public_key.is_empty() => {
             PublicHalf::from_edwards(&base64::decode(&entry.public_key)?)?
         }
-        Family::Ecdsa if entry.ec_d.is_none() && entry.ec_x.is_some() => {
+        KeyFamily::Ecdsa if entry.ec_d.is_none() && entry.ec_x.is_some() => {
             let (x, y) = read_point(kind, entry)?;
             PublicHalf::from_point(kind, &[&[4], &x[..], &y].concat())?
         }
-        Family::Rsa
+        KeyFamily::Rsa
             if entry.rsa_key.is_none()
                 && let Some(public) = &entry.rsa_public_key =>
         {
@@ -487,7 +491,7 @@ fn read_rsa(kind: KeyKind, entry: &BackupEntry) -> Result<Rsa> {
         return Err(Error::invalid("an RSA key has two primes"));
     };
     let part = |value: &RawValue| decimal::parse(value.get()).ok_or_else(no_number);
-    let numbers = Numbers {
+    let numbers = RsaNumbers {
         n: part(&key.n)?,
         e: part(&key.e)?,
         d: part(&key.d)?,
@@ -511,12 +515,16 @@ fn no_number() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Change, Spec};
+    use crate::key::{KeyChange, KeySpec};
 
-    fn portable(kind: KeyKind, derivation: Derivation) -> Key {
-        let spec =
-            Spec { derivation, exportable: true, allow_plaintext_backup: true, ..Spec::default() };
-        Key::make(kind, &spec, 1_500_000_000_123_456_789).unwrap()
+    fn portable(kind: KeyKind, derivation: Derivation) -> TransitKey {
+        let spec = KeySpec {
+            derivation,
+            exportable: true,
+            allow_plaintext_backup: true,
+            ..KeySpec::default()
+        };
+        TransitKey::make(kind, &spec, 1_500_000_000_123_456_789).unwrap()
     }
 
     #[test]
@@ -534,7 +542,7 @@ mod tests {
             let key = portable(kind, derivation).rotated(7).unwrap();
             let (noted, text) = key.backup("name", 9).unwrap();
             assert_eq!(noted.settings().backup, Some(Stamp { at_ns: 9, version: 2 }));
-            let Restored { name, key: mut again } = Key::restore(&text, 11).unwrap();
+            let RestoredKey { name, key: mut again } = TransitKey::restore(&text, 11).unwrap();
             assert_eq!(name, "name");
             assert_eq!(again.settings.restore.take(), Some(Stamp { at_ns: 11, version: 2 }));
             assert_eq!(again.encode().unwrap(), noted.encode().unwrap(), "{}", kind.name());
@@ -545,26 +553,26 @@ mod tests {
     fn archived_and_trimmed_versions_come_back_as_they_were() {
         let key = portable(KeyKind::Aes256Gcm96, Derivation::None);
         let key = key.rotated(0).unwrap().rotated(0).unwrap().rotated(0).unwrap();
-        let change = |decryption, encryption| Change {
+        let change = |decryption, encryption| KeyChange {
             min_decryption_version: Some(decryption),
             min_encryption_version: Some(encryption),
-            ..Change::default()
+            ..KeyChange::default()
         };
         let key = key.configured(&change(3, 3)).unwrap().0.unwrap();
-        let again = Key::restore(&key.backup("k", 0).unwrap().1, 0).unwrap().key;
+        let again = TransitKey::restore(&key.backup("k", 0).unwrap().1, 0).unwrap().key;
         assert_eq!(again.versions.len(), 4);
         let key = key.trimmed(2).unwrap();
-        let again = Key::restore(&key.backup("k", 0).unwrap().1, 0).unwrap().key;
+        let again = TransitKey::restore(&key.backup("k", 0).unwrap().1, 0).unwrap().key;
         assert_eq!(again.versions.keys().copied().collect::<Vec<_>>(), [2, 3, 4]);
     }
 
     #[test]
     fn a_backup_is_made_only_of_what_its_owner_lets_go() {
-        let key = Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap();
-        let refusal = |key: &Key| key.backup("k", 0).err().unwrap().to_string();
+        let key = TransitKey::make(KeyKind::Hmac, &KeySpec::default(), 0).unwrap();
+        let refusal = |key: &TransitKey| key.backup("k", 0).err().unwrap().to_string();
         assert_eq!(refusal(&key), "exporting is disallowed on the policy");
-        let spec = Spec { exportable: true, ..Spec::default() };
-        let key = Key::make(KeyKind::Hmac, &spec, 0).unwrap();
+        let spec = KeySpec { exportable: true, ..KeySpec::default() };
+        let key = TransitKey::make(KeyKind::Hmac, &spec, 0).unwrap();
         assert_eq!(refusal(&key), "plaintext backup is disallowed on the policy");
     }
 
@@ -572,7 +580,7 @@ mod tests {
     fn what_is_no_backup_is_refused_without_being_repeated() {
         let (_, good) = portable(KeyKind::Aes256Gcm96, Derivation::None).backup("k", 0).unwrap();
         let good = String::from_utf8(base64::decode(&good).unwrap()).unwrap();
-        assert!(Key::restore(&base64::encode(good.as_bytes()), 0).is_ok());
+        assert!(TransitKey::restore(&base64::encode(good.as_bytes()), 0).is_ok());
         for (from, to, why) in [
             ("\"type\":0", "\"type\":\"canary\"", "malformed backup: line 1"),
             ("\"type\":0", "\"type\":77", "unsupported key type 77"),
@@ -585,12 +593,13 @@ mod tests {
         ] {
             let bad = good.replacen(from, to, 1);
             assert_ne!(bad, good, "{from}");
-            let refused = Key::restore(&base64::encode(bad.as_bytes()), 0).unwrap_err().to_string();
+            let refused =
+                TransitKey::restore(&base64::encode(bad.as_bytes()), 0).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
             assert!(!refused.contains("canary"), "{refused}");
         }
         for text in ["!", "", "e30=", "eyJwb2xpY3kiOnt9fQ=="] {
-            assert!(Key::restore(text, 0).is_err(), "{text}");
+            assert!(TransitKey::restore(text, 0).is_err(), "{text}");
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::random;
 const TAG_BYTES: usize = 16;
 
 /// A cipher with its key; dropping it wipes the key.
-pub(crate) enum Cipher {
+pub(crate) enum KeyedCipher {
     /// AES-GCM or ChaCha20-Poly1305. Boxed: an AES-256 schedule is half a kilobyte.
     Short(Box<LessSafeKey>),
     /// XChaCha20-Poly1305, whose subkey depends on the nonce.
     Extended(Zeroizing<[u8; 32]>),
 }
 
-impl Cipher {
+impl KeyedCipher {
     /// The cipher of `kind` under `key`.
     pub(crate) fn new(kind: KeyKind, key: &[u8]) -> Result<Self> {
         const WRONG: Error = Error::Damaged("a key of another length than its type's");
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_was_sealed_opens_and_no_changed_bit_does() {
         for (kind, key_bytes) in KINDS {
-            let cipher = Cipher::new(kind, &vec![7; key_bytes]).unwrap();
+            let cipher = KeyedCipher::new(kind, &vec![7; key_bytes]).unwrap();
             let sealed = cipher.seal(b"beside", b"a plaintext").unwrap();
             assert_eq!(sealed.len(), cipher.nonce_bytes() + 11 + TAG_BYTES);
             assert_eq!(*cipher.open(b"beside", &sealed).unwrap(), b"a plaintext");
@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn nonces_differ_and_keys_have_their_length() {
         for (kind, key_bytes) in KINDS {
-            let cipher = Cipher::new(kind, &vec![7; key_bytes]).unwrap();
+            let cipher = KeyedCipher::new(kind, &vec![7; key_bytes]).unwrap();
             assert_ne!(cipher.seal(b"", b"x").unwrap(), cipher.seal(b"", b"x").unwrap());
-            assert!(Cipher::new(kind, &vec![7; key_bytes + 1]).is_err());
+            assert!(KeyedCipher::new(kind, &vec![7; key_bytes + 1]).is_err());
         }
-        assert!(Cipher::new(KeyKind::Hmac, &[7; 32]).is_err());
+        assert!(KeyedCipher::new(KeyKind::Hmac, &[7; 32]).is_err());
     }
 }

@@ -20,12 +20,12 @@ use kallisto_codec::ByteReader;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::key::{Key, check_minimums};
+use crate::key::{TransitKey, check_minimums};
 use crate::kind::KeyKind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
-use crate::material::{Material, Version};
+use crate::material::{KeyVersionMaterial, Material};
 use crate::public::PublicHalf;
-use crate::settings::{Derivation, KeySettings, Origin, Stamp};
+use crate::settings::{Derivation, KeyOrigin, KeySettings, Stamp};
 
 const FORMAT: u8 = 1;
 const FORMAT_WITH_PUBLIC_HALVES: u8 = 2;
@@ -38,7 +38,7 @@ const IMPORTED_ROTATABLE: u8 = 32;
 const HAS_BACKUP: u8 = 64;
 const HAS_RESTORE: u8 = 128;
 
-impl Key {
+impl TransitKey {
     /// The key's record.
     ///
     /// # Errors
@@ -75,7 +75,8 @@ impl Key {
             Derivation::ByContext => 1,
             Derivation::Convergent => 2,
         };
-        let lacks = |version: &Arc<Version>| matches!(version.material, Material::Public(_));
+        let lacks =
+            |version: &Arc<KeyVersionMaterial>| matches!(version.material, Material::Public(_));
         let format = match self.versions.values().any(lacks) {
             true => FORMAT_WITH_PUBLIC_HALVES,
             false => FORMAT,
@@ -117,9 +118,9 @@ impl Key {
 
 fn flags(settings: &KeySettings) -> u8 {
     let origin = match settings.origin {
-        Origin::Made => 0,
-        Origin::Imported => IMPORTED,
-        Origin::ImportedRotatable => IMPORTED_ROTATABLE,
+        KeyOrigin::Made => 0,
+        KeyOrigin::Imported => IMPORTED,
+        KeyOrigin::ImportedRotatable => IMPORTED_ROTATABLE,
     };
     [
         (settings.deletion_allowed, DELETION_ALLOWED),
@@ -145,7 +146,7 @@ fn read_stamp(reader: &mut ByteReader<'_>) -> Option<Stamp> {
     Some(Stamp { at_ns: reader.i64()?, version: reader.u32()? })
 }
 
-fn read_key(reader: &mut ByteReader<'_>) -> Option<Key> {
+fn read_key(reader: &mut ByteReader<'_>) -> Option<TransitKey> {
     let [format, kind, derivation, flags] = reader.array()?;
     if !matches!(format, FORMAT | FORMAT_WITH_PUBLIC_HALVES) {
         return None;
@@ -160,7 +161,7 @@ fn read_key(reader: &mut ByteReader<'_>) -> Option<Key> {
     let hmac_key_bytes = usize::from(reader.u16()?);
     let settings = read_settings(reader, flags)?;
     let versions = read_versions(reader, format, kind)?;
-    Some(Key { kind, derivation, hmac_key_bytes, settings, versions })
+    Some(TransitKey { kind, derivation, hmac_key_bytes, settings, versions })
 }
 
 fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<KeySettings> {
@@ -170,9 +171,9 @@ fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<KeySettings> 
     let (backup, restore) = (read_stamp(reader)?, read_stamp(reader)?);
     let has = |flag: u8| flags & flag != 0;
     let origin = match (has(IMPORTED), has(IMPORTED_ROTATABLE)) {
-        (false, false) => Origin::Made,
-        (true, false) => Origin::Imported,
-        (false, true) => Origin::ImportedRotatable,
+        (false, false) => KeyOrigin::Made,
+        (true, false) => KeyOrigin::Imported,
+        (false, true) => KeyOrigin::ImportedRotatable,
         (true, true) => return None,
     };
     Some(KeySettings {
@@ -201,7 +202,7 @@ fn read_versions(
     reader: &mut ByteReader<'_>,
     format: u8,
     kind: KeyKind,
-) -> Option<BTreeMap<u32, Arc<Version>>> {
+) -> Option<BTreeMap<u32, Arc<KeyVersionMaterial>>> {
     let (first, count) = (reader.u32()?, reader.u32()?);
     if usize::try_from(count).ok()? > VERSIONS_MAX {
         return None;
@@ -213,7 +214,8 @@ fn read_versions(
         let material = read_material(format, kind, reader.take(length)?)?;
         let length = usize::from(reader.u16()?);
         let hmac_key = Zeroizing::new(reader.take(length)?.to_vec());
-        versions.insert(number, Arc::new(Version::from_parts(made_ns, material, hmac_key)));
+        versions
+            .insert(number, Arc::new(KeyVersionMaterial::from_parts(made_ns, material, hmac_key)));
     }
     Some(versions)
 }
@@ -229,7 +231,7 @@ fn read_material(format: u8, kind: KeyKind, bytes: &[u8]) -> Option<Material> {
 }
 
 /// What holds of every key that was made by this crate; of a backup from elsewhere, too.
-pub(crate) fn check_record(key: &Key) -> Result<()> {
+pub(crate) fn check_record(key: &TransitKey) -> Result<()> {
     let settings = &key.settings;
     let latest = key.latest_version();
     let Some((&first, _)) = key.versions.first_key_value() else {
@@ -258,28 +260,28 @@ pub(crate) fn check_record(key: &Key) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Change, Spec};
+    use crate::key::{KeyChange, KeySpec};
 
-    fn full() -> Key {
-        let spec = Spec {
+    fn full() -> TransitKey {
+        let spec = KeySpec {
             derivation: Derivation::Convergent,
             exportable: true,
             auto_rotate_secs: 7200,
-            ..Spec::default()
+            ..KeySpec::default()
         };
-        let key = Key::make(KeyKind::XChaCha20Poly1305, &spec, -3).unwrap();
+        let key = TransitKey::make(KeyKind::XChaCha20Poly1305, &spec, -3).unwrap();
         let key = key.rotated(1).unwrap().rotated(2).unwrap();
-        let change = Change {
+        let change = KeyChange {
             min_decryption_version: Some(2),
             min_encryption_version: Some(3),
             deletion_allowed: Some(true),
             allow_plaintext_backup: Some(true),
-            ..Change::default()
+            ..KeyChange::default()
         };
         let mut key = key.configured(&change).unwrap().0.unwrap().trimmed(2).unwrap();
         key.settings.backup = Some(Stamp { at_ns: 8, version: 2 });
         key.settings.restore = Some(Stamp { at_ns: 9, version: 3 });
-        key.settings.origin = Origin::ImportedRotatable;
+        key.settings.origin = KeyOrigin::ImportedRotatable;
         key.set_aside()
     }
 
@@ -295,23 +297,23 @@ mod tests {
             KeyKind::Rsa2048,
             KeyKind::Hmac,
         ] {
-            let key = Key::make(kind, &Spec::default(), 1).unwrap().rotated(2).unwrap();
+            let key = TransitKey::make(kind, &KeySpec::default(), 1).unwrap().rotated(2).unwrap();
             let bytes = key.encode().unwrap();
-            let again = Key::decode(&bytes).unwrap();
+            let again = TransitKey::decode(&bytes).unwrap();
             assert_eq!(again.encode().unwrap(), bytes);
             assert_eq!(again.list(b"").unwrap(), key.list(b"").unwrap());
         }
         let key = full();
-        let again = Key::decode(&key.encode().unwrap()).unwrap();
+        let again = TransitKey::decode(&key.encode().unwrap()).unwrap();
         assert_eq!(again.settings(), key.settings());
         assert_eq!((again.derivation(), again.kind()), (key.derivation(), key.kind()));
     }
 
     #[test]
     fn a_record_is_these_bytes() {
-        let mut key = Key::make(KeyKind::Aes128Gcm96, &Spec::default(), 5).unwrap();
+        let mut key = TransitKey::make(KeyKind::Aes128Gcm96, &KeySpec::default(), 5).unwrap();
         let material = Material::from_bytes(KeyKind::Aes128Gcm96, &[7; 16]).unwrap();
-        let version = Version::from_parts(5, material, Zeroizing::new(vec![9; 32]));
+        let version = KeyVersionMaterial::from_parts(5, material, Zeroizing::new(vec![9; 32]));
         key.versions = BTreeMap::from([(1, Arc::new(version))]);
         key.settings.restore = Some(Stamp { at_ns: -2, version: 1 });
         let bytes = key.encode().unwrap();
@@ -322,25 +324,28 @@ mod tests {
             "090909090909090909090909090909090909090909090909",
         );
         assert_eq!(hex, wanted);
-        assert_eq!(Key::decode(&bytes).unwrap().encode().unwrap(), bytes);
+        assert_eq!(TransitKey::decode(&bytes).unwrap().encode().unwrap(), bytes);
     }
 
     #[test]
     fn a_cut_or_lengthened_record_is_damaged() {
         let bytes = full().encode().unwrap();
         for length in 0..bytes.len() {
-            assert!(matches!(Key::decode(&bytes[..length]), Err(Error::Damaged(_))), "{length}");
+            assert!(
+                matches!(TransitKey::decode(&bytes[..length]), Err(Error::Damaged(_))),
+                "{length}"
+            );
         }
         let longer = [&bytes[..], &[0]].concat();
-        assert!(matches!(Key::decode(&longer), Err(Error::Damaged(_))));
+        assert!(matches!(TransitKey::decode(&longer), Err(Error::Damaged(_))));
     }
 
     #[test]
     fn a_record_whose_parts_contradict_is_damaged() {
-        let damage = |change: fn(&mut Key)| {
+        let damage = |change: fn(&mut TransitKey)| {
             let mut key = full();
             change(&mut key);
-            matches!(Key::decode(&key.encode().unwrap()), Err(Error::Damaged(_)))
+            matches!(TransitKey::decode(&key.encode().unwrap()), Err(Error::Damaged(_)))
         };
         assert!(!damage(|_| {}));
         assert!(damage(|key| key.versions.clear()));

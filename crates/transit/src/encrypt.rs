@@ -4,17 +4,17 @@ use data_encoding::BASE64;
 use zeroize::Zeroizing;
 
 use crate::base64;
-use crate::cipher::Cipher;
+use crate::cipher::KeyedCipher;
 use crate::convergent::{self, NonceKeys};
 use crate::derive::derive_bytes;
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::kind::{Family, KeyKind};
-use crate::material::{Material, Version};
-use crate::public::PublicKey;
+use crate::key::TransitKey;
+use crate::kind::{KeyFamily, KeyKind};
+use crate::material::{KeyVersionMaterial, Material};
+use crate::public::TransitPublicKey;
 use crate::rsa;
 use crate::settings::Derivation;
-use crate::tagged::{self, Subject};
+use crate::tagged::{self, TaggedSubject};
 
 /// What to encrypt.
 #[derive(Clone, Copy)]
@@ -51,12 +51,12 @@ pub struct Encrypted {
 
 /// The cipher to use: a version's own, or one derived for the occasion.
 enum Chosen<'k> {
-    Own(&'k Cipher),
-    Derived(Cipher),
+    Own(&'k KeyedCipher),
+    Derived(KeyedCipher),
 }
 
 impl Chosen<'_> {
-    const fn get(&self) -> &Cipher {
+    const fn get(&self) -> &KeyedCipher {
         match self {
             Self::Own(cipher) => cipher,
             Self::Derived(cipher) => cipher,
@@ -64,7 +64,7 @@ impl Chosen<'_> {
     }
 }
 
-impl Key {
+impl TransitKey {
     /// Encrypts.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Key {
             }
             Material::Public(half) => {
                 refuse_associated(self.kind, request.associated)?;
-                let PublicKey::Rsa(_, encrypting) = half.key() else {
+                let TransitPublicKey::Rsa(_, encrypting) = half.key() else {
                     return Err(Error::Damaged("a public half that does not encrypt"));
                 };
                 rsa::encrypt(encrypting, request.plaintext)?
@@ -110,7 +110,7 @@ impl Key {
                 "message decryption not supported for key type {name}"
             )));
         }
-        let tagged = tagged::parse(request.ciphertext, Subject::Ciphertext)?;
+        let tagged = tagged::parse(request.ciphertext, TaggedSubject::Ciphertext)?;
         // The first release of the contract counted from 0.
         let written = if tagged.version == 0 { 1 } else { tagged.version };
         let number = self.reading_version(written, "ciphertext")?;
@@ -146,7 +146,7 @@ impl Key {
         })
     }
 
-    fn seal(&self, version: &Version, request: &Encrypt<'_>) -> Result<Vec<u8>> {
+    fn seal(&self, version: &KeyVersionMaterial, request: &Encrypt<'_>) -> Result<Vec<u8>> {
         let (chosen, nonce_keys) = self.cipher_for(version, request.context)?;
         let cipher = chosen.get();
         let Some(nonce_keys) = nonce_keys else {
@@ -160,13 +160,13 @@ impl Key {
     /// The cipher for a context, and for convergent keys what makes their nonces.
     fn cipher_for<'k>(
         &'k self,
-        version: &'k Version,
+        version: &'k KeyVersionMaterial,
         context: &[u8],
     ) -> Result<(Chosen<'k>, Option<NonceKeys>)> {
         if self.derivation == Derivation::None {
             return Ok((Chosen::Own(version.cipher(self.kind)?), None));
         }
-        let Family::Aead(key_bytes) = self.kind.family() else {
+        let KeyFamily::Aead(key_bytes) = self.kind.family() else {
             return Err(Error::Damaged("a cipher of a key that is none"));
         };
         let own = version.material.derivation_key()?;
@@ -176,7 +176,7 @@ impl Key {
             Derivation::Convergent => Some(NonceKeys::new(nonce_keys)?),
             _ => None,
         };
-        Ok((Chosen::Derived(Cipher::new(self.kind, key)?), nonce_keys))
+        Ok((Chosen::Derived(KeyedCipher::new(self.kind, key)?), nonce_keys))
     }
 }
 
@@ -193,22 +193,22 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::key::{Change, Spec};
+    use crate::key::{KeyChange, KeySpec};
 
     const OLD_KEY: &str = "AQACAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAQAAAAAAAAAAAAAAIAAAAKNeR7ivSuVlEvSr05KenofumWWGSAx1d+SafqM68wtkIAAiLCvgUN6/w5rgxF3CysjfybIlpoS7JB92wcWHoSZBjw==";
     const OLD_TEXT: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8aPK6LTAXd+T20YQ2olAoDP";
     const OLD_TEXT_WITH_DATA: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8bmePYkf7E65RnfEuRBq5v8";
 
-    fn derived(kind: KeyKind, derivation: Derivation) -> Key {
-        Key::make(kind, &Spec { derivation, ..Spec::default() }, 0).unwrap()
+    fn derived(kind: KeyKind, derivation: Derivation) -> TransitKey {
+        TransitKey::make(kind, &KeySpec { derivation, ..KeySpec::default() }, 0).unwrap()
     }
 
-    fn encrypt(key: &Key, plaintext: &[u8], context: &[u8]) -> Result<String> {
+    fn encrypt(key: &TransitKey, plaintext: &[u8], context: &[u8]) -> Result<String> {
         let request = Encrypt { plaintext, context, associated: b"", version: 0 };
         key.encrypt(&request).map(|encrypted| encrypted.text)
     }
 
-    fn decrypt(key: &Key, ciphertext: &str, context: &[u8]) -> Result<Vec<u8>> {
+    fn decrypt(key: &TransitKey, ciphertext: &str, context: &[u8]) -> Result<Vec<u8>> {
         key.decrypt(&Decrypt { ciphertext, context, associated: b"" }).map(|plain| plain.to_vec())
     }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn every_cipher_takes_back_what_it_gave_over_a_rotation() {
         for kind in AEADS.into_iter().chain([KeyKind::Rsa2048]) {
-            let first = Key::make(kind, &Spec::default(), 0).unwrap();
+            let first = TransitKey::make(kind, &KeySpec::default(), 0).unwrap();
             let text = encrypt(&first, b"plain", b"").unwrap();
             assert!(text.starts_with("vault:v1:"), "{text}");
             let second = first.rotated(0).unwrap();
@@ -288,11 +288,11 @@ mod tests {
 
     fn nonce_of(kind: KeyKind, text: &str) -> Vec<u8> {
         let sealed = base64::decode(text.rsplit(':').next().unwrap()).unwrap();
-        sealed[..Cipher::new(kind, &vec![0; key_bytes(kind)]).unwrap().nonce_bytes()].to_vec()
+        sealed[..KeyedCipher::new(kind, &vec![0; key_bytes(kind)]).unwrap().nonce_bytes()].to_vec()
     }
 
     fn key_bytes(kind: KeyKind) -> usize {
-        let Family::Aead(bytes) = kind.family() else { panic!("{} is no cipher", kind.name()) };
+        let KeyFamily::Aead(bytes) = kind.family() else { panic!("{} is no cipher", kind.name()) };
         bytes
     }
 
@@ -300,7 +300,7 @@ mod tests {
     /// still encrypted to the same text, and both open.
     #[test]
     fn convergent_texts_of_older_releases_open() {
-        let key = Key::decode(&base64::decode(OLD_KEY).unwrap()).unwrap();
+        let key = TransitKey::decode(&base64::decode(OLD_KEY).unwrap()).unwrap();
         let open = |ciphertext, associated| {
             key.decrypt(&Decrypt { ciphertext, context: b"c", associated }).map(|p| p.to_vec())
         };
@@ -317,27 +317,27 @@ mod tests {
 
     #[test]
     fn associated_data_belongs_to_the_ciphertext() {
-        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::Aes256Gcm96, &KeySpec::default(), 0).unwrap();
         let request = Encrypt { plaintext: b"x", context: b"", associated: b"aad", version: 0 };
         let text = key.encrypt(&request).unwrap().text;
         let open =
             |associated| key.decrypt(&Decrypt { ciphertext: &text, context: b"", associated });
         assert_eq!(*open(b"aad").unwrap(), b"x");
         assert!(open(b"").is_err());
-        let rsa = Key::make(KeyKind::Rsa2048, &Spec::default(), 0).unwrap();
+        let rsa = TransitKey::make(KeyKind::Rsa2048, &KeySpec::default(), 0).unwrap();
         assert!(refusal(rsa.encrypt(&request)).contains("non-AEAD cipher suite rsa-2048"));
         assert!(refusal(encrypt(&rsa, &[0; 256], b"")).contains("message too long"));
     }
 
     #[test]
     fn versions_serve_as_they_are_allowed_to() {
-        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::Aes256Gcm96, &KeySpec::default(), 0).unwrap();
         let old = encrypt(&key, b"x", b"").unwrap();
         let key = key.rotated(0).unwrap().rotated(0).unwrap();
-        let change = Change {
+        let change = KeyChange {
             min_decryption_version: Some(2),
             min_encryption_version: Some(3),
-            ..Change::default()
+            ..KeyChange::default()
         };
         let key = key.configured(&change).unwrap().0.unwrap();
         assert!(refusal(decrypt(&key, &old, b"")).contains("disallowed by policy (too old)"));
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn keys_that_do_not_encrypt_say_so() {
         for kind in [KeyKind::Ed25519, KeyKind::EcdsaP256, KeyKind::Hmac] {
-            let key = Key::make(kind, &Spec::default(), 0).unwrap();
+            let key = TransitKey::make(kind, &KeySpec::default(), 0).unwrap();
             assert!(refusal(encrypt(&key, b"x", b"")).contains("encryption not supported"));
             assert!(refusal(decrypt(&key, "vault:v1:", b"")).contains("decryption not supported"));
         }

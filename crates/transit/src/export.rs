@@ -7,9 +7,9 @@ use crate::der;
 use crate::ecdsa::Ecdsa;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::material::{Material, Version};
-use crate::public::{PublicHalf, PublicKey};
+use crate::key::TransitKey;
+use crate::material::{KeyVersionMaterial, Material};
+use crate::public::{PublicHalf, TransitPublicKey};
 use crate::rsa::Rsa;
 
 /// Which key of a version is exported.
@@ -82,7 +82,7 @@ impl ExportFormat {
     }
 }
 
-impl Key {
+impl TransitKey {
     /// The keys of the versions in use, or of one: a number, `v` and a number, or `latest`.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Key {
 
     fn export_one(
         &self,
-        version: &Version,
+        version: &KeyVersionMaterial,
         kind: ExportKind,
         format: ExportFormat,
     ) -> Result<Zeroizing<String>> {
@@ -185,10 +185,12 @@ impl Key {
 fn public_half(half: &PublicHalf, format: ExportFormat) -> Result<Zeroizing<String>> {
     let written = der_or_pem("PUBLIC KEY", half.spki(), format);
     match (half.key(), format) {
-        (PublicKey::Ed25519(bytes), ExportFormat::Default | ExportFormat::Raw) => Ok(encode(bytes)),
-        (PublicKey::Ed25519(_), _) => Ok(trimmed(written)),
-        (PublicKey::Ecdsa(..), _) => refuse_raw("ec", format).map(|()| trimmed(written)),
-        (PublicKey::Rsa(..), _) => refuse_raw("rsa", format).map(|()| written),
+        (TransitPublicKey::Ed25519(bytes), ExportFormat::Default | ExportFormat::Raw) => {
+            Ok(encode(bytes))
+        }
+        (TransitPublicKey::Ed25519(_), _) => Ok(trimmed(written)),
+        (TransitPublicKey::Ecdsa(..), _) => refuse_raw("ec", format).map(|()| trimmed(written)),
+        (TransitPublicKey::Rsa(..), _) => refuse_raw("rsa", format).map(|()| written),
     }
 }
 
@@ -253,20 +255,20 @@ fn trimmed(mut text: Zeroizing<String>) -> Zeroizing<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Change, Spec};
+    use crate::key::{KeyChange, KeySpec};
     use crate::kind::KeyKind;
 
-    fn exportable(kind: KeyKind) -> Key {
-        Key::make(kind, &Spec { exportable: true, ..Spec::default() }, 0).unwrap()
+    fn exportable(kind: KeyKind) -> TransitKey {
+        TransitKey::make(kind, &KeySpec { exportable: true, ..KeySpec::default() }, 0).unwrap()
     }
 
-    fn one(key: &Key, kind: ExportKind, format: ExportFormat) -> Result<String> {
+    fn one(key: &TransitKey, kind: ExportKind, format: ExportFormat) -> Result<String> {
         key.export(kind, format, Some("latest")).map(|all| all[0].1.to_string())
     }
 
     #[test]
     fn nothing_private_leaves_a_key_that_may_not() {
-        let key = Key::make(KeyKind::EcdsaP256, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::EcdsaP256, &KeySpec::default(), 0).unwrap();
         for kind in [ExportKind::Signing, ExportKind::Hmac, ExportKind::Encryption] {
             let refused = key.export(kind, ExportFormat::Default, None).unwrap_err();
             assert_eq!(refused.to_string(), "private key material is not exportable");
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn versions_are_named_by_number_or_latest() {
         let key = exportable(KeyKind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
-        let change = Change { min_decryption_version: Some(2), ..Change::default() };
+        let change = KeyChange { min_decryption_version: Some(2), ..KeyChange::default() };
         let key = key.configured(&change).unwrap().0.unwrap();
         let export = |version| {
             let all = key.export(ExportKind::Hmac, ExportFormat::Default, version)?;

@@ -6,15 +6,15 @@ use std::sync::LazyLock;
 
 use crate::encrypt::{Decrypt, Encrypt};
 use crate::error::Error;
-use crate::hash::Hash;
-use crate::key::{Key, Spec};
+use crate::hash::HashAlgorithm;
+use crate::key::{KeySpec, TransitKey};
 use crate::kind::KeyKind;
-use crate::sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions};
-use crate::tagged::{self, Subject};
+use crate::sign::{Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions};
+use crate::tagged::{self, TaggedSubject};
 
 /// One key of each kind of ciphertext and signature. Which keys they are does not matter to what
 /// the targets promise.
-static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+static KEYS: LazyLock<Vec<TransitKey>> = LazyLock::new(|| {
     [
         KeyKind::Aes256Gcm96,
         KeyKind::XChaCha20Poly1305,
@@ -23,7 +23,7 @@ static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         KeyKind::Hmac,
     ]
     .into_iter()
-    .map(|kind| Key::make(kind, &Spec::default(), 0).expect("there is randomness"))
+    .map(|kind| TransitKey::make(kind, &KeySpec::default(), 0).expect("there is randomness"))
     .collect()
 });
 
@@ -34,7 +34,7 @@ static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
 /// If a promise is broken.
 pub fn ciphertext(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        for subject in [Subject::Ciphertext, Subject::Signature, Subject::Hmac] {
+        for subject in [TaggedSubject::Ciphertext, TaggedSubject::Signature, TaggedSubject::Hmac] {
             if let Ok(tagged) = tagged::parse(text, subject) {
                 assert!(text.starts_with("vault:v") && text.ends_with(tagged.payload));
             }
@@ -49,16 +49,16 @@ pub fn ciphertext(bytes: &[u8]) {
     }
 }
 
-fn refuse(key: &Key, text: &str) {
+fn refuse(key: &TransitKey, text: &str) {
     let request = Decrypt { ciphertext: text, context: b"", associated: b"" };
     assert!(matches!(key.decrypt(&request), Err(Error::Invalid(_))));
-    let request = Sign { input: Input::Message(b""), context: b"", version: 0 };
+    let request = Sign { input: SignInput::Message(b""), context: b"", version: 0 };
     for marshaling in [Marshaling::Asn1, Marshaling::Jws] {
-        let padding = RsaPadding::Pss(Salt::Auto);
-        let options = SignOptions { hash: Hash::Sha2_256, marshaling, padding };
+        let padding = RsaPadding::Pss(SaltBytes::Auto);
+        let options = SignOptions { hash: HashAlgorithm::Sha2_256, marshaling, padding };
         assert!(!key.verify(&request, options, text).unwrap_or(false));
     }
-    assert!(!key.verify_mac(Hash::Sha2_256, b"", text).unwrap_or(false));
+    assert!(!key.verify_mac(HashAlgorithm::Sha2_256, b"", text).unwrap_or(false));
 }
 
 /// Any bytes as a record: an error, or a key whose record decodes to the same again. (The bytes may
@@ -68,14 +68,14 @@ fn refuse(key: &Key, text: &str) {
 /// # Panics
 /// If a promise is broken.
 pub fn record(bytes: &[u8]) {
-    if let Ok(key) = Key::decode(bytes) {
+    if let Ok(key) = TransitKey::decode(bytes) {
         let record = key.encode().expect("it came from a record");
-        let again = Key::decode(&record).expect("it was just encoded");
+        let again = TransitKey::decode(&record).expect("it was just encoded");
         assert_eq!(again.encode().expect("it came from a record"), record);
     }
-    if let Ok(restored) = Key::restore(&crate::base64::encode(bytes), 0) {
+    if let Ok(restored) = TransitKey::restore(&crate::base64::encode(bytes), 0) {
         let record = restored.key.encode().expect("a restored key can be stored");
-        assert!(Key::decode(&record).is_ok());
+        assert!(TransitKey::decode(&record).is_ok());
     }
 }
 
@@ -89,8 +89,8 @@ mod tests {
         {
             ciphertext(text.as_bytes());
         }
-        let spec = Spec { exportable: true, allow_plaintext_backup: true, ..Spec::default() };
-        let key = Key::make(KeyKind::Aes256Gcm96, &spec, 0).unwrap();
+        let spec = KeySpec { exportable: true, allow_plaintext_backup: true, ..KeySpec::default() };
+        let key = TransitKey::make(KeyKind::Aes256Gcm96, &spec, 0).unwrap();
         record(&key.encode().unwrap());
         let backup = crate::base64::decode(&key.backup("k", 0).unwrap().1).unwrap();
         record(&backup);

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// A hash algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hash {
+pub enum HashAlgorithm {
     /// SHA-1, for what was signed long ago.
     Sha1,
     /// SHA-224.
@@ -25,18 +25,18 @@ pub enum Hash {
     Sha3_512,
 }
 
-const HASHES: [(&str, Hash); 8] = [
-    ("sha1", Hash::Sha1),
-    ("sha2-224", Hash::Sha2_224),
-    ("sha2-256", Hash::Sha2_256),
-    ("sha2-384", Hash::Sha2_384),
-    ("sha2-512", Hash::Sha2_512),
-    ("sha3-256", Hash::Sha3_256),
-    ("sha3-384", Hash::Sha3_384),
-    ("sha3-512", Hash::Sha3_512),
+const HASHES: [(&str, HashAlgorithm); 8] = [
+    ("sha1", HashAlgorithm::Sha1),
+    ("sha2-224", HashAlgorithm::Sha2_224),
+    ("sha2-256", HashAlgorithm::Sha2_256),
+    ("sha2-384", HashAlgorithm::Sha2_384),
+    ("sha2-512", HashAlgorithm::Sha2_512),
+    ("sha3-256", HashAlgorithm::Sha3_256),
+    ("sha3-384", HashAlgorithm::Sha3_384),
+    ("sha3-512", HashAlgorithm::Sha3_512),
 ];
 
-impl Hash {
+impl HashAlgorithm {
     /// The algorithm with this name. `sha3-224` has none here: no maintained library in the tree has it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -17,13 +17,13 @@ use zeroize::Zeroizing;
 use crate::der;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::key::{Key, Spec};
-use crate::kind::{Family, KeyKind};
+use crate::key::{KeySpec, TransitKey};
+use crate::kind::{KeyFamily, KeyKind};
 use crate::limits::IMPORT_BYTES_MAX;
-use crate::material::{Material, Version};
+use crate::material::{KeyVersionMaterial, Material};
 use crate::public::PublicHalf;
 use crate::rsa::Rsa;
-use crate::settings::{Derivation, Origin};
+use crate::settings::{Derivation, KeyOrigin};
 
 /// Bytes that the wrapping key's part of a wrapped key takes.
 const WRAPPED_AES_KEY_BYTES: usize = 512;
@@ -138,15 +138,15 @@ impl WrappingKey {
     }
 }
 
-impl Key {
+impl TransitKey {
     /// A key whose first version was brought from elsewhere: raw bytes, or PKCS#8 for key pairs.
     ///
     /// # Errors
     /// [`Error::Invalid`] if it is none of this type.
     pub fn import(
         kind: KeyKind,
-        spec: &Spec,
-        origin: Origin,
+        spec: &KeySpec,
+        origin: KeyOrigin,
         material: &[u8],
         now_ns: i64,
     ) -> Result<Self> {
@@ -164,15 +164,15 @@ impl Key {
     /// [`Error::Invalid`] if it is none of this type.
     pub fn import_public(
         kind: KeyKind,
-        spec: &Spec,
-        origin: Origin,
+        spec: &KeySpec,
+        origin: KeyOrigin,
         pem: &str,
         now_ns: i64,
     ) -> Result<Self> {
         let mut key = Self::empty(kind, spec)?;
         key.settings.origin = origin;
         let half = key.public_half(pem)?;
-        key.with_version(Version::with_material(kind, half, now_ns)?)
+        key.with_version(KeyVersionMaterial::with_material(kind, half, now_ns)?)
     }
 
     /// The key with a public half from elsewhere as its next version.
@@ -182,7 +182,7 @@ impl Key {
     pub fn imported_public_version(&self, pem: &str, now_ns: i64) -> Result<Self> {
         self.check_imported()?;
         let half = self.public_half(pem)?;
-        self.with_version(Version::with_material(self.kind, half, now_ns)?)
+        self.with_version(KeyVersionMaterial::with_material(self.kind, half, now_ns)?)
     }
 
     fn public_half(&self, pem: &str) -> Result<Material> {
@@ -207,7 +207,7 @@ impl Key {
             return Err(Error::invalid("cannot import key, key pair does not match"));
         }
         let old = self.version(number)?;
-        let version = Version::from_parts(old.made_ns, material, old.hmac_key.clone());
+        let version = KeyVersionMaterial::from_parts(old.made_ns, material, old.hmac_key.clone());
         let mut key = self.clone();
         key.versions.insert(number, Arc::new(version));
         Ok(key)
@@ -227,7 +227,7 @@ impl Key {
     /// The version of this number, which has a public half only.
     fn lacking(&self, number: i64) -> Result<(u32, &PublicHalf)> {
         self.check_imported()?;
-        if matches!(self.kind.family(), Family::Aead(_) | Family::Hmac) {
+        if matches!(self.kind.family(), KeyFamily::Aead(_) | KeyFamily::Hmac) {
             return Err(Error::invalid("provided type does not support importing key versions"));
         }
         let number = u32::try_from(number).unwrap_or_default();
@@ -248,7 +248,7 @@ impl Key {
 
     fn check_imported(&self) -> Result<()> {
         self.check_usable()?;
-        if self.settings.origin == Origin::Made {
+        if self.settings.origin == KeyOrigin::Made {
             return Err(Error::invalid(
                 "the import_version endpoint can only be used with an imported key",
             ));
@@ -257,14 +257,14 @@ impl Key {
     }
 }
 
-fn imported(kind: KeyKind, material: &[u8], now_ns: i64) -> Result<Version> {
-    Version::with_material(kind, material_of(kind, material)?, now_ns)
+fn imported(kind: KeyKind, material: &[u8], now_ns: i64) -> Result<KeyVersionMaterial> {
+    KeyVersionMaterial::with_material(kind, material_of(kind, material)?, now_ns)
 }
 
 /// Raw bytes, or PKCS#8 for key pairs.
 fn material_of(kind: KeyKind, bytes: &[u8]) -> Result<Material> {
     match kind.family() {
-        Family::Ed25519 => Ok(Material::Ed25519(Ed25519::from_pkcs8(bytes)?)),
+        KeyFamily::Ed25519 => Ok(Material::Ed25519(Ed25519::from_pkcs8(bytes)?)),
         _ => Material::from_bytes(kind, bytes),
     }
 }
@@ -308,19 +308,20 @@ mod tests {
 
     #[test]
     fn imported_keys_work_and_rotate_only_if_they_may() {
-        let spec = Spec::default();
-        let key = Key::import(KeyKind::Aes256Gcm96, &spec, Origin::Imported, &[4; 32], 0).unwrap();
+        let spec = KeySpec::default();
+        let key = TransitKey::import(KeyKind::Aes256Gcm96, &spec, KeyOrigin::Imported, &[4; 32], 0)
+            .unwrap();
         let request = Encrypt { plaintext: b"x", context: b"", associated: b"", version: 0 };
         let text = key.encrypt(&request).unwrap().text;
         let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
         assert_eq!(*key.decrypt(&request).unwrap(), b"x");
         assert!(key.rotated(0).is_err());
         assert_eq!(key.imported_version(&[5; 32], 0).unwrap().latest_version(), 2);
-        let origin = Origin::ImportedRotatable;
-        let key = Key::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 32], 0).unwrap();
+        let origin = KeyOrigin::ImportedRotatable;
+        let key = TransitKey::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 32], 0).unwrap();
         let key = key.rotated(0).unwrap();
         assert!(key.imported_version(&[5; 32], 0).is_err());
-        assert!(Key::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 31], 0).is_err());
-        assert!(Key::import(KeyKind::EcdsaP256, &spec, origin, &[4; 32], 0).is_err());
+        assert!(TransitKey::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 31], 0).is_err());
+        assert!(TransitKey::import(KeyKind::EcdsaP256, &spec, origin, &[4; 32], 0).is_err());
     }
 }

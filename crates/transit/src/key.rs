@@ -1,6 +1,6 @@
 //! A named key: its versions and the rules for which of them serve.
 //!
-//! Nothing here changes a [`Key`]; what would change it returns the key it becomes. Versions are
+//! Nothing here changes a [`TransitKey`]; what would change it returns the key it becomes. Versions are
 //! numbered from 1 without gaps, from `min_available_version` to the latest, and shared.
 
 use std::collections::BTreeMap;
@@ -14,33 +14,33 @@ use crate::der;
 use crate::derive::derive_bytes;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::kind::{Family, KeyKind};
+use crate::kind::{KeyFamily, KeyKind};
 use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
-use crate::material::{Material, Version};
-use crate::public::PublicKey;
-use crate::settings::{Derivation, KeySettings, Origin};
+use crate::material::{KeyVersionMaterial, Material};
+use crate::public::TransitPublicKey;
+use crate::settings::{Derivation, KeyOrigin, KeySettings};
 
 /// Material for the next version of a key.
 pub struct NextVersion {
     kind: KeyKind,
     hmac_key_bytes: usize,
-    version: Arc<Version>,
+    version: Arc<KeyVersionMaterial>,
 }
 
 /// A named key. It holds no name: whoever keeps it knows.
 #[derive(Clone)]
-pub struct Key {
+pub struct TransitKey {
     pub(crate) kind: KeyKind,
     pub(crate) derivation: Derivation,
     /// Length of an HMAC key; 0 for other types.
     pub(crate) hmac_key_bytes: usize,
     pub(crate) settings: KeySettings,
-    pub(crate) versions: BTreeMap<u32, Arc<Version>>,
+    pub(crate) versions: BTreeMap<u32, Arc<KeyVersionMaterial>>,
 }
 
 /// What a new key shall be.
 #[derive(Clone, Debug, Default)]
-pub struct Spec {
+pub struct KeySpec {
     /// Whether keys are derived of it.
     pub derivation: Derivation,
     /// Length of an HMAC key, 0 where it is not given.
@@ -55,7 +55,7 @@ pub struct Spec {
 
 /// What to change of a key; `None` leaves it.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct KeyChange {
     /// The oldest version that decrypts and verifies.
     pub min_decryption_version: Option<i64>,
     /// The oldest version that encrypts and signs.
@@ -90,18 +90,18 @@ pub struct Public {
     pub text: String,
 }
 
-impl Key {
+impl TransitKey {
     /// A new key with one version.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what does not go together, [`Error::Machine`] without randomness.
-    pub fn make(kind: KeyKind, spec: &Spec, now_ns: i64) -> Result<Self> {
+    pub fn make(kind: KeyKind, spec: &KeySpec, now_ns: i64) -> Result<Self> {
         let key = Self::empty(kind, spec)?;
-        key.with_version(Version::make(kind, key.hmac_key_bytes, now_ns)?)
+        key.with_version(KeyVersionMaterial::make(kind, key.hmac_key_bytes, now_ns)?)
     }
 
     /// A key of these properties that has no version yet.
-    pub(crate) fn empty(kind: KeyKind, spec: &Spec) -> Result<Self> {
+    pub(crate) fn empty(kind: KeyKind, spec: &KeySpec) -> Result<Self> {
         check_derivation(kind, spec.derivation)?;
         Ok(Self {
             kind,
@@ -151,7 +151,7 @@ impl Key {
     /// by itself.
     #[must_use]
     pub fn rotation_due_ns(&self) -> Option<i64> {
-        let set_aside = self.settings.soft_deleted || self.settings.origin == Origin::Imported;
+        let set_aside = self.settings.soft_deleted || self.settings.origin == KeyOrigin::Imported;
         let secs = self.settings.auto_rotate_secs;
         if set_aside || secs == 0 {
             return None;
@@ -175,7 +175,7 @@ impl Key {
         list.collect()
     }
 
-    fn public(&self, version: &Version, context: &[u8]) -> Result<Option<Public>> {
+    fn public(&self, version: &KeyVersionMaterial, context: &[u8]) -> Result<Option<Public>> {
         let name = self.kind.name();
         Ok(match &version.material {
             Material::Bytes(_) => None,
@@ -196,12 +196,12 @@ impl Key {
                 Some(Public { name, text })
             }
             Material::Public(half) => Some(match half.key() {
-                PublicKey::Ed25519(bytes) => Public { name, text: base64::encode(bytes) },
-                PublicKey::Ecdsa(curve, _) => Public {
+                TransitPublicKey::Ed25519(bytes) => Public { name, text: base64::encode(bytes) },
+                TransitPublicKey::Ecdsa(curve, _) => Public {
                     name: curve.name,
                     text: der::pem("PUBLIC KEY", half.spki()).to_string(),
                 },
-                PublicKey::Rsa(..) => {
+                TransitPublicKey::Rsa(..) => {
                     Public { name, text: der::pem("PUBLIC KEY", half.spki()).to_string() }
                 }
             }),
@@ -216,13 +216,13 @@ impl Key {
         self.rotated_to(&self.next_version(now_ns)?)
     }
 
-    /// Material for a version of this key, or of one like it: for [`Key::rotated_to`].
+    /// Material for a version of this key, or of one like it: for [`TransitKey::rotated_to`].
     ///
     /// # Errors
     /// [`Error::Invalid`] when the key may not be rotated, [`Error::Machine`] without randomness.
     pub fn next_version(&self, now_ns: i64) -> Result<NextVersion> {
         self.check_rotatable()?;
-        let version = Version::make(self.kind, self.hmac_key_bytes, now_ns)?;
+        let version = KeyVersionMaterial::make(self.kind, self.hmac_key_bytes, now_ns)?;
         Ok(NextVersion {
             kind: self.kind,
             hmac_key_bytes: self.hmac_key_bytes,
@@ -240,24 +240,24 @@ impl Key {
             return Err(Error::invalid("the key was replaced by one of another type meanwhile"));
         }
         let mut key = self.with_shared(Arc::clone(&next.version))?;
-        key.settings.origin = Origin::Made;
+        key.settings.origin = KeyOrigin::Made;
         Ok(key)
     }
 
     fn check_rotatable(&self) -> Result<()> {
         self.check_usable()?;
-        if self.settings.origin == Origin::Imported {
+        if self.settings.origin == KeyOrigin::Imported {
             return Err(Error::invalid("imported key does not allow rotation within Vault"));
         }
         Ok(())
     }
 
     /// The key with this version behind its latest.
-    pub(crate) fn with_version(&self, version: Version) -> Result<Self> {
+    pub(crate) fn with_version(&self, version: KeyVersionMaterial) -> Result<Self> {
         self.with_shared(Arc::new(version))
     }
 
-    fn with_shared(&self, version: Arc<Version>) -> Result<Self> {
+    fn with_shared(&self, version: Arc<KeyVersionMaterial>) -> Result<Self> {
         if self.versions.len() >= VERSIONS_MAX {
             return Err(Error::invalid(format!(
                 "the key has {VERSIONS_MAX} versions, which is the most: trim it first"
@@ -275,7 +275,7 @@ impl Key {
     ///
     /// # Errors
     /// [`Error::Invalid`] for what does not go together.
-    pub fn configured(&self, change: &Change) -> Result<(Option<Self>, Option<&'static str>)> {
+    pub fn configured(&self, change: &KeyChange) -> Result<(Option<Self>, Option<&'static str>)> {
         let mut warning = None;
         let mut settings = self.settings.clone();
         if let Some(asked) = change.min_decryption_version {
@@ -369,7 +369,7 @@ impl Key {
     }
 
     /// The version of this number, if it is still in use.
-    pub(crate) fn version(&self, number: u32) -> Result<&Version> {
+    pub(crate) fn version(&self, number: u32) -> Result<&KeyVersionMaterial> {
         let used = number >= self.settings.min_decryption_version;
         let found = if used { self.versions.get(&number) } else { None };
         found.map(|version| &**version).ok_or_else(|| Error::invalid("no such key version"))
@@ -408,9 +408,9 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for TransitKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("TransitKey")
     }
 }
 
@@ -423,13 +423,13 @@ pub(crate) fn derived_pair(pair: &Ed25519, context: &[u8]) -> Result<Ed25519> {
 fn check_derivation(kind: KeyKind, derivation: Derivation) -> Result<()> {
     let name = kind.name();
     match (kind.family(), derivation) {
-        (_, Derivation::None) | (Family::Aead(_), _) | (Family::Ed25519, Derivation::ByContext) => {
-            Ok(())
-        }
-        (Family::Ed25519, Derivation::Convergent) => Err(Error::invalid(format!(
+        (_, Derivation::None)
+        | (KeyFamily::Aead(_), _)
+        | (KeyFamily::Ed25519, Derivation::ByContext) => Ok(()),
+        (KeyFamily::Ed25519, Derivation::Convergent) => Err(Error::invalid(format!(
             "convergent encryption not supported for keys of type {name}"
         ))),
-        (Family::Ecdsa | Family::Rsa | Family::Hmac, _) => Err(Error::invalid(format!(
+        (KeyFamily::Ecdsa | KeyFamily::Rsa | KeyFamily::Hmac, _) => Err(Error::invalid(format!(
             "key derivation and convergent encryption not supported for keys of type {name}"
         ))),
     }
@@ -492,19 +492,19 @@ fn check_available(settings: &KeySettings) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn key(kind: KeyKind) -> Key {
-        Key::make(kind, &Spec::default(), 5).unwrap()
+    fn key(kind: KeyKind) -> TransitKey {
+        TransitKey::make(kind, &KeySpec::default(), 5).unwrap()
     }
 
     fn refusal<T>(result: Result<T>) -> String {
         result.err().expect("it is refused").to_string()
     }
 
-    fn minimums(decryption: Option<i64>, encryption: Option<i64>) -> Change {
-        Change {
+    fn minimums(decryption: Option<i64>, encryption: Option<i64>) -> KeyChange {
+        KeyChange {
             min_decryption_version: decryption,
             min_encryption_version: encryption,
-            ..Change::default()
+            ..KeyChange::default()
         }
     }
 
@@ -518,7 +518,7 @@ mod tests {
             listed.iter().map(|v| (v.version, v.made_ns)).collect::<Vec<_>>(),
             [(1, 5), (2, 9)]
         );
-        assert_eq!(format!("{second:?}"), "Key");
+        assert_eq!(format!("{second:?}"), "TransitKey");
     }
 
     #[test]
@@ -564,8 +564,8 @@ mod tests {
     #[test]
     fn types_and_properties_that_do_not_go_together_are_refused() {
         let make = |kind, derivation, bytes| {
-            let spec = Spec { derivation, hmac_key_bytes: bytes, ..Spec::default() };
-            Key::make(kind, &spec, 0)
+            let spec = KeySpec { derivation, hmac_key_bytes: bytes, ..KeySpec::default() };
+            TransitKey::make(kind, &spec, 0)
         };
         assert!(make(KeyKind::EcdsaP256, Derivation::ByContext, 0).is_err());
         assert!(make(KeyKind::Hmac, Derivation::ByContext, 0).is_err());
@@ -594,12 +594,12 @@ mod tests {
 
     #[test]
     fn rotation_is_due_a_period_after_the_latest_version() {
-        let spec = Spec { auto_rotate_secs: 3600, ..Spec::default() };
-        let made = Key::make(KeyKind::Hmac, &spec, 7).unwrap();
+        let spec = KeySpec { auto_rotate_secs: 3600, ..KeySpec::default() };
+        let made = TransitKey::make(KeyKind::Hmac, &spec, 7).unwrap();
         assert_eq!(made.rotation_due_ns(), Some(7 + 3_600_000_000_000));
         assert_eq!(made.set_aside().rotation_due_ns(), None);
         assert_eq!(key(KeyKind::Hmac).rotation_due_ns(), None);
-        let short = Spec { auto_rotate_secs: 3599, ..Spec::default() };
-        assert!(Key::make(KeyKind::Hmac, &short, 0).is_err());
+        let short = KeySpec { auto_rotate_secs: 3599, ..KeySpec::default() };
+        assert!(TransitKey::make(KeyKind::Hmac, &short, 0).is_err());
     }
 }

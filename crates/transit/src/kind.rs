@@ -48,7 +48,7 @@ const KINDS: [(KeyKind, &str, u8); 12] = [
 
 /// What keys of a type are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum KeyFamily {
     /// A key of an authenticated cipher, of so many bytes.
     Aead(usize),
     Ed25519,
@@ -85,52 +85,52 @@ impl KeyKind {
     }
 
     /// What keys of this type are made of.
-    pub(crate) const fn family(self) -> Family {
+    pub(crate) const fn family(self) -> KeyFamily {
         match self {
-            Self::Aes128Gcm96 => Family::Aead(16),
+            Self::Aes128Gcm96 => KeyFamily::Aead(16),
             Self::Aes256Gcm96 | Self::ChaCha20Poly1305 | Self::XChaCha20Poly1305 => {
-                Family::Aead(32)
+                KeyFamily::Aead(32)
             }
-            Self::Ed25519 => Family::Ed25519,
-            Self::EcdsaP256 | Self::EcdsaP384 | Self::EcdsaP521 => Family::Ecdsa,
-            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 => Family::Rsa,
-            Self::Hmac => Family::Hmac,
+            Self::Ed25519 => KeyFamily::Ed25519,
+            Self::EcdsaP256 | Self::EcdsaP384 | Self::EcdsaP521 => KeyFamily::Ecdsa,
+            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 => KeyFamily::Rsa,
+            Self::Hmac => KeyFamily::Hmac,
         }
     }
 
     /// Whether these keys encrypt and decrypt.
     #[must_use]
     pub const fn encrypts(self) -> bool {
-        matches!(self.family(), Family::Aead(_) | Family::Rsa)
+        matches!(self.family(), KeyFamily::Aead(_) | KeyFamily::Rsa)
     }
 
     /// Whether these are RSA keys, which take long to make and sign by a padding.
     #[must_use]
     pub const fn is_rsa(self) -> bool {
-        matches!(self.family(), Family::Rsa)
+        matches!(self.family(), KeyFamily::Rsa)
     }
 
     /// Whether these keys sign.
     #[must_use]
     pub const fn signs(self) -> bool {
-        matches!(self.family(), Family::Ed25519 | Family::Ecdsa | Family::Rsa)
+        matches!(self.family(), KeyFamily::Ed25519 | KeyFamily::Ecdsa | KeyFamily::Rsa)
     }
 
     /// Whether keys can be derived of these by a context.
     #[must_use]
     pub const fn derives(self) -> bool {
-        matches!(self.family(), Family::Aead(_) | Family::Ed25519)
+        matches!(self.family(), KeyFamily::Aead(_) | KeyFamily::Ed25519)
     }
 
     /// Whether a ciphertext can vouch for data beside it.
     #[must_use]
     pub const fn takes_associated_data(self) -> bool {
-        matches!(self.family(), Family::Aead(_))
+        matches!(self.family(), KeyFamily::Aead(_))
     }
 
     /// Whether it is a digest of the input that is signed, and not the input itself.
     pub(crate) const fn signs_digests(self) -> bool {
-        matches!(self.family(), Family::Ecdsa | Family::Rsa)
+        matches!(self.family(), KeyFamily::Ecdsa | KeyFamily::Rsa)
     }
 }
 

@@ -16,7 +16,7 @@
 //! - No caller chooses a nonce: it is drawn from the system, or for convergent keys made from the
 //!   plaintext and its associated data under a key of its own.
 //! - What fails to open leaves no plaintext behind.
-//! - A [`Key`] is never changed in place: a change makes a new one that shares its versions, so a
+//! - A [`TransitKey`] is never changed in place: a change makes a new one that shares its versions, so a
 //!   reader holds either the old or the new one whole.
 //! - Key material is wiped on drop, and no type that holds any shows it in `Debug`.
 //!
@@ -56,16 +56,16 @@ mod tagged;
 #[cfg(test)]
 mod vectors;
 
-pub use backup::Restored;
+pub use backup::RestoredKey;
 pub use base64::decode as decode_base64;
 pub use encrypt::{Decrypt, Encrypt, Encrypted};
 pub use error::{Error, Result};
 pub use export::{ExportFormat, ExportKind};
-pub use hash::Hash;
+pub use hash::HashAlgorithm;
 pub use import::{ImportHash, WrappingKey};
-pub use key::{Change, Key, Listed, NextVersion, Public, Spec};
+pub use key::{KeyChange, KeySpec, Listed, NextVersion, Public, TransitKey};
 pub use kind::KeyKind;
 pub use mac::Mac;
 pub use random::fill as fill_random;
-pub use settings::{Derivation, KeySettings, Origin, Stamp};
-pub use sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions, Signed};
+pub use settings::{Derivation, KeyOrigin, KeySettings, Stamp};
+pub use sign::{Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions, TransitSignature};

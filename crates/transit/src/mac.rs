@@ -5,9 +5,9 @@ use data_encoding::BASE64;
 
 use crate::base64;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::key::Key;
-use crate::tagged::{self, Subject};
+use crate::hash::HashAlgorithm;
+use crate::key::TransitKey;
+use crate::tagged::{self, TaggedSubject};
 
 /// A version's key, ready to make many HMACs.
 #[derive(Debug)]
@@ -16,12 +16,12 @@ pub struct Mac {
     version: u32,
 }
 
-impl Key {
+impl TransitKey {
     /// The key of `version` (0 for the latest) to make HMACs with.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such version or it may not be used.
-    pub fn mac(&self, version: i64, hash: Hash) -> Result<Mac> {
+    pub fn mac(&self, version: i64, hash: HashAlgorithm) -> Result<Mac> {
         let latest = self.latest_version();
         let version = if version == 0 { i64::from(latest) } else { version };
         if version != i64::from(latest) && version < i64::from(self.settings.min_encryption_version)
@@ -33,7 +33,7 @@ impl Key {
         self.mac_of(version, hash)
     }
 
-    fn mac_of(&self, version: i64, hash: Hash) -> Result<Mac> {
+    fn mac_of(&self, version: i64, hash: HashAlgorithm) -> Result<Mac> {
         self.check_usable()?;
         let latest = self.latest_version();
         let number = match u32::try_from(version) {
@@ -58,8 +58,8 @@ impl Key {
     ///
     /// # Errors
     /// [`Error::Invalid`] if it is no HMAC of a version in use.
-    pub fn verify_mac(&self, hash: Hash, input: &[u8], text: &str) -> Result<bool> {
-        let tagged = tagged::parse(text, Subject::Hmac)?;
+    pub fn verify_mac(&self, hash: HashAlgorithm, input: &[u8], text: &str) -> Result<bool> {
+        let tagged = tagged::parse(text, TaggedSubject::Hmac)?;
         let tag = base64::decode(tagged.payload).map_err(|error| {
             Error::invalid(format!("unable to decode verification HMAC as base64: {error}"))
         })?;
@@ -90,7 +90,7 @@ impl Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Change, Spec};
+    use crate::key::{KeyChange, KeySpec};
     use crate::kind::KeyKind;
 
     fn refusal<T>(result: Result<T>) -> String {
@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn every_type_makes_hmacs_that_verify() {
         for kind in [KeyKind::Hmac, KeyKind::Aes256Gcm96, KeyKind::EcdsaP256, KeyKind::Ed25519] {
-            let key = Key::make(kind, &Spec::default(), 0).unwrap();
+            let key = TransitKey::make(kind, &KeySpec::default(), 0).unwrap();
             for name in ["sha1", "sha2-224", "sha2-256", "sha2-384", "sha2-512"] {
-                let hash = Hash::named(name).unwrap();
+                let hash = HashAlgorithm::named(name).unwrap();
                 let text = key.mac(0, hash).unwrap().make(b"input");
                 assert!(text.starts_with("vault:v1:"));
                 assert!(key.verify_mac(hash, b"input", &text).unwrap());
@@ -110,25 +110,25 @@ mod tests {
                 let rotated = key.rotated(0).unwrap();
                 assert!(rotated.verify_mac(hash, b"input", &text).unwrap());
             }
-            assert!(key.mac(0, Hash::Sha3_256).is_err());
+            assert!(key.mac(0, HashAlgorithm::Sha3_256).is_err());
         }
     }
 
     #[test]
     fn versions_out_of_use_make_and_verify_none() {
-        let key = Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap();
-        let old = key.mac(0, Hash::Sha2_256).unwrap().make(b"x");
-        let change = Change {
+        let key = TransitKey::make(KeyKind::Hmac, &KeySpec::default(), 0).unwrap();
+        let old = key.mac(0, HashAlgorithm::Sha2_256).unwrap().make(b"x");
+        let change = KeyChange {
             min_decryption_version: Some(2),
             min_encryption_version: Some(2),
-            ..Change::default()
+            ..KeyChange::default()
         };
         let key = key.rotated(0).unwrap().configured(&change).unwrap().0.unwrap();
-        let mac = |version| key.mac(version, Hash::Sha2_256).map(|_| ());
+        let mac = |version| key.mac(version, HashAlgorithm::Sha2_256).map(|_| ());
         assert!(mac(2).is_ok());
         assert!(refusal(mac(1)).contains("too old"));
         assert!(refusal(mac(3)).contains("latest key version is 2"));
-        let verify = |text: &str| key.verify_mac(Hash::Sha2_256, b"x", text);
+        let verify = |text: &str| key.verify_mac(HashAlgorithm::Sha2_256, b"x", text);
         assert!(refusal(verify(&old)).contains("too old"));
         assert!(refusal(verify("vault:v3:")).contains("too new"));
         assert!(refusal(verify("vault:v2:!")).contains("input byte 0"));

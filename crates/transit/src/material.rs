@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use zeroize::Zeroizing;
 
-use crate::cipher::Cipher;
+use crate::cipher::KeyedCipher;
 use crate::ecdsa::Ecdsa;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::kind::{Family, KeyKind};
+use crate::kind::{KeyFamily, KeyKind};
 use crate::limits::{HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN};
 use crate::public::PublicHalf;
 use crate::random;
@@ -32,38 +32,38 @@ pub(crate) enum Material {
 }
 
 /// One version.
-pub(crate) struct Version {
+pub(crate) struct KeyVersionMaterial {
     /// Nanoseconds since 1970.
     pub(crate) made_ns: i64,
     pub(crate) material: Material,
     /// What HMACs are made with, unless the key is for HMACs only; empty then, and if it has none.
     pub(crate) hmac_key: Zeroizing<Vec<u8>>,
-    cipher: OnceLock<Cipher>,
+    cipher: OnceLock<KeyedCipher>,
 }
 
 impl Material {
     /// New material of a type; `hmac_bytes` is how long an HMAC key is.
     pub(crate) fn make(kind: KeyKind, hmac_bytes: usize) -> Result<Self> {
         Ok(match kind.family() {
-            Family::Aead(count) => Self::Bytes(random::make_bytes(count)?),
-            Family::Hmac => Self::Bytes(random::make_bytes(hmac_bytes)?),
-            Family::Ed25519 => Self::Ed25519(Ed25519::make()?),
-            Family::Ecdsa => Self::Ecdsa(Ecdsa::make(kind)?),
-            Family::Rsa => Self::Rsa(Box::new(Rsa::make(kind)?)),
+            KeyFamily::Aead(count) => Self::Bytes(random::make_bytes(count)?),
+            KeyFamily::Hmac => Self::Bytes(random::make_bytes(hmac_bytes)?),
+            KeyFamily::Ed25519 => Self::Ed25519(Ed25519::make()?),
+            KeyFamily::Ecdsa => Self::Ecdsa(Ecdsa::make(kind)?),
+            KeyFamily::Rsa => Self::Rsa(Box::new(Rsa::make(kind)?)),
         })
     }
 
     /// Material of its bytes in a record or an import: a raw key, a seed, or a PKCS#8 document.
     pub(crate) fn from_bytes(kind: KeyKind, bytes: &[u8]) -> Result<Self> {
         Ok(match kind.family() {
-            Family::Aead(count) if bytes.len() != count => {
+            KeyFamily::Aead(count) if bytes.len() != count => {
                 return Err(Error::invalid(format!(
                     "invalid key size {} bytes for key type {}",
                     bytes.len(),
                     kind.name()
                 )));
             }
-            Family::Hmac
+            KeyFamily::Hmac
                 if bytes.len() < HMAC_KEY_BYTES_MIN || bytes.len() > HMAC_KEY_BYTES_MAX =>
             {
                 return Err(Error::invalid(format!(
@@ -71,10 +71,10 @@ impl Material {
                      {HMAC_KEY_BYTES_MAX} bytes"
                 )));
             }
-            Family::Aead(_) | Family::Hmac => Self::Bytes(Zeroizing::new(bytes.to_vec())),
-            Family::Ed25519 => Self::Ed25519(Ed25519::from_seed(bytes)?),
-            Family::Ecdsa => Self::Ecdsa(Ecdsa::from_pkcs8(kind, bytes)?),
-            Family::Rsa => Self::Rsa(Box::new(Rsa::from_pkcs8(kind, bytes)?)),
+            KeyFamily::Aead(_) | KeyFamily::Hmac => Self::Bytes(Zeroizing::new(bytes.to_vec())),
+            KeyFamily::Ed25519 => Self::Ed25519(Ed25519::from_seed(bytes)?),
+            KeyFamily::Ecdsa => Self::Ecdsa(Ecdsa::from_pkcs8(kind, bytes)?),
+            KeyFamily::Rsa => Self::Rsa(Box::new(Rsa::from_pkcs8(kind, bytes)?)),
         })
     }
 
@@ -112,7 +112,7 @@ impl Material {
     }
 }
 
-impl Version {
+impl KeyVersionMaterial {
     /// A new version of a type.
     pub(crate) fn make(kind: KeyKind, hmac_bytes: usize, made_ns: i64) -> Result<Self> {
         Self::with_material(kind, Material::make(kind, hmac_bytes)?, made_ns)
@@ -134,14 +134,14 @@ impl Version {
     }
 
     /// The cipher under this version's own key.
-    pub(crate) fn cipher(&self, kind: KeyKind) -> Result<&Cipher> {
+    pub(crate) fn cipher(&self, kind: KeyKind) -> Result<&KeyedCipher> {
         if let Some(cipher) = self.cipher.get() {
             return Ok(cipher);
         }
         let Material::Bytes(key) = &self.material else {
             return Err(Error::Damaged("a cipher of a key that is none"));
         };
-        let made = Cipher::new(kind, key)?;
+        let made = KeyedCipher::new(kind, key)?;
         Ok(self.cipher.get_or_init(|| made))
     }
 

@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{ED25519, ParsedPublicKey};
 use crate::der;
 use crate::ecdsa::Curve;
 use crate::error::{Error, Result};
-use crate::kind::{Family, KeyKind};
+use crate::kind::{KeyFamily, KeyKind};
 use crate::rsa::modulus_bits;
 
 /// What the algorithm of an RSA key is (RFC 3279, 2.3.1).
@@ -35,11 +35,11 @@ const PEM_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct PublicHalf {
     /// The SubjectPublicKeyInfo.
     spki: Vec<u8>,
-    key: PublicKey,
+    key: TransitPublicKey,
 }
 
 /// What it is of.
-pub(crate) enum PublicKey {
+pub(crate) enum TransitPublicKey {
     Ed25519([u8; EDWARDS_BYTES]),
     /// A curve, and a point on it, uncompressed.
     Ecdsa(&'static Curve, Vec<u8>),
@@ -53,7 +53,7 @@ impl PublicHalf {
     /// # Errors
     /// [`Error::Invalid`] if there is none of this type.
     pub(crate) fn from_pem(kind: KeyKind, text: &str) -> Result<Self> {
-        if !matches!(kind.family(), Family::Ed25519 | Family::Ecdsa | Family::Rsa) {
+        if !matches!(kind.family(), KeyFamily::Ed25519 | KeyFamily::Ecdsa | KeyFamily::Rsa) {
             return Err(Error::invalid("provided type does not support public_key import"));
         }
         let spki = (text.len() <= PEM_BYTES_MAX).then(|| der::from_pem(text)).flatten();
@@ -69,11 +69,11 @@ impl PublicHalf {
     pub(crate) fn from_spki(kind: KeyKind, spki: &[u8]) -> Result<Self> {
         let (algorithm, key) = der::public_key_info(spki).ok_or_else(malformed)?;
         let key = match kind.family() {
-            Family::Ed25519 if algorithm == EDWARDS => edwards(key)?,
-            Family::Ecdsa if algorithm.starts_with(ELLIPTIC) => {
+            KeyFamily::Ed25519 if algorithm == EDWARDS => edwards(key)?,
+            KeyFamily::Ecdsa if algorithm.starts_with(ELLIPTIC) => {
                 elliptic(kind, &algorithm[ELLIPTIC.len()..], key)?
             }
-            Family::Rsa if algorithm == RSA => rsa_key(kind, spki, key)?,
+            KeyFamily::Rsa if algorithm == RSA => rsa_key(kind, spki, key)?,
             _ => {
                 let wanted = kind.name();
                 return Err(Error::invalid(format!("invalid key type: expected {wanted}")));
@@ -86,13 +86,13 @@ impl PublicHalf {
         &self.spki
     }
 
-    pub(crate) const fn key(&self) -> &PublicKey {
+    pub(crate) const fn key(&self) -> &TransitPublicKey {
         &self.key
     }
 
     /// The modulus and exponent of an RSA key, big-endian.
     pub(crate) fn rsa_numbers(&self) -> Option<(&[u8], &[u8])> {
-        let PublicKey::Rsa(pkcs1, _) = &self.key else { return None };
+        let TransitPublicKey::Rsa(pkcs1, _) = &self.key else { return None };
         match der::integers(pkcs1)?[..] {
             [n, e] => Some((n, e)),
             _ => None,
@@ -117,13 +117,13 @@ impl PublicHalf {
     }
 }
 
-fn edwards(key: &[u8]) -> Result<PublicKey> {
+fn edwards(key: &[u8]) -> Result<TransitPublicKey> {
     let bytes = *key.as_array().ok_or_else(malformed)?;
     ParsedPublicKey::new(&ED25519, bytes).map_err(|_| malformed())?;
-    Ok(PublicKey::Ed25519(bytes))
+    Ok(TransitPublicKey::Ed25519(bytes))
 }
 
-fn elliptic(kind: KeyKind, named: &[u8], point: &[u8]) -> Result<PublicKey> {
+fn elliptic(kind: KeyKind, named: &[u8], point: &[u8]) -> Result<TransitPublicKey> {
     let curve = Curve::of(kind)?;
     let found = CURVES.iter().find(|(_, known)| *known == named).map(|(kind, _)| *kind);
     if found != Some(kind) {
@@ -134,10 +134,10 @@ fn elliptic(kind: KeyKind, named: &[u8], point: &[u8]) -> Result<PublicKey> {
     if point.first() != Some(&4) || !curve.holds(point) {
         return Err(malformed());
     }
-    Ok(PublicKey::Ecdsa(curve, point.to_vec()))
+    Ok(TransitPublicKey::Ecdsa(curve, point.to_vec()))
 }
 
-fn rsa_key(kind: KeyKind, spki: &[u8], pkcs1: &[u8]) -> Result<PublicKey> {
+fn rsa_key(kind: KeyKind, spki: &[u8], pkcs1: &[u8]) -> Result<TransitPublicKey> {
     let wanted = modulus_bits(kind)? / 8;
     let numbers = der::integers(pkcs1).ok_or_else(malformed)?;
     let [n, _] = numbers[..] else { return Err(malformed()) };
@@ -149,7 +149,7 @@ fn rsa_key(kind: KeyKind, spki: &[u8], pkcs1: &[u8]) -> Result<PublicKey> {
     }
     let key = PublicEncryptingKey::from_der(spki).map_err(|_| malformed())?;
     let encrypting = OaepPublicEncryptingKey::new(key).map_err(|_| malformed())?;
-    Ok(PublicKey::Rsa(pkcs1.to_vec(), encrypting))
+    Ok(TransitPublicKey::Rsa(pkcs1.to_vec(), encrypting))
 }
 
 fn malformed() -> Error {
@@ -159,21 +159,21 @@ fn malformed() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backup::Restored;
+    use crate::backup::RestoredKey;
     use crate::encrypt::{Decrypt, Encrypt};
     use crate::export::{ExportFormat, ExportKind};
-    use crate::hash::Hash;
-    use crate::key::{Key, Spec};
+    use crate::hash::HashAlgorithm;
+    use crate::key::{KeySpec, TransitKey};
     use crate::material::Material;
-    use crate::settings::{Derivation, Origin};
-    use crate::sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions};
+    use crate::settings::{Derivation, KeyOrigin};
+    use crate::sign::{Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions};
 
     const OPTIONS: SignOptions = SignOptions {
-        hash: Hash::Sha2_256,
+        hash: HashAlgorithm::Sha2_256,
         marshaling: Marshaling::Asn1,
-        padding: RsaPadding::Pss(Salt::Auto),
+        padding: RsaPadding::Pss(SaltBytes::Auto),
     };
-    const MESSAGE: Sign<'_> = Sign { input: Input::Message(b"m"), context: b"", version: 0 };
+    const MESSAGE: Sign<'_> = Sign { input: SignInput::Message(b"m"), context: b"", version: 0 };
     const KINDS: [KeyKind; 5] = [
         KeyKind::Ed25519,
         KeyKind::EcdsaP256,
@@ -186,13 +186,13 @@ mod tests {
         result.err().expect("it is refused").to_string()
     }
 
-    fn portable() -> Spec {
-        Spec { exportable: true, allow_plaintext_backup: true, ..Spec::default() }
+    fn portable() -> KeySpec {
+        KeySpec { exportable: true, allow_plaintext_backup: true, ..KeySpec::default() }
     }
 
     /// A whole key, its private half in PKCS#8 and its public one as a text.
-    fn whole(kind: KeyKind) -> (Key, Vec<u8>, String) {
-        let key = Key::make(kind, &portable(), 0).unwrap();
+    fn whole(kind: KeyKind) -> (TransitKey, Vec<u8>, String) {
+        let key = TransitKey::make(kind, &portable(), 0).unwrap();
         let private = match &key.version(1).unwrap().material {
             Material::Ed25519(pair) => pair.pkcs8().unwrap(),
             other => other.to_bytes().unwrap(),
@@ -201,8 +201,8 @@ mod tests {
         (key, private.to_vec(), public[0].1.to_string())
     }
 
-    fn import(kind: KeyKind, text: &str) -> Result<Key> {
-        Key::import_public(kind, &portable(), Origin::Imported, text, 5)
+    fn import(kind: KeyKind, text: &str) -> Result<TransitKey> {
+        TransitKey::import_public(kind, &portable(), KeyOrigin::Imported, text, 5)
     }
 
     #[test]
@@ -211,9 +211,9 @@ mod tests {
             let (whole, private, text) = whole(kind);
             let signed = whole.sign(&MESSAGE, OPTIONS).unwrap().text;
             let half = import(kind, &text).unwrap();
-            let half = Key::decode(&half.encode().unwrap()).unwrap();
+            let half = TransitKey::decode(&half.encode().unwrap()).unwrap();
             assert!(half.verify(&MESSAGE, OPTIONS, &signed).unwrap());
-            let other = Sign { input: Input::Message(b"n"), ..MESSAGE };
+            let other = Sign { input: SignInput::Message(b"n"), ..MESSAGE };
             assert!(!half.verify(&other, OPTIONS, &signed).unwrap());
             let lacking = "requested version for signing does not contain a private part";
             assert_eq!(refusal(half.sign(&MESSAGE, OPTIONS)), lacking);
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(*export(ExportKind::Signing, ExportFormat::Default).unwrap(), "");
             assert!(half.rotated(0).is_err());
             let (noted, backup) = half.backup("k", 1).unwrap();
-            let Restored { mut key, .. } = Key::restore(&backup, 1).unwrap();
+            let RestoredKey { mut key, .. } = TransitKey::restore(&backup, 1).unwrap();
             key.settings.restore = None;
             assert_eq!(key.encode().unwrap(), noted.encode().unwrap());
             // The private half.
@@ -300,8 +300,9 @@ mod tests {
         let mut spki = der::from_pem(&texts[1]).unwrap();
         *spki.last_mut().unwrap() ^= 1;
         assert!(PublicHalf::from_spki(KeyKind::EcdsaP256, &spki).is_err());
-        let spec = Spec { derivation: Derivation::ByContext, ..Spec::default() };
-        let derived = Key::import_public(KeyKind::Ed25519, &spec, Origin::Imported, &texts[0], 0);
+        let spec = KeySpec { derivation: Derivation::ByContext, ..KeySpec::default() };
+        let derived =
+            TransitKey::import_public(KeyKind::Ed25519, &spec, KeyOrigin::Imported, &texts[0], 0);
         assert!(refusal(derived).contains("derived Ed25519 key"));
     }
 }

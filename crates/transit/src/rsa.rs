@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 
 use crate::der;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
+use crate::hash::HashAlgorithm;
 use crate::kind::KeyKind;
-use crate::sign::{RsaPadding, Salt};
+use crate::sign::{RsaPadding, SaltBytes};
 
 /// A key pair, in the forms the library wants for each of its uses.
 pub(crate) struct Rsa {
@@ -33,7 +33,7 @@ pub(crate) struct Rsa {
 }
 
 /// The numbers of a key pair, big-endian.
-pub(crate) struct Numbers {
+pub(crate) struct RsaNumbers {
     pub(crate) n: Zeroizing<Vec<u8>>,
     pub(crate) e: Zeroizing<Vec<u8>>,
     pub(crate) d: Zeroizing<Vec<u8>>,
@@ -79,7 +79,7 @@ impl Rsa {
         Self::from_pair(kind, pair)
     }
 
-    pub(crate) fn from_numbers(kind: KeyKind, numbers: &Numbers) -> Result<Self> {
+    pub(crate) fn from_numbers(kind: KeyKind, numbers: &RsaNumbers) -> Result<Self> {
         let components = KeyPairComponents {
             public_key: PublicKeyComponents { n: &*numbers.n, e: &*numbers.e },
             d: &*numbers.d,
@@ -121,13 +121,13 @@ impl Rsa {
         der::pkcs8_private_key(&self.pkcs8).ok_or(unwritable())
     }
 
-    pub(crate) fn numbers(&self) -> Result<Numbers> {
+    pub(crate) fn numbers(&self) -> Result<RsaNumbers> {
         let integers = der::integers(self.pkcs1()?).ok_or(unwritable())?;
         let [_version, n, e, d, p, q, dp, dq, qinv] = integers[..] else {
             return Err(unwritable());
         };
         let own = |number: &[u8]| Zeroizing::new(number.to_vec());
-        Ok(Numbers {
+        Ok(RsaNumbers {
             n: own(n),
             e: own(e),
             d: own(d),
@@ -160,7 +160,12 @@ impl Rsa {
         Ok(plain)
     }
 
-    pub(crate) fn sign(&self, hash: Hash, digest: &[u8], padding: RsaPadding) -> Result<Vec<u8>> {
+    pub(crate) fn sign(
+        &self,
+        hash: HashAlgorithm,
+        digest: &[u8],
+        padding: RsaPadding,
+    ) -> Result<Vec<u8>> {
         let scheme = scheme(self.signing.public_modulus_len(), hash, padding)?;
         let mut signature = vec![0; self.signing.public_modulus_len()];
         self.signing
@@ -171,7 +176,7 @@ impl Rsa {
 
     pub(crate) fn verifies(
         &self,
-        hash: Hash,
+        hash: HashAlgorithm,
         digest: &[u8],
         signature: &[u8],
         padding: RsaPadding,
@@ -198,7 +203,7 @@ pub(crate) fn encrypt(key: &OaepPublicEncryptingKey, plain: &[u8]) -> Result<Vec
 pub(crate) fn verifies(
     public: &[u8],
     modulus_bytes: usize,
-    (hash, digest): (Hash, &[u8]),
+    (hash, digest): (HashAlgorithm, &[u8]),
     signature: &[u8],
     padding: RsaPadding,
 ) -> Result<bool> {
@@ -209,24 +214,28 @@ pub(crate) fn verifies(
         Ok(public.verify_digest(&digest, signature).is_ok())
     };
     // A signer that was not told a length takes the longest, or that of the hash.
-    if padding == RsaPadding::Pss(Salt::Auto) && holds(RsaPadding::Pss(Salt::Hash))? {
+    if padding == RsaPadding::Pss(SaltBytes::Auto) && holds(RsaPadding::Pss(SaltBytes::Hash))? {
         return Ok(true);
     }
     holds(padding)
 }
 
-fn scheme(modulus_bytes: usize, hash: Hash, padding: RsaPadding) -> Result<SignatureScheme> {
+fn scheme(
+    modulus_bytes: usize,
+    hash: HashAlgorithm,
+    padding: RsaPadding,
+) -> Result<SignatureScheme> {
     let length = match padding {
         RsaPadding::Pkcs1v15 => return pkcs1(hash),
-        RsaPadding::Pss(Salt::Auto) => SaltLength::Longest,
-        RsaPadding::Pss(Salt::Hash) => SaltLength::Hash,
-        RsaPadding::Pss(Salt::Bytes(count)) => salt_length(modulus_bytes, hash, count)?,
+        RsaPadding::Pss(SaltBytes::Auto) => SaltLength::Longest,
+        RsaPadding::Pss(SaltBytes::Hash) => SaltLength::Hash,
+        RsaPadding::Pss(SaltBytes::Bytes(count)) => salt_length(modulus_bytes, hash, count)?,
     };
     pss(hash, length)
 }
 
 /// The library fixes lengths when it is compiled, so two are on offer: the hash's and the longest.
-fn salt_length(modulus_bytes: usize, hash: Hash, count: usize) -> Result<SaltLength> {
+fn salt_length(modulus_bytes: usize, hash: HashAlgorithm, count: usize) -> Result<SaltLength> {
     let digest = hash.algorithm().output_len();
     let longest = modulus_bytes.saturating_sub(digest + 2);
     match count {
@@ -247,31 +256,31 @@ enum SaltLength {
     Longest,
 }
 
-fn pkcs1(hash: Hash) -> Result<SignatureScheme> {
+fn pkcs1(hash: HashAlgorithm) -> Result<SignatureScheme> {
     let (signing, verifying) = match hash {
-        Hash::Sha2_256 => (&RSA_PKCS1_SHA256, &RSA_PKCS1_2048_8192_SHA256),
-        Hash::Sha2_384 => (&RSA_PKCS1_SHA384, &RSA_PKCS1_2048_8192_SHA384),
-        Hash::Sha2_512 => (&RSA_PKCS1_SHA512, &RSA_PKCS1_2048_8192_SHA512),
+        HashAlgorithm::Sha2_256 => (&RSA_PKCS1_SHA256, &RSA_PKCS1_2048_8192_SHA256),
+        HashAlgorithm::Sha2_384 => (&RSA_PKCS1_SHA384, &RSA_PKCS1_2048_8192_SHA384),
+        HashAlgorithm::Sha2_512 => (&RSA_PKCS1_SHA512, &RSA_PKCS1_2048_8192_SHA512),
         _ => return Err(no_such_hash()),
     };
     Ok(SignatureScheme { signing, verifying })
 }
 
-fn pss(hash: Hash, salt: SaltLength) -> Result<SignatureScheme> {
+fn pss(hash: HashAlgorithm, salt: SaltLength) -> Result<SignatureScheme> {
     const MAX: RsaPssSaltLength = RsaPssSaltLength::Max;
     let (signing, verifying) = match (hash, salt) {
-        (Hash::Sha2_256, SaltLength::Hash) => (&RSA_PSS_SHA256, &RSA_PSS_2048_8192_SHA256),
-        (Hash::Sha2_384, SaltLength::Hash) => (&RSA_PSS_SHA384, &RSA_PSS_2048_8192_SHA384),
-        (Hash::Sha2_512, SaltLength::Hash) => (&RSA_PSS_SHA512, &RSA_PSS_2048_8192_SHA512),
-        (Hash::Sha2_256, SaltLength::Longest) => (
+        (HashAlgorithm::Sha2_256, SaltLength::Hash) => (&RSA_PSS_SHA256, &RSA_PSS_2048_8192_SHA256),
+        (HashAlgorithm::Sha2_384, SaltLength::Hash) => (&RSA_PSS_SHA384, &RSA_PSS_2048_8192_SHA384),
+        (HashAlgorithm::Sha2_512, SaltLength::Hash) => (&RSA_PSS_SHA512, &RSA_PSS_2048_8192_SHA512),
+        (HashAlgorithm::Sha2_256, SaltLength::Longest) => (
             &const { RSA_PSS_SHA256.with_pss_salt_length(MAX) },
             &const { RSA_PSS_2048_8192_SHA256.with_pss_salt_length(MAX) },
         ),
-        (Hash::Sha2_384, SaltLength::Longest) => (
+        (HashAlgorithm::Sha2_384, SaltLength::Longest) => (
             &const { RSA_PSS_SHA384.with_pss_salt_length(MAX) },
             &const { RSA_PSS_2048_8192_SHA384.with_pss_salt_length(MAX) },
         ),
-        (Hash::Sha2_512, SaltLength::Longest) => (
+        (HashAlgorithm::Sha2_512, SaltLength::Longest) => (
             &const { RSA_PSS_SHA512.with_pss_salt_length(MAX) },
             &const { RSA_PSS_2048_8192_SHA512.with_pss_salt_length(MAX) },
         ),
@@ -284,7 +293,7 @@ fn no_such_hash() -> Error {
     Error::invalid("unsupported hash algorithm: RSA signs sha2-256, sha2-384 and sha2-512")
 }
 
-fn import(hash: Hash, digest: &[u8]) -> Result<Digest> {
+fn import(hash: HashAlgorithm, digest: &[u8]) -> Result<Digest> {
     Digest::import_less_safe(digest, hash.algorithm()).map_err(|_| {
         let wanted = hash.algorithm().output_len();
         let found = digest.len();

@@ -14,7 +14,7 @@ pub enum Derivation {
 
 /// Where a key's versions came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
+pub enum KeyOrigin {
     /// They were made here.
     #[default]
     Made,
@@ -53,7 +53,7 @@ pub struct KeySettings {
     /// After how many seconds the key should be rotated; 0 for never.
     pub auto_rotate_secs: u64,
     /// Where the versions came from.
-    pub origin: Origin,
+    pub origin: KeyOrigin,
     /// The last backup.
     pub backup: Option<Stamp>,
     /// The restore that made this key.
@@ -71,7 +71,7 @@ impl Default for KeySettings {
             min_encryption_version: 0,
             min_available_version: 0,
             auto_rotate_secs: 0,
-            origin: Origin::Made,
+            origin: KeyOrigin::Made,
             backup: None,
             restore: None,
         }

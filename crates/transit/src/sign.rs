@@ -6,13 +6,13 @@ use data_encoding::{BASE64, BASE64URL_NOPAD, Encoding};
 use crate::base64;
 use crate::ed25519;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::key::{Key, derived_pair};
+use crate::hash::HashAlgorithm;
+use crate::key::{TransitKey, derived_pair};
 use crate::material::Material;
-use crate::public::PublicKey;
+use crate::public::TransitPublicKey;
 use crate::rsa;
 use crate::settings::Derivation;
-use crate::tagged::{self, Subject};
+use crate::tagged::{self, TaggedSubject};
 
 /// How a signature is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Marshaling {
 
 /// How many bytes of salt a PSS signature has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Salt {
+pub enum SaltBytes {
     /// As many as fit; to verify, that or the hash's length.
     #[default]
     Auto,
@@ -40,14 +40,14 @@ pub enum Salt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RsaPadding {
     /// RSASSA-PSS.
-    Pss(Salt),
+    Pss(SaltBytes),
     /// RSASSA-PKCS1-v1_5.
     Pkcs1v15,
 }
 
 /// What is signed.
 #[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
+pub enum SignInput<'a> {
     /// A message, which types that sign digests hash first.
     Message(&'a [u8]),
     /// Its digest. Ed25519 signs these bytes as a message.
@@ -58,7 +58,7 @@ pub enum Input<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct SignOptions {
     /// The hash of types that sign digests.
-    pub hash: Hash,
+    pub hash: HashAlgorithm,
     /// How the signature is written.
     pub marshaling: Marshaling,
     /// How RSA pads.
@@ -69,7 +69,7 @@ pub struct SignOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct Sign<'a> {
     /// What is signed.
-    pub input: Input<'a>,
+    pub input: SignInput<'a>,
     /// What a derived key is derived by; ignored for others.
     pub context: &'a [u8],
     /// The version to sign with, 0 for the latest; not looked at to verify.
@@ -78,7 +78,7 @@ pub struct Sign<'a> {
 
 /// A signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct TransitSignature {
     /// `vault:vN:…`
     pub text: String,
     /// The version that made it.
@@ -106,12 +106,12 @@ impl Marshaling {
     }
 }
 
-impl Key {
+impl TransitKey {
     /// Signs.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what this key cannot do.
-    pub fn sign(&self, request: &Sign<'_>, options: SignOptions) -> Result<Signed> {
+    pub fn sign(&self, request: &Sign<'_>, options: SignOptions) -> Result<TransitSignature> {
         self.check_usable()?;
         let name = self.kind.name();
         if !self.kind.signs() {
@@ -139,7 +139,7 @@ impl Key {
         let alphabet = options.marshaling.alphabet();
         let mut text = tagged::start(number, alphabet.encode_len(signature.len()));
         base64::append(&alphabet, &signature, &mut text);
-        Ok(Signed { text, version: number, public })
+        Ok(TransitSignature { text, version: number, public })
     }
 
     /// Whether `text` is a signature of the input.
@@ -152,7 +152,7 @@ impl Key {
         if !self.kind.signs() {
             return Err(Error::invalid(format!("key type {name} does not support verification")));
         }
-        let tagged = tagged::parse(text, Subject::Signature)?;
+        let tagged = tagged::parse(text, TaggedSubject::Signature)?;
         let number = self.reading_version(tagged.version, "signature")?;
         let decoded = match options.marshaling {
             Marshaling::Asn1 => base64::decode(tagged.payload),
@@ -170,11 +170,13 @@ impl Key {
                 Ok(derived_pair(pair, request.context)?.verifies(&input, &signature))
             }
             Material::Public(half) => match half.key() {
-                PublicKey::Ed25519(public) => Ok(ed25519::verifies(public, &input, &signature)),
-                PublicKey::Ecdsa(curve, point) => {
+                TransitPublicKey::Ed25519(public) => {
+                    Ok(ed25519::verifies(public, &input, &signature))
+                }
+                TransitPublicKey::Ecdsa(curve, point) => {
                     curve.verifies(point, &input, &signature, options.marshaling)
                 }
-                PublicKey::Rsa(public, encrypting) => {
+                TransitPublicKey::Rsa(public, encrypting) => {
                     let (bytes, digest) = (encrypting.ciphertext_size(), (options.hash, &*input));
                     rsa::verifies(public, bytes, digest, &signature, options.padding)
                 }
@@ -184,12 +186,12 @@ impl Key {
     }
 
     /// What the scheme signs: the digest of a message where it signs digests.
-    fn prepare(&self, input: Input<'_>, hash: Hash) -> Vec<u8> {
+    fn prepare(&self, input: SignInput<'_>, hash: HashAlgorithm) -> Vec<u8> {
         match input {
-            Input::Message(message) if self.kind.signs_digests() => {
+            SignInput::Message(message) if self.kind.signs_digests() => {
                 digest(hash.algorithm(), message).as_ref().to_vec()
             }
-            Input::Message(bytes) | Input::Digest(bytes) => bytes.to_vec(),
+            SignInput::Message(bytes) | SignInput::Digest(bytes) => bytes.to_vec(),
         }
     }
 }
@@ -197,21 +199,21 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Spec;
+    use crate::key::KeySpec;
     use crate::kind::KeyKind;
 
     const OPTIONS: SignOptions = SignOptions {
-        hash: Hash::Sha2_256,
+        hash: HashAlgorithm::Sha2_256,
         marshaling: Marshaling::Asn1,
-        padding: RsaPadding::Pss(Salt::Auto),
+        padding: RsaPadding::Pss(SaltBytes::Auto),
     };
 
     const fn message(input: &[u8]) -> Sign<'_> {
-        Sign { input: Input::Message(input), context: b"", version: 0 }
+        Sign { input: SignInput::Message(input), context: b"", version: 0 }
     }
 
     /// Signs, verifies, and refuses the signature for another message and with a bit flipped.
-    fn round_trip(key: &Key, options: SignOptions) {
+    fn round_trip(key: &TransitKey, options: SignOptions) {
         let signed = key.sign(&message(b"message"), options).unwrap();
         assert!(key.verify(&message(b"message"), options, &signed.text).unwrap());
         assert!(!key.verify(&message(b"messagf"), options, &signed.text).unwrap());
@@ -223,7 +225,7 @@ mod tests {
         let flipped = format!("{start}:{}", alphabet.encode(&bytes));
         assert!(!key.verify(&message(b"message"), options, &flipped).unwrap());
         let digest = options.hash.digest(b"message");
-        let prehashed = Sign { input: Input::Digest(&digest), ..message(b"") };
+        let prehashed = Sign { input: SignInput::Digest(&digest), ..message(b"") };
         if key.kind().signs_digests() {
             assert!(key.verify(&prehashed, options, &signed.text).unwrap());
         }
@@ -232,10 +234,10 @@ mod tests {
     #[test]
     fn curves_sign_digests_of_any_hash_in_both_forms() {
         for kind in [KeyKind::EcdsaP256, KeyKind::EcdsaP384, KeyKind::EcdsaP521] {
-            let key = Key::make(kind, &Spec::default(), 0).unwrap();
+            let key = TransitKey::make(kind, &KeySpec::default(), 0).unwrap();
             for name in ["sha1", "sha2-224", "sha2-256", "sha2-384", "sha2-512", "sha3-256"] {
                 for marshaling in [Marshaling::Asn1, Marshaling::Jws] {
-                    let hash = Hash::named(name).unwrap();
+                    let hash = HashAlgorithm::named(name).unwrap();
                     round_trip(&key, SignOptions { hash, marshaling, ..OPTIONS });
                 }
             }
@@ -244,36 +246,38 @@ mod tests {
 
     #[test]
     fn rsa_signs_with_either_padding() {
-        let key = Key::make(KeyKind::Rsa2048, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::Rsa2048, &KeySpec::default(), 0).unwrap();
         for name in ["sha2-256", "sha2-384", "sha2-512"] {
-            let hash = Hash::named(name).unwrap();
-            for padding in
-                [RsaPadding::Pkcs1v15, RsaPadding::Pss(Salt::Auto), RsaPadding::Pss(Salt::Hash)]
-            {
+            let hash = HashAlgorithm::named(name).unwrap();
+            for padding in [
+                RsaPadding::Pkcs1v15,
+                RsaPadding::Pss(SaltBytes::Auto),
+                RsaPadding::Pss(SaltBytes::Hash),
+            ] {
                 round_trip(&key, SignOptions { hash, padding, ..OPTIONS });
             }
         }
         let with = |padding| SignOptions { padding, ..OPTIONS };
-        let short = key.sign(&message(b"m"), with(RsaPadding::Pss(Salt::Hash))).unwrap();
+        let short = key.sign(&message(b"m"), with(RsaPadding::Pss(SaltBytes::Hash))).unwrap();
         assert!(key.verify(&message(b"m"), OPTIONS, &short.text).unwrap());
-        let bytes = |count| with(RsaPadding::Pss(Salt::Bytes(count)));
+        let bytes = |count| with(RsaPadding::Pss(SaltBytes::Bytes(count)));
         assert!(key.verify(&message(b"m"), bytes(32), &short.text).unwrap());
         assert!(!key.verify(&message(b"m"), bytes(222), &short.text).unwrap());
         assert!(key.sign(&message(b"m"), bytes(5)).unwrap_err().to_string().contains("5 is not"));
         assert!(key.sign(&message(b"m"), bytes(223)).unwrap_err().to_string().contains("invalid"));
-        let sha1 = SignOptions { hash: Hash::Sha1, ..OPTIONS };
+        let sha1 = SignOptions { hash: HashAlgorithm::Sha1, ..OPTIONS };
         assert!(key.sign(&message(b"m"), sha1).is_err());
-        let long = Sign { input: Input::Digest(&[0; 33]), ..message(b"") };
+        let long = Sign { input: SignInput::Digest(&[0; 33]), ..message(b"") };
         assert!(key.sign(&long, OPTIONS).unwrap_err().to_string().contains("33 bytes"));
     }
 
     #[test]
     fn ed25519_signs_messages_and_derives() {
-        let key = Key::make(KeyKind::Ed25519, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::Ed25519, &KeySpec::default(), 0).unwrap();
         round_trip(&key, OPTIONS);
         assert_eq!(key.sign(&message(b"m"), OPTIONS).unwrap().public, None);
-        let spec = Spec { derivation: Derivation::ByContext, ..Spec::default() };
-        let key = Key::make(KeyKind::Ed25519, &spec, 0).unwrap();
+        let spec = KeySpec { derivation: Derivation::ByContext, ..KeySpec::default() };
+        let key = TransitKey::make(KeyKind::Ed25519, &spec, 0).unwrap();
         let by = |context| Sign { context, ..message(b"m") };
         let signed = key.sign(&by(b"a"), OPTIONS).unwrap();
         assert!(key.verify(&by(b"a"), OPTIONS, &signed.text).unwrap());
@@ -287,10 +291,10 @@ mod tests {
 
     #[test]
     fn keys_that_do_not_sign_say_so_and_texts_that_are_no_signature_are_refused() {
-        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::Aes256Gcm96, &KeySpec::default(), 0).unwrap();
         let refused = key.sign(&message(b"m"), OPTIONS).unwrap_err().to_string();
         assert_eq!(refused, "key type aes256-gcm96 does not support signing");
-        let key = Key::make(KeyKind::EcdsaP256, &Spec::default(), 0).unwrap();
+        let key = TransitKey::make(KeyKind::EcdsaP256, &KeySpec::default(), 0).unwrap();
         for (text, refusal) in [
             ("x", "invalid signature: no prefix"),
             ("vault:v2:aaaa", "invalid signature: version is too new"),

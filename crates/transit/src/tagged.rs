@@ -11,13 +11,13 @@ const START_BYTES_MAX: usize = LEAD.len() + 11;
 
 /// What a text is, for the words of its refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum TaggedSubject {
     Ciphertext,
     Signature,
     Hmac,
 }
 
-impl Subject {
+impl TaggedSubject {
     const fn name(self) -> &'static str {
         match self {
             Self::Ciphertext => "ciphertext",
@@ -39,10 +39,10 @@ pub(crate) struct Tagged<'a> {
 }
 
 /// Takes a text apart.
-pub(crate) fn parse(text: &str, subject: Subject) -> Result<Tagged<'_>> {
+pub(crate) fn parse(text: &str, subject: TaggedSubject) -> Result<Tagged<'_>> {
     let Some(rest) = text.strip_prefix(LEAD) else {
         return match subject {
-            Subject::Hmac => Err(Error::invalid("invalid HMAC to verify: no prefix")),
+            TaggedSubject::Hmac => Err(Error::invalid("invalid HMAC to verify: no prefix")),
             _ => subject.refuse("no prefix"),
         };
     };
@@ -69,28 +69,28 @@ mod tests {
     #[test]
     fn what_was_started_is_parsed() {
         let text = start(u32::MAX, 4) + "a:b=";
-        let parsed = parse(&text, Subject::Ciphertext).unwrap();
+        let parsed = parse(&text, TaggedSubject::Ciphertext).unwrap();
         assert_eq!(parsed, Tagged { version: i64::from(u32::MAX), payload: "a:b=" });
         assert!(text.len() <= START_BYTES_MAX + 4);
-        assert_eq!(parse("vault:v-1:", Subject::Signature).unwrap().version, -1);
+        assert_eq!(parse("vault:v-1:", TaggedSubject::Signature).unwrap().version, -1);
     }
 
     #[test]
     fn refusals_are_in_the_contracts_words() {
         for (text, subject, refusal) in [
-            ("x", Subject::Ciphertext, "invalid ciphertext: no prefix"),
-            ("", Subject::Signature, "invalid signature: no prefix"),
-            ("vault:w1:", Subject::Hmac, "invalid HMAC to verify: no prefix"),
-            ("vault:v1", Subject::Signature, "invalid signature: wrong number of fields"),
-            ("vault:v1", Subject::Hmac, "invalid HMAC: wrong number of fields"),
+            ("x", TaggedSubject::Ciphertext, "invalid ciphertext: no prefix"),
+            ("", TaggedSubject::Signature, "invalid signature: no prefix"),
+            ("vault:w1:", TaggedSubject::Hmac, "invalid HMAC to verify: no prefix"),
+            ("vault:v1", TaggedSubject::Signature, "invalid signature: wrong number of fields"),
+            ("vault:v1", TaggedSubject::Hmac, "invalid HMAC: wrong number of fields"),
             (
                 "vault:v:aa",
-                Subject::Ciphertext,
+                TaggedSubject::Ciphertext,
                 "invalid ciphertext: version number could not be decoded",
             ),
             (
                 "vault:v99999999999999999999:aa",
-                Subject::Ciphertext,
+                TaggedSubject::Ciphertext,
                 "invalid ciphertext: version number could not be decoded",
             ),
         ] {

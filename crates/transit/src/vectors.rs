@@ -4,11 +4,11 @@
 
 use zeroize::Zeroizing;
 
-use crate::cipher::Cipher;
+use crate::cipher::KeyedCipher;
 use crate::derive::derive_bytes;
 use crate::ecdsa::Ecdsa;
 use crate::ed25519::Ed25519;
-use crate::hash::Hash;
+use crate::hash::HashAlgorithm;
 use crate::kind::KeyKind;
 use crate::sign::Marshaling;
 
@@ -18,7 +18,7 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 fn opens(kind: KeyKind, key: &str, nonce: &str, associated: &str, plain: &str, sealed: &str) {
-    let cipher = Cipher::new(kind, &hex(key)).unwrap();
+    let cipher = KeyedCipher::new(kind, &hex(key)).unwrap();
     let whole = [hex(nonce), hex(sealed)].concat();
     assert_eq!(*cipher.open(&hex(associated), &whole).unwrap(), hex(plain));
     assert_eq!(cipher.seal_with(&hex(nonce), &hex(associated), &hex(plain)).unwrap(), whole);
@@ -140,10 +140,10 @@ fn p256_verifies_signatures_over_digests_of_every_length() {
             "2362ab1adbe2b8adf9cb9edab740ea6049c028114f2460f96554f61fae3302fe",
         ),
     ] {
-        let digest = Hash::named(name).unwrap().digest(b"sample");
+        let digest = HashAlgorithm::named(name).unwrap().digest(b"sample");
         let signature = [hex(r), hex(s)].concat();
         assert!(pair.verifies(&digest, &signature, Marshaling::Jws).unwrap(), "{name}");
-        let other = Hash::named(name).unwrap().digest(b"test");
+        let other = HashAlgorithm::named(name).unwrap().digest(b"test");
         assert!(!pair.verifies(&other, &signature, Marshaling::Jws).unwrap(), "{name}");
     }
 }

@@ -32,7 +32,7 @@ pub struct Asset {
 }
 
 /// A row of the table.
-struct Row {
+struct PageRow {
     path: &'static str,
     content_type: &'static str,
     plain: &'static [u8],

@@ -4,10 +4,10 @@
 //! and its packed forms where they are smaller; the digest is the SHA-256 of the plain bytes.
 //! Rows are sorted by path, so the same sources write the same table.
 
-use super::Row;
+use super::PageRow;
 
-pub(super) static ROWS: &[Row] = &[
-    Row {
+pub(super) static ROWS: &[PageRow] = &[
+    PageRow {
         path: "assets/app-3CTHOEKJ.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/app-3CTHOEKJ.js"),
@@ -15,7 +15,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/app-3CTHOEKJ.js.br")),
         digest: "dc4a5669222965893a36d4ce0f39867d205a5d1e53a76649da07b27ed8a8ca8c",
     },
-    Row {
+    PageRow {
         path: "assets/audit-5LFZKE35.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/audit-5LFZKE35.js"),
@@ -23,7 +23,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/audit-5LFZKE35.js.br")),
         digest: "4a575fdb0a8c79a19303f8bb390d0c746f3ba338f7aca56adbdf7e86a08353c3",
     },
-    Row {
+    PageRow {
         path: "assets/audit-worker-FTVZS3CX.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/audit-worker-FTVZS3CX.js"),
@@ -31,7 +31,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/audit-worker-FTVZS3CX.js.br")),
         digest: "0bacfd77b6db880e4132cad26ff5a091be4d8e9870ebe66054e1e1ef69e58742",
     },
-    Row {
+    PageRow {
         path: "assets/authorize-5ZNX6OF5.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/authorize-5ZNX6OF5.js"),
@@ -39,7 +39,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/authorize-5ZNX6OF5.js.br")),
         digest: "6ded81936535003cf709006b55e750873c9023646c20bc2b5d42caec27b578bf",
     },
-    Row {
+    PageRow {
         path: "assets/callback-VTIW3U4I.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/callback-VTIW3U4I.js"),
@@ -47,7 +47,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/callback-VTIW3U4I.js.br")),
         digest: "d96c6f2f795e926c3b78c2d5c85fe319c117003a7db5e667e0f39646ab9c8531",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-2TU5WBYV.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-2TU5WBYV.js"),
@@ -55,7 +55,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-2TU5WBYV.js.br")),
         digest: "4c4d744d9f2367e72d872c24bb1c26b50fcff4de5fb2953cad1e1247b7c22e2c",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-3CZ6JDXJ.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-3CZ6JDXJ.js"),
@@ -63,7 +63,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-3CZ6JDXJ.js.br")),
         digest: "c10fda4ca9d88b4e47727002441d5622e83808d00181c32a9cb3034cea4cab92",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-3XYPDIAY.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-3XYPDIAY.js"),
@@ -71,7 +71,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-3XYPDIAY.js.br")),
         digest: "1132543802a8183d835c464df41ea3243a4b8756bb51952785d6fb963a6e3869",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-6QR6CGKU.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-6QR6CGKU.js"),
@@ -79,7 +79,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-6QR6CGKU.js.br")),
         digest: "13d1999593f10afde2259318d953a2d6e0086e4914fecb034b4189f6c06815d5",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-CIUAISGH.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-CIUAISGH.js"),
@@ -87,7 +87,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-CIUAISGH.js.br")),
         digest: "c4ea186af5eec705a4913cb31c5af96f01eb840b6235204074e45e6176b0ca23",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-D5MQJ7OI.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-D5MQJ7OI.js"),
@@ -95,7 +95,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-D5MQJ7OI.js.br")),
         digest: "4390720620835b6d7fa3ddd80b9f7dfdea007921ecf5180471b32f8e8cbf2cc5",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-FHSWJORT.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-FHSWJORT.js"),
@@ -103,7 +103,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-FHSWJORT.js.br")),
         digest: "08fb82f8c9c3e11c1180d28705dd64587a49bb99e6f4d7396b3a32ef2fa04a3d",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-H627VD3Z.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-H627VD3Z.js"),
@@ -111,7 +111,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-H627VD3Z.js.br")),
         digest: "6c5a8515fd2bad0b5290655fd61250fc6e23d7e1dd3cf49dcbd82d8090549930",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-HMHOXWZD.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-HMHOXWZD.js"),
@@ -119,7 +119,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-HMHOXWZD.js.br")),
         digest: "68846c86da5b5e34887424ea643e2054a07f404abfe0495e1d74f4716e2798c6",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-I2574OJE.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-I2574OJE.js"),
@@ -127,7 +127,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-I2574OJE.js.br")),
         digest: "21ffc1db58b225d8b1709686e213c9c5392d023207f0a059941ca97fdcddabda",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-IHIBXYFH.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-IHIBXYFH.js"),
@@ -135,7 +135,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-IHIBXYFH.js.br")),
         digest: "6554e70a2890521c50a4a146523c693a7fc39e24d78d9a192584e9dd4827a1f8",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-IKJGZ5AH.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-IKJGZ5AH.js"),
@@ -143,7 +143,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-IKJGZ5AH.js.br")),
         digest: "c23026ab7dc620e449dcea6f6f65b09cdcb7cea9dd8fa910de1bd2b021699688",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-KGVBDWRK.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-KGVBDWRK.js"),
@@ -151,7 +151,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-KGVBDWRK.js.br")),
         digest: "8c90a7dc278438564d6b22355f3fcb938da08048c9a6714e49077a7a0443f468",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-N5X3EMD6.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-N5X3EMD6.js"),
@@ -159,7 +159,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-N5X3EMD6.js.br")),
         digest: "38bdff2150fb7efd60245f27c939991b9cf63a9ed6f57b507077233b359480ed",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-Q7D35BVA.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-Q7D35BVA.js"),
@@ -167,7 +167,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-Q7D35BVA.js.br")),
         digest: "4fac5872270ad7c6462380f28aee6c5509876772ae47e132b1dfcb10b010febb",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-QTKPLDD3.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-QTKPLDD3.js"),
@@ -175,7 +175,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-QTKPLDD3.js.br")),
         digest: "0e5e6e5d79087b0e1aab6ba7f13de73e1e703dd11490cace3793aaa2a7ac01ea",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-SK4BIBGR.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-SK4BIBGR.js"),
@@ -183,7 +183,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-SK4BIBGR.js.br")),
         digest: "282bbb80e5d65070690d6bb90692754d2f130fe3c2fc419fd0a068b5a1fd3323",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-SXKZNGVU.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-SXKZNGVU.js"),
@@ -191,7 +191,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-SXKZNGVU.js.br")),
         digest: "5f8d4e6cefb44384f5c13595737f55796eee2c168e8dd328e01804836471679f",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-UFO2LXOJ.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-UFO2LXOJ.js"),
@@ -199,7 +199,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-UFO2LXOJ.js.br")),
         digest: "23c94436ccbfdbe601bc5ff31b84926df570b029d49d8a82b1fb1a3fe87ee1fd",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-V6WQWZOC.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-V6WQWZOC.js"),
@@ -207,7 +207,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-V6WQWZOC.js.br")),
         digest: "b55468ec26ee0b06c14100bee76008cb7b1711e84dec3c9586347e8b0d03508b",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-WB5AI376.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-WB5AI376.js"),
@@ -215,7 +215,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-WB5AI376.js.br")),
         digest: "961b076299eb9c41fe4cfbf2a9b3510c13cf7cf809539cd9e3640fdd53222609",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-WVWCTCMT.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-WVWCTCMT.js"),
@@ -223,7 +223,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-WVWCTCMT.js.br")),
         digest: "cb956e925f3104e885276161988964d91e47e550ee070f7d168451ff7b713ffa",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-XS6AIVKW.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-XS6AIVKW.js"),
@@ -231,7 +231,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-XS6AIVKW.js.br")),
         digest: "52b9bb2ef3fa1c132a2e6acd4c2f4b4d58b76690863057697b12fbe20fbe929a",
     },
-    Row {
+    PageRow {
         path: "assets/chunk-YYDEOUET.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/chunk-YYDEOUET.js"),
@@ -239,7 +239,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/chunk-YYDEOUET.js.br")),
         digest: "cc67ebc71d041c03d941f7d01e101d63665967fc25247ad6b0f332af1a6ec0c3",
     },
-    Row {
+    PageRow {
         path: "assets/cluster-27CLELSO.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/cluster-27CLELSO.js"),
@@ -247,7 +247,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/cluster-27CLELSO.js.br")),
         digest: "10f81f08b28107f95dd396b313e1c10f561c102ea230ad5d370d93886b08169d",
     },
-    Row {
+    PageRow {
         path: "assets/compare-VO353DDP.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/compare-VO353DDP.js"),
@@ -255,7 +255,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/compare-VO353DDP.js.br")),
         digest: "191dd7ca4bdbb393aa32352b26ef96fbb9af5ff8b96de9026f79b6a1a0bb5691",
     },
-    Row {
+    PageRow {
         path: "assets/dist-47PEENQJ.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/dist-47PEENQJ.js"),
@@ -263,7 +263,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/dist-47PEENQJ.js.br")),
         digest: "010f15a2461d63f503e4d7368833d65a4f50d8146c6da666e887764f57b1ab81",
     },
-    Row {
+    PageRow {
         path: "assets/find-WIPTDXKL.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/find-WIPTDXKL.js"),
@@ -271,7 +271,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/find-WIPTDXKL.js.br")),
         digest: "35d251ca4fe1a868ff3fcde39d126279dabef3d3ffb7f11e93e3ce2d1e96a487",
     },
-    Row {
+    PageRow {
         path: "assets/frame-S345MB66.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/frame-S345MB66.js"),
@@ -279,7 +279,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/frame-S345MB66.js.br")),
         digest: "d910aa9610b95e292bc63dd7ec13481e6ff79380820c7236eacd9cbe5ba77d65",
     },
-    Row {
+    PageRow {
         path: "assets/home-SGAFASMP.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/home-SGAFASMP.js"),
@@ -287,7 +287,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/home-SGAFASMP.js.br")),
         digest: "6e991dc37bcb012b4118b8aed53be2a05ccf5a3d2c6f360f5b4ddab7c867e342",
     },
-    Row {
+    PageRow {
         path: "assets/import-worker-3RYRHKNK.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/import-worker-3RYRHKNK.js"),
@@ -295,7 +295,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/import-worker-3RYRHKNK.js.br")),
         digest: "70bc01bb98372bca2077829f4efea7f0a0d2438fe341155c15af8a02d39ca3f2",
     },
-    Row {
+    PageRow {
         path: "assets/jetbrains-mono-latin-3OOWLGQ2.woff2",
         content_type: "font/woff2",
         plain: include_bytes!("../dist/assets/jetbrains-mono-latin-3OOWLGQ2.woff2"),
@@ -303,7 +303,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: None,
         digest: "14425ba9c695763c1547f48a206b7aa60350a33ae23de09f0407877f3fcd89eb",
     },
-    Row {
+    PageRow {
         path: "assets/keys-J46BQ4M4.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/keys-J46BQ4M4.js"),
@@ -311,7 +311,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/keys-J46BQ4M4.js.br")),
         digest: "08753df8bccba7a2d773c2049d8dbe46f0423d79f4be25aa744b6116bfd4fb8f",
     },
-    Row {
+    PageRow {
         path: "assets/log-OHCEYMRL.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/log-OHCEYMRL.js"),
@@ -319,7 +319,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/log-OHCEYMRL.js.br")),
         digest: "e41bdd6922151d4d19ca7bda23bdef64eb5c75fa7aa68668dd71739d6f37cb49",
     },
-    Row {
+    PageRow {
         path: "assets/metrics-S32SS3QX.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/metrics-S32SS3QX.js"),
@@ -327,7 +327,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/metrics-S32SS3QX.js.br")),
         digest: "b598dc6258c0a2b56c6f1da2295ee8eec3367959e79e2c6aceed7c6ecddd9a6b",
     },
-    Row {
+    PageRow {
         path: "assets/open-VQBBFCIO.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/open-VQBBFCIO.js"),
@@ -335,7 +335,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/open-VQBBFCIO.js.br")),
         digest: "64fd1bebe8970505445ed8b1cc775026565c0444541eb1f8cc3e038186012770",
     },
-    Row {
+    PageRow {
         path: "assets/people-UNC77D43.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/people-UNC77D43.js"),
@@ -343,7 +343,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/people-UNC77D43.js.br")),
         digest: "e75e50db08da91693def59756f3ab0ac71e7b57255dd82a2d7890ccf133a1846",
     },
-    Row {
+    PageRow {
         path: "assets/policies-RNT4NADU.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/policies-RNT4NADU.js"),
@@ -351,7 +351,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/policies-RNT4NADU.js.br")),
         digest: "23de197cd05312bfead8e521c60f9bd03b004665bcf6e84bb36fd346a04918f2",
     },
-    Row {
+    PageRow {
         path: "assets/review-DNRTVYGZ.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/review-DNRTVYGZ.js"),
@@ -359,7 +359,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/review-DNRTVYGZ.js.br")),
         digest: "c9d1c4db30970366095aa96bfd2017430c51ef5d884abe93bebbc1440e1c8296",
     },
-    Row {
+    PageRow {
         path: "assets/secrets-MNWMUIRR.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/secrets-MNWMUIRR.js"),
@@ -367,7 +367,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/secrets-MNWMUIRR.js.br")),
         digest: "afc9e65d63e3a8060fca97c058c34ce84a93e541855b44245cce4c2b23c37d1f",
     },
-    Row {
+    PageRow {
         path: "assets/settings-WP2V7Y3W.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/settings-WP2V7Y3W.js"),
@@ -375,7 +375,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/settings-WP2V7Y3W.js.br")),
         digest: "69ecc50a8e8269e29c29cba24979ccb5c1f654681692af4187fb7b51d7305acf",
     },
-    Row {
+    PageRow {
         path: "assets/setup-EE3THIWT.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/setup-EE3THIWT.js"),
@@ -383,7 +383,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/setup-EE3THIWT.js.br")),
         digest: "3f8a438735474ab9fbe42b00ef49870f6d8a6cfed59ffb2ac2bf8aa5bc57cff5",
     },
-    Row {
+    PageRow {
         path: "assets/share-JWJYOYGO.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/share-JWJYOYGO.js"),
@@ -391,7 +391,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/share-JWJYOYGO.js.br")),
         digest: "832e6f885d729191c8d261db8efc91092aa2588736162c0b18e7ec03b4fd7bc9",
     },
-    Row {
+    PageRow {
         path: "assets/shared-XYZ7ER3K.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/shared-XYZ7ER3K.js"),
@@ -399,7 +399,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/shared-XYZ7ER3K.js.br")),
         digest: "97bc6d433f2b9c0978be0c6250fadb046c1fa41db59757ce15760466c252f2bf",
     },
-    Row {
+    PageRow {
         path: "assets/snapshots-VZCUM5FT.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/snapshots-VZCUM5FT.js"),
@@ -407,7 +407,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/snapshots-VZCUM5FT.js.br")),
         digest: "2e803326b5800c0ac353ec28c8af78cc0f1c97580d3d0a8afb3e42791b4bb8ab",
     },
-    Row {
+    PageRow {
         path: "assets/style-675UHQXY.css",
         content_type: "text/css; charset=utf-8",
         plain: include_bytes!("../dist/assets/style-675UHQXY.css"),
@@ -415,7 +415,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/style-675UHQXY.css.br")),
         digest: "97c3e6941b520607971dedfb6a6bba2df26ed3a07d36c41a025917531f9e1d52",
     },
-    Row {
+    PageRow {
         path: "assets/tokens-LSK3VU5U.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/tokens-LSK3VU5U.js"),
@@ -423,7 +423,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/tokens-LSK3VU5U.js.br")),
         digest: "15839a7786e7aed24599473148bf6130080d9bb29c492f931bd0303f8b2553e9",
     },
-    Row {
+    PageRow {
         path: "assets/tools-OEJCLLDU.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/tools-OEJCLLDU.js"),
@@ -431,7 +431,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/tools-OEJCLLDU.js.br")),
         digest: "1f7a3b38570c2688bff2587a59ff43f312511e79b987b06a74883bfd60792226",
     },
-    Row {
+    PageRow {
         path: "assets/transfer-PNXX2WPA.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/transfer-PNXX2WPA.js"),
@@ -439,7 +439,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/transfer-PNXX2WPA.js.br")),
         digest: "e8283487e20f48ac093a0552bf696af7491f6e4f6988cf6bda7ef9b31381ab3b",
     },
-    Row {
+    PageRow {
         path: "assets/transit-MCSC3SQU.js",
         content_type: "text/javascript; charset=utf-8",
         plain: include_bytes!("../dist/assets/transit-MCSC3SQU.js"),
@@ -447,7 +447,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/assets/transit-MCSC3SQU.js.br")),
         digest: "54956fbad40e45d06f67793bb3c41b65f7a64d4808620eb98848fdbc78070a94",
     },
-    Row {
+    PageRow {
         path: "icon.svg",
         content_type: "image/svg+xml",
         plain: include_bytes!("../dist/icon.svg"),
@@ -455,7 +455,7 @@ pub(super) static ROWS: &[Row] = &[
         brotli: Some(include_bytes!("../dist/icon.svg.br")),
         digest: "c37065d5456766c1e05a93719d1888612df083fa53948c814cc64627a97b28f7",
     },
-    Row {
+    PageRow {
         path: "index.html",
         content_type: "text/html; charset=utf-8",
         plain: include_bytes!("../dist/index.html"),

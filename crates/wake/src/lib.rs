@@ -5,7 +5,7 @@
 //! thread at its first wake, and the others are woken one by one with two switches each. A thread that says that its wakes
 //! belong [`together`] lets those that it wakes be queued first and rung for at the end.
 //!
-//! What is queued, and how it is rung for, is the affair of whoever is woken ([`Ring`]); this crate only says when.
+//! What is queued, and how it is rung for, is the affair of whoever is woken ([`WakeUp`]); this crate only says when.
 //! Neither side knows the other.
 //!
 //! Invariant: what is handed to [`ring`] is rung for, once, before [`Together`] is gone; without one, at once.
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What is rung for somebody who sleeps.
-pub trait Ring: Send + Sync {
+pub trait WakeUp: Send + Sync {
     /// Wakes them; what they are to find is there already.
     fn ring(&self);
 }
@@ -32,7 +32,7 @@ thread_local! {
     /// How many [`Together`] this thread has.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// What waits for the last of them.
-    static WAITING: RefCell<Vec<Arc<dyn Ring>>> = const { RefCell::new(Vec::new()) };
+    static WAITING: RefCell<Vec<Arc<dyn WakeUp>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Has what this thread rings for wait until the returned value is dropped.
@@ -42,7 +42,7 @@ pub fn together() -> Together {
 }
 
 /// Rings, at the end of what belongs together or else at once.
-pub fn ring(bell: Arc<dyn Ring>) {
+pub fn ring(bell: Arc<dyn WakeUp>) {
     if DEPTH.get() == 0 {
         bell.ring();
     } else {
@@ -72,7 +72,7 @@ mod tests {
     #[derive(Default)]
     struct Count(AtomicUsize);
 
-    impl Ring for Count {
+    impl WakeUp for Count {
         fn ring(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn who_rings_may_ring_again() {
         struct Chain(Arc<Count>);
-        impl Ring for Chain {
+        impl WakeUp for Chain {
             fn ring(&self) {
                 let _together = together();
                 super::ring(self.0.clone());

@@ -4,7 +4,7 @@
 use kallisto_core::Json;
 use kallisto_core::json::ParseError;
 use kallisto_hcl::limits::{BYTES_MAX, DEPTH_MAX, LABELS_MAX, VALUES_MAX};
-use kallisto_hcl::{Body, Error, Item, ItemForm, Value, ValueKind, parse};
+use kallisto_hcl::{BlockBody, Error, HclValue, ItemForm, TreeItem, ValueKind, parse};
 
 /// What both languages are made of, and what breaks readers of them.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -57,7 +57,7 @@ pub(crate) fn run(bytes: &[u8]) {
     check_json(bytes);
 }
 
-fn check_tree(body: &Body) {
+fn check_tree(body: &BlockBody) {
     let mut values = 0;
     measure(body, 0, &mut values);
     let mut text = String::new();
@@ -71,7 +71,7 @@ fn check_tree(body: &Body) {
     }
 }
 
-fn measure(body: &Body, depth: usize, values: &mut usize) {
+fn measure(body: &BlockBody, depth: usize, values: &mut usize) {
     assert!(depth <= DEPTH_MAX);
     for item in &body.items {
         assert!(item.labels.len() <= LABELS_MAX);
@@ -79,7 +79,7 @@ fn measure(body: &Body, depth: usize, values: &mut usize) {
     }
 }
 
-fn measure_value(value: &Value, depth: usize, values: &mut usize) {
+fn measure_value(value: &HclValue, depth: usize, values: &mut usize) {
     *values += 1;
     assert!(*values <= VALUES_MAX);
     match &value.kind {
@@ -93,7 +93,7 @@ fn measure_value(value: &Value, depth: usize, values: &mut usize) {
 }
 
 /// Writes a tree as HCL. A `null`, which only JSON has, is written as a word.
-fn write_body(body: &Body, text: &mut String) {
+fn write_body(body: &BlockBody, text: &mut String) {
     for item in &body.items {
         write_text(&item.key.text, text);
         for label in &item.labels {
@@ -108,7 +108,7 @@ fn write_body(body: &Body, text: &mut String) {
     }
 }
 
-fn write_value(value: &Value, text: &mut String) {
+fn write_value(value: &HclValue, text: &mut String) {
     match &value.kind {
         ValueKind::Null => text.push_str("\"null\""),
         ValueKind::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
@@ -143,17 +143,17 @@ fn write_text(value: &str, text: &mut String) {
 }
 
 /// Makes trees of different texts comparable.
-fn forget_places(body: &mut Body) {
-    let nowhere = kallisto_hcl::Position { line: 0, column: 0 };
-    for Item { key, labels, value, .. } in &mut body.items {
+fn forget_places(body: &mut BlockBody) {
+    let nowhere = kallisto_hcl::TextPosition { line: 0, column: 0 };
+    for TreeItem { key, labels, value, .. } in &mut body.items {
         key.at = nowhere;
         labels.iter_mut().for_each(|label| label.at = nowhere);
         forget_value(value);
     }
 }
 
-fn forget_value(value: &mut Value) {
-    value.at = kallisto_hcl::Position { line: 0, column: 0 };
+fn forget_value(value: &mut HclValue) {
+    value.at = kallisto_hcl::TextPosition { line: 0, column: 0 };
     match &mut value.kind {
         ValueKind::Null => value.kind = ValueKind::Text("null".to_owned()),
         ValueKind::List(values) => values.iter_mut().for_each(forget_value),

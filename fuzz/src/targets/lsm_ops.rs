@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_lsm::disk::{Disk, MemDisk};
-use kallisto_lsm::{Background, Batch, Engine, Options, ReadPoint, Sync};
+use kallisto_lsm::{Background, Engine, EntryBatch, Options, ReadPoint, Sync};
 
 const FOLDER: &str = "store";
 /// Distinct keys: few enough to be met again, many enough for several files.
@@ -73,7 +73,7 @@ impl Pair {
     /// A delete and a put that become visible together.
     fn write_batch(&mut self, key: &[u8], value: &[u8]) {
         let neighbour = [key, &[0]].concat();
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.delete(key).expect("a delete");
         batch.put(&neighbour, value).expect("a put");
         self.engine.write(&batch, Sync::Mode).expect("a write");

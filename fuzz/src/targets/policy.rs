@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kallisto_auth::acl::Reason;
 use kallisto_auth::{
-    AclSet, Capability, Identity, NoIdentity, Operation, Path, Policy, PolicyName, Subject,
+    AclSet, Capability, NoIdentity, Operation, Path, Policy, PolicyName, Subject, TemplateSubject,
     Timestamp, Variable,
 };
 
@@ -77,7 +77,7 @@ impl Subject for Ask<'_> {
 
 struct Everyone;
 
-impl Identity for Everyone {
+impl TemplateSubject for Everyone {
     fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed("a"))
     }
@@ -90,7 +90,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let policies: Vec<Arc<Policy>> =
         parts.iter().filter_map(|part| read(part)).map(Arc::new).collect();
     let paths = std::str::from_utf8(paths).unwrap_or("a");
-    for identity in [&NoIdentity as &dyn Identity, &Everyone] {
+    for identity in [&NoIdentity as &dyn TemplateSubject, &Everyone] {
         let acl = AclSet::compile(&policies, identity, Timestamp::UNIX_EPOCH);
         for path in paths.lines().take(PATHS_MAX) {
             if let Ok(path) = Path::decode(path) {

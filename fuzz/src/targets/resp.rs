@@ -1,7 +1,7 @@
 //! Commands of Redis clients: whatever the bytes, a command lies within them, a part asks for more than
 //! there is, and a command written as an array is read as itself.
 
-use kallisto_listener::resp::parse::{ARGUMENTS_MAX, Parsed, Ranges, parse};
+use kallisto_listener::resp::parse::{ARGUMENTS_MAX, ParsedInput, Ranges, parse};
 
 /// What commands are made of, and lengths that lie.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -32,11 +32,11 @@ pub(crate) fn run(bytes: &[u8]) {
     let mut at = 0;
     while at < bytes.len() {
         match parse(&bytes[at..], &mut ranges) {
-            Ok(Parsed::Command(length)) => {
+            Ok(ParsedInput::Command(length)) => {
                 check_command(&bytes[at..], length, &ranges);
                 at += length;
             }
-            Ok(Parsed::More(wanted)) => {
+            Ok(ParsedInput::More(wanted)) => {
                 assert!(wanted > bytes.len() - at, "asks for what is there");
                 return;
             }
@@ -62,11 +62,11 @@ fn check_command(input: &[u8], length: usize, ranges: &Ranges) {
         written.extend_from_slice(b"\r\n");
     }
     let mut again = Ranges::new();
-    assert_eq!(parse(&written, &mut again), Ok(Parsed::Command(written.len())));
+    assert_eq!(parse(&written, &mut again), Ok(ParsedInput::Command(written.len())));
     let same = ranges.iter().zip(&again).all(|(a, b)| input[a.clone()] == written[b.clone()]);
     assert!(same && again.len() == ranges.len());
     for end in 0..written.len() {
-        assert!(matches!(parse(&written[..end], &mut again), Ok(Parsed::More(n)) if n > end));
+        assert!(matches!(parse(&written[..end], &mut again), Ok(ParsedInput::More(n)) if n > end));
         if end > 512 {
             break;
         }

@@ -4,8 +4,10 @@
 use std::sync::OnceLock;
 
 use kallisto_ssh::certificate::{PRINCIPALS_MAX, check_principal};
-use kallisto_ssh::wire::Reader;
-use kallisto_ssh::{CertificateKind, Contents, KeyKind, OptionMap, PublicKey, RsaHash, SigningKey};
+use kallisto_ssh::wire::SshReader;
+use kallisto_ssh::{
+    CertificateKind, OptionMap, PkiKeyKind, RsaHash, SshContents, SshPublicKey, SshSigningKey,
+};
 
 /// What keys and options are made of, and what breaks readers of them.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -41,27 +43,27 @@ pub(crate) const WORDS: &[&[u8]] = &[
 /// Most options of a request that are taken from an input.
 const OPTIONS_MAX: usize = 16;
 
-fn ca() -> &'static SigningKey {
-    static CA: OnceLock<SigningKey> = OnceLock::new();
+fn ca() -> &'static SshSigningKey {
+    static CA: OnceLock<SshSigningKey> = OnceLock::new();
     #[expect(clippy::unwrap_used, reason = "a machine that makes no key runs no target")]
-    CA.get_or_init(|| SigningKey::make(KeyKind::Ed25519).unwrap())
+    CA.get_or_init(|| SshSigningKey::make(PkiKeyKind::Ed25519).unwrap())
 }
 
 /// The target.
 pub(crate) fn run(bytes: &[u8]) {
-    if let Ok(key) = PublicKey::from_blob(bytes) {
+    if let Ok(key) = SshPublicKey::from_blob(bytes) {
         assert_eq!(key.blob(), bytes, "a key is the bytes it was read of");
         check_key(&key);
         check_certificate(contents(key, Vec::new(), OptionMap::new()));
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(key) = PublicKey::parse(text) {
+    if let Ok(key) = SshPublicKey::parse(text) {
         check_key(&key);
     }
-    if let Ok(key) = SigningKey::from_pem(text)
+    if let Ok(key) = SshSigningKey::from_pem(text)
         && let Ok(written) = key.to_pem()
     {
-        let again = SigningKey::from_pem(&written).map(|again| again.public().clone());
+        let again = SshSigningKey::from_pem(&written).map(|again| again.public().clone());
         assert_eq!(
             again.as_ref(),
             Ok(key.public()),
@@ -74,13 +76,13 @@ pub(crate) fn run(bytes: &[u8]) {
     check_certificate(contents(ca().public().clone(), principals, options));
 }
 
-fn check_key(key: &PublicKey) {
-    let again = PublicKey::parse(&key.line());
+fn check_key(key: &SshPublicKey) {
+    let again = SshPublicKey::parse(&key.line());
     assert_eq!(again.as_ref(), Ok(key), "the line of a key is that key");
 }
 
-fn contents(public: PublicKey, principals: Vec<String>, options: OptionMap) -> Contents {
-    Contents {
+fn contents(public: SshPublicKey, principals: Vec<String>, options: OptionMap) -> SshContents {
+    SshContents {
         public,
         serial: 7,
         kind: CertificateKind::User,
@@ -95,7 +97,7 @@ fn contents(public: PublicKey, principals: Vec<String>, options: OptionMap) -> C
 }
 
 /// A certificate that is signed says what it was told, name by name.
-fn check_certificate(told: Contents) {
+fn check_certificate(told: SshContents) {
     let is_plain = told.principals.iter().all(|name| check_principal(name).is_ok());
     let Ok(signed) = told.sign(ca(), RsaHash::Sha256) else { return };
     assert!(is_plain && told.principals.len() <= PRINCIPALS_MAX);
@@ -104,8 +106,8 @@ fn check_certificate(told: Contents) {
     let own = told.public.blob().len() - 4 - name.name().len();
     let before = 4 + name.certificate_name().len() + 36 + own + 8 + 4 + 4;
     let rest = signed.bytes().get(before..).unwrap_or_default();
-    let mut reader = Reader::new(rest);
-    let mut names = Reader::new(reader.string().unwrap_or_default());
+    let mut reader = SshReader::new(rest);
+    let mut names = SshReader::new(reader.string().unwrap_or_default());
     for told in &told.principals {
         let name = names.text().unwrap_or_default();
         assert_eq!(name, told);
@@ -115,11 +117,11 @@ fn check_certificate(told: Contents) {
     assert!(names.finish().is_ok());
     assert_eq!(reader.take(16).map(|times| times[7]), Ok(1));
     for _ in 0..2 {
-        let mut options = Reader::new(reader.string().unwrap_or_default());
+        let mut options = SshReader::new(reader.string().unwrap_or_default());
         for (name, value) in &told.critical_options {
             assert_eq!(options.text().as_ref(), Ok(&name.as_str()));
             let data = options.string().unwrap_or_default();
-            let said = if data.is_empty() { Ok("") } else { Reader::new(data).text() };
+            let said = if data.is_empty() { Ok("") } else { SshReader::new(data).text() };
             assert_eq!(said.as_ref(), Ok(&value.as_str()));
         }
         assert!(options.finish().is_ok());

@@ -3,13 +3,13 @@
 //! A manifest is read line by line, in the form this workspace writes: one dependency a line in
 //! sections called `dependencies`. A form that this reading could misread is itself a finding.
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
-use super::rooms::{ROOMS, Room};
+use super::rooms::{CrateArrows, ROOMS};
 
 /// What a dependency is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum DependencyPurpose {
     Product,
     Tests,
 }
@@ -17,7 +17,7 @@ enum Purpose {
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency {
     name: String,
-    purpose: Purpose,
+    purpose: DependencyPurpose,
 }
 
 /// The feature of the barrier that lets a run name its random bytes, and the one crate that may ask for it.
@@ -25,13 +25,13 @@ const SEEDED: &str = "\"seeded\"";
 const SIMULATION: &str = "crates/sim/Cargo.toml";
 
 /// Checks every manifest of the workspace's members.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let packages: Vec<&str> = ROOMS.iter().map(|room| room.package).collect();
     for file in files.iter().filter(|file| is_member(&file.path)) {
         match ROOMS.iter().find(|room| format!("{}/Cargo.toml", room.folder) == file.path) {
             Some(room) => findings.extend(check_room(room, &packages, file)),
-            None => findings.push(Finding::new(
+            None => findings.push(TidyFinding::new(
                 &*file.path,
                 "a crate that the table in \
                 xtask/src/tidy/rooms.rs does not know: say there what it may depend on",
@@ -39,9 +39,10 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         }
         findings.extend(check_seeded(file));
     }
-    let is_there = |room: &&Room| files.iter().any(|file| file.path.starts_with(room.folder));
+    let is_there =
+        |room: &&CrateArrows| files.iter().any(|file| file.path.starts_with(room.folder));
     findings.extend(ROOMS.iter().filter(|room| !is_there(room)).map(|room| {
-        Finding::new("xtask/src/tidy/rooms.rs", format!("there is no crate in {}", room.folder))
+        TidyFinding::new("xtask/src/tidy/rooms.rs", format!("there is no crate in {}", room.folder))
     }));
     findings
 }
@@ -53,21 +54,21 @@ fn is_member(path: &str) -> bool {
 }
 
 /// A server whose keys somebody can foretell is none.
-fn check_seeded(file: &File) -> Option<Finding> {
+fn check_seeded(file: &File) -> Option<TidyFinding> {
     let asks = |line: &str| line.starts_with("kallisto-barrier") && line.contains(SEEDED);
     (file.path != SIMULATION && file.text.lines().any(asks)).then(|| {
-        Finding::new(
+        TidyFinding::new(
             &*file.path,
             "asks for the barrier's `seeded`, which is the simulation's alone",
         )
     })
 }
 
-fn check_room(room: &Room, packages: &[&str], file: &File) -> Vec<Finding> {
+fn check_room(room: &CrateArrows, packages: &[&str], file: &File) -> Vec<TidyFinding> {
     let place = file.path.as_str();
     let found = match dependencies(&file.text) {
         Ok(found) => found,
-        Err(what) => return vec![Finding::new(place, what)],
+        Err(what) => return vec![TidyFinding::new(place, what)],
     };
     let mut findings = Vec::new();
     for Dependency { name, purpose } in &found {
@@ -75,13 +76,13 @@ fn check_room(room: &Room, packages: &[&str], file: &File) -> Vec<Finding> {
         let ours = packages.contains(&name) || name.starts_with("kallisto");
         let known = match purpose {
             _ if room.below.contains(&name) => true,
-            Purpose::Product => room.external.contains(&name),
-            Purpose::Tests => room.for_tests.contains(&name),
+            DependencyPurpose::Product => room.external.contains(&name),
+            DependencyPurpose::Tests => room.for_tests.contains(&name),
         };
         if known {
             continue;
         }
-        findings.push(Finding::new(
+        findings.push(TidyFinding::new(
             place,
             if ours {
                 format!("must not know {name}: arrows point only downward")
@@ -93,12 +94,13 @@ fn check_room(room: &Room, packages: &[&str], file: &File) -> Vec<Finding> {
             },
         ));
     }
-    let listed = [(room.external, Purpose::Product), (room.for_tests, Purpose::Tests)];
+    let listed =
+        [(room.external, DependencyPurpose::Product), (room.for_tests, DependencyPurpose::Tests)];
     for (names, purpose) in listed {
         let is_used =
             |name: &&&str| found.iter().any(|d| d.name == ***name && d.purpose == purpose);
         findings.extend(names.iter().filter(|name| !is_used(name)).map(|name| {
-            Finding::new(
+            TidyFinding::new(
                 place,
                 format!(
                     "does not use {name} ({purpose:?}) any more: take it out \
@@ -137,13 +139,15 @@ fn dependencies(manifest: &str) -> Result<Vec<Dependency>, String> {
 }
 
 /// What the dependencies in the section `[header]` are for; `None` for other sections.
-fn section(header: &str) -> Result<Option<Purpose>, String> {
+fn section(header: &str) -> Result<Option<DependencyPurpose>, String> {
     let last = header.rsplit('.').next().unwrap_or(header);
     match last {
         // The model checker takes the place of the atomics in a build that nothing ships.
-        "dependencies" if header.starts_with("target.'cfg(loom)'") => Ok(Some(Purpose::Tests)),
-        "dependencies" | "build-dependencies" => Ok(Some(Purpose::Product)),
-        "dev-dependencies" => Ok(Some(Purpose::Tests)),
+        "dependencies" if header.starts_with("target.'cfg(loom)'") => {
+            Ok(Some(DependencyPurpose::Tests))
+        }
+        "dependencies" | "build-dependencies" => Ok(Some(DependencyPurpose::Product)),
+        "dev-dependencies" => Ok(Some(DependencyPurpose::Tests)),
         _ if header.contains("dependencies") => {
             Err(format!("write the section [{header}] as a line of its parent"))
         }
@@ -155,7 +159,7 @@ fn section(header: &str) -> Result<Option<Purpose>, String> {
 mod tests {
     use super::*;
 
-    const ROOM: Room = Room {
+    const ROOM: CrateArrows = CrateArrows {
         folder: "crates/mid",
         package: "kallisto-mid",
         below: &["kallisto-low"],

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
 /// Where the files are.
@@ -18,7 +18,7 @@ const REGISTRY: &str = "registry.rs";
 const DRIVERS: [&str; 4] = ["System", "Identity", "TokenEngine", "KvEngine"];
 
 /// Checks every file of the core.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let house = House::new(files);
     let arrows = house.arrows();
     let too_large = circles(&arrows).into_iter().filter(|circle| circle.len() > CIRCLE_MAX);
@@ -29,7 +29,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             names.len(),
             names.join(", ")
         );
-        Finding::new(format!("{ROOT}{}", names[0]), what)
+        TidyFinding::new(format!("{ROOT}{}", names[0]), what)
     };
     too_large.map(tell).collect()
 }

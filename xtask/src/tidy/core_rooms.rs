@@ -4,7 +4,7 @@
 //! comments do not count. Arrows point down the list of rooms, without exception. Two files are in no room: `lib.rs`, which passes on
 //! what is public, and `registry.rs`, whose one `match` names what drives each engine and which is called through a trait by what stands below.
 
-use super::Finding;
+use super::TidyFinding;
 use super::circles::House;
 use super::files::File;
 
@@ -14,10 +14,10 @@ const ROOT: &str = "crates/core/src/";
 const NO_ROOM: [&str; 2] = ["lib.rs", "registry.rs"];
 
 /// A room: its name, and how the paths of its files begin.
-type Room = (&'static str, &'static [&'static str]);
+type CoreRoom = (&'static str, &'static [&'static str]);
 
 /// The rooms, bottom up. A path is of the first room that it fits.
-const ROOMS: [Room; 31] = [
+const ROOMS: [CoreRoom; 31] = [
     ("limits", &["limits.rs"]),
     ("counts", &["counts.rs", "timers.rs"]),
     ("random", &["random.rs"]),
@@ -55,7 +55,7 @@ const ROOMS: [Room; 31] = [
 ];
 
 /// Checks every file of the core.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let house = House::new(files);
     let mut findings = Vec::new();
     for (file, targets) in house.arrows() {
@@ -66,13 +66,13 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         let Some(height) = height(file) else {
             let what =
                 "is in no room of the core: say in xtask/src/tidy/core_rooms.rs what it stands on";
-            findings.push(Finding::new(place, what));
+            findings.push(TidyFinding::new(place, what));
             continue;
         };
         for target in targets {
             match self::height(target) {
                 Some(other) if other > height => {
-                    findings.push(Finding::new(&*place, upward(height, other, target)));
+                    findings.push(TidyFinding::new(&*place, upward(height, other, target)));
                 }
                 Some(_) | None => {}
             }

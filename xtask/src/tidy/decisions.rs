@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
 const FOLDER: &str = "docs/decisions/";
@@ -15,7 +15,7 @@ const DIGITS: usize = 4;
 const NOT_LISTED_YET: [&str; 8] = ["0225", "0226", "0227", "0235", "0236", "0240", "0250", "0251"];
 
 /// Checks names, numbers and references.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let records: Vec<&str> =
         files.iter().filter_map(|file| file.path.strip_prefix(FOLDER)).collect();
     let index = files.iter().find(|file| file.path.strip_prefix(FOLDER) == Some(INDEX));
@@ -24,30 +24,30 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     for file in files {
         let missing = references(&file.text).filter(|name| !records.contains(name));
         findings.extend(missing.map(|name| {
-            Finding::new(&*file.path, format!("points to {FOLDER}{name}, which is not there"))
+            TidyFinding::new(&*file.path, format!("points to {FOLDER}{name}, which is not there"))
         }));
     }
     findings
 }
 
-fn check_names(records: &[&str]) -> Vec<Finding> {
+fn check_names(records: &[&str]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut owners = BTreeMap::new();
     for &name in records.iter().filter(|name| **name != INDEX) {
         let place = format!("{FOLDER}{name}");
         let Some(number) = number_of(name) else {
-            findings.push(Finding::new(place, "a record is called NNNN-some-words.md"));
+            findings.push(TidyFinding::new(place, "a record is called NNNN-some-words.md"));
             continue;
         };
         if let Some(owner) = owners.insert(number, name) {
-            findings.push(Finding::new(place, format!("has the number of {owner}")));
+            findings.push(TidyFinding::new(place, format!("has the number of {owner}")));
         }
     }
     findings
 }
 
 /// Every record has one row in the index, which begins with a link to it.
-fn check_index(records: &[&str], index: &str) -> Vec<Finding> {
+fn check_index(records: &[&str], index: &str) -> Vec<TidyFinding> {
     let rows = |name: &str| {
         let number = number_of(name).unwrap_or(name);
         let link = format!("| [{number}]({name}) |");
@@ -60,7 +60,7 @@ fn check_index(records: &[&str], index: &str) -> Vec<Finding> {
     wrong
         .map(|(name, rows)| {
             let what = format!("has {rows} rows in {FOLDER}{INDEX}, not 1: list it by its subject");
-            Finding::new(format!("{FOLDER}{name}"), what)
+            TidyFinding::new(format!("{FOLDER}{name}"), what)
         })
         .collect()
 }

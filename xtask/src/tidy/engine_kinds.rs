@@ -3,7 +3,7 @@
 //!
 //! Whether secrets have versions (`KvState`) is asked of a mount by whoever reads them; it is no kind of engine here.
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
 /// Where the core is.
@@ -14,14 +14,14 @@ const ALLOWED: &[&str] = &["records/engine_kind.rs", "registry.rs", "view/memory
 const NAMES: &[&str] = &["EngineSource::", "ServerEngineKind::"];
 
 /// Checks every file of the core.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let told_apart = |file: &&File| {
         let inside = file.path.strip_prefix(ROOT).filter(|inside| !ALLOWED.contains(inside));
         inside.is_some() && NAMES.iter().any(|name| file.text.contains(name))
     };
     let finding = |file: &File| {
         let what = "tells engines apart: what differs between them belongs to what drives them";
-        Finding::new(&*file.path, what)
+        TidyFinding::new(&*file.path, what)
     };
     files.iter().filter(told_apart).map(finding).collect()
 }

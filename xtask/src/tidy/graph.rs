@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use crate::process::Process;
+use super::TidyFinding;
+use crate::process::Program;
 use crate::workspace;
 
 /// The only source of packages.
@@ -32,19 +32,19 @@ const SINGLE: [&str; 8] =
     ["aws-lc-rs", "aws-lc-sys", "rustls", "rustls-webpki", "secrecy", "subtle", "tokio", "zeroize"];
 
 /// Checks the lock file and the packages that are built.
-pub(super) fn check() -> Vec<Finding> {
+pub(super) fn check() -> Vec<TidyFinding> {
     let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock")).unwrap_or_default();
     let mut findings = check_sources(&lock);
     let edges = ["--edges", "normal,build,dev", "--prefix", "none", "--format", "{p}"];
-    let tree = Process::cargo(["tree", "--workspace", "--locked"].into_iter().chain(edges));
+    let tree = Program::cargo(["tree", "--workspace", "--locked"].into_iter().chain(edges));
     match tree.output() {
         Ok(text) => findings.extend(check_packages(&packages(&text))),
-        Err(error) => findings.push(Finding::new("Cargo.lock", format!("cargo tree: {error}"))),
+        Err(error) => findings.push(TidyFinding::new("Cargo.lock", format!("cargo tree: {error}"))),
     }
     findings
 }
 
-fn check_sources(lock: &str) -> Vec<Finding> {
+fn check_sources(lock: &str) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut package = "";
     for line in lock.lines() {
@@ -53,11 +53,11 @@ fn check_sources(lock: &str) -> Vec<Finding> {
         } else if let Some(source) = line.strip_prefix("source = ")
             && source.trim_matches('"') != REGISTRY
         {
-            findings.push(Finding::new("Cargo.lock", format!("{package} comes from {source}")));
+            findings.push(TidyFinding::new("Cargo.lock", format!("{package} comes from {source}")));
         }
     }
     if package.is_empty() {
-        findings.push(Finding::new("Cargo.lock", "it names no package"));
+        findings.push(TidyFinding::new("Cargo.lock", "it names no package"));
     }
     findings
 }
@@ -70,11 +70,11 @@ fn packages(tree: &str) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-fn check_packages(packages: &BTreeSet<(&str, &str)>) -> Vec<Finding> {
+fn check_packages(packages: &BTreeSet<(&str, &str)>) -> Vec<TidyFinding> {
     let banned = packages.iter().filter(|(name, _)| BANNED.contains(name));
-    let mut findings: Vec<Finding> = banned
+    let mut findings: Vec<TidyFinding> = banned
         .map(|(name, version)| {
-            Finding::new("Cargo.lock", format!("{name} {version} is built, and is banned"))
+            TidyFinding::new("Cargo.lock", format!("{name} {version} is built, and is banned"))
         })
         .collect();
     for name in SINGLE {
@@ -86,7 +86,7 @@ fn check_packages(packages: &BTreeSet<(&str, &str)>) -> Vec<Finding> {
         if versions.len() > 1 {
             let what =
                 format!("{name} is built in {} versions: {}", versions.len(), versions.join(", "));
-            findings.push(Finding::new("Cargo.lock", what));
+            findings.push(TidyFinding::new("Cargo.lock", what));
         }
     }
     findings

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
 /// The table of contents of the site.
@@ -16,7 +16,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 const DECISIONS: &str = "docs/decisions/";
 
 /// Checks every Markdown file.
-pub(super) fn check(root: &Path, files: &[File]) -> Vec<Finding> {
+pub(super) fn check(root: &Path, files: &[File]) -> Vec<TidyFinding> {
     let pages: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".md")).collect();
     let anchors: BTreeMap<&str, BTreeSet<String>> =
         pages.iter().map(|page| (page.path.as_str(), anchors(&page.text))).collect();
@@ -27,19 +27,23 @@ pub(super) fn check(root: &Path, files: &[File]) -> Vec<Finding> {
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
             let place = || format!("{}:{line}", page.path);
             let Some(path) = resolve(&page.path, path) else {
-                findings.push(Finding::new(place(), format!("the link {target} leaves the tree")));
+                findings
+                    .push(TidyFinding::new(place(), format!("the link {target} leaves the tree")));
                 continue;
             };
             if page.path == SUMMARY {
                 listed.insert(path.clone());
             }
             if !root.join(&path).exists() {
-                findings
-                    .push(Finding::new(place(), format!("links to {path}, which is not there")));
+                findings.push(TidyFinding::new(
+                    place(),
+                    format!("links to {path}, which is not there"),
+                ));
             } else if !anchor.is_empty()
                 && anchors.get(path.as_str()).is_some_and(|known| !known.contains(anchor))
             {
-                findings.push(Finding::new(place(), format!("{path} has no heading #{anchor}")));
+                findings
+                    .push(TidyFinding::new(place(), format!("{path} has no heading #{anchor}")));
             }
         }
     }
@@ -48,7 +52,7 @@ pub(super) fn check(root: &Path, files: &[File]) -> Vec<Finding> {
     let unlisted =
         pages.iter().filter(|page| is_of_site(&page.path) && !listed.contains(&page.path));
     findings.extend(unlisted.map(|page| {
-        Finding::new(&*page.path, format!("is in no part of the site: list it in {SUMMARY}"))
+        TidyFinding::new(&*page.path, format!("is in no part of the site: list it in {SUMMARY}"))
     }));
     findings
 }

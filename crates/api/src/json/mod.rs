@@ -16,7 +16,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use members::{Members, member, members};
+pub use members::{RawMembers, member, members};
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub use patch::merge_patch;
 pub use write::{write_string, write_u64};

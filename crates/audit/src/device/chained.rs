@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::options::Options;
+use crate::options::DeviceOptions;
 use crate::sink::Real;
 use crate::verify::{ChainFault, Verifier, VerifyFailure};
-use crate::{AnchorFiles, AnchorVerdict, Head};
+use crate::{AnchorFiles, AnchorVerdict, ChainHead};
 
 /// A directory with an audit file and anchors.
 struct AnchoredDirectory {
@@ -31,15 +31,15 @@ impl AnchoredDirectory {
 
     fn start(&self, origin: Origin) -> Device {
         let path = self.file().display().to_string();
-        let options: Options = [("file_path".to_owned(), path)].into();
-        let spec = Spec::parse("file", &options).unwrap();
+        let options: DeviceOptions = [("file_path".to_owned(), path)].into();
+        let spec = DeviceSpec::parse("file", &options).unwrap();
         let anchors = Some(Arc::clone(&self.anchors));
         let around = Surroundings { destinations: &Real, anchors, node: "n1" };
         Device::start("file", spec, &[5; SALT_BYTES], origin, &around).unwrap()
     }
 
     /// Lets a device write so many records and end.
-    fn run(&self, origin: Origin, records: usize) -> (Head, AnchorVerdict) {
+    fn run(&self, origin: Origin, records: usize) -> (ChainHead, AnchorVerdict) {
         let device = self.start(origin);
         write(&device, records);
         let verdict = device.verdict().unwrap();
@@ -47,7 +47,7 @@ impl AnchoredDirectory {
         assert_eq!(key, self.key());
         drop(device);
         self.wait_for_end();
-        (self.verify(None).map_or(Head::default(), |verified| verified.head), verdict)
+        (self.verify(None).map_or(ChainHead::default(), |verified| verified.head), verdict)
     }
 
     fn wait_for_end(&self) {
@@ -56,8 +56,8 @@ impl AnchoredDirectory {
         }
     }
 
-    fn key(&self) -> PublicKey {
-        Signer::new(&[5; SALT_BYTES], "n1", "file").unwrap().public_key()
+    fn key(&self) -> DevicePublicKey {
+        CheckpointSigner::new(&[5; SALT_BYTES], "n1", "file").unwrap().public_key()
     }
 
     fn lines(&self) -> Vec<Vec<u8>> {
@@ -68,7 +68,7 @@ impl AnchoredDirectory {
         put(&self.file(), &lines.concat());
     }
 
-    fn verify(&self, key: Option<PublicKey>) -> Result<crate::Verified, VerifyFailure> {
+    fn verify(&self, key: Option<DevicePublicKey>) -> Result<crate::VerifiedChain, VerifyFailure> {
         verify(&[content(&self.file())], key)
     }
 }
@@ -91,12 +91,15 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
 
 fn write(device: &Device, records: usize) {
     for _ in 0..records {
-        assert!(pollster::block_on(device.submit_test(&Subject::default()).written()));
+        assert!(pollster::block_on(device.submit_test(&AuditSubject::default()).written()));
     }
 }
 
 /// Files in their order. Too many records without a signature count as the cut that they show.
-fn verify(files: &[Vec<u8>], key: Option<PublicKey>) -> Result<crate::Verified, VerifyFailure> {
+fn verify(
+    files: &[Vec<u8>],
+    key: Option<DevicePublicKey>,
+) -> Result<crate::VerifiedChain, VerifyFailure> {
     let mut verifier = Verifier::default().trusting(key);
     for file in files {
         verifier.take_file(&mut &file[..])?;
@@ -109,7 +112,7 @@ fn verify(files: &[Vec<u8>], key: Option<PublicKey>) -> Result<crate::Verified, 
 
 /// The same records in a chain of somebody who has no key, without checkpoints or with these as they are.
 fn rewritten(lines: &[Vec<u8>], keeps_checkpoints: bool) -> Vec<Vec<u8>> {
-    let mut head = Head::default();
+    let mut head = ChainHead::default();
     let kept = lines.iter().filter(|line| keeps_checkpoints || !crate::checkpoint::is_one(line));
     let again = |line: &Vec<u8>| {
         let body = crate::chain::body(line.strip_suffix(b"\n").unwrap()).unwrap();
@@ -130,7 +133,7 @@ fn a_chain_goes_on_over_starts_and_is_signed_at_every_end() {
     assert_eq!((head.seq, verdict), (7, AnchorVerdict::Sound));
     let verified = place.verify(Some(place.key())).unwrap();
     assert_eq!((verified.first, verified.signed), (1, Some(7)));
-    let other = Signer::new(&[6; SALT_BYTES], "n1", "file").unwrap().public_key();
+    let other = CheckpointSigner::new(&[6; SALT_BYTES], "n1", "file").unwrap().public_key();
     let failure = place.verify(Some(other)).unwrap_err();
     assert!(matches!(failure, VerifyFailure::Line { fault: ChainFault::Unsigned { seq: 4 }, .. }));
 }
@@ -141,7 +144,7 @@ fn a_chain_is_signed_before_too_many_records_are_not() {
     let device = place.start(Origin::New);
     let count = usize::try_from(crate::limits::CHECKPOINT_RECORDS_MAX).unwrap();
     let tickets: Vec<Ticket> =
-        (0..2 * count + 5).map(|_| device.submit_test(&Subject::default())).collect();
+        (0..2 * count + 5).map(|_| device.submit_test(&AuditSubject::default())).collect();
     assert!(tickets.into_iter().all(|ticket| pollster::block_on(ticket.written())));
     let key = Some(place.key());
     // It is not ended: its last records wait for a signature.

@@ -5,26 +5,26 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::queue::{DeviceShared, Mode, QueueState};
-use crate::anchor::{Anchors, Sealed};
-use crate::chain::Head;
+use super::queue::{DeviceShared, QueueMode, QueueState};
+use crate::anchor::{AnchorFile, Anchors};
+use crate::chain::ChainHead;
 use crate::limits::ANCHOR_INTERVAL;
 
 /// The anchor of one device.
 pub(super) struct Anchor {
     pub(super) name: String,
     pub(super) anchors: Arc<dyn Anchors>,
-    pub(super) sealed: Sealed,
+    pub(super) sealed: AnchorFile,
 }
 
 impl Anchor {
     /// The head that was kept; `None` when there is none of this device.
-    pub(super) fn read(&self) -> io::Result<Option<Head>> {
+    pub(super) fn read(&self) -> io::Result<Option<ChainHead>> {
         let bytes = self.anchors.read(&self.name)?;
         Ok(bytes.and_then(|bytes| self.sealed.decode(&bytes)))
     }
 
-    fn write(&self, head: Head) -> io::Result<()> {
+    fn write(&self, head: ChainHead) -> io::Result<()> {
         self.anchors.write(&self.name, &self.sealed.encode(head))
     }
 }
@@ -64,5 +64,5 @@ pub(super) fn keep(anchor: &Anchor, shared: &DeviceShared) {
 
 /// Whether the head moves no more. A writer that hangs may never end.
 fn is_over(state: &QueueState) -> bool {
-    state.closing && (state.has_ended || state.mode == Mode::Hanging)
+    state.closing && (state.has_ended || state.mode == QueueMode::Hanging)
 }

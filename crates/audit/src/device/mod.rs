@@ -29,24 +29,24 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use self::keeper::Anchor;
-use self::queue::{DeviceShared, Job, Mode, QueueState};
+use self::queue::{DeviceJob, DeviceShared, QueueMode, QueueState};
 use self::writer::{Unsigned, WriterThread, watch};
-use crate::anchor::{AnchorVerdict, Anchors, Sealed};
-use crate::chain::Head;
-use crate::checkpoint::{PublicKey, Signer};
+use crate::anchor::{AnchorFile, AnchorVerdict, Anchors};
+use crate::chain::ChainHead;
+use crate::checkpoint::{CheckpointSigner, DevicePublicKey};
 use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
-use crate::mask::{Malformed, Masker, SALT_BYTES};
-use crate::options::Spec;
-use crate::record::{Common, RecordKind, RecordWriter, Response, Subject};
+use crate::mask::{MalformedJson, Masker, SALT_BYTES};
+use crate::options::DeviceSpec;
+use crate::record::{AuditResponse, AuditSubject, CommonFields, RecordKind, RecordWriter};
 use crate::sink::Destinations;
 
 /// A device at work. Dropping it lets the writer finish what waits, and ends it.
 pub struct Device {
     name: String,
-    spec: Spec,
+    spec: DeviceSpec,
     masker: Masker,
-    public_key: PublicKey,
+    public_key: DevicePublicKey,
     shared: Arc<DeviceShared>,
 }
 
@@ -61,9 +61,9 @@ pub struct Surroundings<'a> {
 }
 
 /// The end of a device, to be waited for by who let go of it.
-pub(crate) struct Ending(Arc<DeviceShared>);
+pub(crate) struct DeviceEnding(Arc<DeviceShared>);
 
-impl Ending {
+impl DeviceEnding {
     /// Waits until everything is written, signed and kept, or `until` has come.
     pub(crate) fn wait(&self, until: Instant) {
         let mut state = self.0.lock();
@@ -89,14 +89,14 @@ pub enum Origin {
 
 /// Finished records, ready to be handed in: they are written together and in order, or not at all.
 #[derive(Default)]
-pub struct Records {
+pub struct FinishedRecords {
     /// Their bodies, one after another.
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
 }
 
-impl Records {
+impl FinishedRecords {
     /// Bytes of the bodies.
     pub const fn bytes(&self) -> usize {
         self.bytes.len()
@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// Adds one, as `write` appends it; nothing when it fails.
-    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), Malformed>) -> bool {
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), MalformedJson>) -> bool {
         let before = self.bytes.len();
         let is_sound = write(&mut self.bytes).is_ok();
         if is_sound {
@@ -171,22 +171,23 @@ impl Device {
     /// What the operating system says when it gives no threads.
     pub fn start(
         name: &str,
-        spec: Spec,
+        spec: DeviceSpec,
         salt: &[u8; SALT_BYTES],
         origin: Origin,
         around: &Surroundings<'_>,
     ) -> std::io::Result<Self> {
-        let signer = Signer::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
+        let signer =
+            CheckpointSigner::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
         let shared = Arc::new(DeviceShared {
             state: Mutex::new(QueueState {
                 queue: VecDeque::new(),
                 queued_bytes: 0,
                 in_flight: Vec::new(),
                 busy_since: None,
-                mode: Mode::Working,
+                mode: QueueMode::Working,
                 reopen: false,
                 closing: false,
-                head: Head::default(),
+                head: ChainHead::default(),
                 verdict: None,
                 has_ended: false,
                 is_kept: around.anchors.is_none(),
@@ -198,7 +199,7 @@ impl Device {
         let public_key = signer.public_key();
         let device = Self { name: name.to_owned(), masker, public_key, shared, spec };
         let anchor = around.anchors.clone().map(|anchors| {
-            let sealed = Sealed::new(salt, around.node, name);
+            let sealed = AnchorFile::new(salt, around.node, name);
             Arc::new(Anchor { name: name.to_owned(), anchors, sealed })
         });
         let writer = WriterThread {
@@ -235,7 +236,7 @@ impl Device {
     }
 
     /// What it was asked to be.
-    pub const fn spec(&self) -> &Spec {
+    pub const fn spec(&self) -> &DeviceSpec {
         &self.spec
     }
 
@@ -245,13 +246,13 @@ impl Device {
     }
 
     /// The last record that it wrote.
-    pub fn head(&self) -> Head {
+    pub fn head(&self) -> ChainHead {
         self.shared.lock().head
     }
 
     /// What its end can be waited by.
-    pub(crate) fn ending(&self) -> Ending {
-        Ending(Arc::clone(&self.shared))
+    pub(crate) fn ending(&self) -> DeviceEnding {
+        DeviceEnding(Arc::clone(&self.shared))
     }
 
     /// How its destination was found when it was first opened; `None` before.
@@ -260,27 +261,27 @@ impl Device {
     }
 
     /// What its checkpoints are verified by.
-    pub const fn public_key(&self) -> PublicKey {
+    pub const fn public_key(&self) -> DevicePublicKey {
         self.public_key
     }
 
     /// How it is.
     pub fn health(&self) -> Health {
         match &self.shared.lock().mode {
-            Mode::Working => Health::Working,
-            Mode::Failed { why, .. } => Health::Failed(why.clone()),
-            Mode::Hanging => Health::Hanging,
+            QueueMode::Working => Health::Working,
+            QueueMode::Failed { why, .. } => Health::Failed(why.clone()),
+            QueueMode::Hanging => Health::Hanging,
         }
     }
 
     /// What both records of a request say. `None` when its data is no JSON, which fails the request
     /// at this device.
-    pub fn common(&self, subject: &Subject<'_>) -> Option<Common> {
+    pub fn common(&self, subject: &AuditSubject<'_>) -> Option<CommonFields> {
         self.records().common(subject).ok()
     }
 
     /// Adds the record that a request begins.
-    pub fn add_request(&self, common: &Common, error: &str, records: &mut Records) {
+    pub fn add_request(&self, common: &CommonFields, error: &str, records: &mut FinishedRecords) {
         // A request has been through `common`; without a response nothing is left to fail.
         records.add(|out| {
             self.records().body(RecordKind::Request, clock::now(), common, None, error, out)
@@ -290,10 +291,10 @@ impl Device {
     /// Adds the record that a request ends. False when the response's data is no JSON.
     pub fn add_response(
         &self,
-        common: &Common,
-        response: &Response<'_>,
+        common: &CommonFields,
+        response: &AuditResponse<'_>,
         error: &str,
-        records: &mut Records,
+        records: &mut FinishedRecords,
     ) -> bool {
         records.add(|out| {
             let now = clock::now();
@@ -302,18 +303,18 @@ impl Device {
     }
 
     /// Hands records in, which are written together and in order.
-    pub fn submit(&self, records: Records) -> Ticket {
+    pub fn submit(&self, records: FinishedRecords) -> Ticket {
         let bytes = records.bytes();
         let (done, told) = oneshot::channel();
         let mut state = self.shared.lock();
         let full = state.queue.len() >= QUEUE_JOBS_MAX
             || state.queued_bytes.saturating_add(bytes) > QUEUE_BYTES_MAX;
-        if full || state.closing || state.mode != Mode::Working {
+        if full || state.closing || state.mode != QueueMode::Working {
             return Ticket(None);
         }
         let idle = state.queue.is_empty() && state.busy_since.is_none();
         state.queued_bytes += bytes;
-        state.queue.push_back(Job { records, done });
+        state.queue.push_back(DeviceJob { records, done });
         drop(state);
         if idle {
             self.shared.work.notify_one();
@@ -332,8 +333,8 @@ impl Device {
     }
 
     /// A record that is no request's, for finding out whether the device works.
-    pub fn submit_test(&self, subject: &Subject<'_>) -> Ticket {
-        let mut records = Records::default();
+    pub fn submit_test(&self, subject: &AuditSubject<'_>) -> Ticket {
+        let mut records = FinishedRecords::default();
         match self.common(subject) {
             Some(common) => self.add_request(&common, "", &mut records),
             None => return Ticket(None),

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::Records;
+use super::FinishedRecords;
 use crate::anchor::AnchorVerdict;
-use crate::chain::Head;
+use crate::chain::ChainHead;
 
 pub(super) struct DeviceShared {
     pub(super) state: Mutex<QueueState>,
@@ -19,16 +19,16 @@ pub(super) struct DeviceShared {
 }
 
 pub(super) struct QueueState {
-    pub(super) queue: VecDeque<Job>,
+    pub(super) queue: VecDeque<DeviceJob>,
     pub(super) queued_bytes: usize,
     /// Who waits for the group that is being written.
     pub(super) in_flight: Vec<oneshot::Sender<bool>>,
     /// When the sink was called.
     pub(super) busy_since: Option<Instant>,
-    pub(super) mode: Mode,
+    pub(super) mode: QueueMode,
     pub(super) reopen: bool,
     pub(super) closing: bool,
-    pub(super) head: Head,
+    pub(super) head: ChainHead,
     /// How the destination was found when it was first opened; `None` before.
     pub(super) verdict: Option<AnchorVerdict>,
     /// Set when the writer has ended: the head stays what it is.
@@ -38,14 +38,14 @@ pub(super) struct QueueState {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum QueueMode {
     Working,
     Failed { why: String, retry_at: Instant },
     Hanging,
 }
 
-pub(super) struct Job {
-    pub(super) records: Records,
+pub(super) struct DeviceJob {
+    pub(super) records: FinishedRecords,
     pub(super) done: oneshot::Sender<bool>,
 }
 

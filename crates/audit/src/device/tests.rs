@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::*;
-use crate::options::Options;
-use crate::sink::{Group, Sink};
+use crate::options::DeviceOptions;
+use crate::sink::{LineGroup, Sink};
 use crate::verify::Verifier;
 
 /// What the test's destination does with the next group.
@@ -32,7 +32,7 @@ struct SlowSink {
 }
 
 impl Destinations for Slow {
-    fn sink(&self, _: &Spec) -> Box<dyn Sink> {
+    fn sink(&self, _: &DeviceSpec) -> Box<dyn Sink> {
         Box::new(SlowSink {
             turns: self.turns.lock().unwrap().take().unwrap(),
             kept: Arc::clone(&self.kept),
@@ -43,11 +43,11 @@ impl Destinations for Slow {
 }
 
 impl Sink for SlowSink {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         let _ = self.entered.try_send(());
         match self.turns.recv() {
             Ok(Turn::Take) => {
@@ -71,7 +71,7 @@ struct Bench {
 
 fn bench(deadline: &str) -> Bench {
     let options = [("file_path", "discard"), ("write_timeout", deadline)];
-    let options: Options =
+    let options: DeviceOptions =
         options.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     let (turn, turns) = sync_channel(64);
     let (told, entered) = sync_channel(1);
@@ -82,14 +82,14 @@ fn bench(deadline: &str) -> Bench {
         writes: Arc::clone(&writes),
         entered: told,
     };
-    let spec = Spec::parse("file", &options).unwrap();
+    let spec = DeviceSpec::parse("file", &options).unwrap();
     let around = Surroundings { destinations: &slow, anchors: None, node: "n" };
     let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
     Bench { device, turn, entered, kept, writes }
 }
 
 fn submit(device: &Device) -> Ticket {
-    device.submit_test(&Subject::default())
+    device.submit_test(&AuditSubject::default())
 }
 
 fn wait(ticket: Ticket) -> bool {
@@ -133,7 +133,7 @@ struct Waiters {
     when_rung: Mutex<Vec<usize>>,
 }
 
-impl kallisto_wake::Ring for Waiters {
+impl kallisto_wake::WakeUp for Waiters {
     fn ring(&self) {
         self.when_rung.lock().unwrap().push(self.woken.load(Ordering::SeqCst));
     }

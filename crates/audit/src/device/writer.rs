@@ -4,14 +4,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::keeper::Anchor;
-use super::queue::{DeviceShared, Mode};
-use super::{Origin, Records};
+use super::queue::{DeviceShared, QueueMode};
+use super::{FinishedRecords, Origin};
 use crate::anchor::{AnchorVerdict, judge};
-use crate::chain::{Head, LINKS_BYTES_MAX};
-use crate::checkpoint::Signer;
+use crate::chain::{ChainHead, LINKS_BYTES_MAX};
+use crate::checkpoint::CheckpointSigner;
 use crate::clock;
 use crate::limits::{CHECKPOINT_INTERVAL, CHECKPOINT_RECORDS_MAX, RETRY_MAX, RETRY_MIN};
-use crate::sink::{Group, Sink};
+use crate::sink::{LineGroup, Sink};
 
 /// The watchdog looks this many times within a deadline.
 const LOOKS_PER_DEADLINE: u32 = 8;
@@ -22,8 +22,8 @@ pub(super) struct WriterThread {
     pub(super) shared: Arc<DeviceShared>,
     pub(super) sink: Box<dyn Sink>,
     /// The last record written; `None` until the destination was first opened.
-    pub(super) chain: Option<Head>,
-    pub(super) signer: Signer,
+    pub(super) chain: Option<ChainHead>,
+    pub(super) signer: CheckpointSigner,
     pub(super) prefix: String,
     pub(super) unsigned: Unsigned,
     pub(super) origin: Origin,
@@ -57,7 +57,7 @@ impl Unsigned {
 enum WriterStep {
     Open,
     Sign,
-    Write(Vec<Records>),
+    Write(Vec<FinishedRecords>),
     End,
 }
 
@@ -87,13 +87,13 @@ impl WriterThread {
             }
             let now = clock::monotonic();
             let due = match &state.mode {
-                Mode::Failed { retry_at, .. } => *retry_at <= now,
-                Mode::Working | Mode::Hanging => false,
+                QueueMode::Failed { retry_at, .. } => *retry_at <= now,
+                QueueMode::Working | QueueMode::Hanging => false,
             };
             if state.closing && state.queue.is_empty() {
                 return WriterStep::End;
             }
-            if due || state.reopen || self.chain.is_none() && state.mode == Mode::Working {
+            if due || state.reopen || self.chain.is_none() && state.mode == QueueMode::Working {
                 state.reopen = false;
                 state.busy_since = Some(now);
                 return WriterStep::Open;
@@ -108,13 +108,13 @@ impl WriterThread {
                 }
                 return WriterStep::Write(group);
             }
-            if state.mode == Mode::Working && self.unsigned.is_due(now) {
+            if state.mode == QueueMode::Working && self.unsigned.is_due(now) {
                 state.busy_since = Some(now);
                 return WriterStep::Sign;
             }
             let wait = match &state.mode {
-                Mode::Failed { retry_at, .. } => retry_at.saturating_duration_since(now),
-                Mode::Working | Mode::Hanging => {
+                QueueMode::Failed { retry_at, .. } => retry_at.saturating_duration_since(now),
+                QueueMode::Working | QueueMode::Hanging => {
                     let due = self.unsigned.due().map(|due| due.saturating_duration_since(now));
                     due.map_or(RETRY_MAX, |due| due.min(RETRY_MAX))
                 }
@@ -150,7 +150,7 @@ impl WriterThread {
     }
 
     /// Where the chain goes on in a destination that was opened for the first time.
-    fn begin(&mut self, found: Option<Head>) -> std::io::Result<(Head, AnchorVerdict)> {
+    fn begin(&mut self, found: Option<ChainHead>) -> std::io::Result<(ChainHead, AnchorVerdict)> {
         let Some(anchor) = self.anchor.as_ref().filter(|_| self.origin == Origin::Known) else {
             return Ok((found.unwrap_or_default(), AnchorVerdict::New));
         };
@@ -188,7 +188,7 @@ impl WriterThread {
         let head = self.chain.unwrap_or_default();
         self.buffer.clear();
         let head = self.signer.add(head, &self.prefix, clock::now(), &mut self.buffer);
-        self.sink.write(&Group { bytes: &self.buffer, ends: &[self.buffer.len()] })?;
+        self.sink.write(&LineGroup { bytes: &self.buffer, ends: &[self.buffer.len()] })?;
         self.took(head, Unsigned::default());
         Ok(())
     }
@@ -202,21 +202,21 @@ impl WriterThread {
         self.shared.ended.notify_all();
     }
 
-    fn took(&mut self, head: Head, unsigned: Unsigned) {
+    fn took(&mut self, head: ChainHead, unsigned: Unsigned) {
         self.chain = Some(head);
         self.unsigned = unsigned;
         self.shared.lock().head = head;
     }
 
-    fn write(&mut self, group: &[Records]) -> std::io::Result<()> {
+    fn write(&mut self, group: &[FinishedRecords]) -> std::io::Result<()> {
         let now = clock::monotonic();
         let mut unsigned = self.unsigned;
         let mut head = self.chain.unwrap_or_default();
-        let mut ends = Vec::with_capacity(group.iter().map(Records::len).sum());
+        let mut ends = Vec::with_capacity(group.iter().map(FinishedRecords::len).sum());
         self.buffer.clear();
-        let bytes: usize = group.iter().map(Records::bytes).sum();
+        let bytes: usize = group.iter().map(FinishedRecords::bytes).sum();
         self.buffer.reserve(bytes + ends.capacity() * LINKS_BYTES_MAX);
-        for body in group.iter().flat_map(Records::bodies) {
+        for body in group.iter().flat_map(FinishedRecords::bodies) {
             let start = self.buffer.len();
             self.buffer.extend_from_slice(body);
             head = head.link(start, &mut self.buffer);
@@ -229,7 +229,7 @@ impl WriterThread {
                 unsigned = Unsigned::default();
             }
         }
-        self.sink.write(&Group { bytes: &self.buffer, ends: &ends })?;
+        self.sink.write(&LineGroup { bytes: &self.buffer, ends: &ends })?;
         self.took(head, unsigned);
         self.recovered();
         // One huge group must not hold its memory for ever.
@@ -251,7 +251,7 @@ impl WriterThread {
         state.busy_since = None;
         match outcome {
             Ok(()) => {
-                state.mode = Mode::Working;
+                state.mode = QueueMode::Working;
                 let told = std::mem::take(&mut state.in_flight);
                 drop(state);
                 let _together = kallisto_wake::together();
@@ -265,7 +265,7 @@ impl WriterThread {
                 }
                 let retry_at = clock::monotonic() + self.retry;
                 self.retry = (self.retry * 2).min(RETRY_MAX);
-                state.mode = Mode::Failed { why: error.to_string(), retry_at };
+                state.mode = QueueMode::Failed { why: error.to_string(), retry_at };
                 state.refuse_all();
             }
         }
@@ -277,16 +277,16 @@ pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
     let mut state = shared.lock();
     while !state.closing {
         let late = state.busy_since.is_some_and(|since| clock::monotonic() - since >= deadline);
-        if late && state.mode != Mode::Hanging {
+        if late && state.mode != QueueMode::Hanging {
             tracing::error!(device = name, "an audit device hangs");
-            state.mode = Mode::Hanging;
+            state.mode = QueueMode::Hanging;
             state.refuse_all();
         }
         let woken = shared.ended.wait_timeout(state, deadline / LOOKS_PER_DEADLINE);
         state = woken.unwrap_or_else(PoisonError::into_inner).0;
     }
     // The writer may hang for ever; nobody waits for it.
-    if state.busy_since.is_some() && state.mode == Mode::Hanging {
+    if state.busy_since.is_some() && state.mode == QueueMode::Hanging {
         state.refuse_all();
     }
 }

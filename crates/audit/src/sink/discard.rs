@@ -2,18 +2,18 @@
 
 use std::io::{self, Write};
 
-use super::{Group, Sink};
-use crate::chain::Head;
+use super::{LineGroup, Sink};
+use crate::chain::ChainHead;
 
 /// The standard output of the server.
 pub(super) struct Stdout;
 
 impl Sink for Stdout {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(group.bytes)?;
         out.flush()
@@ -24,11 +24,11 @@ impl Sink for Stdout {
 pub(super) struct Discard;
 
 impl Sink for Discard {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         Ok(None)
     }
 
-    fn write(&mut self, _: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, _: &LineGroup<'_>) -> io::Result<()> {
         Ok(())
     }
 }

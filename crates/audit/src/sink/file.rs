@@ -16,9 +16,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
 
-use super::{Group, Sink, lies_within};
+use super::{LineGroup, Sink, lies_within};
 use crate::anchor::Sought;
-use crate::chain::{self, Head};
+use crate::chain::{self, ChainHead};
 use crate::limits::LAST_LINE_BYTES_MAX;
 
 /// Bytes looked at first for the last line.
@@ -90,7 +90,7 @@ impl FileSink {
 }
 
 impl Sink for FileSink {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         // The old file's lock has to go first: it may be the same file.
         self.file = None;
         let mut file = self.open_file()?;
@@ -109,7 +109,7 @@ impl Sink for FileSink {
         seek_back(file, seq)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         let mut file = self.file.take().ok_or(ErrorKind::NotConnected)?;
         let mut found = file.metadata()?;
         if found.nlink() == 0 {
@@ -136,7 +136,7 @@ impl Sink for FileSink {
 }
 
 /// The last record of a file. A torn line at the end, which nobody was answered for, is cut off.
-fn recover(file: &mut File) -> io::Result<Option<Head>> {
+fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
     let len = file.metadata()?.len();
     let mut window = TAIL_BYTES;
     loop {
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    fn lines(mut head: Head, count: usize) -> (Vec<u8>, Vec<usize>, Head) {
+    fn lines(mut head: ChainHead, count: usize) -> (Vec<u8>, Vec<usize>, ChainHead) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for at in 0..count {
             let start = bytes.len();
@@ -268,10 +268,10 @@ mod tests {
     fn a_file_goes_on_where_it_ended_and_loses_a_torn_line() {
         let scratch = Scratch::new("torn");
         let path = scratch.0.join("a.log");
-        let (bytes, ends, head) = lines(Head::default(), 3);
+        let (bytes, ends, head) = lines(ChainHead::default(), 3);
         let mut sink = FileSink::new(path.clone(), Some(0o640));
         assert_eq!(sink.open().unwrap(), None);
-        sink.write(&Group { bytes: &bytes, ends: &ends }).unwrap();
+        sink.write(&LineGroup { bytes: &bytes, ends: &ends }).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
         for torn in 0..40 {
             drop(sink.file.take());
@@ -286,7 +286,7 @@ mod tests {
         let scratch = Scratch::new("long");
         let path = scratch.0.join("a.log");
         let mut bytes = Vec::new();
-        let mut head = Head::default();
+        let mut head = ChainHead::default();
         for _ in 0..2 {
             let start = bytes.len();
             bytes.resize(start + 300_000, b'x');
@@ -300,7 +300,8 @@ mod tests {
     fn a_record_is_found_from_the_end_however_long_lines_are() {
         let scratch = Scratch::new("seek");
         let path = scratch.0.join("a.log");
-        let (mut bytes, mut head, mut heads) = (Vec::new(), Head { seq: 4, hash: [1; 32] }, vec![]);
+        let (mut bytes, mut head, mut heads) =
+            (Vec::new(), ChainHead { seq: 4, hash: [1; 32] }, vec![]);
         for long in [10, 70_000, 3, 200_000, 1, 600_000, 20, 20] {
             let start = bytes.len();
             bytes.resize(start + long, b'x');
@@ -324,7 +325,7 @@ mod tests {
     fn files_of_others_are_left_alone() {
         let scratch = Scratch::new("others");
         let path = scratch.0.join("a.log");
-        let (bytes, ..) = lines(Head::default(), 1);
+        let (bytes, ..) = lines(ChainHead::default(), 1);
         let mut edited = bytes;
         edited[9] ^= 1;
         for other in [&b"x"[..], b"{}\n", b"#!/bin/sh\n", &edited] {
@@ -355,8 +356,8 @@ mod tests {
         let path = scratch.0.join("a.log");
         let mut sink = FileSink::new(path.clone(), None);
         sink.open().unwrap();
-        let (bytes, ends, _) = lines(Head::default(), 1);
-        let group = Group { bytes: &bytes, ends: &ends };
+        let (bytes, ends, _) = lines(ChainHead::default(), 1);
+        let group = LineGroup { bytes: &bytes, ends: &ends };
         sink.write(&group).unwrap();
         std::fs::remove_file(&path).unwrap();
         sink.write(&group).unwrap();

@@ -14,21 +14,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::anchor::Sought;
-use crate::chain::Head;
-use crate::options::{Destination, Spec};
+use crate::chain::ChainHead;
+use crate::options::{AuditDestination, DeviceSpec};
 
 pub use file::check_path;
 pub use look::{LineBack, LinesBack};
 
 /// Lines that are written together.
-pub struct Group<'a> {
+pub struct LineGroup<'a> {
     /// All bytes; every line ends in a newline.
     pub bytes: &'a [u8],
     /// Where each line ends.
     pub ends: &'a [usize],
 }
 
-impl<'a> Group<'a> {
+impl<'a> LineGroup<'a> {
     /// The lines, without their newlines.
     pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         let (bytes, mut start) = (self.bytes, 0);
@@ -47,7 +47,7 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// What the operating system says, or that what is there is no audit file.
-    fn open(&mut self) -> io::Result<Option<Head>>;
+    fn open(&mut self) -> io::Result<Option<ChainHead>>;
 
     /// The record of this number, of an open destination that keeps what it is given.
     ///
@@ -62,13 +62,13 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// What the operating system says. The destination is opened again before the next group.
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()>;
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()>;
 }
 
 /// Makes sinks. The real one is [`Real`]; tests bring destinations that fail and hang.
 pub trait Destinations: Send + Sync {
     /// The sink of a device. Nothing is opened yet.
-    fn sink(&self, spec: &Spec) -> Box<dyn Sink>;
+    fn sink(&self, spec: &DeviceSpec) -> Box<dyn Sink>;
 }
 
 /// The destinations of the machine.
@@ -76,15 +76,17 @@ pub trait Destinations: Send + Sync {
 pub struct Real;
 
 impl Destinations for Real {
-    fn sink(&self, spec: &Spec) -> Box<dyn Sink> {
+    fn sink(&self, spec: &DeviceSpec) -> Box<dyn Sink> {
         match &spec.destination {
-            Destination::File { path, mode } => Box::new(file::FileSink::new(path.clone(), *mode)),
-            Destination::Stdout => Box::new(discard::Stdout),
-            Destination::Discard => Box::new(discard::Discard),
-            Destination::Socket { transport, address } => {
+            AuditDestination::File { path, mode } => {
+                Box::new(file::FileSink::new(path.clone(), *mode))
+            }
+            AuditDestination::Stdout => Box::new(discard::Stdout),
+            AuditDestination::Discard => Box::new(discard::Discard),
+            AuditDestination::Socket { transport, address } => {
                 Box::new(socket::SocketSink::new(*transport, address.clone(), spec.deadline))
             }
-            Destination::Syslog { socket, priority, tag } => {
+            AuditDestination::Syslog { socket, priority, tag } => {
                 Box::new(syslog::SyslogSink::new(socket.clone(), *priority, tag.clone()))
             }
         }
@@ -92,9 +94,9 @@ impl Destinations for Real {
 }
 
 /// The file that a device writes, if it writes one: no two devices may share it.
-pub fn file_of(spec: &Spec) -> Option<PathBuf> {
+pub fn file_of(spec: &DeviceSpec) -> Option<PathBuf> {
     match &spec.destination {
-        Destination::File { path, .. } => Some(file::resolved(path)),
+        AuditDestination::File { path, .. } => Some(file::resolved(path)),
         _ => None,
     }
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use rustix::net::RecvFlags;
 
-use super::{Group, Sink};
-use crate::chain::Head;
+use super::{LineGroup, Sink};
+use crate::chain::ChainHead;
 use crate::limits::DATAGRAM_BYTES_MAX;
-use crate::options::Transport;
+use crate::options::SocketTransport;
 
 pub(super) struct SocketSink {
-    transport: Transport,
+    transport: SocketTransport,
     address: String,
     timeout: Duration,
     connection: Option<SinkConnection>,
@@ -33,18 +33,18 @@ enum SinkConnection {
 impl SocketSink {
     /// A sink that gives up on a connection after half of the device's deadline, so that the second
     /// try fits in as well.
-    pub(super) fn new(transport: Transport, address: String, deadline: Duration) -> Self {
+    pub(super) fn new(transport: SocketTransport, address: String, deadline: Duration) -> Self {
         Self { transport, address, timeout: deadline / 2, connection: None }
     }
 
     fn connect(&self) -> io::Result<SinkConnection> {
         Ok(match self.transport {
-            Transport::Unix => {
+            SocketTransport::Unix => {
                 let stream = UnixStream::connect(&self.address)?;
                 stream.set_write_timeout(Some(self.timeout))?;
                 SinkConnection::Unix(stream)
             }
-            Transport::Tcp => {
+            SocketTransport::Tcp => {
                 let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
                 for address in self.address.to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, self.timeout) {
@@ -57,7 +57,7 @@ impl SocketSink {
                 }
                 return Err(last);
             }
-            Transport::Udp => {
+            SocketTransport::Udp => {
                 let mut addresses = self.address.to_socket_addrs()?;
                 let address = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;
                 let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -70,7 +70,7 @@ impl SocketSink {
 }
 
 impl SinkConnection {
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => {
                 check_open(&*stream)?;
@@ -105,13 +105,13 @@ fn check_open(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
 }
 
 impl Sink for SocketSink {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         self.connection = None;
         self.connection = Some(self.connect()?);
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         if let Some(mut connection) = self.connection.take() {
             match connection.write(group) {
                 Ok(()) => {
@@ -159,7 +159,7 @@ mod tests {
                 end
             })
             .collect();
-        sink.write(&Group { bytes: &bytes, ends: &ends })
+        sink.write(&LineGroup { bytes: &bytes, ends: &ends })
     }
 
     fn lines(from: impl io::Read, count: usize) -> Vec<String> {
@@ -171,7 +171,7 @@ mod tests {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_read_timeout(Some(DEADLINE)).unwrap();
         let address = receiver.local_addr().unwrap().to_string();
-        let mut sink = SocketSink::new(Transport::Udp, address, DEADLINE);
+        let mut sink = SocketSink::new(SocketTransport::Udp, address, DEADLINE);
         sink.open().unwrap();
         send(&mut sink, &["one\n", "two\n"]).unwrap();
         let mut buffer = [0; 16];
@@ -193,7 +193,7 @@ mod tests {
         let path = directory.join("audit.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let address = path.to_str().unwrap().to_owned();
-        let mut sink = SocketSink::new(Transport::Unix, address, DEADLINE);
+        let mut sink = SocketSink::new(SocketTransport::Unix, address, DEADLINE);
         sink.open().unwrap();
         send(&mut sink, &["one\n", "two\n"]).unwrap();
         let (first, _) = listener.accept().unwrap();
@@ -211,7 +211,7 @@ mod tests {
     fn a_tcp_stream_takes_lines_and_is_opened_again_when_it_broke() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut sink = SocketSink::new(Transport::Tcp, address, DEADLINE);
+        let mut sink = SocketSink::new(SocketTransport::Tcp, address, DEADLINE);
         sink.open().unwrap();
         send(&mut sink, &["one\n"]).unwrap();
         let (first, _) = listener.accept().unwrap();

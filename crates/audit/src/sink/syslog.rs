@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-use super::{Group, Sink};
-use crate::chain::Head;
+use super::{LineGroup, Sink};
+use crate::chain::ChainHead;
 
 pub(super) struct SyslogSink {
     socket: PathBuf,
@@ -22,7 +22,7 @@ impl SyslogSink {
 }
 
 impl Sink for SyslogSink {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         self.connection = None;
         let connection = UnixDatagram::unbound()?;
         connection.connect(&self.socket)?;
@@ -30,7 +30,7 @@ impl Sink for SyslogSink {
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         let connection = self.connection.as_ref().ok_or(ErrorKind::NotConnected)?;
         let mut message = self.header.clone();
         for line in group.lines() {
@@ -54,7 +54,7 @@ mod tests {
         let daemon = UnixDatagram::bind(&path).unwrap();
         let mut sink = SyslogSink::new(path.clone(), 38, "kallisto".to_owned());
         assert_eq!(sink.open().unwrap(), None);
-        sink.write(&Group { bytes: b"one\ntwo\n", ends: &[4, 8] }).unwrap();
+        sink.write(&LineGroup { bytes: b"one\ntwo\n", ends: &[4, 8] }).unwrap();
         let mut buffer = [0; 64];
         for line in ["one", "two"] {
             let taken = daemon.recv(&mut buffer).unwrap();
@@ -63,7 +63,7 @@ mod tests {
         }
         drop(daemon);
         std::fs::remove_file(&path).unwrap();
-        assert!(sink.write(&Group { bytes: b"one\n", ends: &[4] }).is_err());
+        assert!(sink.write(&LineGroup { bytes: b"one\n", ends: &[4] }).is_err());
         assert!(sink.open().is_err(), "there is no daemon any more");
         std::fs::remove_dir_all(&directory).unwrap();
     }

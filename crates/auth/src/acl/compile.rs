@@ -5,18 +5,22 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::table::{Rank, Table};
-use super::{AclSet, Merged, Part, Skipped, Why};
+use super::table::{PatternTable, Rank};
+use super::{AclSet, Merged, PolicyPart, SkipReason, SkippedRule};
 use crate::Capabilities;
-use crate::pattern::{Resolved, Use};
-use crate::policy::{Constraints, Policy, StaleReads};
-use crate::template::Identity;
+use crate::pattern::{PatternUse, ResolvedPattern};
+use crate::policy::{Policy, PolicyConstraints, StaleReads};
+use crate::template::TemplateSubject;
 
 impl AclSet {
     /// Compiles `policies` for the caller that `identity` describes, as of `now`.
     ///
     /// The order of the policies means nothing. The set is valid until [`AclSet::stale_at`].
-    pub fn compile(policies: &[Arc<Policy>], identity: &dyn Identity, now: Timestamp) -> Self {
+    pub fn compile(
+        policies: &[Arc<Policy>],
+        identity: &dyn TemplateSubject,
+        now: Timestamp,
+    ) -> Self {
         Self::compile_below(policies, identity, "", now)
     }
 
@@ -28,14 +32,14 @@ impl AclSet {
     /// that was made later. A denial counts wherever it matches, since it can only take away.
     pub fn compile_below(
         policies: &[Arc<Policy>],
-        identity: &dyn Identity,
+        identity: &dyn TemplateSubject,
         below: &str,
         now: Timestamp,
     ) -> Self {
-        let mut draft = Draft { below, ..Draft::default() };
+        let mut draft = AclDraft { below, ..AclDraft::default() };
         for policy in policies {
             for rule in 0..policy.rules().len() {
-                draft.take(Part { policy: Arc::clone(policy), rule }, identity, now);
+                draft.take(PolicyPart { policy: Arc::clone(policy), rule }, identity, now);
             }
         }
         let denied = |policy: &Arc<Policy>| policy.stale_reads() == StaleReads::Denied;
@@ -48,26 +52,27 @@ const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
 
 /// A set in the making.
 #[derive(Default)]
-struct Draft<'b> {
+struct AclDraft<'b> {
     /// The path from the policies' namespace to the request's.
     below: &'b str,
-    merged: BTreeMap<Resolved, Vec<Part>>,
-    skipped: Vec<Skipped>,
+    merged: BTreeMap<ResolvedPattern, Vec<PolicyPart>>,
+    skipped: Vec<SkippedRule>,
     stale_at: Option<Timestamp>,
 }
 
-impl Draft<'_> {
-    fn take(&mut self, part: Part, identity: &dyn Identity, now: Timestamp) {
+impl AclDraft<'_> {
+    fn take(&mut self, part: PolicyPart, identity: &dyn TemplateSubject, now: Timestamp) {
         let rule = &part.policy.rules()[part.rule];
         if let Some(end) = rule.expires_at {
             if end <= now {
-                self.skipped.push(Skipped { part, why: Why::Expired });
+                self.skipped.push(SkippedRule { part, why: SkipReason::Expired });
                 return;
             }
             self.stale_at = Some(self.stale_at.map_or(end, |soonest| soonest.min(end)));
         }
-        let use_of = if rule.capabilities.is_denial() { Use::Denial } else { Use::Grant };
-        if use_of == Use::Grant && !rule.pattern.spells(self.below) {
+        let use_of =
+            if rule.capabilities.is_denial() { PatternUse::Denial } else { PatternUse::Grant };
+        if use_of == PatternUse::Grant && !rule.pattern.spells(self.below) {
             return;
         }
         let resolved = rule.pattern.resolve(identity, use_of);
@@ -75,7 +80,7 @@ impl Draft<'_> {
             Ok(Some(pattern)) => self.merged.entry(pattern).or_default().push(part),
             // It speaks of other namespaces.
             Ok(None) => {}
-            Err(why) => self.skipped.push(Skipped { part, why: Why::Template(why) }),
+            Err(why) => self.skipped.push(SkippedRule { part, why: SkipReason::Template(why) }),
         }
     }
 
@@ -100,9 +105,9 @@ impl Draft<'_> {
         let exact_from = rules.iter().take_while(wild).count();
         AclSet {
             exact_from: Rank::try_from(exact_from).expect("ranks number the rules"),
-            table: Table::new(&all),
-            caseless: if caseless.is_empty() { None } else { Some(Table::new(&caseless)) },
-            denials: if denials.is_empty() { None } else { Some(Table::new(&denials)) },
+            table: PatternTable::new(&all),
+            caseless: if caseless.is_empty() { None } else { Some(PatternTable::new(&caseless)) },
+            denials: if denials.is_empty() { None } else { Some(PatternTable::new(&denials)) },
             rules: rules.into(),
             dropped: self.skipped.into(),
             stale_at: self.stale_at,
@@ -112,9 +117,9 @@ impl Draft<'_> {
 }
 
 /// Adds up what the parts say. A denial leaves nothing to constrain.
-fn merge(pattern: Resolved, parts: Vec<Part>) -> Merged {
+fn merge(pattern: ResolvedPattern, parts: Vec<PolicyPart>) -> Merged {
     let mut capabilities = Capabilities::NONE;
-    let mut constraints = Constraints::default();
+    let mut constraints = PolicyConstraints::default();
     for part in &parts {
         let rule = &part.policy.rules()[part.rule];
         capabilities = capabilities.union(rule.capabilities);

@@ -3,11 +3,11 @@
 //! For people, not for the path of a request: it looks at every rule. The verdict comes from the
 //! same function that decides, so an explanation cannot contradict the decision.
 
-use super::{AclSet, Capability, Merged, Part, Rank, RuleVerdict, Skipped, Why};
+use super::{AclSet, Capability, Merged, PolicyPart, Rank, RuleVerdict, SkipReason, SkippedRule};
 use crate::Capabilities;
 use crate::decision::Subject;
 use crate::pattern::{Precedence, fold_case};
-use crate::policy::Refusal;
+use crate::policy::ConstraintRefusal;
 
 /// A decision and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Explanation {
     /// The rule that spoke.
     pub decided_by: Option<RuleReport>,
     /// The rules that match too and were not asked, the most specific first.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRule>,
     /// The rules that say nothing about this caller, whatever their pattern.
     pub dropped: Vec<Dropped>,
 }
@@ -36,7 +36,7 @@ pub enum Reason {
     /// The rule does not have this capability.
     Lacks(Capability),
     /// The rule asks for something besides the capability.
-    Refused(Refusal),
+    Refused(ConstraintRefusal),
 }
 
 /// A rule of the set, merged from every policy that has its pattern.
@@ -69,7 +69,7 @@ pub struct PolicyRule {
 
 /// A rule that matches and was not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRule {
     /// The rule.
     pub rule: RuleReport,
     /// In what the rule that spoke was ahead of it.
@@ -82,7 +82,7 @@ pub struct Dropped {
     /// The rule.
     pub source: PolicyRule,
     /// Why.
-    pub why: Why,
+    pub why: SkipReason,
 }
 
 impl Explanation {
@@ -113,7 +113,7 @@ impl AclSet {
         });
         let lost = matching.filter_map(|rank| {
             let rule = &self.rules[rank as usize];
-            Some(Lost { rule: RuleReport::of(rule), to: precedence(winner?, rule) })
+            Some(LostRule { rule: RuleReport::of(rule), to: precedence(winner?, rule) })
         });
         Explanation {
             reason,
@@ -179,7 +179,7 @@ impl RuleReport {
 }
 
 impl PolicyRule {
-    fn of(part: &Part) -> Self {
+    fn of(part: &PolicyPart) -> Self {
         let rule = &part.policy.rules()[part.rule];
         Self {
             policy: part.policy.name().to_string(),
@@ -191,7 +191,7 @@ impl PolicyRule {
 }
 
 impl Dropped {
-    pub(super) fn of(skipped: &Skipped) -> Self {
+    pub(super) fn of(skipped: &SkippedRule) -> Self {
         Self { source: PolicyRule::of(&skipped.part), why: skipped.why }
     }
 }

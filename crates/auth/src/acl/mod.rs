@@ -29,11 +29,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::decision::{Denied, Subject};
-use crate::pattern::{Resolved, Unresolved, fold_case};
-use crate::policy::{Constraints, Policy, PolicyName, Refusal};
+use crate::pattern::{ResolvedPattern, Unresolved, fold_case};
+use crate::policy::{ConstraintRefusal, Policy, PolicyConstraints, PolicyName};
 use crate::{Capabilities, Capability};
-pub use explain::{Dropped, Explanation, Lost, PolicyRule, Reason, RuleReport};
-use table::{Rank, Table};
+pub use explain::{Dropped, Explanation, LostRule, PolicyRule, Reason, RuleReport};
+use table::{PatternTable, Rank};
 
 /// The compiled policies of a caller. Immutable; share it by `Arc`.
 #[derive(Debug, Default)]
@@ -42,12 +42,12 @@ pub struct AclSet {
     rules: Box<[Merged]>,
     /// The ranks from here on are those of exact patterns.
     exact_from: Rank,
-    table: Table,
+    table: PatternTable,
     /// The rules that may match a path that has no case, without case. `None` when there are none.
-    caseless: Option<Table>,
+    caseless: Option<PatternTable>,
     /// The denials, without case. `None` when there are none.
-    denials: Option<Table>,
-    dropped: Box<[Skipped]>,
+    denials: Option<PatternTable>,
+    dropped: Box<[SkippedRule]>,
     stale_at: Option<Timestamp>,
     denies_stale_reads: bool,
 }
@@ -58,30 +58,30 @@ const WIDE_NODES: usize = 4_096;
 /// Everything that a set's policies say of one pattern.
 #[derive(Debug)]
 struct Merged {
-    pattern: Resolved,
+    pattern: ResolvedPattern,
     capabilities: Capabilities,
     /// `None` when nothing is asked for beyond a capability.
-    constraints: Option<Box<Constraints>>,
-    parts: Box<[Part]>,
+    constraints: Option<Box<PolicyConstraints>>,
+    parts: Box<[PolicyPart]>,
 }
 
 /// A rule of a policy.
 #[derive(Clone, Debug)]
-struct Part {
+struct PolicyPart {
     policy: Arc<Policy>,
     rule: usize,
 }
 
 /// A rule that says nothing about this caller.
 #[derive(Debug)]
-struct Skipped {
-    part: Part,
-    why: Why,
+struct SkippedRule {
+    part: PolicyPart,
+    why: SkipReason,
 }
 
 /// Why a rule says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum SkipReason {
     /// Its template does not resolve for the caller.
     Template(Unresolved),
     /// Its `expiration` has passed.
@@ -90,7 +90,7 @@ pub enum Why {
 
 /// A granted request.
 #[derive(Clone, Copy, Debug)]
-pub struct Grant<'a> {
+pub struct AclGrant<'a> {
     rule: &'a Merged,
     capability: Capability,
 }
@@ -102,12 +102,12 @@ pub(crate) enum RuleVerdict {
     NoRule,
     Denied(Rank),
     Lacks(Rank, Capability),
-    Refused(Rank, Refusal),
+    Refused(Rank, ConstraintRefusal),
 }
 
 /// Which question a path is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum PathLook {
     /// The path as it is.
     Entry,
     /// The path with and without a slash at its end.
@@ -124,11 +124,11 @@ impl AclSet {
     ///
     /// # Errors
     /// [`Denied`] unless a rule grants it; why, only [`AclSet::explain`] says.
-    pub fn decide(&self, request: &(impl Subject + ?Sized)) -> Result<Grant<'_>, Denied> {
+    pub fn decide(&self, request: &(impl Subject + ?Sized)) -> Result<AclGrant<'_>, Denied> {
         match self.judge(request) {
             RuleVerdict::Granted(rank) => {
                 let rule = &self.rules[rank as usize];
-                Ok(Grant { rule, capability: request.capability() })
+                Ok(AclGrant { rule, capability: request.capability() })
             }
             RuleVerdict::NoRule
             | RuleVerdict::Denied(_)
@@ -140,7 +140,7 @@ impl AclSet {
     /// What the caller may do at `path`, as `sys/capabilities` answers: a path that ends in a slash
     /// also takes what a rule says of it without.
     pub fn capabilities(&self, path: &str) -> Capabilities {
-        let look = if path.ends_with('/') { Look::Folder } else { Look::Entry };
+        let look = if path.ends_with('/') { PathLook::Folder } else { PathLook::Entry };
         let rank = self.rank(path, look);
         rank.map_or(Capabilities::NONE, |rank| self.rules[rank as usize].capabilities)
     }
@@ -148,7 +148,7 @@ impl AclSet {
     /// The same at a path with names that have no case ([`Subject::caseless_path`]): what both rules grant that are asked.
     pub fn capabilities_caseless(&self, path: &str, caseless: &str) -> Capabilities {
         let own = self.capabilities(path);
-        let look = if path.ends_with('/') { Look::Folder } else { Look::Entry };
+        let look = if path.ends_with('/') { PathLook::Folder } else { PathLook::Entry };
         match (self.rank(path, look), self.caseless_rank(caseless, look)) {
             (Some(rank), Some(other)) if other > rank => {
                 own.common(self.rules[other as usize].capabilities)
@@ -168,7 +168,7 @@ impl AclSet {
     /// Whether a decision may look at thousands of patterns: those with `+` are tried side by side, and a path may fit the
     /// beginnings of many.
     pub fn is_wide(&self) -> bool {
-        let denials = self.denials.as_ref().map_or(0, Table::nodes);
+        let denials = self.denials.as_ref().map_or(0, PatternTable::nodes);
         self.table.nodes().max(denials) > WIDE_NODES
     }
 
@@ -195,7 +195,7 @@ impl AclSet {
     fn judge(&self, request: &(impl Subject + ?Sized)) -> RuleVerdict {
         let capability = request.capability();
         let look = match capability {
-            Capability::List | Capability::Scan => Look::Folder,
+            Capability::List | Capability::Scan => PathLook::Folder,
             Capability::Create
             | Capability::Delete
             | Capability::Deny
@@ -204,7 +204,7 @@ impl AclSet {
             | Capability::Recover
             | Capability::Subscribe
             | Capability::Sudo
-            | Capability::Update => Look::Entry,
+            | Capability::Update => PathLook::Entry,
         };
         let Some(rank) = self.rank(request.path().as_str(), look) else {
             return RuleVerdict::NoRule;
@@ -236,12 +236,12 @@ impl AclSet {
     }
 
     /// The rule that speaks for `path`.
-    fn rank(&self, path: &str, look: Look) -> Option<Rank> {
+    fn rank(&self, path: &str, look: PathLook) -> Option<Rank> {
         self.rank_by(path, look, &|path| self.rank_of(path))
     }
 
     /// The rule that would speak if none had case.
-    fn caseless_rank(&self, path: &str, look: Look) -> Option<Rank> {
+    fn caseless_rank(&self, path: &str, look: PathLook) -> Option<Rank> {
         let table = self.caseless.as_ref()?;
         self.rank_by(&fold_case(path), look, &|path| table.best(path))
     }
@@ -249,18 +249,18 @@ impl AclSet {
     fn rank_by(
         &self,
         path: &str,
-        look: Look,
+        look: PathLook,
         rank_of: &dyn Fn(&str) -> Option<Rank>,
     ) -> Option<Rank> {
         let bare = path.strip_suffix('/');
         let (bare, with_slash) = match (look, bare) {
-            (Look::Entry, None) => return rank_of(path),
-            (Look::Entry, Some(bare)) => {
+            (PathLook::Entry, None) => return rank_of(path),
+            (PathLook::Entry, Some(bare)) => {
                 let found = rank_of(path)?;
                 return Some(self.unless_denied(found, rank_of(bare)));
             }
-            (Look::Folder, None) => (path, rank_of(&format!("{path}/"))),
-            (Look::Folder, Some(bare)) => (bare, rank_of(path)),
+            (PathLook::Folder, None) => (path, rank_of(&format!("{path}/"))),
+            (PathLook::Folder, Some(bare)) => (bare, rank_of(path)),
         };
         let without = rank_of(bare);
         let is_exact = |rank: &Rank| *rank >= self.exact_from;
@@ -284,7 +284,7 @@ impl AclSet {
     }
 }
 
-impl Grant<'_> {
+impl AclGrant<'_> {
     /// Everything that the rule grants at the path.
     pub const fn capabilities(&self) -> Capabilities {
         self.rule.capabilities
@@ -298,7 +298,7 @@ impl Grant<'_> {
     /// The policies that grant it, for the audit record: sorted, each once.
     pub fn policies(&self) -> Vec<&PolicyName> {
         let grants =
-            |part: &&Part| part.policy.rules()[part.rule].capabilities.has(self.capability);
+            |part: &&PolicyPart| part.policy.rules()[part.rule].capabilities.has(self.capability);
         let mut names: Vec<_> =
             self.rule.parts.iter().filter(grants).map(|part| part.policy.name()).collect();
         names.sort();

@@ -3,10 +3,10 @@
 //! Rules are numbered by rank, the more specific the higher, so the answer to a path is one number.
 //! Patterns without `+` live in one sorted list ([`Sorted`]): a binary search finds the exact
 //! pattern, and links from each text to the longest prefix of it find the longest prefix pattern.
-//! Patterns with `+` live in a tree of segments ([`Tree`]), whose ends hold such lists again. A
+//! Patterns with `+` live in a tree of segments ([`SegmentTree`]), whose ends hold such lists again. A
 //! lookup visits each node of the tree at most once, whatever the path, and allocates nothing.
 
-use crate::pattern::{Resolved, Segment};
+use crate::pattern::{ResolvedPattern, Segment};
 
 /// Number of a rule in its set; the more specific rule has the higher one.
 pub(super) type Rank = u32;
@@ -16,10 +16,10 @@ const FEW_CHILDREN: usize = 8;
 
 /// Finds the highest rank among the patterns that match a path.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct PatternTable {
     plain: Sorted,
     /// `None` when no pattern has a `+`, as in most sets.
-    tree: Option<Tree>,
+    tree: Option<SegmentTree>,
 }
 
 /// Patterns without `+`, by text.
@@ -37,7 +37,7 @@ struct RankedRule {
 
 /// Patterns with `+`, as a tree of segments. The first node is the root.
 #[derive(Debug)]
-struct Tree(Vec<PatternNode>);
+struct SegmentTree(Vec<PatternNode>);
 
 #[derive(Debug, Default)]
 struct PatternNode {
@@ -50,9 +50,9 @@ struct PatternNode {
     starts: Sorted,
 }
 
-impl Table {
+impl PatternTable {
     /// Builds the table of `patterns`, each with its rank.
-    pub(super) fn new(patterns: &[(Resolved, Rank)]) -> Self {
+    pub(super) fn new(patterns: &[(ResolvedPattern, Rank)]) -> Self {
         let (with_any, plain): (Vec<_>, Vec<_>) =
             patterns.iter().partition(|(pattern, _)| pattern.has_any());
         let plain = plain.into_iter().map(|(pattern, rank)| Text {
@@ -61,7 +61,7 @@ impl Table {
             rank: *rank,
         });
         let plain = Sorted::new(plain.collect());
-        let tree = if with_any.is_empty() { None } else { Some(Tree::new(&with_any)) };
+        let tree = if with_any.is_empty() { None } else { Some(SegmentTree::new(&with_any)) };
         Self { plain, tree }
     }
 
@@ -145,8 +145,8 @@ impl Sorted {
     }
 }
 
-impl Tree {
-    fn new(patterns: &[&(Resolved, Rank)]) -> Self {
+impl SegmentTree {
+    fn new(patterns: &[&(ResolvedPattern, Rank)]) -> Self {
         let mut tree = Self(vec![PatternNode::default()]);
         let mut starts: Vec<Vec<Text>> = vec![Vec::new()];
         for (pattern, rank) in patterns {

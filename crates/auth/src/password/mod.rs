@@ -15,7 +15,7 @@ mod read;
 
 use std::fmt;
 
-use kallisto_hcl::{Error as Syntax, Position};
+use kallisto_hcl::{Error as Syntax, TextPosition};
 use zeroize::Zeroizing;
 
 /// Shortest password that may be asked for, in characters.
@@ -49,7 +49,7 @@ struct Charset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PasswordPolicyError {
     /// Where.
-    pub at: Position,
+    pub at: TextPosition,
     /// What.
     pub fault: PasswordPolicyFault,
 }

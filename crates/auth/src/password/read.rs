@@ -1,18 +1,18 @@
 //! The meaning of a password policy's file.
 
-use kallisto_hcl::{Body, Key, Position, Value, parse};
+use kallisto_hcl::{BlockBody, HclValue, NameKey, TextPosition, parse};
 
 use super::{
     CHARSET_CHARS_MAX, Charset, LENGTH_MAX, LENGTH_MIN, PasswordPolicy, PasswordPolicyError,
     PasswordPolicyFault, RULES_MAX,
 };
 
-type Read<T> = Result<T, PasswordPolicyError>;
+type ReadPassword<T> = Result<T, PasswordPolicyError>;
 
-pub(super) fn policy(text: &str) -> Read<PasswordPolicy> {
+pub(super) fn policy(text: &str) -> ReadPassword<PasswordPolicy> {
     let body = parse(text.as_bytes())?;
-    let start = Position { line: 1, column: 1 };
-    let known = |key: &Key| matches!(key.text.as_str(), "length" | "rule");
+    let start = TextPosition { line: 1, column: 1 };
+    let known = |key: &NameKey| matches!(key.text.as_str(), "length" | "rule");
     if let Some(item) = body.items.iter().find(|item| !known(&item.key)) {
         return wrong(item.key.at, PasswordPolicyFault::UnknownKey);
     }
@@ -22,7 +22,7 @@ pub(super) fn policy(text: &str) -> Read<PasswordPolicy> {
         return wrong(key.at, PasswordPolicyFault::TooMany);
     }
     let rules: Vec<Charset> =
-        blocks.into_iter().map(|(kind, body)| rule(kind, body)).collect::<Read<_>>()?;
+        blocks.into_iter().map(|(kind, body)| rule(kind, body)).collect::<ReadPassword<_>>()?;
     if rules.is_empty() {
         return wrong(start, PasswordPolicyFault::NoCharset);
     }
@@ -33,11 +33,11 @@ pub(super) fn policy(text: &str) -> Read<PasswordPolicy> {
     Ok(PasswordPolicy { length, rules, union })
 }
 
-const fn wrong<T>(at: Position, fault: PasswordPolicyFault) -> Read<T> {
+const fn wrong<T>(at: TextPosition, fault: PasswordPolicyFault) -> ReadPassword<T> {
     Err(PasswordPolicyError { at, fault })
 }
 
-fn length(body: &Body, start: Position) -> Read<usize> {
+fn length(body: &BlockBody, start: TextPosition) -> ReadPassword<usize> {
     let Some(item) = body.first("length") else {
         return wrong(start, PasswordPolicyFault::NoLength);
     };
@@ -50,7 +50,7 @@ fn length(body: &Body, start: Position) -> Read<usize> {
     }
 }
 
-fn rule(kind: &Key, body: &Body) -> Read<Charset> {
+fn rule(kind: &NameKey, body: &BlockBody) -> ReadPassword<Charset> {
     if kind.text != "charset" {
         return wrong(kind.at, PasswordPolicyFault::UnknownRule);
     }
@@ -69,7 +69,7 @@ fn rule(kind: &Key, body: &Body) -> Read<Charset> {
     }
 }
 
-fn chars(value: &Value) -> Read<Vec<char>> {
+fn chars(value: &HclValue) -> ReadPassword<Vec<char>> {
     let text = value.as_text().unwrap_or_default();
     if text.chars().any(|next| next.is_control() || (next.is_whitespace() && next != ' ')) {
         return wrong(value.at, PasswordPolicyFault::NotPrintable);
@@ -82,7 +82,7 @@ fn chars(value: &Value) -> Read<Vec<char>> {
     }
 }
 
-fn least(value: &Value) -> Read<usize> {
+fn least(value: &HclValue) -> ReadPassword<usize> {
     let least = value.as_u64().and_then(|least| usize::try_from(least).ok());
     // Any sum of these fits, however many rules there are.
     match least {

@@ -11,10 +11,10 @@
 
 use jiff::Timestamp;
 
-use super::Rule;
+use super::PatternRule;
 use super::error::PolicyError;
-use super::read::{Reading, read_all};
-use crate::pattern::{Resolved, Specificity, Use};
+use super::read::{PolicyReading, read_all};
+use crate::pattern::{PatternUse, ResolvedPattern, Specificity};
 use crate::{Capabilities, NoIdentity};
 
 /// Most pairs of patterns that are compared. Only those with `+` and a final `*` have to be compared with others.
@@ -65,7 +65,7 @@ pub enum Unreached {
 
 /// Looks at `text`, in HCL or JSON.
 pub fn check(text: &str, now: Timestamp) -> Checked {
-    let Reading { rules, errors, .. } = read_all(text);
+    let PolicyReading { rules, errors, .. } = read_all(text);
     let unreached = unreached(&rules, now);
     let rules = rules.iter().zip(unreached).map(|(rule, unreached)| CheckedRule {
         line: rule.at.line,
@@ -78,33 +78,33 @@ pub fn check(text: &str, now: Timestamp) -> Checked {
 }
 
 /// A rule whose pattern has no template: only of those it can be said without a caller.
-struct Plain<'r> {
-    rule: &'r Rule,
+struct PlainRule<'r> {
+    rule: &'r PatternRule,
     at: usize,
-    pattern: Resolved,
+    pattern: ResolvedPattern,
     specificity: Specificity,
 }
 
-fn unreached(rules: &[Rule], now: Timestamp) -> Vec<Option<Unreached>> {
+fn unreached(rules: &[PatternRule], now: Timestamp) -> Vec<Option<Unreached>> {
     let mut found: Vec<Option<Unreached>> = rules
         .iter()
         .map(|rule| rule.expires_at.filter(|end| *end <= now).map(|_| Unreached::Expired))
         .collect();
-    let plain: Vec<Plain<'_>> = rules
+    let plain: Vec<PlainRule<'_>> = rules
         .iter()
         .enumerate()
         .filter(|(at, _)| found[*at].is_none())
         .filter_map(|(at, rule)| {
-            let pattern = rule.pattern.resolve(&NoIdentity, Use::Grant).ok()?;
+            let pattern = rule.pattern.resolve(&NoIdentity, PatternUse::Grant).ok()?;
             let specificity = pattern.specificity();
-            Some(Plain { rule, at, pattern, specificity })
+            Some(PlainRule { rule, at, pattern, specificity })
         })
         .collect();
     let mut denials = std::collections::HashMap::new();
     for denial in plain.iter().filter(|plain| plain.rule.capabilities.is_denial()) {
         denials.entry(&denial.pattern).or_insert(denial.rule.at.line);
     }
-    let globs: Vec<&Plain<'_>> = plain.iter().filter(|plain| plain.pattern.is_prefix).collect();
+    let globs: Vec<&PlainRule<'_>> = plain.iter().filter(|plain| plain.pattern.is_prefix).collect();
     let mut pairs = 0;
     for plain in &plain {
         if !plain.rule.capabilities.is_denial()

@@ -1,7 +1,7 @@
 //! The fine print of a rule: which parameters, which wrapping, how long a listing.
 //!
-//! Rules of several policies for one pattern are merged into one ([`Constraints::merge`]), which
-//! then judges a request ([`Constraints::refuse`]). Names of parameters have no case.
+//! Rules of several policies for one pattern are merged into one ([`PolicyConstraints::merge`]), which
+//! then judges a request ([`PolicyConstraints::refuse`]). Names of parameters have no case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use crate::Capability;
 use crate::decision::Subject;
 use crate::policy::Literal;
-use crate::policy::literal::Numbers;
+use crate::policy::literal::NumberRule;
 
 /// The name that stands for every parameter.
 const EVERY: &str = "*";
 
 /// Parameters by lower-case name, each with the values that it is about; none means any value.
-pub(crate) type Parameters = BTreeMap<String, Vec<Literal>>;
+pub(crate) type PolicyParameters = BTreeMap<String, Vec<Literal>>;
 
 /// What a request must hold to besides having the capability.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Constraints {
-    pub(crate) allowed: Parameters,
-    pub(crate) denied: Parameters,
+pub(crate) struct PolicyConstraints {
+    pub(crate) allowed: PolicyParameters,
+    pub(crate) denied: PolicyParameters,
     pub(crate) required: BTreeSet<String>,
     pub(crate) wrap_ttl_min: Option<Duration>,
     pub(crate) wrap_ttl_max: Option<Duration>,
@@ -30,7 +30,7 @@ pub(crate) struct Constraints {
 
 /// Which constraint a request did not hold to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConstraintRefusal {
     /// The answer must be wrapped for at least and at most so long.
     WrapTtl,
     /// A page longer than `pagination_limit` was asked for.
@@ -45,7 +45,7 @@ pub enum Refusal {
     ParameterNotAllowed,
 }
 
-impl Constraints {
+impl PolicyConstraints {
     /// Takes in what another rule says of the same pattern.
     pub(crate) fn merge(&mut self, other: &Self) {
         merge_parameters(&mut self.allowed, &other.allowed);
@@ -61,18 +61,18 @@ impl Constraints {
     }
 
     /// What `request` does not hold to, if anything.
-    pub(crate) fn refuse(&self, request: &(impl Subject + ?Sized)) -> Option<Refusal> {
+    pub(crate) fn refuse(&self, request: &(impl Subject + ?Sized)) -> Option<ConstraintRefusal> {
         let wrap = request.wrap_ttl();
         let too_short = |least| wrap.is_none_or(|ttl| ttl < least);
         let too_long = |most| wrap.is_none_or(|ttl| ttl > most);
         if self.wrap_ttl_min.is_some_and(too_short) || self.wrap_ttl_max.is_some_and(too_long) {
-            return Some(Refusal::WrapTtl);
+            return Some(ConstraintRefusal::WrapTtl);
         }
         match request.capability() {
             Capability::List | Capability::Scan => {
                 let most = self.page_entries_max?;
                 let is_too_long = request.page_entries().is_some_and(|asked| asked > most);
-                is_too_long.then_some(Refusal::PageTooLong)
+                is_too_long.then_some(ConstraintRefusal::PageTooLong)
             }
             Capability::Create | Capability::Update | Capability::Patch | Capability::Read => {
                 self.refuse_parameters(request)
@@ -85,15 +85,17 @@ impl Constraints {
         }
     }
 
-    fn refuse_parameters(&self, request: &(impl Subject + ?Sized)) -> Option<Refusal> {
+    fn refuse_parameters(&self, request: &(impl Subject + ?Sized)) -> Option<ConstraintRefusal> {
         if self.required.is_empty() && self.denied.is_empty() && self.allowed.is_empty() {
             return None;
         }
-        let Some(given) = request.parameters() else { return Some(Refusal::ParametersUnknown) };
+        let Some(given) = request.parameters() else {
+            return Some(ConstraintRefusal::ParametersUnknown);
+        };
         // Routes know their fields by exact names: `TTL` is not the `ttl` that a rule requires.
         let is_given = |wanted: &String| given.iter().any(|(name, _)| *name == *wanted);
         if !self.required.iter().all(is_given) {
-            return Some(Refusal::ParameterMissing);
+            return Some(ConstraintRefusal::ParameterMissing);
         }
         let given: Vec<_> =
             given.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
@@ -102,27 +104,27 @@ impl Constraints {
         }
         let is_denied = |(name, value): &(String, Literal)| {
             let listed = self.denied.get(name);
-            listed.is_some_and(|listed| lists(listed, value, Numbers::Compare))
+            listed.is_some_and(|listed| lists(listed, value, NumberRule::Compare))
         };
         if self.denied.contains_key(EVERY) || given.iter().any(is_denied) {
-            return Some(Refusal::ParameterDenied);
+            return Some(ConstraintRefusal::ParameterDenied);
         }
         let allows_rest = self.allowed.is_empty() || self.allowed.contains_key(EVERY);
         let is_allowed = |(name, value): &(String, Literal)| match self.allowed.get(name) {
-            Some(listed) if name != EVERY => lists(listed, value, Numbers::Differ),
+            Some(listed) if name != EVERY => lists(listed, value, NumberRule::Differ),
             _ => allows_rest,
         };
-        (!given.iter().all(is_allowed)).then_some(Refusal::ParameterNotAllowed)
+        (!given.iter().all(is_allowed)).then_some(ConstraintRefusal::ParameterNotAllowed)
     }
 }
 
 /// True when `value` is among `listed`, which is every value when it is empty.
-fn lists(listed: &[Literal], value: &Literal, numbers: Numbers) -> bool {
+fn lists(listed: &[Literal], value: &Literal, numbers: NumberRule) -> bool {
     listed.is_empty() || listed.iter().any(|rule| rule.covers(value, numbers))
 }
 
 /// Values of one parameter add up; a parameter that any rule opens for every value stays so.
-fn merge_parameters(into: &mut Parameters, other: &Parameters) {
+fn merge_parameters(into: &mut PolicyParameters, other: &PolicyParameters) {
     for (name, values) in other {
         match into.get_mut(name) {
             Some(kept) if kept.is_empty() || values.is_empty() => kept.clear(),

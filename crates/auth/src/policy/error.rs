@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use kallisto_hcl::{Error as Syntax, Position};
+use kallisto_hcl::{Error as Syntax, TextPosition};
 
 use super::limits::RULES_MAX;
 use crate::pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX};
@@ -16,7 +16,7 @@ pub struct PolicyError {
     /// The path of the rule at fault, as written; `None` outside of rules.
     pub path: Option<String>,
     /// Where it is.
-    pub at: Position,
+    pub at: TextPosition,
     /// What it is.
     pub fault: PolicyFault,
 }
@@ -75,7 +75,7 @@ impl PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Position { line, column } = self.at;
+        let TextPosition { line, column } = self.at;
         match &self.fault {
             // As other servers say it.
             PolicyFault::Syntax(what) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kallisto_hcl::{Value, ValueKind};
+use kallisto_hcl::{HclValue, ValueKind};
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub enum Literal {
 
 /// What a number in a rule means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbers {
+pub(crate) enum NumberRule {
     /// It is equal to no number of a request. So it is in the contract, and it grants less.
     Differ,
     /// It is equal to the same number in a request, however both are written.
@@ -31,7 +31,7 @@ pub(crate) enum Numbers {
 }
 
 impl Literal {
-    pub(crate) fn from_hcl(value: &Value) -> Self {
+    pub(crate) fn from_hcl(value: &HclValue) -> Self {
         match &value.kind {
             ValueKind::Null => Self::Null,
             ValueKind::Bool(value) => Self::Bool(*value),
@@ -39,7 +39,7 @@ impl Literal {
             ValueKind::Text(text) => Self::Text(text.clone()),
             ValueKind::List(values) => Self::List(values.iter().map(Self::from_hcl).collect()),
             ValueKind::Object(body) => {
-                let item = |item: &kallisto_hcl::Item| {
+                let item = |item: &kallisto_hcl::TreeItem| {
                     (item.key.text.clone(), Self::from_hcl(&item.value))
                 };
                 Self::Map(body.items.iter().map(item).collect())
@@ -49,17 +49,17 @@ impl Literal {
 
     /// True when `given`, of a request, is what this literal of a rule allows or denies. Strings of
     /// a rule may start or end with `*`.
-    pub(crate) fn covers(&self, given: &Self, numbers: Numbers) -> bool {
+    pub(crate) fn covers(&self, given: &Self, numbers: NumberRule) -> bool {
         match (self, given) {
             (Self::Text(glob), Self::Text(text)) => matches_glob(glob, text),
             (rule, given) => rule.equals(given, numbers),
         }
     }
 
-    fn equals(&self, given: &Self, numbers: Numbers) -> bool {
+    fn equals(&self, given: &Self, numbers: NumberRule) -> bool {
         match (self, given) {
             (Self::Number(rule), Self::Number(given)) => {
-                numbers == Numbers::Compare && same_number(rule, given)
+                numbers == NumberRule::Compare && same_number(rule, given)
             }
             (Self::List(rule), Self::List(given)) => {
                 rule.len() == given.len()
@@ -123,28 +123,32 @@ mod tests {
             ("a*", "ba", false),
             ("*c", "cb", false),
         ] {
-            assert_eq!(text(rule).covers(&text(given), Numbers::Differ), covered, "{rule} {given}");
+            assert_eq!(
+                text(rule).covers(&text(given), NumberRule::Differ),
+                covered,
+                "{rule} {given}"
+            );
         }
     }
 
     #[test]
     fn values_compare_by_type() {
         let number = |text: &str| Literal::Number(text.to_owned());
-        assert!(!number("1").covers(&number("1"), Numbers::Differ));
-        assert!(!number("1").covers(&text("1"), Numbers::Compare));
+        assert!(!number("1").covers(&number("1"), NumberRule::Differ));
+        assert!(!number("1").covers(&text("1"), NumberRule::Compare));
         for same in ["1", "1.0", "1e0"] {
-            assert!(number("1").covers(&number(same), Numbers::Compare));
-            assert!(number("0x1").covers(&number(same), Numbers::Compare));
+            assert!(number("1").covers(&number(same), NumberRule::Compare));
+            assert!(number("0x1").covers(&number(same), NumberRule::Compare));
         }
-        assert!(!number("1").covers(&number("2"), Numbers::Compare));
-        assert!(!text("true").covers(&Literal::Bool(true), Numbers::Differ));
-        assert!(Literal::Bool(true).covers(&Literal::Bool(true), Numbers::Differ));
+        assert!(!number("1").covers(&number("2"), NumberRule::Compare));
+        assert!(!text("true").covers(&Literal::Bool(true), NumberRule::Differ));
+        assert!(Literal::Bool(true).covers(&Literal::Bool(true), NumberRule::Differ));
         let list = |items: &[&str]| Literal::List(items.iter().copied().map(text).collect());
-        assert!(list(&["x"]).covers(&list(&["x"]), Numbers::Differ));
-        assert!(!list(&["x*"]).covers(&list(&["xy"]), Numbers::Differ));
-        assert!(!list(&["x"]).covers(&text("x"), Numbers::Differ));
+        assert!(list(&["x"]).covers(&list(&["x"]), NumberRule::Differ));
+        assert!(!list(&["x*"]).covers(&list(&["xy"]), NumberRule::Differ));
+        assert!(!list(&["x"]).covers(&text("x"), NumberRule::Differ));
         let map = |value: &str| Literal::Map([("a".to_owned(), text(value))].into());
-        assert!(map("b").covers(&map("b"), Numbers::Differ));
-        assert!(!map("b").covers(&map("c"), Numbers::Differ));
+        assert!(map("b").covers(&map("b"), NumberRule::Differ));
+        assert!(!map("b").covers(&map("c"), NumberRule::Differ));
     }
 }

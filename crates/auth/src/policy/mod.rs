@@ -22,15 +22,15 @@ mod read;
 use std::fmt;
 
 use jiff::Timestamp;
-use kallisto_hcl::Position;
+use kallisto_hcl::TextPosition;
 
 use crate::Capabilities;
 use crate::pattern::Pattern;
 
 pub use builtin::{DEFAULT_NAME, DEFAULT_TEXT, RESPONSE_WRAPPING_NAME, RESPONSE_WRAPPING_TEXT};
 pub use check::{Checked, CheckedRule, Unreached, check};
-pub(crate) use constraints::Constraints;
-pub use constraints::Refusal;
+pub use constraints::ConstraintRefusal;
+pub(crate) use constraints::PolicyConstraints;
 pub use error::PolicyError;
 pub use literal::Literal;
 pub use name::{NameError, PolicyName};
@@ -39,7 +39,7 @@ pub use name::{NameError, PolicyName};
 #[derive(Clone)]
 pub struct Policy {
     name: PolicyName,
-    rules: Vec<Rule>,
+    rules: Vec<PatternRule>,
     stale_reads: StaleReads,
 }
 
@@ -54,11 +54,11 @@ pub(crate) enum StaleReads {
 
 /// What a policy says about one pattern.
 #[derive(Clone, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct PatternRule {
     pub(crate) pattern: Pattern,
-    pub(crate) at: Position,
+    pub(crate) at: TextPosition,
     pub(crate) capabilities: Capabilities,
-    pub(crate) constraints: Constraints,
+    pub(crate) constraints: PolicyConstraints,
     /// From then on the rule says nothing.
     pub(crate) expires_at: Option<Timestamp>,
 }
@@ -88,7 +88,7 @@ impl Policy {
         self.rules.iter().any(|rule| rule.pattern.has_variables())
     }
 
-    pub(crate) fn rules(&self) -> &[Rule] {
+    pub(crate) fn rules(&self) -> &[PatternRule] {
         &self.rules
     }
 
@@ -98,11 +98,11 @@ impl Policy {
 
     /// What its author may want to know: rules with a template that nothing can ever resolve.
     pub fn warnings(&self) -> Vec<String> {
-        self.rules.iter().filter_map(Rule::warning).collect()
+        self.rules.iter().filter_map(PatternRule::warning).collect()
     }
 }
 
-impl Rule {
+impl PatternRule {
     /// That it has a template which nothing can ever resolve, if so.
     fn warning(&self) -> Option<String> {
         let unknown: Vec<&str> = self.pattern.unknown_variables().collect();

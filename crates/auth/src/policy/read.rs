@@ -19,12 +19,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_hcl::{Body, Item, Key, Position, Value, ValueKind, parse};
+use kallisto_hcl::{BlockBody, HclValue, NameKey, TextPosition, TreeItem, ValueKind, parse};
 
-use super::constraints::Parameters;
+use super::constraints::PolicyParameters;
 use super::error::{PolicyError, PolicyFault};
 use super::limits::RULES_MAX;
-use super::{Constraints, Literal, Rule, StaleReads};
+use super::{Literal, PatternRule, PolicyConstraints, StaleReads};
 use crate::pattern::{Pattern, PatternError};
 use crate::{Capabilities, Capability};
 
@@ -43,16 +43,16 @@ const UNSUPPORTED: [&str; 5] = [
 const ERRORS_MAX: usize = 100;
 
 /// What a text says, as far as it says something, and what is wrong with it.
-pub(super) struct Reading {
-    pub(super) rules: Vec<Rule>,
+pub(super) struct PolicyReading {
+    pub(super) rules: Vec<PatternRule>,
     pub(super) stale_reads: StaleReads,
     /// In the order of the text, one for a rule; empty for a policy that can be used.
     pub(super) errors: Vec<PolicyError>,
 }
 
 /// The rules of `text`, in its order, and whether it forbids stale reads.
-pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
-    let Reading { rules, stale_reads, errors } = read_all(text);
+pub(super) fn read(text: &str) -> Result<(Vec<PatternRule>, StaleReads), PolicyError> {
+    let PolicyReading { rules, stale_reads, errors } = read_all(text);
     match errors.into_iter().next() {
         None => Ok((rules, stale_reads)),
         Some(error) => Err(error),
@@ -60,16 +60,16 @@ pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
 }
 
 /// The same, and all that is wrong instead of the first of it.
-pub(super) fn read_all(text: &str) -> Reading {
+pub(super) fn read_all(text: &str) -> PolicyReading {
     let mut reading =
-        Reading { rules: Vec::new(), stale_reads: StaleReads::Allowed, errors: Vec::new() };
+        PolicyReading { rules: Vec::new(), stale_reads: StaleReads::Allowed, errors: Vec::new() };
     if let Err(error) = reading.take(text) {
         reading.errors.push(error);
     }
     reading
 }
 
-impl Reading {
+impl PolicyReading {
     /// Reads `text`. What is wrong with one item or rule is noted, and the next is read.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Reading {
     }
 }
 
-fn read_stale_reads(value: &Value) -> Result<StaleReads, Wrong> {
+fn read_stale_reads(value: &HclValue) -> Result<StaleReads, Wrong> {
     match &value.kind {
         ValueKind::Text(text) if text == "deny" => Ok(StaleReads::Denied),
         ValueKind::Text(text) if text == "allow" => Ok(StaleReads::Allowed),
@@ -125,7 +125,7 @@ fn read_stale_reads(value: &Value) -> Result<StaleReads, Wrong> {
 }
 
 /// One rule. Errors inside know where they are; the path is added here.
-fn rule(path: &Key, body: &Body) -> Result<Rule, PolicyError> {
+fn rule(path: &NameKey, body: &BlockBody) -> Result<PatternRule, PolicyError> {
     read_rule(path, body).map_err(|(at, fault)| {
         let path = Some(path.text.clone());
         PolicyError { path, at, fault }
@@ -133,9 +133,9 @@ fn rule(path: &Key, body: &Body) -> Result<Rule, PolicyError> {
 }
 
 /// What is wrong inside a rule, and where.
-type Wrong = (Position, PolicyFault);
+type Wrong = (TextPosition, PolicyFault);
 
-fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
+fn read_rule(path: &NameKey, body: &BlockBody) -> Result<PatternRule, Wrong> {
     let pattern = Pattern::parse(&path.text).map_err(|error| {
         let fault = match error {
             PatternError::TooLong => PolicyFault::PatternTooLong,
@@ -144,11 +144,11 @@ fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
         };
         (path.at, fault)
     })?;
-    let mut rule = Rule {
+    let mut rule = PatternRule {
         pattern,
         at: path.at,
         capabilities: Capabilities::NONE,
-        constraints: Constraints::default(),
+        constraints: PolicyConstraints::default(),
         expires_at: None,
     };
     let mut old_policy = Capabilities::NONE;
@@ -162,7 +162,7 @@ fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
         }
     }
     rule.capabilities = rule.capabilities.union(old_policy);
-    let Constraints { wrap_ttl_min: least, wrap_ttl_max: most, .. } = &rule.constraints;
+    let PolicyConstraints { wrap_ttl_min: least, wrap_ttl_max: most, .. } = &rule.constraints;
     if let (Some(least), Some(most)) = (least, most)
         && most < least
     {
@@ -171,7 +171,7 @@ fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
     Ok(rule)
 }
 
-fn read_item(item: &Item, rule: &mut Rule) -> Result<(), Wrong> {
+fn read_item(item: &TreeItem, rule: &mut PatternRule) -> Result<(), Wrong> {
     let value = &item.value;
     let constraints = &mut rule.constraints;
     match item.key.text.as_str() {
@@ -210,11 +210,11 @@ fn read_item(item: &Item, rule: &mut Rule) -> Result<(), Wrong> {
 }
 
 /// The words of a list. A number among them is a word too, as it is elsewhere.
-fn words(value: &Value, key: &'static str) -> Result<Vec<(Position, String)>, Wrong> {
+fn words(value: &HclValue, key: &'static str) -> Result<Vec<(TextPosition, String)>, Wrong> {
     let ValueKind::List(values) = &value.kind else {
         return Err((value.at, PolicyFault::BadType { key, expected: "a list" }));
     };
-    let word = |value: &Value| match &value.kind {
+    let word = |value: &HclValue| match &value.kind {
         ValueKind::Text(text) | ValueKind::Number(text) => Ok((value.at, text.clone())),
         ValueKind::Null | ValueKind::Bool(_) | ValueKind::List(_) | ValueKind::Object(_) => {
             Err((value.at, PolicyFault::BadType { key, expected: "a list of strings" }))
@@ -223,7 +223,7 @@ fn words(value: &Value, key: &'static str) -> Result<Vec<(Position, String)>, Wr
     values.iter().map(word).collect()
 }
 
-fn read_old_policy(value: &Value) -> Result<Capabilities, Wrong> {
+fn read_old_policy(value: &HclValue) -> Result<Capabilities, Wrong> {
     use Capability::{Create, Delete, Deny, List, Read, Sudo, Update};
     let expected = PolicyFault::BadType { key: "policy", expected: "a string" };
     let held: &[Capability] = match value.as_text().ok_or((value.at, expected))? {
@@ -238,9 +238,9 @@ fn read_old_policy(value: &Value) -> Result<Capabilities, Wrong> {
 
 /// A map of lists. JSON may wrap the map in a list.
 fn read_parameters(
-    value: &Value,
+    value: &HclValue,
     key: &'static str,
-    parameters: &mut Parameters,
+    parameters: &mut PolicyParameters,
 ) -> Result<(), Wrong> {
     match &value.kind {
         ValueKind::Object(body) => add_parameters(body, key, parameters),
@@ -253,7 +253,11 @@ fn read_parameters(
     }
 }
 
-fn add_parameters(body: &Body, key: &'static str, into: &mut Parameters) -> Result<(), Wrong> {
+fn add_parameters(
+    body: &BlockBody,
+    key: &'static str,
+    into: &mut PolicyParameters,
+) -> Result<(), Wrong> {
     for item in &body.items {
         let ValueKind::List(values) = &item.value.kind else {
             return Err((item.value.at, PolicyFault::BadType { key, expected: "a map of lists" }));
@@ -265,12 +269,12 @@ fn add_parameters(body: &Body, key: &'static str, into: &mut Parameters) -> Resu
 }
 
 /// A span of time; zero is none.
-fn read_duration(value: &Value, key: &'static str) -> Result<Option<Duration>, Wrong> {
+fn read_duration(value: &HclValue, key: &'static str) -> Result<Option<Duration>, Wrong> {
     let span = value.as_duration().ok_or((value.at, PolicyFault::BadDuration(key)))?;
     Ok(Some(span).filter(|span| !span.is_zero()))
 }
 
-fn read_count(value: &Value) -> Result<Option<u64>, Wrong> {
+fn read_count(value: &HclValue) -> Result<Option<u64>, Wrong> {
     let expected = PolicyFault::BadType { key: "pagination_limit", expected: "a whole number" };
     let given = value.as_u64().or_else(|| value.as_text()?.parse().ok());
     let count = given.ok_or((value.at, expected))?;
@@ -278,7 +282,7 @@ fn read_count(value: &Value) -> Result<Option<u64>, Wrong> {
 }
 
 /// A time: RFC 3339, or seconds since 1970.
-fn read_time(value: &Value) -> Result<Timestamp, Wrong> {
+fn read_time(value: &HclValue) -> Result<Timestamp, Wrong> {
     let parsed = match &value.kind {
         ValueKind::Text(text) => text.parse().ok(),
         ValueKind::Number(text) => {

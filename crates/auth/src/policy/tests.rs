@@ -169,7 +169,7 @@ fn builtin_policies_are_policies_and_warn_of_nothing() {
         let policy = Policy::parse(PolicyName::parse(name).unwrap(), text).unwrap();
         assert!(policy.rule_count() > 1);
         assert!(policy.warnings().is_empty());
-        let sudo = |rule: &Rule| rule.capabilities.has(Capability::Sudo);
+        let sudo = |rule: &PatternRule| rule.capabilities.has(Capability::Sudo);
         assert!(!policy.rules().iter().any(sudo), "no builtin policy holds sudo");
     }
     let typo = parse("path \"a/{{identity.entity.ID}}\" {}").unwrap();

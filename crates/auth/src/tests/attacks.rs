@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{Ask, Dice, policies, set, set_for};
 use crate::{
-    AclSet, Capability, Denied, Identity, NoIdentity, Operation, Path, Precedence, Subject, Token,
-    TokenKind, Variable, authorize_by,
+    AclSet, Capability, Denied, NoIdentity, Operation, Path, Precedence, Subject, TemplateSubject,
+    Token, TokenKind, Variable, authorize_by,
 };
 
 struct Request<'a>(Operation, Path<'a>);
@@ -220,7 +220,7 @@ fn root_is_a_kind_of_token_and_no_policy() {
 /// A caller that chose its own names.
 struct Hostile(&'static str);
 
-impl Identity for Hostile {
+impl TemplateSubject for Hostile {
     fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(self.0))
     }

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::{Ask, policies, set};
-use crate::acl::{Reason, Why};
-use crate::policy::Refusal;
+use crate::acl::{Reason, SkipReason};
+use crate::policy::ConstraintRefusal;
 use crate::{AclSet, Capability, Literal, NoIdentity, Precedence};
 
 const READ: Capability = Capability::Read;
@@ -135,7 +135,7 @@ fn number(text: &str) -> Literal {
 }
 
 /// What a rule with `parameters` says to a request with each body.
-fn refusals(parameters: &str, bodies: &[Ask]) -> Vec<Option<Refusal>> {
+fn refusals(parameters: &str, bodies: &[Ask]) -> Vec<Option<ConstraintRefusal>> {
     let acl =
         set(&[format!("path \"s/p\" {{ capabilities = [\"update\", \"read\"] {parameters} }}")]);
     let refusal = |ask: &Ask| match acl.explain(ask).reason {
@@ -153,7 +153,7 @@ fn body(pairs: &[(&str, Literal)]) -> Ask {
 
 #[test]
 fn row_9_allowed_parameters() {
-    let no = Some(Refusal::ParameterNotAllowed);
+    let no = Some(ConstraintRefusal::ParameterNotAllowed);
     let rule =
         "allowed_parameters = { \"n\" = [1] \"s\" = [\"a*\", \"*z\"] \"b\" = [true] \"any\" = [] }";
     for (given, expected) in [
@@ -169,7 +169,7 @@ fn row_9_allowed_parameters() {
         (body(&[("other", number("1"))]), no),
         (body(&[("s", text("abc")), ("other", number("1"))]), no),
         (body(&[]), None),
-        (Ask::new(UPDATE, "s/p"), Some(Refusal::ParametersUnknown)),
+        (Ask::new(UPDATE, "s/p"), Some(ConstraintRefusal::ParametersUnknown)),
     ] {
         assert_eq!(refusals(rule, std::slice::from_ref(&given)), [expected], "{given:?}");
     }
@@ -182,7 +182,7 @@ fn row_9_allowed_parameters() {
 
 #[test]
 fn row_9_denied_and_required_parameters() {
-    let denied = Some(Refusal::ParameterDenied);
+    let denied = Some(ConstraintRefusal::ParameterDenied);
     let rule = "denied_parameters { n = [1] s = [\"a*\"] } allowed_parameters { s = [] n = [] }";
     let bodies = [
         body(&[("s", text("abc"))]),
@@ -192,14 +192,14 @@ fn row_9_denied_and_required_parameters() {
         body(&[("N", number("1"))]),
         body(&[("n", text("1"))]),
     ];
-    let allowed = Some(Refusal::ParameterNotAllowed);
+    let allowed = Some(ConstraintRefusal::ParameterNotAllowed);
     assert_eq!(refusals(rule, &bodies), [denied, None, denied, denied, None]);
     assert_eq!(refusals("denied_parameters = { \"*\" = [] }", &bodies), [denied; 5]);
     assert_eq!(
         refusals("denied_parameters = { x = [] } allowed_parameters = { y = [] }", &bodies),
         [allowed; 5]
     );
-    let missing = Some(Refusal::ParameterMissing);
+    let missing = Some(ConstraintRefusal::ParameterMissing);
     // A parameter of another case is not the one that the route reads.
     let bodies = [body(&[("r", number("1"))]), body(&[("R", number("1"))]), body(&[])];
     assert_eq!(refusals("required_parameters = [\"r\"]", &bodies), [None, missing, missing]);
@@ -261,7 +261,7 @@ fn pages_of_listings_are_limited() {
     let ask = |page| Ask { page, ..Ask::new(Capability::List, "s/") };
     assert_eq!(acl.decide(&ask(None)).unwrap().page_entries_max(), Some(2));
     assert!(acl.decide(&ask(Some(2))).is_ok());
-    assert_eq!(acl.explain(&ask(Some(3))).reason, Reason::Refused(Refusal::PageTooLong));
+    assert_eq!(acl.explain(&ask(Some(3))).reason, Reason::Refused(ConstraintRefusal::PageTooLong));
 }
 
 #[test]
@@ -278,7 +278,10 @@ fn a_rule_ends_at_its_expiration() {
     assert!(at(59).decide(&Ask::new(READ, "s/a")).is_ok());
     let late = at(60);
     let explanation = late.explain(&Ask::new(READ, "s/a"));
-    assert_eq!((explanation.reason, explanation.dropped[0].why), (Reason::NoRule, Why::Expired));
+    assert_eq!(
+        (explanation.reason, explanation.dropped[0].why),
+        (Reason::NoRule, SkipReason::Expired)
+    );
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::{
-    AclSet, Capability, Identity, Literal, NoIdentity, Operation, Path, Policy, PolicyName, Subject,
+    AclSet, Capability, Literal, NoIdentity, Operation, Path, Policy, PolicyName, Subject,
+    TemplateSubject,
 };
 
 /// Reads policies named `p0`, `p1`, ...
@@ -29,7 +30,7 @@ pub(crate) fn set(texts: &[impl AsRef<str>]) -> AclSet {
 }
 
 /// Compiles policies for `identity`.
-pub(crate) fn set_for(texts: &[impl AsRef<str>], identity: &dyn Identity) -> AclSet {
+pub(crate) fn set_for(texts: &[impl AsRef<str>], identity: &dyn TemplateSubject) -> AclSet {
     AclSet::compile(&policies(texts), identity, Timestamp::UNIX_EPOCH)
 }
 

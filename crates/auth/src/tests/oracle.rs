@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::naive::{self, Rule};
 use super::{Ask, Dice, set_for};
 use crate::acl::Reason;
-use crate::{AclSet, Capability, Identity, Path, Variable};
+use crate::{AclSet, Capability, Path, TemplateSubject, Variable};
 
 const TRIPLES: u64 = 1_000_000;
 const PATHS_PER_SET: usize = 16;
@@ -31,7 +31,7 @@ const NAME: &str = "{{identity.entity.name}}";
 /// A caller whose entity has a name, or none.
 struct Named(Option<&'static str>);
 
-impl Identity for Named {
+impl TemplateSubject for Named {
     fn value(&self, variable: &Variable) -> Option<Cow<'_, str>> {
         self.0.filter(|_| *variable == Variable::EntityName).map(Cow::Borrowed)
     }

@@ -2,7 +2,7 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
-use kallisto_engine::{Handler, Row, RowIndex, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, Row, RowIndex, handler, row};
 
 use super::role::RolePart;
 use super::{Approle, list, log_in, role_in, tidy};
@@ -37,7 +37,7 @@ macro_rules! part {
 }
 
 /// `auth/approle/`.
-pub(super) static APPROLE: Table<Handler> = Table {
+pub(super) static APPROLE: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "approle",
     tag: "auth",

@@ -1,6 +1,6 @@
 //! `config`: what holds for the whole mount.
 
-use crate::records::Record;
+use crate::records::FieldsRecord;
 use kallisto_api::error::Error;
 use kallisto_api::fields::Fields;
 use kallisto_api::json::{self, Json, Map};
@@ -22,7 +22,7 @@ impl CertConfig {
     }
 }
 
-impl Record for CertConfig {
+impl FieldsRecord for CertConfig {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
         match map.as_ref().and_then(|map| map.get("disable_binding")) {

@@ -18,7 +18,7 @@ use kallisto_api::{Error, Fields, Json, Map, Request, Response};
 use kallisto_engine::{Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, address};
 
 use crate::names::role_name;
-use crate::records::{self, Record, Roles};
+use crate::records::{self, FieldsRecord, Roles};
 use config::CertConfig;
 use names::CertificateNames;
 use role::CertRole;

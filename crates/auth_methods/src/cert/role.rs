@@ -212,7 +212,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::records::Record;
+    use crate::records::FieldsRecord;
     use kallisto_api::json;
 
     const NOW: i64 = 1_800_000_000;

@@ -2,7 +2,7 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, LIMIT, field};
-use kallisto_engine::{Handler, RowIndex, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
 use super::{CertConfig, CertRole, ROLES, log_in, read_config, revoked};
 use crate::records;
@@ -10,7 +10,7 @@ use crate::routes::ROLE;
 use crate::routes::with_token_fields;
 
 /// `auth/cert/`.
-pub(super) static CERT: Table<Handler> = Table {
+pub(super) static CERT: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "cert",
     tag: "auth",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::config::ProviderKind;
-use super::role::{ClaimMatch, Role};
+use super::role::{ClaimMatch, JwtRole};
 use kallisto_api::fields::scalar_text;
 use kallisto_api::json::{Json, Map};
 
@@ -22,7 +22,7 @@ const GROUPS_MAX: usize = 256;
 /// What is wrong, without a value.
 pub(super) fn check(
     claims: &Map,
-    role: &Role,
+    role: &JwtRole,
     issuer: Option<&str>,
     now: Timestamp,
 ) -> Result<(), String> {
@@ -40,7 +40,7 @@ pub(super) fn check(
 ///
 /// # Errors
 /// What is wrong, without a value.
-pub(super) fn check_bounds(claims: &Map, role: &Role) -> Result<(), String> {
+pub(super) fn check_bounds(claims: &Map, role: &JwtRole) -> Result<(), String> {
     if let Some(subject) = &role.bound_subject
         && claims.get("sub").and_then(Json::as_str) != Some(subject)
     {
@@ -56,7 +56,7 @@ pub(super) fn check_bounds(claims: &Map, role: &Role) -> Result<(), String> {
 }
 
 /// The times of a JWT; at least one must be there, and the others are guessed from it.
-pub(super) fn check_times(claims: &Map, role: &Role, now: i64) -> Result<(), String> {
+pub(super) fn check_times(claims: &Map, role: &JwtRole, now: i64) -> Result<(), String> {
     let (issued, begins, ends) = (time(claims, "iat")?, time(claims, "nbf")?, time(claims, "exp")?);
     let Some(known) = issued.or(begins).or(ends) else {
         return Err(
@@ -98,7 +98,7 @@ fn leeway(given: i64, built_in: i64) -> i64 {
 }
 
 /// How far the clocks of issuer and server may be apart, in seconds.
-pub(super) fn skew_secs(role: &Role) -> i64 {
+pub(super) fn skew_secs(role: &JwtRole) -> i64 {
     leeway(role.clock_skew_leeway_secs, SKEW_SECS)
 }
 
@@ -114,7 +114,7 @@ pub(super) fn audiences(claims: &Map) -> Result<Vec<&str>, String> {
 }
 
 /// An audience that is claimed must be one the role knows, and one that the role wants must be claimed.
-fn check_audience(claims: &Map, role: &Role) -> Result<(), String> {
+fn check_audience(claims: &Map, role: &JwtRole) -> Result<(), String> {
     let claimed = audiences(claims)?;
     match (claimed.is_empty(), role.bound_audiences.is_empty()) {
         (true, true) => Ok(()),
@@ -216,13 +216,13 @@ fn is_elsewhere(claims: &Map, claim: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
+    use crate::records::FieldsRecord;
     use kallisto_api::fields::Fields;
     use kallisto_api::json::parse_object;
 
     fn judge(role: &str, claims: &str, now: i64) -> Result<(), String> {
         let role = parse_object(role.as_bytes()).unwrap();
-        let found = Role::written(None, Fields::new(&role)).unwrap();
+        let found = JwtRole::written(None, Fields::new(&role)).unwrap();
         let claims = parse_object(claims.as_bytes()).unwrap();
         check(&claims, &found, Some("me"), Timestamp::from_second(now).unwrap())
     }

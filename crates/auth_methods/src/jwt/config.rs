@@ -5,15 +5,15 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::token::{KEYS_MAX, Key, is_algorithm};
-use crate::records::Record;
+use super::token::{JwtKey, KEYS_MAX, is_algorithm};
+use crate::records::FieldsRecord;
 use kallisto_api::error::Error;
 use kallisto_api::fields::Fields;
 use kallisto_api::json::{self, Json, Map};
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum KeySource {
+pub(super) enum JwtKeySource {
     /// These, as PEM.
     Keys(Vec<String>),
     /// A JWK set at an address.
@@ -73,21 +73,21 @@ impl ProviderKind {
 
 /// Who this server is to a provider.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct OidcClient {
     pub(super) id: String,
     pub(super) secret: SecretString,
 }
 
 /// The configuration as stored.
 #[derive(Clone, Debug)]
-pub(super) struct Config {
-    pub(super) source: Option<KeySource>,
+pub(super) struct JwtConfig {
+    pub(super) source: Option<JwtKeySource>,
     pub(super) bound_issuer: String,
     pub(super) default_role: String,
     /// The algorithms taken; empty for all there are.
     pub(super) algorithms: Vec<String>,
     /// `None` where nobody logs in through a browser.
-    pub(super) client: Option<Client>,
+    pub(super) client: Option<OidcClient>,
     pub(super) response_mode: ResponseMode,
     /// `code`, `id_token` or both; empty for the first.
     pub(super) response_types: Vec<String>,
@@ -95,7 +95,7 @@ pub(super) struct Config {
     pub(super) provider_kind: ProviderKind,
 }
 
-impl Default for Config {
+impl Default for JwtConfig {
     fn default() -> Self {
         Self {
             source: None,
@@ -111,12 +111,12 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl JwtConfig {
     /// The issuer that a JWT must name.
     pub(super) fn issuer(&self) -> Option<&str> {
         match &self.source {
             _ if !self.bound_issuer.is_empty() => Some(&self.bound_issuer),
-            Some(KeySource::Discovery { url, .. }) => Some(url),
+            Some(JwtKeySource::Discovery { url, .. }) => Some(url),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl Config {
     /// Where the provider describes itself, and the authorities to believe there.
     pub(super) fn discovery(&self) -> Option<(&str, &str)> {
         match &self.source {
-            Some(KeySource::Discovery { url, authorities }) => Some((url, authorities)),
+            Some(JwtKeySource::Discovery { url, authorities }) => Some((url, authorities)),
             _ => None,
         }
     }
@@ -168,9 +168,9 @@ impl Config {
         let (mut set, mut discovery, mut keys) = (("", ""), ("", ""), Vec::new());
         match &self.source {
             None => {}
-            Some(KeySource::Keys(pems)) => keys.clone_from(pems),
-            Some(KeySource::Set { url, authorities }) => set = (url, authorities),
-            Some(KeySource::Discovery { url, authorities }) => discovery = (url, authorities),
+            Some(JwtKeySource::Keys(pems)) => keys.clone_from(pems),
+            Some(JwtKeySource::Set { url, authorities }) => set = (url, authorities),
+            Some(JwtKeySource::Discovery { url, authorities }) => discovery = (url, authorities),
         }
         let client_id = self.client.as_ref().map_or("", |client| &client.id);
         let provider = self.provider_kind.name();
@@ -198,7 +198,7 @@ impl Config {
 }
 
 /// Where keys come from, which is one place.
-fn source(fields: Fields<'_>) -> Result<KeySource, Error> {
+fn source(fields: Fields<'_>) -> Result<JwtKeySource, Error> {
     let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
     let (discovery, set) = (text("oidc_discovery_url")?, text("jwks_url")?);
     let keys = fields.strings("jwt_validation_pubkeys")?.unwrap_or_default();
@@ -206,15 +206,15 @@ fn source(fields: Fields<'_>) -> Result<KeySource, Error> {
         (false, true, true) => {
             check_url("oidc_discovery_url", &discovery)?;
             let authorities = text("oidc_discovery_ca_pem")?;
-            Ok(KeySource::Discovery { url: discovery, authorities })
+            Ok(JwtKeySource::Discovery { url: discovery, authorities })
         }
         (true, false, true) => {
             check_url("jwks_url", &set)?;
-            Ok(KeySource::Set { url: set, authorities: text("jwks_ca_pem")? })
+            Ok(JwtKeySource::Set { url: set, authorities: text("jwks_ca_pem")? })
         }
         (true, true, false) => {
             check_keys(&keys)?;
-            Ok(KeySource::Keys(keys))
+            Ok(JwtKeySource::Keys(keys))
         }
         _ => Err(Error::invalid(
             "exactly one of 'jwt_validation_pubkeys', 'jwks_url', 'jwks_pairs', \
@@ -223,12 +223,12 @@ fn source(fields: Fields<'_>) -> Result<KeySource, Error> {
     }
 }
 
-fn client(fields: Fields<'_>) -> Result<Option<Client>, Error> {
+fn client(fields: Fields<'_>) -> Result<Option<OidcClient>, Error> {
     let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
     let (id, secret) = (text("oidc_client_id")?, text("oidc_client_secret")?);
     match (id.is_empty(), secret.is_empty()) {
         (true, true) => Ok(None),
-        (false, false) => Ok(Some(Client { id, secret: secret.into() })),
+        (false, false) => Ok(Some(OidcClient { id, secret: secret.into() })),
         _ => Err(Error::invalid(
             "both 'oidc_client_id' and 'oidc_client_secret' must be set for OIDC",
         )),
@@ -276,7 +276,7 @@ fn provider_kind(fields: Fields<'_>) -> Result<ProviderKind, Error> {
     }
 }
 
-impl Record for Config {
+impl FieldsRecord for JwtConfig {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
         let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
@@ -335,7 +335,7 @@ pub(crate) fn check_keys(pems: &[String]) -> Result<(), Error> {
     if pems.len() > KEYS_MAX {
         return Err(Error::invalid(format!("more than {KEYS_MAX} public keys")));
     }
-    match pems.iter().position(|pem| Key::from_pem(pem).is_none()) {
+    match pems.iter().position(|pem| JwtKey::from_pem(pem).is_none()) {
         None => Ok(()),
         Some(at) => Err(Error::invalid(format!("error parsing public key {at}: no PEM of one"))),
     }
@@ -347,20 +347,21 @@ mod tests {
 
     #[test]
     fn a_configuration_names_one_source_and_reads_back() {
-        let read =
-            |body: &str| Config::read(Fields::new(&json::parse_object(body.as_bytes()).unwrap()));
+        let read = |body: &str| {
+            JwtConfig::read(Fields::new(&json::parse_object(body.as_bytes()).unwrap()))
+        };
         let config = read(
             r#"{"oidc_discovery_url":"https://issuer.example","default_role":"Web",
                 "jwt_supported_algs":["RS256"]}"#,
         )
         .unwrap();
         assert_eq!(config.issuer(), Some("https://issuer.example"));
-        assert_eq!(Config::decode(&config.encode()).unwrap().encode(), config.encode());
+        assert_eq!(JwtConfig::decode(&config.encode()).unwrap().encode(), config.encode());
         let client = r#"{"oidc_discovery_url":"https://i","oidc_client_id":"c","oidc_client_secret":"canary",
             "oidc_response_mode":"form_post","oidc_response_types":["id_token","code"],
             "namespace_in_state":false,"provider_config":{"provider":"azure"}}"#;
         let config = read(client).unwrap();
-        assert_eq!(Config::decode(&config.encode()).unwrap().encode(), config.encode());
+        assert_eq!(JwtConfig::decode(&config.encode()).unwrap().encode(), config.encode());
         let shown = String::from_utf8(Json::Object(config.shown()).to_text()).unwrap();
         assert!(!shown.contains("canary") && !format!("{config:?}").contains("canary"));
         assert!(shown.contains(r#""provider_config":{"provider":"azure"}"#), "{shown}");

@@ -7,10 +7,10 @@ use kallisto_api::{Fields, Json, Map, json};
 
 use super::check_url;
 use super::oidc::{id_token, redirect, state};
-use super::provider::Provider;
-use super::role::Role;
-use super::token::{Jwt, Key};
-use crate::records::Record;
+use super::provider::DiscoveredProvider;
+use super::role::JwtRole;
+use super::token::{Jwt, JwtKey};
+use crate::records::FieldsRecord;
 
 const ISSUER: &str = "https://idp.example/a";
 const CLIENT: &str = "client";
@@ -34,7 +34,7 @@ pub fn oidc(bytes: &[u8]) {
 }
 
 fn discovery(bytes: &[u8]) {
-    let Ok(provider) = Provider::parse(ISSUER, bytes) else { return };
+    let Ok(provider) = DiscoveredProvider::parse(ISSUER, bytes) else { return };
     assert_eq!(provider.issuer.trim_end_matches('/'), ISSUER);
     assert!(!provider.jwks_uri.is_empty());
     for url in [
@@ -48,16 +48,16 @@ fn discovery(bytes: &[u8]) {
     }
 }
 
-fn role() -> Role {
+fn role() -> JwtRole {
     let role = format!(r#"{{"user_claim":"sub","allowed_redirect_uris":"{}"}}"#, ALLOWED[0]);
     let role = json::parse_object(role.as_bytes()).unwrap_or_default();
-    Role::written(None, Fields::new(&role)).unwrap_or_default()
+    JwtRole::written(None, Fields::new(&role)).unwrap_or_default()
 }
 
 fn claims(bytes: &[u8]) {
     let Ok(claims) = json::parse_object(bytes) else { return };
     let (role, now) = (role(), 1_000_000);
-    let wanted = id_token::Wanted {
+    let wanted = id_token::IdTokenChecks {
         issuer: ISSUER,
         client_id: CLIENT,
         nonce: Some(NONCE),
@@ -105,7 +105,7 @@ fn tokens(bytes: &[u8]) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (&[][..], bytes),
     };
-    let keys = Key::from_jwks(set).unwrap_or_default();
+    let keys = JwtKey::from_jwks(set).unwrap_or_default();
     let Some(jwt) = std::str::from_utf8(token).ok().and_then(Jwt::parse) else { return };
     assert!(!(jwt.is_signed_by(&keys) && keys.is_empty()));
     assert!(!(jwt.algorithm.eq_ignore_ascii_case("none") && jwt.is_signed_by(&keys)));

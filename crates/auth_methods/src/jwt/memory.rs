@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use kallisto_engine::Memory;
 
 use super::oidc::record;
-use super::provider::{Kept, Provider};
-use super::token::Key;
+use super::provider::{DiscoveredProvider, ProviderCache};
+use super::token::JwtKey;
 
 /// Most logins by device or direct callback that are on their way at once, and most that a form was posted for.
 const ON_THEIR_WAY_MAX: usize = 10_000;
@@ -21,8 +21,8 @@ const USED_MAX: usize = 200_000;
 /// The memory of a mount.
 #[derive(Default)]
 pub(super) struct JwtMemory {
-    pub(super) key_sets: Kept<Vec<Key>>,
-    pub(super) providers: Kept<Provider>,
+    pub(super) key_sets: ProviderCache<Vec<JwtKey>>,
+    pub(super) providers: ProviderCache<DiscoveredProvider>,
     /// Records of logins, by when they end, in seconds since 1970.
     ends: Mutex<Ends>,
     /// When devices were last asked for.

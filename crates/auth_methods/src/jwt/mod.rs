@@ -21,9 +21,9 @@ use kallisto_engine::{
 };
 
 use crate::records::{self, Roles};
-use config::{Config, ProviderKind};
+use config::{JwtConfig, ProviderKind};
 use memory::JwtMemory;
-use role::{Role, RoleType};
+use role::{JwtRole, RoleType};
 use token::Jwt;
 
 pub(crate) use config::{check_keys, check_url};
@@ -38,7 +38,7 @@ fn role_of(
     fields: Fields<'_>,
 ) -> Option<String> {
     let named = fields.string("role").ok().flatten().filter(|name| !name.is_empty());
-    let config = || records::config::<Config>(&context.storage).ok().flatten();
+    let config = || records::config::<JwtConfig>(&context.storage).ok().flatten();
     let name = named.or_else(|| config().map(|config| config.default_role))?;
     Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
 }
@@ -47,7 +47,7 @@ fn role_of(
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is neither.
-fn named_role(fields: Fields<'_>, config: &Config) -> Result<String, Error> {
+fn named_role(fields: Fields<'_>, config: &JwtConfig) -> Result<String, Error> {
     let name = fields.string("role")?.filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| config.default_role.clone()).to_ascii_lowercase();
     if name.is_empty() { Err(Error::invalid("missing role")) } else { Ok(name) }
@@ -56,7 +56,7 @@ fn named_role(fields: Fields<'_>, config: &Config) -> Result<String, Error> {
 /// Sets the configuration. A provider is asked who it is before it is believed.
 async fn write_config(run: Call<'_>) -> Result<Response, Error> {
     let body = run.request.object()?;
-    let config = <Config as records::Record>::written(None, Fields::new(&body))?;
+    let config = <JwtConfig as records::FieldsRecord>::written(None, Fields::new(&body))?;
     let skips = Fields::new(&body).boolean("skip_jwks_validation")? == Some(true);
     if let Some((url, authorities)) = config.discovery().filter(|_| !skips) {
         let found = provider::discover(&run.context, url, authorities).await;
@@ -64,12 +64,12 @@ async fn write_config(run: Call<'_>) -> Result<Response, Error> {
             Error::invalid(format!("error checking oidc discovery URL: {}", told(&why)))
         })?;
     }
-    records::write_config::<Config>(&run).await
+    records::write_config::<JwtConfig>(&run).await
 }
 
 /// Shows the configuration, and whether its provider is of use.
 async fn read_config(run: Call<'_>) -> Result<Response, Error> {
-    let config = records::config::<Config>(&run.storage)?.ok_or(Error::NotFound)?;
+    let config = records::config::<JwtConfig>(&run.storage)?.ok_or(Error::NotFound)?;
     let mut shown = config.to_map();
     let status = match config.discovery() {
         None => "valid".to_owned(),
@@ -95,13 +95,13 @@ fn told(why: &Error) -> String {
 /// Logs in.
 async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let request = run.request;
-    let config = records::config::<Config>(&run.storage)?.unwrap_or_default();
+    let config = records::config::<JwtConfig>(&run.storage)?.unwrap_or_default();
     let body = request.object()?;
     let fields = Fields::new(&body);
     let name = named_role(fields, &config)?;
     let text = fields.string("jwt")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid("missing token"))?;
-    let role = ROLES.load::<Role>(&run.storage, &name)?;
+    let role = ROLES.load::<JwtRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
     if role.role_type == RoleType::Oidc {
         return Err(Error::invalid("role with oidc role_type is not allowed"));
@@ -115,7 +115,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
 }
 
 /// The JWT of a login, once its signature was found good.
-async fn verified<'t>(run: &Call<'_>, config: &Config, text: &'t str) -> Result<Jwt<'t>, Error> {
+async fn verified<'t>(run: &Call<'_>, config: &JwtConfig, text: &'t str) -> Result<Jwt<'t>, Error> {
     let refuse = |why: &str| Error::invalid(format!("error validating token: {why}"));
     let jwt = Jwt::parse(text).ok_or_else(|| refuse("it is no signed JWT"))?;
     if !config.algorithms.is_empty() && !config.algorithms.contains(&jwt.algorithm) {
@@ -129,7 +129,7 @@ async fn verified<'t>(run: &Call<'_>, config: &Config, text: &'t str) -> Result<
 }
 
 /// Who the claims say it is.
-fn login(name: &str, role: Role, kind: ProviderKind, claims: &Map) -> Result<Login, String> {
+fn login(name: &str, role: JwtRole, kind: ProviderKind, claims: &Map) -> Result<Login, String> {
     let user = match role.user_claim_json_pointer {
         true => claims::find(claims, &role.user_claim),
         false => claims.get(&role.user_claim),
@@ -159,7 +159,7 @@ fn login(name: &str, role: Role, kind: ProviderKind, claims: &Map) -> Result<Log
 /// [`Error::Invalid`] saying so.
 fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
     let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match ROLES.load::<Role>(&renewal.storage, name)? {
+    match ROLES.load::<JwtRole>(&renewal.storage, name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }
@@ -168,7 +168,7 @@ fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
 /// What the mount types have in common.
 const fn method(
     name: &'static str,
-    routes: &'static kallisto_engine::Table<kallisto_engine::Handler>,
+    routes: &'static kallisto_engine::RouteRows<kallisto_engine::Handler>,
 ) -> EngineSpec {
     EngineSpec {
         caseless_folders: &["role/"],
@@ -195,7 +195,7 @@ pub(crate) const OIDC_METHOD: EngineSpec = method("oidc", &routes::OIDC);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
+    use crate::records::FieldsRecord;
     use kallisto_api::json;
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
                 r#"{{"role_type":"jwt","user_claim":"{claim}","bound_audiences":"x"{more}}}"#
             );
             let body = json::parse_object(body.as_bytes()).unwrap();
-            let role = Role::written(None, Fields::new(&body)).unwrap();
+            let role = JwtRole::written(None, Fields::new(&body)).unwrap();
             login("r", role, ProviderKind::Any, &claims).map(|login| login.alias)
         };
         let pointer = r#","user_claim_json_pointer":true"#;

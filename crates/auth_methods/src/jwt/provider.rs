@@ -17,9 +17,9 @@ use kallisto_api::{Error, Json, Map, json};
 use kallisto_engine::time::after;
 use kallisto_engine::{EngineContext, Outbound, OutboundCall};
 
-use super::config::{Config, KeySource, check_url};
+use super::config::{JwtConfig, JwtKeySource, check_url};
 use super::memory::JwtMemory;
-use super::token::{Jwt, Key};
+use super::token::{Jwt, JwtKey};
 
 /// How long a fetched document or set of keys is used, in seconds.
 const KEPT_SECS: u64 = 3600;
@@ -29,15 +29,15 @@ const KEPT_SECS_MIN: u64 = 10;
 const KEPT_MAX: usize = 4;
 
 /// What was fetched, by where it came from.
-pub(super) struct Kept<T>(Mutex<HashMap<String, (Arc<T>, Timestamp)>>);
+pub(super) struct ProviderCache<T>(Mutex<HashMap<String, (Arc<T>, Timestamp)>>);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for ProviderCache<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Kept<T> {
+impl<T> ProviderCache<T> {
     fn all(&self) -> MutexGuard<'_, HashMap<String, (Arc<T>, Timestamp)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +63,7 @@ impl<T> Kept<T> {
 
 /// A provider as its discovery document describes it. An endpoint that it does not name is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Provider {
+pub(super) struct DiscoveredProvider {
     /// Byte by byte what `iss` of its tokens says.
     pub(super) issuer: String,
     pub(super) authorization_endpoint: String,
@@ -78,7 +78,7 @@ pub(super) struct Provider {
     pub(super) takes_secret_in_form: bool,
 }
 
-impl Provider {
+impl DiscoveredProvider {
     /// Reads a discovery document that was asked of `issuer`.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ pub(super) async fn provider(
     context: &EngineContext<'_>,
     url: &str,
     authorities: &str,
-) -> Result<Arc<Provider>, Error> {
+) -> Result<Arc<DiscoveredProvider>, Error> {
     let kept = context.memory::<JwtMemory>()?.providers.found(&place(url, authorities));
     match kept {
         Some((provider, at)) if context.now < after(at, KEPT_SECS) => Ok(provider),
@@ -154,10 +154,10 @@ pub(super) async fn discover(
     context: &EngineContext<'_>,
     url: &str,
     authorities: &str,
-) -> Result<Arc<Provider>, Error> {
+) -> Result<Arc<DiscoveredProvider>, Error> {
     let address = format!("{}/.well-known/openid-configuration", url.trim_end_matches('/'));
     let document = fetch(context.outbound, address, authorities).await?;
-    let provider = Provider::parse(url, &document).map_err(|why| unavailable(&why))?;
+    let provider = DiscoveredProvider::parse(url, &document).map_err(|why| unavailable(&why))?;
     let providers = &context.memory::<JwtMemory>()?.providers;
     Ok(providers.keep(place(url, authorities), provider, context.now))
 }
@@ -173,19 +173,20 @@ fn place(url: &str, authorities: &str) -> String {
 /// [`Error::Invalid`] when there is no configuration, [`Error::Unavailable`] when the key server does not answer.
 pub(super) async fn keys_for(
     context: &EngineContext<'_>,
-    config: &Config,
+    config: &JwtConfig,
     jwt: &Jwt<'_>,
-) -> Result<Arc<Vec<Key>>, Error> {
+) -> Result<Arc<Vec<JwtKey>>, Error> {
     let Some(source) = &config.source else {
         return Err(Error::invalid("could not load configuration"));
     };
     let (address, authorities) = match source {
-        KeySource::Keys(pems) => {
-            let keys: Option<Vec<Vec<Key>>> = pems.iter().map(|pem| Key::from_pem(pem)).collect();
+        JwtKeySource::Keys(pems) => {
+            let keys: Option<Vec<Vec<JwtKey>>> =
+                pems.iter().map(|pem| JwtKey::from_pem(pem)).collect();
             let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?;
             return Ok(Arc::new(keys.concat()));
         }
-        KeySource::Set { url, authorities } | KeySource::Discovery { url, authorities } => {
+        JwtKeySource::Set { url, authorities } | JwtKeySource::Discovery { url, authorities } => {
             (url, authorities)
         }
     };
@@ -197,13 +198,14 @@ pub(super) async fn keys_for(
         }
     }
     let url = match source {
-        KeySource::Discovery { .. } => {
+        JwtKeySource::Discovery { .. } => {
             provider(context, address, authorities).await?.jwks_uri.clone()
         }
         _ => address.clone(),
     };
     let body = fetch(context.outbound, url, authorities).await?;
-    let keys = Key::from_jwks(&body).ok_or_else(|| unavailable("its answer is no set of keys"))?;
+    let keys =
+        JwtKey::from_jwks(&body).ok_or_else(|| unavailable("its answer is no set of keys"))?;
     Ok(sets.keep(place(address, authorities), keys, now))
 }
 
@@ -226,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_discovery_document_is_believed_of_its_own_issuer_alone() {
-        let parse = |document: &str| Provider::parse("https://idp/a", document.as_bytes());
+        let parse =
+            |document: &str| DiscoveredProvider::parse("https://idp/a", document.as_bytes());
         let good = parse(
             r#"{"issuer":"https://idp/a/","jwks_uri":"https://keys/k","token_endpoint":"https://idp/t",
                 "token_endpoint_auth_methods_supported":["client_secret_post"],
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn few_sets_are_kept_and_the_oldest_goes() {
-        let kept = Kept::default();
+        let kept = ProviderCache::default();
         for second in 0..10 {
             kept.keep(format!("{second}"), second, Timestamp::from_second(second).unwrap());
         }

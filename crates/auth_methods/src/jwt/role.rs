@@ -78,7 +78,7 @@ const POLL_INTERVAL_SECS: i64 = 5;
 
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct JwtRole {
     pub(super) role_type: RoleType,
     pub(super) allowed_redirect_uris: Vec<String>,
     /// Besides `openid`.
@@ -108,7 +108,7 @@ pub(super) struct Role {
     pub(super) params: TokenParams,
 }
 
-impl Role {
+impl JwtRole {
     /// Seconds between two questions of a client whether a login is done.
     pub(super) const fn poll_interval_secs(&self) -> i64 {
         if self.poll_interval_secs > 0 { self.poll_interval_secs } else { POLL_INTERVAL_SECS }
@@ -177,7 +177,7 @@ impl Role {
     }
 }
 
-impl RoleFields for Role {
+impl RoleFields for JwtRole {
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         self.take_browser_fields(fields)?;
         if let Some(audiences) = fields.strings("bound_audiences")? {
@@ -341,7 +341,7 @@ fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
+    use crate::records::FieldsRecord;
     use kallisto_api::json;
 
     #[test]
@@ -351,16 +351,16 @@ mod tests {
             "clock_skew_leeway":-1,"policies":"p","bound_claims_type":"glob",
             "user_claim_json_pointer":true,"verbose_oidc_logging":true}"#;
         let body = json::parse_object(body).unwrap();
-        let role = Role::written(None, Fields::new(&body)).unwrap();
-        assert_eq!(Role::decode(&role.encode()), Ok(role));
+        let role = JwtRole::written(None, Fields::new(&body)).unwrap();
+        assert_eq!(JwtRole::decode(&role.encode()), Ok(role));
         let body = br#"{"user_claim":"sub","allowed_redirect_uris":["https://a/x"],"max_age":"1m",
             "oidc_scopes":"profile,email","callback_mode":"direct","poll_interval":"7s"}"#;
         let body = json::parse_object(body).unwrap();
-        let role = Role::written(None, Fields::new(&body)).unwrap();
+        let role = JwtRole::written(None, Fields::new(&body)).unwrap();
         assert_eq!((role.max_age_secs, role.poll_interval_secs()), (60, 7));
-        assert_eq!(Role::decode(&role.encode()), Ok(role));
+        assert_eq!(JwtRole::decode(&role.encode()), Ok(role));
         let device = json::parse_object(br#"{"user_claim":"sub","callback_mode":"device"}"#);
-        assert!(Role::written(None, Fields::new(&device.unwrap())).is_ok());
+        assert!(JwtRole::written(None, Fields::new(&device.unwrap())).is_ok());
         for bad in [
             r#"{"user_claim":"sub"}"#,
             r#"{"bound_audiences":"a"}"#,
@@ -376,7 +376,7 @@ mod tests {
             r#"{"user_claim":"sub","callback_mode":"direct"}"#,
         ] {
             let body = json::parse_object(bad.as_bytes()).unwrap();
-            assert!(Role::written(None, Fields::new(&body)).is_err(), "{bad}");
+            assert!(JwtRole::written(None, Fields::new(&body)).is_err(), "{bad}");
         }
     }
 }

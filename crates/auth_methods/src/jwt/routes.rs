@@ -2,9 +2,9 @@
 
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
-use kallisto_engine::{Group, Handler, RowIndex, ServedBy, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, RowGroup, RowIndex, ServedBy, handler, row};
 
-use super::{ROLES, Role, log_in, oidc, read_config, write_config};
+use super::{JwtRole, ROLES, log_in, oidc, read_config, write_config};
 use crate::routes::with_token_fields;
 use crate::routes::{LOGIN_FIELDS, ROLE};
 
@@ -31,7 +31,7 @@ const CONFIG_JWT: [Field; 15] = [
 ];
 
 /// `auth/jwt/`.
-pub(super) static JWT: Table<Handler> = Table {
+pub(super) static JWT: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "jwt",
     tag: "auth",
@@ -40,7 +40,7 @@ pub(super) static JWT: Table<Handler> = Table {
 };
 
 /// `auth/oidc/`.
-pub(super) static OIDC: Table<Handler> = Table {
+pub(super) static OIDC: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "oidc",
     tag: "auth",
@@ -51,7 +51,7 @@ pub(super) static OIDC: Table<Handler> = Table {
 const STATE: Field = field("state", Text, "The login, as its address says it.");
 const CLIENT_NONCE: Field = field("client_nonce", Text, "What the client showed when it began.");
 
-const GROUPS: &[Group<Handler>] = &[&[
+const GROUPS: &[RowGroup<Handler>] = &[&[
     row!("config", &CONFIG_JWT, {
         Read => "Read where keys come from.", handler!(read_config);
         Update => "Set where keys come from.", handler!(write_config);
@@ -84,8 +84,8 @@ const GROUPS: &[Group<Handler>] = &[&[
         ),
         field("clock_skew_leeway", Span, "How far clocks may be apart."),
     ], {
-        Read => "Read a role.", handler!(|run| ROLES.read::<Role>(&run));
-        Update => "Make or change a role.", handler!(async |run| ROLES.write::<Role>(&run).await);
+        Read => "Read a role.", handler!(|run| ROLES.read::<JwtRole>(&run));
+        Update => "Make or change a role.", handler!(async |run| ROLES.write::<JwtRole>(&run).await);
         Delete => "Delete a role.", handler!(async |run| ROLES.delete(&run).await);
     }),
     row!("login", &LOGIN_FIELDS, {

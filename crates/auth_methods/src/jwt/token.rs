@@ -20,24 +20,24 @@ pub(crate) const JWT_BYTES_MAX: usize = 16 << 10;
 pub(crate) const KEYS_MAX: usize = 64;
 
 #[derive(Clone, Copy)]
-enum Scheme {
+enum JwsScheme {
     Rsa(&'static RsaParameters),
     Ecdsa(&'static EcdsaVerificationAlgorithm),
     Ed25519,
 }
 
 /// The algorithms taken, by their name in RFC 7518 and 8037.
-const ALGORITHMS: [(&str, Scheme); 10] = [
-    ("RS256", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256)),
-    ("RS384", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384)),
-    ("RS512", Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512)),
-    ("PS256", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256)),
-    ("PS384", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384)),
-    ("PS512", Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512)),
-    ("ES256", Scheme::Ecdsa(&signature::ECDSA_P256_SHA256_FIXED)),
-    ("ES384", Scheme::Ecdsa(&signature::ECDSA_P384_SHA384_FIXED)),
-    ("ES512", Scheme::Ecdsa(&signature::ECDSA_P521_SHA512_FIXED)),
-    ("EdDSA", Scheme::Ed25519),
+const ALGORITHMS: [(&str, JwsScheme); 10] = [
+    ("RS256", JwsScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256)),
+    ("RS384", JwsScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384)),
+    ("RS512", JwsScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512)),
+    ("PS256", JwsScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256)),
+    ("PS384", JwsScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384)),
+    ("PS512", JwsScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512)),
+    ("ES256", JwsScheme::Ecdsa(&signature::ECDSA_P256_SHA256_FIXED)),
+    ("ES384", JwsScheme::Ecdsa(&signature::ECDSA_P384_SHA384_FIXED)),
+    ("ES512", JwsScheme::Ecdsa(&signature::ECDSA_P521_SHA512_FIXED)),
+    ("EdDSA", JwsScheme::Ed25519),
 ];
 
 /// Whether an algorithm is one of those taken.
@@ -80,7 +80,7 @@ impl<'t> Jwt<'t> {
     }
 
     /// Whether one of these keys signed it: the one it names where they have names.
-    pub(crate) fn is_signed_by(&self, keys: &[Key]) -> bool {
+    pub(crate) fn is_signed_by(&self, keys: &[JwtKey]) -> bool {
         let Some((_, scheme)) = ALGORITHMS.iter().find(|(name, _)| *name == self.algorithm) else {
             return false;
         };
@@ -89,11 +89,11 @@ impl<'t> Jwt<'t> {
     }
 
     /// Whether the key it names is among these, or it or they name none.
-    pub(crate) fn names_one_of(&self, keys: &[Key]) -> bool {
+    pub(crate) fn names_one_of(&self, keys: &[JwtKey]) -> bool {
         keys.iter().any(|key| self.may_be(key))
     }
 
-    fn may_be(&self, key: &Key) -> bool {
+    fn may_be(&self, key: &JwtKey) -> bool {
         let same_id = match (&self.key_id, &key.id) {
             (Some(named), Some(id)) => named == id,
             _ => true,
@@ -104,7 +104,7 @@ impl<'t> Jwt<'t> {
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct JwtKey {
     id: Option<String>,
     /// The one algorithm it is for, if it says so.
     algorithm: Option<String>,
@@ -119,7 +119,7 @@ enum KeyBytes {
     Rsa(Vec<u8>, Vec<u8>),
 }
 
-impl Key {
+impl JwtKey {
     /// Reads the keys of a PEM text: public keys and those of certificates.
     pub(crate) fn from_pem(pem: &str) -> Option<Vec<Self>> {
         let plain =
@@ -165,20 +165,20 @@ impl Key {
         })
     }
 
-    fn verifies(&self, scheme: Scheme, signed: &str, signature: &[u8]) -> bool {
+    fn verifies(&self, scheme: JwsScheme, signed: &str, signature: &[u8]) -> bool {
         let signed = signed.as_bytes();
         match (&self.bytes, scheme) {
-            (KeyBytes::Rsa(n, e), Scheme::Rsa(parameters)) => {
+            (KeyBytes::Rsa(n, e), JwsScheme::Rsa(parameters)) => {
                 RsaPublicKeyComponents { n, e }.verify(parameters, signed, signature).is_ok()
             }
             (KeyBytes::Rsa(..), _) => false,
-            (KeyBytes::Plain(bytes), Scheme::Rsa(parameters)) => {
+            (KeyBytes::Plain(bytes), JwsScheme::Rsa(parameters)) => {
                 UnparsedPublicKey::new(parameters, bytes).verify(signed, signature).is_ok()
             }
-            (KeyBytes::Plain(bytes), Scheme::Ecdsa(algorithm)) => {
+            (KeyBytes::Plain(bytes), JwsScheme::Ecdsa(algorithm)) => {
                 UnparsedPublicKey::new(algorithm, bytes).verify(signed, signature).is_ok()
             }
-            (KeyBytes::Plain(bytes), Scheme::Ed25519) => {
+            (KeyBytes::Plain(bytes), JwsScheme::Ed25519) => {
                 UnparsedPublicKey::new(&signature::ED25519, bytes).verify(signed, signature).is_ok()
             }
         }
@@ -213,17 +213,17 @@ pub(crate) mod tests {
         format!("{signed}.{}", BASE64URL_NOPAD.encode(signature.as_ref()))
     }
 
-    fn holds(text: &str, keys: &[Key]) -> bool {
+    fn holds(text: &str, keys: &[JwtKey]) -> bool {
         Jwt::parse(text).is_some_and(|jwt| jwt.is_signed_by(keys))
     }
 
     #[test]
     fn a_signature_holds_for_its_key_and_text_alone() {
         let (pair, pem) = make_pair();
-        let keys = Key::from_pem(&pem).unwrap();
+        let keys = JwtKey::from_pem(&pem).unwrap();
         let text = sign(&pair, r#"{"alg":"ES256"}"#, r#"{"sub":"a"}"#);
         assert!(holds(&text, &keys));
-        assert!(!holds(&text, &Key::from_pem(&make_pair().1).unwrap()));
+        assert!(!holds(&text, &JwtKey::from_pem(&make_pair().1).unwrap()));
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
@@ -236,7 +236,7 @@ pub(crate) mod tests {
     #[test]
     fn no_header_talks_a_key_into_another_algorithm() {
         let (pair, pem) = make_pair();
-        let keys = Key::from_pem(&pem).unwrap();
+        let keys = JwtKey::from_pem(&pem).unwrap();
         for algorithm in ["none", "None", "", "HS256", "HS512", "RS256", "PS256", "ES384", "EdDSA"]
         {
             let header = format!(r#"{{"alg":"{algorithm}"}}"#);
@@ -267,7 +267,7 @@ pub(crate) mod tests {
                 "x":"{x}","y":"{y}","alg":"ES256"}},{{"kty":"EC","kid":"two","use":"enc",
                 "crv":"P-256","x":"{x}","y":"{y}"}}]}}"#
         );
-        let keys = Key::from_jwks(set.as_bytes()).unwrap();
+        let keys = JwtKey::from_jwks(set.as_bytes()).unwrap();
         assert_eq!(keys.len(), 1);
         for (id, good) in [("one", true), ("two", false)] {
             let header = format!(r#"{{"alg":"ES256","kid":"{id}"}}"#);
@@ -275,8 +275,8 @@ pub(crate) mod tests {
             assert_eq!(holds(&text, &keys), good, "{id}");
             assert_eq!(Jwt::parse(&text).unwrap().names_one_of(&keys), good, "{id}");
         }
-        assert_eq!(Key::from_jwks(b"{}"), None);
-        assert_eq!(Key::from_pem("no pem"), None);
+        assert_eq!(JwtKey::from_jwks(b"{}"), None);
+        assert_eq!(JwtKey::from_pem("no pem"), None);
     }
 
     /// RFC 8037, appendix A: an Ed25519 key and what it signed.
@@ -284,11 +284,11 @@ pub(crate) mod tests {
     fn the_published_ed25519_example_verifies() {
         let set = br#"{"keys":[{"kty":"OKP","crv":"Ed25519",
             "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
-        let keys = Key::from_jwks(set).unwrap();
+        let keys = JwtKey::from_jwks(set).unwrap();
         let signed = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
         let signature = "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9\
                          g7sVvpAr_MuM0KAg";
         let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).unwrap();
-        assert!(keys[0].verifies(Scheme::Ed25519, signed, &signature));
+        assert!(keys[0].verifies(JwsScheme::Ed25519, signed, &signature));
     }
 }

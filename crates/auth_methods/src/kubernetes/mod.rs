@@ -15,9 +15,9 @@ use kallisto_engine::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::jwt::token::{Jwt, Key};
+use crate::jwt::token::{Jwt, JwtKey};
 use crate::jwt::{check_keys, check_url};
-use crate::records::{self, Record, RoleFields, Roles};
+use crate::records::{self, FieldsRecord, RoleFields, Roles};
 use selector::Selector;
 
 /// Where the roles are.
@@ -31,7 +31,7 @@ const ACCOUNT: &str = "system:serviceaccount:";
 
 /// The configuration as stored.
 #[derive(Clone, Debug, Default)]
-struct Config {
+struct KubernetesConfig {
     host: String,
     authorities: String,
     /// Shown to the API server; the login's own token when empty.
@@ -42,7 +42,7 @@ struct Config {
     disable_local_ca_jwt: bool,
 }
 
-impl Config {
+impl KubernetesConfig {
     fn read(fields: Fields<'_>) -> Result<Self, Error> {
         let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
         let config = Self {
@@ -79,7 +79,7 @@ impl Config {
     }
 }
 
-impl Record for Config {
+impl FieldsRecord for KubernetesConfig {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
         let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
@@ -130,7 +130,7 @@ impl AliasSource {
 
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Role {
+struct KubernetesRole {
     names: Vec<String>,
     namespaces: Vec<String>,
     /// Namespaces besides, by their labels: as it was given, and shown; empty for none.
@@ -140,7 +140,7 @@ struct Role {
     params: TokenParams,
 }
 
-impl RoleFields for Role {
+impl RoleFields for KubernetesRole {
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         for (name, list) in [
             ("bound_service_account_names", &mut self.names),
@@ -210,23 +210,23 @@ impl RoleFields for Role {
 
 /// Whether an account may log in by a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bound {
+enum RoleBinding {
     Yes,
     No,
     /// When its namespace has the labels of the role's selector.
     ByLabels,
 }
 
-impl Role {
+impl KubernetesRole {
     /// Whether an account may log in by this role.
-    fn binds(&self, account: &Account) -> Bound {
+    fn binds(&self, account: &ServiceAccount) -> RoleBinding {
         let holds =
             |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
         match holds(&self.names, &account.name) {
-            false => Bound::No,
-            true if holds(&self.namespaces, &account.namespace) => Bound::Yes,
-            true if self.namespace_selector.is_empty() => Bound::No,
-            true => Bound::ByLabels,
+            false => RoleBinding::No,
+            true if holds(&self.namespaces, &account.namespace) => RoleBinding::Yes,
+            true if self.namespace_selector.is_empty() => RoleBinding::No,
+            true => RoleBinding::ByLabels,
         }
     }
 
@@ -237,13 +237,13 @@ impl Role {
 
 /// A service account, as the API server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Account {
+struct ServiceAccount {
     namespace: String,
     name: String,
     uid: String,
 }
 
-impl Account {
+impl ServiceAccount {
     /// Reads the answer to a review; `None` unless it says that the token is good.
     fn reviewed(body: &[u8], audience: &str) -> Option<Self> {
         let answer = json::parse_object(body).ok()?;
@@ -280,17 +280,17 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         text.ok_or_else(|| Error::invalid(format!("missing {name}")))
     };
     let (text, name) = (SecretString::from(given("jwt")?), given("role")?.to_ascii_lowercase());
-    let role = ROLES.load::<Role>(&run.storage, &name)?;
+    let role = ROLES.load::<KubernetesRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
-    let config = records::config::<Config>(&run.storage)?;
+    let config = records::config::<KubernetesConfig>(&run.storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;
     let account = review(run.outbound, &config, &role, text).await?;
     let is_bound = match role.binds(&account) {
-        Bound::Yes => true,
-        Bound::No => false,
-        Bound::ByLabels => has_labels(run.outbound, &config, &role, &account).await?,
+        RoleBinding::Yes => true,
+        RoleBinding::No => false,
+        RoleBinding::ByLabels => has_labels(run.outbound, &config, &role, &account).await?,
     };
     if !is_bound {
         return Err(Error::Denied(Denial::BadToken));
@@ -318,7 +318,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
 }
 
 /// Refuses what is no JWT, and with keys at hand what they did not sign.
-fn check_locally(config: &Config, text: &str) -> Result<(), Error> {
+fn check_locally(config: &KubernetesConfig, text: &str) -> Result<(), Error> {
     let denied = || Error::Denied(Denial::BadToken);
     let jwt = Jwt::parse(text).ok_or_else(denied)?;
     if !config.disable_iss_validation
@@ -330,7 +330,8 @@ fn check_locally(config: &Config, text: &str) -> Result<(), Error> {
     if config.keys.is_empty() {
         return Ok(());
     }
-    let keys: Option<Vec<Vec<Key>>> = config.keys.iter().map(|pem| Key::from_pem(pem)).collect();
+    let keys: Option<Vec<Vec<JwtKey>>> =
+        config.keys.iter().map(|pem| JwtKey::from_pem(pem)).collect();
     let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?.concat();
     if jwt.is_signed_by(&keys) { Ok(()) } else { Err(denied()) }
 }
@@ -338,10 +339,10 @@ fn check_locally(config: &Config, text: &str) -> Result<(), Error> {
 /// Asks the API server whose token it is.
 async fn review(
     outbound: &dyn Outbound,
-    config: &Config,
-    role: &Role,
+    config: &KubernetesConfig,
+    role: &KubernetesRole,
     token: SecretString,
-) -> Result<Account, Error> {
+) -> Result<ServiceAccount, Error> {
     let mut spec = Map::from([("token".to_owned(), token.expose_secret().into())]);
     if !role.audience.is_empty() {
         spec.insert("audiences".into(), Json::strings([role.audience.as_str()]));
@@ -360,9 +361,8 @@ async fn review(
     };
     let answer = outbound.call(call).await?;
     match answer.status {
-        200..=299 => {
-            Account::reviewed(&answer.body, &role.audience).ok_or(Error::Denied(Denial::BadToken))
-        }
+        200..=299 => ServiceAccount::reviewed(&answer.body, &role.audience)
+            .ok_or(Error::Denied(Denial::BadToken)),
         // The reviewer is refused: for whoever logs in that is no reason to try again.
         401 | 403 => Err(Error::Denied(Denial::BadToken)),
         status => Err(Error::Unavailable(format!(
@@ -374,9 +374,9 @@ async fn review(
 /// Asks the API server whether the namespace of an account has the labels that a role wants.
 async fn has_labels(
     outbound: &dyn Outbound,
-    config: &Config,
-    role: &Role,
-    account: &Account,
+    config: &KubernetesConfig,
+    role: &KubernetesRole,
+    account: &ServiceAccount,
 ) -> Result<bool, Error> {
     let selector = role.selector().ok_or_else(|| Error::internal(&"a role is damaged"))?;
     // The token of a login has no business reading namespaces.
@@ -417,7 +417,7 @@ async fn has_labels(
 /// [`Error::Invalid`] saying so.
 fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
     let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match ROLES.load::<Role>(&renewal.storage, name)? {
+    match ROLES.load::<KubernetesRole>(&renewal.storage, name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }
@@ -445,8 +445,9 @@ mod tests {
 
     #[test]
     fn an_account_is_what_a_good_review_says() {
-        let review =
-            |status: &str| Account::reviewed(format!(r#"{{"status":{status}}}"#).as_bytes(), "");
+        let review = |status: &str| {
+            ServiceAccount::reviewed(format!(r#"{{"status":{status}}}"#).as_bytes(), "")
+        };
         let user = r#""user":{"username":"system:serviceaccount:ns:web","uid":"u"}"#;
         let found = review(&format!(r#"{{"authenticated":true,{user}}}"#)).unwrap();
         assert_eq!((found.namespace.as_str(), found.name.as_str()), ("ns", "web"));
@@ -472,7 +473,7 @@ mod tests {
                 r#"{{"status":{{"authenticated":true{audiences},
                     "user":{{"username":"system:serviceaccount:ns:web","uid":"u"}}}}}}"#
             );
-            Account::reviewed(body.as_bytes(), "vault").is_some()
+            ServiceAccount::reviewed(body.as_bytes(), "vault").is_some()
         };
         assert!(with(r#","audiences":["x","vault"]"#));
         assert!(!with(r#","audiences":["x"]"#) && !with(""));
@@ -482,21 +483,21 @@ mod tests {
     fn a_role_binds_names_and_namespaces_together() {
         let role = |body: &str| {
             let body = json::parse_object(body.as_bytes()).unwrap();
-            Role::written(None, Fields::new(&body))
+            KubernetesRole::written(None, Fields::new(&body))
         };
         let found = role(
             r#"{"bound_service_account_names":"web","bound_service_account_namespaces":"*",
                 "audience":"a","alias_name_source":"serviceaccount_name","token_ttl":60}"#,
         )
         .unwrap();
-        let account = |namespace: &str, name: &str| Account {
+        let account = |namespace: &str, name: &str| ServiceAccount {
             namespace: namespace.into(),
             name: name.into(),
             uid: "u".into(),
         };
-        assert_eq!(found.binds(&account("any", "web")), Bound::Yes);
-        assert_eq!(found.binds(&account("any", "db")), Bound::No);
-        assert_eq!(Role::decode(&Json::Object(found.to_map()).to_text()), Ok(found));
+        assert_eq!(found.binds(&account("any", "web")), RoleBinding::Yes);
+        assert_eq!(found.binds(&account("any", "db")), RoleBinding::No);
+        assert_eq!(KubernetesRole::decode(&Json::Object(found.to_map()).to_text()), Ok(found));
         for bad in [
             r#"{"bound_service_account_names":"web"}"#,
             r#"{"bound_service_account_names":"*,a","bound_service_account_namespaces":"*"}"#,
@@ -511,19 +512,27 @@ mod tests {
     fn a_namespace_may_be_named_or_have_labels() {
         let body = br#"{"bound_service_account_names":"web","bound_service_account_namespaces":"n",
             "bound_service_account_namespace_selector":"{\"matchLabels\":{\"a\":\"b\"}}"}"#;
-        let role = Role::written(None, Fields::new(&json::parse_object(body).unwrap())).unwrap();
+        let role =
+            KubernetesRole::written(None, Fields::new(&json::parse_object(body).unwrap())).unwrap();
         let of = |namespace: &str, name: &str| {
-            role.binds(&Account { namespace: namespace.into(), name: name.into(), uid: "u".into() })
+            role.binds(&ServiceAccount {
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: "u".into(),
+            })
         };
-        assert_eq!((of("n", "web"), of("m", "web")), (Bound::Yes, Bound::ByLabels));
-        assert_eq!((of("n", "db"), of("m", "db")), (Bound::No, Bound::No));
-        assert_eq!(Role::decode(&role.encode()), Ok(role));
+        assert_eq!((of("n", "web"), of("m", "web")), (RoleBinding::Yes, RoleBinding::ByLabels));
+        assert_eq!((of("n", "db"), of("m", "db")), (RoleBinding::No, RoleBinding::No));
+        assert_eq!(KubernetesRole::decode(&role.encode()), Ok(role));
     }
 
     #[test]
     fn a_configuration_without_the_pods_authority_names_its_own() {
         let written = |body: &str| {
-            Config::written(None, Fields::new(&json::parse_object(body.as_bytes()).unwrap()))
+            KubernetesConfig::written(
+                None,
+                Fields::new(&json::parse_object(body.as_bytes()).unwrap()),
+            )
         };
         let host = r#""kubernetes_host":"https://10.0.0.1""#;
         let refused = written(&format!("{{{host},\"disable_local_ca_jwt\":true}}")).err();

@@ -2,15 +2,15 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, LIMIT, field};
-use kallisto_engine::{Handler, RowIndex, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
-use super::{Config, ROLES, Role, log_in};
+use super::{KubernetesConfig, KubernetesRole, ROLES, log_in};
 use crate::records;
 use crate::routes::with_token_fields;
 use crate::routes::{LOGIN_FIELDS, ROLE};
 
 /// `auth/kubernetes/`.
-pub(super) static KUBERNETES: Table<Handler> = Table {
+pub(super) static KUBERNETES: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "kubernetes",
     tag: "auth",
@@ -26,9 +26,9 @@ pub(super) static KUBERNETES: Table<Handler> = Table {
             field("disable_local_ca_jwt", Flag, "Shown back."),
         ], {
             Read => "Read how the cluster is asked.",
-                handler!(|run| records::read_config::<Config>(&run));
+                handler!(|run| records::read_config::<KubernetesConfig>(&run));
             Update => "Set how the cluster is asked.",
-                handler!(async |run| records::write_config::<Config>(&run).await);
+                handler!(async |run| records::write_config::<KubernetesConfig>(&run).await);
         }),
         row!("role", &[AFTER, LIMIT], {
             List => "List the roles.", handler!(|run| ROLES.list(&run));
@@ -45,8 +45,8 @@ pub(super) static KUBERNETES: Table<Handler> = Table {
             field("audience", Text, "The audience a token must be for."),
             field("alias_name_source", Text, "`serviceaccount_uid` or `serviceaccount_name`."),
         ], {
-            Read => "Read a role.", handler!(|run| ROLES.read::<Role>(&run));
-            Update => "Make or change a role.", handler!(async |run| ROLES.write::<Role>(&run).await);
+            Read => "Read a role.", handler!(|run| ROLES.read::<KubernetesRole>(&run));
+            Update => "Make or change a role.", handler!(async |run| ROLES.write::<KubernetesRole>(&run).await);
             Delete => "Delete a role.", handler!(async |run| ROLES.delete(&run).await);
         }),
         row!("login", &LOGIN_FIELDS, {

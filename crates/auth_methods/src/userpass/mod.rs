@@ -15,7 +15,7 @@ use kallisto_engine::{
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::names;
-use crate::password::{self, PASSWORD_BYTES_MAX, Salt};
+use crate::password::{self, PASSWORD_BYTES_MAX, PasswordSalt};
 
 /// Longest name of a user, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -25,12 +25,12 @@ const WRONG: &str = "invalid username or password";
 
 /// A user as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct User {
+struct UserpassUser {
     hash: String,
     params: TokenParams,
 }
 
-impl User {
+impl UserpassUser {
     fn encode(&self) -> Vec<u8> {
         let mut map = self.params.to_map();
         map.insert("hash".into(), self.hash.as_str().into());
@@ -67,8 +67,8 @@ async fn delete(run: &Call<'_>) -> Result<Response, Error> {
     run.storage.delete(&record(&name_in(run.params)?)).await.map(|()| Response::Empty)
 }
 
-fn load(storage: &Storage<'_>, name: &str) -> Result<Option<User>, Error> {
-    storage.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
+fn load(storage: &Storage<'_>, name: &str) -> Result<Option<UserpassUser>, Error> {
+    storage.get(&record(name))?.map(|record| UserpassUser::decode(&record.value)).transpose()
 }
 
 fn read(run: &Call<'_>) -> Result<Response, Error> {
@@ -99,8 +99,8 @@ async fn write(run: &Call<'_>, part: UserPart) -> Result<Response, Error> {
     let record = record(name);
     let changing = run.storage.transact(&record, |transaction| {
         let mut user = match (transaction.get(&record)?, part) {
-            (Some(found), _) => User::decode(&found.value)?,
-            (None, UserPart::User) => User::default(),
+            (Some(found), _) => UserpassUser::decode(&found.value)?,
+            (None, UserPart::User) => UserpassUser::default(),
             (None, UserPart::Password | UserPart::Policies) => {
                 return Err(Error::invalid("username does not exist"));
             }
@@ -139,7 +139,7 @@ async fn given_hash(run: &Call<'_>, fields: Fields<'_>) -> Result<Option<String>
 
 /// The hash of a password, made on the threads for that.
 async fn make_hash(run: &Call<'_>, password: SecretString) -> Result<String, Error> {
-    let mut salt = Salt::default();
+    let mut salt = PasswordSalt::default();
     run.random.fill(&mut salt)?;
     run.run_heavy(move || password::make_hash(password.expose_secret(), salt)).await?
 }
@@ -210,7 +210,7 @@ enum PasswordVerdict {
 async fn judge(
     run: &Call<'_>,
     attempts: Arc<dyn Attempts>,
-    user: Option<&User>,
+    user: Option<&UserpassUser>,
     password: SecretString,
 ) -> Result<PasswordVerdict, Error> {
     if attempts.is_locked() {
@@ -241,7 +241,7 @@ async fn renew_hash(
     let record = record(name);
     let changing = run.storage.transact(&record, |transaction| {
         let Some(found) = transaction.get(&record)? else { return Ok(()) };
-        let mut user = User::decode(&found.value)?;
+        let mut user = UserpassUser::decode(&found.value)?;
         if user.hash != old {
             return Ok(());
         }
@@ -279,10 +279,10 @@ mod tests {
 
     #[test]
     fn a_user_reads_back() {
-        let mut user = User { hash: "h".into(), ..User::default() };
+        let mut user = UserpassUser { hash: "h".into(), ..UserpassUser::default() };
         let body = json::parse_object(br#"{"policies":"a","token_ttl":60}"#).unwrap();
         user.params.update(Fields::new(&body)).unwrap();
-        assert_eq!(User::decode(&user.encode()), Ok(user));
-        assert!(User::decode(b"{}").is_err());
+        assert_eq!(UserpassUser::decode(&user.encode()), Ok(user));
+        assert!(UserpassUser::decode(b"{}").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
-use kallisto_engine::{Handler, RowIndex, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
 use super::{UserPart, delete, list, log_in, read, write};
 use crate::routes::with_token_fields;
@@ -12,7 +12,7 @@ const PASSWORD: Field = field("password", Text, "The password.");
 const PASSWORD_HASH: Field = field("password_hash", Text, "A bcrypt hash of the password instead.");
 
 /// `auth/userpass/`.
-pub(super) static USERPASS: Table<Handler> = Table {
+pub(super) static USERPASS: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     name: "userpass",
     tag: "auth",

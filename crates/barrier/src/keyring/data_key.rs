@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use super::{KeyVersion, data_key_commitment};
-use crate::counted::{COUNTER_BYTES, Cipher};
+use crate::counted::{COUNTER_BYTES, CountedCipher};
 use crate::derive::{COMMITMENT_BYTES, subkey};
 use crate::error::{Error, Result};
 use crate::limits::RECORDS_PER_PREFIX_MAX;
@@ -58,7 +58,7 @@ struct NonceRun {
 /// A nonce prefix and its cipher.
 struct PrefixCipher {
     prefix: [u8; PREFIX_BYTES],
-    cipher: Cipher,
+    cipher: CountedCipher,
 }
 
 impl DataKey {
@@ -114,7 +114,7 @@ impl DataKey {
     /// Calls `seal` with a cipher and a nonce under it that no other call gets.
     pub(super) fn with_nonce(
         &self,
-        seal: impl FnOnce(&Cipher, &[u8; PREFIX_BYTES], [u8; COUNTER_BYTES]),
+        seal: impl FnOnce(&CountedCipher, &[u8; PREFIX_BYTES], [u8; COUNTER_BYTES]),
     ) -> Result<()> {
         for _ in 0..RUNS_TRIED_MAX {
             let run = self.run.load();
@@ -136,7 +136,7 @@ impl DataKey {
     pub(super) fn with_cipher<T>(
         &self,
         prefix: &[u8; PREFIX_BYTES],
-        open: impl FnOnce(&Cipher) -> T,
+        open: impl FnOnce(&CountedCipher) -> T,
     ) -> T {
         let first = usize::from(prefix[0]);
         for place in [first, first ^ 1] {
@@ -221,6 +221,6 @@ impl NonceRun {
 
 impl PrefixCipher {
     fn new(record_key: &SecretKey, prefix: [u8; PREFIX_BYTES]) -> Self {
-        Self { prefix, cipher: Cipher::new(record_key.expose(), &prefix) }
+        Self { prefix, cipher: CountedCipher::new(record_key.expose(), &prefix) }
     }
 }

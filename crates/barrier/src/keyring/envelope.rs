@@ -26,11 +26,11 @@ const _: () = assert!(AAD_BYTES_MAX == 128);
 /// The key version an envelope was made under; `None` if it is no envelope of a known format.
 #[must_use]
 pub fn envelope_key_version(envelope: &[u8]) -> Option<u32> {
-    Parts::of(envelope).ok().map(|parts| parts.key_version)
+    EnvelopeParts::of(envelope).ok().map(|parts| parts.key_version)
 }
 
 /// An envelope, taken apart.
-pub(super) struct Parts<'a> {
+pub(super) struct EnvelopeParts<'a> {
     pub(super) key_version: u32,
     pub(super) prefix: &'a [u8; PREFIX_BYTES],
     pub(super) counter: &'a [u8; COUNTER_BYTES],
@@ -38,7 +38,7 @@ pub(super) struct Parts<'a> {
     pub(super) tag: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> EnvelopeParts<'a> {
     /// Takes an envelope apart; total over any bytes.
     pub(super) fn of(envelope: &'a [u8]) -> Result<Self> {
         const CUT: Error = Error::Damaged("a record is cut off");

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::limits::{CLUSTER_ID_BYTES, DATA_KEYS_MAX, PLAIN_BYTES_MAX};
 use crate::root::RootKey;
 use crate::secret::SecretKey;
-use crate::wrap::{self, Purpose};
+use crate::wrap::{self, WrapPurpose};
 
 /// Length of what [`Keyring::name_hash`] gives, in bytes.
 pub const NAME_HASH_BYTES: usize = 16;
@@ -91,7 +91,7 @@ impl Keyring {
     /// # Errors
     /// [`Error::Machine`] if there is no memory or no randomness.
     pub fn seal(&self, root_key: &RootKey) -> Result<Vec<u8>> {
-        wrap::seal(root_key.key(), Purpose::Keyring, &codec::encode(self))
+        wrap::seal(root_key.key(), WrapPurpose::Keyring, &codec::encode(self))
     }
 
     /// The keyring in what [`Keyring::seal`] made. It draws nonce prefixes of its own.
@@ -100,7 +100,7 @@ impl Keyring {
     /// [`Error::WrongKey`] if it was sealed under another key, [`Error::Damaged`] or [`Error::Unsupported`] if the bytes
     /// are not what was made, [`Error::Machine`] if there is no memory.
     pub fn open(sealed: &[u8], root_key: &RootKey) -> Result<Self> {
-        codec::decode(&wrap::open(root_key.key(), Purpose::Keyring, sealed)?)
+        codec::decode(&wrap::open(root_key.key(), WrapPurpose::Keyring, sealed)?)
     }
 
     /// This keyring with one more data key, installed at `now_unix`, under which records are sealed from then on.
@@ -212,7 +212,7 @@ impl Keyring {
         envelope: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let parts = envelope::Parts::of(envelope)?;
+        let parts = envelope::EnvelopeParts::of(envelope)?;
         let key = self.data_key(parts.key_version)?;
         let aad = envelope::Aad::new(parts.key_version, &self.base.cluster_id, storage_key)?;
         key.with_cipher(parts.prefix, |cipher| {

@@ -4,16 +4,16 @@
 
 use clap::Args;
 
-use super::place::{Engine, KvPath, MountFlag};
+use super::place::{KvEngineVersion, KvPath, MountFlag};
 use super::versions::version_list;
 use crate::operator::ask;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format};
+use kallisto_command::output::{self, OutputFormat};
 
 /// Deletes a secret.
 #[derive(Args, Debug)]
@@ -53,10 +53,10 @@ impl Delete {
         }
         let path = place.path("data");
         let request = match place.engine {
-            Engine::V2 if !self.versions.is_empty() => {
-                Request::put(&place.path("delete"), version_list(&self.versions))
+            KvEngineVersion::V2 if !self.versions.is_empty() => {
+                ClientRequest::put(&place.path("delete"), version_list(&self.versions))
             }
-            Engine::V1 | Engine::V2 => Request::new(Method::Delete, &path),
+            KvEngineVersion::V1 | KvEngineVersion::V2 => ClientRequest::new(Method::Delete, &path),
         };
         match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
@@ -93,10 +93,10 @@ impl Delete {
                 return Err(Error::usage("nothing was deleted"));
             }
         }
-        let request = Request::put("sys/kallisto/kv/delete", body);
+        let request = ClientRequest::put("sys/kallisto/kv/delete", body);
         let doing = Error::doing(format!("Error deleting {path}"));
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return output::secret(&answer, config, None);
         }
         let Some(Json::Array(paths)) = answer.datum("paths") else {

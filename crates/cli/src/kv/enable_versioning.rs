@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request, url};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -27,7 +27,7 @@ impl EnableVersioning {
         let mount = url::clean(&self.mount)?;
         let body = Json::object([("options", Json::object([("version", Json::from("2"))]))]);
         let path = format!("sys/mounts/{mount}/tune");
-        let request = Request::new(Method::Post, &path).with_body(&body);
+        let request = ClientRequest::new(Method::Post, &path).with_body(&body);
         let client = Client::new(&config)?;
         let doing = format!("Error tuning secrets engine {mount}/");
         client.send(&request).map_err(Error::doing(doing))?;

@@ -3,14 +3,14 @@
 use clap::Args;
 
 use super::many;
-use super::place::{Engine, KvPath, MountFlag};
+use super::place::{KvEngineVersion, KvPath, MountFlag};
 use super::written::secret_path;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, field, table};
+use kallisto_command::output::{self, OutputFormat, field, table};
 use kallisto_command::secret::Secret;
 
 /// Reads a secret.
@@ -47,21 +47,21 @@ impl Get {
         };
         let place = KvPath::find(&client, &self.mount, path)?;
         let path = place.path("data");
-        let mut request = Request::get(&path);
-        if let (Engine::V2, Some(version @ 1..)) = (place.engine, self.version) {
+        let mut request = ClientRequest::get(&path);
+        if let (KvEngineVersion::V2, Some(version @ 1..)) = (place.engine, self.version) {
             request = request.with_query("version", version.to_string());
         }
         let doing = format!("Error reading {path}");
         let secret = client.send(&request).map_err(Error::doing(doing))?;
         let secret = secret.ok_or_else(|| Error::no_value(&path))?;
         match (self.field.field.as_deref(), place.engine) {
-            (None, _) if config.format != Format::Table || secret.wrap_info.is_some() => {
+            (None, _) if config.format != OutputFormat::Table || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, None)
             }
-            (None, Engine::V1) => Ok(plain(&secret)),
-            (None, Engine::V2) => Ok(versioned(&secret, &path)),
-            (Some(name), Engine::V1) => field::of_secret(&secret, name, &config),
-            (Some(name), Engine::V2) => one_field(&secret, name, &path, &config),
+            (None, KvEngineVersion::V1) => Ok(plain(&secret)),
+            (None, KvEngineVersion::V2) => Ok(versioned(&secret, &path)),
+            (Some(name), KvEngineVersion::V1) => field::of_secret(&secret, name, &config),
+            (Some(name), KvEngineVersion::V2) => one_field(&secret, name, &path, &config),
         }
     }
 }

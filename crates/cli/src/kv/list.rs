@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::place::{KvPath, MountFlag};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -38,10 +38,10 @@ pub(crate) struct Scan {
 impl List {
     /// Lists them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        self.ask("listing", Request::list)
+        self.ask("listing", ClientRequest::list)
     }
 
-    fn ask(&self, doing: &str, request: impl Fn(&str) -> Request) -> Result<Outcome, Error> {
+    fn ask(&self, doing: &str, request: impl Fn(&str) -> ClientRequest) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
@@ -57,6 +57,6 @@ impl List {
 impl Scan {
     /// Lists them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        self.list.ask("scanning", Request::scan)
+        self.list.ask("scanning", ClientRequest::scan)
     }
 }

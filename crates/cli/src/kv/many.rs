@@ -3,14 +3,14 @@
 //! Kallisto's alone; `kv get` of one path asks as Vault's command line does.
 
 use super::get::versioned;
-use super::place::{Engine, KvPath, MountFlag};
+use super::place::{KvEngineVersion, KvPath, MountFlag};
 use super::written::secret_path;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::{EXIT_SERVER, Error};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 /// Paths of one request, as the server takes them.
@@ -28,7 +28,7 @@ pub(super) fn get(
     for chunk in places.chunks(PATHS_MAX) {
         let asked = Json::strings(chunk.iter().map(|place| place.path("data")));
         let request =
-            Request::put("sys/kallisto/kv/read", Map::from([("paths".to_owned(), asked)]));
+            ClientRequest::put("sys/kallisto/kv/read", Map::from([("paths".to_owned(), asked)]));
         let answer = client.send(&request).map_err(Error::doing("Error reading"))?;
         match answer.unwrap_or_default().data.and_then(|mut data| data.remove("results")) {
             Some(Json::Array(answers)) => results.extend(answers),
@@ -36,7 +36,7 @@ pub(super) fn get(
         }
     }
     let code = if results.iter().all(is_found) { 0 } else { EXIT_SERVER };
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         let text = Document::Value(&Json::Array(results)).to_text(config.format)?;
         return Ok(Outcome::print(text).with_code(code));
     }
@@ -88,8 +88,8 @@ fn shown(place: &KvPath, result: &Json) -> Outcome {
     let data = data.cloned().unwrap_or_default();
     let path = place.path("data");
     match place.engine {
-        Engine::V2 => versioned(&Secret { data: Some(data), ..Secret::default() }, &path),
-        Engine::V1 => Outcome::print(format!(
+        KvEngineVersion::V2 => versioned(&Secret { data: Some(data), ..Secret::default() }, &path),
+        KvEngineVersion::V1 => Outcome::print(format!(
             "{}{}{}",
             secret_path(&path),
             table::heading_of("Data", &data),

@@ -13,9 +13,9 @@ use clap::{Args, ValueEnum};
 use super::place::{KvPath, MountFlag};
 use super::put::{cas_options, versioned};
 use super::written::written;
-use crate::pairs::{self, Inputs};
+use crate::pairs::{self, PairInputs};
 use kallisto_command::client::error::ClientError;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -67,7 +67,7 @@ impl Patch {
         if self.data.is_empty() && self.remove_data.is_empty() {
             return Err(Error::usage("Must supply data"));
         }
-        let data = pairs::parse(&self.data, &mut Inputs::process())?;
+        let data = pairs::parse(&self.data, &mut PairInputs::process())?;
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| {
@@ -109,10 +109,10 @@ impl Patch {
     }
 
     /// The change as a merge patch: null removes a member.
-    fn merge_request(&self, path: &str, mut data: Map) -> Request {
+    fn merge_request(&self, path: &str, mut data: Map) -> ClientRequest {
         data.extend(self.remove_data.iter().map(|key| (key.clone(), Json::Null)));
         let body = Json::Object(versioned(data, cas_options(self.cas)));
-        Request::new(Method::Patch, path).with_body(&body)
+        ClientRequest::new(Method::Patch, path).with_body(&body)
     }
 
     /// Reads, merges and writes back on condition that the version is still the one read.
@@ -123,8 +123,9 @@ impl Patch {
         change: Map,
     ) -> Result<Result<Option<Secret>, ClientError>, Error> {
         let doing = format!("Error doing pre-read at {path}");
-        let current =
-            client.send_really(&Request::get(path).unwrapped()).map_err(Error::doing(doing))?;
+        let current = client
+            .send_really(&ClientRequest::get(path).unwrapped())
+            .map_err(Error::doing(doing))?;
         let current = current.ok_or_else(|| Error::no_value(path))?;
         let Some(data) = current.datum_map("data") else {
             return Err(Error::Absent(format!(
@@ -142,6 +143,6 @@ impl Patch {
             merged.remove(key);
         }
         let cas = self.cas.filter(|cas| *cas > 0).unwrap_or(version);
-        Ok(client.send(&Request::put(path, versioned(merged, cas_options(Some(cas))))))
+        Ok(client.send(&ClientRequest::put(path, versioned(merged, cas_options(Some(cas))))))
     }
 }

@@ -7,7 +7,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::error::Error;
 use kallisto_command::secret::Secret;
 
@@ -21,7 +21,7 @@ pub(crate) struct MountFlag {
 
 /// Which engine answers there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub(crate) enum KvEngineVersion {
     /// One value per path.
     V1,
     /// Versions and metadata.
@@ -31,7 +31,7 @@ pub(crate) enum Engine {
 /// A path, cut where its mount ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KvPath {
-    pub(crate) engine: Engine,
+    pub(crate) engine: KvEngineVersion,
     mount: String,
     rest: String,
 }
@@ -44,9 +44,10 @@ impl KvPath {
             Some(mount) => url::clean(mount)?,
             None => path.clone(),
         };
-        let request = Request::get(&format!("sys/internal/ui/mounts/{asked}")).unwrapped();
+        let request = ClientRequest::get(&format!("sys/internal/ui/mounts/{asked}")).unwrapped();
         let answer = client.send_really(&request)?;
-        let (found, engine) = answer.as_ref().map_or((String::new(), Engine::V1), mount_of);
+        let (found, engine) =
+            answer.as_ref().map_or((String::new(), KvEngineVersion::V1), mount_of);
         let rest = match &mount.mount {
             Some(_) => path,
             None => below(&path, &found),
@@ -61,7 +62,7 @@ impl KvPath {
     /// The path in the part of a v2 engine called `part` (`data`, `metadata`, `delete`, ...), or
     /// the plain path of a v1 engine.
     pub(crate) fn path(&self, part: &str) -> String {
-        let part = if self.engine == Engine::V2 { part } else { "" };
+        let part = if self.engine == KvEngineVersion::V2 { part } else { "" };
         let pieces = [self.mount.as_str(), part, self.rest.as_str()];
         let pieces: Vec<&str> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         pieces.join("/")
@@ -95,20 +96,20 @@ impl KvPath {
     /// Refuses a v1 engine.
     pub(crate) fn require_v2(&self, error: impl FnOnce() -> Error) -> Result<(), Error> {
         match self.engine {
-            Engine::V2 => Ok(()),
-            Engine::V1 => Err(error()),
+            KvEngineVersion::V2 => Ok(()),
+            KvEngineVersion::V1 => Err(error()),
         }
     }
 }
 
 /// The mount without its last slash, and its engine.
-fn mount_of(secret: &Secret) -> (String, Engine) {
+fn mount_of(secret: &Secret) -> (String, KvEngineVersion) {
     let text = |value: Option<&kallisto_command::json::Json>| {
         value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
     };
     let mount = text(secret.datum("path")).trim_matches('/').to_owned();
     let version = secret.datum_map("options").and_then(|options| options.get("version"));
-    let engine = if text(version) == "2" { Engine::V2 } else { Engine::V1 };
+    let engine = if text(version) == "2" { KvEngineVersion::V2 } else { KvEngineVersion::V1 };
     (mount, engine)
 }
 
@@ -134,7 +135,7 @@ fn below(path: &str, mount: &str) -> String {
 mod tests {
     use super::*;
 
-    fn place(engine: Engine, mount: &str, rest: &str) -> KvPath {
+    fn place(engine: KvEngineVersion, mount: &str, rest: &str) -> KvPath {
         KvPath { engine, mount: mount.to_owned(), rest: rest.to_owned() }
     }
 
@@ -156,21 +157,21 @@ mod tests {
 
     #[test]
     fn a_sibling_is_in_the_same_mount() {
-        let known = place(Engine::V2, "team/kv", "a");
+        let known = place(KvEngineVersion::V2, "team/kv", "a");
         let sibling = |path: &str| known.sibling(&MountFlag::default(), path);
-        assert_eq!(sibling("team/kv/b/c"), Some(place(Engine::V2, "team/kv", "b/c")));
+        assert_eq!(sibling("team/kv/b/c"), Some(place(KvEngineVersion::V2, "team/kv", "b/c")));
         for elsewhere in ["team/kv2/b", "team", "kv/b", "team/kv"] {
             assert_eq!(sibling(elsewhere), None, "{elsewhere}");
         }
         assert_eq!((known.full(), known.folder()), ("team/kv/a".into(), "team/kv/a/".into()));
-        assert_eq!(place(Engine::V1, "kv", "").folder(), "kv/");
+        assert_eq!(place(KvEngineVersion::V1, "kv", "").folder(), "kv/");
     }
 
     #[test]
     fn only_v2_has_parts() {
-        assert_eq!(place(Engine::V2, "secret", "a").path("data"), "secret/data/a");
-        assert_eq!(place(Engine::V2, "secret", "").path("metadata"), "secret/metadata");
-        assert_eq!(place(Engine::V1, "kv", "a").path("data"), "kv/a");
-        assert_eq!(place(Engine::V1, "", "kv/a").path("data"), "kv/a");
+        assert_eq!(place(KvEngineVersion::V2, "secret", "a").path("data"), "secret/data/a");
+        assert_eq!(place(KvEngineVersion::V2, "secret", "").path("metadata"), "secret/metadata");
+        assert_eq!(place(KvEngineVersion::V1, "kv", "a").path("data"), "kv/a");
+        assert_eq!(place(KvEngineVersion::V1, "", "kv/a").path("data"), "kv/a");
     }
 }

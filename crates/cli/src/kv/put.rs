@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::place::{Engine, KvPath, MountFlag};
+use super::place::{KvEngineVersion, KvPath, MountFlag};
 use super::written::written;
-use crate::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Request};
+use crate::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -41,15 +41,15 @@ impl Put {
         if self.data.is_empty() {
             return Err(Error::usage("Must supply data"));
         }
-        let data = pairs::parse(&self.data, &mut Inputs::process())?;
+        let data = pairs::parse(&self.data, &mut PairInputs::process())?;
         let client = Client::new(&config)?;
         let place = KvPath::find(&client, &self.mount, &self.path)?;
         let path = place.path("data");
         let body = match place.engine {
-            Engine::V1 => data,
-            Engine::V2 => versioned(data, cas_options(self.cas)),
+            KvEngineVersion::V1 => data,
+            KvEngineVersion::V2 => versioned(data, cas_options(self.cas)),
         };
-        let result = client.send(&Request::put(&path, body));
+        let result = client.send(&ClientRequest::put(&path, body));
         let secret = result.map_err(Error::doing(format!("Error writing data to {path}")))?;
         written(secret.as_ref(), &path, &config, self.field.field.as_deref())
     }

@@ -5,13 +5,13 @@
 use clap::Args;
 
 use super::place::{KvPath, MountFlag};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 /// From where to where.
@@ -81,10 +81,10 @@ impl Route {
             ("to".to_owned(), Json::from(to.as_str())),
             ("dry_run".to_owned(), Json::from(self.dry_run)),
         ]);
-        let request = Request::put(&format!("sys/kallisto/kv/{verb}"), body);
+        let request = ClientRequest::put(&format!("sys/kallisto/kv/{verb}"), body);
         let doing = Error::doing(format!("Error: cannot {verb} {from} to {to}"));
         let answer = client.send(&request).map_err(doing)?.unwrap_or_default();
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }
         let count = answer.datum("count").map(table::show).unwrap_or_default();

@@ -5,13 +5,13 @@
 use clap::Args;
 
 use super::place::{KvPath, MountFlag};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 /// Searches for secrets.
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ impl Search {
         if results.is_empty() {
             return Err(Error::Absent(format!("Nothing found in {}", place.folder())));
         }
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             let all = Json::Array(results);
             return Ok(Outcome::print(Document::Value(&all).to_text(config.format)?));
         }
@@ -72,7 +72,7 @@ fn pages(client: &Client<'_>, route: &str, mut body: Map, name: &str) -> Result<
     let mut all = Vec::new();
     loop {
         let doing = Error::doing("Error searching");
-        let answer = client.send(&Request::put(route, body.clone())).map_err(doing)?;
+        let answer = client.send(&ClientRequest::put(route, body.clone())).map_err(doing)?;
         let answer = answer.unwrap_or_default();
         if let Some(Json::Array(items)) = answer.datum(name) {
             all.extend(items.iter().cloned());

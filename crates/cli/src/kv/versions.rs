@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::place::{KvPath, MountFlag};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -68,7 +68,7 @@ impl Versions {
         let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
         let path = place.path(verb);
-        let result = client.send(&Request::put(&path, version_list(&self.versions)));
+        let result = client.send(&ClientRequest::put(&path, version_list(&self.versions)));
         match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
             Some(secret) => output::secret(&secret, &config, None),
             None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),

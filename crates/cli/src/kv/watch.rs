@@ -9,13 +9,13 @@ use std::time::Duration;
 use clap::Args;
 
 use super::place::{KvPath, MountFlag};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map, parse_object};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Format, table};
+use kallisto_command::output::{OutputFormat, table};
 
 /// Pause before a broken stream is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -43,14 +43,14 @@ pub(crate) struct Watch {
 
 /// One event, as far as it has come.
 #[derive(Default)]
-struct Event {
+struct WatchEvent {
     name: String,
     id: String,
     data: String,
 }
 
 /// Why a stream was left.
-enum Left {
+enum StreamLeft {
     /// It broke, or its server stopped.
     Broken,
     /// Enough changes have come.
@@ -61,7 +61,7 @@ enum Left {
 
 /// What is known between two connections.
 struct Following {
-    format: Format,
+    format: OutputFormat,
     index: Option<String>,
     left: Option<u64>,
 }
@@ -81,13 +81,14 @@ impl Watch {
         let mut following =
             Following { format: config.format, index: self.index, left: self.events };
         loop {
-            let mut request = Request::get("sys/kallisto/kv/watch").with_query("path", &*path);
+            let mut request =
+                ClientRequest::get("sys/kallisto/kv/watch").with_query("path", &*path);
             if let Some(index) = &following.index {
                 request = request.with_query("index", index);
             }
             let doing = Error::doing(format!("Error watching {path}"));
-            let mut event = Event::default();
-            let mut end = Left::Broken;
+            let mut event = WatchEvent::default();
+            let mut end = StreamLeft::Broken;
             client
                 .stream(&request, |line| match following.take(line, &mut event) {
                     None => true,
@@ -98,9 +99,9 @@ impl Watch {
                 })
                 .map_err(doing)?;
             match end {
-                Left::Enough => return Ok(Outcome::default()),
-                Left::Ended(reason) => return Err(Error::Absent(format!("Ended: {reason}"))),
-                Left::Broken => std::thread::sleep(REOPEN_PAUSE),
+                StreamLeft::Enough => return Ok(Outcome::default()),
+                StreamLeft::Ended(reason) => return Err(Error::Absent(format!("Ended: {reason}"))),
+                StreamLeft::Broken => std::thread::sleep(REOPEN_PAUSE),
             }
         }
     }
@@ -108,7 +109,7 @@ impl Watch {
 
 impl Following {
     /// Takes a line of the stream. Returns why to leave it, if there is a reason.
-    fn take(&mut self, line: &str, event: &mut Event) -> Option<Left> {
+    fn take(&mut self, line: &str, event: &mut WatchEvent) -> Option<StreamLeft> {
         match line.split_once(": ") {
             Some(("event", name)) => name.clone_into(&mut event.name),
             Some(("id", id)) => id.clone_into(&mut event.id),
@@ -121,13 +122,13 @@ impl Following {
         None
     }
 
-    fn finish(&mut self, event: Event) -> Option<Left> {
+    fn finish(&mut self, event: WatchEvent) -> Option<StreamLeft> {
         let data = parse_object(event.data.as_bytes()).unwrap_or_default();
         if event.name == "end" {
             let reason = data.get("reason").map(table::show).unwrap_or_default();
             // A server that stops may be another one soon.
             let is_stop = reason == "the server stops";
-            return Some(if is_stop { Left::Broken } else { Left::Ended(reason) });
+            return Some(if is_stop { StreamLeft::Broken } else { StreamLeft::Ended(reason) });
         }
         if !event.id.is_empty() {
             self.index = Some(event.id.clone());
@@ -137,15 +138,15 @@ impl Following {
         }
         if print(&self.shown(&event, data)).is_err() {
             // Nobody reads any more.
-            return Some(Left::Enough);
+            return Some(StreamLeft::Enough);
         }
         let left = self.left.as_mut().filter(|_| event.name != "resync")?;
         *left = left.saturating_sub(1);
-        (*left == 0).then_some(Left::Enough)
+        (*left == 0).then_some(StreamLeft::Enough)
     }
 
-    fn shown(&self, event: &Event, mut data: Map) -> String {
-        if self.format != Format::Table {
+    fn shown(&self, event: &WatchEvent, mut data: Map) -> String {
+        if self.format != OutputFormat::Table {
             data.insert("event".into(), event.name.as_str().into());
             data.insert("index".into(), event.id.as_str().into());
             return String::from_utf8_lossy(&Json::Object(data).to_text()).into_owned();

@@ -3,7 +3,7 @@
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 /// The metadata of the new version, or a sentence where there is none.
@@ -16,7 +16,8 @@ pub(crate) fn written(
     let Some(secret) = secret else {
         return Ok(output::done(config, &format!("Success! Data written to: {path}")));
     };
-    let plain = config.format == Format::Table && field.is_none() && secret.wrap_info.is_none();
+    let plain =
+        config.format == OutputFormat::Table && field.is_none() && secret.wrap_info.is_none();
     match &secret.data {
         Some(metadata) if plain => {
             let mut text = secret_path(path);

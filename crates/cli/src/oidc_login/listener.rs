@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: usize = 32;
 
 /// A request that came.
-pub(super) struct Came {
+pub(super) struct ReceivedRequest {
     /// The fields of the query, or of the form.
     pub(super) fields: Vec<(String, String)>,
     /// Whether the browser posted them.
@@ -32,14 +32,14 @@ pub(super) struct Came {
     stream: TcpStream,
 }
 
-impl Came {
+impl ReceivedRequest {
     fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Tells the browser how it went.
     pub(super) fn answer(mut self, is_good: bool) {
-        let page = if is_good { Page::Done } else { Page::Failed };
+        let page = if is_good { BrowserPage::Done } else { BrowserPage::Failed };
         // Whoever is gone does not need it.
         let _ = page.send(&mut self.stream);
     }
@@ -47,14 +47,14 @@ impl Came {
 
 /// What a browser is shown.
 #[derive(Clone, Copy)]
-enum Page {
+enum BrowserPage {
     Done,
     Failed,
     Foreign,
     Unknown,
 }
 
-impl Page {
+impl BrowserPage {
     /// Sends it. Nothing on it came with a request; no script of it would run.
     fn send(self, stream: &mut TcpStream) -> io::Result<()> {
         let (status, title, text) = match self {
@@ -85,12 +85,12 @@ impl Page {
 }
 
 /// A listener for one login.
-pub(super) struct Listener {
+pub(super) struct LoginListener {
     port: u16,
-    came: Receiver<Came>,
+    came: Receiver<ReceivedRequest>,
 }
 
-impl Listener {
+impl LoginListener {
     /// Listens at a name or an address; port 0 stands for any that is free.
     pub(super) fn open(host: &str, port: u16) -> io::Result<Self> {
         let found = (host, port).to_socket_addrs()?;
@@ -126,7 +126,7 @@ impl Listener {
     }
 
     /// Waits for the browser to come back with this state; `None` when it did not in time.
-    pub(super) fn wait(&self, state: &str, timeout: Duration) -> Option<Came> {
+    pub(super) fn wait(&self, state: &str, timeout: Duration) -> Option<ReceivedRequest> {
         let began = super::now();
         loop {
             let left = timeout.checked_sub(began.elapsed())?;
@@ -134,13 +134,13 @@ impl Listener {
             if came.field("state") == Some(state) {
                 return Some(came);
             }
-            let _ = Page::Foreign.send(&mut came.stream);
+            let _ = BrowserPage::Foreign.send(&mut came.stream);
         }
     }
 }
 
 /// Takes connections, a thread each, for as long as the command runs.
-fn accept(listener: &TcpListener, tell: &SyncSender<Came>, open: &Arc<AtomicUsize>) {
+fn accept(listener: &TcpListener, tell: &SyncSender<ReceivedRequest>, open: &Arc<AtomicUsize>) {
     for stream in listener.incoming().map_while(Result::ok) {
         if open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
             open.fetch_sub(1, Ordering::SeqCst);
@@ -158,7 +158,7 @@ fn accept(listener: &TcpListener, tell: &SyncSender<Came>, open: &Arc<AtomicUsiz
 }
 
 /// Reads one request; `None` when it was answered here.
-fn read(mut stream: TcpStream) -> io::Result<Option<Came>> {
+fn read(mut stream: TcpStream) -> io::Result<Option<ReceivedRequest>> {
     let deadline = super::now() + PATIENCE;
     let mut bytes = Vec::new();
     let asked = loop {
@@ -171,35 +171,37 @@ fn read(mut stream: TcpStream) -> io::Result<Option<Came>> {
         let count = stream.read(&mut chunk)?;
         bytes.extend_from_slice(&chunk[..count]);
         if count == 0 || bytes.len() > REQUEST_BYTES_MAX || super::now() >= deadline {
-            break Asked::Nothing;
+            break BrowserRequest::Nothing;
         }
     };
     stream.set_write_timeout(Some(PATIENCE))?;
     match asked {
-        Asked::Callback { fields, was_posted } => Ok(Some(Came { fields, was_posted, stream })),
-        Asked::Nothing => Page::Unknown.send(&mut stream).map(|()| None),
+        BrowserRequest::Callback { fields, was_posted } => {
+            Ok(Some(ReceivedRequest { fields, was_posted, stream }))
+        }
+        BrowserRequest::Nothing => BrowserPage::Unknown.send(&mut stream).map(|()| None),
     }
 }
 
 /// What a request asks.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum BrowserRequest {
     Callback { fields: Vec<(String, String)>, was_posted: bool },
     Nothing,
 }
 
 /// Reads what came so far; `None` when more is to come.
-fn parse(bytes: &[u8]) -> Option<Asked> {
+fn parse(bytes: &[u8]) -> Option<BrowserRequest> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let head = match request.parse(bytes) {
         Ok(httparse::Status::Complete(head)) => head,
         Ok(httparse::Status::Partial) => return None,
-        Err(_) => return Some(Asked::Nothing),
+        Err(_) => return Some(BrowserRequest::Nothing),
     };
     let (path, query) = request.path?.split_once('?').unwrap_or((request.path?, ""));
     if path != PATH {
-        return Some(Asked::Nothing);
+        return Some(BrowserRequest::Nothing);
     }
     let fields = match request.method? {
         "GET" => parse_query(query),
@@ -211,7 +213,7 @@ fn parse(bytes: &[u8]) -> Option<Asked> {
             });
             let body = &bytes[head..];
             match length {
-                Some(length) if length > REQUEST_BYTES_MAX => return Some(Asked::Nothing),
+                Some(length) if length > REQUEST_BYTES_MAX => return Some(BrowserRequest::Nothing),
                 Some(length) if body.len() < length => return None,
                 Some(length) => std::str::from_utf8(&body[..length]).ok().and_then(parse_query),
                 None => None,
@@ -220,14 +222,19 @@ fn parse(bytes: &[u8]) -> Option<Asked> {
         _ => None,
     };
     let was_posted = request.method == Some("POST");
-    Some(fields.map_or(Asked::Nothing, |fields| Asked::Callback { fields, was_posted }))
+    Some(
+        fields.map_or(BrowserRequest::Nothing, |fields| BrowserRequest::Callback {
+            fields,
+            was_posted,
+        }),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn came(text: &str) -> Option<Asked> {
+    fn came(text: &str) -> Option<BrowserRequest> {
         parse(text.as_bytes())
     }
 
@@ -235,13 +242,13 @@ mod tests {
     fn a_callback_is_read_whole_or_not_at_all() {
         let get = "GET /oidc/callback?code=a%2Fb&state=s HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let fields = vec![("code".to_owned(), "a/b".to_owned()), ("state".into(), "s".into())];
-        let read = Some(Asked::Callback { fields: fields.clone(), was_posted: false });
+        let read = Some(BrowserRequest::Callback { fields: fields.clone(), was_posted: false });
         assert_eq!(came(get), read);
         for at in 0..get.len() {
             assert_eq!(came(&get[..at]), None, "{at}");
         }
         let post = "POST /oidc/callback HTTP/1.1\r\nContent-Length: 16\r\n\r\ncode=a/b&state=s";
-        assert_eq!(came(post), Some(Asked::Callback { fields, was_posted: true }));
+        assert_eq!(came(post), Some(BrowserRequest::Callback { fields, was_posted: true }));
         assert_eq!(came(&post[..post.len() - 1]), None);
         for nothing in [
             "GET / HTTP/1.1\r\n\r\n",
@@ -252,13 +259,13 @@ mod tests {
             "POST /oidc/callback HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
             "\x16\x03\x01 hello\r\n\r\n",
         ] {
-            assert_eq!(came(nothing), Some(Asked::Nothing), "{nothing}");
+            assert_eq!(came(nothing), Some(BrowserRequest::Nothing), "{nothing}");
         }
     }
 
     #[test]
     fn what_is_not_of_this_login_is_refused_and_waited_on() {
-        let listener = Listener::open("127.0.0.1", 0).unwrap();
+        let listener = LoginListener::open("127.0.0.1", 0).unwrap();
         let port = listener.port();
         let send = |target: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

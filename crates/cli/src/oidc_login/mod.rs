@@ -14,14 +14,14 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use kallisto_command::client::url::parse_query;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::secret::Secret;
 
-use listener::{Came, Listener};
+use listener::{LoginListener, ReceivedRequest};
 
 const AUTHENTICATING: &str = "Error authenticating";
 /// How long a user may take, unless they say otherwise: as long as the server waits.
@@ -33,7 +33,7 @@ const NONCE_BYTES: usize = 20;
 
 /// Who hears of the login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum LoginMode {
     /// This command.
     Client,
     /// The server.
@@ -44,7 +44,7 @@ enum Mode {
 
 /// What the command was told.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct LoginArguments {
     role: String,
     listen_address: String,
     port: u16,
@@ -52,12 +52,12 @@ struct Told {
     callback_host: String,
     /// As in the redirect URI; `None` for the one that is listened on.
     callback_port: Option<u16>,
-    mode: Mode,
+    mode: LoginMode,
     skips_browser: bool,
     timeout: Duration,
 }
 
-impl Told {
+impl LoginArguments {
     fn parse(pairs: Vec<(String, String)>) -> Result<Self, Error> {
         let mut told = Self {
             role: String::new(),
@@ -66,7 +66,7 @@ impl Told {
             callback_method: "http".to_owned(),
             callback_host: "localhost".to_owned(),
             callback_port: None,
-            mode: Mode::Client,
+            mode: LoginMode::Client,
             skips_browser: false,
             timeout: TIMEOUT,
         };
@@ -85,9 +85,9 @@ impl Told {
                 },
                 "callbackmode" => {
                     told.mode = match value.as_str() {
-                        "client" => Mode::Client,
-                        "direct" => Mode::Direct,
-                        "device" => Mode::Device,
+                        "client" => LoginMode::Client,
+                        "direct" => LoginMode::Direct,
+                        "device" => LoginMode::Device,
                         _ => return Err(refuse("client, direct or device")),
                     };
                 }
@@ -127,12 +127,12 @@ pub(crate) fn log_in(
     mount: &str,
     pairs: Vec<(String, String)>,
 ) -> Result<Option<Secret>, Error> {
-    let told = Told::parse(pairs)?;
+    let told = LoginArguments::parse(pairs)?;
     let client = Client::new(config)?.without_token();
-    let login = Login { config, client, mount, nonce: make_nonce()?, told };
+    let login = OidcLogin { config, client, mount, nonce: make_nonce()?, told };
     match login.told.mode {
-        Mode::Client => login.by_listener(),
-        Mode::Direct => {
+        LoginMode::Client => login.by_listener(),
+        LoginMode::Direct => {
             let address = config.address.to_string();
             let namespace = config.namespace.as_deref().unwrap_or_default();
             let uri = format!(
@@ -141,21 +141,21 @@ pub(crate) fn log_in(
             );
             login.by_asking(&uri)
         }
-        Mode::Device => login.by_asking(""),
+        LoginMode::Device => login.by_asking(""),
     }
 }
 
-struct Login<'a> {
+struct OidcLogin<'a> {
     config: &'a Config,
     client: Client<'a>,
     mount: &'a str,
     nonce: String,
-    told: Told,
+    told: LoginArguments,
 }
 
-impl Login<'_> {
+impl OidcLogin<'_> {
     /// Asks for an address to log in at.
-    fn begin(&self, redirect_uri: &str) -> Result<Begun, Error> {
+    fn begin(&self, redirect_uri: &str) -> Result<BegunLogin, Error> {
         let mut body = Map::from([
             ("client_nonce".to_owned(), Json::from(self.nonce.as_str())),
             ("role".to_owned(), Json::from(self.told.role.as_str())),
@@ -164,7 +164,7 @@ impl Login<'_> {
             body.insert("redirect_uri".to_owned(), Json::from(redirect_uri));
         }
         let path = format!("auth/{}/oidc/auth_url", self.mount);
-        let answer = self.client.send(&Request::put(&path, body).unwrapped());
+        let answer = self.client.send(&ClientRequest::put(&path, body).unwrapped());
         let answer = answer.map_err(Error::doing(AUTHENTICATING))?;
         let text = |name: &str| {
             let datum = answer.as_ref().and_then(|answer| answer.datum(name));
@@ -185,12 +185,12 @@ impl Login<'_> {
             )));
         }
         let interval_secs = text("poll_interval").parse().unwrap_or(5);
-        Ok(Begun { url, state: text("state"), user_code: text("user_code"), interval_secs })
+        Ok(BegunLogin { url, state: text("state"), user_code: text("user_code"), interval_secs })
     }
 
     /// Listens for the browser to come back.
     fn by_listener(self) -> Result<Option<Secret>, Error> {
-        let listener = Listener::open(&self.told.listen_address, self.told.port);
+        let listener = LoginListener::open(&self.told.listen_address, self.told.port);
         let listener = listener.map_err(|error| {
             Error::Settings(format!(
                 "{AUTHENTICATING}: cannot listen on {}:{}: {error}; see port= and listenaddress=",
@@ -209,13 +209,13 @@ impl Login<'_> {
     }
 
     /// Gives the server what came back.
-    fn hand_on(&self, came: &Came) -> Result<Option<Secret>, Error> {
+    fn hand_on(&self, came: &ReceivedRequest) -> Result<Option<Secret>, Error> {
         let path = format!("auth/{}/oidc/callback", self.mount);
         if came.was_posted {
             // The server keeps what was posted until it is asked for.
             let fields = came.fields.iter();
             let body = fields.map(|(name, value)| (name.clone(), Json::from(value.as_str())));
-            let request = Request::put(&path, body.collect()).unwrapped();
+            let request = ClientRequest::put(&path, body.collect()).unwrapped();
             self.client.send_raw(&request).map_err(Error::doing(AUTHENTICATING))?;
         }
         let told = ["state", "code", "iss", "error"].into_iter().filter_map(|name| {
@@ -223,7 +223,7 @@ impl Login<'_> {
             Some((name.to_owned(), value.clone()))
         });
         let nonce = ("client_nonce".to_owned(), self.nonce.clone());
-        let request = Request::get(&path).with_queries(told.chain([nonce]).collect());
+        let request = ClientRequest::get(&path).with_queries(told.chain([nonce]).collect());
         self.client.send(&request).map_err(Error::doing(AUTHENTICATING))
     }
 
@@ -247,7 +247,7 @@ impl Login<'_> {
                 ("client_nonce".to_owned(), Json::from(self.nonce.as_str())),
                 ("state".to_owned(), Json::from(begun.state.as_str())),
             ]);
-            match self.client.send(&Request::put(&path, body)) {
+            match self.client.send(&ClientRequest::put(&path, body)) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if says(&error, "authorization_pending") => {}
                 // RFC 8628, section 3.5.
@@ -259,7 +259,7 @@ impl Login<'_> {
     }
 
     /// Shows the user where to go, and takes them there.
-    fn show(&self, begun: &Begun) {
+    fn show(&self, begun: &BegunLogin) {
         let opens = !self.told.skips_browser && self.config.may_ask;
         let what = match opens {
             true => "Complete the login via your OIDC provider. Launching browser to:",
@@ -293,7 +293,7 @@ impl Login<'_> {
 }
 
 /// A login that has begun.
-struct Begun {
+struct BegunLogin {
     url: String,
     state: String,
     user_code: String,
@@ -329,9 +329,9 @@ fn now() -> Instant {
 mod tests {
     use super::*;
 
-    fn told(words: &[(&str, &str)]) -> Result<Told, Error> {
+    fn told(words: &[(&str, &str)]) -> Result<LoginArguments, Error> {
         let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        Told::parse(words.iter().map(pair).collect())
+        LoginArguments::parse(words.iter().map(pair).collect())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::pairs::Inputs;
+use crate::pairs::PairInputs;
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 
@@ -47,7 +47,7 @@ pub(super) fn value(argument: &SecretString) -> Result<SecretString, Error> {
 }
 
 fn from_stdin() -> Result<SecretString, Error> {
-    let bytes = Inputs::process().stdin().map_err(Error::usage)?;
+    let bytes = PairInputs::process().stdin().map_err(Error::usage)?;
     let bytes = Zeroizing::new(bytes);
     match std::str::from_utf8(&bytes) {
         Ok(text) => Ok(trimmed(text)),

@@ -4,13 +4,13 @@ use clap::Args;
 
 use super::print::{self, text};
 use super::raft::ABSENT;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 const STATE: &str = "sys/storage/raft/autopilot/state";
@@ -29,9 +29,9 @@ impl State {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let doing = Error::doing("Error reading the state of the servers");
-        let answer = Client::new(&config)?.send(&Request::get(STATE)).map_err(doing)?;
+        let answer = Client::new(&config)?.send(&ClientRequest::get(STATE)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }
         let printed = Outcome::print(state_table(&answer)?);
@@ -79,7 +79,8 @@ impl GetConfig {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let doing = Error::doing("Error reading the autopilot's configuration");
-        let answer = Client::new(&config)?.send(&Request::get(CONFIGURATION)).map_err(doing)?;
+        let answer =
+            Client::new(&config)?.send(&ClientRequest::get(CONFIGURATION)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
         output::secret(&answer, &config, None)
     }
@@ -133,7 +134,7 @@ impl SetConfig {
             return Err(Error::usage("nothing to change: name at least one setting"));
         }
         let doing = Error::doing("Error writing the autopilot's configuration");
-        Client::new(&config)?.send(&Request::put(CONFIGURATION, body)).map_err(doing)?;
+        Client::new(&config)?.send(&ClientRequest::put(CONFIGURATION, body)).map_err(doing)?;
         Ok(Outcome::line("Success! Autopilot's configuration is changed."))
     }
 }

@@ -5,19 +5,22 @@
 
 use clap::{Args, ValueEnum};
 
-use super::print::{self, Members, Missing, row, text};
-use kallisto_command::client::{Client, Method, Request};
+use super::print::{self, MissingMember, ShownMembers, row, text};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 
 const PATH: &str = "sys/durability";
-const MEMBERS: &Members =
-    &[("mode", Missing::Text), ("ops", Missing::Absent), ("interval_ms", Missing::Absent)];
+const MEMBERS: &ShownMembers = &[
+    ("mode", MissingMember::Text),
+    ("ops", MissingMember::Absent),
+    ("interval_ms", MissingMember::Absent),
+];
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,7 +68,7 @@ impl Durability {
         match change {
             None => show(&client, &config),
             Some((mode, body)) => {
-                let request = Request::put(PATH, body);
+                let request = ClientRequest::put(PATH, body);
                 client.send(&request).map_err(Error::doing("Error changing the durability"))?;
                 let name = mode.name();
                 Ok(output::done(&config, &format!("Success! The durability is {name}.")))
@@ -98,9 +101,9 @@ impl Durability {
 
 fn show(client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
     let doing = "Error reading the durability";
-    let answer = client.send(&Request::get(PATH)).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::get(PATH)).map_err(Error::doing(doing))?;
     let object = print::object(answer, doing)?;
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         return print::document(&object, MEMBERS, config);
     }
     let mut rows = vec![row("Durability", text(&object, "mode"))];
@@ -124,7 +127,7 @@ impl Save {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, "sys/save");
+        let request = ClientRequest::new(Method::Put, "sys/save");
         client.send(&request).map_err(Error::doing("Error saving"))?;
         Ok(output::done(&config, "Success! Everything acknowledged is on the disk."))
     }

@@ -9,15 +9,15 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::ask;
-use super::print::{self, Members, Missing, row, text};
+use super::print::{self, MissingMember, ShownMembers, row, text};
 use super::rekey::nonce_of;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Document, Format, table};
+use kallisto_command::output::{self, Document, OutputFormat, table};
 use kallisto_command::secret::as_u64;
 
 const ATTEMPT: &str = "sys/generate-root/attempt";
@@ -27,17 +27,17 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 /// Longest one-time password that a server may ask for.
 const OTP_CHARS_MAX: u64 = 1024;
 
-const STATUS: &Members = &[
-    ("nonce", Missing::Text),
-    ("started", Missing::No),
-    ("progress", Missing::Zero),
-    ("required", Missing::Zero),
-    ("complete", Missing::No),
-    ("encoded_token", Missing::Text),
-    ("encoded_root_token", Missing::Text),
-    ("pgp_fingerprint", Missing::Text),
-    ("otp", Missing::Text),
-    ("otp_length", Missing::Zero),
+const STATUS: &ShownMembers = &[
+    ("nonce", MissingMember::Text),
+    ("started", MissingMember::No),
+    ("progress", MissingMember::Zero),
+    ("required", MissingMember::Zero),
+    ("complete", MissingMember::No),
+    ("encoded_token", MissingMember::Text),
+    ("encoded_root_token", MissingMember::Text),
+    ("pgp_fingerprint", MissingMember::Text),
+    ("otp", MissingMember::Text),
+    ("otp_length", MissingMember::Zero),
 ];
 
 const DRAWN: &str = "A one-time password was drawn and is shown as OTP. Keep it: without it the root token cannot\n\
@@ -109,7 +109,7 @@ impl GenerateRoot {
         let token = decoded(encoded.expose_secret(), otp.expose_secret())
             .map_err(|why| Error::usage(format!("Error decoding root token: {why}")))?;
         match config.format {
-            Format::Table => Ok(output::bare(config, token.expose_secret().to_owned())),
+            OutputFormat::Table => Ok(output::bare(config, token.expose_secret().to_owned())),
             format => {
                 let members = vec![("token", Document::Own(Json::from(token.expose_secret())))];
                 Ok(Outcome::print(Document::Record(members).to_text(format)?))
@@ -118,7 +118,7 @@ impl GenerateRoot {
     }
 
     fn cancel(&self, client: &Client<'_>) -> Result<Outcome, Error> {
-        let mut request = Request::new(Method::Delete, ATTEMPT);
+        let mut request = ClientRequest::new(Method::Delete, ATTEMPT);
         if let Some(nonce) = &self.nonce {
             request = request.with_query("nonce", nonce);
         }
@@ -130,11 +130,11 @@ impl GenerateRoot {
         let otp = self.otp.as_ref().map_or("", |otp| otp.expose_secret());
         let body = Map::from([("otp".to_owned(), Json::from(otp))]);
         let doing = "Error initializing root generation";
-        let answer = client.send(&Request::put(ATTEMPT, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(ATTEMPT, body).unwrapped());
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         let outcome = show(&state, config)?;
         Ok(match (config.format, text(&state, "otp").is_empty()) {
-            (Format::Table, false) => outcome.with_notice(DRAWN),
+            (OutputFormat::Table, false) => outcome.with_notice(DRAWN),
             _ => outcome,
         })
     }
@@ -156,19 +156,19 @@ impl GenerateRoot {
             ("nonce".to_owned(), Json::from(nonce)),
         ]);
         let doing = "Error posting unseal key";
-        let answer = client.send(&Request::put(UPDATE, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(UPDATE, body).unwrapped());
         show(&print::object(answer.map_err(Error::doing(doing))?, doing)?, config)
     }
 }
 
 fn read(client: &Client<'_>) -> Result<Map, Error> {
     let doing = "Error getting root generation status";
-    let answer = client.send_really(&Request::get(ATTEMPT)).map_err(Error::doing(doing))?;
+    let answer = client.send_really(&ClientRequest::get(ATTEMPT)).map_err(Error::doing(doing))?;
     print::object(answer, doing)
 }
 
 fn show(state: &Map, config: &Config) -> Result<Outcome, Error> {
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         return print::document(state, STATUS, config);
     }
     let mut rows = vec![
@@ -200,7 +200,7 @@ fn generate_otp(client: &Client<'_>, config: &Config) -> Result<Outcome, Error> 
     }
     let otp = draw(length)?;
     match config.format {
-        Format::Table => Ok(output::bare(config, otp.to_string())),
+        OutputFormat::Table => Ok(output::bare(config, otp.to_string())),
         format => {
             let members = vec![
                 ("otp", Document::Own(Json::from(otp.as_str()))),

@@ -6,14 +6,14 @@
 
 use clap::Args;
 
-use super::print::{self, Missing, list, text};
-use kallisto_command::client::{Client, Request};
+use super::print::{self, MissingMember, list, text};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::{EXIT_SERVER, EXIT_USAGE, Error};
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format};
+use kallisto_command::output::{Document, OutputFormat};
 
 const PATH: &str = "sys/init";
 const SHARES_DEFAULT: u64 = 5;
@@ -46,7 +46,7 @@ pub(crate) struct Init {
 
 /// How many shares of which key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct ShareCounts {
     shares: u64,
     threshold: u64,
     recovery_shares: u64,
@@ -73,22 +73,22 @@ impl Init {
             ("recovery_threshold".to_owned(), Json::from(counts.recovery_threshold)),
         ]);
         let doing = "Error initializing";
-        let answer = client.send(&Request::put(PATH, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(PATH, body).unwrapped());
         let made = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         match config.format {
-            Format::Table => Ok(Outcome::print(for_people(&made, counts))),
+            OutputFormat::Table => Ok(Outcome::print(for_people(&made, counts))),
             format => Ok(Outcome::print(for_programs(&made, counts).to_text(format)?)),
         }
     }
 
     /// The defaults are of the key that the server's seal has shares of.
-    fn counts(&self, client: &Client<'_>) -> Result<Counts, Error> {
+    fn counts(&self, client: &Client<'_>) -> Result<ShareCounts, Error> {
         let doing = "Error checking seal status";
-        let answer = client.send_really(&Request::get("sys/seal-status"));
+        let answer = client.send_really(&ClientRequest::get("sys/seal-status"));
         let seal = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         let or = |given: Option<u64>, default| given.filter(|count| *count != 0).unwrap_or(default);
         let recovery = print::is(&seal, "recovery_seal");
-        Ok(Counts {
+        Ok(ShareCounts {
             shares: or(self.key_shares, if recovery { 0 } else { SHARES_DEFAULT }),
             threshold: or(self.key_threshold, if recovery { 0 } else { THRESHOLD_DEFAULT }),
             recovery_shares: or(self.recovery_shares, if recovery { SHARES_DEFAULT } else { 0 }),
@@ -102,12 +102,12 @@ impl Init {
 
 fn status(client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
     let doing = "Error checking initialization status";
-    let answer = client.send(&Request::get(PATH)).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::get(PATH)).map_err(Error::doing(doing))?;
     let initialized = print::is(&print::object(answer, doing)?, "initialized");
     let code = if initialized { 0 } else { EXIT_SERVER };
     let outcome = match config.format {
-        Format::Table if initialized => Outcome::line("Kallisto is initialized"),
-        Format::Table => Outcome::line("Kallisto is not initialized"),
+        OutputFormat::Table if initialized => Outcome::line("Kallisto is initialized"),
+        OutputFormat::Table => Outcome::line("Kallisto is not initialized"),
         format => {
             let members = vec![("Initialized", Document::Own(Json::from(initialized)))];
             Outcome::print(Document::Record(members).to_text(format)?)
@@ -116,7 +116,7 @@ fn status(client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
     Ok(outcome.with_code(code))
 }
 
-fn for_people(made: &Map, counts: Counts) -> String {
+fn for_people(made: &Map, counts: ShareCounts) -> String {
     let mut out = String::new();
     for (at, key) in list(made, "keys_base64").into_iter().enumerate() {
         out.push_str(&format!("Unseal Key {}: {key}\n", at + 1));
@@ -126,13 +126,13 @@ fn for_people(made: &Map, counts: Counts) -> String {
     }
     out.push_str(&format!("\nInitial Root Token: {}\n\n", text(made, "root_token")));
     if counts.recovery_shares > 0 {
-        let Counts { recovery_shares: n, recovery_threshold: t, .. } = counts;
+        let ShareCounts { recovery_shares: n, recovery_threshold: t, .. } = counts;
         out.push_str(&format!(
             "Success! Kallisto is initialized\n\nThe recovery key has {n} shares, of which {t} \
              make it. They are shown above this once:\ngive each to another person.\n"
         ));
     } else {
-        let Counts { shares: n, threshold: t, .. } = counts;
+        let ShareCounts { shares: n, threshold: t, .. } = counts;
         out.push_str(&format!(
             "Kallisto is initialized with {n} shares of the unseal key, of which {t} unseal it. They\n\
              are shown above this once: give each to another person. Whenever the server starts or\n\
@@ -144,22 +144,22 @@ fn for_people(made: &Map, counts: Counts) -> String {
     out
 }
 
-fn for_programs(made: &Map, counts: Counts) -> Document<'_> {
+fn for_programs(made: &Map, counts: ShareCounts) -> Document<'_> {
     let value = |name: &str, missing| match (made.get(name), missing) {
         (Some(value), _) => Document::Value(value),
-        (None, Missing::Text) => Document::Own(Json::from("")),
+        (None, MissingMember::Text) => Document::Own(Json::from("")),
         (None, _) => Document::Own(Json::Null),
     };
     let count = |count: u64| Document::Own(Json::from(count));
     Document::Record(vec![
-        ("unseal_keys_b64", value("keys_base64", Missing::Null)),
-        ("unseal_keys_hex", value("keys", Missing::Null)),
+        ("unseal_keys_b64", value("keys_base64", MissingMember::Null)),
+        ("unseal_keys_hex", value("keys", MissingMember::Null)),
         ("unseal_shares", count(counts.shares)),
         ("unseal_threshold", count(counts.threshold)),
-        ("recovery_keys_b64", value("recovery_keys_base64", Missing::Null)),
-        ("recovery_keys_hex", value("recovery_keys", Missing::Null)),
+        ("recovery_keys_b64", value("recovery_keys_base64", MissingMember::Null)),
+        ("recovery_keys_hex", value("recovery_keys", MissingMember::Null)),
         ("recovery_keys_shares", count(counts.recovery_shares)),
         ("recovery_keys_threshold", count(counts.recovery_threshold)),
-        ("root_token", value("root_token", Missing::Text)),
+        ("root_token", value("root_token", MissingMember::Text)),
     ])
 }

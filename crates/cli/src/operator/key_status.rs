@@ -2,17 +2,20 @@
 
 use clap::Args;
 
-use super::print::{self, Members, Missing, row, text};
-use kallisto_command::client::{Client, Request};
+use super::print::{self, MissingMember, ShownMembers, row, text};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::Map;
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Format, table};
+use kallisto_command::output::{OutputFormat, table};
 
-const MEMBERS: &Members =
-    &[("term", Missing::Zero), ("install_time", Missing::Text), ("encryptions", Missing::Zero)];
+const MEMBERS: &ShownMembers = &[
+    ("term", MissingMember::Zero),
+    ("install_time", MissingMember::Text),
+    ("encryptions", MissingMember::Zero),
+];
 
 /// Prints the number of the key that encrypts, when it was made, and how often it encrypted.
 #[derive(Args, Debug)]
@@ -36,13 +39,13 @@ impl KeyStatus {
 /// What the server says of its key.
 pub(super) fn read(client: &Client<'_>) -> Result<Map, Error> {
     let doing = "Error reading key status";
-    let answer = client.send(&Request::get("sys/key-status")).map_err(Error::doing(doing))?;
+    let answer = client.send(&ClientRequest::get("sys/key-status")).map_err(Error::doing(doing))?;
     print::object(answer, doing)
 }
 
 /// Prints it.
 pub(super) fn show(status: &Map, config: &Config) -> Result<Outcome, Error> {
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         return print::document(status, MEMBERS, config);
     }
     Ok(Outcome::print(table::plain(&[

@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::print::{self, text};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 const HEADING: [&str; 7] = [
     "Host Name",
@@ -46,11 +46,12 @@ impl Members {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let doing = "Error reading the members";
-        let answer = client.send(&Request::get("sys/ha-status")).map_err(Error::doing(doing))?;
+        let answer =
+            client.send(&ClientRequest::get("sys/ha-status")).map_err(Error::doing(doing))?;
         let object = print::object(answer, doing)?;
         let nodes = object.get("nodes").unwrap_or(&Json::Null);
         match config.format {
-            Format::Table => Ok(Outcome::print(columns(nodes))),
+            OutputFormat::Table => Ok(Outcome::print(columns(nodes))),
             format => {
                 let members = vec![("Nodes", Document::Value(nodes))];
                 Ok(Outcome::print(Document::Record(members).to_text(format)?))

@@ -9,7 +9,7 @@ use kallisto_command::secret::Secret;
 
 /// What a member is when the server left it out.
 #[derive(Clone, Copy)]
-pub(super) enum Missing {
+pub(super) enum MissingMember {
     /// Not shown.
     Absent,
     /// `null`
@@ -23,7 +23,7 @@ pub(super) enum Missing {
 }
 
 /// Members of an answer, in the order in which they are shown.
-pub(super) type Members = [(&'static str, Missing)];
+pub(super) type ShownMembers = [(&'static str, MissingMember)];
 
 /// The object of an answer that must have one.
 pub(super) fn object(answer: Option<Secret>, doing: &str) -> Result<Map, Error> {
@@ -32,15 +32,19 @@ pub(super) fn object(answer: Option<Secret>, doing: &str) -> Result<Map, Error> 
 }
 
 /// An object for programs; `config` asks for JSON or YAML.
-pub(super) fn document(object: &Map, members: &Members, config: &Config) -> Result<Outcome, Error> {
+pub(super) fn document(
+    object: &Map,
+    members: &ShownMembers,
+    config: &Config,
+) -> Result<Outcome, Error> {
     let shown = members.iter().filter_map(|(name, missing)| {
         let value = match (object.get(*name), missing) {
             (Some(value), _) => Document::Value(value),
-            (None, Missing::Absent) => return None,
-            (None, Missing::Null) => Document::Own(Json::Null),
-            (None, Missing::Text) => Document::Own(Json::from("")),
-            (None, Missing::No) => Document::Own(Json::from(false)),
-            (None, Missing::Zero) => Document::Own(Json::from(0_u64)),
+            (None, MissingMember::Absent) => return None,
+            (None, MissingMember::Null) => Document::Own(Json::Null),
+            (None, MissingMember::Text) => Document::Own(Json::from("")),
+            (None, MissingMember::No) => Document::Own(Json::from(false)),
+            (None, MissingMember::Zero) => Document::Own(Json::from(0_u64)),
         };
         Some((*name, value))
     });

@@ -4,14 +4,14 @@ use clap::{Args, Subcommand};
 
 use super::autopilot;
 use super::print::{self, text};
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 const HEADING: [&str; 4] = ["Node", "Address", "State", "Voter"];
@@ -108,7 +108,7 @@ impl Join {
             let Some(given) = path else { continue };
             put(name, pem(given)?.into());
         }
-        let request = Request::put("sys/storage/raft/join", body);
+        let request = ClientRequest::put("sys/storage/raft/join", body);
         Client::new(&config)?
             .without_token()
             .send_raw(&request)
@@ -142,7 +142,7 @@ impl RemovePeer {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         // The route takes any name, as that of Vault does. Who may not ask for the members is told no more.
-        let request = Request::get("sys/storage/raft/configuration");
+        let request = ClientRequest::get("sys/storage/raft/configuration");
         if let Ok(Some(answer)) = Client::new(&config)?.send(&request)
             && let Some(names) = member_names(&answer)
             && !names.contains(&self.server_id)
@@ -198,7 +198,7 @@ fn change(
 ) -> Result<Outcome, Error> {
     let config = Config::load(common)?;
     let body = [("server_id".to_owned(), Json::from(server_id))].into_iter().collect();
-    let request = Request::put(&format!("sys/storage/raft/{verb}"), body);
+    let request = ClientRequest::put(&format!("sys/storage/raft/{verb}"), body);
     let doing = Error::doing("Error changing the members");
     Client::new(&config)?.send(&request).map_err(doing)?;
     Ok(Outcome::line(done))
@@ -218,12 +218,12 @@ impl ListPeers {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::get("sys/storage/raft/configuration");
+        let request = ClientRequest::get("sys/storage/raft/configuration");
         let doing = Error::doing("Error reading the raft cluster configuration");
         let answer = client.send(&request).map_err(doing)?;
         // Storage that does not replicate has no such path.
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return output::secret(&answer, &config, None);
         }
         let servers = answer.datum_map("config").and_then(|config| config.get("servers"));

@@ -8,45 +8,45 @@ use clap::{Args, ValueEnum};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::ask;
-use super::print::{self, Members, Missing, list, row, text};
-use kallisto_command::client::{Client, Method, Request};
+use super::print::{self, MissingMember, ShownMembers, list, row, text};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Format, table};
+use kallisto_command::output::{OutputFormat, table};
 
-const STATUS: &Members = &[
-    ("nonce", Missing::Text),
-    ("started", Missing::No),
-    ("t", Missing::Zero),
-    ("n", Missing::Zero),
-    ("progress", Missing::Zero),
-    ("required", Missing::Zero),
-    ("pgp_fingerprints", Missing::Null),
-    ("backup", Missing::No),
-    ("verification_required", Missing::No),
-    ("verification_nonce", Missing::Text),
+const STATUS: &ShownMembers = &[
+    ("nonce", MissingMember::Text),
+    ("started", MissingMember::No),
+    ("t", MissingMember::Zero),
+    ("n", MissingMember::Zero),
+    ("progress", MissingMember::Zero),
+    ("required", MissingMember::Zero),
+    ("pgp_fingerprints", MissingMember::Null),
+    ("backup", MissingMember::No),
+    ("verification_required", MissingMember::No),
+    ("verification_nonce", MissingMember::Text),
 ];
-const VERIFICATION: &Members = &[
-    ("nonce", Missing::Text),
-    ("started", Missing::No),
-    ("t", Missing::Zero),
-    ("n", Missing::Zero),
-    ("progress", Missing::Zero),
+const VERIFICATION: &ShownMembers = &[
+    ("nonce", MissingMember::Text),
+    ("started", MissingMember::No),
+    ("t", MissingMember::Zero),
+    ("n", MissingMember::Zero),
+    ("progress", MissingMember::Zero),
 ];
-const KEYS: &Members = &[
-    ("nonce", Missing::Text),
-    ("complete", Missing::No),
-    ("keys", Missing::Null),
-    ("keys_base64", Missing::Null),
-    ("pgp_fingerprints", Missing::Null),
-    ("backup", Missing::No),
-    ("verification_required", Missing::No),
-    ("verification_nonce", Missing::Absent),
+const KEYS: &ShownMembers = &[
+    ("nonce", MissingMember::Text),
+    ("complete", MissingMember::No),
+    ("keys", MissingMember::Null),
+    ("keys_base64", MissingMember::Null),
+    ("pgp_fingerprints", MissingMember::Null),
+    ("backup", MissingMember::No),
+    ("verification_required", MissingMember::No),
+    ("verification_nonce", MissingMember::Absent),
 ];
-const VERIFIED: &Members = &[("nonce", Missing::Text), ("complete", Missing::No)];
+const VERIFIED: &ShownMembers = &[("nonce", MissingMember::Text), ("complete", MissingMember::No)];
 
 const ONCE: &str = "WARNING! The new shares will be shown once and stored nowhere. Use -verify to make sure\n\
                     that they arrived before the old ones stop to count.\n";
@@ -132,7 +132,7 @@ impl Rekey {
 
     fn cancel(&self, client: &Client<'_>) -> Result<Outcome, Error> {
         let path = self.path(if self.verifies() { "verify" } else { "init" });
-        let mut request = Request::new(Method::Delete, &path);
+        let mut request = ClientRequest::new(Method::Delete, &path);
         if let Some(nonce) = &self.nonce {
             request = request.with_query("nonce", nonce);
         }
@@ -147,11 +147,11 @@ impl Rekey {
             ("require_verification".to_owned(), Json::from(self.verifies())),
         ]);
         let doing = "Error initializing rekey";
-        let answer = client.send(&Request::put(&self.path("init"), body));
+        let answer = client.send(&ClientRequest::put(&self.path("init"), body));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         let outcome = show_status(&state, config)?;
         Ok(match (config.format, self.verifies()) {
-            (Format::Table, false) => outcome.with_notice(ONCE),
+            (OutputFormat::Table, false) => outcome.with_notice(ONCE),
             _ => outcome,
         })
     }
@@ -160,7 +160,7 @@ impl Rekey {
     fn read(&self, client: &Client<'_>) -> Result<Map, Error> {
         let doing = "Error reading rekey status";
         let path = self.path(if self.verifies() { "verify" } else { "init" });
-        let answer = client.send_really(&Request::get(&path)).map_err(Error::doing(doing))?;
+        let answer = client.send_really(&ClientRequest::get(&path)).map_err(Error::doing(doing))?;
         print::object(answer, doing)
     }
 
@@ -191,7 +191,7 @@ impl Rekey {
         ]);
         let path = self.path(if self.verifies() { "verify" } else { "update" });
         let doing = "Error posting unseal key";
-        let answer = client.send(&Request::put(&path, body).unwrapped());
+        let answer = client.send(&ClientRequest::put(&path, body).unwrapped());
         let done = print::object(answer.map_err(Error::doing(doing))?, doing)?;
         match (print::is(&done, "complete"), self.verifies()) {
             (false, _) => self.show(&self.read(client)?, config),
@@ -206,7 +206,7 @@ impl Rekey {
         client: &Client<'_>,
         config: &Config,
     ) -> Result<Outcome, Error> {
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return print::document(done, KEYS, config);
         }
         let mut out = String::from("\n");
@@ -222,7 +222,7 @@ impl Rekey {
             return Ok(Outcome::print(out));
         }
         let doing = "Error reading rekey status";
-        let request = Request::get(&self.path("verify"));
+        let request = ClientRequest::get(&self.path("verify"));
         let answer = client.send(&request).map_err(Error::doing(doing))?;
         out.push_str(&table::rows(&verification_rows(&print::object(answer, doing)?)));
         Ok(Outcome::print(out).with_notice(NOT_YET))
@@ -244,7 +244,7 @@ pub(super) fn nonce_of(
 }
 
 fn show_status(state: &Map, config: &Config) -> Result<Outcome, Error> {
-    if config.format != Format::Table {
+    if config.format != OutputFormat::Table {
         return print::document(state, STATUS, config);
     }
     let mut rows = vec![row("Nonce", text(state, "nonce")), row("Started", text(state, "started"))];
@@ -263,7 +263,7 @@ fn show_status(state: &Map, config: &Config) -> Result<Outcome, Error> {
 
 fn show_verification(state: &Map, config: &Config) -> Result<Outcome, Error> {
     match config.format {
-        Format::Table => Ok(Outcome::print(table::rows(&verification_rows(state)))),
+        OutputFormat::Table => Ok(Outcome::print(table::rows(&verification_rows(state)))),
         _ => print::document(state, VERIFICATION, config),
     }
 }
@@ -280,7 +280,7 @@ fn verification_rows(state: &Map) -> Vec<(String, String)> {
 
 fn show_verified(done: &Map, config: &Config) -> Result<Outcome, Error> {
     match config.format {
-        Format::Table => Ok(Outcome::line("Success! The new shares replace the old ones.")),
+        OutputFormat::Table => Ok(Outcome::line("Success! The new shares replace the old ones.")),
         _ => print::document(done, VERIFIED, config),
     }
 }

@@ -3,12 +3,12 @@
 use clap::Args;
 
 use super::key_status;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::Format;
+use kallisto_command::output::OutputFormat;
 
 /// Encrypts from now on with a new key; old records are re-encrypted in the background.
 #[derive(Args, Debug)]
@@ -25,10 +25,10 @@ impl Rotate {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, "sys/rotate");
+        let request = ClientRequest::new(Method::Put, "sys/rotate");
         client.send(&request).map_err(Error::doing("Error rotating key"))?;
         let mut outcome = key_status::show(&key_status::read(&client)?, &config)?;
-        if config.format == Format::Table {
+        if config.format == OutputFormat::Table {
             outcome.stdout.splice(0..0, *b"Success! Rotated key\n\n");
         }
         Ok(outcome)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -21,7 +21,7 @@ impl Seal {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, "sys/seal");
+        let request = ClientRequest::new(Method::Put, "sys/seal");
         client.send(&request).map_err(Error::doing("Error sealing"))?;
         Ok(Outcome::line("Success! Kallisto is sealed."))
     }

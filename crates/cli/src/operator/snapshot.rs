@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use kallisto_command::client::error::ClientError;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -54,9 +54,9 @@ impl Save {
         let name = self.file.display();
         // Only a whole file takes the place of what is there.
         let saved = files::fill_private(&self.file, |file| {
-            let mut tail = Tail { to: file, last: Vec::new() };
+            let mut tail = TailWriter { to: file, last: Vec::new() };
             let bytes =
-                client.download(&Request::get(PATH), &mut tail).map_err(Unsaved::Refused)?;
+                client.download(&ClientRequest::get(PATH), &mut tail).map_err(Unsaved::Refused)?;
             if tail.is_whole() { Ok(bytes) } else { Err(Unsaved::BrokeOff) }
         });
         match saved {
@@ -84,18 +84,18 @@ impl From<std::io::Error> for Unsaved {
 }
 
 /// Writes through, and remembers the last bytes.
-struct Tail<'f> {
+struct TailWriter<'f> {
     to: &'f mut dyn Write,
     last: Vec<u8>,
 }
 
-impl Tail<'_> {
+impl TailWriter<'_> {
     fn is_whole(&self) -> bool {
         self.last.len() == TAIL_BYTES && self.last.starts_with(&LAST_BLOCK)
     }
 }
 
-impl Write for Tail<'_> {
+impl Write for TailWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(bytes)?;
         let new = bytes.get(..written).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Restore {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = if self.force { format!("{PATH}-force") } else { PATH.to_owned() };
-        let request = Request::new(Method::Post, &path);
+        let request = ClientRequest::new(Method::Post, &path);
         let unreadable = |error| Error::usage(format!("{}: {error}", self.file.display()));
         let file = files::open_lines(&self.file).map_err(unreadable)?;
         let doing = Error::doing("Error restoring the snapshot");
@@ -148,7 +148,7 @@ mod tests {
         let whole = [&[7; 40][..], &LAST_BLOCK, &[1; 8]].concat();
         for piece in [1, 5, 13, whole.len()] {
             let mut to = Vec::new();
-            let mut tail = Tail { to: &mut to, last: Vec::new() };
+            let mut tail = TailWriter { to: &mut to, last: Vec::new() };
             for piece in whole.chunks(piece) {
                 assert_eq!(tail.write(piece).unwrap(), piece.len());
             }

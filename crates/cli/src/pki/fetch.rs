@@ -3,10 +3,10 @@
 //! A path of an issuer is `MOUNT/issuer/REF`, with or without `/json` at its end. A mount may have slashes in its path, so the
 //! last `/issuer/` divides.
 
-use kallisto_command::client::{Client, Request, url};
+use kallisto_command::client::{Client, ClientRequest, url};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
 
 /// Most certificates of a chain that are looked at.
@@ -48,22 +48,22 @@ fn is_reference(text: &str) -> bool {
 }
 
 /// The certificate of an issuer, and what its mount knows to be above it.
-pub(super) struct Issuer {
+pub(super) struct FetchedIssuer {
     /// Its certificate.
-    pub(super) certificate: Parsed,
+    pub(super) certificate: ParsedCertificate,
     /// The same as text.
     pub(super) pem: String,
     /// Its chain, itself first where the mount has it.
-    pub(super) chain: Vec<Parsed>,
+    pub(super) chain: Vec<ParsedCertificate>,
     /// The chain as texts.
     pub(super) chain_pems: Vec<String>,
 }
 
 /// Reads an issuer.
-pub(super) fn issuer(client: &Client<'_>, at: &IssuerPath) -> Result<Issuer, Error> {
+pub(super) fn issuer(client: &Client<'_>, at: &IssuerPath) -> Result<FetchedIssuer, Error> {
     let path = at.path();
     let doing = Error::doing(format!("Unable to read issuer {path}"));
-    let answer = client.send(&Request::get(&path)).map_err(doing)?;
+    let answer = client.send(&ClientRequest::get(&path)).map_err(doing)?;
     let answer = answer.ok_or_else(|| Error::Absent(format!("There is no issuer at {path}")))?;
     let data = answer.data.unwrap_or_default();
     let Some(text) = data.get("certificate").and_then(Json::as_str) else {
@@ -77,7 +77,7 @@ pub(super) fn issuer(client: &Client<'_>, at: &IssuerPath) -> Result<Issuer, Err
     }
     let read = |pem: &str| certificate(pem).map_err(|why| Error::Absent(format!("{path}: {why}")));
     let chain = chain_pems.iter().map(|pem| read(pem)).collect::<Result<_, _>>()?;
-    Ok(Issuer { certificate: read(text)?, pem: text.trim().to_owned(), chain, chain_pems })
+    Ok(FetchedIssuer { certificate: read(text)?, pem: text.trim().to_owned(), chain, chain_pems })
 }
 
 /// The references of a mount's issuers: ids, or names where they have one and `by_name` asks for them.
@@ -88,7 +88,7 @@ pub(super) fn issuers_of(
 ) -> Result<Vec<IssuerPath>, Error> {
     let path = format!("{mount}/issuers");
     let doing = Error::doing(format!("Unable to list the issuers of {mount}"));
-    let Some(answer) = client.send(&Request::list(&path)).map_err(doing)? else {
+    let Some(answer) = client.send(&ClientRequest::list(&path)).map_err(doing)? else {
         return Ok(Vec::new());
     };
     let data = answer.data.unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) fn issuers_of(
 /// The paths of all PKI mounts that may be seen.
 pub(super) fn mounts(client: &Client<'_>) -> Result<Vec<String>, Error> {
     let doing = Error::doing("Unable to list the mounts");
-    let answer = client.send(&Request::get("sys/mounts")).map_err(doing)?;
+    let answer = client.send(&ClientRequest::get("sys/mounts")).map_err(doing)?;
     let data = answer.and_then(|answer| answer.data).unwrap_or_default();
     let is_pki = |entry: &Json| {
         let kind = entry.as_object().and_then(|entry| entry.get("type"));
@@ -121,11 +121,11 @@ pub(super) fn mounts(client: &Client<'_>) -> Result<Vec<String>, Error> {
 }
 
 /// Reads a certificate from PEM.
-pub(super) fn certificate(text: &str) -> Result<Parsed, String> {
+pub(super) fn certificate(text: &str) -> Result<ParsedCertificate, String> {
     let blocks = pem::read(text).map_err(|why| why.to_string())?;
     let found = blocks.into_iter().find(|(label, _)| *label == Label::Certificate);
     let (_, der) = found.ok_or_else(|| "there is no certificate in the text".to_owned())?;
-    Parsed::from_der(&der).map_err(|why| why.to_string())
+    ParsedCertificate::from_der(&der).map_err(|why| why.to_string())
 }
 
 /// The texts of a list among the data.

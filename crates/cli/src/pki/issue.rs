@@ -7,8 +7,8 @@
 use clap::{Args, ValueEnum};
 
 use super::fetch::{self, IssuerPath};
-use crate::pairs::{self, Inputs};
-use kallisto_command::client::{Client, Method, Request, url};
+use crate::pairs::{self, PairInputs};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -79,7 +79,7 @@ impl Issue {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let parent = IssuerPath::parse(&self.parent)?;
-        let fields = pairs::parse(&self.data, &mut Inputs::process())?;
+        let fields = pairs::parse(&self.data, &mut PairInputs::process())?;
         if fields.is_empty() {
             return Err(Error::usage(
                 "Not enough arguments: a parent issuer, the child's mount, and at least one KEY=VALUE",
@@ -121,7 +121,7 @@ pub(super) fn make(
     }
     let path = at.path();
     let doing = Error::doing(format!("Unable to read the new issuer {path}"));
-    let answer = client.send(&Request::get(&path)).map_err(doing)?;
+    let answer = client.send(&ClientRequest::get(&path)).map_err(doing)?;
     answer.ok_or_else(|| Error::no_value(&path))
 }
 
@@ -129,7 +129,7 @@ pub(super) fn make(
 fn request(client: &Client<'_>, child: &str, key: KeySource, fields: Map) -> Result<String, Error> {
     let path = format!("{child}/intermediate/generate/{}", key.name());
     let doing = Error::doing(format!("Unable to make a request at {path}"));
-    let answer = client.send(&Request::put(&path, fields).unwrapped()).map_err(doing)?;
+    let answer = client.send(&ClientRequest::put(&path, fields).unwrapped()).map_err(doing)?;
     let csr = answer.as_ref().and_then(|answer| answer.datum("csr")).and_then(Json::as_str);
     let absent = || Error::Absent(format!("The answer of {path} has no csr"));
     csr.map(str::to_owned).ok_or_else(absent)
@@ -145,7 +145,7 @@ fn sign(
     let path = format!("{}/sign-intermediate", parent.path());
     let doing = format!("Unable to sign at {path} (the new key stays at {child})");
     let answer =
-        client.send(&Request::put(&path, fields).unwrapped()).map_err(Error::doing(doing))?;
+        client.send(&ClientRequest::put(&path, fields).unwrapped()).map_err(Error::doing(doing))?;
     let found = answer.as_ref().and_then(|answer| answer.datum("certificate"));
     let absent = || Error::Absent(format!("The answer of {path} has no certificate"));
     found.and_then(Json::as_str).map(|text| text.trim().to_owned()).ok_or_else(absent)
@@ -157,7 +157,7 @@ fn import(client: &Client<'_>, child: &str, bundle: &str) -> Result<String, Erro
     let body = Map::from([("pem_bundle".to_owned(), Json::from(bundle))]);
     let doing = format!("Unable to import the signed certificate at {path}");
     let answer =
-        client.send(&Request::put(&path, body).unwrapped()).map_err(Error::doing(doing))?;
+        client.send(&ClientRequest::put(&path, body).unwrapped()).map_err(Error::doing(doing))?;
     let data = answer.and_then(|answer| answer.data).unwrap_or_default();
     let imported = fetch::strings(&data, "imported_issuers");
     let key_of = |id: &String| data.get("mapping")?.as_object()?.get(id)?.as_str();
@@ -170,6 +170,6 @@ fn name(client: &Client<'_>, at: &IssuerPath, name: &str) -> Result<(), Error> {
     let path = at.path();
     let body = Json::Object(Map::from([("issuer_name".to_owned(), Json::from(name))]));
     let doing = format!("Unable to name the new issuer {path}");
-    let request = Request::new(Method::Patch, &path).with_body(&body).unwrapped();
+    let request = ClientRequest::new(Method::Patch, &path).with_body(&body).unwrapped();
     client.send(&request).map(drop).map_err(Error::doing(doing))
 }

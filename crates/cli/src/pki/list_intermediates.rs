@@ -13,7 +13,7 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 /// Most issuers that are compared at once.
 const ISSUERS_MAX: usize = 10_000;
@@ -83,7 +83,7 @@ impl ListIntermediates {
             let relation = Relation::between(&issuer, &fetch::issuer(&client, &child)?, now);
             matches.insert(child.path(), self.criteria.hold(relation));
         }
-        if config.format == Format::Table {
+        if config.format == OutputFormat::Table {
             let rows = matches.into_iter().map(|(path, is)| vec![path, is.to_string()]);
             return Ok(Outcome::print(table::under(&["intermediate", "match?"], rows)));
         }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::fetch::{self, IssuerPath};
 use super::issue::{self, Made};
-use crate::pairs::{self, Inputs};
+use crate::pairs::{self, PairInputs};
 use kallisto_command::client::Client;
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -12,9 +12,9 @@ use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::san::San;
-use kallisto_pki::subject::Subject;
+use kallisto_pki::subject::CertificateSubject;
 
 /// Makes an intermediate CA that says what another one says, with a key of its own.
 ///
@@ -48,7 +48,7 @@ impl Reissue {
         let config = Config::load(&self.common)?;
         let parent = IssuerPath::parse(&self.parent)?;
         let template = IssuerPath::parse(&self.template)?;
-        let given = pairs::parse(&self.data, &mut Inputs::process())?;
+        let given = pairs::parse(&self.data, &mut PairInputs::process())?;
         let client = Client::new(&config)?;
         let found = fetch::issuer(&client, &template)?.certificate;
         let mut fields = contents(&found)?;
@@ -65,9 +65,9 @@ impl Reissue {
 }
 
 /// What a certificate says, as the fields that would say it again.
-fn contents(found: &Parsed) -> Result<Map, Error> {
+fn contents(found: &ParsedCertificate) -> Result<Map, Error> {
     let unreadable = |why: kallisto_pki::error::Error| Error::Absent(format!("TEMPLATE: {why}"));
-    let subject = Subject::from_der(&found.subject).map_err(unreadable)?;
+    let subject = CertificateSubject::from_der(&found.subject).map_err(unreadable)?;
     let mut fields = Map::new();
     let mut put = |name: &str, values: Vec<String>| {
         if !values.is_empty() {

@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 
-use super::fetch::Issuer;
+use super::fetch::FetchedIssuer;
 
 /// The answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Relation {
 
 impl Relation {
     /// Compares a possible issuer with what it may have issued, at `now` in seconds since 1970.
-    pub(super) fn between(issuer: &Parsed, issued: &Issuer, now: i64) -> Self {
+    pub(super) fn between(issuer: &ParsedCertificate, issued: &FetchedIssuer, now: i64) -> Self {
         let child = &issued.certificate;
         Self {
             signature_match: child.is_signed_by(&issuer.public),
@@ -51,8 +51,13 @@ impl Relation {
 }
 
 /// Whether a way leads from the leaf up to the anchor, each certificate on it looked at once.
-fn is_trusted(anchor: &Parsed, leaf: &Parsed, chain: &[Parsed], now: i64) -> bool {
-    let holds = |one: &Parsed| one.not_before <= now && now <= one.not_after;
+fn is_trusted(
+    anchor: &ParsedCertificate,
+    leaf: &ParsedCertificate,
+    chain: &[ParsedCertificate],
+    now: i64,
+) -> bool {
+    let holds = |one: &ParsedCertificate| one.not_before <= now && now <= one.not_after;
     if !holds(leaf) || !holds(anchor) {
         return false;
     }
@@ -63,7 +68,7 @@ fn is_trusted(anchor: &Parsed, leaf: &Parsed, chain: &[Parsed], now: i64) -> boo
     // What is to be verified next, and how many CAs of other subjects are below its issuer.
     let mut open = vec![(leaf, 0_usize)];
     while let Some((child, below)) = open.pop() {
-        let signs = |one: &Parsed| {
+        let signs = |one: &ParsedCertificate| {
             let allows = one.path_length.is_none_or(|most| below <= usize::from(most));
             one.may_sign_certificates() && allows && child.is_signed_by(&one.public)
         };

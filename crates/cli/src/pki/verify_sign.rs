@@ -11,7 +11,7 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 /// Prints whether one issuer has signed another.
 ///
@@ -42,7 +42,7 @@ impl VerifySign {
         let child = fetch::issuer(&client, &issued)?;
         let now = Timestamp::now().as_second();
         let relation = Relation::between(&parent.certificate, &child, now);
-        if config.format == Format::Table {
+        if config.format == OutputFormat::Table {
             let rows = relation.named().map(|(name, is)| vec![name.to_owned(), is.to_string()]);
             let table = table::under(&["field", "value"], rows.into_iter());
             let heading = format!("issuer: {}\nissued: {}\n\n", issuer.path(), issued.path());

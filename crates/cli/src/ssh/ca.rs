@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::session::{Scratch, Session};
-use super::{Destination, Ssh};
-use kallisto_command::client::{Client, Request};
+use super::session::{Scratch, SshSession};
+use super::{Ssh, SshDestination};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::{Config, Environment};
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -81,7 +81,7 @@ fn with_pub(private: &Path) -> PathBuf {
     name.into()
 }
 
-fn body(ssh: &Ssh, destination: &Destination, public_key: &str) -> Map {
+fn body(ssh: &Ssh, destination: &SshDestination, public_key: &str) -> Map {
     let principals = ssh.ca.valid_principals.as_deref().unwrap_or(&destination.user);
     let mut body = Map::from([
         ("cert_type".to_owned(), Json::from("user")),
@@ -99,7 +99,7 @@ fn body(ssh: &Ssh, destination: &Destination, public_key: &str) -> Map {
 pub(super) fn run(
     ssh: &Ssh,
     config: &Config,
-    destination: &Destination,
+    destination: &SshDestination,
     environment: &Environment<'_>,
 ) -> Result<Outcome, Error> {
     let role = ssh.role.as_deref().filter(|role| !role.is_empty());
@@ -120,7 +120,7 @@ pub(super) fn run(
     let client = Client::new(config)?;
     let path = format!("{}/sign/{role}", ssh.mount());
     let doing = Error::doing(format!("failed to sign public key {}", public.display()));
-    let request = Request::put(&path, body(ssh, destination, public_key.trim()));
+    let request = ClientRequest::put(&path, body(ssh, destination, public_key.trim()));
     let answer = client.send(&request).map_err(doing)?.ok_or_else(|| Error::no_value(&path))?;
     if ssh.no_exec {
         return output::secret(&answer, config, ssh.field.field.as_deref());
@@ -129,14 +129,14 @@ pub(super) fn run(
     let signed = signed.ok_or_else(|| Error::no_value(&format!("{path}: signed_key")))?;
     let scratch = Scratch::make(environment)?;
     let certificate = scratch.write("key-cert.pub", signed.as_bytes())?;
-    let mut session = Session::new(ssh, destination);
+    let mut session = SshSession::new(ssh, destination);
     session.option("CertificateFile", &certificate.display().to_string());
     session.option("IdentitiesOnly", "yes");
     session.identity(&private);
     if let Some(mount) = &ssh.ca.host_key_mount_point {
         let path = format!("{}/public_key", mount.trim_matches('/'));
         let doing = Error::doing(format!("failed to read the key that signs hosts at {path}"));
-        let key = client.send_raw(&Request::get(&path)).map_err(doing)?;
+        let key = client.send_raw(&ClientRequest::get(&path)).map_err(doing)?;
         let key = String::from_utf8_lossy(&key).trim().to_owned();
         let line = format!("@cert-authority {} {key}\n", ssh.ca.host_key_hostnames);
         let file = scratch.write("known_hosts", line.as_bytes())?;

@@ -59,12 +59,12 @@ pub(crate) struct Ssh {
 }
 
 /// Who logs in where.
-struct Destination {
+struct SshDestination {
     user: String,
     host: String,
 }
 
-impl Destination {
+impl SshDestination {
     fn parse(text: &str, environment: &Environment<'_>) -> Result<Self, Error> {
         let (user, host) = match text.rsplit_once('@') {
             Some((user, host)) => (user.to_owned(), host),
@@ -92,7 +92,7 @@ impl Ssh {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let environment = Environment::process();
-        let destination = Destination::parse(&self.destination, &environment)?;
+        let destination = SshDestination::parse(&self.destination, &environment)?;
         if (self.common.format.format.is_some() || self.field.field.is_some()) && !self.no_exec {
             return Err(Error::usage("-field and -format can be used with -no-exec only"));
         }

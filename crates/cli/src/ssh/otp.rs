@@ -4,9 +4,9 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use secrecy::SecretString;
 
-use super::session::Session;
-use super::{Destination, Ssh};
-use kallisto_command::client::{Client, Request};
+use super::session::SshSession;
+use super::{Ssh, SshDestination};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
@@ -32,7 +32,7 @@ fn role_for(client: &Client<'_>, mount: &str, address: IpAddr) -> Result<String,
     let path = format!("{mount}/lookup");
     let body = Map::from([("ip".to_owned(), Json::from(address.to_string()))]);
     let doing = Error::doing(format!("failed to look up the roles for {address}"));
-    let answer = client.send(&Request::put(&path, body)).map_err(doing)?;
+    let answer = client.send(&ClientRequest::put(&path, body)).map_err(doing)?;
     let names: Vec<&str> = match answer.as_ref().and_then(|answer| answer.datum("roles")) {
         Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
         _ => Vec::new(),
@@ -48,7 +48,11 @@ fn role_for(client: &Client<'_>, mount: &str, address: IpAddr) -> Result<String,
     }
 }
 
-pub(super) fn run(ssh: &Ssh, config: &Config, destination: &Destination) -> Result<Outcome, Error> {
+pub(super) fn run(
+    ssh: &Ssh,
+    config: &Config,
+    destination: &SshDestination,
+) -> Result<Outcome, Error> {
     let address = address(&destination.host)?;
     let client = Client::new(config)?;
     let role = match ssh.role.as_deref().filter(|role| !role.is_empty()) {
@@ -61,14 +65,14 @@ pub(super) fn run(ssh: &Ssh, config: &Config, destination: &Destination) -> Resu
         ("username".to_owned(), Json::from(destination.user.as_str())),
     ]);
     let doing = Error::doing(format!("failed to make a one-time password for {address}"));
-    let answer = client.send(&Request::put(&path, body)).map_err(doing)?;
+    let answer = client.send(&ClientRequest::put(&path, body)).map_err(doing)?;
     let answer = answer.ok_or_else(|| Error::no_value(&path))?;
     if ssh.no_exec {
         return output::secret(&answer, config, ssh.field.field.as_deref());
     }
     let otp = answer.datum("key").and_then(Json::as_str);
     let otp = otp.ok_or_else(|| Error::no_value(&format!("{path}: key")))?;
-    let mut session = Session::new(ssh, destination);
+    let mut session = SshSession::new(ssh, destination);
     // A key that is tried first would use up the tries that the host allows.
     session.option("PubkeyAuthentication", "no");
     session.option("PreferredAuthentications", "keyboard-interactive,password");

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Destination, Ssh};
+use super::{Ssh, SshDestination};
 use kallisto_command::config::Environment;
 use kallisto_command::error::{EXIT_SERVER, Error};
 use kallisto_command::files;
@@ -51,15 +51,15 @@ impl Drop for Scratch {
 }
 
 /// A run of `ssh`.
-pub(super) struct Session {
+pub(super) struct SshSession {
     program: String,
     options: Vec<OsString>,
     destination: String,
     arguments: Vec<String>,
 }
 
-impl Session {
-    pub(super) fn new(ssh: &Ssh, destination: &Destination) -> Self {
+impl SshSession {
+    pub(super) fn new(ssh: &Ssh, destination: &SshDestination) -> Self {
         let mut session = Self {
             program: ssh.ssh_executable.clone(),
             options: Vec::new(),

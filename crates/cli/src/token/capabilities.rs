@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format};
+use kallisto_command::output::{Document, OutputFormat};
 
 /// Prints what a token may do at a path.
 #[derive(Args, Debug)]
@@ -36,11 +36,11 @@ impl Capabilities {
             body.insert("token".into(), token.as_str().into());
         }
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, route).with_body(&Json::Object(body));
+        let request = ClientRequest::new(Method::Post, route).with_body(&Json::Object(body));
         let answer = client.send(&request).map_err(Error::doing("Error listing capabilities"))?;
         let data = answer.and_then(|answer| answer.data).unwrap_or_default();
         let held = data.get("capabilities").cloned().unwrap_or(Json::Null);
-        if config.format != Format::Table {
+        if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Value(&held).to_text(config.format)?));
         }
         let Json::Array(held) = held else { return Ok(Outcome::default()) };

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -73,7 +73,8 @@ impl Create {
             (None, false) => "auth/token/create".to_owned(),
         };
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, &path).with_body(&Json::Object(self.body()?));
+        let request =
+            ClientRequest::new(Method::Post, &path).with_body(&Json::Object(self.body()?));
         let answer = client.send(&request).map_err(Error::doing("Error creating token"))?;
         let answer = answer.ok_or_else(|| Error::Absent("No token was made".to_owned()))?;
         output::secret(&answer, &config, self.field.field.as_deref())
@@ -109,7 +110,7 @@ impl Create {
             body.insert("no_default_policy".into(), true.into());
         }
         if !self.metadata.is_empty() {
-            let mut inputs = crate::pairs::Inputs::process();
+            let mut inputs = crate::pairs::PairInputs::process();
             let meta = crate::pairs::parse(&self.metadata, &mut inputs)?;
             body.insert("meta".into(), Json::Object(meta));
         }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -39,10 +39,10 @@ impl Lookup {
         output::secret(&secret, &config, self.field.field.as_deref())
     }
 
-    fn request(&self) -> Result<Request, Error> {
+    fn request(&self) -> Result<ClientRequest, Error> {
         let post = |path: &str, name: &str, value: &str| {
             let body = Map::from([(name.to_owned(), Json::from(value))]);
-            Request::new(Method::Post, path).with_body(&Json::Object(body))
+            ClientRequest::new(Method::Post, path).with_body(&Json::Object(body))
         };
         match (self.accessor.unwrap_or(false), &self.token) {
             (true, Some(accessor)) => Ok(post("auth/token/lookup-accessor", "accessor", accessor)),
@@ -50,7 +50,7 @@ impl Lookup {
                 Err(Error::usage("Not enough arguments with -accessor (expected 1, got 0)"))
             }
             (false, Some(token)) => Ok(post("auth/token/lookup", "token", token)),
-            (false, None) => Ok(Request::get("auth/token/lookup-self")),
+            (false, None) => Ok(ClientRequest::get("auth/token/lookup-self")),
         }
     }
 }

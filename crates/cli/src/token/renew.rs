@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -55,7 +55,7 @@ impl Renew {
             }
         };
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, path).with_body(&Json::Object(body));
+        let request = ClientRequest::new(Method::Put, path).with_body(&Json::Object(body));
         let answer = client.send(&request).map_err(Error::doing("Error renewing token"))?;
         let answer = answer.ok_or_else(|| Error::Absent("No token found".to_owned()))?;
         output::secret(&answer, &config, self.field.field.as_deref())

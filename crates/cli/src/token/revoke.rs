@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -50,7 +50,7 @@ impl Revoke {
             body.insert(field.into(), given.into());
         }
         let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, path).with_body(&Json::Object(body));
+        let request = ClientRequest::new(Method::Put, path).with_body(&Json::Object(body));
         let answer = client.send(&request).map_err(Error::doing("Error revoking token"))?;
         let notice = answer.map(|answer| output::warnings(&answer)).unwrap_or_default();
         let done = output::done(&config, "Success! Revoked token (if it existed)");

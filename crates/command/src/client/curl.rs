@@ -2,10 +2,10 @@
 //!
 //! The token is not in it; the shell asks for it when the line is run.
 
-use super::Request;
+use super::ClientRequest;
 
 /// The command line for `request` to `url`.
-pub(crate) fn command(request: &Request, url: &str, headers: &[(String, String)]) -> String {
+pub(crate) fn command(request: &ClientRequest, url: &str, headers: &[(String, String)]) -> String {
     let mut words = vec!["curl".to_owned()];
     if request.method != super::Method::Get {
         words.push(format!("-X {}", request.method.name()));
@@ -36,13 +36,15 @@ fn double_quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Method, Request};
+    use super::super::{ClientRequest, Method};
     use super::*;
 
     #[test]
     fn quotes_survive_a_shell() {
-        let request =
-            Request { body: Some(b"{\"a\":\"it's\"}".to_vec()), ..Request::new(Method::Put, "x") };
+        let request = ClientRequest {
+            body: Some(b"{\"a\":\"it's\"}".to_vec()),
+            ..ClientRequest::new(Method::Put, "x")
+        };
         let headers = [("X-Vault-Request".to_owned(), "true".to_owned())];
         assert_eq!(
             command(&request, "http://h/v1/x$y", &headers),

@@ -1,6 +1,6 @@
 //! The HTTP client: one request to a server, and what came of it.
 //!
-//! Commands build a [`Request`] and get a [`Secret`] or a [`ClientError`]. In between are the
+//! Commands build a [`ClientRequest`] and get a [`Secret`] or a [`ClientError`]. In between are the
 //! rules that all of them share: the headers of every request, one redirect with method and body
 //! kept, retries as `retry` decides, an answer of at most `ANSWER_BYTES_MAX` bytes.
 //!
@@ -77,7 +77,7 @@ impl Method {
 
 /// One request: a clean path below `/v1/`, a query, a body.
 #[derive(Clone)]
-pub struct Request {
+pub struct ClientRequest {
     /// How it asks.
     pub method: Method,
     /// What it is about, below `/v1/`.
@@ -89,7 +89,7 @@ pub struct Request {
     may_be_wrapped: bool,
 }
 
-impl Request {
+impl ClientRequest {
     /// A request without query or body.
     pub fn new(method: Method, path: &str) -> Self {
         Self { method, path: path.to_owned(), query: Vec::new(), body: None, may_be_wrapped: true }
@@ -201,13 +201,13 @@ impl<'a> Client<'a> {
     ///
     /// A 404 to a read is `None` too, unless it says something: the metadata of a deleted version,
     /// or a warning.
-    pub fn send(&self, request: &Request) -> Result<Option<Secret>, ClientError> {
+    pub fn send(&self, request: &ClientRequest) -> Result<Option<Secret>, ClientError> {
         self.show_instead(request)?;
         self.send_really(request)
     }
 
     /// Sends a request whose answer a command needs to go on, even when it only shows requests.
-    pub fn send_really(&self, request: &Request) -> Result<Option<Secret>, ClientError> {
+    pub fn send_really(&self, request: &ClientRequest) -> Result<Option<Secret>, ClientError> {
         let answer = self.exchange(request)?;
         if answer.status == 404 && request.method.only_reads() {
             return Ok(Secret::parse(&answer.body).ok().flatten().filter(Secret::says_something));
@@ -218,7 +218,7 @@ impl<'a> Client<'a> {
     }
 
     /// Sends a request and returns the answer's bytes as they came.
-    pub fn send_raw(&self, request: &Request) -> Result<Vec<u8>, ClientError> {
+    pub fn send_raw(&self, request: &ClientRequest) -> Result<Vec<u8>, ClientError> {
         self.show_instead(request)?;
         let answer = self.exchange(request)?;
         self.refuse_errors(request, answer).map(|answer| answer.body)
@@ -228,7 +228,7 @@ impl<'a> Client<'a> {
     /// until that says `false` or the answer ends. One that breaks off ends as well.
     pub fn stream(
         &self,
-        request: &Request,
+        request: &ClientRequest,
         mut take: impl FnMut(&str) -> bool,
     ) -> Result<(), ClientError> {
         self.show_instead(request)?;
@@ -254,7 +254,11 @@ impl<'a> Client<'a> {
     }
 
     /// Sends a request whose answer is a file, however long, and writes it to `to`. Returns how many bytes it had.
-    pub fn download(&self, request: &Request, to: &mut dyn Write) -> Result<u64, ClientError> {
+    pub fn download(
+        &self,
+        request: &ClientRequest,
+        to: &mut dyn Write,
+    ) -> Result<u64, ClientError> {
         self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
@@ -271,7 +275,11 @@ impl<'a> Client<'a> {
     }
 
     /// Sends a file as the body.
-    pub fn upload(&self, request: &Request, file: impl Read + 'static) -> Result<(), ClientError> {
+    pub fn upload(
+        &self,
+        request: &ClientRequest,
+        file: impl Read + 'static,
+    ) -> Result<(), ClientError> {
         self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
@@ -285,7 +293,7 @@ impl<'a> Client<'a> {
 
     fn refuse_errors(
         &self,
-        request: &Request,
+        request: &ClientRequest,
         answer: HttpAnswer,
     ) -> Result<HttpAnswer, ClientError> {
         if (200..400).contains(&answer.status) {
@@ -298,7 +306,7 @@ impl<'a> Client<'a> {
     }
 
     /// The request, again if [`retry`] says so, and on to where one redirect points.
-    fn exchange(&self, request: &Request) -> Result<HttpAnswer, ClientError> {
+    fn exchange(&self, request: &ClientRequest) -> Result<HttpAnswer, ClientError> {
         let url = self.url_of(request);
         let answer = self.exchange_with_retries(request, &url)?;
         let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
@@ -313,7 +321,7 @@ impl<'a> Client<'a> {
 
     fn exchange_with_retries(
         &self,
-        request: &Request,
+        request: &ClientRequest,
         url: &str,
     ) -> Result<HttpAnswer, ClientError> {
         let mut attempt = 0;
@@ -336,7 +344,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn exchange_once(&self, request: &Request, url: &str) -> Result<HttpAnswer, ClientError> {
+    fn exchange_once(&self, request: &ClientRequest, url: &str) -> Result<HttpAnswer, ClientError> {
         let failed = |error: ureq::Error| transport_error(request.method, url, &error);
         let builder = self.head(request, url);
         // A write without a body has one of no bytes: a missing one would go out in chunks.
@@ -351,7 +359,7 @@ impl<'a> Client<'a> {
     }
 
     /// Everything of a request but its body.
-    fn head(&self, request: &Request, url: &str) -> http::request::Builder {
+    fn head(&self, request: &ClientRequest, url: &str) -> http::request::Builder {
         let mut builder = http::Request::builder().method(request.method.name());
         builder = builder.uri(resolve::wire_url(url, self.config));
         for (name, value) in self.headers(request) {
@@ -366,7 +374,7 @@ impl<'a> Client<'a> {
         builder
     }
 
-    fn headers(&self, request: &Request) -> Vec<(String, String)> {
+    fn headers(&self, request: &ClientRequest) -> Vec<(String, String)> {
         let mut headers = vec![("X-Vault-Request".to_owned(), "true".to_owned())];
         if let Some(namespace) = &self.config.namespace {
             headers.push(("X-Vault-Namespace".to_owned(), namespace.clone()));
@@ -381,7 +389,7 @@ impl<'a> Client<'a> {
         headers
     }
 
-    fn url_of(&self, request: &Request) -> String {
+    fn url_of(&self, request: &ClientRequest) -> String {
         let mut url = self.config.address.to_string();
         if !url.ends_with('/') {
             url.push('/');
@@ -396,7 +404,7 @@ impl<'a> Client<'a> {
     }
 
     /// Stops at a request that is shown instead of sent.
-    fn show_instead(&self, request: &Request) -> Result<(), ClientError> {
+    fn show_instead(&self, request: &ClientRequest) -> Result<(), ClientError> {
         match self.config.sending {
             Sending::Real => Ok(()),
             Sending::Curl => {

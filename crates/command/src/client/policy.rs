@@ -3,10 +3,10 @@
 use kallisto_auth::Operation;
 
 use super::sudo::needs_sudo;
-use super::{Method, Request};
+use super::{ClientRequest, Method};
 
 /// The rule for `request`.
-pub(super) fn rule(request: &Request) -> String {
+pub(super) fn rule(request: &ClientRequest) -> String {
     let (operation, capabilities): (Operation, &[&str]) = match request.method {
         Method::Get if request.asks("list") => (Operation::List, &["list"]),
         Method::Get if request.asks("scan") => (Operation::Scan, &["scan"]),
@@ -29,12 +29,12 @@ mod tests {
     #[test]
     fn a_rule_names_what_its_request_needs() {
         for (request, names) in [
-            (Request::get("secret/data/a"), r#"["read"]"#),
-            (Request::list("secret/metadata"), r#"["list"]"#),
-            (Request::new(Method::Put, "secret/data/a"), r#"["create", "update"]"#),
-            (Request::new(Method::Patch, "secret/data/a"), r#"["patch"]"#),
-            (Request::new(Method::Put, "sys/rotate"), r#"["create", "update", "sudo"]"#),
-            (Request::new(Method::Delete, "sys/audit/file"), r#"["delete", "sudo"]"#),
+            (ClientRequest::get("secret/data/a"), r#"["read"]"#),
+            (ClientRequest::list("secret/metadata"), r#"["list"]"#),
+            (ClientRequest::new(Method::Put, "secret/data/a"), r#"["create", "update"]"#),
+            (ClientRequest::new(Method::Patch, "secret/data/a"), r#"["patch"]"#),
+            (ClientRequest::new(Method::Put, "sys/rotate"), r#"["create", "update", "sudo"]"#),
+            (ClientRequest::new(Method::Delete, "sys/audit/file"), r#"["delete", "sudo"]"#),
         ] {
             let rule = rule(&request);
             let expected = format!("path \"{}\" {{\n  capabilities = {names}\n}}", request.path);

@@ -15,7 +15,7 @@ use ureq::unversioned::transport::NextTimeout;
 
 /// Which addresses a connection may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressReach {
     /// Any.
     Anywhere,
     /// Those that a server can have, this machine's loopback included.
@@ -24,7 +24,7 @@ pub enum Reach {
     Servers,
 }
 
-impl Reach {
+impl AddressReach {
     /// Whether a connection may go to `address`.
     pub fn covers(self, address: IpAddr) -> bool {
         if self == Self::Anywhere {
@@ -40,20 +40,20 @@ impl Reach {
 /// A resolver that gives only what a reach covers.
 #[derive(Debug)]
 pub struct Bounded<R> {
-    reach: Reach,
+    reach: AddressReach,
     inner: R,
 }
 
 impl<R: Resolver> Bounded<R> {
     /// What `inner` gives, as far as `reach` goes.
-    pub const fn new(reach: Reach, inner: R) -> Self {
+    pub const fn new(reach: AddressReach, inner: R) -> Self {
         Self { reach, inner }
     }
 }
 
 impl Bounded<DefaultResolver> {
     /// The system's names, as far as `reach` goes.
-    pub fn of_system(reach: Reach) -> Self {
+    pub fn of_system(reach: AddressReach) -> Self {
         Self::new(reach, DefaultResolver::default())
     }
 }
@@ -104,9 +104,9 @@ mod tests {
             "ff02::1",
         ] {
             let address: IpAddr = text.parse().unwrap();
-            assert!(!Reach::Servers.covers(address), "{text}");
-            assert!(!Reach::ServersAndHere.covers(address), "{text}");
-            assert!(Reach::Anywhere.covers(address), "{text}");
+            assert!(!AddressReach::Servers.covers(address), "{text}");
+            assert!(!AddressReach::ServersAndHere.covers(address), "{text}");
+            assert!(AddressReach::Anywhere.covers(address), "{text}");
         }
     }
 
@@ -114,8 +114,8 @@ mod tests {
     fn loopback_is_covered_where_it_is_said() {
         for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "::127.0.0.1"] {
             let address: IpAddr = text.parse().unwrap();
-            assert!(!Reach::Servers.covers(address), "{text}");
-            assert!(Reach::ServersAndHere.covers(address), "{text}");
+            assert!(!AddressReach::Servers.covers(address), "{text}");
+            assert!(AddressReach::ServersAndHere.covers(address), "{text}");
         }
     }
 
@@ -130,7 +130,7 @@ mod tests {
             "fd12::1",
             "2001:db8::1",
         ] {
-            assert!(Reach::Servers.covers(text.parse().unwrap()), "{text}");
+            assert!(AddressReach::Servers.covers(text.parse().unwrap()), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `-field`: one value and nothing else, so that `$(kallisto kv get -field=password ...)` is it.
 
 use super::table::{self, show};
-use super::{Document, Format, bare};
+use super::{Document, OutputFormat, bare};
 use crate::config::Config;
 use crate::error::Error;
 use crate::json::{Json, Map};
@@ -35,9 +35,9 @@ pub fn absent(name: &str, place: &str) -> Error {
 
 fn print(value: &Json, config: &Config) -> Result<Outcome, Error> {
     match config.format {
-        Format::Table | Format::Raw => Ok(bare(config, show(value))),
-        Format::Json => Ok(bare(config, super::json::pretty(&Document::Value(value)))),
-        Format::Yaml => Ok(bare(config, super::yaml::block(&Document::Value(value)))),
+        OutputFormat::Table | OutputFormat::Raw => Ok(bare(config, show(value))),
+        OutputFormat::Json => Ok(bare(config, super::json::pretty(&Document::Value(value)))),
+        OutputFormat::Yaml => Ok(bare(config, super::yaml::block(&Document::Value(value)))),
     }
 }
 

@@ -19,7 +19,7 @@ const WARNING_WIDTH: usize = 75;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// Columns, for people.
     Table,
     /// Indented JSON.
@@ -30,7 +30,7 @@ pub enum Format {
     Raw,
 }
 
-impl Format {
+impl OutputFormat {
     /// Reads a name of a format.
     pub fn parse(name: &str) -> Result<Self, Error> {
         match name.to_ascii_lowercase().as_str() {
@@ -59,11 +59,11 @@ pub enum Document<'a> {
 
 impl Document<'_> {
     /// The document as text, with a line break at its end.
-    pub fn to_text(&self, format: Format) -> Result<String, Error> {
+    pub fn to_text(&self, format: OutputFormat) -> Result<String, Error> {
         match format {
-            Format::Json => Ok(json::pretty(self) + "\n"),
-            Format::Yaml => Ok(yaml::block(self)),
-            Format::Table | Format::Raw => {
+            OutputFormat::Json => Ok(json::pretty(self) + "\n"),
+            OutputFormat::Yaml => Ok(yaml::block(self)),
+            OutputFormat::Table | OutputFormat::Raw => {
                 Err(Error::usage("this command cannot print in the raw format"))
             }
         }
@@ -74,7 +74,7 @@ impl Document<'_> {
 pub fn secret(secret: &Secret, config: &Config, field: Option<&str>) -> Result<Outcome, Error> {
     match (field, config.format) {
         (Some(name), _) => field::of_secret(secret, name, config),
-        (None, Format::Table) => {
+        (None, OutputFormat::Table) => {
             Ok(Outcome::print(table::secret(secret)).with_notice(&warnings(secret)))
         }
         (None, format) => Ok(Outcome::print(envelope(secret).to_text(format)?)),
@@ -195,7 +195,9 @@ pub fn list(secret: &Secret, config: &Config, path: &str) -> Result<Outcome, Err
         return Err(Error::Absent(format!("No entries found at {path}")));
     };
     match config.format {
-        Format::Table => Ok(Outcome::print(table::list(items)).with_notice(&warnings(secret))),
+        OutputFormat::Table => {
+            Ok(Outcome::print(table::list(items)).with_notice(&warnings(secret)))
+        }
         format => Ok(Outcome::print(Document::Value(keys).to_text(format)?)),
     }
 }
@@ -203,7 +205,7 @@ pub fn list(secret: &Secret, config: &Config, path: &str) -> Result<Outcome, Err
 /// What a list command says when nothing is there: programs still get a document.
 pub fn no_list(config: &Config, path: &str) -> Result<Outcome, Error> {
     match config.format {
-        Format::Table => Err(Error::no_value(path)),
+        OutputFormat::Table => Err(Error::no_value(path)),
         format => {
             let nothing = Json::Object(Map::new());
             let text = Document::Own(nothing).to_text(format)?;
@@ -215,8 +217,8 @@ pub fn no_list(config: &Config, path: &str) -> Result<Outcome, Error> {
 /// A sentence for people; programs asked for a format and get nothing.
 pub fn done(config: &Config, sentence: &str) -> Outcome {
     match config.format {
-        Format::Table => Outcome::line(sentence),
-        Format::Json | Format::Yaml | Format::Raw => Outcome::default(),
+        OutputFormat::Table => Outcome::line(sentence),
+        OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Raw => Outcome::default(),
     }
 }
 

@@ -30,17 +30,17 @@ type Line<T> = VecDeque<(Cost, T)>;
 #[derive(Debug)]
 struct Turns<M> {
     order: VecDeque<u64>,
-    members: HashMap<u64, Member<M>>,
+    members: HashMap<u64, FlowMember<M>>,
 }
 
 #[derive(Debug)]
-struct Member<M> {
+struct FlowMember<M> {
     credit: i64,
     waiting: M,
 }
 
 /// What takes turns.
-trait Waiting: Default {
+trait WaitsForTurn: Default {
     type Item;
 
     /// The next item and its cost.
@@ -49,7 +49,7 @@ trait Waiting: Default {
     fn is_empty(&self) -> bool;
 }
 
-impl<T> Waiting for Line<T> {
+impl<T> WaitsForTurn for Line<T> {
     type Item = T;
 
     fn take(&mut self) -> Option<(Cost, T)> {
@@ -67,19 +67,19 @@ impl<M> Default for Turns<M> {
     }
 }
 
-impl<M: Waiting> Turns<M> {
+impl<M: WaitsForTurn> Turns<M> {
     /// What waits for `key`, made if there is none.
     fn member(&mut self, key: u64) -> &mut M {
         let order = &mut self.order;
         let member = self.members.entry(key).or_insert_with(|| {
             order.push_back(key);
-            Member { credit: QUANTUM, waiting: M::default() }
+            FlowMember { credit: QUANTUM, waiting: M::default() }
         });
         &mut member.waiting
     }
 }
 
-impl<M: Waiting> Waiting for Turns<M> {
+impl<M: WaitsForTurn> WaitsForTurn for Turns<M> {
     type Item = M::Item;
 
     fn take(&mut self) -> Option<(Cost, M::Item)> {

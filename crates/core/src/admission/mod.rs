@@ -1,7 +1,7 @@
 //! Admission: who gets in when there is not room for all.
 //!
 //! Whatever a client can make the server hold (connections, handshakes, bytes of bodies and replies,
-//! requests under way, logins that hash, long lists, heavy requests) is taken from a [`Shares`], which is bounded as a
+//! requests under way, logins that hash, long lists, heavy requests) is taken from a [`SharedAmount`], which is bounded as a
 //! whole and leaves nobody more than their part. What waits for a processor waits in a [`FairQueue`].
 //! Both know clients as a [`Flow`]: an address, and a token that this server knows. Listeners ask before
 //! any work is done; `metrics` tells what is held and what was refused. Why it is done like this:
@@ -21,7 +21,7 @@ pub use crate::api::flow::Flow;
 pub(crate) use crate::api::flow::network;
 pub use fair::{Cost, FairQueue};
 pub use limits::AdmissionLimits;
-pub use shares::{Held, Shares};
+pub use shares::{Held, SharedAmount};
 
 use std::sync::Arc;
 
@@ -29,31 +29,31 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Admission {
     /// Open connections.
-    pub connections: Arc<Shares>,
+    pub connections: Arc<SharedAmount>,
     /// TLS handshakes between a client's first message and its last.
-    pub handshakes: Arc<Shares>,
+    pub handshakes: Arc<SharedAmount>,
     /// Bytes of request bodies, and of commands of the Redis protocol.
-    pub body_bytes: Arc<Shares>,
+    pub body_bytes: Arc<SharedAmount>,
     /// Bytes of large replies that clients have not taken yet.
-    pub reply_bytes: Arc<Shares>,
+    pub reply_bytes: Arc<SharedAmount>,
     /// Requests that wait for their turn, for the disk, or for another server.
-    pub requests: Arc<Shares>,
+    pub requests: Arc<SharedAmount>,
     /// Logins and changes of passwords that wait for a hashing thread.
-    pub hashes: Arc<Shares>,
+    pub hashes: Arc<SharedAmount>,
     /// Lists that are too long to be made in one go.
-    pub lists: Arc<Shares>,
+    pub lists: Arc<SharedAmount>,
     /// Requests that wait for a view that is recent enough.
-    pub behind: Arc<Shares>,
+    pub behind: Arc<SharedAmount>,
     /// The same of tokens that this server does not know.
-    pub strangers: Arc<Shares>,
+    pub strangers: Arc<SharedAmount>,
     /// Requests that are answered beside the workers ([`crate::Core::offload`]).
-    pub computations: Arc<Shares>,
+    pub computations: Arc<SharedAmount>,
 }
 
 impl Admission {
     /// Nothing held yet, within these limits.
     pub fn new(limits: &AdmissionLimits) -> Self {
-        let shares = |max, reserve| Arc::new(Shares::new(max, reserve));
+        let shares = |max, reserve| Arc::new(SharedAmount::new(max, reserve));
         Self {
             connections: shares(limits.connections_max, limits.connections_reserved),
             handshakes: shares(limits.handshakes_max, 0),
@@ -69,7 +69,7 @@ impl Admission {
     }
 
     /// Every share by the name that metrics give it.
-    pub(crate) fn all(&self) -> [(&'static str, &Shares); 10] {
+    pub(crate) fn all(&self) -> [(&'static str, &SharedAmount); 10] {
         [
             ("connections", &self.connections),
             ("handshakes", &self.handshakes),

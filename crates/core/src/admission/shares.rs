@@ -20,7 +20,7 @@ const COUNTERS: usize = 4096;
 const RESERVE_EACH_MAX: usize = 4;
 
 /// An amount that is shared.
-pub struct Shares {
+pub struct SharedAmount {
     max: usize,
     /// What of that ordinary flows never get.
     reserve: usize,
@@ -32,12 +32,12 @@ pub struct Shares {
 /// What one taker holds; given back when this is dropped.
 #[derive(Debug)]
 pub struct Held {
-    shares: Arc<Shares>,
+    shares: Arc<SharedAmount>,
     counter: usize,
     amount: usize,
 }
 
-impl Shares {
+impl SharedAmount {
     /// An amount of `max`, of which `reserve` is kept back for those who ask for it by name.
     pub fn new(max: usize, reserve: usize) -> Self {
         Self {
@@ -122,9 +122,9 @@ impl Shares {
     }
 }
 
-impl std::fmt::Debug for Shares {
+impl std::fmt::Debug for SharedAmount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shares").field("max", &self.max).field("held", &self.held()).finish()
+        f.debug_struct("SharedAmount").field("max", &self.max).field("held", &self.held()).finish()
     }
 }
 
@@ -178,13 +178,13 @@ mod tests {
     const B: Flow = Flow { address: 2, token: 0 };
     const C: Flow = Flow { address: 3, token: 0 };
 
-    fn fill(shares: &Arc<Shares>, flow: Flow) -> Vec<Held> {
+    fn fill(shares: &Arc<SharedAmount>, flow: Flow) -> Vec<Held> {
         std::iter::from_fn(|| shares.take(flow, 1).ok()).collect()
     }
 
     #[test]
     fn the_greedy_leave_room_for_the_next() {
-        let shares = Arc::new(Shares::new(1000, 0));
+        let shares = Arc::new(SharedAmount::new(1000, 0));
         let a = fill(&shares, A);
         assert_eq!(a.len(), 800);
         assert_eq!(shares.take(A, 1).unwrap_err(), Crowd::Own);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_reserve_is_for_those_who_ask_for_little_or_by_name() {
-        let shares = Arc::new(Shares::new(100, 20));
+        let shares = Arc::new(SharedAmount::new(100, 20));
         let greedy = fill(&shares, A);
         assert_eq!(greedy.len(), 64);
         let flood: Vec<Vec<Held>> =
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn amounts_grow_within_the_whole_and_come_back() {
-        let shares = Arc::new(Shares::new(100, 0));
+        let shares = Arc::new(SharedAmount::new(100, 0));
         let mut held = shares.nothing(A);
         held.grow(50).unwrap();
         assert_eq!(held.grow(51), Err(Crowd::All));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn threads_never_exceed_the_whole() {
-        let shares = Arc::new(Shares::new(64, 0));
+        let shares = Arc::new(SharedAmount::new(64, 0));
         std::thread::scope(|scope| {
             for address in 0..8 {
                 let shares = Arc::clone(&shares);

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use kallisto_audit::{Auth, Device, Health, Origin, Request, Spec, Subject};
-use kallisto_store::{Batch, Error as StoreError, Op};
+use kallisto_audit::{AuditRequest, AuditSubject, Auth, Device, DeviceSpec, Health, Origin};
+use kallisto_store::{Batch, Error as StoreError, StoreOp};
 
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::engine_storage::EngineStorage;
-use crate::storage::keys::{self, Parsed};
+use crate::storage::keys::{self, ParsedKey};
 
 /// Brings the records, which are in the `storage` of `sys/` in `store`, in line with the configuration.
 ///
@@ -33,7 +33,7 @@ pub(crate) async fn declare(
         let refuse = |why: &str| {
             Err(Error::invalid(format!("the audit device declared at {:?}: {why}", device.path)))
         };
-        if let Err(why) = Spec::parse(&device.kind, &device.options) {
+        if let Err(why) = DeviceSpec::parse(&device.kind, &device.options) {
             return refuse(&why);
         }
         let mut record = match records.get(&device.path) {
@@ -74,8 +74,8 @@ pub(crate) async fn declare(
 
 fn put_made(audit: &Audit, made: &Batch) -> Result<(), Error> {
     for op in made.ops() {
-        let Op::Put { key, value } = op else { continue };
-        let Parsed::EngineStorage(_, name) = keys::parse(key) else { continue };
+        let StoreOp::Put { key, value } = op else { continue };
+        let ParsedKey::EngineStorage(_, name) = keys::parse(key) else { continue };
         let put = audit.put(name, value, Origin::New);
         put.map_err(|Unusable(what)| Error::internal(&what))?;
     }
@@ -94,14 +94,14 @@ pub(crate) async fn try_device(
     let device = audit.start(path, record, Origin::New);
     let device = device.map_err(|why| Error::Unavailable(why.0.to_owned()))?;
     let id = RequestId::make().text();
-    let subject = Subject {
+    let subject = AuditSubject {
         auth: Auth { token_type: "default", ..Auth::default() },
-        request: Request {
+        request: AuditRequest {
             id: &id,
             operation: "update",
             namespace_id: "root",
             path: "sys/audit/test",
-            ..Request::default()
+            ..AuditRequest::default()
         },
     };
     if device.submit_test(&subject).written().await {

@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use kallisto_audit::{Anchors, Destinations, Device, Devices, Origin, Real, Spec, Surroundings};
+use kallisto_audit::{
+    Anchors, Destinations, Device, DeviceSpec, Devices, Origin, Real, Surroundings,
+};
 
 pub(crate) use declared::{declare, try_device};
 pub(crate) use record::{DeviceRecord, HeaderRecord};
@@ -54,7 +56,7 @@ pub struct DeclaredDevice {
     /// For people.
     pub description: String,
     /// What it is told.
-    pub options: kallisto_audit::Options,
+    pub options: kallisto_audit::DeviceOptions,
 }
 
 impl Default for AuditSettings {
@@ -201,7 +203,7 @@ impl Audit {
         record: &DeviceRecord,
         origin: Origin,
     ) -> Result<Arc<Device>, Unusable> {
-        let spec = Spec::parse(&record.kind, &record.options);
+        let spec = DeviceSpec::parse(&record.kind, &record.options);
         let spec = spec.map_err(|_| Unusable("options of an audit device"))?;
         let around = Surroundings {
             destinations: &*self.settings.destinations,

@@ -1,7 +1,7 @@
 //! The records of auditing in the engine storage of `sys/`: devices and headers, as JSON.
 
 use data_encoding::HEXLOWER;
-use kallisto_audit::{Options, SALT_BYTES};
+use kallisto_audit::{DeviceOptions, SALT_BYTES};
 use zeroize::Zeroizing;
 
 use crate::api::error::Error;
@@ -18,7 +18,7 @@ pub(crate) struct DeviceRecord {
     /// Never replicated elsewhere; shown back.
     pub(crate) local: bool,
     /// What it was told.
-    pub(crate) options: Options,
+    pub(crate) options: DeviceOptions,
     /// Keys the masks of its values; drawn when it is enabled, gone with it.
     pub(crate) salt: Zeroizing<[u8; SALT_BYTES]>,
     /// Whether the configuration declares it.
@@ -41,7 +41,7 @@ impl DeviceRecord {
         kind: &str,
         description: String,
         local: bool,
-        options: Options,
+        options: DeviceOptions,
     ) -> Result<Self, Error> {
         let mut salt = Zeroizing::new([0; SALT_BYTES]);
         random::fill(&mut *salt)?;

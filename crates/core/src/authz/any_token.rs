@@ -6,7 +6,7 @@ use kallisto_engine::Admits;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::routes::help;
@@ -31,7 +31,7 @@ pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
 pub(crate) fn for_any_token(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
     if request.asks_help() {
         return Some(help::answer(unsealed, &unsealed.info, request, caller));

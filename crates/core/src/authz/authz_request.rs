@@ -1,7 +1,7 @@
 //! A request as the decision sees it.
 
+use crate::caller::call::AnswerShape;
 use crate::caller::call::AuthzRequest;
-use crate::caller::call::Shape;
 
 use kallisto_auth::{Capability, Operation};
 
@@ -25,7 +25,7 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
             request,
             capability: request.operation.capability(),
             needs_sudo: false,
-            shape: Shape::Whole,
+            shape: AnswerShape::Whole,
             caseless: None,
         }
     }
@@ -38,17 +38,17 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
             needs_sudo: registry::driver(mount.entry.kind)
                 .routes()
                 .needs_sudo(request.operation, inside),
-            shape: Shape::Whole,
+            shape: AnswerShape::Whole,
             caseless: spelling::caseless_below(mount, inside, request.path.as_str()),
         }
     }
 
     /// The same for an answer of another shape. It is judged as the whole is.
-    pub(crate) fn shaped(self, shape: Shape) -> Self {
+    pub(crate) fn shaped(self, shape: AnswerShape) -> Self {
         Self { shape, ..self }
     }
 
-    pub(crate) const fn shape(&self) -> Shape {
+    pub(crate) const fn shape(&self) -> AnswerShape {
         self.shape
     }
 }

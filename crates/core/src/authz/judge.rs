@@ -16,11 +16,11 @@ use kallisto_cuckoo::Guard;
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::caller::call::AuthorizedCall;
 use crate::caller::call::AuthzRequest;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
-use crate::namespaces::Home;
-use crate::records::token::Hash;
+use crate::caller::policies::CallerPolicies;
+use crate::namespaces::TokenHome;
+use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
 use crate::view::{CachedToken, Mount, View};
 use kallisto_engine::address;
@@ -30,14 +30,14 @@ pub(crate) enum Admitted<'c, 'r> {
     /// It asked what any token may, and this is the answer.
     Answer(Result<Response, Error>),
     /// It may run.
-    Call(Call<'c, 'r>),
+    Call(AuthorizedCall<'c, 'r>),
     /// Its token has only so many uses; one has to be taken, whatever the verdict.
-    Limited(Box<Limited<'c, 'r>>),
+    Limited(Box<LimitedToken<'c, 'r>>),
 }
 
 /// A request of a token that has only so many uses, judged as the token was found.
-pub(crate) struct Limited<'c, 'r> {
-    pub(crate) caller: Caller,
+pub(crate) struct LimitedToken<'c, 'r> {
+    pub(crate) caller: CallerPolicies,
     pub(crate) verdict: Result<Admitted<'c, 'r>, Error>,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct PolicyDecision {
 }
 
 /// Who is told what was found.
-pub(crate) type Record<'a> = &'a mut dyn FnMut(Judgement<'_>);
+pub(crate) type FindingsRecord<'a> = &'a mut dyn FnMut(Judgement<'_>);
 
 /// What a request is judged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum JudgePurpose {
     /// To be answered.
     Answer,
     /// To be written down: what answers it, or refused it, is settled elsewhere.
@@ -81,8 +81,8 @@ pub(crate) enum Purpose {
 pub(crate) fn judge<'c, 'r>(
     context: &Arc<NamespaceContext>,
     request: &'c Request<'r>,
-    purpose: Purpose,
-    record: Option<Record<'_>>,
+    purpose: JudgePurpose,
+    record: Option<FindingsRecord<'_>>,
 ) -> Result<Admitted<'c, 'r>, Error> {
     let found = context.view.mounts.route(request.path.as_str());
     let (mount, asked) = match &found {
@@ -98,8 +98,8 @@ pub(crate) fn judge<'c, 'r>(
         is_refused: request.token.is_some(),
     };
     let (above, below) = match context.home_of(request.token) {
-        Ok(Home::Here) => (None, String::new()),
-        Ok(Home::Above { context, below }) => (Some(context), below),
+        Ok(TokenHome::Here) => (None, String::new()),
+        Ok(TokenHome::Above { context, below }) => (Some(context), below),
         Err(refusal) => return refuse(unknown, record, refusal),
     };
     let holder = above.as_ref().unwrap_or(context);
@@ -110,13 +110,13 @@ pub(crate) fn judge<'c, 'r>(
     };
     // What a token grants below its own namespace is compiled for each request: it is what administrators of trees do.
     let bearing = || match &above {
-        Some(holder) => Caller::from_above(holder, &below, hash, token, request.now),
-        None => Caller::bearing(context, hash, token, request.now),
+        Some(holder) => CallerPolicies::from_above(holder, &below, hash, token, request.now),
+        None => CallerPolicies::bearing(context, hash, token, request.now),
     };
     let caller = above.as_ref().map(|_| bearing());
     let granted;
     let acl = match &caller {
-        Some(caller) => caller.as_ref().ok().map(Caller::acl),
+        Some(caller) => caller.as_ref().ok().map(CallerPolicies::acl),
         None => {
             granted = token.granted(&context.view, request.now);
             granted.as_ref().and_then(|compiled| compiled.acl())
@@ -147,26 +147,30 @@ pub(crate) fn judge<'c, 'r>(
     if acl.is_none() {
         return Err(Error::Denied(Denial::BadToken));
     }
-    let needs_caller = token.is_limited() || (is_for_any && purpose == Purpose::Answer);
+    let needs_caller = token.is_limited() || (is_for_any && purpose == JudgePurpose::Answer);
     if !needs_caller {
         return decided.map(Admitted::Call);
     }
     let caller = caller.unwrap_or_else(bearing)?;
     let for_any = match purpose {
-        Purpose::Answer if is_for_any => answer_any_token(context, request, &caller),
-        Purpose::Answer | Purpose::Record => None,
+        JudgePurpose::Answer if is_for_any => answer_any_token(context, request, &caller),
+        JudgePurpose::Answer | JudgePurpose::Record => None,
     };
     let verdict = match for_any {
         Some(answer) => Ok(Admitted::Answer(answer)),
         None => decided.map(Admitted::Call),
     };
     if token.is_limited() {
-        return Ok(Admitted::Limited(Box::new(Limited { caller, verdict })));
+        return Ok(Admitted::Limited(Box::new(LimitedToken { caller, verdict })));
     }
     verdict
 }
 
-fn refuse<T>(found: Judgement<'_>, record: Option<Record<'_>>, refusal: Error) -> Result<T, Error> {
+fn refuse<T>(
+    found: Judgement<'_>,
+    record: Option<FindingsRecord<'_>>,
+    refusal: Error,
+) -> Result<T, Error> {
     if let Some(record) = record {
         record(found);
     }
@@ -179,7 +183,7 @@ fn find_live<'g>(
     text: Option<TokenText<'_>>,
     now: Timestamp,
     guard: &'g Guard,
-) -> Result<(Hash, &'g CachedToken), Error> {
+) -> Result<(TokenHash, &'g CachedToken), Error> {
     let (hash, token) = find::find(&context.view, text, guard)?;
     if token.standing().is_expired(now) {
         return Err(Error::Denied(Denial::BadToken));
@@ -197,7 +201,7 @@ pub(crate) fn authenticate<'g>(
     remote: Option<SocketAddr>,
     now: Timestamp,
     guard: &'g Guard,
-) -> Result<(Hash, &'g CachedToken), Error> {
+) -> Result<(TokenHash, &'g CachedToken), Error> {
     let (hash, token) = find_live(context, text, now, guard)?;
     address::check(token.bound_cidrs(), remote)?;
     Ok((hash, token))
@@ -214,7 +218,7 @@ pub(crate) fn authorize<'c, 'r>(
     acl: &AclSet,
     asked: AuthzRequest<'c, 'r>,
     note: impl FnOnce(&dyn Fn() -> Vec<String>),
-) -> Result<Call<'c, 'r>, Error> {
+) -> Result<AuthorizedCall<'c, 'r>, Error> {
     let now = asked.now;
     let decided = context.check_stale(acl).and_then(|()| {
         authorize_noting(token.standing(), acl, asked, now, |grant| match grant {
@@ -236,9 +240,9 @@ const ROOT: &str = "root";
 /// [`Error::Denied`].
 pub(crate) fn authorize_caller<'c, 'r>(
     context: &NamespaceContext,
-    caller: &Caller,
+    caller: &CallerPolicies,
     request: &'c Request<'r>,
-) -> Result<Call<'c, 'r>, Error> {
+) -> Result<AuthorizedCall<'c, 'r>, Error> {
     let asked = AuthzRequest::new(request, &context.view);
     let decided = context.check_stale(caller.acl()).and_then(|()| {
         kallisto_auth::authorize_by(caller.token(), caller.acl(), asked, request.now)
@@ -250,7 +254,7 @@ pub(crate) fn authorize_caller<'c, 'r>(
 fn answer_any_token(
     context: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
     if let Err(Denied) = context.check_stale(caller.acl()) {
         return Some(Err(Error::Denied(Denial::Policy)));

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::api::stream::{Bell, NextPiece, Source, Stream};
 use crate::platform::threads::give_way;
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -64,24 +64,24 @@ fn write(
     mut chunks: Box<dyn Chunks>,
     meta: &[u8],
     sign: &dyn Fn(&[u8]) -> [u8; 32],
-    to: &mpsc::Sender<Piece>,
+    to: &mpsc::Sender<FilePiece>,
 ) -> Result<(), kallisto_store::Error> {
     let mut out = Vec::new();
     let mut file = FileWriter::begin(meta, &mut out);
     while let Some(chunk) = chunks.next_chunk()? {
         file.put_chunk(&chunk, &mut out);
-        if to.blocking_send(Piece::Part(std::mem::take(&mut out))).is_err() {
+        if to.blocking_send(FilePiece::Part(std::mem::take(&mut out))).is_err() {
             return Ok(());
         }
     }
     file.end(sign, &mut out);
     // The client may have gone.
-    let _ = to.blocking_send(Piece::Last(out));
+    let _ = to.blocking_send(FilePiece::Last(out));
     Ok(())
 }
 
 /// A piece of the file.
-enum Piece {
+enum FilePiece {
     Part(Vec<u8>),
     /// With it the file is whole.
     Last(Vec<u8>),
@@ -89,26 +89,26 @@ enum Piece {
 
 /// The pieces as they are read.
 struct Pieces {
-    pieces: mpsc::Receiver<Piece>,
+    pieces: mpsc::Receiver<FilePiece>,
     /// What the bell rang for.
-    heard: Option<Option<Piece>>,
+    heard: Option<Option<FilePiece>>,
 }
 
 impl Source for Pieces {
-    fn next(&mut self, _now: jiff::Timestamp) -> Next {
+    fn next(&mut self, _now: jiff::Timestamp) -> NextPiece {
         let next = match self.heard.take() {
             Some(heard) => heard,
             None => match self.pieces.try_recv() {
                 Ok(piece) => Some(piece),
-                Err(mpsc::error::TryRecvError::Empty) => return Next::Wait,
+                Err(mpsc::error::TryRecvError::Empty) => return NextPiece::Wait,
                 Err(mpsc::error::TryRecvError::Disconnected) => None,
             },
         };
         match next {
-            Some(Piece::Part(bytes)) => Next::Bytes(bytes),
-            Some(Piece::Last(bytes)) => Next::End(bytes),
+            Some(FilePiece::Part(bytes)) => NextPiece::Bytes(bytes),
+            Some(FilePiece::Last(bytes)) => NextPiece::End(bytes),
             // It was not read to its end.
-            None => Next::Cut,
+            None => NextPiece::Cut,
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     /// What a source of these pieces says, until it says that it is over.
-    fn said(given: Vec<Piece>) -> Vec<Next> {
+    fn said(given: Vec<FilePiece>) -> Vec<NextPiece> {
         let (to, pieces) = mpsc::channel(PIECES_MAX.max(given.len()));
         given.into_iter().for_each(|piece| to.try_send(piece).ok().unwrap());
         drop(to);
@@ -142,7 +142,7 @@ mod tests {
         let mut said = Vec::new();
         loop {
             said.push(source.next(jiff::Timestamp::UNIX_EPOCH));
-            if matches!(said.last(), Some(Next::End(_) | Next::Cut)) {
+            if matches!(said.last(), Some(NextPiece::End(_) | NextPiece::Cut)) {
                 return said;
             }
         }
@@ -150,9 +150,12 @@ mod tests {
 
     #[test]
     fn a_backup_that_was_not_read_to_its_end_is_cut() {
-        let (part, last) = (|| Piece::Part(vec![1]), || Piece::Last(vec![2]));
-        assert_eq!(said(vec![part(), last()]), [Next::Bytes(vec![1]), Next::End(vec![2])]);
-        assert_eq!(said(vec![part()]), [Next::Bytes(vec![1]), Next::Cut]);
-        assert_eq!(said(Vec::new()), [Next::Cut]);
+        let (part, last) = (|| FilePiece::Part(vec![1]), || FilePiece::Last(vec![2]));
+        assert_eq!(
+            said(vec![part(), last()]),
+            [NextPiece::Bytes(vec![1]), NextPiece::End(vec![2])]
+        );
+        assert_eq!(said(vec![part()]), [NextPiece::Bytes(vec![1]), NextPiece::Cut]);
+        assert_eq!(said(Vec::new()), [NextPiece::Cut]);
     }
 }

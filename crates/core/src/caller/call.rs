@@ -10,7 +10,7 @@ use crate::api::request::Request;
 
 /// What of a secret an answer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum AnswerShape {
     /// All that the API has it show.
     Whole,
     /// Its fields alone, for protocols that have no place for anything else.
@@ -23,7 +23,7 @@ pub(crate) struct AuthzRequest<'c, 'r> {
     pub(crate) request: &'c Request<'r>,
     pub(crate) capability: Capability,
     pub(crate) needs_sudo: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: AnswerShape,
     pub(crate) caseless: Option<Box<str>>,
 }
 
@@ -93,4 +93,4 @@ impl<'r> Deref for AuthzRequest<'_, 'r> {
 }
 
 /// A request that may run.
-pub(crate) type Call<'c, 'r> = Authorized<AuthzRequest<'c, 'r>>;
+pub(crate) type AuthorizedCall<'c, 'r> = Authorized<AuthzRequest<'c, 'r>>;

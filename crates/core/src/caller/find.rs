@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
-use crate::records::token::{Hash, TOKEN_BYTES_MAX, make_text};
+use crate::records::token::{TOKEN_BYTES_MAX, TokenHash, make_text};
 use crate::view::{CachedToken, View};
 
 /// The same for a token of the namespace that the view is of.
@@ -23,7 +23,7 @@ pub(crate) fn find<'g>(
     view: &View,
     text: Option<TokenText<'_>>,
     guard: &'g Guard,
-) -> Result<(Hash, &'g CachedToken), Error> {
+) -> Result<(TokenHash, &'g CachedToken), Error> {
     let bad = || Error::Denied(Denial::BadToken);
     let text = text.ok_or_else(bad)?;
     let cluster = view.cluster().ok_or(Error::Sealed)?;

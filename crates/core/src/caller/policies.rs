@@ -11,29 +11,32 @@ use kallisto_auth::{AclSet, Capability, TokenKind};
 
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::caller::spelling;
-use crate::identity::record::Id;
-use crate::namespaces::Home;
-use crate::records::token::Hash;
+use crate::identity::record::IdentityId;
+use crate::namespaces::TokenHome;
+use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
 use crate::view::{CachedToken, View};
 
 /// Who made a request, for handlers that decide by it.
-pub(crate) struct Caller {
-    pub(crate) hash: Hash,
+pub(crate) struct CallerPolicies {
+    pub(crate) hash: TokenHash,
     entry: TokenEntry,
     compiled: Arc<Compiled>,
     /// The namespace of its token, when that is one above the request's.
     above: Option<Arc<NamespaceContext>>,
 }
 
-impl Caller {
+impl CallerPolicies {
     /// The caller of an authorised request.
     ///
     /// # Errors
     /// [`Denial::BadToken`] when its token ended meanwhile.
-    pub(crate) fn of(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Self, Error> {
+    pub(crate) fn of(
+        unsealed: &NamespaceContext,
+        call: &AuthorizedCall<'_, '_>,
+    ) -> Result<Self, Error> {
         Self::with_token(unsealed, call.token, call.now)
     }
 
@@ -44,12 +47,12 @@ impl Caller {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let (context, below) = match unsealed.home_of(text)? {
-            Home::Here => {
+            TokenHome::Here => {
                 let guard = unsealed.view.tokens.pin();
                 let (hash, live) = find::find(&unsealed.view, text, &guard)?;
                 return Self::bearing(unsealed, hash, live, now);
             }
-            Home::Above { context, below } => (context, below),
+            TokenHome::Above { context, below } => (context, below),
         };
         let guard = context.view.tokens.pin();
         let (hash, live) = find::find(&context.view, text, &guard)?;
@@ -64,7 +67,7 @@ impl Caller {
     pub(crate) fn from_above(
         context: &Arc<NamespaceContext>,
         below: &str,
-        hash: Hash,
+        hash: TokenHash,
         live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
@@ -80,14 +83,18 @@ impl Caller {
     /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
     pub(crate) fn bearing(
         unsealed: &NamespaceContext,
-        hash: Hash,
+        hash: TokenHash,
         live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
         Self::admitted(hash, live.entry(), live.compiled(&unsealed.view, now))
     }
 
-    fn admitted(hash: Hash, entry: TokenEntry, compiled: Arc<Compiled>) -> Result<Self, Error> {
+    fn admitted(
+        hash: TokenHash,
+        entry: TokenEntry,
+        compiled: Arc<Compiled>,
+    ) -> Result<Self, Error> {
         match compiled.acl() {
             Some(_) => Ok(Self { hash, entry, compiled, above: None }),
             None => Err(Error::Denied(Denial::BadToken)),
@@ -116,7 +123,7 @@ impl Caller {
     /// [`Denial::BadToken`] when there is none.
     pub(crate) fn with_hash(
         unsealed: &NamespaceContext,
-        hash: Hash,
+        hash: TokenHash,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let entry = unsealed.view.tokens.entry(&hash).filter(|entry| !entry.auth.is_expired(now));
@@ -146,7 +153,7 @@ impl Caller {
     }
 
     /// The entity that bears it.
-    pub(crate) const fn entity_id(&self) -> Option<Id> {
+    pub(crate) const fn entity_id(&self) -> Option<IdentityId> {
         self.entry.entity_id
     }
 
@@ -233,7 +240,7 @@ mod tests {
             text: None,
         };
         let (_, text) = pollster::block_on(tokens::issue(&unsealed, spec, NOW)).unwrap();
-        Caller::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
+        CallerPolicies::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The leader's side of joining.
 
 use data_encoding::BASE64;
-use kallisto_store::{Batch, Change, Error as StoreError, MemberRole, Peer, Seqno};
+use kallisto_store::{Batch, Error as StoreError, MemberChange, MemberRole, Peer, Seqno};
 use zeroize::Zeroizing;
 
 use super::token;
@@ -73,7 +73,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let certificate =
         port.issue(&authority, node_id, &store_id, &asked.public_key).map_err(Error::invalid)?;
     let peer = Peer { id: node_id, ..asked.peer };
-    change(core, vec![Change::Put(peer, MemberRole::Learner)]).await?;
+    change(core, vec![MemberChange::Put(peer, MemberRole::Learner)]).await?;
     let peers = cluster.members().into_iter().map(|member| member.peer).collect::<Vec<_>>();
     let peers = String::from_utf8(peers_to_json(&peers).to_text()).unwrap_or_default();
     let parts: [&[u8]; 6] = [
@@ -199,7 +199,7 @@ fn leading(core: &Core) -> Result<std::sync::Arc<NamespaceContext>, Error> {
 ///
 /// # Errors
 /// What the store says.
-pub(crate) async fn change(core: &Core, changes: Vec<Change>) -> Result<(), Error> {
+pub(crate) async fn change(core: &Core, changes: Vec<MemberChange>) -> Result<(), Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     for _ in 0..CHANGE_TRIES {
         match cluster.change(changes.clone()).await {

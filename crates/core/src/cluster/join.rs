@@ -2,11 +2,11 @@
 //!
 //! Joining has two halves. First the server learns how the cluster is sealed ([`Core::join`]), and from then on its
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
-//! a certificate, is sent everything, and unseals ([`Pending::finish`]).
+//! a certificate, is sent everything, and unseals ([`PendingJoin::finish`]).
 
 use crate::platform::cluster_port::JoinOrigin;
 use crate::platform::cluster_port::JoinTarget;
-use crate::state::joining::Pending;
+use crate::state::joining::PendingJoin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Core {
             // Here, not with the request, which may be given up earlier: one attempt at a time.
             drop(attempt);
             // Nobody may be left to hear it.
-            let _ = tell.send(outcome.map(|config| Pending { target, config }));
+            let _ = tell.send(outcome.map(|config| PendingJoin { target, config }));
         };
         let spawned = std::thread::Builder::new().name("join".into()).spawn(run);
         spawned.map_err(|error| Error::Unavailable(format!("no thread to join on: {error}")))?;
@@ -136,7 +136,7 @@ fn bytes(answer: &Map, name: &str) -> Result<Vec<u8>, String> {
     decoded.map_err(|_| format!("the other server's {name} is not base64"))
 }
 
-impl Pending {
+impl PendingJoin {
     /// Joins, with the root key in hand, and waits until what the cluster holds has come. Blocks.
     ///
     /// # Errors

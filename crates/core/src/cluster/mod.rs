@@ -31,7 +31,7 @@ mod seen;
 mod token;
 
 pub(crate) use admit::{admit, challenge, change, ensure_identity, rotate_certificate};
-pub use seen::Seen;
+pub use seen::SeenIndex;
 #[cfg(test)]
 pub(crate) use token::join_token_record;
 pub(crate) use token::{

@@ -14,7 +14,7 @@ use kallisto_store::{Member, MemberRole, Peer, Replicated};
 use super::leading;
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::authz::judge::{self, Admitted, Purpose};
+use crate::authz::judge::{self, Admitted, JudgePurpose};
 use crate::state::Core;
 
 /// How long a member may be silent before it is called not reached: candidates ask for votes about once a second.
@@ -104,7 +104,7 @@ fn may_read_members(core: &Core, request: &Request<'_>) -> bool {
         wrap_ttl_secs: 0,
         ..request.clone()
     };
-    matches!(judge::judge(unsealed, &asked, Purpose::Answer, None), Ok(Admitted::Call(_)))
+    matches!(judge::judge(unsealed, &asked, JudgePurpose::Answer, None), Ok(Admitted::Call(_)))
 }
 
 impl Core {

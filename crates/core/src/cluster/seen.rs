@@ -12,14 +12,14 @@ const TEXT_BYTES_MAX: usize = 512;
 
 /// A place in a cluster's order of writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenIndex {
     /// The cluster's id.
     pub cluster: String,
     /// Everything up to there was seen.
     pub index: u64,
 }
 
-impl Seen {
+impl SeenIndex {
     /// As it travels.
     pub fn encode(&self) -> String {
         // Written piece by piece: every write is answered with one, and a tree of it is a dozen allocations.
@@ -31,7 +31,7 @@ impl Seen {
         BASE64.encode(&text)
     }
 
-    /// What [`Seen::encode`] made; `None` for anything else.
+    /// What [`SeenIndex::encode`] made; `None` for anything else.
     pub fn decode(text: &str) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn what_was_seen_comes_back_and_other_texts_do_not() {
-        let seen = Seen { cluster: "c".into(), index: u64::MAX };
-        assert_eq!(Seen::decode(&seen.encode()), Some(seen));
+        let seen = SeenIndex { cluster: "c".into(), index: u64::MAX };
+        assert_eq!(SeenIndex::decode(&seen.encode()), Some(seen));
         for junk in ["", "x", "e30=", "eyJjbHVzdGVyIjoiYyIsInZhbHVlIjoiLTEifQ=="] {
-            assert_eq!(Seen::decode(junk), None, "{junk}");
+            assert_eq!(SeenIndex::decode(junk), None, "{junk}");
         }
-        assert_eq!(Seen::decode(&"A".repeat(TEXT_BYTES_MAX + 4)), None);
+        assert_eq!(SeenIndex::decode(&"A".repeat(TEXT_BYTES_MAX + 4)), None);
     }
 }

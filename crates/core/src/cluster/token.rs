@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
@@ -82,7 +82,7 @@ pub(crate) async fn end_join_tokens(
 /// [`Error::Invalid`] for a lifetime out of its bounds or one token too many.
 pub(crate) async fn make_join_token(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let ttl = Fields::new(&body).span("ttl")?.map_or(TTL_SECS, |span| span.secs());
@@ -144,7 +144,7 @@ pub(crate) fn read_admission(unsealed: &NamespaceContext) -> Result<Response, Er
 /// [`Error::Invalid`] without `require_token`.
 pub(crate) async fn write_admission(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let required = Fields::new(&body).boolean("require_token")?;

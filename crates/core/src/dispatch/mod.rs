@@ -9,15 +9,15 @@ pub(crate) mod server_engine;
 
 use crate::api::error::{Denial, Error};
 use crate::api::response::Response;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::registry;
 use crate::view::NamespaceContext;
 
 /// Answers what needs no waiting; `None` for the rest.
 pub(crate) fn read(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Option<Result<Response, Error>> {
     if call.operation.writes() {
         return None;
@@ -31,8 +31,8 @@ pub(crate) fn read(
 }
 
 /// What mounts there are is told to root only.
-pub(crate) fn no_route(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Error {
-    match Caller::of(unsealed, call) {
+pub(crate) fn no_route(unsealed: &NamespaceContext, call: &AuthorizedCall<'_, '_>) -> Error {
+    match CallerPolicies::of(unsealed, call) {
         Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
         Ok(_) => Error::Denied(Denial::Policy),
         Err(error) => error,

@@ -5,34 +5,34 @@
 
 use std::sync::Arc;
 
-use kallisto_engine::{Params, Table};
+use kallisto_engine::{Params, RouteRows};
 
-use super::server_engine::{Answer, Run};
+use super::server_engine::{EngineAnswer, RunningRequest};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::state::Core;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// The routes of an engine, and what runs for them.
-pub(crate) type RouteTable = Table<RouteHandler>;
+pub(crate) type RouteTable = RouteRows<RouteHandler>;
 
 /// What runs for one operation of a route, by who asks. Which there are is what the route admits ([`kallisto_engine::Admits`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RouteHandler {
-    authorized: Option<Authorized>,
+    authorized: Option<AuthorizedHandler>,
     any_token: Option<AnyToken>,
     anyone: Option<Anyone>,
     /// Answers what `authorized` does, where nothing has to be waited for.
     now: Option<Now>,
 }
 
-type Authorized = for<'a> fn(RouteCall<'a>) -> Answer<'a>;
+type AuthorizedHandler = for<'a> fn(RouteCall<'a>) -> EngineAnswer<'a>;
 type AnyToken = fn(AnyTokenCall<'_>) -> Option<Result<Response, Error>>;
-type Anyone = for<'a> fn(AnyoneCall<'a>) -> Answer<'a>;
+type Anyone = for<'a> fn(AnyoneCall<'a>) -> EngineAnswer<'a>;
 type Now = fn(ReadCall<'_>, Params<'_>) -> Option<Result<Response, Error>>;
 
 /// A request of a caller who may, at a route.
@@ -40,7 +40,7 @@ pub(crate) struct RouteCall<'a> {
     pub(crate) core: &'a Core,
     /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
     pub(crate) unsealed: Arc<NamespaceContext>,
-    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
@@ -51,7 +51,7 @@ pub(crate) struct RouteCall<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct ReadCall<'a> {
     pub(crate) unsealed: &'a NamespaceContext,
-    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
@@ -63,7 +63,7 @@ pub(crate) struct ReadCall<'a> {
 pub(crate) struct AnyTokenCall<'a> {
     pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
-    pub(crate) caller: &'a Caller,
+    pub(crate) caller: &'a CallerPolicies,
     pub(crate) params: Params<'a>,
 }
 
@@ -77,12 +77,12 @@ impl RouteHandler {
     const NONE: Self = Self { authorized: None, any_token: None, anyone: None, now: None };
 
     /// Runs for a caller whose policies allow it.
-    pub(crate) const fn authorized(run: Authorized) -> Self {
+    pub(crate) const fn authorized(run: AuthorizedHandler) -> Self {
         Self { authorized: Some(run), ..Self::NONE }
     }
 
     /// Runs for a caller whose policies allow it: `now` where that is enough, or `run`.
-    pub(crate) const fn reading(now: Now, run: Authorized) -> Self {
+    pub(crate) const fn reading(now: Now, run: AuthorizedHandler) -> Self {
         Self { authorized: Some(run), now: Some(now), ..Self::NONE }
     }
 
@@ -117,8 +117,8 @@ impl RouteHandler {
 ///
 /// # Errors
 /// What the table says of a path or an operation it has not, and what the handler says.
-pub(crate) fn answer<'a>(table: &RouteTable, run: Run<'a>) -> Answer<'a> {
-    let Run { core, unsealed, call, mount, path } = run;
+pub(crate) fn answer<'a>(table: &RouteTable, run: RunningRequest<'a>) -> EngineAnswer<'a> {
+    let RunningRequest { core, unsealed, call, mount, path } = run;
     let found = table.dispatch(call.operation, path);
     let found = found.and_then(|found| {
         let authorized = found.handler.authorized.ok_or(Error::UnsupportedOperation)?;
@@ -152,7 +152,7 @@ pub(crate) fn answer_anyone<'a>(
     table: &RouteTable,
     path: &str,
     call: AnyoneCall<'a>,
-) -> Answer<'a> {
+) -> EngineAnswer<'a> {
     let found = table.dispatch(call.request.operation, path);
     match found.and_then(|found| found.handler.anyone.ok_or(Error::UnsupportedOperation)) {
         Ok(anyone) => anyone(call),
@@ -166,7 +166,7 @@ pub(crate) fn answer_any_token(
     path: &str,
     context: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
     let found = table.dispatch(request.operation, path).ok()?;
     let params = found.params;
@@ -174,7 +174,7 @@ pub(crate) fn answer_any_token(
 }
 
 /// The answer of what waits for nothing.
-pub(crate) fn at_once<'a>(answer: impl FnOnce() -> Result<Response, Error>) -> Answer<'a> {
+pub(crate) fn at_once<'a>(answer: impl FnOnce() -> Result<Response, Error>) -> EngineAnswer<'a> {
     Box::pin(std::future::ready(answer()))
 }
 

@@ -18,8 +18,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::AnyoneCall;
 use crate::leases::lease_run::LeaseRun;
 use crate::state::Core;
@@ -27,11 +27,11 @@ use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// A request that runs, where it runs.
-pub(crate) struct Run<'a> {
+pub(crate) struct RunningRequest<'a> {
     pub(crate) core: &'a Core,
     /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
     pub(crate) unsealed: Arc<NamespaceContext>,
-    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
@@ -48,7 +48,7 @@ pub(crate) struct OpenRun<'a> {
 }
 
 /// A renewal that is asked for.
-pub(crate) struct Renewal<'a, 'r> {
+pub(crate) struct RenewalRequest<'a, 'r> {
     pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'r>,
     /// The method that made the token.
@@ -61,7 +61,7 @@ pub(crate) struct Renewal<'a, 'r> {
 
 /// What an answer was to tell, to the engine that gave it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unheard<'a> {
+pub(crate) struct UnheardAnswer<'a> {
     /// Its data.
     pub(crate) data: &'a Map,
     /// Its lease.
@@ -71,7 +71,7 @@ pub(crate) struct Unheard<'a> {
 }
 
 /// What answers, or is about to.
-pub(crate) type Answer<'a> = BoxFuture<'a, Result<Response, Error>>;
+pub(crate) type EngineAnswer<'a> = BoxFuture<'a, Result<Response, Error>>;
 
 /// An engine.
 pub(crate) trait ServerEngine: Sync {
@@ -83,7 +83,7 @@ pub(crate) trait ServerEngine: Sync {
         &self,
         _secret_bytes_max: usize,
         _unsealed: &NamespaceContext,
-        _call: &Call<'_, '_>,
+        _call: &AuthorizedCall<'_, '_>,
         _mount: &Mount,
         _path: &str,
     ) -> Option<Result<Response, Error>> {
@@ -91,7 +91,7 @@ pub(crate) trait ServerEngine: Sync {
     }
 
     /// Runs a request of a caller who may.
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a>;
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a>;
 
     /// Whether a path inside a mount takes no token: a login, which takes a proof of who asks instead, or what anyone may ask.
     fn is_open(&self, path: &str) -> bool {
@@ -100,12 +100,12 @@ pub(crate) trait ServerEngine: Sync {
     }
 
     /// Runs a request at a path that [`ServerEngine::is_open`].
-    fn handle_open<'a>(&self, _run: OpenRun<'a>) -> Answer<'a> {
+    fn handle_open<'a>(&self, _run: OpenRun<'a>) -> EngineAnswer<'a> {
         Box::pin(ready(Err(Error::UnsupportedPath)))
     }
 
     /// Refuses to renew a token whose login would not be good any more.
-    fn check_renewal(&self, _renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    fn check_renewal(&self, _renewal: &RenewalRequest<'_, '_>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -125,7 +125,7 @@ pub(crate) trait ServerEngine: Sync {
     }
 
     /// Answers anyone at a route of the server itself, which may be sealed.
-    fn answer_anyone<'a>(&self, _path: &str, _call: AnyoneCall<'a>) -> Answer<'a> {
+    fn answer_anyone<'a>(&self, _path: &str, _call: AnyoneCall<'a>) -> EngineAnswer<'a> {
         Box::pin(ready(Err(Error::UnsupportedPath)))
     }
 
@@ -135,7 +135,7 @@ pub(crate) trait ServerEngine: Sync {
         _path: &str,
         _context: &NamespaceContext,
         _request: &Request<'_>,
-        _caller: &Caller,
+        _caller: &CallerPolicies,
     ) -> Option<Result<Response, Error>> {
         None
     }
@@ -149,7 +149,7 @@ pub(crate) trait ServerEngine: Sync {
         _unsealed: &'a NamespaceContext,
         _mount: &'a Mount,
         _path: &'a str,
-        _told: Unheard<'a>,
+        _told: UnheardAnswer<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }

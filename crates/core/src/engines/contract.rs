@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::future::ready;
 
 use jiff::Timestamp;
-use kallisto_auth::{Capability, Identity as _, Subject as _, TokenKind, Variable};
-use kallisto_engine::context::{Made, Work};
+use kallisto_auth::{Capability, Subject as _, TemplateSubject as _, TokenKind, Variable};
+use kallisto_engine::context::{LongWork, WorkResult};
 use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
@@ -21,20 +21,20 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
-use crate::dispatch::server_engine::Unheard;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
+use crate::dispatch::server_engine::UnheardAnswer;
 use crate::dispatch::server_engine::{
-    Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
+    EngineAnswer, OpenRun, RenewalRequest, RunningRequest, ServerEngine, Weighed, no_leases,
 };
 use crate::engines::sys::passwords;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::lease_run::LeaseRun;
 use crate::leases::wire;
 use crate::logins::MountLogins;
 use crate::platform::engine_services::EngineServices;
-use crate::platform::pool::Pool;
+use crate::platform::pool::ThreadPool;
 use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
@@ -51,12 +51,12 @@ impl Random for SystemRandom {
 }
 
 /// Who bears a token, as templates name them; looked up when a template asks.
-struct Bearer<'a> {
+struct TemplateIdentity<'a> {
     unsealed: &'a NamespaceContext,
-    caller: &'a Caller,
+    caller: &'a CallerPolicies,
 }
 
-impl TemplateValues for Bearer<'_> {
+impl TemplateValues for TemplateIdentity<'_> {
     fn value(&self, name: &str) -> Option<String> {
         let home = self.caller.home(self.unsealed);
         let person = home.view.person(self.caller.entry())?;
@@ -66,12 +66,12 @@ impl TemplateValues for Bearer<'_> {
 
 /// The threads that make keys, in the turns of whoever asks.
 struct Makers<'a> {
-    pool: &'a Pool,
+    pool: &'a ThreadPool,
     flow: Flow,
 }
 
 impl Heavy for Makers<'_> {
-    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
+    fn run(&self, work: LongWork) -> BoxFuture<'_, Result<WorkResult, Error>> {
         Box::pin(self.pool.run(self.flow, work))
     }
 }
@@ -125,7 +125,7 @@ struct Residents<'a> {
 
 impl People for Residents<'_> {
     fn person(&self, entity_id: &str) -> Option<Profile> {
-        let id = Id::parse(entity_id)?;
+        let id = IdentityId::parse(entity_id)?;
         let here = self.unsealed.view.person_with(id);
         let found = here.or_else(|| {
             let above = self.unsealed.contexts_above();
@@ -225,14 +225,14 @@ fn mount_info<'a>(unsealed: &NamespaceContext, mount: &'a Mount) -> MountInfo<'a
 }
 
 /// The leases that a request may ask for.
-struct Issuer<'a> {
+struct LeaseIssuer<'a> {
     unsealed: &'a NamespaceContext,
     mount: &'a Mount,
-    caller: &'a Caller,
-    call: &'a Call<'a, 'a>,
+    caller: &'a CallerPolicies,
+    call: &'a AuthorizedCall<'a, 'a>,
 }
 
-impl Issuer<'_> {
+impl LeaseIssuer<'_> {
     /// The token that the lease ends with, and when one that is not stored ends.
     fn owner(&self) -> (Option<Owner>, Option<Timestamp>) {
         let entry = self.caller.entry();
@@ -287,7 +287,7 @@ impl Issuer<'_> {
     }
 }
 
-impl Leases for Issuer<'_> {
+impl Leases for LeaseIssuer<'_> {
     fn issue<'a>(
         &'a self,
         lease: NewLease,
@@ -343,7 +343,7 @@ impl ServerEngine for EngineSpec {
         self.routes
     }
 
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         let found = match self.routes.dispatch(run.call.operation, run.path) {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
@@ -352,10 +352,10 @@ impl ServerEngine for EngineSpec {
             return Box::pin(ready(Err(refusal)));
         }
         Box::pin(async move {
-            let Run { unsealed, call, mount, .. } = run;
-            let caller = Caller::of(&unsealed, call)?;
-            let issuer = Issuer { unsealed: &unsealed, mount, caller: &caller, call };
-            let identity = Bearer { unsealed: &unsealed, caller: &caller };
+            let RunningRequest { unsealed, call, mount, .. } = run;
+            let caller = CallerPolicies::of(&unsealed, call)?;
+            let issuer = LeaseIssuer { unsealed: &unsealed, mount, caller: &caller, call };
+            let identity = TemplateIdentity { unsealed: &unsealed, caller: &caller };
             let told = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -384,7 +384,7 @@ impl ServerEngine for EngineSpec {
         })
     }
 
-    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> EngineAnswer<'a> {
         let found = match open(self, &run) {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
@@ -411,9 +411,9 @@ impl ServerEngine for EngineSpec {
         })
     }
 
-    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    fn check_renewal(&self, renewal: &RenewalRequest<'_, '_>) -> Result<(), Error> {
         let Some(login) = self.login else { return Ok(()) };
-        let Renewal { unsealed, request, mount, path, entry } = *renewal;
+        let RenewalRequest { unsealed, request, mount, path, entry } = *renewal;
         let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
         (login.check_renewal)(&RenewalCall {
             context: grounds.context(),
@@ -448,7 +448,7 @@ impl ServerEngine for EngineSpec {
         unsealed: &'a NamespaceContext,
         mount: &'a Mount,
         path: &'a str,
-        told: Unheard<'a>,
+        told: UnheardAnswer<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         let unheard = self.unheard;
         Box::pin(async move {

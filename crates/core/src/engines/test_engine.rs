@@ -6,8 +6,8 @@ use kallisto_auth::Operation;
 use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Admits, Call, EngineContext, EngineJob, EngineSpec, Handler, Memory, RowIndex, Table, handler,
-    row,
+    Admits, Call, EngineContext, EngineJob, EngineSpec, Handler, Memory, RouteRows, RowIndex,
+    handler, row,
 };
 
 use crate::api::error::Error;
@@ -18,7 +18,7 @@ const NAME: Field = field("name", Text, "A name.");
 /// What it answers that is no JSON.
 const CONTENT_TYPE: &str = "application/x-test";
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "test",
     tag: "secrets",
     about: "What only tests ask.",
@@ -168,13 +168,13 @@ mod tests {
     use crate::api::error::Denial;
     use crate::api::json;
     use crate::api::request::{Request, TokenText};
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
     use crate::state::Core;
     use crate::storage::engine_storage::EngineStorage;
 
     fn core() -> Core {
-        open_core(Access::Token)
+        open_core(RouteAccess::Token)
     }
 
     fn told(answer: Result<Response, Error>) -> String {

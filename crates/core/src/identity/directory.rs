@@ -1,9 +1,9 @@
 //! The directory: every entity and group, decoded, in memory.
 //!
-//! The fold alone writes here ([`Directory::put`], [`Directory::remove`]); requests look up and
+//! The fold alone writes here ([`IdentityDirectory::put`], [`IdentityDirectory::remove`]); requests look up and
 //! never ask the store. Who somebody is, with all their groups, is a [`Person`].
 //!
-//! A token whose bearer is an entity holds that entity's [`Watch`]: a count of its changes, which a
+//! A token whose bearer is an entity holds that entity's [`ChangeCounter`]: a count of its changes, which a
 //! request compares with the count its compiled policies were made under. So a change of one entity
 //! makes no other's policies be compiled anew. A change of a group does, as that of a policy does:
 //! operators make those, logins make the others.
@@ -19,10 +19,10 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use kallisto_auth::{Identity, Variable};
+use kallisto_auth::{TemplateSubject, Variable};
 
 use super::names::Folded;
-use super::record::{Alias, Entity, Group, GroupKind, Id};
+use super::record::{Alias, Entity, Group, GroupKind, IdentityId};
 
 /// The engine storage's folder of entities.
 pub(crate) const ENTITIES: &str = "entity/";
@@ -34,11 +34,11 @@ pub(crate) const GROUP_WRITES: &str = "groups";
 const WATCHES_AT_START: usize = 1 << 10;
 
 /// Every entity and group of an identity mount.
-pub(crate) struct Directory(RwLock<DirectoryState>);
+pub(crate) struct IdentityDirectory(RwLock<DirectoryState>);
 
 /// A count of one entity's changes, shared by its tokens.
 #[derive(Default)]
-pub(crate) struct Watch(AtomicU64);
+pub(crate) struct ChangeCounter(AtomicU64);
 
 /// An entity with every group it is in, directly or through others.
 pub(crate) struct Person {
@@ -60,34 +60,34 @@ pub(crate) enum Effect {
 
 #[derive(Default)]
 struct DirectoryState {
-    entities: BTreeMap<Id, Arc<Entity>>,
+    entities: BTreeMap<IdentityId, Arc<Entity>>,
     /// Entities by name, aliases of entities by login method and name.
-    by_name: HashMap<Folded, Id>,
-    by_alias: HashMap<(Box<str>, Folded), Id>,
-    by_alias_id: HashMap<Id, Id>,
+    by_name: HashMap<Folded, IdentityId>,
+    by_alias: HashMap<(Box<str>, Folded), IdentityId>,
+    by_alias_id: HashMap<IdentityId, IdentityId>,
     /// Entities that became part of others.
-    by_merged: HashMap<Id, Id>,
-    groups: BTreeMap<Id, Arc<Group>>,
-    group_by_name: HashMap<Folded, Id>,
-    group_by_alias: HashMap<(Box<str>, Folded), Id>,
-    group_by_alias_id: HashMap<Id, Id>,
+    by_merged: HashMap<IdentityId, IdentityId>,
+    groups: BTreeMap<IdentityId, Arc<Group>>,
+    group_by_name: HashMap<Folded, IdentityId>,
+    group_by_alias: HashMap<(Box<str>, Folded), IdentityId>,
+    group_by_alias_id: HashMap<IdentityId, IdentityId>,
     /// The groups that a group is directly inside of.
-    parents: HashMap<Id, BTreeSet<Id>>,
+    parents: HashMap<IdentityId, BTreeSet<IdentityId>>,
     /// The entities directly in a group.
-    members: HashMap<Id, BTreeSet<Id>>,
+    members: HashMap<IdentityId, BTreeSet<IdentityId>>,
     group_writes: u64,
-    watches: HashMap<Id, Arc<Watch>>,
+    watches: HashMap<IdentityId, Arc<ChangeCounter>>,
     watches_max: usize,
 }
 
-impl Default for Directory {
+impl Default for IdentityDirectory {
     fn default() -> Self {
         let state = DirectoryState { watches_max: WATCHES_AT_START, ..DirectoryState::default() };
         Self(RwLock::new(state))
     }
 }
 
-impl Watch {
+impl ChangeCounter {
     /// The count now.
     pub(crate) fn count(&self) -> u64 {
         // Acquire: who sees the count sees the state it counts.
@@ -100,7 +100,7 @@ impl Watch {
     }
 }
 
-impl Directory {
+impl IdentityDirectory {
     fn read(&self) -> RwLockReadGuard<'_, DirectoryState> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,9 +125,9 @@ impl Directory {
     /// Takes a record of the engine storage out.
     pub(crate) fn remove(&self, name: &str) -> Effect {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = name.strip_prefix(ENTITIES).and_then(Id::parse) {
+        if let Some(id) = name.strip_prefix(ENTITIES).and_then(IdentityId::parse) {
             state.remove_entity(id);
-        } else if let Some(id) = name.strip_prefix(GROUPS).and_then(Id::parse) {
+        } else if let Some(id) = name.strip_prefix(GROUPS).and_then(IdentityId::parse) {
             state.remove_group(id);
             return Effect::Anybody;
         }
@@ -135,7 +135,7 @@ impl Directory {
     }
 
     /// The watch of an entity, for a token of its.
-    pub(crate) fn watch(&self, id: Id) -> Arc<Watch> {
+    pub(crate) fn watch(&self, id: IdentityId) -> Arc<ChangeCounter> {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if state.watches.len() >= state.watches_max {
             state.watches.retain(|_, watch| Arc::strong_count(watch) > 1);
@@ -145,7 +145,7 @@ impl Directory {
     }
 
     /// Who an id stands for: the entity, or the one it became part of.
-    pub(crate) fn person(&self, id: Id) -> Option<Person> {
+    pub(crate) fn person(&self, id: IdentityId) -> Option<Person> {
         let state = self.read();
         let entity = state.entity(id)?;
         let groups = state.groups_of(&entity.groups);
@@ -153,7 +153,7 @@ impl Directory {
     }
 
     /// The entity with this id, or the one it became part of.
-    pub(crate) fn entity(&self, id: Id) -> Option<Arc<Entity>> {
+    pub(crate) fn entity(&self, id: IdentityId) -> Option<Arc<Entity>> {
         self.read().entity(id)
     }
 
@@ -167,7 +167,7 @@ impl Directory {
         state.entity(*state.by_alias.get(&(accessor.into(), name.clone()))?)
     }
 
-    pub(crate) fn entity_with_alias_id(&self, id: Id) -> Option<Arc<Entity>> {
+    pub(crate) fn entity_with_alias_id(&self, id: IdentityId) -> Option<Arc<Entity>> {
         let state = self.read();
         state.entity(*state.by_alias_id.get(&id)?)
     }
@@ -178,7 +178,11 @@ impl Directory {
     }
 
     /// The first `limit` entities by id after one.
-    pub(crate) fn entities_after(&self, after: Option<Id>, limit: usize) -> Vec<Arc<Entity>> {
+    pub(crate) fn entities_after(
+        &self,
+        after: Option<IdentityId>,
+        limit: usize,
+    ) -> Vec<Arc<Entity>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let state = self.read();
         let entities = state.entities.range((from, Bound::Unbounded));
@@ -189,13 +193,13 @@ impl Directory {
     /// that it is inside of.
     pub(crate) fn groups_after(
         &self,
-        after: Option<Id>,
+        after: Option<IdentityId>,
         limit: usize,
     ) -> Vec<(Arc<Group>, BTreeSet<String>)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let state = self.read();
         let groups = state.groups.range((from, Bound::Unbounded)).take(limit);
-        let policies = |id: Id| {
+        let policies = |id: IdentityId| {
             let around = state.groups_of(&[id]);
             around.iter().flat_map(|group| group.policies.iter().cloned()).collect()
         };
@@ -206,7 +210,7 @@ impl Directory {
         self.read().entities.values().cloned().collect()
     }
 
-    pub(crate) fn group(&self, id: Id) -> Option<Arc<Group>> {
+    pub(crate) fn group(&self, id: IdentityId) -> Option<Arc<Group>> {
         self.read().groups.get(&id).cloned()
     }
 
@@ -221,7 +225,7 @@ impl Directory {
         state.groups.get(id).cloned()
     }
 
-    pub(crate) fn group_with_alias_id(&self, id: Id) -> Option<Arc<Group>> {
+    pub(crate) fn group_with_alias_id(&self, id: IdentityId) -> Option<Arc<Group>> {
         let state = self.read();
         state.groups.get(state.group_by_alias_id.get(&id)?).cloned()
     }
@@ -231,16 +235,16 @@ impl Directory {
     }
 
     /// The entities directly in a group.
-    pub(crate) fn members_of(&self, id: Id) -> Vec<Id> {
+    pub(crate) fn members_of(&self, id: IdentityId) -> Vec<IdentityId> {
         self.read().members.get(&id).map_or_else(Vec::new, |all| all.iter().copied().collect())
     }
 
-    pub(crate) fn member_count(&self, id: Id) -> usize {
+    pub(crate) fn member_count(&self, id: IdentityId) -> usize {
         self.read().members.get(&id).map_or(0, BTreeSet::len)
     }
 
     /// The groups that a group is directly inside of.
-    pub(crate) fn parents_of(&self, id: Id) -> Vec<Id> {
+    pub(crate) fn parents_of(&self, id: IdentityId) -> Vec<IdentityId> {
         self.read().parents.get(&id).map_or_else(Vec::new, |all| all.iter().copied().collect())
     }
 
@@ -251,13 +255,13 @@ impl Directory {
 }
 
 impl DirectoryState {
-    fn entity(&self, id: Id) -> Option<Arc<Entity>> {
+    fn entity(&self, id: IdentityId) -> Option<Arc<Entity>> {
         let id = self.by_merged.get(&id).unwrap_or(&id);
         self.entities.get(id).cloned()
     }
 
     /// The groups of these ids that exist, and all that they are inside of.
-    fn groups_of(&self, direct: &[Id]) -> Vec<Arc<Group>> {
+    fn groups_of(&self, direct: &[IdentityId]) -> Vec<Arc<Group>> {
         let mut found = BTreeMap::new();
         let mut next = direct.to_vec();
         while let Some(id) = next.pop() {
@@ -288,7 +292,7 @@ impl DirectoryState {
         self.tell(&entity);
     }
 
-    fn remove_entity(&mut self, id: Id) {
+    fn remove_entity(&mut self, id: IdentityId) {
         if let Some(gone) = self.forget_entity(id) {
             self.tell(&gone);
         }
@@ -303,7 +307,7 @@ impl DirectoryState {
     }
 
     /// Undoes what an entity's record put here. What meanwhile belongs to another stays.
-    fn forget_entity(&mut self, id: Id) -> Option<Arc<Entity>> {
+    fn forget_entity(&mut self, id: IdentityId) -> Option<Arc<Entity>> {
         let old = self.entities.remove(&id)?;
         remove_own(&mut self.by_name, &Folded::new(&old.name), id);
         for alias in &old.aliases {
@@ -333,12 +337,12 @@ impl DirectoryState {
         self.groups.insert(id, Arc::new(group));
     }
 
-    fn remove_group(&mut self, id: Id) {
+    fn remove_group(&mut self, id: IdentityId) {
         self.forget_group(id);
         self.members.remove(&id);
     }
 
-    fn forget_group(&mut self, id: Id) {
+    fn forget_group(&mut self, id: IdentityId) {
         let Some(old) = self.groups.remove(&id) else { return };
         remove_own(&mut self.group_by_name, &Folded::new(&old.name), id);
         if let Some(alias) = &old.alias {
@@ -355,13 +359,17 @@ fn factors(alias: &Alias) -> (Box<str>, Folded) {
     (alias.accessor.as_str().into(), Folded::new(&alias.name))
 }
 
-fn remove_own<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Id>, key: &K, id: Id) {
+fn remove_own<K: std::hash::Hash + Eq>(map: &mut HashMap<K, IdentityId>, key: &K, id: IdentityId) {
     if map.get(key) == Some(&id) {
         map.remove(key);
     }
 }
 
-fn remove_from(sets: &mut HashMap<Id, BTreeSet<Id>>, of: Id, id: Id) {
+fn remove_from(
+    sets: &mut HashMap<IdentityId, BTreeSet<IdentityId>>,
+    of: IdentityId,
+    id: IdentityId,
+) {
     if let Some(set) = sets.get_mut(&of) {
         set.remove(&id);
         if set.is_empty() {
@@ -379,7 +387,7 @@ impl Person {
     }
 
     /// The external groups that a login method put it into.
-    pub(crate) fn groups_by(&self, accessor: &str) -> Vec<Id> {
+    pub(crate) fn groups_by(&self, accessor: &str) -> Vec<IdentityId> {
         let by = |group: &&Arc<Group>| {
             group.kind == GroupKind::External
                 && group.alias.as_ref().is_some_and(|alias| alias.accessor == accessor)
@@ -389,7 +397,7 @@ impl Person {
     }
 
     fn group(&self, id: &str) -> Option<&Group> {
-        let id = Id::parse(id)?;
+        let id = IdentityId::parse(id)?;
         let at = self.groups.binary_search_by_key(&id, |group| group.id).ok()?;
         Some(&self.groups[at])
     }
@@ -403,7 +411,7 @@ impl Person {
     }
 }
 
-impl Identity for Person {
+impl TemplateSubject for Person {
     fn value(&self, variable: &Variable) -> Option<Cow<'_, str>> {
         let entity = &*self.entity;
         let text = |text: &str| Some(Cow::Owned(text.to_owned()));

@@ -8,7 +8,7 @@ use aws_lc_rs::digest;
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_engine::token_params::clean_policy_names;
 
-use super::record::{Id, Metadata};
+use super::record::{IdentityId, IdentityMetadata};
 use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::Json;
@@ -111,7 +111,7 @@ pub(crate) fn policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error>
 ///
 /// # Errors
 /// [`Error::Invalid`] naming what is wrong with it.
-pub(crate) fn metadata(fields: Fields<'_>, name: &str) -> Result<Option<Metadata>, Error> {
+pub(crate) fn metadata(fields: Fields<'_>, name: &str) -> Result<Option<IdentityMetadata>, Error> {
     let pairs: Vec<(String, String)> = match fields.raw(name) {
         None | Some(Json::Null) => return Ok(None),
         Some(Json::Object(map)) => map
@@ -138,7 +138,10 @@ pub(crate) fn metadata(fields: Fields<'_>, name: &str) -> Result<Option<Metadata
 ///
 /// # Errors
 /// [`Error::Invalid`] naming the limit.
-pub(crate) fn check_metadata(name: &str, metadata: Metadata) -> Result<Metadata, Error> {
+pub(crate) fn check_metadata(
+    name: &str,
+    metadata: IdentityMetadata,
+) -> Result<IdentityMetadata, Error> {
     let over = |what: String| Err(Error::invalid(format!("{name} has {what}")));
     if metadata.len() > METADATA_PAIRS_MAX {
         return over(format!("more than {METADATA_PAIRS_MAX} pairs"));
@@ -161,10 +164,10 @@ pub(crate) fn ids(
     fields: Fields<'_>,
     name: &str,
     refuse: impl Fn(&str) -> Error,
-) -> Result<Option<Vec<Id>>, Error> {
+) -> Result<Option<Vec<IdentityId>>, Error> {
     let Some(texts) = fields.strings(name)? else { return Ok(None) };
-    let parsed = texts.iter().map(|text| Id::parse(text).ok_or_else(|| refuse(text)));
-    let mut ids: Vec<Id> = parsed.collect::<Result<_, _>>()?;
+    let parsed = texts.iter().map(|text| IdentityId::parse(text).ok_or_else(|| refuse(text)));
+    let mut ids: Vec<IdentityId> = parsed.collect::<Result<_, _>>()?;
     ids.sort_unstable();
     ids.dedup();
     Ok(Some(ids))

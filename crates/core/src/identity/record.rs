@@ -17,26 +17,26 @@ use crate::random;
 
 /// The id of an entity, a group or an alias: a UUID, drawn once and never given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u128);
+pub(crate) struct IdentityId(u128);
 
 /// Names and values that operators or login methods attach.
-pub(crate) type Metadata = BTreeMap<String, String>;
+pub(crate) type IdentityMetadata = BTreeMap<String, String>;
 
 /// Somebody, or something, that logs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entity {
-    pub(crate) id: Id,
+    pub(crate) id: IdentityId,
     pub(crate) name: String,
     pub(crate) policies: Vec<String>,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: IdentityMetadata,
     /// Its tokens do nothing while this stands.
     pub(crate) disabled: bool,
     /// At most one per login method.
     pub(crate) aliases: Vec<Alias>,
     /// The groups it is a direct member of, sorted.
-    pub(crate) groups: Vec<Id>,
+    pub(crate) groups: Vec<IdentityId>,
     /// The entities that became part of this one; their tokens are its tokens.
-    pub(crate) merged: Vec<Id>,
+    pub(crate) merged: Vec<IdentityId>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
 }
@@ -44,16 +44,16 @@ pub(crate) struct Entity {
 /// What a login method calls an entity, or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Alias {
-    pub(crate) id: Id,
+    pub(crate) id: IdentityId,
     /// The accessor of the login method's mount.
     pub(crate) accessor: String,
     pub(crate) name: String,
     /// What the login method says; replaced at each login.
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: IdentityMetadata,
     /// What operators say.
-    pub(crate) custom_metadata: Metadata,
+    pub(crate) custom_metadata: IdentityMetadata,
     /// The entities it belonged to before they were merged.
-    pub(crate) merged_from: Vec<Id>,
+    pub(crate) merged_from: Vec<IdentityId>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
 }
@@ -70,13 +70,13 @@ pub(crate) enum GroupKind {
 /// Entities, and groups, that share policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    pub(crate) id: Id,
+    pub(crate) id: IdentityId,
     pub(crate) name: String,
     pub(crate) kind: GroupKind,
     pub(crate) policies: Vec<String>,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: IdentityMetadata,
     /// The groups inside it, sorted.
-    pub(crate) groups: Vec<Id>,
+    pub(crate) groups: Vec<IdentityId>,
     /// Of an external group.
     pub(crate) alias: Option<Alias>,
     pub(crate) modify_index: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Group {
     pub(crate) updated_at: Timestamp,
 }
 
-impl Id {
+impl IdentityId {
     /// A fresh id.
     pub(crate) fn make() -> Result<Self, Error> {
         let text = random::make_uuid()?;
@@ -108,7 +108,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for IdentityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = format!("{:032x}", self.0);
         write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
@@ -242,22 +242,22 @@ impl Group {
 }
 
 /// The JSON of metadata.
-pub(crate) fn metadata_json(metadata: &Metadata) -> Json {
+pub(crate) fn metadata_json(metadata: &IdentityMetadata) -> Json {
     let pairs = metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
     Json::Object(pairs.collect())
 }
 
 /// The JSON of a list of ids.
-pub(crate) fn ids_json<'a>(ids: impl IntoIterator<Item = &'a Id>) -> Json {
-    Json::strings(ids.into_iter().map(Id::to_string))
+pub(crate) fn ids_json<'a>(ids: impl IntoIterator<Item = &'a IdentityId>) -> Json {
+    Json::strings(ids.into_iter().map(IdentityId::to_string))
 }
 
 fn text_of(map: &Map, name: &str) -> Option<String> {
     Some(map.get(name)?.as_str()?.to_owned())
 }
 
-fn id_of(map: &Map, name: &str) -> Option<Id> {
-    Id::parse(map.get(name)?.as_str()?)
+fn id_of(map: &Map, name: &str) -> Option<IdentityId> {
+    IdentityId::parse(map.get(name)?.as_str()?)
 }
 
 fn time_of(map: &Map, name: &str) -> Option<Timestamp> {
@@ -269,12 +269,12 @@ fn texts_of(map: &Map, name: &str) -> Option<Vec<String>> {
     items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-fn ids_of(map: &Map, name: &str) -> Option<Vec<Id>> {
+fn ids_of(map: &Map, name: &str) -> Option<Vec<IdentityId>> {
     let Json::Array(items) = map.get(name)? else { return None };
-    items.iter().map(|item| Id::parse(item.as_str()?)).collect()
+    items.iter().map(|item| IdentityId::parse(item.as_str()?)).collect()
 }
 
-fn metadata_of(map: &Map, name: &str) -> Option<Metadata> {
+fn metadata_of(map: &Map, name: &str) -> Option<IdentityMetadata> {
     let pairs = map.get(name)?.as_object()?.iter();
     pairs.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
@@ -285,12 +285,12 @@ mod tests {
 
     fn alias(id: u128) -> Alias {
         Alias {
-            id: Id(id),
+            id: IdentityId(id),
             accessor: "auth_userpass_1".into(),
             name: "Bob".into(),
-            metadata: Metadata::from([("k".into(), "v\"".into())]),
-            custom_metadata: Metadata::new(),
-            merged_from: vec![Id(9)],
+            metadata: IdentityMetadata::from([("k".into(), "v\"".into())]),
+            custom_metadata: IdentityMetadata::new(),
+            merged_from: vec![IdentityId(9)],
             created_at: Timestamp::from_nanosecond(1).unwrap(),
             updated_at: Timestamp::from_nanosecond(2).unwrap(),
         }
@@ -299,24 +299,24 @@ mod tests {
     #[test]
     fn entities_and_groups_read_back() {
         let entity = Entity {
-            id: Id(u128::MAX),
+            id: IdentityId(u128::MAX),
             name: "bob".into(),
             policies: vec!["a".into()],
-            metadata: Metadata::from([("team".into(), "x".into())]),
+            metadata: IdentityMetadata::from([("team".into(), "x".into())]),
             disabled: true,
             aliases: vec![alias(4)],
-            groups: vec![Id(5), Id(6)],
-            merged: vec![Id(7)],
+            groups: vec![IdentityId(5), IdentityId(6)],
+            merged: vec![IdentityId(7)],
             created_at: Timestamp::from_nanosecond(3).unwrap(),
             updated_at: Timestamp::from_nanosecond(4).unwrap(),
         };
         assert_eq!(Entity::decode(&entity.encode()), Some(entity));
         let group = Group {
-            id: Id(1),
+            id: IdentityId(1),
             name: "g".into(),
             kind: GroupKind::External,
             policies: Vec::new(),
-            metadata: Metadata::new(),
+            metadata: IdentityMetadata::new(),
             groups: Vec::new(),
             alias: Some(alias(2)),
             modify_index: 3,
@@ -330,13 +330,13 @@ mod tests {
 
     #[test]
     fn an_id_has_one_spelling() {
-        let id = Id::make().unwrap();
-        assert_eq!(Id::parse(&id.to_string()), Some(id));
+        let id = IdentityId::make().unwrap();
+        assert_eq!(IdentityId::parse(&id.to_string()), Some(id));
         let upper = id.to_string().to_uppercase();
         let bare = id.to_string().replace('-', "");
         for other in ["", "none", "x00000000-0000-0000-0000-000000000000", &bare] {
-            assert_eq!(Id::parse(other), None, "{other}");
+            assert_eq!(IdentityId::parse(other), None, "{other}");
         }
-        assert!(Id::parse(&upper).is_none() || upper == id.to_string());
+        assert!(IdentityId::parse(&upper).is_none() || upper == id.to_string());
     }
 }

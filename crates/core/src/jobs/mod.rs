@@ -34,7 +34,7 @@ use crate::view::NamespaceContext;
 const EVERY_PASS: u64 = 0;
 
 /// A job under way.
-type Running<'a> = BoxFuture<'a, Result<(), Error>>;
+type RunningJob<'a> = BoxFuture<'a, Result<(), Error>>;
 
 /// A job of the server itself.
 struct JobSpec {
@@ -52,11 +52,11 @@ struct JobSpec {
 #[derive(Clone, Copy)]
 enum JobScope {
     /// On every server, sealed or not.
-    Server(for<'a> fn(&'a Core) -> Running<'a>),
+    Server(for<'a> fn(&'a Core) -> RunningJob<'a>),
     /// On the leader, once; it is given what the root namespace has.
-    Leader(for<'a> fn(&'a Core, &'a Arc<NamespaceContext>, Timestamp) -> Running<'a>),
+    Leader(for<'a> fn(&'a Core, &'a Arc<NamespaceContext>, Timestamp) -> RunningJob<'a>),
     /// On the leader, for each namespace.
-    Namespaces(for<'a> fn(&'a Arc<NamespaceContext>, Timestamp) -> Running<'a>),
+    Namespaces(for<'a> fn(&'a Arc<NamespaceContext>, Timestamp) -> RunningJob<'a>),
 }
 
 /// A row of the table.

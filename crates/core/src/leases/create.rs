@@ -11,7 +11,7 @@
 
 use jiff::Timestamp;
 use kallisto_leases::limits::RANDOM_CHARS;
-use kallisto_leases::{LeaseId, LeaseRecord, Located, Owner, State, TtlRequest, decide_ttl};
+use kallisto_leases::{LeaseId, LeaseRecord, LeaseState, Located, Owner, TtlRequest, decide_ttl};
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::far_end;
@@ -21,7 +21,7 @@ use super::work::settle_attempt;
 use crate::api::error::{Denial, Error};
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::random;
-use crate::storage::barrier_store::Condition;
+use crate::storage::barrier_store::RecordCondition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
 use crate::storage::transact::transact_if;
 use crate::timers::Timer;
@@ -47,7 +47,7 @@ pub(crate) struct LeaseRequest<'a> {
 
 /// A lease that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct GrantedLease {
     /// Its id on the wire.
     pub(crate) lease_id: String,
     /// How long it lives, in seconds.
@@ -91,7 +91,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     request: LeaseRequest<'_>,
     now: Timestamp,
     make: impl FnOnce(Timestamp) -> F,
-) -> Result<(Granted, T), Error> {
+) -> Result<(GrantedLease, T), Error> {
     let begin = site.services.timers.now();
     let now_ns = nanos(now);
     let ttl = decide_ttl(&request.ttl, request.renewable, now_ns);
@@ -102,7 +102,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
         mount: request.mount.0,
         owner: request.owner,
         term: ttl.term,
-        state: State::Pending,
+        state: LeaseState::Pending,
         revocation: request.revocation,
     };
     if !record.is_within_limits() {
@@ -135,7 +135,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     }
     match made {
         Ok(made) => Ok((
-            Granted {
+            GrantedLease {
                 lease_id: site.view.marked(pending.record.id.to_string()),
                 lease_secs: ttl.ttl_secs,
                 renewable: request.renewable,
@@ -173,7 +173,7 @@ async fn put_pending(site: &NamespaceContext, record: LeaseRecord) -> Result<Sto
 
 /// Step 3.
 async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), Error> {
-    let live = LeaseRecord { state: State::Live, ..pending.record.clone() };
+    let live = LeaseRecord { state: LeaseState::Live, ..pending.record.clone() };
     let mut is_first = true;
     transact_if(&site.store, |batch, condition| {
         // Where it is the owner that changed, the record is still what was put.
@@ -191,7 +191,10 @@ async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), 
 }
 
 /// That the owner is there, and as it is now.
-fn owner_lives(site: &NamespaceContext, record: &LeaseRecord) -> Result<Option<Condition>, Error> {
+fn owner_lives(
+    site: &NamespaceContext,
+    record: &LeaseRecord,
+) -> Result<Option<RecordCondition>, Error> {
     let Some(owner) = &record.owner else { return Ok(None) };
     let bad = || Error::Denied(Denial::BadToken);
     let home = site.context_with(NamespaceNumber(owner.namespace)).ok_or_else(bad)?;

@@ -1,6 +1,6 @@
 //! Reading and replacing the records of leases.
 
-use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase};
+use kallisto_leases::{LeaseId, LeasePhase, LeaseRecord, Located};
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use crate::api::error::Error;
@@ -73,7 +73,7 @@ pub(super) async fn claim(
     stored: StoredLease,
     now_ns: i64,
 ) -> Result<Option<StoredLease>, Error> {
-    if stored.record.state.phase() == Phase::Revoking {
+    if stored.record.state.phase() == LeasePhase::Revoking {
         return Ok(Some(stored));
     }
     let record = stored.record.to_revoking(now_ns);
@@ -89,7 +89,7 @@ pub(super) async fn claim(
 
 /// Whether a creation may still be under way, here or on a server that led before: nobody else ends it until then.
 pub(super) fn may_be_in_the_making(record: &LeaseRecord, now_ns: i64) -> bool {
-    record.state.phase() == Phase::Pending && record.due_ns().is_some_and(|due| now_ns < due)
+    record.state.phase() == LeasePhase::Pending && record.due_ns().is_some_and(|due| now_ns < due)
 }
 
 /// The number of the namespace of `site`.

@@ -3,7 +3,7 @@
 //! A crash in between leaves a credential that the far end keeps longer than its lease, which ends it all the same.
 
 use jiff::Timestamp;
-use kallisto_leases::{LeaseId, LeaseRecord, Renewal, decide_renewal};
+use kallisto_leases::{GrantedRenewal, LeaseId, LeaseRecord, decide_renewal};
 use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
@@ -24,7 +24,7 @@ pub(super) async fn renew(
     id: &LeaseId,
     increment_secs: u64,
     now: Timestamp,
-) -> Result<Renewal, Error> {
+) -> Result<GrantedRenewal, Error> {
     confirm_leads(site).await?;
     // A loop of its own: it waits for the far end.
     for _ in 0..CONFLICT_RETRIES_MAX {

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use jiff::Timestamp;
-use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase, State};
+use kallisto_leases::{LeaseId, LeasePhase, LeaseRecord, LeaseState, Located};
 use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
@@ -29,14 +29,14 @@ const _: () = assert!(TOGETHER <= kallisto_leases::limits::MOUNT_AT_WORK_MAX);
 
 /// What came of taking credentials back one by one.
 #[derive(Debug, Default)]
-struct Tally {
+struct RevokeTally {
     tried: usize,
     failed: usize,
     /// The first that failed, and why.
     first: Option<(String, String)>,
 }
 
-impl Tally {
+impl RevokeTally {
     fn note(&mut self, site: &NamespaceContext, id: &LeaseId, outcome: Result<(), String>) {
         self.tried += 1;
         if let Err(error) = outcome {
@@ -121,7 +121,7 @@ fn to_mark(
     }
     let stored = read(site, &lease.id)?;
     Ok(stored.filter(|StoredLease { record, .. }| {
-        record.state.phase() != Phase::Revoking && !may_be_in_the_making(record, now_ns)
+        record.state.phase() != LeasePhase::Revoking && !may_be_in_the_making(record, now_ns)
     }))
 }
 
@@ -161,7 +161,7 @@ async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
 
 /// What is done to each lease of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RevokeWay {
     /// It is marked.
     Mark,
     /// Its credential is taken back.
@@ -179,7 +179,7 @@ pub(crate) async fn mark_below(
     prefix: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    walk(site, prefix, now, Way::Mark).await
+    walk(site, prefix, now, RevokeWay::Mark).await
 }
 
 /// Takes back the credentials of the leases at `prefix` and below. One that fails stops no other.
@@ -191,7 +191,7 @@ pub(crate) async fn revoke_below(
     prefix: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    walk(site, prefix, now, Way::Wait).await
+    walk(site, prefix, now, RevokeWay::Wait).await
 }
 
 /// Forgets the leases at `prefix` and below, after a try to take their credentials back.
@@ -203,34 +203,34 @@ pub(crate) async fn forget_below(
     prefix: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    walk(site, prefix, now, Way::Forget).await
+    walk(site, prefix, now, RevokeWay::Forget).await
 }
 
 async fn walk(
     site: &NamespaceContext,
     prefix: &str,
     now: Timestamp,
-    way: Way,
+    way: RevokeWay,
 ) -> Result<(), Error> {
-    let mut tally = Tally::default();
+    let mut tally = RevokeTally::default();
     let mut cursor = None;
     loop {
         let (found, next) =
             site.view.leases.table().below(number_of(site), prefix, cursor.as_ref(), STEP);
         match way {
-            Way::Mark => mark(site, &found, nanos(now)).await?,
-            Way::Wait | Way::Forget => {
+            RevokeWay::Mark => mark(site, &found, nanos(now)).await?,
+            RevokeWay::Wait | RevokeWay::Forget => {
                 // One that is being made is ended by who makes it, or by the queue: an operator who forces does not wait for either.
                 let is_meant = |lease: &&Located| {
                     !site.view.leases.is_creating(lease)
-                        && (way == Way::Forget || lease.phase != Phase::Pending)
+                        && (way == RevokeWay::Forget || lease.phase != LeasePhase::Pending)
                 };
                 let leases: Vec<&Located> = found.iter().filter(is_meant).collect();
                 for together in leases.chunks(TOGETHER) {
                     let each = together.iter().map(|lease| revoke_now(site, &lease.id, now));
                     for (lease, outcome) in together.iter().zip(join_all(each).await) {
                         match (way, outcome?) {
-                            (Way::Forget, Err(error)) => {
+                            (RevokeWay::Forget, Err(error)) => {
                                 tracing::warn!(id = %lease.id, error, "forgot a lease, not its credential");
                                 delete(site, &lease.id).await?;
                             }
@@ -305,7 +305,7 @@ pub(crate) async fn revoke_mount(
         }
         for lease in &leases {
             // Its creation may be under way on a server that led before.
-            if lease.phase == Phase::Pending
+            if lease.phase == LeasePhase::Pending
                 && unmount == Unmount::WhenRevoked
                 && let Some(stored) = read(site, &lease.id)?
                 && may_be_in_the_making(&stored.record, nanos(now))
@@ -317,7 +317,7 @@ pub(crate) async fn revoke_mount(
                 (Ok(()), _) => {}
                 (Err(error), Unmount::Forced) => give_up(site, &lease.id, &error).await?,
                 (outcome @ Err(_), Unmount::WhenRevoked) => {
-                    let mut tally = Tally::default();
+                    let mut tally = RevokeTally::default();
                     tally.note(site, &lease.id, outcome);
                     return tally.finish();
                 }
@@ -335,7 +335,8 @@ fn being_made() -> Error {
 async fn give_up(site: &NamespaceContext, id: &LeaseId, error: &str) -> Result<(), Error> {
     transact(&site.store, |batch| {
         let Some(stored) = read(site, id)? else { return Ok(()) };
-        let given_up = LeaseRecord { state: State::irrevocable(error), ..stored.record.clone() };
+        let given_up =
+            LeaseRecord { state: LeaseState::irrevocable(error), ..stored.record.clone() };
         batch.set_essential();
         replace_in(batch, &stored, &given_up);
         Ok(())

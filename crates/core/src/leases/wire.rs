@@ -1,7 +1,7 @@
 //! What `sys/leases` says of leases of dynamic secrets. Ids are those of the caller's namespace, and of no other.
 
 use jiff::Timestamp;
-use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase, State};
+use kallisto_leases::{LeaseId, LeasePhase, LeaseRecord, LeaseState, Located};
 
 use super::create::nanos;
 use super::record::{StoredLease, number_of, read};
@@ -19,7 +19,7 @@ const IRREVOCABLE_LISTED_MAX: usize = 10_000;
 pub(crate) fn find(site: &NamespaceContext, text: &str) -> Option<LeaseId> {
     let id = LeaseId::parse(site.view.unmarked(text)?).ok()?;
     let lease = site.view.leases.table().find(number_of(site), id.as_str())?;
-    (lease.phase != Phase::Pending).then_some(id)
+    (lease.phase != LeasePhase::Pending).then_some(id)
 }
 
 /// Describes a lease.
@@ -125,7 +125,7 @@ pub(crate) fn list_irrevocable(
     for lease in irrevocable(site, limit.unwrap_or(IRREVOCABLE_LISTED_MAX)) {
         let stored = read(site, &lease.id)?;
         let Some(StoredLease { record, .. }) = stored else { continue };
-        if let State::Irrevocable { error } = record.state {
+        if let LeaseState::Irrevocable { error } = record.state {
             shown.push(Json::object([
                 ("error", Json::from(&*error)),
                 ("lease_id", site.view.marked(lease.id.to_string()).into()),

@@ -12,7 +12,8 @@ use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
 use kallisto_leases::{
-    LeaseRecord, Located, Owner, Phase, Revocation, RevocationQueue, State, decide_revocation,
+    LeasePhase, LeaseRecord, LeaseState, Located, Owner, RevocationOutcome, RevocationQueue,
+    decide_revocation,
 };
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
@@ -109,7 +110,7 @@ async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) ->
     loop {
         let leases = &root.view.leases;
         // Those that are being made end by themselves: their owner is gone.
-        let mut ending = leases.table().owned_by(hash, &[Phase::Live], STEP);
+        let mut ending = leases.table().owned_by(hash, &[LeasePhase::Live], STEP);
         ending.sort_unstable_by_key(|lease| lease.namespace);
         if ending.is_empty() {
             return Ok(());
@@ -128,7 +129,7 @@ fn namespace_context(root: &NamespaceContext, lease: &Located) -> Option<Arc<Nam
 }
 
 /// What a worker has while it waits.
-struct Worker {
+struct LeaseWorker {
     root: Weak<NamespaceContext>,
     leases: Arc<LeaseView>,
     now: Timestamp,
@@ -136,7 +137,7 @@ struct Worker {
 
 /// Whether a worker goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextWork {
     Lease,
     Nothing,
 }
@@ -151,7 +152,8 @@ impl Drop for AtWork<'_> {
 }
 
 fn start_worker(root: &Arc<NamespaceContext>, lease: Located, now: Timestamp) {
-    let worker = Worker { root: Arc::downgrade(root), leases: Arc::clone(&root.view.leases), now };
+    let worker =
+        LeaseWorker { root: Arc::downgrade(root), leases: Arc::clone(&root.view.leases), now };
     let (threads, first) = (Arc::clone(&root.threads), lease.clone());
     let run = Box::new(move || {
         // Without an outcome the server is going down.
@@ -163,7 +165,7 @@ fn start_worker(root: &Arc<NamespaceContext>, lease: Located, now: Timestamp) {
     }
 }
 
-impl Worker {
+impl LeaseWorker {
     async fn run(&self, first: Located) {
         let mut lease = first;
         // Ends with what is due, or with the queue's rate.
@@ -172,10 +174,10 @@ impl Worker {
                 let _at_work = AtWork(&self.leases, &lease);
                 self.revoke(&lease).await.unwrap_or_else(|error| {
                     tracing::warn!(%error, "a lease is revoked later");
-                    Next::Nothing
+                    NextWork::Nothing
                 })
             };
-            if next == Next::Nothing {
+            if next == NextWork::Nothing {
                 return;
             }
             let mut work = self.leases.work();
@@ -188,18 +190,20 @@ impl Worker {
         }
     }
 
-    async fn revoke(&self, lease: &Located) -> Result<Next, Error> {
-        let Some(site) = self.site(lease) else { return Ok(Next::Nothing) };
+    async fn revoke(&self, lease: &Located) -> Result<NextWork, Error> {
+        let Some(site) = self.site(lease) else { return Ok(NextWork::Nothing) };
         if self.leases.is_creating(lease) {
-            return Ok(Next::Nothing);
+            return Ok(NextWork::Nothing);
         }
         let (stored, now_ns) = (read(&site, &lease.id)?, nanos(self.now));
         let is_due = |stored: &StoredLease| stored.record.due_ns().is_some_and(|due| due <= now_ns);
-        let Some(stored) = stored.filter(is_due) else { return Ok(Next::Nothing) };
-        let Some(stored) = claim(&site, stored, now_ns).await? else { return Ok(Next::Nothing) };
+        let Some(stored) = stored.filter(is_due) else { return Ok(NextWork::Nothing) };
+        let Some(stored) = claim(&site, stored, now_ns).await? else {
+            return Ok(NextWork::Nothing);
+        };
         let outcome = far_end::revoke(&site, &stored.record, self.now).await;
         settle_attempt(&site, &stored, outcome, now_ns).await?;
-        Ok(Next::Lease)
+        Ok(NextWork::Lease)
     }
 
     /// The namespace of a lease, while the server is unsealed and leads.
@@ -222,10 +226,10 @@ pub(super) async fn settle_attempt(
     let random = u32::from_le_bytes(random::make_bytes()?);
     let outcome = outcome.as_ref().copied().map_err(String::as_str);
     let state = match decide_revocation(&stored.record.state, outcome, now_ns, random) {
-        Revocation::Forget => return delete(site, &stored.record.id).await,
-        Revocation::Keep(state) => state,
+        RevocationOutcome::Forget => return delete(site, &stored.record.id).await,
+        RevocationOutcome::Keep(state) => state,
     };
-    if let State::Irrevocable { error } = &state {
+    if let LeaseState::Irrevocable { error } = &state {
         tracing::error!(id = %stored.record.id, %error, "a lease cannot be revoked");
     }
     let mut batch = Batch::new();

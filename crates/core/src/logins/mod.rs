@@ -21,9 +21,9 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::engines::identity::{self, Alias, mfa};
-use crate::identity::record::Id;
-use crate::platform::lockout::{Known, Lockouts};
+use crate::engines::identity::{self, LoginAlias, mfa};
+use crate::identity::record::IdentityId;
+use crate::platform::lockout::{Lockouts, NameOwner};
 use crate::records::lockout_rules::LockoutRules;
 use crate::records::mount::LeaseTimes;
 use crate::storage::keys::MountId;
@@ -73,7 +73,7 @@ impl Attempts for MountAttempts {
     }
 
     fn fail(&self, is_user: bool) {
-        let known = if is_user { Known::User } else { Known::Nobody };
+        let known = if is_user { NameOwner::User } else { NameOwner::Nobody };
         self.lockouts.failed(self.mount, &self.name, known, self.rules, self.now);
     }
 
@@ -115,9 +115,9 @@ async fn identify(
     mount: &Mount,
     login: &Login,
     now: Timestamp,
-) -> Result<Id, Error> {
+) -> Result<IdentityId, Error> {
     let alias =
-        Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
+        LoginAlias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
     identity::log_in(unsealed, &alias, now).await
 }
 
@@ -127,7 +127,7 @@ async fn issue(
     path: &str,
     mount: &Mount,
     login: Login,
-    entity: Id,
+    entity: IdentityId,
     now: Timestamp,
 ) -> Result<Response, Error> {
     let mut warnings = Vec::new();

@@ -20,8 +20,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::engines::identity::mfa::{self, Constraint, FactorCodes};
-use crate::identity::record::Id;
+use crate::engines::identity::mfa::{self, FactorCodes, MfaConstraint};
+use crate::identity::record::IdentityId;
 use crate::random;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
@@ -91,8 +91,8 @@ pub(super) async fn ask(
     path: &str,
     mount: &Mount,
     login: &Login,
-    entity: Id,
-    needed: &[Constraint],
+    entity: IdentityId,
+    needed: &[MfaConstraint],
     now: Timestamp,
 ) -> Result<Response, Error> {
     let id =
@@ -133,7 +133,7 @@ pub(super) async fn ask(
             transaction.put(&record_of(&id), record.clone())
         })
         .await?;
-    let constraints: Map = needed.iter().map(Constraint::shown).collect();
+    let constraints: Map = needed.iter().map(MfaConstraint::shown).collect();
     let auth = Json::object([
         ("client_token", "".into()),
         ("accessor", "".into()),
@@ -225,7 +225,7 @@ pub(crate) async fn validate(core: &Core, request: &Request<'_>) -> Result<Respo
     let id = id.ok_or_else(|| Error::invalid("missing request ID"))?;
     let codes = payload(&body)?;
     let unknown = || Error::invalid("invalid request ID");
-    let name = Id::parse(&id).map(|id| record_of(&id.to_string())).ok_or_else(unknown)?;
+    let name = IdentityId::parse(&id).map(|id| record_of(&id.to_string())).ok_or_else(unknown)?;
     let kept = storage(&unsealed)?;
     let found = kept.get(&name)?.ok_or_else(unknown)?;
     let PendingLogin { accessor, path, ends, login } = PendingLogin::decode(&found.value)?;

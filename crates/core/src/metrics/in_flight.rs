@@ -14,10 +14,10 @@ use crate::api::request::Request;
 
 /// The waiting requests, by number of arrival.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<Waiting>);
+pub(crate) struct Registry(Mutex<WaitingCount>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingCount {
     next: u64,
     requests: BTreeMap<u64, InFlight>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct InFlightEntry<'r> {
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingCount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

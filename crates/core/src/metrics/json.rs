@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Figure, Point, Value};
+use super::{Figure, MetricPoint, MetricValue};
 use crate::api::json::{Json, Map};
 
 /// Writes figures.
@@ -11,17 +11,17 @@ pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
     for figure in figures {
         for point in &figure.points {
             match &point.value {
-                Value::Gauge(value) => gauges.push(gauge(figure, point, *value)),
-                Value::Counter(count) => {
+                MetricValue::Gauge(value) => gauges.push(gauge(figure, point, *value)),
+                MetricValue::Counter(count) => {
                     counters.push(sample(figure, point, *count, number(*count as f64)));
                 }
-                Value::Seconds(seconds) => {
+                MetricValue::Seconds(seconds) => {
                     counters.push(sample(figure, point, 1, number(*seconds)));
                 }
-                Value::Summary(summary) => {
+                MetricValue::Summary(summary) => {
                     samples.push(sample(figure, point, summary.count, number(summary.sum_ms)));
                 }
-                Value::Histogram(snapshot) => {
+                MetricValue::Histogram(snapshot) => {
                     let sum = number(snapshot.sum.as_secs_f64());
                     samples.push(sample(figure, point, snapshot.count(), sum));
                 }
@@ -38,7 +38,7 @@ pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
     ])
 }
 
-fn gauge(figure: &Figure, point: &Point, value: f64) -> Json {
+fn gauge(figure: &Figure, point: &MetricPoint, value: f64) -> Json {
     Json::object([
         ("Name", figure.name.as_ref().into()),
         ("Value", number(value)),
@@ -46,7 +46,7 @@ fn gauge(figure: &Figure, point: &Point, value: f64) -> Json {
     ])
 }
 
-fn sample(figure: &Figure, point: &Point, count: u64, sum: Json) -> Json {
+fn sample(figure: &Figure, point: &MetricPoint, count: u64, sum: Json) -> Json {
     Json::object([
         ("Name", figure.name.as_ref().into()),
         ("Count", count.into()),
@@ -55,7 +55,7 @@ fn sample(figure: &Figure, point: &Point, count: u64, sum: Json) -> Json {
     ])
 }
 
-fn labels(point: &Point) -> Json {
+fn labels(point: &MetricPoint) -> Json {
     let labels: Map = point
         .labels
         .iter()

@@ -211,17 +211,17 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
 pub(crate) struct Figure {
     pub(crate) name: Cow<'static, str>,
     pub(crate) about: &'static str,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<MetricPoint>,
 }
 
 /// One value of a figure.
-pub(crate) struct Point {
+pub(crate) struct MetricPoint {
     pub(crate) labels: Vec<(&'static str, String)>,
-    pub(crate) value: Value,
+    pub(crate) value: MetricValue,
 }
 
 /// What is known of a point.
-pub(crate) enum Value {
+pub(crate) enum MetricValue {
     /// A count that only grows.
     Counter(u64),
     /// A count of seconds that only grows.
@@ -231,7 +231,7 @@ pub(crate) enum Value {
     /// How many there were, what they add up to, and quantiles of the last minutes, in milliseconds.
     Summary(Summary),
     /// How long things took.
-    Histogram(crate::counts::Snapshot),
+    Histogram(crate::counts::HistogramSnapshot),
 }
 
 impl MetricsSettings {

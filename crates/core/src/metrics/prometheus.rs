@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use super::{Figure, Point, Value};
+use super::{Figure, MetricPoint, MetricValue};
 use crate::counts::BUCKET_ENDS_US;
 
 /// The content type of the text.
@@ -31,9 +31,9 @@ pub(crate) fn write(figures: &[Figure]) -> String {
 
 /// The type of a figure. A name that Vault gave and that says another type than the value has, by the rules of Prometheus, has none: that is
 /// what `promtool check metrics` wants, and queries ask no type.
-fn kind(name: &str, value: &Value) -> &'static str {
-    let is_counter = matches!(value, Value::Counter(_) | Value::Seconds(_));
-    let is_single = is_counter || matches!(value, Value::Gauge(_));
+fn kind(name: &str, value: &MetricValue) -> &'static str {
+    let is_counter = matches!(value, MetricValue::Counter(_) | MetricValue::Seconds(_));
+    let is_single = is_counter || matches!(value, MetricValue::Gauge(_));
     let says_another = is_counter != name.ends_with("_total")
         || ["_count", "_sum"].iter().any(|end| name.ends_with(end))
         || name.split('_').any(|word| matches!(word, "counter" | "gauge"));
@@ -41,20 +41,22 @@ fn kind(name: &str, value: &Value) -> &'static str {
         return "untyped";
     }
     match value {
-        Value::Counter(_) | Value::Seconds(_) => "counter",
-        Value::Gauge(_) => "gauge",
-        Value::Summary(_) => "summary",
-        Value::Histogram(_) => "histogram",
+        MetricValue::Counter(_) | MetricValue::Seconds(_) => "counter",
+        MetricValue::Gauge(_) => "gauge",
+        MetricValue::Summary(_) => "summary",
+        MetricValue::Histogram(_) => "histogram",
     }
 }
 
-fn write_point(text: &mut String, name: &str, point: &Point) {
+fn write_point(text: &mut String, name: &str, point: &MetricPoint) {
     let labels = labels(&point.labels);
     // Writing to a string cannot fail.
     let _ = match &point.value {
-        Value::Counter(count) => writeln!(text, "{name}{labels} {count}"),
-        Value::Seconds(number) | Value::Gauge(number) => writeln!(text, "{name}{labels} {number}"),
-        Value::Summary(summary) => {
+        MetricValue::Counter(count) => writeln!(text, "{name}{labels} {count}"),
+        MetricValue::Seconds(number) | MetricValue::Gauge(number) => {
+            writeln!(text, "{name}{labels} {number}")
+        }
+        MetricValue::Summary(summary) => {
             for (quantile, value) in summary.quantiles {
                 let with = point.labels.iter().cloned();
                 let with: Vec<_> = with.chain([("quantile", quantile.to_owned())]).collect();
@@ -63,7 +65,7 @@ fn write_point(text: &mut String, name: &str, point: &Point) {
             let (sum_ms, count) = (summary.sum_ms, summary.count);
             writeln!(text, "{name}_sum{labels} {sum_ms}\n{name}_count{labels} {count}")
         }
-        Value::Histogram(snapshot) => {
+        MetricValue::Histogram(snapshot) => {
             let mut below = 0;
             for (count, end) in snapshot.buckets.iter().zip(BUCKET_ENDS_US) {
                 below += count;
@@ -105,21 +107,21 @@ mod tests {
         let durations = Durations::default();
         durations.record(Duration::from_micros(20));
         durations.record(Duration::from_secs(20));
-        let point = |labels, value| Point { labels, value };
+        let point = |labels, value| MetricPoint { labels, value };
         let figures = [
             Figure {
                 name: "kallisto.requests_total".into(),
                 about: "Requests.",
                 points: vec![
-                    point(vec![("operation", "read".into())], Value::Counter(3)),
-                    point(vec![("operation", "a\"b\\".into())], Value::Counter(0)),
+                    point(vec![("operation", "read".into())], MetricValue::Counter(3)),
+                    point(vec![("operation", "a\"b\\".into())], MetricValue::Counter(0)),
                 ],
             },
             Figure { name: "none".into(), about: "Nothing.", points: Vec::new() },
             Figure {
                 name: "t.seconds".into(),
                 about: "Times.",
-                points: vec![point(Vec::new(), Value::Histogram(durations.snapshot()))],
+                points: vec![point(Vec::new(), MetricValue::Histogram(durations.snapshot()))],
             },
         ];
         let text = write(&figures);
@@ -142,14 +144,14 @@ mod tests {
         let figure = |name: &'static str, value| Figure {
             name: name.into(),
             about: "It.",
-            points: vec![Point { labels: Vec::new(), value }],
+            points: vec![MetricPoint { labels: Vec::new(), value }],
         };
         let text = write(&[
-            figure("vault.x", Value::Summary(durations.snapshot().summary(None))),
-            figure("vault.token.count", Value::Gauge(1.0)),
-            figure("vault.audit.log_request_failure", Value::Counter(0)),
-            figure("vault.quota.lease_count.counter", Value::Gauge(0.0)),
-            figure("kallisto.jobs.runs_total", Value::Counter(0)),
+            figure("vault.x", MetricValue::Summary(durations.snapshot().summary(None))),
+            figure("vault.token.count", MetricValue::Gauge(1.0)),
+            figure("vault.audit.log_request_failure", MetricValue::Counter(0)),
+            figure("vault.quota.lease_count.counter", MetricValue::Gauge(0.0)),
+            figure("kallisto.jobs.runs_total", MetricValue::Counter(0)),
         ]);
         assert!(
             text.contains("# TYPE vault_x summary\nvault_x{quantile=\"0.5\"} 1.75\n"),

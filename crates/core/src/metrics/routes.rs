@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kallisto_auth::Operation;
 
-use crate::counts::{Durations, Snapshot};
+use crate::counts::{Durations, HistogramSnapshot};
 
 /// What Vault calls what a request does to a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl RouteTimes {
     }
 
     /// All of them, by operation in the order of [`RouteVerb::NAMES`].
-    pub(crate) fn all(&self) -> Vec<(String, [Snapshot; RouteVerb::NAMES.len()])> {
+    pub(crate) fn all(&self) -> Vec<(String, [HistogramSnapshot; RouteVerb::NAMES.len()])> {
         let mounts = self.mounts.read().unwrap_or_else(PoisonError::into_inner);
         let of = |durations: &VerbTimes| std::array::from_fn(|at| durations[at].snapshot());
         mounts.iter().map(|(mount, durations)| (mount.to_string(), of(durations))).collect()
@@ -89,7 +89,7 @@ mod tests {
         }
         routes.record("kv/", Operation::Scan, Duration::from_millis(2), 2);
         let all = routes.all();
-        let counts = |at: usize| all[at].1.each_ref().map(Snapshot::count);
+        let counts = |at: usize| all[at].1.each_ref().map(HistogramSnapshot::count);
         assert_eq!((all[0].0.as_str(), counts(0)), ("kv/", [0, 1, 0, 1]));
         assert_eq!((all[1].0.as_str(), counts(1)), ("secret/", [0, 1, 0, 0]));
         assert_eq!(all.len(), 2);

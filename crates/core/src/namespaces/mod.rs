@@ -21,5 +21,5 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use place::Home;
+pub(crate) use place::TokenHome;
 pub(crate) use sweep::sweep;

@@ -10,7 +10,7 @@ use crate::view::NamespaceContext;
 use crate::view::namespaces::Namespaces;
 
 /// Whose token asks.
-pub(crate) enum Home {
+pub(crate) enum TokenHome {
     /// The namespace's own.
     Here,
     /// That of a namespace above.
@@ -71,21 +71,21 @@ impl NamespaceContext {
     ///
     /// # Errors
     /// [`Denial::BadToken`] for the token of a namespace that is not above.
-    pub(crate) fn home_of(&self, text: Option<TokenText<'_>>) -> Result<Home, Error> {
-        let Some(inside) = &self.view.inside else { return Ok(Home::Here) };
+    pub(crate) fn home_of(&self, text: Option<TokenText<'_>>) -> Result<TokenHome, Error> {
+        let Some(inside) = &self.view.inside else { return Ok(TokenHome::Here) };
         let bad = || Error::Denied(Denial::BadToken);
         let text = text.ok_or_else(bad)?.expose();
         if self.view.unmarked(text).is_some() {
-            return Ok(Home::Here);
+            return Ok(TokenHome::Here);
         }
         let top = self.top.upgrade().ok_or_else(bad)?;
         let mark = text.rsplit_once('.').map_or("", |(_, mark)| mark);
         let Some(space) = top.view.namespaces.with_id(mark) else {
-            return Ok(Home::Above { context: top, below: inside.path.clone() });
+            return Ok(TokenHome::Above { context: top, below: inside.path.clone() });
         };
         let below = inside.path.strip_prefix(&space.namespace.path).ok_or_else(bad)?;
         let context = space.context(&top).ok_or_else(bad)?;
-        Ok(Home::Above { context, below: below.to_owned() })
+        Ok(TokenHome::Above { context, below: below.to_owned() })
     }
 
     /// The namespace below that a token's text or accessor belongs to; `None` for all others.

@@ -9,7 +9,7 @@
 //! be written is gathered ([`AuditBatch`]), and whoever asked has it written before the answers are sent.
 //!
 //! Requests that came together are answered together: what is the same for all of them ([`FastReads`]), and for all
-//! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
+//! of one token ([`FastPathCaller`]), is looked up once. What each asks is judged by itself.
 //!
 //! Invariant: what is answered here is answered as [`Core::handle`] would have. Tests of the listener (`wire`)
 //! ask both and compare.
@@ -27,8 +27,8 @@ use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize};
+use crate::caller::call::AnswerShape;
 use crate::caller::call::AuthzRequest;
-use crate::caller::call::Shape;
 use crate::limits::LIGHT_BODY_BYTES_MAX;
 use crate::limits::LIGHT_SECRET_BYTES_MAX;
 use crate::pipeline::audit::AuditBatch;
@@ -54,7 +54,7 @@ pub struct FastReads<'c> {
 }
 
 /// Who asks for a few reads that came together, found once.
-pub struct Bearer<'a> {
+pub struct FastPathCaller<'a> {
     core: &'a Core,
     unsealed: &'a Arc<NamespaceContext>,
     token: &'a CachedToken,
@@ -93,7 +93,7 @@ impl Core {
         }
         let reads = self.fast_reads()?;
         match reads.bearer(request.token, request.remote, request.now)? {
-            Ok(bearer) => bearer.answer(request, Shape::Whole, gathered),
+            Ok(bearer) => bearer.answer(request, AnswerShape::Whole, gathered),
             // A request of nobody is written down the long way, and may be for what anyone may ask.
             Err(_) if self.is_audited(request) || reads.is_open(request) => None,
             Err(refusal) => {
@@ -120,7 +120,7 @@ impl FastReads<'_> {
         token: Option<TokenText<'_>>,
         remote: Option<SocketAddr>,
         now: Timestamp,
-    ) -> Option<Result<Bearer<'_>, Error>> {
+    ) -> Option<Result<FastPathCaller<'_>, Error>> {
         let unsealed = self.unsealed.as_ref()?;
         let token = match authenticate(unsealed, token, remote, now, &self.pin) {
             Ok((_, token)) if token.is_limited() => return None,
@@ -131,11 +131,11 @@ impl FastReads<'_> {
         };
         let granted = token.granted(&unsealed.view, now);
         let mount = OnceCell::new();
-        Some(Ok(Bearer { core: self.core, unsealed, token, granted, mount }))
+        Some(Ok(FastPathCaller { core: self.core, unsealed, token, granted, mount }))
     }
 }
 
-impl Bearer<'_> {
+impl FastPathCaller<'_> {
     /// What is mounted at `path`, which ends in a slash.
     pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
         let mount = self.unsealed.view.mounts.at(path)?;
@@ -153,13 +153,13 @@ impl Bearer<'_> {
         request: &Request<'_>,
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
-        if is_simple(request) { self.answer(request, Shape::Fields, gathered) } else { None }
+        if is_simple(request) { self.answer(request, AnswerShape::Fields, gathered) } else { None }
     }
 
     fn answer(
         &self,
         request: &Request<'_>,
-        shape: Shape,
+        shape: AnswerShape,
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if !self.core.metrics.routes.is_on() {
@@ -174,7 +174,7 @@ impl Bearer<'_> {
     fn answer_now(
         &self,
         request: &Request<'_>,
-        shape: Shape,
+        shape: AnswerShape,
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
@@ -182,10 +182,10 @@ impl Bearer<'_> {
                 return None;
             }
             let gathered = Some(gathered);
-            let answer = self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX, gathered)?;
+            let answer = self.judge(request, AnswerShape::Whole, LIGHT_BODY_BYTES_MAX, gathered)?;
             return Some(match shape {
-                Shape::Whole => answer,
-                Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
+                AnswerShape::Whole => answer,
+                AnswerShape::Fields => answer.map(|whole| self.fields_of(request, whole)),
             });
         }
         let answer = self.judge(request, shape, LIGHT_SECRET_BYTES_MAX, None)?;
@@ -210,7 +210,7 @@ impl Bearer<'_> {
     fn judge(
         &self,
         request: &Request<'_>,
-        shape: Shape,
+        shape: AnswerShape,
         bytes_max: usize,
         gathered: Option<&mut AuditBatch>,
     ) -> Option<Result<Response, Error>> {

@@ -7,7 +7,7 @@ use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::dispatch::route_handler::AnyoneCall;
-use crate::platform::server_info::Access;
+use crate::platform::server_info::RouteAccess;
 use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::routes::help;
@@ -38,7 +38,7 @@ pub(crate) fn open_route<'p>(
         _ if request.asks_help() => false,
         Admits::AnyTokenOrNone => request.token.is_none() && route.takes(request.operation),
         Admits::AnyoneIfConfigured => {
-            core.info.unauthenticated_rekey == Access::Open && request.token.is_none()
+            core.info.unauthenticated_rekey == RouteAccess::Open && request.token.is_none()
         }
         Admits::AnyoneWhileSealed => core.is_sealed() && route.takes(request.operation),
         Admits::Policy | Admits::AnyToken | Admits::AnyoneAtListener => false,

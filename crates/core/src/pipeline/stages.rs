@@ -30,12 +30,12 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
-use crate::authz::judge::{self, Admitted, Limited, Purpose, Record};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::authz::judge::{self, Admitted, FindingsRecord, JudgePurpose, LimitedToken};
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::caller::spelling;
 use crate::cluster::leading;
-use crate::dispatch::server_engine::{OpenRun, Run};
+use crate::dispatch::server_engine::{OpenRun, RunningRequest};
 use crate::pipeline::freshness;
 use crate::pipeline::open_routes::OpenRoute;
 use crate::pipeline::resolve_namespace::Placed;
@@ -43,7 +43,7 @@ use crate::pipeline::timed;
 use crate::quotas::{Allowance, Counting};
 use crate::registry;
 use crate::state::Core;
-use crate::tokens::{self, Left};
+use crate::tokens::{self, UsesLeft};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 use crate::wrapping;
@@ -53,7 +53,7 @@ const SEALED_MEANWHILE: &str = "the server was sealed meanwhile: what was asked 
 
 /// What came of a request.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedRequest {
     /// The answer.
     pub answer: Result<Response, Error>,
     /// What rate limits leave to who asked; `None` unless the settings say that clients are told.
@@ -61,15 +61,15 @@ pub struct Served {
 }
 
 /// A request that was judged.
-pub(crate) enum Prepared<'c, 'r> {
+pub(crate) enum JudgedRequest<'c, 'r> {
     /// Nothing is left to do for it: it is refused, or memory answers it.
     Answer(Result<Response, Error>),
     /// It is to be dispatched.
-    Dispatch(Step<'c, 'r>),
+    Dispatch(NextStep<'c, 'r>),
 }
 
 /// What is to be done for a request.
-pub(crate) enum Step<'c, 'r> {
+pub(crate) enum NextStep<'c, 'r> {
     /// A route of the server that answers whoever asks.
     System(OpenRoute<'c>),
     /// A route below a mount that answers whoever asks.
@@ -77,9 +77,9 @@ pub(crate) enum Step<'c, 'r> {
     /// It is answered, and the answer is to be wrapped.
     Respond(Result<Response, Error>),
     /// The handler of its route runs.
-    Call(Call<'c, 'r>),
+    Call(AuthorizedCall<'c, 'r>),
     /// A use of its token is taken, and then the same.
-    Limited(Box<Limited<'c, 'r>>),
+    Limited(Box<LimitedToken<'c, 'r>>),
 }
 
 impl Core {
@@ -92,11 +92,11 @@ impl Core {
     }
 
     /// Answers one request, and tells what rate limits leave to who asked.
-    pub async fn serve(&self, request: &Request<'_>) -> Served {
+    pub async fn serve(&self, request: &Request<'_>) -> ServedRequest {
         match self.resolve_namespace(request) {
             // Another server answers it, and writes it down; a sealed one has nothing to write to.
             Err(error @ (Error::NotLeader | Error::Sealed)) => {
-                Served { answer: Err(error), allowance: None }
+                ServedRequest { answer: Err(error), allowance: None }
             }
             Err(error) => Box::pin(self.refuse_unplaced(request, error)).await,
             Ok(None) => self.serve_in_namespace(request).await,
@@ -120,7 +120,7 @@ impl Core {
         resolve_namespace::resolve(self, request)
     }
 
-    async fn serve_in_namespace(&self, request: &Request<'_>) -> Served {
+    async fn serve_in_namespace(&self, request: &Request<'_>) -> ServedRequest {
         let taken = self.rate_limit(request);
         let allowance = taken.as_ref().map_or(None, |left| *left);
         let begin = self.metrics.routes.is_on().then(|| self.services.timers.now());
@@ -133,7 +133,7 @@ impl Core {
             self.note_route(request, begin);
         }
         self.metrics.answered(request.operation, &answer);
-        Served { answer, allowance }
+        ServedRequest { answer, allowance }
     }
 
     /// Answers a request that is not written down.
@@ -149,8 +149,8 @@ impl Core {
                 root => root,
             };
             match self.prepare(context, request, None) {
-                Prepared::Answer(answer) => return answer,
-                Prepared::Dispatch(step) => (context.cloned(), step),
+                JudgedRequest::Answer(answer) => return answer,
+                JudgedRequest::Dispatch(step) => (context.cloned(), step),
             }
         };
         // Boxed, so that the future of a read, which never gets here, stays small.
@@ -173,10 +173,10 @@ impl Core {
             Some(&mut |judgement| records.open(self, &context, request, judgement)),
         );
         let step = match prepared {
-            Prepared::Answer(answer) => {
+            JudgedRequest::Answer(answer) => {
                 return self.audit_both(&context, request, records, answer).await;
             }
-            Prepared::Dispatch(step) => step,
+            JudgedRequest::Dispatch(step) => step,
         };
         if seals {
             return self.seal_audited(context, request, records, step).await;
@@ -191,27 +191,27 @@ impl Core {
         &self,
         context: Option<&Arc<NamespaceContext>>,
         request: &'c Request<'r>,
-        record: Option<Record<'_>>,
-    ) -> Prepared<'c, 'r> {
+        record: Option<FindingsRecord<'_>>,
+    ) -> JudgedRequest<'c, 'r> {
         if let Some(open) = self.find_open(context.map(|context| &**context), request) {
             if let (Some(context), Some(record)) = (context, record) {
                 // A token that is shown is written down, and not asked for.
-                let _ = judge::judge(context, request, Purpose::Record, Some(record));
+                let _ = judge::judge(context, request, JudgePurpose::Record, Some(record));
             }
-            return Prepared::Dispatch(open);
+            return JudgedRequest::Dispatch(open);
         }
-        let Some(context) = context else { return Prepared::Answer(Err(Error::Sealed)) };
+        let Some(context) = context else { return JudgedRequest::Answer(Err(Error::Sealed)) };
         let answered = |answer| match request.wrap_ttl_secs {
-            0 => Prepared::Answer(answer),
-            _ => Prepared::Dispatch(Step::Respond(answer)),
+            0 => JudgedRequest::Answer(answer),
+            _ => JudgedRequest::Dispatch(NextStep::Respond(answer)),
         };
-        match judge::judge(context, request, Purpose::Answer, record) {
-            Err(refusal) => Prepared::Answer(Err(refusal)),
-            Ok(Admitted::Limited(limited)) => Prepared::Dispatch(Step::Limited(limited)),
+        match judge::judge(context, request, JudgePurpose::Answer, record) {
+            Err(refusal) => JudgedRequest::Answer(Err(refusal)),
+            Ok(Admitted::Limited(limited)) => JudgedRequest::Dispatch(NextStep::Limited(limited)),
             Ok(Admitted::Answer(answer)) => answered(answer),
             Ok(Admitted::Call(call)) => match read(context, &call) {
                 Some(answer) => answered(answer),
-                None => Prepared::Dispatch(Step::Call(call)),
+                None => JudgedRequest::Dispatch(NextStep::Call(call)),
             },
         }
     }
@@ -221,16 +221,16 @@ impl Core {
         &self,
         context: Option<&NamespaceContext>,
         request: &'c Request<'_>,
-    ) -> Option<Step<'c, 'r>> {
+    ) -> Option<NextStep<'c, 'r>> {
         if let Some(path) = request.path.as_str().strip_prefix("sys/") {
-            return open_routes::open_route(self, path, request).map(Step::System);
+            return open_routes::open_route(self, path, request).map(NextStep::System);
         }
         let context = context?;
         let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
         if !registry::driver(mount.entry.kind).is_open(inside) {
             return None;
         }
-        Some(Step::Open(OpenPath { mount, inside }))
+        Some(NextStep::Open(OpenPath { mount, inside }))
     }
 
     /// Whether a request is for what answers whoever asks.
@@ -243,27 +243,29 @@ impl Core {
         &self,
         context: Option<Arc<NamespaceContext>>,
         request: &Request<'_>,
-        step: Step<'_, '_>,
+        step: NextStep<'_, '_>,
     ) -> Result<Response, Error> {
         // What anyone may ask is not kept for anyone, since keeping it costs a write.
         let is_from_somebody = match &step {
-            Step::System(route) => route.is_from_somebody(),
-            Step::Open(_) | Step::Respond(_) | Step::Call(_) | Step::Limited(_) => true,
+            NextStep::System(route) => route.is_from_somebody(),
+            NextStep::Open(_) | NextStep::Respond(_) | NextStep::Call(_) | NextStep::Limited(_) => {
+                true
+            }
         };
         let sealings = *self.sealings.borrow();
         let (begin, timer) = (self.services.timers.now(), timed::timer_of(request, &step));
         let answer = match step {
-            Step::System(route) => Box::pin(route.answer(self, request)).await,
-            Step::Open(open) => {
+            NextStep::System(route) => Box::pin(route.answer(self, request)).await,
+            NextStep::Open(open) => {
                 let context = context.ok_or(Error::Sealed)?;
                 Box::pin(open.answer(&context, request)).await
             }
-            Step::Respond(answer) => answer,
-            Step::Call(call) => {
+            NextStep::Respond(answer) => answer,
+            NextStep::Call(call) => {
                 let _place = self.metrics.in_flight.enter(request);
                 Box::pin(self.run(context.ok_or(Error::Sealed)?, call)).await
             }
-            Step::Limited(limited) => {
+            NextStep::Limited(limited) => {
                 let _place = self.metrics.in_flight.enter(request);
                 Box::pin(self.run_limited(context.ok_or(Error::Sealed)?, *limited, request.now))
                     .await
@@ -287,7 +289,7 @@ impl Core {
 
     /// Refuses a request for a namespace that does not serve it. It is counted and written down where namespaces
     /// begin, by the path from there as far as it is one.
-    async fn refuse_unplaced(&self, request: &Request<'_>, refusal: Error) -> Served {
+    async fn refuse_unplaced(&self, request: &Request<'_>, refusal: Error) -> ServedRequest {
         let inside = request.path.as_str();
         let absolute = match request.namespace.trim_matches('/') {
             "" => inside.to_owned(),
@@ -301,7 +303,7 @@ impl Core {
             Err(over) => self.refuse_over_limit(&request, over).await,
         };
         self.metrics.answered(request.operation, &answer);
-        Served { answer, allowance: None }
+        ServedRequest { answer, allowance: None }
     }
 
     /// Counts a request against the rate limit that holds for it. A sealed server knows of none.
@@ -390,7 +392,7 @@ impl Core {
     async fn run(
         &self,
         unsealed: Arc<NamespaceContext>,
-        call: Call<'_, '_>,
+        call: AuthorizedCall<'_, '_>,
     ) -> Result<Response, Error> {
         let found = unsealed.view.mounts.route(call.path.as_str());
         match found {
@@ -400,7 +402,7 @@ impl Core {
                 let Ok(path) = spelling::inside(call.operation, kind, inside) else {
                     return Err(registry::driver(kind).routes().refusal(inside, call.operation));
                 };
-                let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
+                let run = RunningRequest { core: self, unsealed, call: &call, mount: &mount, path };
                 registry::driver(kind).handle(run).await
             }
             None => Err(no_route(&unsealed, &call)),
@@ -412,10 +414,10 @@ impl Core {
     async fn run_limited(
         &self,
         unsealed: Arc<NamespaceContext>,
-        limited: Limited<'_, '_>,
+        limited: LimitedToken<'_, '_>,
         now: Timestamp,
     ) -> Result<Response, Error> {
-        let Limited { caller, verdict } = limited;
+        let LimitedToken { caller, verdict } = limited;
         let left = tokens::spend(caller.home(&unsealed), &caller.hash).await?;
         if wrapping::is_wrapping(caller.entry()) {
             let (home, accessor) = (caller.home(&unsealed), &caller.token().accessor);
@@ -433,7 +435,7 @@ impl Core {
                 None => self.run(Arc::clone(&unsealed), call).await,
             },
         };
-        if left == Left::Nothing {
+        if left == UsesLeft::Nothing {
             tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         answer
@@ -444,11 +446,11 @@ impl Core {
     async fn seal_with_last(
         &self,
         unsealed: Arc<NamespaceContext>,
-        caller: Caller,
-        call: Call<'_, '_>,
-        left: Left,
+        caller: CallerPolicies,
+        call: AuthorizedCall<'_, '_>,
+        left: UsesLeft,
     ) -> Result<Response, Error> {
-        if left == Left::Nothing {
+        if left == UsesLeft::Nothing {
             tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         drop(caller);
@@ -485,7 +487,7 @@ impl Core {
     /// Whether a request would run, without running it; `None` when it could not be judged.
     pub(crate) fn would_admit(&self, request: &Request<'_>) -> Option<bool> {
         let unsealed = self.unsealed.load();
-        let admitted = judge::judge(unsealed.as_ref()?, request, Purpose::Answer, None);
+        let admitted = judge::judge(unsealed.as_ref()?, request, JudgePurpose::Answer, None);
         match admitted {
             Ok(Admitted::Call(_) | Admitted::Answer(_)) => Some(true),
             Ok(Admitted::Limited(_)) => None,

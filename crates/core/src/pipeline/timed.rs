@@ -5,20 +5,22 @@ use std::time::Duration;
 use kallisto_auth::Operation;
 use kallisto_engine::Class;
 
-use super::stages::Step;
+use super::stages::NextStep;
 use crate::api::request::Request;
 use crate::state::Core;
 use crate::state::figures::namespace_of;
 use crate::timers::Timer;
 
 /// The timer of a request that is to be dispatched; most have none.
-pub(super) fn timer_of(request: &Request<'_>, step: &Step<'_, '_>) -> Option<Timer> {
+pub(super) fn timer_of(request: &Request<'_>, step: &NextStep<'_, '_>) -> Option<Timer> {
     match step {
-        Step::Open(open) if open.class() == Class::Auth && request.operation.writes() => {
+        NextStep::Open(open) if open.class() == Class::Auth && request.operation.writes() => {
             Some(Timer::HandleLogin)
         }
-        Step::Call(_) | Step::Limited(_) => of_path(request.path.as_str(), request.operation),
-        Step::System(_) | Step::Open(_) | Step::Respond(_) => None,
+        NextStep::Call(_) | NextStep::Limited(_) => {
+            of_path(request.path.as_str(), request.operation)
+        }
+        NextStep::System(_) | NextStep::Open(_) | NextStep::Respond(_) => None,
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use kallisto_engine::{FarEnds, NoFarEnds, NoProbes, ProbeRunner};
 
-use crate::admission::{Admission, Flow, Shares};
+use crate::admission::{Admission, Flow, SharedAmount};
 use crate::api::error::Error;
 use crate::platform::lockout::Lockouts;
-use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
-use crate::platform::pool::{Claim, Pool};
+use crate::platform::outbound::{OutboundAnswer, OutboundCall, OutboundCalls};
+use crate::platform::pool::{Claim, ThreadPool};
 use crate::platform::snapshot_storage::SnapshotStorage;
 use crate::timers::Timers;
 
@@ -25,16 +25,16 @@ const CALLS_MAX: usize = 256;
 /// What engines use of the server.
 pub(crate) struct EngineServices {
     /// Makes keys.
-    pub(crate) makers: Pool,
+    pub(crate) makers: ThreadPool,
     /// Hashes passwords.
-    pub(crate) hashers: Pool,
+    pub(crate) hashers: ThreadPool,
     /// Waits for other servers.
-    callers: Pool,
+    callers: ThreadPool,
     pub(crate) lockouts: Arc<Lockouts>,
     /// How long things take.
     pub(crate) timers: Arc<Timers>,
     /// Sends what engines ask of other servers; empty where nothing does.
-    outbound: OnceLock<Arc<dyn Outbound>>,
+    outbound: OnceLock<Arc<dyn OutboundCalls>>,
     /// Looks at what stands at names and addresses; empty where nothing does.
     probes: OnceLock<Arc<dyn ProbeRunner>>,
     /// Stores scheduled snapshots; empty where nothing does.
@@ -49,12 +49,12 @@ impl EngineServices {
     /// Idle pools; what waits for them waits in places of `admission`.
     pub(crate) fn new(admission: &Admission) -> Self {
         let (keys, calls) =
-            (Arc::new(Shares::new(KEYS_MAX, 0)), Arc::new(Shares::new(CALLS_MAX, 0)));
+            (Arc::new(SharedAmount::new(KEYS_MAX, 0)), Arc::new(SharedAmount::new(CALLS_MAX, 0)));
         let (hashing, hashes) = (kallisto_auth_methods::hashing_threads(), &admission.hashes);
         Self {
-            makers: Pool::new("make-key", MAKERS, Claim::Lesser, keys),
-            hashers: Pool::new("hash", hashing, Claim::Equal, Arc::clone(hashes)),
-            callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
+            makers: ThreadPool::new("make-key", MAKERS, Claim::Lesser, keys),
+            hashers: ThreadPool::new("hash", hashing, Claim::Equal, Arc::clone(hashes)),
+            callers: ThreadPool::new("outbound", CALLERS, Claim::Equal, calls),
             lockouts: Arc::default(),
             timers: Arc::default(),
             outbound: OnceLock::new(),
@@ -66,12 +66,12 @@ impl EngineServices {
     }
 
     /// What sends to other servers.
-    pub(crate) fn outbound(&self) -> Option<&Arc<dyn Outbound>> {
+    pub(crate) fn outbound(&self) -> Option<&Arc<dyn OutboundCalls>> {
         self.outbound.get()
     }
 
     /// Says what sends to other servers; the first word counts.
-    pub(crate) fn set_outbound(&self, outbound: Arc<dyn Outbound>) {
+    pub(crate) fn set_outbound(&self, outbound: Arc<dyn OutboundCalls>) {
         let _ = self.outbound.set(outbound);
     }
 

@@ -10,10 +10,10 @@ use crate::api::stream::Source;
 /// What the binary knows and the core is asked.
 pub trait Host: Send + Sync {
     /// The machine; `None` where it cannot be told.
-    fn machine(&self) -> Option<Machine>;
+    fn machine(&self) -> Option<HostMachine>;
 
     /// The process; `None` where it cannot be told.
-    fn process(&self) -> Option<Process>;
+    fn process(&self) -> Option<HostProcess>;
 
     /// Follows the log from now on: lines of this level and above, in this form. `None` when as many
     /// follow it as may.
@@ -29,7 +29,7 @@ pub trait Host: Send + Sync {
 
 /// A machine. Sizes are in bytes.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct HostMachine {
     /// Its name.
     pub hostname: String,
     /// The operating system, such as `linux`.
@@ -47,7 +47,7 @@ pub struct Machine {
     /// Its processors.
     pub cpus: Vec<Cpu>,
     /// Its memory.
-    pub memory: Memory,
+    pub memory: HostMemory,
 }
 
 /// A processor.
@@ -61,7 +61,7 @@ pub struct Cpu {
 
 /// The memory of a machine, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub struct HostMemory {
     /// All of it.
     pub total: u64,
     /// What can be had without swapping.
@@ -78,7 +78,7 @@ pub struct Memory {
 
 /// A process.
 #[derive(Clone, Copy, Debug)]
-pub struct Process {
+pub struct HostProcess {
     /// Time of processors it used.
     pub cpu: Duration,
     /// Its memory in RAM.

@@ -20,7 +20,7 @@ const NOBODIES_MAX: usize = 1 << 14;
 
 /// Whether a name belongs to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum NameOwner {
     /// It does.
     User,
     /// It does not.
@@ -28,7 +28,7 @@ pub(crate) enum Known {
 }
 
 /// The name of a user at a mount.
-type Name = (MountId, String);
+type MountUser = (MountId, String);
 
 struct Failures {
     count: u32,
@@ -43,17 +43,17 @@ struct Failures {
 /// The failures of every name.
 #[derive(Default)]
 pub(crate) struct Lockouts {
-    names: Mutex<Names>,
+    names: Mutex<LockedNames>,
 }
 
 #[derive(Default)]
-struct Names {
-    users: HashMap<Name, Failures>,
-    nobodies: HashMap<Name, Failures>,
+struct LockedNames {
+    users: HashMap<MountUser, Failures>,
+    nobodies: HashMap<MountUser, Failures>,
 }
 
 impl Lockouts {
-    fn names(&self) -> MutexGuard<'_, Names> {
+    fn names(&self) -> MutexGuard<'_, LockedNames> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +79,7 @@ impl Lockouts {
         &self,
         mount: MountId,
         name: &str,
-        known: Known,
+        known: NameOwner,
         rules: LockoutRules,
         now: Timestamp,
     ) {
@@ -88,8 +88,8 @@ impl Lockouts {
         }
         let mut names = self.names();
         let (counted, max) = match known {
-            Known::User => (&mut names.users, USERS_MAX),
-            Known::Nobody => (&mut names.nobodies, NOBODIES_MAX),
+            NameOwner::User => (&mut names.users, USERS_MAX),
+            NameOwner::Nobody => (&mut names.nobodies, NOBODIES_MAX),
         };
         let key = (mount, name.to_owned());
         if !counted.contains_key(&key) && counted.len() >= max {
@@ -121,18 +121,18 @@ impl Lockouts {
     }
 
     /// The names locked at `now`, sorted.
-    pub(crate) fn locked(&self, now: Timestamp) -> Vec<Name> {
+    pub(crate) fn locked(&self, now: Timestamp) -> Vec<MountUser> {
         let names = self.names();
         let all = names.users.iter().chain(&names.nobodies);
         let locked = all.filter(|(_, failures)| failures.until.is_some_and(|until| now < until));
-        let mut found: Vec<Name> = locked.map(|(name, _)| name.clone()).collect();
+        let mut found: Vec<MountUser> = locked.map(|(name, _)| name.clone()).collect();
         found.sort();
         found
     }
 }
 
 /// Drops what is over; when nothing is, the one that is over first.
-fn make_room(counted: &mut HashMap<Name, Failures>, now: Timestamp) {
+fn make_room(counted: &mut HashMap<MountUser, Failures>, now: Timestamp) {
     let before = counted.len();
     counted.retain(|_, failures| failures.ends > now);
     if counted.len() < before {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_name_is_locked_after_so_many_failures_and_free_after_a_while() {
-        for known in [Known::User, Known::Nobody] {
+        for known in [NameOwner::User, NameOwner::Nobody] {
             let lockouts = Lockouts::default();
             let fail = |secs| lockouts.failed(MOUNT, "bob", known, rules(), at(secs));
             let locked = |secs| lockouts.is_locked(MOUNT, "bob", rules(), at(secs));
@@ -185,11 +185,11 @@ mod tests {
     fn failures_far_apart_do_not_add_up() {
         let lockouts = Lockouts::default();
         for secs in [0, 31, 62, 93, 124] {
-            lockouts.failed(MOUNT, "bob", Known::User, rules(), at(secs));
+            lockouts.failed(MOUNT, "bob", NameOwner::User, rules(), at(secs));
             assert!(!lockouts.is_locked(MOUNT, "bob", rules(), at(secs)));
         }
         let never = LockoutRules { disabled: true, ..rules() };
-        (0..9).for_each(|_| lockouts.failed(MOUNT, "eve", Known::User, never, at(0)));
+        (0..9).for_each(|_| lockouts.failed(MOUNT, "eve", NameOwner::User, never, at(0)));
         assert!(!lockouts.is_locked(MOUNT, "eve", rules(), at(0)));
     }
 
@@ -197,10 +197,10 @@ mod tests {
     fn invented_names_push_out_invented_names_only() {
         let lockouts = Lockouts::default();
         for _ in 0..3 {
-            lockouts.failed(MOUNT, "bob", Known::User, rules(), at(0));
+            lockouts.failed(MOUNT, "bob", NameOwner::User, rules(), at(0));
         }
         for at_name in 0..NOBODIES_MAX + 10 {
-            lockouts.failed(MOUNT, &format!("n{at_name}"), Known::Nobody, rules(), at(1));
+            lockouts.failed(MOUNT, &format!("n{at_name}"), NameOwner::Nobody, rules(), at(1));
         }
         assert!(lockouts.is_locked(MOUNT, "bob", rules(), at(2)));
         assert_eq!(lockouts.names().nobodies.len(), NOBODIES_MAX);

@@ -13,7 +13,7 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub const CALL_SECS_MAX: u64 = 10;
 
 /// Sends calls to other servers.
-pub trait Outbound: Send + Sync {
+pub trait OutboundCalls: Send + Sync {
     /// Sends one call and waits for its answer, at most [`CALL_SECS_MAX`]. Redirects are not followed.
     ///
     /// # Errors

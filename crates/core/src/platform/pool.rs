@@ -2,7 +2,7 @@
 //!
 //! What runs here is a [task](Task): a future that uses a processor whenever it is polled. One poll is one turn: a task
 //! that yields (`cooperative_yield`) between its items goes behind those of other clients each time, and one that waits for
-//! the disk or another server holds no thread meanwhile. A plain function is a task of one turn ([`Pool::run`]).
+//! the disk or another server holds no thread meanwhile. A plain function is a task of one turn ([`ThreadPool::run`]).
 //!
 //! Invariants:
 //! - What waits and runs is bounded by the pool's places; when a client's part of them or all of them are taken, whoever
@@ -19,14 +19,14 @@ use std::task::{Context, Wake, Waker};
 
 use tokio::sync::oneshot;
 
-use crate::admission::{Cost, FairQueue, Flow, Shares};
+use crate::admission::{Cost, FairQueue, Flow, SharedAmount};
 use crate::api::error::Error;
 use crate::platform::threads::give_way;
 
 /// What a turn costs that nobody has put a price on.
 pub(crate) const TURN: Cost = 1;
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type PoolWork = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How much a pool's threads want of the processors, beside those that serve requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ pub(crate) enum Claim {
 }
 
 /// Threads for one purpose; started by the first task, ended with their server.
-pub(crate) struct Pool {
+pub(crate) struct ThreadPool {
     name: &'static str,
     threads: usize,
     claim: Claim,
     /// Places of the queue and at the threads.
-    places: Arc<Shares>,
+    places: Arc<SharedAmount>,
     queue: Arc<Queue>,
     started: Once,
 }
@@ -56,25 +56,25 @@ struct Queue {
 
 #[derive(Default)]
 struct ComputeQueue {
-    turns: FairQueue<Arc<Task>>,
+    turns: FairQueue<Arc<PoolTask>>,
     is_over: bool,
 }
 
 /// Work for a client.
-struct Task {
+struct PoolTask {
     flow: Flow,
     queue: Weak<Queue>,
     /// Set when nobody waits for it any more.
     is_forsaken: AtomicBool,
-    phase: Mutex<Phase>,
+    phase: Mutex<TaskPhase>,
 }
 
 /// Where a task is between its first turn and its last.
-enum Phase {
+enum TaskPhase {
     /// Waits for something other than its turn.
-    Resting(Work),
+    Resting(PoolWork),
     /// In the queue, once.
-    Queued(Work),
+    Queued(PoolWork),
     /// At a thread.
     Running,
     /// At a thread, and to be queued when that is through with it.
@@ -85,15 +85,15 @@ enum Phase {
 /// Waits for a task, which is forsaken when this is dropped.
 struct Waiter<T> {
     told: oneshot::Receiver<T>,
-    task: Arc<Task>,
+    task: Arc<PoolTask>,
 }
 
-impl Pool {
+impl ThreadPool {
     pub(crate) fn new(
         name: &'static str,
         threads: usize,
         claim: Claim,
-        places: Arc<Shares>,
+        places: Arc<SharedAmount>,
     ) -> Self {
         Self { name, threads, claim, places, queue: Arc::default(), started: Once::new() }
     }
@@ -128,11 +128,11 @@ impl Pool {
             // Whoever asked may have gone meanwhile.
             let _ = tell.send(outcome);
         });
-        let task = Arc::new(Task {
+        let task = Arc::new(PoolTask {
             flow,
             queue: Arc::downgrade(&self.queue),
             is_forsaken: AtomicBool::new(false),
-            phase: Mutex::new(Phase::Queued(work)),
+            phase: Mutex::new(TaskPhase::Queued(work)),
         });
         self.started.call_once(|| self.start());
         self.queue.push(Arc::clone(&task), first);
@@ -157,7 +157,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.queue.lock().is_over = true;
         self.queue.changed.notify_all();
@@ -178,7 +178,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, task: Arc<Task>, cost: Cost) {
+    fn push(&self, task: Arc<PoolTask>, cost: Cost) {
         self.lock().turns.push(task.flow, cost, task);
         self.changed.notify_one();
     }
@@ -200,8 +200,8 @@ impl Queue {
     }
 }
 
-impl Task {
-    fn phase(&self) -> MutexGuard<'_, Phase> {
+impl PoolTask {
+    fn phase(&self) -> MutexGuard<'_, TaskPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,8 @@ impl Task {
 
     /// Polls the work once.
     fn take_turn(self: Arc<Self>) {
-        let Phase::Queued(mut work) = std::mem::replace(&mut *self.phase(), Phase::Running) else {
+        let TaskPhase::Queued(mut work) = std::mem::replace(&mut *self.phase(), TaskPhase::Running)
+        else {
             unreachable!("only what is queued comes out of the queue");
         };
         let waker = Waker::from(Arc::clone(&self));
@@ -230,31 +231,31 @@ impl Task {
     }
 
     /// Puts the work back after a turn, unless it is over; true when it wants another turn at once.
-    fn rest(&self, work: Work, is_over: bool) -> (Option<Work>, bool) {
+    fn rest(&self, work: PoolWork, is_over: bool) -> (Option<PoolWork>, bool) {
         let mut phase = self.phase();
         if is_over {
-            *phase = Phase::Over;
+            *phase = TaskPhase::Over;
             return (Some(work), false);
         }
-        let is_woken = matches!(*phase, Phase::Woken);
-        *phase = if is_woken { Phase::Queued(work) } else { Phase::Resting(work) };
+        let is_woken = matches!(*phase, TaskPhase::Woken);
+        *phase = if is_woken { TaskPhase::Queued(work) } else { TaskPhase::Resting(work) };
         (None, is_woken)
     }
 }
 
-impl Wake for Task {
+impl Wake for PoolTask {
     fn wake(self: Arc<Self>) {
         let mut phase = self.phase();
-        match std::mem::replace(&mut *phase, Phase::Over) {
-            Phase::Resting(work) => {
-                *phase = Phase::Queued(work);
+        match std::mem::replace(&mut *phase, TaskPhase::Over) {
+            TaskPhase::Resting(work) => {
+                *phase = TaskPhase::Queued(work);
                 drop(phase);
                 if let Some(queue) = self.queue.upgrade() {
                     queue.push(self, TURN);
                 }
             }
-            Phase::Running | Phase::Woken => *phase = Phase::Woken,
-            same @ (Phase::Queued(_) | Phase::Over) => *phase = same,
+            TaskPhase::Running | TaskPhase::Woken => *phase = TaskPhase::Woken,
+            same @ (TaskPhase::Queued(_) | TaskPhase::Over) => *phase = same,
         }
     }
 }
@@ -276,7 +277,7 @@ mod tests {
 
     /// A pool of one thread, and tasks that say who they are and wait for a word in each of their turns.
     struct Bench {
-        pool: Pool,
+        pool: ThreadPool,
         go: Sender<()>,
         gate: Arc<Mutex<Receiver<()>>>,
         order: Arc<Mutex<Vec<Flow>>>,
@@ -284,7 +285,8 @@ mod tests {
 
     impl Bench {
         fn new(places: usize) -> Self {
-            let pool = Pool::new("test", 1, Claim::Equal, Arc::new(Shares::new(places, 0)));
+            let pool =
+                ThreadPool::new("test", 1, Claim::Equal, Arc::new(SharedAmount::new(places, 0)));
             let (go, gate) = channel();
             Self { pool, go, gate: Arc::new(Mutex::new(gate)), order: Arc::default() }
         }

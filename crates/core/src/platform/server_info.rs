@@ -29,7 +29,7 @@ pub struct ServerInfo {
     /// Bytes of entries the hot table may hold before the coldest leave it.
     pub hot_bytes_max: usize,
     /// Whether rekey and generate-root answer without a token.
-    pub unauthenticated_rekey: Access,
+    pub unauthenticated_rekey: RouteAccess,
     /// Whether metrics are served in the text that Prometheus reads.
     pub serves_prometheus: bool,
     /// Which metrics are told, and how.
@@ -52,7 +52,7 @@ impl Default for ServerInfo {
             api_addr: None,
             cluster_addr: None,
             hot_bytes_max: 1 << 30,
-            unauthenticated_rekey: Access::Token,
+            unauthenticated_rekey: RouteAccess::Token,
             serves_prometheus: true,
             metrics: MetricsSettings::default(),
             serves_ui: false,
@@ -63,7 +63,7 @@ impl Default for ServerInfo {
 
 /// Who may use a group of routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum RouteAccess {
     /// Those with a token that may.
     Token,
     /// Anyone.

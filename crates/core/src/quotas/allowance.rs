@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Spec;
+use super::RuleSpec;
 use crate::admission::network;
 
 /// Parts of the table, so that workers seldom wait for each other.
@@ -22,7 +22,7 @@ const ADDRESSES_PER_PART_MAX: usize = ADDRESSES_MAX / PARTS;
 
 /// Whether there was something left.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum AllowanceTaken {
     /// And what is left of the window.
     One { left: u64, reset_secs: u64 },
     /// Come back in so many seconds.
@@ -63,11 +63,11 @@ impl Allowances {
     /// Takes one for `remote`, or says whether there is one.
     pub(super) fn ask(
         &self,
-        spec: &Spec,
+        spec: &RuleSpec,
         remote: IpAddr,
         now_ns: i64,
         counting: Counting,
-    ) -> Taken {
+    ) -> AllowanceTaken {
         let address = network(remote);
         let part = self.hasher.hash_one(address) as usize % PARTS;
         let mut windows = self.parts[part].lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,11 +90,13 @@ impl Allowances {
 }
 
 impl Window {
-    fn take(&mut self, spec: &Spec, now_ns: i64) -> Taken {
+    fn take(&mut self, spec: &RuleSpec, now_ns: i64) -> AllowanceTaken {
         let later = |span: Duration| now_ns.saturating_add(nanos(span));
         // The same for a block: one that lasts longer than it could from now on was set by another clock.
         if now_ns < self.blocked_to_ns && self.blocked_to_ns <= later(spec.block()) {
-            return Taken::None { retry_after_secs: secs_between(now_ns, self.blocked_to_ns) };
+            return AllowanceTaken::None {
+                retry_after_secs: secs_between(now_ns, self.blocked_to_ns),
+            };
         }
         // A window that ends later than one opened now could was opened by a clock set back since.
         if now_ns >= self.end_ns || self.end_ns > later(spec.interval()) {
@@ -103,13 +105,13 @@ impl Window {
         if self.taken < spec.limit() {
             self.taken += 1;
             let left = spec.limit() - self.taken;
-            return Taken::One { left, reset_secs: secs_between(now_ns, self.end_ns) };
+            return AllowanceTaken::One { left, reset_secs: secs_between(now_ns, self.end_ns) };
         }
         if spec.block_secs > 0 {
             self.blocked_to_ns = later(spec.block());
         }
         let end_ns = self.end_ns.max(self.blocked_to_ns);
-        Taken::None { retry_after_secs: secs_between(now_ns, end_ns) }
+        AllowanceTaken::None { retry_after_secs: secs_between(now_ns, end_ns) }
     }
 }
 
@@ -131,12 +133,12 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn spec(rate: f64, interval_secs: u64, block_secs: u64) -> Spec {
-        Spec { rate, interval_secs, block_secs, ..Spec::default() }
+    fn spec(rate: f64, interval_secs: u64, block_secs: u64) -> RuleSpec {
+        RuleSpec { rate, interval_secs, block_secs, ..RuleSpec::default() }
     }
 
-    fn passes(taken: &Taken) -> bool {
-        matches!(taken, Taken::One { .. })
+    fn passes(taken: &AllowanceTaken) -> bool {
+        matches!(taken, AllowanceTaken::One { .. })
     }
 
     #[test]
@@ -144,10 +146,13 @@ mod tests {
         let (allowances, spec) = (Allowances::default(), spec(2.0, 5, 0));
         let take =
             |from: &str, at| allowances.ask(&spec, from.parse().unwrap(), at, Counting::Take);
-        assert_eq!(take("10.0.0.1", 0), Taken::One { left: 1, reset_secs: 5 });
-        assert_eq!(take("10.0.0.1", SECOND), Taken::One { left: 0, reset_secs: 4 });
-        assert_eq!(take("10.0.0.1", 2 * SECOND), Taken::None { retry_after_secs: 3 });
-        assert_eq!(take("::ffff:10.0.0.1", 2 * SECOND), Taken::None { retry_after_secs: 3 });
+        assert_eq!(take("10.0.0.1", 0), AllowanceTaken::One { left: 1, reset_secs: 5 });
+        assert_eq!(take("10.0.0.1", SECOND), AllowanceTaken::One { left: 0, reset_secs: 4 });
+        assert_eq!(take("10.0.0.1", 2 * SECOND), AllowanceTaken::None { retry_after_secs: 3 });
+        assert_eq!(
+            take("::ffff:10.0.0.1", 2 * SECOND),
+            AllowanceTaken::None { retry_after_secs: 3 }
+        );
         assert!(passes(&take("10.0.0.2", 2 * SECOND)));
         assert!(passes(&take("10.0.0.1", 5 * SECOND)));
     }
@@ -157,8 +162,8 @@ mod tests {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 10));
         let take = |at| allowances.ask(&spec, "fd00::1".parse().unwrap(), at, Counting::Take);
         assert!(passes(&take(0)));
-        assert_eq!(take(SECOND / 2), Taken::None { retry_after_secs: 10 });
-        assert_eq!(take(5 * SECOND), Taken::None { retry_after_secs: 6 });
+        assert_eq!(take(SECOND / 2), AllowanceTaken::None { retry_after_secs: 10 });
+        assert_eq!(take(5 * SECOND), AllowanceTaken::None { retry_after_secs: 6 });
         assert!(passes(&take(11 * SECOND)));
     }
 

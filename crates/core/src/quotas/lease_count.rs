@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 
-use super::scope::Scope;
+use super::scope::QuotaScope;
 use crate::api::error::{Error, OverQuota, QuotaKind};
 use crate::api::json::{self, Json};
 use crate::counts::Counts;
@@ -27,7 +27,7 @@ const NEAR_PERCENT: u64 = 80;
 pub(crate) struct LeaseSpec {
     pub(crate) name: String,
     /// Where it holds.
-    pub(crate) scope: Scope,
+    pub(crate) scope: QuotaScope,
     /// The most leases there may be.
     pub(crate) max_leases: u64,
 }
@@ -82,7 +82,7 @@ impl LeaseSpec {
         let Json::Number(max_leases) = map.get("max_leases")? else { return None };
         Some(Self {
             name: name.to_owned(),
-            scope: Scope {
+            scope: QuotaScope {
                 path: text("path")?,
                 namespace: text("namespace")?,
                 role: String::new(),
@@ -102,7 +102,7 @@ impl LeaseQuotas {
         &self,
         namespace: &str,
         path: &str,
-        count: impl FnOnce(&Scope, usize) -> usize,
+        count: impl FnOnce(&QuotaScope, usize) -> usize,
     ) -> Result<Reservation, Error> {
         // Relaxed: a rule may count from the next lease on.
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -180,8 +180,11 @@ mod tests {
     use super::*;
 
     fn put(quotas: &LeaseQuotas, name: &str, path: &str, max_leases: u64) {
-        let scope =
-            Scope { path: path.to_owned(), is_inheritable: path.is_empty(), ..Scope::default() };
+        let scope = QuotaScope {
+            path: path.to_owned(),
+            is_inheritable: path.is_empty(),
+            ..QuotaScope::default()
+        };
         let spec = LeaseSpec { name: name.to_owned(), scope, max_leases };
         assert!(quotas.put(name, &spec.encode()));
         assert_eq!(quotas.spec(name), Some(spec));
@@ -230,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_rule_warns_from_four_fifths_on() {
-        let spec = LeaseSpec { name: String::new(), scope: Scope::default(), max_leases: 10 };
+        let spec = LeaseSpec { name: String::new(), scope: QuotaScope::default(), max_leases: 10 };
         assert!(!spec.is_near(7) && spec.is_near(8) && spec.is_near(11));
     }
 

@@ -28,11 +28,11 @@ use kallisto_auth::fold_case;
 use crate::api::error::{Error, OverQuota, QuotaKind};
 use crate::api::request::Request;
 pub(crate) use allowance::Counting;
-use allowance::{Allowances, Taken};
+use allowance::{AllowanceTaken, Allowances};
 use lease_count::{LEASE_RULES, LeaseQuotas};
-pub(crate) use rule::Spec;
+pub(crate) use rule::RuleSpec;
 use scope::fits;
-pub(crate) use settings::Settings;
+pub(crate) use settings::QuotaSettings;
 
 /// Most rules: a request looks through those for paths with `*`.
 pub(crate) const RULES_MAX: usize = 256;
@@ -53,23 +53,23 @@ pub struct Allowance {
 }
 
 /// A rule at work.
-struct Rule {
-    spec: Spec,
+struct ActiveRule {
+    spec: RuleSpec,
     /// Its path without case.
     caseless: String,
     allowances: Allowances,
 }
 
-struct Rules {
-    by_name: BTreeMap<String, Arc<Rule>>,
+struct ActiveRules {
+    by_name: BTreeMap<String, Arc<ActiveRule>>,
     /// The same in the order in which they are tried.
-    by_rank: Vec<Arc<Rule>>,
-    settings: Settings,
+    by_rank: Vec<Arc<ActiveRule>>,
+    settings: QuotaSettings,
 }
 
 /// The rules of a server.
 pub(crate) struct Quotas {
-    rules: ArcSwap<Rules>,
+    rules: ArcSwap<ActiveRules>,
     /// How many leases there may be.
     pub(crate) leases: LeaseQuotas,
     count: AtomicUsize,
@@ -89,27 +89,28 @@ struct RequestScope<'a> {
     caseless: Option<&'a str>,
 }
 
-impl Rules {
+impl ActiveRules {
     /// The one rule that counts a request.
     fn find(
         &self,
         place: RequestScope<'_>,
         role_at: impl FnOnce(&str) -> Option<String>,
-    ) -> Option<&Arc<Rule>> {
+    ) -> Option<&Arc<ActiveRule>> {
         let mut fitting = self.by_rank.iter().filter(|rule| rule.holds_at(place)).peekable();
         // Those of roles come first; who asks is looked up only where one could matter.
         let first = fitting.peek()?;
         let role =
             if first.spec.scope.role.is_empty() { None } else { role_at(&first.spec.scope.path) };
         // Names of roles have no case.
-        let is_of = |role: &String, rule: &Rule| rule.spec.scope.role.eq_ignore_ascii_case(role);
+        let is_of =
+            |role: &String, rule: &ActiveRule| rule.spec.scope.role.eq_ignore_ascii_case(role);
         fitting.find(|rule| {
             rule.spec.scope.role.is_empty() || role.as_ref().is_some_and(|role| is_of(role, rule))
         })
     }
 }
 
-impl Rule {
+impl ActiveRule {
     /// One that is for a name in another case is for this one, where names have none.
     fn holds_at(&self, place: RequestScope<'_>) -> bool {
         self.spec.scope.holds_in(place.namespace)
@@ -121,8 +122,8 @@ impl Rule {
 impl Quotas {
     /// No rules. `exempt` are the paths of routes that say that none holds for them.
     pub(crate) fn new(exempt: Arc<[String]>) -> Self {
-        let settings = Settings::usual(&exempt);
-        let rules = Rules { by_name: BTreeMap::new(), by_rank: Vec::new(), settings };
+        let settings = QuotaSettings::usual(&exempt);
+        let rules = ActiveRules { by_name: BTreeMap::new(), by_rank: Vec::new(), settings };
         let rules = ArcSwap::from_pointee(rules);
         Self { rules, leases: LeaseQuotas::default(), count: AtomicUsize::new(0), exempt }
     }
@@ -178,16 +179,18 @@ impl Quotas {
         let limit = rule.spec.limit();
         let is_told = rules.settings.sends_headers;
         match rule.allowances.ask(&rule.spec, remote, now_ns, counting) {
-            Taken::One { left, reset_secs } => {
+            AllowanceTaken::One { left, reset_secs } => {
                 Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
             }
-            Taken::None { retry_after_secs } => Err(Error::OverQuota(Box::new(OverQuota {
-                kind: QuotaKind::RateLimit,
-                path: place.path.to_owned(),
-                retry_after_secs,
-                limit,
-                is_told,
-            }))),
+            AllowanceTaken::None { retry_after_secs } => {
+                Err(Error::OverQuota(Box::new(OverQuota {
+                    kind: QuotaKind::RateLimit,
+                    path: place.path.to_owned(),
+                    retry_after_secs,
+                    limit,
+                    is_told,
+                })))
+            }
         }
     }
 
@@ -205,12 +208,12 @@ impl Quotas {
     /// Takes a record of the engine storage in; false when it is damaged. Records of others are passed over.
     pub(crate) fn put(&self, name: &str, value: &[u8]) -> bool {
         if name == SETTINGS {
-            let Some(settings) = Settings::decode(value) else { return false };
+            let Some(settings) = QuotaSettings::decode(value) else { return false };
             self.change(|rules| rules.settings = settings);
         } else if let Some(name) = name.strip_prefix(RULES) {
-            let Some(spec) = Spec::decode(name, value) else { return false };
+            let Some(spec) = RuleSpec::decode(name, value) else { return false };
             let caseless = fold_case(&spec.scope.path).into_owned();
-            let rule = Arc::new(Rule { spec, caseless, allowances: Allowances::default() });
+            let rule = Arc::new(ActiveRule { spec, caseless, allowances: Allowances::default() });
             self.change(|rules| {
                 rules.by_name.insert(name.to_owned(), rule);
             });
@@ -223,7 +226,7 @@ impl Quotas {
     /// Forgets a record of the engine storage.
     pub(crate) fn remove(&self, name: &str) {
         if name == SETTINGS {
-            self.change(|rules| rules.settings = Settings::usual(&self.exempt));
+            self.change(|rules| rules.settings = QuotaSettings::usual(&self.exempt));
         } else if let Some(name) = name.strip_prefix(RULES) {
             self.change(|rules| {
                 rules.by_name.remove(name);
@@ -234,9 +237,9 @@ impl Quotas {
     }
 
     /// Called by the fold alone, so changes do not race. Rules that stay keep their allowances.
-    fn change(&self, change: impl FnOnce(&mut Rules)) {
+    fn change(&self, change: impl FnOnce(&mut ActiveRules)) {
         let before = self.rules.load();
-        let mut rules = Rules {
+        let mut rules = ActiveRules {
             by_name: before.by_name.clone(),
             by_rank: Vec::new(),
             settings: before.settings.clone(),
@@ -248,7 +251,7 @@ impl Quotas {
         self.rules.store(Arc::new(rules));
     }
 
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> QuotaSettings {
         self.rules.load().settings.clone()
     }
 
@@ -256,15 +259,15 @@ impl Quotas {
         self.rules.load().by_name.keys().cloned().collect()
     }
 
-    pub(crate) fn spec(&self, name: &str) -> Option<Spec> {
+    pub(crate) fn spec(&self, name: &str) -> Option<RuleSpec> {
         self.rules.load().by_name.get(name).map(|rule| rule.spec.clone())
     }
 
     /// The other rule for the same path, if there is one.
-    pub(crate) fn twin(&self, spec: &Spec) -> Option<String> {
+    pub(crate) fn twin(&self, spec: &RuleSpec) -> Option<String> {
         let rules = self.rules.load();
         let mut others = rules.by_name.values().filter(|rule| rule.spec.name != spec.name);
-        let is_twin = |rule: &&Arc<Rule>| rule.spec.scope.is_twin(&spec.scope);
+        let is_twin = |rule: &&Arc<ActiveRule>| rule.spec.scope.is_twin(&spec.scope);
         others.find(is_twin).map(|rule| rule.spec.name.clone())
     }
 }

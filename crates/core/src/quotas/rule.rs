@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::scope::Scope;
+use super::scope::QuotaScope;
 use crate::api::json::{self, Json};
 
 /// What a rule says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spec {
+pub(crate) struct RuleSpec {
     pub(crate) name: String,
     /// Where it holds.
-    pub(crate) scope: Scope,
+    pub(crate) scope: QuotaScope,
     /// Requests in each interval.
     pub(crate) rate: f64,
     pub(crate) interval_secs: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Spec {
     pub(crate) block_secs: u64,
 }
 
-impl Spec {
+impl RuleSpec {
     /// Requests an address may make in one interval.
     pub(super) fn limit(&self) -> u64 {
         self.rate.ceil() as u64
@@ -57,7 +57,7 @@ impl Spec {
         let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         Some(Self {
             name: name.to_owned(),
-            scope: Scope {
+            scope: QuotaScope {
                 namespace: text("namespace"),
                 role: text("role"),
                 is_inheritable: match map.get("inheritable") {

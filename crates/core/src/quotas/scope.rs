@@ -5,7 +5,7 @@
 
 /// Where a rule holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scope {
+pub(crate) struct QuotaScope {
     /// From the root namespace on: empty for everything; a mount's or a namespace's path ends in a slash.
     pub(crate) path: String,
     /// The namespace that its path is in, or that it is: how its path begins.
@@ -16,7 +16,7 @@ pub(crate) struct Scope {
     pub(crate) is_inheritable: bool,
 }
 
-impl Scope {
+impl QuotaScope {
     /// Whether it is for all of its namespace.
     pub(crate) fn is_for_namespace(&self) -> bool {
         self.path == self.namespace

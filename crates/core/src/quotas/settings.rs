@@ -4,7 +4,7 @@ use crate::api::json::{self, Json, Map};
 
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct QuotaSettings {
     /// Whether answers carry the headers that tell what is left, and when to come back.
     pub(crate) sends_headers: bool,
     /// Whether what a rule refuses is written down by the audit devices.
@@ -13,7 +13,7 @@ pub(crate) struct Settings {
     pub(crate) exempt: Vec<String>,
 }
 
-impl Settings {
+impl QuotaSettings {
     /// Those while nobody has said otherwise; `exempt` are the paths of routes that say so.
     pub(super) fn usual(exempt: &[String]) -> Self {
         Self { sends_headers: false, audits_refusals: false, exempt: exempt.to_vec() }

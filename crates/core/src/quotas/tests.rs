@@ -1,6 +1,6 @@
 //! Which rule counts a request, and what it leaves.
 
-use super::scope::Scope;
+use super::scope::QuotaScope;
 use super::*;
 
 const SECOND: i64 = 1_000_000_000;
@@ -10,9 +10,9 @@ fn put(quotas: &Quotas, name: &str, path: &str, rate: f64) {
 }
 
 fn put_for_role(quotas: &Quotas, name: &str, path: &str, role: &str, rate: f64) {
-    let spec = Spec {
+    let spec = RuleSpec {
         name: name.to_owned(),
-        scope: Scope {
+        scope: QuotaScope {
             path: path.to_owned(),
             namespace: String::new(),
             role: role.to_owned(),
@@ -56,17 +56,17 @@ fn quotas() -> Quotas {
 fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
     let rule = |path: &str, is_inheritable: bool, rate: f64| {
         let quotas = quotas();
-        let spec = Spec {
+        let spec = RuleSpec {
             name: "n".to_owned(),
-            scope: Scope {
+            scope: QuotaScope {
                 path: path.to_owned(),
                 namespace: path.to_owned(),
                 is_inheritable,
-                ..Scope::default()
+                ..QuotaScope::default()
             },
             rate,
             interval_secs: 1,
-            ..Spec::default()
+            ..RuleSpec::default()
         };
         assert!(quotas.put(&format!("{RULES}n"), &spec.encode()));
         assert_eq!(quotas.spec("n"), Some(spec));
@@ -95,7 +95,7 @@ fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
     let quotas = quotas();
     put(&quotas, "all", "", 1.0);
     let exempt = vec!["sys/health".to_owned(), "a/kv/*".to_owned()];
-    let settings = Settings { exempt, ..Settings::usual(&[]) };
+    let settings = QuotaSettings { exempt, ..QuotaSettings::usual(&[]) };
     assert!(quotas.put(SETTINGS, &settings.encode()));
     assert_eq!(allowed_at(&quotas, inside("a/sys/health", 2)), 100);
     assert_eq!(allowed_at(&quotas, inside("a/kv/x", 2)), 100);
@@ -121,7 +121,7 @@ fn a_role_has_an_allowance_of_its_own() {
     assert_eq!((allowed("web"), allowed("db"), allowed("other")), (2, 1, 3));
     let web = quotas.spec("web").unwrap();
     assert_eq!(quotas.twin(&web), None);
-    let again = Spec { name: "again".to_owned(), ..web };
+    let again = RuleSpec { name: "again".to_owned(), ..web };
     assert_eq!(quotas.twin(&again).as_deref(), Some("web"));
 }
 
@@ -161,7 +161,7 @@ fn the_nearest_rule_counts() {
 fn exemptions_and_headers_are_settings() {
     let quotas = quotas();
     put(&quotas, "all", "", 0.5);
-    let settings = Settings {
+    let settings = QuotaSettings {
         sends_headers: true,
         audits_refusals: true,
         exempt: vec!["sys/mounts".to_owned()],

@@ -14,10 +14,10 @@
 
 use kallisto_codec::ByteReader;
 
-use super::kv::Malformed;
+use super::kv::MalformedKv;
 use crate::api::json::{Json, Map};
 use crate::api::request_id::uuid_text;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 
 /// Longest name of a writer that is kept, in bytes; longer ones are cut.
 const NAME_BYTES_MAX: usize = 255;
@@ -36,7 +36,7 @@ pub(crate) struct Author {
 /// Whoever had a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct VersionWriter {
-    entity_id: Option<Id>,
+    entity_id: Option<IdentityId>,
     display_name: Box<str>,
     /// The path of the login method that made the token.
     mount: Box<str>,
@@ -62,7 +62,7 @@ pub(crate) struct Attribution {
 impl Author {
     /// Whoever has a token with this display name that the login method at `mount` made, in a request of this id.
     pub(crate) fn new(
-        entity_id: Option<Id>,
+        entity_id: Option<IdentityId>,
         display_name: &str,
         mount: &str,
         request_id: u128,
@@ -171,7 +171,7 @@ impl Attribution {
         let count = |count: usize| u16::try_from(count).expect("writers are bounded by versions");
         out.extend_from_slice(&count(self.writers.len()).to_le_bytes());
         for writer in &self.writers {
-            let entity = writer.entity_id.map_or(0, Id::bits);
+            let entity = writer.entity_id.map_or(0, IdentityId::bits);
             out.extend_from_slice(&entity.to_le_bytes());
             for text in [&writer.display_name, &writer.mount] {
                 out.push(u8::try_from(text.len()).expect("names were cut"));
@@ -188,22 +188,22 @@ impl Attribution {
         }
     }
 
-    pub(super) fn decode(reader: &mut ByteReader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut ByteReader<'_>) -> Result<Self, MalformedKv> {
         let count = usize::from(u16::from_le_bytes(array(reader)?));
         bounded(reader, count, WRITER_BYTES_MIN)?;
         let mut writers = Vec::with_capacity(count);
         for _ in 0..count {
             let entity = u128::from_le_bytes(array(reader)?);
-            let entity_id = (entity != 0).then(|| Id::of_bits(entity));
+            let entity_id = (entity != 0).then(|| IdentityId::of_bits(entity));
             let (display_name, mount) = (name(reader)?, name(reader)?);
             writers.push(VersionWriter { entity_id, display_name, mount });
         }
-        let count = reader.u32().ok_or(Malformed)? as usize;
+        let count = reader.u32().ok_or(MalformedKv)? as usize;
         bounded(reader, count, NOTE_BYTES)?;
         let mut notes: Vec<Note> = Vec::with_capacity(count);
         for _ in 0..count {
             let note = Note {
-                version: reader.u64().ok_or(Malformed)?,
+                version: reader.u64().ok_or(MalformedKv)?,
                 created_by: u16::from_le_bytes(array(reader)?),
                 deleted_by: u16::from_le_bytes(array(reader)?),
                 request_id: u128::from_le_bytes(array(reader)?),
@@ -211,7 +211,7 @@ impl Attribution {
             let named = usize::from(note.created_by.max(note.deleted_by));
             let follows = notes.last().is_none_or(|last| last.version < note.version);
             if named > writers.len() || !follows {
-                return Err(Malformed);
+                return Err(MalformedKv);
             }
             notes.push(note);
         }
@@ -229,18 +229,18 @@ impl VersionWriter {
     }
 }
 
-fn array<const N: usize>(reader: &mut ByteReader<'_>) -> Result<[u8; N], Malformed> {
-    reader.array().ok_or(Malformed)
+fn array<const N: usize>(reader: &mut ByteReader<'_>) -> Result<[u8; N], MalformedKv> {
+    reader.array().ok_or(MalformedKv)
 }
 
-fn name(reader: &mut ByteReader<'_>) -> Result<Box<str>, Malformed> {
-    let bytes = usize::from(reader.u8().ok_or(Malformed)?);
-    let text = reader.take(bytes).ok_or(Malformed)?;
-    std::str::from_utf8(text).map(Box::from).map_err(|_| Malformed)
+fn name(reader: &mut ByteReader<'_>) -> Result<Box<str>, MalformedKv> {
+    let bytes = usize::from(reader.u8().ok_or(MalformedKv)?);
+    let text = reader.take(bytes).ok_or(MalformedKv)?;
+    std::str::from_utf8(text).map(Box::from).map_err(|_| MalformedKv)
 }
 
-fn bounded(reader: &ByteReader<'_>, count: usize, item_bytes: usize) -> Result<(), Malformed> {
-    if count > reader.len() / item_bytes { Err(Malformed) } else { Ok(()) }
+fn bounded(reader: &ByteReader<'_>, count: usize, item_bytes: usize) -> Result<(), MalformedKv> {
+    if count > reader.len() / item_bytes { Err(MalformedKv) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -249,7 +249,7 @@ pub(crate) mod tests {
 
     pub(crate) fn author(name: &str) -> Author {
         let writer = VersionWriter {
-            entity_id: Some(Id::of_bits(7)),
+            entity_id: Some(IdentityId::of_bits(7)),
             display_name: name.into(),
             mount: "auth/userpass/".into(),
         };
@@ -295,11 +295,11 @@ pub(crate) mod tests {
         let decode = |bytes: &[u8]| {
             let mut reader = ByteReader::new(bytes);
             let read = Attribution::decode(&mut reader)?;
-            if reader.is_empty() { Ok(read) } else { Err(Malformed) }
+            if reader.is_empty() { Ok(read) } else { Err(MalformedKv) }
         };
         assert_eq!(decode(&bytes), Ok(all));
         for end in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..end]), Err(Malformed), "cut at {end}");
+            assert_eq!(decode(&bytes[..end]), Err(MalformedKv), "cut at {end}");
         }
         for at in 0..bytes.len() {
             for bit in 0..8 {

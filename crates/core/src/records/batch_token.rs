@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::records::token::TokenEntry;
 use crate::storage::keys::{self, NamespaceNumber};
 use kallisto_engine::address;
@@ -134,7 +134,7 @@ fn decode(plain: &[u8]) -> Option<(TokenEntry, u64)> {
         role: text("r"),
         entity_id: match map.get("e") {
             None => None,
-            Some(id) => Some(Id::parse(id.as_str()?)?),
+            Some(id) => Some(IdentityId::parse(id.as_str()?)?),
         },
         bound_cidrs: address::stored(&map, "b")?,
         kept: Map::new(),
@@ -160,7 +160,7 @@ mod tests {
         entry.parent = Some([9; 32]);
         entry.meta = Some(Map::from([("a".to_owned(), "b".into())]));
         entry.ttl_secs = 60;
-        entry.entity_id = Id::parse("00000000-0000-4000-8000-00000000000e");
+        entry.entity_id = IdentityId::parse("00000000-0000-4000-8000-00000000000e");
         entry.bound_cidrs = address::parse_all(&["10.0.0.0/8".to_owned()]).unwrap();
         entry.clone()
     }

@@ -58,14 +58,14 @@ pub(crate) struct EngineFacts {
     /// Whether space around such a name is none of it.
     pub(crate) trims_names: bool,
     /// Where every namespace has it, if the server itself mounts it.
-    pub(crate) builtin: Option<BuiltinMount>,
+    pub(crate) builtin: Option<BuiltinKind>,
     /// Whether a path inside a mount may end in a slash: an engine that keeps secrets by path knows folders.
     pub(crate) has_folders: bool,
 }
 
 /// Where every namespace has an engine from the start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BuiltinMount {
+pub(crate) struct BuiltinKind {
     pub(crate) id: MountId,
     /// Its path, with an ending slash.
     pub(crate) path: &'static str,
@@ -73,7 +73,7 @@ pub(crate) struct BuiltinMount {
     pub(crate) description: &'static str,
 }
 
-impl BuiltinMount {
+impl BuiltinKind {
     /// That of an engine of the contract.
     const fn of(mount: kallisto_engine::BuiltinMount) -> Self {
         Self { id: MountId(mount.number), path: mount.path, description: mount.description }
@@ -96,7 +96,7 @@ impl EngineFacts {
     }
 
     /// An engine that the server itself mounts.
-    const fn builtin(name: &'static str, class: Class, mount: BuiltinMount) -> Self {
+    const fn builtin(name: &'static str, class: Class, mount: BuiltinKind) -> Self {
         let multiplicity = Multiplicity::Builtin;
         Self { multiplicity, builtin: Some(mount), ..Self::mountable(name, class) }
     }
@@ -125,7 +125,7 @@ impl ServerEngineKind {
                 ..EngineFacts::builtin(
                     "system",
                     Class::Secret,
-                    BuiltinMount {
+                    BuiltinKind {
                         id: MountId::SYSTEM,
                         path: "sys/",
                         description: "system endpoints used for control, policy and debugging",
@@ -138,7 +138,7 @@ impl ServerEngineKind {
                 ..EngineFacts::builtin(
                     "identity",
                     Class::Secret,
-                    BuiltinMount {
+                    BuiltinKind {
                         id: MountId::IDENTITY,
                         path: "identity/",
                         description: "identity store",
@@ -148,7 +148,7 @@ impl ServerEngineKind {
             Self::Token => EngineFacts::builtin(
                 "token",
                 Class::Auth,
-                BuiltinMount {
+                BuiltinKind {
                     id: MountId::TOKEN,
                     path: "auth/token/",
                     description: "token based credentials",
@@ -203,7 +203,7 @@ impl EngineKind {
             EngineSource::Contract(spec) => EngineFacts {
                 multiplicity: spec.multiplicity,
                 caseless_folders: spec.caseless_folders,
-                builtin: spec.builtin.map(BuiltinMount::of),
+                builtin: spec.builtin.map(BuiltinKind::of),
                 has_folders: spec.has_folders,
                 ..EngineFacts::mountable(spec.name, spec.class)
             },

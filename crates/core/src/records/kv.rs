@@ -22,7 +22,7 @@ pub(crate) const VERSION_BYTES: usize = 25;
 
 /// No bytes of a KV record, or of a format this build does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedKv;
 
 /// What is known of one version. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl VersionInfo {
 /// The metadata of a KV v2 secret. Invariant: `versions` is sorted and holds no version above
 /// `current_version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Metadata {
+pub(crate) struct SecretMetadata {
     /// When the entry was made (nanoseconds since 1970).
     pub created_ns: i64,
     /// When data or metadata was last written.
@@ -77,7 +77,7 @@ pub(crate) struct Metadata {
     pub attribution: Attribution,
 }
 
-impl Metadata {
+impl SecretMetadata {
     /// The version under `number`, if it is kept.
     pub(crate) fn version(&self, number: u64) -> Option<&VersionInfo> {
         let at = self.versions.binary_search_by_key(&number, |info| info.version).ok()?;
@@ -138,8 +138,8 @@ impl Metadata {
     /// Reads a record back.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are no such record.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`MalformedKv`] when the bytes are no such record.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MalformedKv> {
         let mut reader = RecordReader::open(bytes)?;
         let flags = reader.byte()?;
         let mut metadata = Self {
@@ -168,7 +168,7 @@ impl Metadata {
         let sorted = metadata.versions.is_sorted_by(|a, b| a.version < b.version);
         let newest = metadata.versions.last().map_or(0, |info| info.version);
         if !sorted || newest > metadata.current_version {
-            return Err(Malformed);
+            return Err(MalformedKv);
         }
         if flags & HAS_ATTRIBUTION != 0 {
             metadata.attribution = Attribution::decode(&mut reader.0)?;
@@ -188,11 +188,11 @@ pub(crate) fn encode_version(data: &[u8]) -> Vec<u8> {
 /// The data text of a version record.
 ///
 /// # Errors
-/// [`Malformed`] when the bytes are no such record.
-pub(crate) fn decode_version(bytes: &[u8]) -> Result<&[u8], Malformed> {
+/// [`MalformedKv`] when the bytes are no such record.
+pub(crate) fn decode_version(bytes: &[u8]) -> Result<&[u8], MalformedKv> {
     match bytes.split_first() {
         Some((&FORMAT, data)) => Ok(data),
-        _ => Err(Malformed),
+        _ => Err(MalformedKv),
     }
 }
 
@@ -209,8 +209,8 @@ pub(crate) fn encode_one(lease_secs: Option<u32>, data: &[u8]) -> Vec<u8> {
 /// Reads a KV v1 record back: the lease in seconds, and the JSON text.
 ///
 /// # Errors
-/// [`Malformed`] when the bytes are no such record.
-pub(crate) fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed> {
+/// [`MalformedKv`] when the bytes are no such record.
+pub(crate) fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), MalformedKv> {
     let mut reader = RecordReader::open(bytes)?;
     let given = reader.byte()? != 0;
     let lease = reader.u32()?;
@@ -219,7 +219,7 @@ pub(crate) fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed
 
 /// The settings of a KV v2 mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct KvConfig {
     /// Versions to keep; 0 means the default.
     pub max_versions: u32,
     /// Whether writes must carry check-and-set.
@@ -232,7 +232,7 @@ pub(crate) struct Config {
     pub is_anonymous: bool,
 }
 
-impl Config {
+impl KvConfig {
     /// The record's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out =
@@ -249,8 +249,8 @@ impl Config {
     /// Reads a record back.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are no such record.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`MalformedKv`] when the bytes are no such record.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MalformedKv> {
         let mut reader = RecordReader::open(bytes)?;
         let mut config = Self {
             cas_required: reader.byte()? != 0,
@@ -274,41 +274,41 @@ fn length(count: usize) -> [u8; 4] {
 struct RecordReader<'a>(ByteReader<'a>);
 
 impl<'a> RecordReader<'a> {
-    fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    fn open(bytes: &'a [u8]) -> Result<Self, MalformedKv> {
         match bytes.split_first() {
             Some((&FORMAT, rest)) => Ok(Self(ByteReader::new(rest))),
-            _ => Err(Malformed),
+            _ => Err(MalformedKv),
         }
     }
 
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        self.0.u8().ok_or(Malformed)
+    fn byte(&mut self) -> Result<u8, MalformedKv> {
+        self.0.u8().ok_or(MalformedKv)
     }
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.0.u32().ok_or(Malformed)
+    fn u32(&mut self) -> Result<u32, MalformedKv> {
+        self.0.u32().ok_or(MalformedKv)
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        self.0.u64().ok_or(Malformed)
+    fn u64(&mut self) -> Result<u64, MalformedKv> {
+        self.0.u64().ok_or(MalformedKv)
     }
 
-    fn i64(&mut self) -> Result<i64, Malformed> {
-        self.0.i64().ok_or(Malformed)
+    fn i64(&mut self) -> Result<i64, MalformedKv> {
+        self.0.i64().ok_or(MalformedKv)
     }
 
-    fn count(&mut self, item_bytes: usize) -> Result<usize, Malformed> {
+    fn count(&mut self, item_bytes: usize) -> Result<usize, MalformedKv> {
         let count = self.u32()? as usize;
-        if count > self.0.len() / item_bytes { Err(Malformed) } else { Ok(count) }
+        if count > self.0.len() / item_bytes { Err(MalformedKv) } else { Ok(count) }
     }
 
-    fn text(&mut self) -> Result<&'a str, Malformed> {
+    fn text(&mut self) -> Result<&'a str, MalformedKv> {
         let bytes = self.u32()? as usize;
-        let text = self.0.take(bytes).ok_or(Malformed)?;
-        std::str::from_utf8(text).map_err(|_| Malformed)
+        let text = self.0.take(bytes).ok_or(MalformedKv)?;
+        std::str::from_utf8(text).map_err(|_| MalformedKv)
     }
 
-    fn version(&mut self) -> Result<VersionInfo, Malformed> {
+    fn version(&mut self) -> Result<VersionInfo, MalformedKv> {
         let (version, created_ns, deletion) = (self.u64()?, self.i64()?, self.i64()?);
         let flags = self.byte()?;
         let (destroyed, deleted) = (flags & DESTROYED != 0, flags & DELETED != 0);
@@ -316,25 +316,25 @@ impl<'a> RecordReader<'a> {
         Ok(VersionInfo { version, created_ns, deletion_ns, deleted, destroyed })
     }
 
-    fn end<T>(self, value: T) -> Result<T, Malformed> {
-        if self.0.is_empty() { Ok(value) } else { Err(Malformed) }
+    fn end<T>(self, value: T) -> Result<T, MalformedKv> {
+        if self.0.is_empty() { Ok(value) } else { Err(MalformedKv) }
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedKv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("malformed KV record")
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedKv {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::records::attribution::tests::author;
 
-    fn sample() -> Metadata {
+    fn sample() -> SecretMetadata {
         let info = |version, deletion_ns, destroyed| VersionInfo {
             version,
             created_ns: 10,
@@ -342,7 +342,7 @@ mod tests {
             deleted: deletion_ns == Some(-1),
             destroyed,
         };
-        Metadata {
+        SecretMetadata {
             created_ns: -5,
             updated_ns: i64::MAX,
             current_version: 9,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// The same with writers.
-    fn attributed() -> Metadata {
+    fn attributed() -> SecretMetadata {
         let mut metadata = sample();
         metadata.attribution.created(8, &author("bob"));
         metadata.attribute_current(Some(&author("ada")));
@@ -369,23 +369,23 @@ mod tests {
 
     #[test]
     fn records_read_back() {
-        for metadata in [sample(), attributed(), Metadata::default()] {
-            assert_eq!(Metadata::decode(&metadata.encode()), Ok(metadata));
+        for metadata in [sample(), attributed(), SecretMetadata::default()] {
+            assert_eq!(SecretMetadata::decode(&metadata.encode()), Ok(metadata));
         }
         assert_eq!(decode_version(&encode_version(b"{}")), Ok(&b"{}"[..]));
         for lease in [None, Some(0), Some(3600)] {
             assert_eq!(decode_one(&encode_one(lease, b"{}")), Ok((lease, &b"{}"[..])));
         }
-        let config = Config {
+        let config = KvConfig {
             max_versions: 3,
             cas_required: true,
             metadata_cas_required: false,
             delete_after_ns: -1,
             is_anonymous: false,
         };
-        assert_eq!(Config::decode(&config.encode()), Ok(config));
-        let anonymous = Config { is_anonymous: true, ..config };
-        assert_eq!(Config::decode(&anonymous.encode()), Ok(anonymous));
+        assert_eq!(KvConfig::decode(&config.encode()), Ok(config));
+        let anonymous = KvConfig { is_anonymous: true, ..config };
+        assert_eq!(KvConfig::decode(&anonymous.encode()), Ok(anonymous));
         assert_eq!(config.encode().len() + 1, anonymous.encode().len());
     }
 
@@ -406,21 +406,21 @@ mod tests {
     fn every_cut_and_every_flip_is_an_error_or_a_record() {
         let bytes = attributed().encode();
         for end in 0..bytes.len() {
-            assert_eq!(Metadata::decode(&bytes[..end]), Err(Malformed), "cut at {end}");
+            assert_eq!(SecretMetadata::decode(&bytes[..end]), Err(MalformedKv), "cut at {end}");
         }
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 1 << bit;
-                if let Ok(metadata) = Metadata::decode(&flipped) {
+                if let Ok(metadata) = SecretMetadata::decode(&flipped) {
                     assert!(metadata.versions.is_sorted_by(|a, b| a.version < b.version));
                 }
             }
         }
         for junk in [&b""[..], b"\x02", b"\x01", b"\x01\x01\x01"] {
-            assert_eq!(Metadata::decode(junk), Err(Malformed));
-            assert_eq!(Config::decode(junk), Err(Malformed));
-            assert_eq!(decode_one(junk), Err(Malformed));
+            assert_eq!(SecretMetadata::decode(junk), Err(MalformedKv));
+            assert_eq!(KvConfig::decode(junk), Err(MalformedKv));
+            assert_eq!(decode_one(junk), Err(MalformedKv));
         }
     }
 }

@@ -66,12 +66,12 @@ pub struct MountEntry {
     /// How it behaves.
     pub config: MountConfig,
     /// The last time it was moved; not shown with it.
-    pub moved: Option<Moved>,
+    pub moved: Option<MountMove>,
 }
 
 /// A move of a mount from one path to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MountMove {
     /// The id that was given to who asked for it.
     pub id: String,
     /// The path before.
@@ -215,7 +215,9 @@ impl MountEntry {
             external_entropy_access: boolean(&map, "external_entropy_access")?,
             options: map.get("options").and_then(Json::as_object).cloned(),
             config: MountConfig::from_json(map.get("config")?.as_object()?)?,
-            moved: text("moved_by").zip(text("moved_from")).map(|(id, from)| Moved { id, from }),
+            moved: text("moved_by")
+                .zip(text("moved_from"))
+                .map(|(id, from)| MountMove { id, from }),
         })
     }
 }
@@ -263,7 +265,7 @@ mod tests {
                     Json::strings(["X"]),
                 )]),
             },
-            moved: Some(Moved { id: "m".into(), from: "c/".into() }),
+            moved: Some(MountMove { id: "m".into(), from: "c/".into() }),
         };
         assert_eq!(MountEntry::decode(&entry.encode()), Some(entry));
         assert_eq!(MountEntry::decode(b"{}"), None);

@@ -85,7 +85,7 @@ impl Namespace {
 
 /// What a view knows of the namespace it is of.
 #[derive(Clone, Debug)]
-pub(crate) struct Inside {
+pub(crate) struct NamespaceFacts {
     pub(crate) number: NamespaceNumber,
     /// What tokens and accessors end in.
     pub(crate) id: String,
@@ -93,7 +93,7 @@ pub(crate) struct Inside {
     pub(crate) path: String,
 }
 
-impl Inside {
+impl NamespaceFacts {
     pub(crate) fn of(namespace: &Namespace) -> Self {
         Self { number: namespace.number, id: namespace.id(), path: namespace.path.clone() }
     }

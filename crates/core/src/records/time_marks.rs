@@ -34,7 +34,7 @@ const NEVER: i64 = i64::MIN;
 
 /// How far time has come by the tokens up to a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct TimeStep {
     pub(crate) generation: u64,
     pub(crate) secs: i64,
 }
@@ -42,20 +42,20 @@ struct Step {
 /// What the record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Marks {
-    steps: Vec<Step>,
+    steps: Vec<TimeStep>,
     /// The mark follows the clock until then.
     until_secs: i64,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { steps: vec![Step { generation: 0, secs: NEVER }], until_secs: NEVER }
+        Self { steps: vec![TimeStep { generation: 0, secs: NEVER }], until_secs: NEVER }
     }
 }
 
 impl Marks {
     /// The current generation's.
-    fn last(&self) -> Step {
+    fn last(&self) -> TimeStep {
         *self.steps.last().expect("there is always a step")
     }
 
@@ -91,13 +91,13 @@ impl Marks {
     fn advance(&mut self, now: i64) {
         let generation = self.last().generation;
         self.steps.retain(|step| step.secs > now);
-        self.steps.push(Step { generation, secs: now });
+        self.steps.push(TimeStep { generation, secs: now });
     }
 
     /// The clock was set back.
     fn begin(&mut self, now: i64) {
         let generation = self.last().generation.saturating_add(1);
-        self.steps.push(Step { generation, secs: now });
+        self.steps.push(TimeStep { generation, secs: now });
         if self.steps.len() > STEPS_MAX {
             // The later time ends more: nothing that has ended comes back.
             let first = self.steps.remove(0);
@@ -107,7 +107,7 @@ impl Marks {
 
     fn encode(&self) -> Vec<u8> {
         let number = |secs: i64| Json::Number(secs.to_string().into());
-        let step = |step: &Step| Json::Array(vec![step.generation.into(), number(step.secs)]);
+        let step = |step: &TimeStep| Json::Array(vec![step.generation.into(), number(step.secs)]);
         Json::object([
             ("marks", Json::Array(self.steps.iter().map(step).collect())),
             ("until", number(self.until_secs)),
@@ -120,16 +120,17 @@ impl Marks {
         let Json::Array(steps) = map.get("marks")? else { return None };
         let step = |step: &Json| match step {
             Json::Array(pair) => match pair.as_slice() {
-                [Json::Number(generation), Json::Number(secs)] => {
-                    Some(Step { generation: generation.parse().ok()?, secs: secs.parse().ok()? })
-                }
+                [Json::Number(generation), Json::Number(secs)] => Some(TimeStep {
+                    generation: generation.parse().ok()?,
+                    secs: secs.parse().ok()?,
+                }),
                 _ => None,
             },
             _ => None,
         };
         let steps = steps.iter().map(step).collect::<Option<Vec<_>>>()?;
         let rises =
-            |two: &[Step]| two[0].generation < two[1].generation && two[0].secs > two[1].secs;
+            |two: &[TimeStep]| two[0].generation < two[1].generation && two[0].secs > two[1].secs;
         let Json::Number(until) = map.get("until")? else { return None };
         let is_sound = !steps.is_empty() && steps.len() <= STEPS_MAX && steps.windows(2).all(rises);
         is_sound.then_some(Self { steps, until_secs: until.parse().ok()? })
@@ -251,7 +252,7 @@ mod tests {
         assert!(ends(&known, 1, 1100) && !ends(&known, 1, 1200));
         // Once the clock is there again, the first generation needs no time of its own.
         let there = later.at(far, far + 60).unwrap();
-        assert_eq!(there.steps, [Step { generation: 1, secs: far }]);
+        assert_eq!(there.steps, [TimeStep { generation: 1, secs: far }]);
     }
 
     #[test]
@@ -261,7 +262,7 @@ mod tests {
             marks = marks.at(1000 - at, 1100).unwrap();
             assert!(marks.steps.len() <= STEPS_MAX);
             assert_eq!(marks.of(0), 1000, "the oldest stay ended");
-            assert_eq!(marks.last(), Step { generation: at.cast_unsigned(), secs: 1000 - at });
+            assert_eq!(marks.last(), TimeStep { generation: at.cast_unsigned(), secs: 1000 - at });
             assert_eq!(Marks::decode(&marks.encode()).as_ref(), Some(&marks));
         }
     }

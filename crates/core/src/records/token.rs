@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::random;
 use crate::storage::keys::NamespaceNumber;
 use kallisto_engine::address::{self, AddressRange};
@@ -33,7 +33,7 @@ pub(crate) fn make_text() -> Result<SecretString, Error> {
 }
 
 /// HMAC-SHA-256 of a token's text: what it is stored and looked up by.
-pub(crate) type Hash = [u8; 32];
+pub(crate) type TokenHash = [u8; 32];
 
 /// A token as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct TokenEntry {
     /// What the decision needs.
     pub(crate) auth: Token,
     /// The token that made it; `None` for an orphan.
-    pub(crate) parent: Option<Hash>,
+    pub(crate) parent: Option<TokenHash>,
     /// The namespace of that token, when it is one above this one's.
     pub(crate) parent_above: Option<NamespaceNumber>,
     /// What its maker wrote on it.
@@ -61,7 +61,7 @@ pub(crate) struct TokenEntry {
     /// The role it was made through.
     pub(crate) role: Option<String>,
     /// The entity that bears it.
-    pub(crate) entity_id: Option<Id>,
+    pub(crate) entity_id: Option<IdentityId>,
     /// Where it may be used from; empty for anywhere.
     pub(crate) bound_cidrs: Vec<AddressRange>,
     /// What the login method that made it judges renewals by.
@@ -147,7 +147,7 @@ impl TokenEntry {
 
     /// Reads a record back; `None` when the bytes are no token.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let stored: Stored<'_> = serde_json::from_slice(bytes).ok()?;
+        let stored: StoredToken<'_> = serde_json::from_slice(bytes).ok()?;
         let map = |text: &RawValue| json::parse_object(text.get().as_bytes()).ok();
         let ranges = stored.bound_cidrs.iter().map(|range| AddressRange::parse(range));
         Some(Self {
@@ -183,7 +183,7 @@ impl TokenEntry {
             role: stored.role,
             entity_id: match stored.entity_id {
                 None => None,
-                Some(id) => Some(Id::parse(&id)?),
+                Some(id) => Some(IdentityId::parse(&id)?),
             },
             bound_cidrs: ranges.collect::<Option<_>>()?,
             kept: match stored.kept {
@@ -203,7 +203,7 @@ impl TokenEntry {
 /// A record as its text says it, read without a tree in between: there are as many as live tokens, and
 /// all are read at every unseal. What has a default is absent in the records of some earlier release.
 #[derive(Deserialize)]
-struct Stored<'a> {
+struct StoredToken<'a> {
     #[serde(borrow)]
     accessor: Cow<'a, str>,
     #[serde(borrow)]
@@ -265,7 +265,7 @@ mod tests {
         token.parent = Some([7; 32]);
         token.uses_left = -1;
         token.role = Some("r".into());
-        token.entity_id = Some(Id::make().unwrap());
+        token.entity_id = Some(IdentityId::make().unwrap());
         token.bound_cidrs = vec![AddressRange::parse("10.0.0.0/8").unwrap()];
         token.kept.insert("role".into(), "web".into());
         let again = TokenEntry::decode(&token.encode()).unwrap();

@@ -11,7 +11,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::platform::server_info::ServerInfo;
 use crate::registry;
 use crate::view::NamespaceContext;
@@ -28,7 +28,7 @@ pub(crate) fn answer(
     unsealed: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     let path = request.path.as_str();
     let (family, inside) = family_of(unsealed, path, caller)?;
@@ -45,7 +45,7 @@ pub(crate) fn open_answer(path: &str, info: &ServerInfo) -> Result<Response, Err
 fn family_of<'p>(
     unsealed: &NamespaceContext,
     path: &'p str,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Result<(&'static dyn Routes, &'p str), Error> {
     let found = unsealed.view.mounts.route(path);
     // Those of the server itself are everywhere, and no secret.
@@ -71,7 +71,7 @@ fn document(
         let route = family.find(inside).ok_or(Error::UnsupportedPath)?;
         (of_route(route, inside), vec![route])
     };
-    let mut paths = openapi::Paths::default();
+    let mut paths = openapi::PathItems::default();
     paths.add(family, "/", routes.into_iter());
     let body = Json::object([
         ("help", text.into()),

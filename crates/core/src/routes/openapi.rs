@@ -12,7 +12,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::platform::server_info::ServerInfo;
 use crate::registry;
 use crate::state::Core;
@@ -26,11 +26,11 @@ pub(crate) fn answer(
     unsealed: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
-    caller: Option<&Caller>,
+    caller: Option<&CallerPolicies>,
 ) -> Result<Response, crate::api::error::Error> {
     let query = request.query_fields();
     let generic = Fields::new(&query).boolean("generic_mount_paths")?.unwrap_or(false);
-    let mut paths = Paths::default();
+    let mut paths = PathItems::default();
     if let Some(caller) = caller {
         for mount in unsealed.view.mounts.all() {
             let entry = &mount.entry;
@@ -74,9 +74,9 @@ pub(super) const fn verb(operation: Operation) -> &'static str {
 
 /// Path items, by path.
 #[derive(Default)]
-pub(super) struct Paths(BTreeMap<String, Map>);
+pub(super) struct PathItems(BTreeMap<String, Map>);
 
-impl Paths {
+impl PathItems {
     /// Adds a family's routes below `base`, which begins and ends with a slash.
     pub(super) fn add(
         &mut self,

@@ -8,16 +8,16 @@ use super::tests::{ROOT, ask, open_core, request, rows, sample};
 use crate::api::error::{Denial, Error};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::platform::server_info::Access;
-use crate::quotas::scope::Scope;
-use crate::quotas::{RULES, Spec};
+use crate::platform::server_info::RouteAccess;
+use crate::quotas::scope::QuotaScope;
+use crate::quotas::{RULES, RuleSpec};
 use crate::state::Core;
 
 /// What may stand at the end of a path and says "folder".
 const ENDS: [&str; 3] = ["/", "%2f", "%2F"];
 const EVERYTHING: &str = r#""create","read","update","patch","delete","list","scan""#;
 
-type Answer = Result<Response, Error>;
+type SpelledAnswer = Result<Response, Error>;
 
 /// The tokens that ask: one that may do all but what needs `sudo`, one that may do all but at the rows' own paths,
 /// and root.
@@ -39,7 +39,7 @@ fn tokens(core: &Core) -> [&'static str; 3] {
 }
 
 /// What kind of answer it is.
-fn shape(answer: &Answer) -> String {
+fn shape(answer: &SpelledAnswer) -> String {
     let text = format!("{answer:?}");
     match answer {
         Ok(_) => text.split(['(', '{']).next().unwrap_or_default().to_owned(),
@@ -47,13 +47,13 @@ fn shape(answer: &Answer) -> String {
     }
 }
 
-fn is_refused_write(answer: &Answer) -> bool {
+fn is_refused_write(answer: &SpelledAnswer) -> bool {
     let Err(Error::Invalid(text)) = answer else { return false };
     text.contains("cannot write to a path ending in '/'")
 }
 
 /// Whether nothing was found there, or nothing that could be meant.
-fn is_nothing(answer: &Answer) -> bool {
+fn is_nothing(answer: &SpelledAnswer) -> bool {
     matches!(
         answer,
         Err(Error::NotFound | Error::UnsupportedPath | Error::UnsupportedOperation)
@@ -68,7 +68,7 @@ fn is_secrets(base: &str) -> bool {
 #[test]
 fn a_slash_at_the_end_lifts_no_rule() {
     use Operation::{Delete, List, Patch, Read, Scan, Update};
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let tokens = tokens(&core);
     for (base, route) in rows() {
         let path = sample(base, route);
@@ -112,9 +112,9 @@ fn a_slash_at_the_end_lifts_no_rule() {
 
 #[test]
 fn a_rule_for_a_path_holds_for_each_spelling_of_it() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let [sudo_less, narrow, _] = tokens(&core);
-    let denied = |answer: &Answer| matches!(answer, Err(Error::Denied(Denial::Policy)));
+    let denied = |answer: &SpelledAnswer| matches!(answer, Err(Error::Denied(Denial::Policy)));
     for (base, route) in rows().filter(|(_, route)| route.admits == super::Admits::Policy) {
         let path = sample(base, route);
         for &(operation, _) in route.does {
@@ -135,19 +135,19 @@ fn a_rule_for_a_path_holds_for_each_spelling_of_it() {
 
 #[test]
 fn a_rate_limit_for_a_path_holds_for_each_spelling_of_it() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let remote = Some("10.0.0.1:1".parse().unwrap());
     for (base, route) in rows() {
         let path = sample(base, route);
         for operation in [Operation::Read, Operation::Delete, Operation::List, Operation::Scan] {
             for [first, second] in [["", "/"], ["/", ""], ["%2F", "/"]] {
                 // A rule that is put anew has its whole allowance again.
-                let spec = Spec {
+                let spec = RuleSpec {
                     name: "q".to_owned(),
-                    scope: Scope { path: path.clone(), ..Scope::default() },
+                    scope: QuotaScope { path: path.clone(), ..QuotaScope::default() },
                     rate: 1.0,
                     interval_secs: 60,
-                    ..Spec::default()
+                    ..RuleSpec::default()
                 };
                 let unsealed = core.unsealed.load_full().unwrap();
                 assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
@@ -171,7 +171,7 @@ fn a_rate_limit_for_a_path_holds_for_each_spelling_of_it() {
 
 #[test]
 fn what_is_kept_under_a_name_is_not_reached_by_the_folder_of_it() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let root = |operation, path: &str, body: &str| ask(&core, Some(ROOT), operation, path, body);
     let put = |path: &str, body: &str| root(Operation::Update, path, body).unwrap();
     put("one/a", r#"{"k":"v"}"#);
@@ -215,7 +215,7 @@ fn what_is_kept_under_a_name_is_not_reached_by_the_folder_of_it() {
 /// A path without one of its slashes is another path, not another spelling.
 #[test]
 fn a_slash_left_out_leads_nowhere() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     for (base, route) in rows().filter(|(base, _)| !is_secrets(base)) {
         let inside = sample("", route);
         for (at, _) in inside.match_indices('/') {
@@ -239,7 +239,7 @@ fn a_slash_left_out_leads_nowhere() {
 #[test]
 fn a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
     use Operation::{Delete, List, Read, Update};
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let tokens = tokens(&core);
     ask(&core, Some(ROOT), Update, "sys/namespaces/team", "{}").unwrap();
     for (base, route) in rows().filter(|(base, _)| *base == "sys/") {
@@ -294,7 +294,7 @@ fn caseless_rows(core: &Core) -> Vec<(&'static str, &'static super::Route, [Stri
 
 #[test]
 fn a_rule_for_a_name_without_case_holds_in_every_case() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let rows = caseless_rows(&core);
     let mut bases: Vec<_> = rows.iter().map(|(base, ..)| *base).collect();
     bases.dedup();
@@ -331,18 +331,18 @@ fn a_rule_for_a_name_without_case_holds_in_every_case() {
 
 #[test]
 fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let remote = Some("10.0.0.1:1".parse().unwrap());
     for (_, route, paths) in caseless_rows(&core) {
         for (limited, &(operation, _)) in
             paths.iter().flat_map(|path| route.does.iter().map(move |does| (path, does)))
         {
-            let spec = Spec {
+            let spec = RuleSpec {
                 name: "q".to_owned(),
-                scope: Scope { path: limited.clone(), ..Scope::default() },
+                scope: QuotaScope { path: limited.clone(), ..QuotaScope::default() },
                 rate: 1.0,
                 interval_secs: 60,
-                ..Spec::default()
+                ..RuleSpec::default()
             };
             let unsealed = core.unsealed.load_full().unwrap();
             assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
@@ -359,7 +359,7 @@ fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
 
 #[test]
 fn a_rule_for_one_case_grants_it_as_it_is_written() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let text = r#"path "auth/approle/role/Web" { capabilities = ["read", "update"] }
         path "auth/approle/role/db*" { capabilities = ["read"] }"#;
     let body = crate::api::json::Json::object([("policy", text.into())]).to_text();
@@ -384,7 +384,7 @@ fn a_rule_for_one_case_grants_it_as_it_is_written() {
 /// Policies and limits that know a user and an entity by one spelling, asked for by others, in a namespace and in none.
 #[test]
 fn case_and_blanks_lift_no_rule_in_a_namespace_either() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let remote = Some("10.0.0.1:1".parse().unwrap());
     ask(&core, Some(ROOT), Operation::Update, "sys/namespaces/team", "{}").unwrap();
     for (namespace, token) in [("", "outside"), ("team/", "inside")] {
@@ -417,16 +417,16 @@ fn case_and_blanks_lift_no_rule_in_a_namespace_either() {
             let was_denied = matches!(answer, Err(Error::Denied(Denial::Policy)));
             assert_eq!(was_denied, is_denied, "{path}: {answer:?}");
         }
-        let spec = Spec {
+        let spec = RuleSpec {
             name: "q".to_owned(),
-            scope: Scope {
+            scope: QuotaScope {
                 path: format!("{namespace}auth/people/login/bob"),
                 namespace: namespace.to_owned(),
-                ..Scope::default()
+                ..QuotaScope::default()
             },
             rate: 1.0,
             interval_secs: 60,
-            ..Spec::default()
+            ..RuleSpec::default()
         };
         let unsealed = core.unsealed.load_full().unwrap();
         assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));

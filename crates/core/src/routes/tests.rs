@@ -13,7 +13,7 @@ use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::Response;
 use crate::engines::sys::routes::SYSTEM;
 use crate::engines::sys::routes::raft;
-use crate::platform::server_info::{Access, ServerInfo};
+use crate::platform::server_info::{RouteAccess, ServerInfo};
 use crate::records::engine_kind::EngineFacts;
 use crate::records::engine_kind::EngineKind;
 use crate::records::engine_kind::KvState;
@@ -80,7 +80,7 @@ pub(crate) fn sample_of(base: &str, route: &Route, given: &str) -> String {
     path
 }
 
-pub(crate) fn open_core(rekey: Access) -> Core {
+pub(crate) fn open_core(rekey: RouteAccess) -> Core {
     let info = ServerInfo { unauthenticated_rekey: rekey, ..ServerInfo::default() };
     let core = Core::new(Arc::new(MemoryStore::new()), info);
     let root = Some(ROOT.to_owned().into());
@@ -175,13 +175,13 @@ fn every_parameter_of_a_path_is_described() {
 
 #[test]
 fn a_handler_answers_every_row_and_nothing_else() {
-    let mut core = open_core(Access::Token);
+    let mut core = open_core(RouteAccess::Token);
     for (base, route) in rows() {
         let path = sample(base, route);
         for operation in OPERATIONS {
             // Some seal the server or end the token that asks.
             if ask(&core, Some(ROOT), Operation::Read, "auth/token/lookup-self", "").is_err() {
-                core = open_core(Access::Token);
+                core = open_core(RouteAccess::Token);
             }
             let answer = ask(&core, Some(ROOT), operation, &path, "{}");
             // The last is KV's word for a path that is none of its.
@@ -200,7 +200,7 @@ fn a_handler_answers_every_row_and_nothing_else() {
 
 #[test]
 fn without_a_token_only_open_rows_answer() {
-    for rekey in [Access::Token, Access::Open] {
+    for rekey in [RouteAccess::Token, RouteAccess::Open] {
         let core = open_core(rekey);
         for (base, route) in rows() {
             let path = sample(base, route);
@@ -210,7 +210,7 @@ fn without_a_token_only_open_rows_answer() {
                 | Admits::AnyoneAtListener
                 | Admits::AnyoneWhileSealed => false,
                 Admits::AnyTokenOrNone | Admits::Anyone | Admits::WrappingToken => true,
-                Admits::AnyoneIfConfigured => rekey == Access::Open,
+                Admits::AnyoneIfConfigured => rekey == RouteAccess::Open,
             };
             for &(operation, _) in route.does {
                 for token in [None, Some("hvs.nobodyhasthistoken000000")] {
@@ -261,7 +261,7 @@ fn documented(route: &Route, operation: Operation, granted: &[Capability]) -> bo
 
 #[test]
 fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
-    let core = open_core(Access::Token);
+    let core = open_core(RouteAccess::Token);
     let mut decisions: BTreeMap<(String, usize), Vec<bool>> = BTreeMap::new();
     for subset in 0..1_usize << GRANTED.len() {
         let chosen = GRANTED.into_iter().enumerate().filter(|(at, _)| subset & 1 << at != 0);

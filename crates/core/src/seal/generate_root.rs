@@ -19,9 +19,9 @@ use crate::api::error::Error;
 use crate::api::request_id::RequestId;
 use crate::random;
 use crate::state::Core;
-use crate::state::seal::attempt::{Attempt, ShareBytes};
-use crate::state::seal::progress::Brought;
-use crate::state::seal::progress::Outcome;
+use crate::state::seal::attempt::{ShareAttempt, ShareBytes};
+use crate::state::seal::progress::SealOutcome;
+use crate::state::seal::progress::ShareOutcome;
 use crate::storage::keys;
 
 /// Length of a one-time password, in characters: that of a token.
@@ -70,7 +70,7 @@ impl Core {
                 (otp.clone(), Some(otp))
             }
         };
-        let root = progress.root.insert(RootAttempt { attempt: Attempt::start()?, otp });
+        let root = progress.root.insert(RootAttempt { attempt: ShareAttempt::start()?, otp });
         Ok((root.progress(required), drawn))
     }
 
@@ -138,7 +138,7 @@ impl Core {
             let mut progress = self.seal.progress();
             let accessor = entry.auth.accessor;
             progress.root = None;
-            progress.brought = Some(Brought { by, what: Outcome::Root(accessor) });
+            progress.brought = Some(ShareOutcome { by, what: SealOutcome::Root(accessor) });
         }
         tracing::info!("root token generated");
         let hidden = exclusive_or(text.expose_secret().as_bytes(), otp.expose_secret().as_bytes());

@@ -1,7 +1,7 @@
 //! Initialisation: an empty store gets keys, a cluster, a root token and its first mounts, all in
 //! one batch.
 
-use crate::records::engine_kind::BuiltinMount;
+use crate::records::engine_kind::BuiltinKind;
 use crate::records::engine_kind::KvState;
 use crate::records::token::TOKEN_BYTES_MAX;
 use crate::records::token::make_root;
@@ -19,14 +19,14 @@ use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::{MountConfig, MountEntry};
 use crate::state::Core;
-use crate::state::seal::config::{Scheme, SealConfig};
+use crate::state::seal::config::{SealConfig, SealScheme};
 use crate::state::versions::Installed;
 use crate::storage::barrier_store::seal_batch;
-use crate::storage::cluster_identity::{Cluster, TokenKey};
+use crate::storage::cluster_identity::{ClusterIdentity, TokenKey};
 use crate::storage::keys::{self, MountId};
 
 /// Shares of a key, each as people get it.
-type Shares = Vec<Zeroizing<Vec<u8>>>;
+type KeyShares = Vec<Zeroizing<Vec<u8>>>;
 
 /// How to initialise.
 pub struct InitSpec {
@@ -52,9 +52,9 @@ pub enum KvVersion {
 /// What initialisation hands out, once.
 pub struct Initialized {
     /// The shares of the unseal key; none with auto-unseal.
-    pub keys: Shares,
+    pub keys: KeyShares,
     /// The shares of the recovery key; none without auto-unseal.
-    pub recovery_keys: Shares,
+    pub recovery_keys: KeyShares,
     /// The root token.
     pub root_token: SecretString,
 }
@@ -96,7 +96,7 @@ pub(super) fn check_scheme(shares: u8, threshold: u8) -> Result<(), Error> {
 }
 
 /// Splits a key; a scheme of one share is the key itself.
-pub(super) fn split(key: &UnsealKey, shares: u8, threshold: u8) -> Result<Shares, Error> {
+pub(super) fn split(key: &UnsealKey, shares: u8, threshold: u8) -> Result<KeyShares, Error> {
     if shares == 1 {
         return Ok(vec![Zeroizing::new(key.expose().to_vec())]);
     }
@@ -179,13 +179,13 @@ impl Core {
         &self,
         spec: &InitSpec,
         root: &RootKey,
-    ) -> Result<(SealConfig, Shares, Shares), Error> {
+    ) -> Result<(SealConfig, KeyShares, KeyShares), Error> {
         let key = UnsealKey::generate().map_err(unavailable)?;
         let wrapped_root = root.wrap(&key).map_err(unavailable)?;
         let (shares, threshold) = (spec.shares, spec.threshold);
         let Some(auto) = &self.auto_seal else {
             let keys = split(&key, shares, threshold)?;
-            let scheme = Scheme::Shamir;
+            let scheme = SealScheme::Shamir;
             return Ok((
                 SealConfig { scheme, shares, threshold, root: wrapped_root },
                 keys,
@@ -196,7 +196,7 @@ impl Core {
         let recovery = UnsealKey::generate().map_err(unavailable)?;
         let proof = RootKey::generate().and_then(|thrown_away| thrown_away.wrap(&recovery));
         let proof = proof.map_err(unavailable)?;
-        let scheme = Scheme::Auto { name: auto.name().to_owned(), wrapped, proof };
+        let scheme = SealScheme::Auto { name: auto.name().to_owned(), wrapped, proof };
         let keys = split(&recovery, shares, threshold)?;
         Ok((SealConfig { scheme, shares, threshold, root: wrapped_root }, Vec::new(), keys))
     }
@@ -213,7 +213,7 @@ impl Core {
         random::fill(&mut *key)?;
         let drawn = || format!("vault-cluster-{}", &id[..8]);
         let name = self.info.cluster_name.clone().unwrap_or_else(drawn);
-        let cluster = Cluster { id, name, token_key: TokenKey::new(key) };
+        let cluster = ClusterIdentity { id, name, token_key: TokenKey::new(key) };
         let hash = cluster.token_key.hash(root_token);
         let mut batch = Batch::new();
         batch.put(keys::cluster(), cluster.encode());
@@ -248,7 +248,7 @@ pub(crate) fn put_builtin(
 ) -> Result<(), Error> {
     for kind in EngineKind::all() {
         let Some(mount) = kind.facts().builtin else { continue };
-        let BuiltinMount { id, path, description } = mount;
+        let BuiltinKind { id, path, description } = mount;
         let entry = builtin_mount(id, path, kind, description)?;
         batch.put(key_of(keys::mount(id)), entry.encode());
     }

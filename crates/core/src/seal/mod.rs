@@ -33,7 +33,7 @@ use crate::storage::keys;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
 pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized, KvVersion};
-pub(crate) use rekey::{RekeyProgress, RekeyResult, Verified};
+pub(crate) use rekey::{RekeyProgress, RekeyResult, VerifyOutcome};
 pub(crate) use rotate::reencryption_due;
 
 pub(crate) use unseal::{Opener, Opening};

@@ -6,7 +6,7 @@
 
 use crate::state::seal::progress::RekeyAttempt;
 use crate::state::seal::progress::RekeySpec;
-use crate::state::seal::progress::Target;
+use crate::state::seal::progress::ShareTarget;
 use crate::state::seal::progress::Unverified;
 use kallisto_barrier::{RootKey, UnsealKey};
 use kallisto_store::Batch;
@@ -17,10 +17,10 @@ use super::unseal::prove;
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
 use crate::state::Core;
-use crate::state::seal::attempt::{Attempt, ShareBytes};
-use crate::state::seal::config::{Scheme, SealConfig};
-use crate::state::seal::progress::Brought;
-use crate::state::seal::progress::Outcome;
+use crate::state::seal::attempt::{ShareAttempt, ShareBytes};
+use crate::state::seal::config::{SealConfig, SealScheme};
+use crate::state::seal::progress::SealOutcome;
+use crate::state::seal::progress::ShareOutcome;
 use crate::storage::keys;
 
 /// What is known of a rekey.
@@ -44,7 +44,7 @@ pub(crate) enum RekeyResult {
 }
 
 /// What giving a new share back led to.
-pub(crate) enum Verified {
+pub(crate) enum VerifyOutcome {
     /// More are needed.
     Waiting,
     /// The new shares count now; the nonce of the verification.
@@ -70,7 +70,7 @@ impl Core {
         if progress.rekey.is_some() {
             return Err(Error::invalid("rekey already in progress"));
         }
-        let attempt = RekeyAttempt { spec, attempt: Attempt::start()?, unverified: None };
+        let attempt = RekeyAttempt { spec, attempt: ShareAttempt::start()?, unverified: None };
         let started = attempt.progress(config.threshold);
         progress.rekey = Some(attempt);
         Ok(started)
@@ -130,7 +130,7 @@ impl Core {
         let keys = split(&fresh, spec.shares, spec.threshold)?;
         let config = rewrap(config, spec, &proven, &fresh)?;
         if spec.requires_verification {
-            let attempt = Attempt::start()?;
+            let attempt = ShareAttempt::start()?;
             let verification = Some(attempt.nonce.clone());
             if let Some(rekey) = &mut self.seal.progress().rekey {
                 rekey.unverified = Some(Unverified { config, attempt });
@@ -138,7 +138,7 @@ impl Core {
             return Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification });
         }
         let what = self.adopt(&config).await?;
-        self.seal.progress().brought = Some(Brought { by, what });
+        self.seal.progress().brought = Some(ShareOutcome { by, what });
         Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification: None })
     }
 
@@ -151,7 +151,7 @@ impl Core {
         &self,
         share: ShareBytes,
         nonce: &str,
-    ) -> Result<Verified, Error> {
+    ) -> Result<VerifyOutcome, Error> {
         let _turn = self.seal.turn().await;
         let (config, key, own_nonce) = {
             let mut progress = self.seal.progress();
@@ -162,7 +162,7 @@ impl Core {
             check_nonce(&waiting.attempt.nonce, nonce, "verify")?;
             waiting.attempt.add(share);
             if waiting.attempt.count() < usize::from(waiting.config.threshold) {
-                return Ok(Verified::Waiting);
+                return Ok(VerifyOutcome::Waiting);
             }
             let key = waiting.attempt.combine();
             waiting.attempt.clear();
@@ -170,7 +170,7 @@ impl Core {
         };
         prove(config.proof(), &key)?;
         self.adopt(&config).await?;
-        Ok(Verified::Done(own_nonce))
+        Ok(VerifyOutcome::Done(own_nonce))
     }
 
     /// Forgets the new shares given back so far; the verification starts over under a new nonce.
@@ -181,12 +181,12 @@ impl Core {
         let mut progress = self.seal.progress();
         let waiting = progress.rekey.as_mut().and_then(|rekey| rekey.unverified.as_mut());
         let waiting = waiting.ok_or_else(|| Error::invalid("no rekey verification in progress"))?;
-        waiting.attempt = Attempt::start()?;
+        waiting.attempt = ShareAttempt::start()?;
         Ok(())
     }
 
     /// Makes a new configuration the one that counts.
-    async fn adopt(&self, config: &SealConfig) -> Result<Outcome, Error> {
+    async fn adopt(&self, config: &SealConfig) -> Result<SealOutcome, Error> {
         let record = self.seal_record()?.ok_or_else(|| Error::internal(&"no seal record"))?;
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
@@ -195,7 +195,7 @@ impl Core {
         self.store.commit(batch).await?;
         self.seal.progress().rekey = None;
         tracing::info!(shares = config.shares, threshold = config.threshold, "rekeyed");
-        Ok(Outcome::Rekey { before: record.value.to_vec(), after })
+        Ok(SealOutcome::Rekey { before: record.value.to_vec(), after })
     }
 }
 
@@ -214,13 +214,14 @@ impl RekeyAttempt {
     }
 }
 
-fn check_target(config: &SealConfig, target: Target) -> Result<(), Error> {
+fn check_target(config: &SealConfig, target: ShareTarget) -> Result<(), Error> {
     match (&config.scheme, target) {
-        (Scheme::Shamir, Target::Unseal) | (Scheme::Auto { .. }, Target::Recovery) => Ok(()),
-        (Scheme::Shamir, Target::Recovery) => {
+        (SealScheme::Shamir, ShareTarget::Unseal)
+        | (SealScheme::Auto { .. }, ShareTarget::Recovery) => Ok(()),
+        (SealScheme::Shamir, ShareTarget::Recovery) => {
             Err(Error::invalid("recovery rekeying not supported"))
         }
-        (Scheme::Auto { .. }, Target::Unseal) => {
+        (SealScheme::Auto { .. }, ShareTarget::Unseal) => {
             Err(Error::invalid("this seal has no unseal shares; rekey its recovery key instead"))
         }
     }
@@ -236,11 +237,11 @@ fn rewrap(
     let wrapped_anew = proven.wrap(fresh).map_err(unavailable)?;
     let (shares, threshold) = (spec.shares, spec.threshold);
     Ok(match config.scheme {
-        Scheme::Shamir => {
-            SealConfig { scheme: Scheme::Shamir, shares, threshold, root: wrapped_anew }
+        SealScheme::Shamir => {
+            SealConfig { scheme: SealScheme::Shamir, shares, threshold, root: wrapped_anew }
         }
-        Scheme::Auto { name, wrapped, .. } => {
-            let scheme = Scheme::Auto { name, wrapped, proof: wrapped_anew };
+        SealScheme::Auto { name, wrapped, .. } => {
+            let scheme = SealScheme::Auto { name, wrapped, proof: wrapped_anew };
             SealConfig { scheme, shares, threshold, root: config.root }
         }
     })

@@ -43,7 +43,7 @@ const _: () = assert!(TICKET_LIFETIME_SECS as i64 <= EPOCH_SECS);
 
 /// Whose secret a ticket's key comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum TicketOrigin {
     Process = 1,
     Cluster = 2,
 }
@@ -72,8 +72,8 @@ impl Tickets {
     pub fn seal(&self, context: &[u8], now_secs: i64, state: &[u8]) -> Option<Vec<u8>> {
         let unsealed = self.unsealed.load();
         let (origin, secret) = match unsealed.as_ref() {
-            Some(unsealed) => (Origin::Cluster, &*unsealed.ticket_secret),
-            None => (Origin::Process, &self.process),
+            Some(unsealed) => (TicketOrigin::Cluster, &*unsealed.ticket_secret),
+            None => (TicketOrigin::Process, &self.process),
         };
         let mut ticket = Vec::with_capacity(HEAD_BYTES + state.len() + AES_256_GCM.tag_len());
         ticket.push(origin as u8);
@@ -103,8 +103,8 @@ impl Tickets {
         }
         let unsealed = self.unsealed.load();
         let secret = match head[0] {
-            origin if origin == Origin::Process as u8 => &self.process,
-            origin if origin == Origin::Cluster as u8 => &*unsealed.as_ref()?.ticket_secret,
+            origin if origin == TicketOrigin::Process as u8 => &self.process,
+            origin if origin == TicketOrigin::Cluster as u8 => &*unsealed.as_ref()?.ticket_secret,
             _ => return None,
         };
         let key = derive(secret, context, head)?;

@@ -4,7 +4,7 @@
 //! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its
 //! new shares a cluster could never be unsealed again. Kept in memory, for the last request alone.
 
-use crate::state::seal::progress::Outcome;
+use crate::state::seal::progress::SealOutcome;
 use kallisto_store::Batch;
 
 use crate::api::error::Error;
@@ -23,14 +23,14 @@ impl Core {
         let brought = self.seal.progress().brought.take_if(|brought| brought.by == by);
         match brought.map(|brought| brought.what) {
             None => Ok(()),
-            Some(Outcome::Root(accessor)) => {
+            Some(SealOutcome::Root(accessor)) => {
                 let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
                 match unsealed.view.tokens.with_accessor(&accessor) {
                     Some(hash) => tokens::revoke_tree(&unsealed, hash).await,
                     None => Ok(()),
                 }
             }
-            Some(Outcome::Rekey { before, after }) => {
+            Some(SealOutcome::Rekey { before, after }) => {
                 let record = self.seal_record()?.filter(|record| *record.value == *after);
                 let record = record.ok_or(Error::Conflict)?;
                 let mut batch = Batch::new();

@@ -31,8 +31,8 @@ use crate::seal::rebuild::Rebuild;
 use crate::seal::tickets;
 use crate::state::Core;
 use crate::state::joining::Joining;
-use crate::state::seal::attempt::{Attempt, ShareBytes};
-use crate::state::seal::config::{Scheme, SealConfig};
+use crate::state::seal::attempt::{ShareAttempt, ShareBytes};
+use crate::state::seal::config::{SealConfig, SealScheme};
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::candidacy;
 use crate::storage::engine_storage::EngineStorage;
@@ -41,7 +41,7 @@ use crate::storage::latches::Latches;
 use crate::storage::reencryption::Reencryption;
 use crate::timers::Timer;
 use crate::view::NamespaceContext;
-use crate::view::{Follower, View};
+use crate::view::{View, ViewFold};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
 const LAST_REQUEST_CHECKS: u32 = 200;
@@ -77,7 +77,7 @@ impl Core {
             let mut progress = self.seal.progress();
             let attempt = match &mut progress.unseal {
                 Some(attempt) => attempt,
-                none => none.insert(Attempt::start()?),
+                none => none.insert(ShareAttempt::start()?),
             };
             attempt.add(share);
             if attempt.count() < usize::from(config.threshold) {
@@ -88,7 +88,7 @@ impl Core {
             attempt.map(|attempt| attempt.combine()).transpose()?
         };
         let Some(key) = key else { return Ok(Unsealing::Collecting) };
-        if let Scheme::Auto { .. } = config.scheme {
+        if let SealScheme::Auto { .. } = config.scheme {
             return Err(Error::invalid("recovery keys do not unseal; this seal opens by itself"));
         }
         let root = unwrap_root(&config, &key)?;
@@ -113,7 +113,7 @@ impl Core {
             return Ok(());
         }
         let Some(config) = self.seal_config()? else { return Ok(()) };
-        let Scheme::Auto { name, wrapped, .. } = &config.scheme else {
+        let SealScheme::Auto { name, wrapped, .. } = &config.scheme else {
             return Err(Error::invalid(
                 "the storage was initialised with unseal shares, the configuration names a seal",
             ));
@@ -150,13 +150,13 @@ impl Core {
         auto: &dyn AutoSeal,
         key: &UnsealKey,
     ) -> Result<(), Error> {
-        let (Scheme::Auto { name, proof, .. }, Some(record)) =
+        let (SealScheme::Auto { name, proof, .. }, Some(record)) =
             (&config.scheme, self.seal_record()?)
         else {
             return Err(Error::internal(&"the seal's configuration is gone"));
         };
         let wrapped = auto.wrap(key.expose()).map_err(Error::Unavailable)?;
-        let scheme = Scheme::Auto { name: name.clone(), wrapped, proof: proof.clone() };
+        let scheme = SealScheme::Auto { name: name.clone(), wrapped, proof: proof.clone() };
         let renewed = SealConfig { scheme, ..config.clone() };
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
@@ -373,7 +373,7 @@ impl Opener {
             outdated: Arc::default(),
             restored: AtomicBool::new(false),
         });
-        let follower = Follower {
+        let follower = ViewFold {
             view: Arc::clone(&view),
             keys: Arc::clone(&keys),
             root: Arc::clone(&root),

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// The attempts of requests.
 #[derive(Default)]
-pub(crate) struct Attempts(Arc<Mutex<Last>>);
+pub(crate) struct RunningAttempts(Arc<Mutex<Last>>);
 
 #[derive(Default)]
 struct Last {
@@ -25,14 +25,14 @@ struct Last {
 }
 
 /// An attempt, which ends when this is dropped.
-pub(crate) struct Attempt(Arc<Mutex<Last>>);
+pub(crate) struct RunningAttempt(Arc<Mutex<Last>>);
 
-impl Attempts {
+impl RunningAttempts {
     /// Begins an attempt.
     ///
     /// # Errors
     /// [`Error::Unavailable`] while another is under way, or was begun just before.
-    pub(crate) fn begin(&self, now: Timestamp) -> Result<Attempt, Error> {
+    pub(crate) fn begin(&self, now: Timestamp) -> Result<RunningAttempt, Error> {
         let mut last = lock(&self.0);
         if last.is_under_way {
             return Err(Error::Unavailable("another attempt to join is under way".into()));
@@ -48,11 +48,11 @@ impl Attempts {
             )));
         }
         *last = Last { is_under_way: true, began: Some(now) };
-        Ok(Attempt(Arc::clone(&self.0)))
+        Ok(RunningAttempt(Arc::clone(&self.0)))
     }
 }
 
-impl Drop for Attempt {
+impl Drop for RunningAttempt {
     fn drop(&mut self) {
         lock(&self.0).is_under_way = false;
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn attempts_follow_each_other_with_a_pause() {
-        let attempts = Attempts::default();
+        let attempts = RunningAttempts::default();
         let first = attempts.begin(at(100)).unwrap();
         assert!(attempts.begin(at(200)).is_err(), "the first is under way, however long");
         drop(first);

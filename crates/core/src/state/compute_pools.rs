@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::admission::{Admission, Cost, Shares};
-use crate::platform::pool::{Claim, Pool};
+use crate::admission::{Admission, Cost, SharedAmount};
+use crate::platform::pool::{Claim, ThreadPool};
 
 /// What the first turn of a handshake costs, of a few milliseconds.
 pub(crate) const HANDSHAKE: Cost = 4;
@@ -11,9 +11,9 @@ pub(crate) const HANDSHAKE: Cost = 4;
 /// The pools of a server for what its clients ask.
 pub(crate) struct Compute {
     /// Answers heavy requests.
-    pub(crate) requests: Pool,
+    pub(crate) requests: ThreadPool,
     /// Shakes hands.
-    pub(crate) handshakes: Pool,
+    pub(crate) handshakes: ThreadPool,
 }
 
 impl Compute {
@@ -21,12 +21,12 @@ impl Compute {
     pub(crate) fn new(admission: &Admission) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let computations = Arc::clone(&admission.computations);
-        let shaking = Arc::new(Shares::new(admission.handshakes.max(), 0));
+        let shaking = Arc::new(SharedAmount::new(admission.handshakes.max(), 0));
         Self {
-            requests: Pool::new("compute", threads, Claim::Lesser, computations),
+            requests: ThreadPool::new("compute", threads, Claim::Lesser, computations),
             // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
             // new client waits for, so it gives way to nobody.
-            handshakes: Pool::new("handshake", threads, Claim::Equal, shaking),
+            handshakes: ThreadPool::new("handshake", threads, Claim::Equal, shaking),
         }
     }
 }

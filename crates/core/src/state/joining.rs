@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::attempts::Attempts;
+use super::attempts::RunningAttempts;
 use crate::platform::cluster_port::JoinTarget;
 use crate::state::seal::SealConfig;
 
 /// A cluster that this server is about to join.
 #[derive(Clone)]
-pub(crate) struct Pending {
+pub(crate) struct PendingJoin {
     pub(crate) target: JoinTarget,
     pub(crate) config: SealConfig,
 }
@@ -16,17 +16,17 @@ pub(crate) struct Pending {
 /// Whether this server is about to join a cluster.
 #[derive(Default)]
 pub(crate) struct Joining {
-    pending: Mutex<Option<Pending>>,
-    pub(crate) attempts: Attempts,
+    pending: Mutex<Option<PendingJoin>>,
+    pub(crate) attempts: RunningAttempts,
 }
 
 impl Joining {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Pending>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<PendingJoin>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cluster that is to be joined.
-    pub(crate) fn pending(&self) -> Option<Pending> {
+    pub(crate) fn pending(&self) -> Option<PendingJoin> {
         self.lock().clone()
     }
 

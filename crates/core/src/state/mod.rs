@@ -32,7 +32,7 @@ use crate::platform::auto_seal::AutoSeal;
 use crate::platform::cluster_port::ClusterPort;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::host::Host;
-use crate::platform::outbound::Outbound;
+use crate::platform::outbound::OutboundCalls;
 use crate::platform::server_info::ServerInfo;
 use crate::platform::snapshot_storage::SnapshotStorage;
 use crate::platform::threads::{OwnThreads, Threads};
@@ -41,7 +41,7 @@ use crate::state::compute_pools::Compute;
 use crate::state::joining::Joining;
 use crate::state::seal::progress::Seal;
 use crate::timers::Timer;
-use crate::view::outdated::Told;
+use crate::view::outdated::LastHeard;
 use crate::view::{NamespaceContext, View};
 
 /// A server's state. Requests come in by [`Core::serve`].
@@ -68,7 +68,7 @@ pub struct Core {
     /// How often the keys were dropped.
     pub(crate) sealings: watch::Sender<u64>,
     /// What was said of how old the view is.
-    pub(crate) told: Told,
+    pub(crate) told: LastHeard,
     /// Time since some fixed point, to measure how long jobs take.
     pub(crate) stopwatch: Stopwatch,
 }
@@ -102,7 +102,7 @@ impl Core {
             threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
             sealings: watch::Sender::new(0),
-            told: Told::default(),
+            told: LastHeard::default(),
             stopwatch: Arc::new(|| Duration::ZERO),
         }
     }
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// The same, with something that asks other servers for the engines.
-    pub fn with_outbound(self, outbound: Arc<dyn Outbound>) -> Self {
+    pub fn with_outbound(self, outbound: Arc<dyn OutboundCalls>) -> Self {
         self.services.set_outbound(outbound);
         self
     }

@@ -15,15 +15,15 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use kallisto_barrier::Keyring;
 use kallisto_store::{
-    Batch, Commit, Error, GENERATION_KEY, Op, Record, Records, Seqno, Store, Visit,
+    Batch, Commit, Error, GENERATION_KEY, Record, Records, Seqno, Store, StoreOp, Visit,
 };
 use zeroize::Zeroizing;
 
 use crate::counts::Counts;
-use crate::storage::keys::{self, NamespaceNumber, Parsed, StorageKeys, kind};
+use crate::storage::keys::{self, NamespaceNumber, ParsedKey, StorageKeys, kind};
 
 /// The keys in use; replaced whole when they are rotated.
-pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
+pub(crate) type KeysInUse = Arc<ArcSwap<Keyring>>;
 
 /// Bytes of the logical key's length in front of a record's plaintext.
 const LENGTH_BYTES: usize = 2;
@@ -31,23 +31,23 @@ const LENGTH_BYTES: usize = 2;
 /// A store seen from above the barrier, by one namespace: no key of another can be spelled.
 pub(crate) struct BarrierStore {
     store: Arc<dyn Store>,
-    keys: Keys,
+    keys: KeysInUse,
     /// Which restore the view was loaded after.
     generation: Seqno,
     counts: Counts<4>,
     /// `None` for the root namespace.
-    inside: Option<Life>,
+    inside: Option<NamespaceLife>,
 }
 
 /// That a namespace lives, as what is written inside depends on it: since which write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct NamespaceLife {
     pub(crate) number: NamespaceNumber,
     pub(crate) since: Seqno,
 }
 
 /// A condition on a record of any namespace: the key as the root namespace spells it.
-pub(crate) struct Condition {
+pub(crate) struct RecordCondition {
     key: Vec<u8>,
     seqno: Seqno,
 }
@@ -60,12 +60,12 @@ const SCANS: usize = 3;
 
 impl BarrierStore {
     /// The clear side of `store`, for what a view that was loaded after the restore `generation` shows.
-    pub(crate) fn new(store: Arc<dyn Store>, keys: Keys, generation: Seqno) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, keys: KeysInUse, generation: Seqno) -> Self {
         Self { store, keys, generation, counts: Counts::default(), inside: None }
     }
 
     /// The same store as a namespace sees it.
-    pub(crate) fn inside(&self, life: Life) -> Self {
+    pub(crate) fn inside(&self, life: NamespaceLife) -> Self {
         Self {
             store: Arc::clone(&self.store),
             keys: Arc::clone(&self.keys),
@@ -76,9 +76,9 @@ impl BarrierStore {
     }
 
     /// That the record under a key of this namespace was last written at `seqno`.
-    pub(crate) fn condition(&self, key: &[u8], seqno: Seqno) -> Condition {
+    pub(crate) fn condition(&self, key: &[u8], seqno: Seqno) -> RecordCondition {
         let key = absolute(self.inside.map(|life| life.number), key).into_owned();
-        Condition { key, seqno }
+        RecordCondition { key, seqno }
     }
 
     /// Records read, written and deleted, and scans, since the server was unsealed.
@@ -142,15 +142,15 @@ impl BarrierStore {
     }
 
     /// The same, if a condition holds besides.
-    pub(crate) fn commit_if(&self, batch: Batch, condition: Option<Condition>) -> Commit {
+    pub(crate) fn commit_if(&self, batch: Batch, condition: Option<RecordCondition>) -> Commit {
         let mut batch = match self.inside {
             Some(life) => moved_inside(&batch, life),
             None => batch,
         };
-        if let Some(Condition { key, seqno }) = condition {
+        if let Some(RecordCondition { key, seqno }) = condition {
             batch.expect(key, seqno);
         }
-        let puts = batch.ops().iter().filter(|op| matches!(op, Op::Put { .. })).count();
+        let puts = batch.ops().iter().filter(|op| matches!(op, StoreOp::Put { .. })).count();
         self.counts.add(PUTS, puts as u64);
         self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
         match seal_batch(&batch, &self.keys.load()) {
@@ -179,7 +179,7 @@ impl BarrierStore {
     }
 
     /// The keys in use.
-    pub(crate) const fn keys(&self) -> &Keys {
+    pub(crate) const fn keys(&self) -> &KeysInUse {
         &self.keys
     }
 }
@@ -266,7 +266,7 @@ impl<'a> BarrierRecords<'a> {
             Ok(None) => Visit::Continue,
             Ok(Some((key, record))) => {
                 let key = match (self.inside, keys::parse(&key)) {
-                    (Some(_), Parsed::Inside(_, inner)) => inner,
+                    (Some(_), ParsedKey::Inside(_, inner)) => inner,
                     _ => &key,
                 };
                 visit(key, &record)
@@ -289,7 +289,7 @@ fn absolute(inside: Option<NamespaceNumber>, key: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// A namespace's batch as the root namespace spells it, which commits only while the namespace lives.
-fn moved_inside(batch: &Batch, life: Life) -> Batch {
+fn moved_inside(batch: &Batch, life: NamespaceLife) -> Batch {
     let key_of = |key: &[u8]| absolute(Some(life.number), key).into_owned();
     let mut moved = Batch::new();
     moved.set_need(batch.need());
@@ -299,8 +299,8 @@ fn moved_inside(batch: &Batch, life: Life) -> Batch {
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => moved.put(key_of(key), value.clone()),
-            Op::Delete { key, note } => moved.delete_noted(key_of(key), note.clone()),
+            StoreOp::Put { key, value } => moved.put(key_of(key), value.clone()),
+            StoreOp::Delete { key, note } => moved.delete_noted(key_of(key), note.clone()),
         };
     }
     moved
@@ -316,12 +316,12 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => {
+            StoreOp::Put { key, value } => {
                 let storage = keys.of(key);
                 let envelope = seal(&storage, key, value, keyring)?;
                 sealed.put(storage, envelope);
             }
-            Op::Delete { key, .. } => {
+            StoreOp::Delete { key, .. } => {
                 let storage = keys.of(key);
                 let note = seal(&storage, key, &[], keyring)?;
                 sealed.delete_noted(storage, note);
@@ -341,16 +341,16 @@ pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
     let mut clear = Batch::new();
     for op in batch.ops() {
         let (storage, bytes) = match op {
-            Op::Put { key, value } => (key, value),
-            Op::Delete { key, note } => (key, note),
+            StoreOp::Put { key, value } => (key, value),
+            StoreOp::Delete { key, note } => (key, note),
         };
         if storage.first() == Some(&kind::BARRIER) {
             continue;
         }
         let (key, value) = open_checked(storage, bytes, &keys)?;
         match op {
-            Op::Put { .. } => clear.put(key, value),
-            Op::Delete { .. } => clear.delete(key),
+            StoreOp::Put { .. } => clear.put(key, value),
+            StoreOp::Delete { .. } => clear.delete(key),
         };
     }
     Ok(clear)

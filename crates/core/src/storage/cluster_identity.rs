@@ -3,7 +3,7 @@
 use crate::api::json::{self, Json};
 
 /// Who this cluster is.
-pub struct Cluster {
+pub struct ClusterIdentity {
     /// A random UUID.
     pub id: String,
     /// `vault-cluster-` and eight hexadecimal digits, as clients know it.
@@ -26,7 +26,7 @@ impl TokenKey {
     }
 }
 
-impl Cluster {
+impl ClusterIdentity {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let hex: String = self.token_key.1.iter().map(|byte| format!("{byte:02x}")).collect();
         Json::object([

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kallisto_engine::storage::Latch;
-use kallisto_engine::{Backend, Outcome, Stored, Version, Writes};
+use kallisto_engine::{Backend, Stored, Version, WriteOutcome, Writes};
 use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
 
@@ -167,7 +167,7 @@ impl Backend for EngineStorage<'_> {
         self.index.scan(folder, None, limit)
     }
 
-    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
+    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
         Box::pin(async move {
             let mut batch = Batch::new();
             if writes.puts.is_empty() {
@@ -186,8 +186,8 @@ impl Backend for EngineStorage<'_> {
                 self.delete_in(&mut batch, name);
             }
             match self.store.commit(batch).await {
-                Ok(_) => Ok(Outcome::Committed),
-                Err(kallisto_store::Error::Conflict) => Ok(Outcome::Conflict),
+                Ok(_) => Ok(WriteOutcome::Committed),
+                Err(kallisto_store::Error::Conflict) => Ok(WriteOutcome::Conflict),
                 Err(error) => Err(error.into()),
             }
         })

@@ -91,7 +91,7 @@ pub(crate) mod kind {
 
 /// A key taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParsedKey<'a> {
     /// [`kind::MOUNT`]
     Mount(MountId),
     /// [`kind::TOKEN`]
@@ -170,7 +170,7 @@ impl<'k> StorageKeys<'k> {
     /// The storage key of a logical key.
     pub(crate) fn of(&self, logical: &[u8]) -> Vec<u8> {
         match parse(logical) {
-            Parsed::Inside(number, inner) => {
+            ParsedKey::Inside(number, inner) => {
                 self.of_parsed(&inside(number, &[]), inner, parse(inner))
             }
             parsed => self.of_parsed(&[], logical, parsed),
@@ -178,26 +178,26 @@ impl<'k> StorageKeys<'k> {
     }
 
     /// The storage key of `logical`, which is what was parsed and stands behind `front`.
-    fn of_parsed(&self, front: &[u8], logical: &[u8], parsed: Parsed<'_>) -> Vec<u8> {
+    fn of_parsed(&self, front: &[u8], logical: &[u8], parsed: ParsedKey<'_>) -> Vec<u8> {
         let hide = |kind, mount, name, version| self.hide(front, kind, mount, name, version);
         match parsed {
-            Parsed::KvMeta(mount, path) => hide(kind::KV_META, mount, path, Some(0)),
-            Parsed::KvVersion(mount, path, version) => {
+            ParsedKey::KvMeta(mount, path) => hide(kind::KV_META, mount, path, Some(0)),
+            ParsedKey::KvVersion(mount, path, version) => {
                 hide(kind::KV_META, mount, path, Some(version))
             }
-            Parsed::KvOne(mount, path) => hide(kind::KV_ONE, mount, path, None),
-            Parsed::EngineStorage(mount, name) => hide(kind::SHELF, mount, name, None),
-            Parsed::Policy(name) => hide(kind::POLICY, MountId(0), name, None),
-            Parsed::TokenRole(name) => hide(kind::TOKEN_ROLE, MountId(0), name, None),
-            Parsed::Lease(id) => hide(kind::LEASE, MountId(0), id, None),
+            ParsedKey::KvOne(mount, path) => hide(kind::KV_ONE, mount, path, None),
+            ParsedKey::EngineStorage(mount, name) => hide(kind::SHELF, mount, name, None),
+            ParsedKey::Policy(name) => hide(kind::POLICY, MountId(0), name, None),
+            ParsedKey::TokenRole(name) => hide(kind::TOKEN_ROLE, MountId(0), name, None),
+            ParsedKey::Lease(id) => hide(kind::LEASE, MountId(0), id, None),
             // Ids, and hashes under a key already.
-            Parsed::Mount(_)
-            | Parsed::Token(_)
-            | Parsed::KvConfig(_)
-            | Parsed::Namespace(_)
-            | Parsed::NamespaceLife(_)
-            | Parsed::Inside(..)
-            | Parsed::Other => [front, logical].concat(),
+            ParsedKey::Mount(_)
+            | ParsedKey::Token(_)
+            | ParsedKey::KvConfig(_)
+            | ParsedKey::Namespace(_)
+            | ParsedKey::NamespaceLife(_)
+            | ParsedKey::Inside(..)
+            | ParsedKey::Other => [front, logical].concat(),
         }
     }
 
@@ -340,34 +340,34 @@ pub(crate) fn engine_prefix(kind: u8, id: MountId) -> Vec<u8> {
     with_mount(kind, id, 0)
 }
 
-/// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].
-pub(crate) fn parse(key: &[u8]) -> Parsed<'_> {
-    parse_known(key).unwrap_or(Parsed::Other)
+/// Takes a key apart; bytes that are no key of ours are [`ParsedKey::Other`].
+pub(crate) fn parse(key: &[u8]) -> ParsedKey<'_> {
+    parse_known(key).unwrap_or(ParsedKey::Other)
 }
 
-fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
+fn parse_known(key: &[u8]) -> Option<ParsedKey<'_>> {
     let (&kind, rest) = key.split_first()?;
     if kind == kind::TOKEN {
-        return Some(Parsed::Token(rest));
+        return Some(ParsedKey::Token(rest));
     }
     let (id, rest) = rest.split_first_chunk::<4>()?;
     let id = MountId(u32::from_be_bytes(*id));
     Some(match kind {
-        kind::MOUNT => Parsed::Mount(id),
-        kind::POLICY => Parsed::Policy(std::str::from_utf8(rest).ok()?),
-        kind::TOKEN_ROLE => Parsed::TokenRole(std::str::from_utf8(rest).ok()?),
-        kind::LEASE => Parsed::Lease(std::str::from_utf8(rest).ok()?),
-        kind::KV_CONFIG => Parsed::KvConfig(id),
-        kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
-        kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
-        kind::SHELF => Parsed::EngineStorage(id, std::str::from_utf8(rest).ok()?),
-        kind::NAMESPACE => Parsed::Namespace(NamespaceNumber(id.0)),
-        kind::NAMESPACE_LIFE => Parsed::NamespaceLife(NamespaceNumber(id.0)),
-        kind::INSIDE => Parsed::Inside(NamespaceNumber(id.0), rest),
+        kind::MOUNT => ParsedKey::Mount(id),
+        kind::POLICY => ParsedKey::Policy(std::str::from_utf8(rest).ok()?),
+        kind::TOKEN_ROLE => ParsedKey::TokenRole(std::str::from_utf8(rest).ok()?),
+        kind::LEASE => ParsedKey::Lease(std::str::from_utf8(rest).ok()?),
+        kind::KV_CONFIG => ParsedKey::KvConfig(id),
+        kind::KV_META => ParsedKey::KvMeta(id, std::str::from_utf8(rest).ok()?),
+        kind::KV_ONE => ParsedKey::KvOne(id, std::str::from_utf8(rest).ok()?),
+        kind::SHELF => ParsedKey::EngineStorage(id, std::str::from_utf8(rest).ok()?),
+        kind::NAMESPACE => ParsedKey::Namespace(NamespaceNumber(id.0)),
+        kind::NAMESPACE_LIFE => ParsedKey::NamespaceLife(NamespaceNumber(id.0)),
+        kind::INSIDE => ParsedKey::Inside(NamespaceNumber(id.0), rest),
         kind::KV_VERSION => {
             let (rest, version) = rest.split_last_chunk::<8>()?;
             let path = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
-            Parsed::KvVersion(id, path, u64::from_be_bytes(*version))
+            ParsedKey::KvVersion(id, path, u64::from_be_bytes(*version))
         }
         _ => return None,
     })
@@ -393,19 +393,19 @@ mod tests {
     #[test]
     fn keys_parse_back() {
         let id = MountId(7);
-        assert_eq!(parse(&mount(id)), Parsed::Mount(id));
-        assert_eq!(parse(&kv_config(id)), Parsed::KvConfig(id));
-        assert_eq!(parse(&kv_meta(id, "a/b")), Parsed::KvMeta(id, "a/b"));
-        assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
-        assert_eq!(parse(&storage(id, "role/a")), Parsed::EngineStorage(id, "role/a"));
-        assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
+        assert_eq!(parse(&mount(id)), ParsedKey::Mount(id));
+        assert_eq!(parse(&kv_config(id)), ParsedKey::KvConfig(id));
+        assert_eq!(parse(&kv_meta(id, "a/b")), ParsedKey::KvMeta(id, "a/b"));
+        assert_eq!(parse(&kv_one(id, "a")), ParsedKey::KvOne(id, "a"));
+        assert_eq!(parse(&storage(id, "role/a")), ParsedKey::EngineStorage(id, "role/a"));
+        assert_eq!(parse(&kv_version(id, "a/b", 300)), ParsedKey::KvVersion(id, "a/b", 300));
         let id = LeaseId::new("db/creds/r", "unJMmnBWSUfWch79qSsTpiu9").unwrap();
-        assert_eq!(parse(&lease(&id)), Parsed::Lease(id.as_str()));
-        assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
+        assert_eq!(parse(&lease(&id)), ParsedKey::Lease(id.as_str()));
+        assert_eq!(parse(&token(b"0123")), ParsedKey::Token(b"0123"));
         let number = NamespaceNumber(9);
-        assert_eq!(parse(&namespace(number)), Parsed::Namespace(number));
-        assert_eq!(parse(&namespace_life(number)), Parsed::NamespaceLife(number));
-        assert_eq!(parse(&inside(number, b"\x04ab")), Parsed::Inside(number, b"\x04ab"));
+        assert_eq!(parse(&namespace(number)), ParsedKey::Namespace(number));
+        assert_eq!(parse(&namespace_life(number)), ParsedKey::NamespaceLife(number));
+        assert_eq!(parse(&inside(number, b"\x04ab")), ParsedKey::Inside(number, b"\x04ab"));
         for junk in [
             &b""[..],
             b"\x11",
@@ -414,7 +414,7 @@ mod tests {
             b"\xff\0\0\0\x01",
             b"\x11\0\0\0\x01\xff",
         ] {
-            assert_eq!(parse(junk), Parsed::Other);
+            assert_eq!(parse(junk), ParsedKey::Other);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kallisto_cuckoo::siphash::{Key, SipHash24};
+use kallisto_cuckoo::siphash::{SipHash24, SipKey};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::api::error::Error;
@@ -17,7 +17,7 @@ const STRIPES: usize = 1024;
 /// The latches of a core.
 pub(crate) struct Latches {
     stripes: Vec<Mutex<()>>,
-    key: Key,
+    key: SipKey,
 }
 
 impl Latches {
@@ -26,7 +26,7 @@ impl Latches {
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness.
     pub(crate) fn new() -> Result<Self, Error> {
-        let key = Key::from_bytes(random::make_bytes()?);
+        let key = SipKey::from_bytes(random::make_bytes()?);
         Ok(Self { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(), key })
     }
 

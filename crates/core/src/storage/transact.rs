@@ -9,7 +9,7 @@ use kallisto_store::{Batch, Error as StoreError};
 
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::storage::barrier_store::{BarrierStore, Condition};
+use crate::storage::barrier_store::{BarrierStore, RecordCondition};
 
 /// Commits what `decide` adds to a batch, with what it read as expectations. It runs again while others are faster, and when it finds a
 /// conflict itself. An empty batch is not committed.
@@ -29,7 +29,7 @@ pub(crate) async fn transact<T>(
 /// As [`transact`].
 pub(crate) async fn transact_if<T>(
     store: &BarrierStore,
-    mut decide: impl FnMut(&mut Batch, &mut Option<Condition>) -> Result<T, Error>,
+    mut decide: impl FnMut(&mut Batch, &mut Option<RecordCondition>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     for _ in 0..CONFLICT_RETRIES_MAX {
         let (mut batch, mut condition) = (Batch::new(), None);
@@ -55,7 +55,7 @@ mod tests {
     use kallisto_store::Seqno;
 
     use super::*;
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::open_core;
     use crate::storage::keys::{self, MountId};
     use crate::view::NamespaceContext;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn who_was_slower_decides_again_on_what_is_there_then() {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         let unsealed = core.unsealed.load();
         let context = unsealed.as_ref().unwrap();
         assert_eq!(add_one(context, 0).unwrap(), 1);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn nothing_to_write_is_no_commit_and_a_conflict_that_is_found_is_one() {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         let unsealed = core.unsealed.load();
         let context = unsealed.as_ref().unwrap();
         put(context, 1);

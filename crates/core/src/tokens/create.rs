@@ -19,16 +19,16 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
 use super::lookup::auth_object;
-use super::roles::Role;
+use super::roles::TokenStoreRole;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::caller::find::make_text_in;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::engines::identity;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::leases::quota;
 use crate::metrics::usage::ttl_word;
 use crate::records::mount::LeaseTimes;
@@ -52,13 +52,13 @@ pub(super) enum Parent {
 /// Answers a create request. `role` is the role it goes through.
 pub(super) async fn create(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     parent: Parent,
-    role: Option<&Role>,
+    role: Option<&TokenStoreRole>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let caller = Caller::of(unsealed, call)?;
+    let caller = CallerPolicies::of(unsealed, call)?;
     let mut warnings = Vec::new();
     let mut spec = plan(unsealed, &caller, fields, call, parent, role, &mut warnings)?;
     if let Some(name) = plan_alias(fields, role)? {
@@ -72,11 +72,11 @@ pub(super) async fn create(
 /// Decides what the token shall be.
 fn plan(
     unsealed: &NamespaceContext,
-    caller: &Caller,
+    caller: &CallerPolicies,
     fields: Fields<'_>,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     parent: Parent,
-    role: Option<&Role>,
+    role: Option<&TokenStoreRole>,
     warnings: &mut Vec<String>,
 ) -> Result<TokenSpec, Error> {
     if caller.token().kind == TokenKind::Batch {
@@ -132,7 +132,7 @@ fn plan(
 }
 
 /// The entity that the token shall be for, by its alias, where the role allows that.
-fn plan_alias(fields: Fields<'_>, role: Option<&Role>) -> Result<Option<String>, Error> {
+fn plan_alias(fields: Fields<'_>, role: Option<&TokenStoreRole>) -> Result<Option<String>, Error> {
     let Some(name) = fields.string("entity_alias")?.filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
@@ -150,15 +150,15 @@ async fn entity_named(
     unsealed: &NamespaceContext,
     name: &str,
     now: Timestamp,
-) -> Result<Id, Error> {
+) -> Result<IdentityId, Error> {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
-    let alias = identity::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
+    let alias = identity::LoginAlias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
     identity::log_in(unsealed, &alias, now).await
 }
 
 /// What kind the body asks for, and the role lets it be.
-fn plan_kind(fields: Fields<'_>, role: Option<&Role>) -> Result<TokenKind, Error> {
+fn plan_kind(fields: Fields<'_>, role: Option<&TokenStoreRole>) -> Result<TokenKind, Error> {
     let asked = match fields.string("type")?.as_deref() {
         None | Some("") => None,
         Some("service") => Some(TokenKind::Service),
@@ -173,7 +173,7 @@ fn plan_orphan(
     fields: Fields<'_>,
     parent: Parent,
     privileged: bool,
-    role: Option<&Role>,
+    role: Option<&TokenStoreRole>,
 ) -> Result<bool, Error> {
     let no_parent = fields.boolean("no_parent")?.unwrap_or(false);
     if no_parent && parent == Parent::Caller && role.is_none() && !privileged {
@@ -200,7 +200,7 @@ fn plan_text(
 }
 
 /// How often it may be used: what is asked, within what the role gives.
-fn plan_uses(fields: Fields<'_>, role: Option<&Role>) -> Result<i64, Error> {
+fn plan_uses(fields: Fields<'_>, role: Option<&TokenStoreRole>) -> Result<i64, Error> {
     match (fields.int("num_uses")?.unwrap_or_default(), role.map_or(0, |role| role.num_uses)) {
         (asked, _) if asked < 0 => Err(Error::invalid("number of uses cannot be negative")),
         (0, given) => Ok(given),
@@ -226,7 +226,7 @@ fn plan_times(
     leases: LeaseTimes,
     fields: Fields<'_>,
     privileged: bool,
-    role: Option<&Role>,
+    role: Option<&TokenStoreRole>,
     is_root: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Times, Error> {
@@ -290,11 +290,11 @@ pub(crate) fn capped(asked_secs: u64, max_secs: u64) -> String {
 /// one, nobody hands out what they do not hold unless they may do anything. `asked` is `None` when
 /// the request names no policies at all; a list of empty names is one that asks for nothing.
 fn choose_policies(
-    caller: &Caller,
+    caller: &CallerPolicies,
     asked: Option<Vec<String>>,
     no_default: bool,
     privileged: bool,
-    role: Option<&Role>,
+    role: Option<&TokenStoreRole>,
 ) -> Result<Vec<String>, Error> {
     let held = match caller.above() {
         // Names of policies mean something else here than where the caller's are from.

@@ -1,7 +1,7 @@
 //! Where a token has its secrets in the cubbyhole, and clearing them when it is gone.
 
 use crate::api::error::Error;
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
@@ -25,7 +25,7 @@ pub(crate) fn name(hash: &[u8], path: &str) -> String {
 ///
 /// # Errors
 /// The store's refusal.
-pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &Hash) -> Result<(), Error> {
+pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &TokenHash) -> Result<(), Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
     let kept = storage.scan(&folder)?;
@@ -51,7 +51,7 @@ pub(crate) async fn forget_gone(unsealed: &NamespaceContext) -> Result<(), Error
         let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
         for folder in &folders {
             let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
-            let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };
+            let Some(hash) = hash.and_then(|hash| TokenHash::try_from(hash).ok()) else { continue };
             if !unsealed.view.tokens.lives(&hash) {
                 forget(unsealed, &hash).await?;
             }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
-use super::revoke::{Begun, revoke_all};
+use super::revoke::{SweepGuard, revoke_all};
 use crate::api::error::Error;
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
 
 /// Most tokens of a namespace that are ended in one run; the rest waits for the next.
@@ -35,7 +35,7 @@ pub(crate) async fn take_up_if_cut_short(unsealed: &NamespaceContext) -> Result<
     if unsealed.swept.swap(term, Ordering::AcqRel) == term {
         return Ok(());
     }
-    let sweep = Begun::mark(unsealed);
+    let sweep = SweepGuard::mark(unsealed);
     take_up_revocations(unsealed).await?;
     sweep.done();
     Ok(())
@@ -47,7 +47,7 @@ pub(crate) async fn take_up_if_cut_short(unsealed: &NamespaceContext) -> Result<
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn take_up_revocations(unsealed: &NamespaceContext) -> Result<(), Error> {
-    let lives_above = |number, parent: &Hash| {
+    let lives_above = |number, parent: &TokenHash| {
         unsealed.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
     };
     revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_sweep_that_ends_early_is_taken_up_by_the_next_run() {
         let (core, _, child) = cut_short();
-        drop(Begun::mark(&core.unsealed.load_full().unwrap()));
+        drop(SweepGuard::mark(&core.unsealed.load_full().unwrap()));
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(!lives(&core, &child));
     }

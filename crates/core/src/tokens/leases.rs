@@ -15,12 +15,12 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::records::token::Hash;
 use crate::records::token::ROOT_PATH;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
 
 /// What stands in front of the hash in an id.
@@ -29,7 +29,7 @@ const MARK: char = 'h';
 /// Forgets the leases below a prefix, whatever their engines say; those of tokens end.
 pub(crate) async fn revoke_force(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     prefix: &str,
 ) -> Result<Response, Error> {
     Fields::new(&call.object()?).boolean("sync")?;
@@ -41,7 +41,7 @@ pub(crate) async fn revoke_force(
 /// Lists the leases that could not be revoked.
 pub(crate) fn list_irrevocable(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     check_type(call)?;
     let (count, _) = dynamic::count_irrevocable(unsealed);
@@ -52,7 +52,7 @@ pub(crate) fn list_irrevocable(
 /// Counts them.
 pub(crate) fn count_irrevocable(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     check_type(call)?;
     let (count, counts) = dynamic::count_irrevocable(unsealed);
@@ -60,17 +60,21 @@ pub(crate) fn count_irrevocable(
 }
 
 /// The id of the lease of a token made at `path`.
-fn id_of(path: &str, hash: &Hash) -> String {
+fn id_of(path: &str, hash: &TokenHash) -> String {
     format!("{path}/{}", name_of(hash))
 }
 
 /// The last segment of an id.
-fn name_of(hash: &Hash) -> String {
+fn name_of(hash: &TokenHash) -> String {
     format!("{MARK}{}", HEXLOWER.encode(hash))
 }
 
 /// The live token whose lease has this id.
-fn find(unsealed: &NamespaceContext, call: &Call<'_, '_>, id: &str) -> Option<(Hash, TokenEntry)> {
+fn find(
+    unsealed: &NamespaceContext,
+    call: &AuthorizedCall<'_, '_>,
+    id: &str,
+) -> Option<(TokenHash, TokenEntry)> {
     let (path, name) = id.rsplit_once('/')?;
     let hash = HEXLOWER.decode(name.strip_prefix(MARK)?.as_bytes()).ok()?.try_into().ok()?;
     let entry = unsealed.view.tokens.entry(&hash)?;
@@ -79,7 +83,7 @@ fn find(unsealed: &NamespaceContext, call: &Call<'_, '_>, id: &str) -> Option<(H
 }
 
 /// The id in the path or, without one there, in the body.
-fn given_id(call: &Call<'_, '_>, in_path: &str) -> Result<String, Error> {
+fn given_id(call: &AuthorizedCall<'_, '_>, in_path: &str) -> Result<String, Error> {
     if !in_path.is_empty() {
         return Ok(in_path.to_owned());
     }
@@ -88,7 +92,10 @@ fn given_id(call: &Call<'_, '_>, in_path: &str) -> Result<String, Error> {
     given.ok_or_else(|| Error::invalid("lease_id must be specified"))
 }
 
-pub(crate) fn look_up(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(crate) fn look_up(
+    unsealed: &NamespaceContext,
+    call: &AuthorizedCall<'_, '_>,
+) -> Result<Response, Error> {
     let id = given_id(call, "")?;
     if let Some(id) = dynamic::find(unsealed, &id) {
         return dynamic::look_up(unsealed, &id, call.now);
@@ -128,7 +135,7 @@ pub(crate) fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response
 /// Renews a lease of a dynamic secret. Tokens are renewed as tokens.
 pub(crate) async fn renew(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
     let id = given_id(call, in_path)?;
@@ -147,7 +154,7 @@ pub(crate) async fn renew(
 
 pub(crate) async fn revoke(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
     let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
@@ -164,7 +171,7 @@ pub(crate) async fn revoke(
 /// Ends every lease whose id starts with the whole segments of `prefix`.
 pub(crate) async fn revoke_prefix(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     prefix: &str,
 ) -> Result<Response, Error> {
     let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
@@ -184,7 +191,7 @@ async fn revoke_tokens(unsealed: &NamespaceContext, prefix: &str) -> Result<(), 
 
 pub(crate) async fn tidy(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let after_restore = Fields::new(&body).boolean("after_restore")?.unwrap_or(false);
@@ -198,7 +205,7 @@ pub(crate) async fn tidy(
 }
 
 /// Whether the query asks for the leases that could not be revoked: for others nobody counts.
-fn check_type(call: &Call<'_, '_>) -> Result<(), Error> {
+fn check_type(call: &AuthorizedCall<'_, '_>) -> Result<(), Error> {
     let kind = call.query.iter().find(|(name, _)| name == "type");
     match kind {
         Some((_, kind)) if kind == "irrevocable" => Ok(()),
@@ -207,7 +214,7 @@ fn check_type(call: &Call<'_, '_>) -> Result<(), Error> {
 }
 
 /// Most leases that an answer shall have.
-fn limit(call: &Call<'_, '_>) -> Result<Option<usize>, Error> {
+fn limit(call: &AuthorizedCall<'_, '_>) -> Result<Option<usize>, Error> {
     let given = call.query.iter().find(|(name, _)| name == "limit");
     let Some((_, limit)) = given.filter(|(_, limit)| limit != "none") else { return Ok(None) };
     limit.parse().map(Some).map_err(|_| Error::invalid("limit must be a whole number or none"))

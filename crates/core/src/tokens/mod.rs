@@ -28,14 +28,14 @@ pub(crate) mod table;
 pub(crate) mod tree;
 
 use crate::dispatch::route_handler;
-use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
 pub(crate) use create::{capped, issue};
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::Routes;
 pub(crate) use lookup::auth_object;
 pub(crate) use marks::keep as keep_marks;
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
-pub(crate) use spend::{Left, spend};
+pub(crate) use spend::{UsesLeft, spend};
 
 /// Tokens, at `auth/token/`.
 pub(crate) struct TokenEngine;
@@ -45,7 +45,7 @@ impl ServerEngine for TokenEngine {
         &table::TOKEN
     }
 
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         route_handler::answer(&table::TOKEN, run)
     }
 

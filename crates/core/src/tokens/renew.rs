@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::create::capped;
 use crate::api::error::Error;
-use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::timers::Timer;
@@ -19,7 +19,7 @@ use crate::view::NamespaceContext;
 /// [`Error::Invalid`] when it is not renewable or gone.
 pub(super) async fn renew(
     unsealed: &NamespaceContext,
-    hash: &Hash,
+    hash: &TokenHash,
     increment: u64,
     now: Timestamp,
 ) -> Result<(TokenEntry, Option<String>), Error> {

@@ -14,7 +14,7 @@ use kallisto_store::Batch;
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::limits::REVOKE_TOKENS_MAX;
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use crate::storage::keys;
 use crate::timers::Timer;
 use crate::view::NamespaceContext;
@@ -36,7 +36,7 @@ pub(super) enum Children {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: Hash) -> Result<(), Error> {
+pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: TokenHash) -> Result<(), Error> {
     let begin = unsealed.services.timers.now();
     revoke_all(unsealed, vec![hash]).await?;
     unsealed.services.timers.end(Timer::TokenRevokeTree, begin);
@@ -44,9 +44,9 @@ pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: Hash) -> Resu
 }
 
 /// A sweep under way. Dropped before it is done, it asks for what is left to be taken up.
-pub(super) struct Begun<'a>(Option<&'a NamespaceContext>);
+pub(super) struct SweepGuard<'a>(Option<&'a NamespaceContext>);
 
-impl<'a> Begun<'a> {
+impl<'a> SweepGuard<'a> {
     /// Marks the beginning of a sweep.
     pub(super) const fn mark(unsealed: &'a NamespaceContext) -> Self {
         Self(Some(unsealed))
@@ -58,7 +58,7 @@ impl<'a> Begun<'a> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for SweepGuard<'_> {
     fn drop(&mut self) {
         if let Some(unsealed) = self.0 {
             unsealed.swept.store(0, Ordering::Release);
@@ -70,7 +70,7 @@ impl Drop for Begun<'_> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(super) async fn finish(unsealed: &NamespaceContext, gone: &Hash) -> Result<(), Error> {
+pub(super) async fn finish(unsealed: &NamespaceContext, gone: &TokenHash) -> Result<(), Error> {
     take_up_if_cut_short(unsealed).await?;
     loop {
         let left = unsealed.view.tokens.children_of(gone, REVOKE_TOKENS_MAX);
@@ -88,10 +88,10 @@ pub(super) async fn finish(unsealed: &NamespaceContext, gone: &Hash) -> Result<(
 /// next ones.
 pub(super) async fn revoke_all(
     unsealed: &NamespaceContext,
-    mut ending: Vec<Hash>,
+    mut ending: Vec<TokenHash>,
 ) -> Result<(), Error> {
-    let sweep = Begun::mark(unsealed);
-    let mut parents: Vec<Hash> = Vec::new();
+    let sweep = SweepGuard::mark(unsealed);
+    let mut parents: Vec<TokenHash> = Vec::new();
     loop {
         if ending.is_empty() {
             let Some(parent) = parents.last() else {
@@ -125,7 +125,7 @@ pub(super) async fn revoke_all(
 }
 
 /// Ends the tokens that one made in namespaces below, after its own end was folded.
-async fn revoke_below(unsealed: &NamespaceContext, parent: &Hash) -> Result<(), Error> {
+async fn revoke_below(unsealed: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
     for context in unsealed.contexts_below() {
         while context.view.tokens.has_any_from_above() {
             let made = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
@@ -172,7 +172,7 @@ pub(super) async fn revoke_made_at(unsealed: &NamespaceContext, path: &str) -> R
 /// Ends a token; `children` says what becomes of those below.
 pub(super) async fn revoke(
     unsealed: &NamespaceContext,
-    hash: Hash,
+    hash: TokenHash,
     children: Children,
 ) -> Result<(), Error> {
     match children {
@@ -194,7 +194,7 @@ pub(super) async fn revoke(
 }
 
 /// Takes the parent off the tokens of a namespace that hang on it.
-async fn orphan_children(unsealed: &NamespaceContext, parent: &Hash) -> Result<(), Error> {
+async fn orphan_children(unsealed: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
     loop {
         let children = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
         if children.is_empty() {
@@ -206,7 +206,7 @@ async fn orphan_children(unsealed: &NamespaceContext, parent: &Hash) -> Result<(
 }
 
 /// Takes the parent off tokens.
-async fn orphan(unsealed: &NamespaceContext, hashes: &[Hash]) -> Result<(), Error> {
+async fn orphan(unsealed: &NamespaceContext, hashes: &[TokenHash]) -> Result<(), Error> {
     for hash in hashes {
         let key = keys::token(hash);
         let Some(record) = unsealed.store.get(&key)? else { continue };

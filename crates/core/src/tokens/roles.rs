@@ -10,7 +10,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::storage::keys;
 use crate::tokens::fields::names_json;
 use crate::tokens::fields::seconds;
@@ -24,7 +24,7 @@ const ALIASES_MAX: usize = 256;
 
 /// A role as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Role {
+pub(crate) struct TokenStoreRole {
     pub(crate) name: String,
     pub(crate) allowed_policies: Vec<String>,
     pub(crate) disallowed_policies: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Role {
     pub(crate) allowed_entity_aliases: Vec<String>,
 }
 
-impl Role {
+impl TokenStoreRole {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -283,15 +283,18 @@ fn matches(glob: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// When its record cannot be read.
-pub(super) fn load(unsealed: &NamespaceContext, name: &str) -> Result<Option<Role>, Error> {
+pub(super) fn load(
+    unsealed: &NamespaceContext,
+    name: &str,
+) -> Result<Option<TokenStoreRole>, Error> {
     let Some(record) = unsealed.store.get(&keys::token_role(name))? else { return Ok(None) };
-    let role = Role::decode(&record.value);
+    let role = TokenStoreRole::decode(&record.value);
     role.map(Some).ok_or_else(|| Error::internal(&"a token role is damaged"))
 }
 
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('/') {
@@ -302,7 +305,7 @@ pub(super) async fn write(
     let body = call.object()?;
     let key = keys::token_role(name);
     let _latch = unsealed.latches.hold(&key).await;
-    let mut role = load(unsealed, name)?.unwrap_or_else(|| Role::new(name));
+    let mut role = load(unsealed, name)?.unwrap_or_else(|| TokenStoreRole::new(name));
     role.update(Fields::new(&body))?;
     check_suffix(&role.path_suffix)?;
     let mut batch = Batch::new();
@@ -370,13 +373,13 @@ mod tests {
         let body = br#"{"allowed_policies":"App, web","disallowed_policies_glob":["adm*"],
             "token_period":"1h","orphan":true,"renewable":"false"}"#;
         let map = json::parse_object(body).unwrap();
-        let mut role = Role::new("r");
+        let mut role = TokenStoreRole::new("r");
         role.update(Fields::new(&map)).unwrap();
-        assert_eq!(Role::decode(&role.encode()), Some(role.clone()));
+        assert_eq!(TokenStoreRole::decode(&role.encode()), Some(role.clone()));
         assert_eq!(role.allowed_policies, ["app", "web"]);
         assert_eq!(role.period_secs, 3600);
         assert!(role.orphan && !role.renewable);
-        let choose = |role: &Role, asked: &[&str]| {
+        let choose = |role: &TokenStoreRole, asked: &[&str]| {
             let asked = asked.iter().map(|name| (*name).to_owned()).collect();
             role.choose(Some(asked), vec!["mine".to_owned()], false)
         };
@@ -390,7 +393,7 @@ mod tests {
     #[test]
     fn a_role_gives_what_it_allows_and_not_what_its_user_holds() {
         let role = |body: &[u8]| {
-            let mut role = Role::new("r");
+            let mut role = TokenStoreRole::new("r");
             role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
             role
         };
@@ -411,7 +414,7 @@ mod tests {
         let body = br#"{"allowed_policies_glob":["z*","A*"," a* ","z*",""],
             "disallowed_policies_glob":"b*,a*,b*","allowed_policies":"z,a,Z",
             "disallowed_policies":"q,p,q","allowed_entity_aliases":["z","a","Z"]}"#;
-        let mut role = Role::new("r");
+        let mut role = TokenStoreRole::new("r");
         role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
         assert_eq!(role.allowed_policies_glob, ["a*", "z*"]);
         assert_eq!(role.disallowed_policies_glob, ["a*", "b*"]);

@@ -5,7 +5,7 @@
 use crate::api::request::Request;
 use crate::caller::find;
 use crate::dispatch::route_handler::RouteCall;
-use crate::dispatch::server_engine::Renewal;
+use crate::dispatch::server_engine::RenewalRequest;
 use crate::registry;
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
-use crate::namespaces::Home;
-use crate::records::token::Hash;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
+use crate::namespaces::TokenHome;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::tokens::fields::seconds;
 use crate::view::NamespaceContext;
 
@@ -67,9 +67,9 @@ pub(super) fn look_up_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
 pub(super) async fn renew_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let home = home_of_caller(run)?;
     let context = home.as_deref().unwrap_or(&run.unsealed);
-    let caller = Caller::of(context, run.call)?;
+    let caller = CallerPolicies::of(context, run.call)?;
     refuse_batch(caller.token().kind, "renewed")?;
-    answer_renewal(context, run.call, &caller.hash, Shown::Token).await
+    answer_renewal(context, run.call, &caller.hash, ShownToken::Token).await
 }
 
 pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> {
@@ -78,20 +78,20 @@ pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> 
     let context = holder.as_deref().unwrap_or(&run.unsealed);
     let hash = stored_hash(context, &given, "renewed")?;
     let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
-    answer_renewal(context, run.call, &hash, Shown::Token).await
+    answer_renewal(context, run.call, &hash, ShownToken::Token).await
 }
 
 pub(super) async fn renew_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
     let holder = holder_of_accessor(run)?;
     let context = holder.as_deref().unwrap_or(&run.unsealed);
     let (hash, _) = by_accessor(context, run.call)?;
-    answer_renewal(context, run.call, &hash, Shown::Nothing).await
+    answer_renewal(context, run.call, &hash, ShownToken::Nothing).await
 }
 
 pub(super) async fn revoke_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let home = home_of_caller(run)?;
     let context = home.as_deref().unwrap_or(&run.unsealed);
-    let caller = Caller::of(context, run.call)?;
+    let caller = CallerPolicies::of(context, run.call)?;
     refuse_batch(caller.token().kind, "revoked")?;
     revoke_tree(context, caller.hash).await.map(|()| Response::Empty)
 }
@@ -114,8 +114,8 @@ pub(super) fn tidy() -> Result<Response, Error> {
 /// The namespace of the token that asks, when that is one above the request's.
 fn home_of_caller(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, Error> {
     Ok(match run.unsealed.home_of(run.call.token)? {
-        Home::Here => None,
-        Home::Above { context, .. } => Some(context),
+        TokenHome::Here => None,
+        TokenHome::Above { context, .. } => Some(context),
     })
 }
 
@@ -133,7 +133,7 @@ fn holder_of_accessor(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext
 
 /// Whether a renewal's answer carries the token's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ShownToken {
     Token,
     Nothing,
 }
@@ -145,15 +145,15 @@ fn check_renewal(
     entry: &TokenEntry,
 ) -> Result<(), Error> {
     let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
-    let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
+    let renewal = RenewalRequest { unsealed, request, mount: &mount, path, entry };
     registry::driver(mount.entry.kind).check_renewal(&renewal)
 }
 
 async fn answer_renewal(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    hash: &Hash,
-    shown: Shown,
+    call: &AuthorizedCall<'_, '_>,
+    hash: &TokenHash,
+    shown: ShownToken,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
@@ -163,9 +163,9 @@ async fn answer_renewal(
     let (entry, warning) = renew(unsealed, hash, increment, call.now).await?;
     let given = given_token(call)?;
     let text = match (shown, &given) {
-        (Shown::Nothing, _) => "",
-        (Shown::Token, Some(given)) => given.expose_secret(),
-        (Shown::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
+        (ShownToken::Nothing, _) => "",
+        (ShownToken::Token, Some(given)) => given.expose_secret(),
+        (ShownToken::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
     };
     let auth = auth_object(&unsealed.view, &entry, text, call.now).to_text();
     let warnings = warning.into_iter().collect();
@@ -174,7 +174,7 @@ async fn answer_renewal(
 
 fn look_up(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     given: Option<&SecretString>,
 ) -> Result<Response, Error> {
     let guard = unsealed.view.tokens.pin();
@@ -233,7 +233,7 @@ fn stored_hash(
     unsealed: &NamespaceContext,
     text: &SecretString,
     deed: &str,
-) -> Result<Option<Hash>, Error> {
+) -> Result<Option<TokenHash>, Error> {
     let guard = unsealed.view.tokens.pin();
     match find::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
         Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
@@ -250,7 +250,7 @@ fn refuse_batch(kind: TokenKind, deed: &str) -> Result<(), Error> {
     }
 }
 
-fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
+fn given_token(call: &AuthorizedCall<'_, '_>) -> Result<Option<SecretString>, Error> {
     let body = call.object()?;
     let given = Fields::new(&body).string("token")?.filter(|text| !text.is_empty());
     Ok(given.map(SecretString::from))
@@ -258,8 +258,8 @@ fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
 
 pub(super) fn by_accessor(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-) -> Result<(Hash, TokenEntry), Error> {
+    call: &AuthorizedCall<'_, '_>,
+) -> Result<(TokenHash, TokenEntry), Error> {
     let body = call.object()?;
     let accessor = accessor_of(&body)?;
     let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");

@@ -1,13 +1,13 @@
 //! What a token is asked to be, checked.
 
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use kallisto_auth::TokenKind;
 use kallisto_engine::address::AddressRange;
 use secrecy::SecretString;
 use std::sync::Arc;
 
 use crate::api::json::Map;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::records::mount::LeaseTimes;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
@@ -18,7 +18,7 @@ pub(crate) struct TokenSpec {
     pub(crate) policies: Vec<String>,
     pub(crate) display_name: String,
     pub(crate) path: String,
-    pub(crate) parent: Option<Hash>,
+    pub(crate) parent: Option<TokenHash>,
     /// What the parent is kept in, when that is a namespace above.
     pub(crate) parent_above: Option<Arc<NamespaceContext>>,
     pub(crate) meta: Option<Map>,
@@ -29,7 +29,7 @@ pub(crate) struct TokenSpec {
     pub(crate) renewable: bool,
     pub(crate) role: Option<String>,
     /// Who bears it; empty for nobody known.
-    pub(crate) entity_id: Option<Id>,
+    pub(crate) entity_id: Option<IdentityId>,
     /// Where it may be used from; empty for anywhere.
     pub(crate) bound_cidrs: Vec<AddressRange>,
     /// What the login method that asks for it wants to find again at a renewal.

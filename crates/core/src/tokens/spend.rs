@@ -1,8 +1,8 @@
 //! Tokens for a limited number of requests: each takes one, whether it is granted or not.
 
 use crate::api::error::{Denial, Error};
-use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 use crate::view::NamespaceContext;
@@ -12,7 +12,7 @@ pub(crate) const LAST: i64 = -1;
 
 /// What is left after a request took its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum UsesLeft {
     /// More.
     Some,
     /// Nothing: the token ends with this request.
@@ -23,22 +23,25 @@ pub(crate) enum Left {
 ///
 /// # Errors
 /// [`Denial::BadToken`] when none is left.
-pub(crate) async fn spend(unsealed: &NamespaceContext, hash: &Hash) -> Result<Left, Error> {
+pub(crate) async fn spend(
+    unsealed: &NamespaceContext,
+    hash: &TokenHash,
+) -> Result<UsesLeft, Error> {
     let key = keys::token(hash);
     transact(&unsealed.store, |batch| {
         let record = unsealed.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;
         let entry = TokenEntry::decode(&record.value);
         let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
         let left = match entry.uses_left {
-            0 => return Ok(Left::Some),
+            0 => return Ok(UsesLeft::Some),
             LAST => return Err(Error::Denied(Denial::BadToken)),
             1 => {
                 entry.uses_left = LAST;
-                Left::Nothing
+                UsesLeft::Nothing
             }
             more => {
                 entry.uses_left = more - 1;
-                Left::Some
+                UsesLeft::Some
             }
         };
         batch.expect(key.clone(), record.seqno);

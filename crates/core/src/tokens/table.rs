@@ -2,7 +2,7 @@
 
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
 use kallisto_engine::route::{Field, ServedBy, field};
-use kallisto_engine::{Row, RowIndex, Table, row};
+use kallisto_engine::{RouteRows, Row, RowIndex, row};
 
 use super::revoke::Children;
 use super::roles;
@@ -14,7 +14,7 @@ use super::routes::{
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `auth/token/`.
-pub(crate) static TOKEN: RouteTable = Table {
+pub(crate) static TOKEN: RouteTable = RouteRows {
     index: RowIndex::new(),
     name: "token",
     tag: "auth",

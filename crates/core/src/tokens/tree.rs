@@ -15,7 +15,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::dispatch::route_handler::RouteCall;
-use crate::records::token::{Hash, TokenEntry};
+use crate::records::token::{TokenEntry, TokenHash};
 use crate::view::NamespaceContext;
 use crate::view::TokenSet;
 use kallisto_auth::TokenKind;
@@ -66,7 +66,7 @@ pub(crate) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     ])))
 }
 
-fn shown(unsealed: &NamespaceContext, hash: &Hash, entry: &TokenEntry) -> Json {
+fn shown(unsealed: &NamespaceContext, hash: &TokenHash, entry: &TokenEntry) -> Json {
     let tokens = &unsealed.view.tokens;
     let auth = &entry.auth;
     let time = |at: Timestamp| Json::from(at.to_string());

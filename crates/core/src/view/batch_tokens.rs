@@ -14,12 +14,12 @@ use jiff::Timestamp;
 use kallisto_cuckoo::{Error, Guard, Hand, Table};
 
 use super::CachedToken;
-use super::tokens::{Printer, Tokens};
+use super::tokens::{Printer, TokenTable};
 use crate::api::request::TokenText;
 use crate::records::time_marks::TimeMarks;
-use crate::records::token::Hash;
-use crate::storage::barrier_store::Keys;
-use crate::storage::cluster_identity::Cluster;
+use crate::records::token::TokenHash;
+use crate::storage::barrier_store::KeysInUse;
+use crate::storage::cluster_identity::ClusterIdentity;
 use crate::storage::keys::NamespaceNumber;
 
 /// Most batch tokens kept decoded.
@@ -35,14 +35,14 @@ struct Cached {
     live: CachedToken,
     /// The generation of time it was made in.
     generation: u64,
-    hash: Hash,
+    hash: TokenHash,
     /// Set by use, cleared by the hand that makes room.
     used: AtomicBool,
 }
 
 /// The batch tokens of the view.
 pub(crate) struct BatchTokens {
-    keys: Keys,
+    keys: KeysInUse,
     marks: Arc<TimeMarks>,
     printer: Printer,
     cached: Table<Cached>,
@@ -50,7 +50,7 @@ pub(crate) struct BatchTokens {
 }
 
 impl BatchTokens {
-    pub(super) fn new(keys: Keys, marks: Arc<TimeMarks>) -> Result<Self, Error> {
+    pub(super) fn new(keys: KeysInUse, marks: Arc<TimeMarks>) -> Result<Self, Error> {
         Ok(Self {
             keys,
             marks,
@@ -64,12 +64,12 @@ impl BatchTokens {
     /// or it, or its parent, has ended. One that ends by the clock alone is given: who asks knows the time.
     pub(crate) fn find<'g>(
         &self,
-        cluster: &Cluster,
-        stored: &Tokens,
+        cluster: &ClusterIdentity,
+        stored: &TokenTable,
         namespace: NamespaceNumber,
         (text, sealed): (TokenText<'_>, &str),
         guard: &'g Guard,
-    ) -> Option<(Hash, &'g CachedToken)> {
+    ) -> Option<(TokenHash, &'g CachedToken)> {
         let print = self.printer.print(text);
         for _ in 0..FIND_TRIES_MAX {
             if let Some(entry) = self.cached.get(&print, guard) {
@@ -129,12 +129,12 @@ mod tests {
         let ring = Keyring::generate([1; 16], 0).unwrap();
         let tokens =
             BatchTokens::new(Arc::new(ArcSwap::from_pointee(ring)), Arc::default()).unwrap();
-        let cluster = Cluster {
+        let cluster = ClusterIdentity {
             id: String::new(),
             name: String::new(),
             token_key: TokenKey::new(Zeroizing::new([7; 32])),
         };
-        let stored = Tokens::new().unwrap();
+        let stored = TokenTable::new().unwrap();
         let guard = stored.pin();
         for guess in ["hvb.", "hvb.AAAA", "hvb.%"] {
             let text = (TokenText::new(guess), guess);

@@ -5,7 +5,7 @@
 //! counts only if nothing was folded since before the store was read: then it cannot be older than
 //! what the fold would have put there.
 //!
-//! The budget is one for all namespaces: each view counts what it holds into a [`Pool`], and whoever
+//! The budget is one for all namespaces: each view counts what it holds into a [`MemoryPool`], and whoever
 //! finds the pool over its size gives up entries of its own.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,12 +21,12 @@ pub(crate) const SLACK: usize = 64;
 pub(crate) struct Folds(pub(super) u64);
 
 /// What the hot tables of all namespaces may hold together, and hold.
-pub(crate) struct Pool {
+pub(crate) struct MemoryPool {
     pub(crate) bytes_max: usize,
     bytes: AtomicUsize,
 }
 
-impl Pool {
+impl MemoryPool {
     pub(super) fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { bytes_max, bytes: AtomicUsize::new(0) })
     }
@@ -34,7 +34,7 @@ impl Pool {
 
 /// What the hot table may hold, and the turn of those who write to it.
 pub(super) struct Budget {
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) pool: Arc<MemoryPool>,
     /// What this view counted into the pool.
     counted: AtomicUsize,
     pub(crate) folds: AtomicU64,
@@ -44,7 +44,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(pool: Arc<Pool>) -> Self {
+    pub(super) fn new(pool: Arc<MemoryPool>) -> Self {
         Self {
             pool,
             counted: AtomicUsize::new(0),
@@ -56,7 +56,7 @@ impl Budget {
     }
 
     /// The pool, for another view.
-    pub(super) fn pool(&self) -> Arc<Pool> {
+    pub(super) fn pool(&self) -> Arc<MemoryPool> {
         Arc::clone(&self.pool)
     }
 

@@ -1,7 +1,7 @@
 //! A live token as the view holds it.
 //!
 //! A million containers that log in alike have tokens that differ in little: accessor, times, parent,
-//! uses. All else is one [`Shape`], shared by the tokens that have it in common, and with it what
+//! uses. All else is one [`TokenShape`], shared by the tokens that have it in common, and with it what
 //! their policies grant, which is far larger than the token and compiled once per shape and change of policies.
 
 use std::borrow::Borrow;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
-use kallisto_auth::Standing;
+use kallisto_auth::TokenStanding;
 
-use super::token_relations::Id;
+use super::token_relations::TokenNumber;
 use crate::api::json::Json;
-use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::view::policies::Compiled;
 use kallisto_engine::address::AddressRange;
 
@@ -25,19 +25,19 @@ const SHAPES_SPARE: usize = 1 << 10;
 
 /// A token that can be used.
 pub(crate) struct CachedToken {
-    pub(super) shape: Arc<Shape>,
+    pub(super) shape: Arc<TokenShape>,
     accessor: Box<str>,
-    parent: Option<Hash>,
+    parent: Option<TokenHash>,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
     renewed_at: Option<Timestamp>,
     uses_left: i64,
-    id: Id,
+    id: TokenNumber,
 }
 
 /// What many tokens have in common: an entry without what is a token's own.
-pub(super) struct Shape {
-    entry: Common,
+pub(super) struct TokenShape {
+    entry: CommonEntry,
     /// What its policies grant.
     pub(super) compiled: ArcSwapOption<Compiled>,
     /// What stands for clients without an entity where they are counted, once it was asked for.
@@ -46,13 +46,13 @@ pub(super) struct Shape {
 
 /// An entry that is looked for among shapes by what it says.
 #[derive(PartialEq, Eq)]
-struct Common(TokenEntry);
+struct CommonEntry(TokenEntry);
 
 /// A shape, found among others by what it says.
-struct Shared(Arc<Shape>);
+struct Shared(Arc<TokenShape>);
 
-impl Borrow<Common> for Shared {
-    fn borrow(&self) -> &Common {
+impl Borrow<CommonEntry> for Shared {
+    fn borrow(&self) -> &CommonEntry {
         &self.0.entry
     }
 }
@@ -71,7 +71,7 @@ impl StdHash for Shared {
     }
 }
 
-impl StdHash for Common {
+impl StdHash for CommonEntry {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let entry = &self.0;
         entry.auth.policies.hash(state);
@@ -95,9 +95,9 @@ pub(super) struct Shapes(Mutex<HashSet<Shared>>);
 
 impl Shapes {
     /// The one shape that says what `entry` says.
-    fn share(&self, entry: TokenEntry) -> Arc<Shape> {
+    fn share(&self, entry: TokenEntry) -> Arc<TokenShape> {
         let mut shapes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = Common(entry);
+        let entry = CommonEntry(entry);
         if let Some(known) = shapes.get(&entry) {
             return Arc::clone(&known.0);
         }
@@ -106,7 +106,7 @@ impl Shapes {
             shapes.retain(|shape| Arc::strong_count(&shape.0) > 1);
         }
         let (compiled, client_id) = (ArcSwapOption::empty(), OnceLock::new());
-        let shape = Arc::new(Shape { entry, compiled, client_id });
+        let shape = Arc::new(TokenShape { entry, compiled, client_id });
         shapes.insert(Shared(Arc::clone(&shape)));
         shape
     }
@@ -119,7 +119,7 @@ impl Shapes {
 
 impl CachedToken {
     /// The live form of an entry, under a number among the ties.
-    pub(super) fn new(mut entry: TokenEntry, id: Id, shapes: &Shapes) -> Self {
+    pub(super) fn new(mut entry: TokenEntry, id: TokenNumber, shapes: &Shapes) -> Self {
         let accessor = std::mem::take(&mut entry.auth.accessor).into();
         let parent = entry.parent.take();
         let created_at = std::mem::replace(&mut entry.auth.created_at, Timestamp::UNIX_EPOCH);
@@ -131,7 +131,7 @@ impl CachedToken {
     }
 
     /// The same under a number among the ties.
-    pub(super) fn with_id(self, id: Id) -> Self {
+    pub(super) fn with_id(self, id: TokenNumber) -> Self {
         Self { id, ..self }
     }
 
@@ -169,8 +169,8 @@ impl CachedToken {
     }
 
     /// What the decision asks for.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing { kind: self.shape.entry.0.auth.kind, expires_at: self.expires_at }
+    pub(crate) fn standing(&self) -> TokenStanding {
+        TokenStanding { kind: self.shape.entry.0.auth.kind, expires_at: self.expires_at }
     }
 
     /// Whether it is for a number of requests only.
@@ -183,7 +183,7 @@ impl CachedToken {
         &self.shape.entry.0.bound_cidrs
     }
 
-    pub(crate) const fn parent(&self) -> Option<&Hash> {
+    pub(crate) const fn parent(&self) -> Option<&TokenHash> {
         self.parent.as_ref()
     }
 
@@ -195,7 +195,7 @@ impl CachedToken {
         &self.shape.entry.0.auth.path
     }
 
-    pub(super) const fn id(&self) -> Id {
+    pub(super) const fn id(&self) -> TokenNumber {
         self.id
     }
 }

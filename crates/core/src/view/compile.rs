@@ -13,7 +13,7 @@ use super::View;
 use super::cached_token::CachedToken;
 use super::policies::Compiled;
 use crate::identity::directory::Person;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 
 /// What asking a token for what it grants takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl View {
     }
 
     /// Who an entity is; `None` when there is none in this namespace.
-    pub(crate) fn person_with(&self, id: Id) -> Option<Person> {
+    pub(crate) fn person_with(&self, id: IdentityId) -> Option<Person> {
         self.ask_directory(|directory| directory.person(id)).flatten()
     }
 }

@@ -15,7 +15,7 @@ use crate::platform::engine_services::EngineServices;
 use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::Threads;
 use crate::records::mount::LeaseTimes;
-use crate::storage::barrier_store::{BarrierStore, Life};
+use crate::storage::barrier_store::{BarrierStore, NamespaceLife};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::storage::latches::Latches;
@@ -48,7 +48,7 @@ pub(crate) struct NamespaceContext {
 
 impl NamespaceContext {
     /// What handlers of a namespace run with, asked of the root namespace.
-    pub(super) fn inside(&self, view: Arc<View>, life: Life) -> Arc<Self> {
+    pub(super) fn inside(&self, view: Arc<View>, life: NamespaceLife) -> Arc<Self> {
         Arc::new(Self {
             view,
             store: self.store.inside(life),

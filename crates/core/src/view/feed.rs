@@ -2,7 +2,7 @@
 //!
 //! The fold appends; followers pull from where they are, so no follower has a buffer of its own and a
 //! slow one costs nothing. What is older than the feed's bounds is forgotten; a follower that was left
-//! behind, or comes with a place from elsewhere, hears [`Lost`] and starts over.
+//! behind, or comes with a place from elsewhere, hears [`FeedGap`] and starts over.
 //!
 //! Invariants:
 //! - A change is in the feed before the commit that made it is acknowledged, and after the view shows
@@ -17,7 +17,7 @@ use kallisto_store::Position;
 use tokio::sync::watch;
 
 use crate::limits::{FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX};
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use crate::storage::keys::MountId;
 
 /// A place in the order of all changes: everything up to the `part`th change of the batch at
@@ -69,7 +69,7 @@ impl fmt::Display for FeedPosition {
 
 /// What happened to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PathEvent {
     /// Something of it was written. What is left of its current version: the number, 0 for a secret
     /// without versions; when it is deleted by itself; whether somebody deleted or
     /// destroyed it.
@@ -80,21 +80,21 @@ pub(crate) enum What {
 
 /// One change of one secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct FeedChange {
     pub(crate) mount: MountId,
     pub(crate) path: Box<str>,
-    pub(crate) what: What,
+    pub(crate) what: PathEvent,
 }
 
 /// The place asked for is not in the feed: forgotten, or of another history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost;
+pub(crate) struct FeedGap;
 
 /// Changes taken from the feed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenChanges {
     /// Those that were asked for, each with its place.
-    pub(crate) changes: Vec<(FeedPosition, Change)>,
+    pub(crate) changes: Vec<(FeedPosition, FeedChange)>,
     /// Where to go on.
     pub(crate) upto: FeedPosition,
     /// Whether that is the end of the feed.
@@ -103,13 +103,13 @@ pub(crate) struct Taken {
 
 /// The last changes, and a bell for those who wait for the next.
 pub(crate) struct Feed {
-    ring: Mutex<Ring>,
+    ring: Mutex<FeedRing>,
     bell: watch::Sender<()>,
-    followers: Mutex<HashMap<Hash, usize>>,
+    followers: Mutex<HashMap<TokenHash, usize>>,
 }
 
-struct Ring {
-    changes: VecDeque<(FeedPosition, Change)>,
+struct FeedRing {
+    changes: VecDeque<(FeedPosition, FeedChange)>,
     bytes: usize,
     forgotten: FeedPosition,
     latest: FeedPosition,
@@ -118,20 +118,21 @@ struct Ring {
 impl Default for Feed {
     fn default() -> Self {
         let nowhere = FeedPosition::after(Position(0));
-        let ring = Ring { changes: VecDeque::new(), bytes: 0, forgotten: nowhere, latest: nowhere };
+        let ring =
+            FeedRing { changes: VecDeque::new(), bytes: 0, forgotten: nowhere, latest: nowhere };
         Self { ring: Mutex::new(ring), bell: watch::Sender::new(()), followers: Mutex::default() }
     }
 }
 
 impl Feed {
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn ring(&self) -> MutexGuard<'_, FeedRing> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins the history at `position`: nothing before it will ever be known.
     pub(crate) fn start(&self, position: Position) {
         let mut ring = self.ring();
-        *ring = Ring {
+        *ring = FeedRing {
             changes: VecDeque::new(),
             bytes: 0,
             forgotten: FeedPosition::after(position),
@@ -140,7 +141,7 @@ impl Feed {
     }
 
     /// Takes in what the batch at `position` changed, in its order.
-    pub(crate) fn append(&self, position: Position, changes: Vec<Change>) {
+    pub(crate) fn append(&self, position: Position, changes: Vec<FeedChange>) {
         let rings = !changes.is_empty();
         {
             let mut ring = self.ring();
@@ -177,16 +178,16 @@ impl Feed {
     /// Looks at no more than `examined_max` changes after `after` and takes those that `wants`.
     ///
     /// # Errors
-    /// [`Lost`] when something after that place is not known any more, or the place is none of ours.
+    /// [`FeedGap`] when something after that place is not known any more, or the place is none of ours.
     pub(crate) fn take(
         &self,
         after: FeedPosition,
         examined_max: usize,
-        wants: impl Fn(&Change) -> bool,
-    ) -> Result<Taken, Lost> {
+        wants: impl Fn(&FeedChange) -> bool,
+    ) -> Result<TakenChanges, FeedGap> {
         let ring = self.ring();
         if after < ring.forgotten || after > ring.latest {
-            return Err(Lost);
+            return Err(FeedGap);
         }
         let start = ring.changes.partition_point(|(place, _)| *place <= after);
         let looked_at = ring.changes.range(start..).take(examined_max);
@@ -196,12 +197,12 @@ impl Feed {
             false => ring.changes[start + examined_max - 1].0,
         };
         let changes = looked_at.filter(|(_, change)| wants(change)).cloned().collect();
-        Ok(Taken { changes, upto, at_end })
+        Ok(TakenChanges { changes, upto, at_end })
     }
 
     /// A place among the followers, given back when it is dropped; `None` when there are too many, in
     /// all or of this token.
-    pub(crate) fn admit(self: &std::sync::Arc<Self>, token: Hash) -> Option<Permit> {
+    pub(crate) fn admit(self: &std::sync::Arc<Self>, token: TokenHash) -> Option<Permit> {
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = followers.values().sum();
         let own = followers.entry(token).or_default();
@@ -219,7 +220,7 @@ impl Feed {
 /// One follower's place.
 pub(crate) struct Permit {
     feed: std::sync::Arc<Feed>,
-    token: Hash,
+    token: TokenHash,
 }
 
 impl Drop for Permit {
@@ -234,7 +235,7 @@ impl Drop for Permit {
     }
 }
 
-impl Ring {
+impl FeedRing {
     /// Forgets the oldest changes for the next, whose bytes are counted already. Before it comes, not after: a queue one
     /// longer than the bound would take twice the memory.
     fn make_room(&mut self) {
@@ -246,8 +247,8 @@ impl Ring {
     }
 }
 
-fn bytes_of(change: &Change) -> usize {
-    size_of::<(FeedPosition, Change)>() + change.path.len()
+fn bytes_of(change: &FeedChange) -> usize {
+    size_of::<(FeedPosition, FeedChange)>() + change.path.len()
 }
 
 #[cfg(test)]
@@ -256,8 +257,8 @@ mod tests {
 
     use super::*;
 
-    fn change(path: &str) -> Change {
-        Change { mount: MountId(1), path: path.into(), what: What::Removed }
+    fn change(path: &str) -> FeedChange {
+        FeedChange { mount: MountId(1), path: path.into(), what: PathEvent::Removed }
     }
 
     #[test]
@@ -310,8 +311,8 @@ mod tests {
                 assert_eq!(place, feed.latest());
             }
         }
-        assert_eq!(feed.take(FeedPosition::after(Position(4)), 9, |_| true), Err(Lost));
-        assert_eq!(feed.take(FeedPosition::after(Position(13)), 9, |_| true), Err(Lost));
+        assert_eq!(feed.take(FeedPosition::after(Position(4)), 9, |_| true), Err(FeedGap));
+        assert_eq!(feed.take(FeedPosition::after(Position(13)), 9, |_| true), Err(FeedGap));
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
         }
         assert_eq!(feed.ring().changes.len(), FEED_CHANGES_MAX);
         assert!(feed.ring().changes.capacity() < 2 * FEED_CHANGES_MAX, "it never was longer");
-        assert_eq!(feed.take(FeedPosition::after(Position(9)), 1, |_| true), Err(Lost));
+        assert_eq!(feed.take(FeedPosition::after(Position(9)), 1, |_| true), Err(FeedGap));
         let rest = feed.take(FeedPosition::after(Position(10)), usize::MAX, |_| true).unwrap();
         assert_eq!(rest.changes.len(), FEED_CHANGES_MAX);
         let long = "x".repeat(1000);

@@ -1,12 +1,12 @@
 //! The fold: the one writer of the view.
 //!
-//! The store hands [`Follower`] every committed batch, in order, on every node; it opens the batch
+//! The store hands [`ViewFold`] every committed batch, in order, on every node; it opens the batch
 //! with the keys in use and folds it into the view. It decides nothing: what a batch means was
 //! settled when it was made. A record that does not decode is damage; the fold reports it and takes
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
-use crate::view::damaged::Damaged;
+use crate::view::damaged::DamagedRecord;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use std::sync::Arc;
 use kallisto_audit::Origin;
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
 use kallisto_store::{
-    Batch, Error as StoreError, Fold, Op, Position, Records, Replaced, Seqno, Value,
+    Batch, Error as StoreError, Fold, Position, Records, Replaced, Seqno, StoreOp, Value,
 };
 use zeroize::Zeroizing;
 
-use super::{Change, HotHeader, HotSlot, View, What, hot_key};
+use super::{FeedChange, HotHeader, HotSlot, PathEvent, View, hot_key};
 use crate::audit::{self, Audit, Unusable};
 use crate::identity::directory::Effect;
-use crate::records::kv::{Config, Metadata, decode_one, decode_version};
+use crate::records::kv::{KvConfig, SecretMetadata, decode_one, decode_version};
 use crate::records::mount::MountEntry;
 use crate::records::namespace::Namespace;
 use crate::records::token::TokenEntry;
-use crate::storage::barrier_store::{BarrierRecords, Keys, open_batch};
-use crate::storage::cluster_identity::Cluster;
-use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed, kind};
+use crate::storage::barrier_store::{BarrierRecords, KeysInUse, open_batch};
+use crate::storage::cluster_identity::ClusterIdentity;
+use crate::storage::keys::{self, MountId, NamespaceNumber, ParsedKey, kind};
 
 /// Operations of a batch that are looked through for a version before the state is asked.
 const BATCH_LOOK_MAX: usize = 16;
@@ -40,22 +40,22 @@ pub(super) struct Folding<'a, 'r> {
     /// The state with the batch applied.
     pub(super) records: &'a BarrierRecords<'r>,
     /// What it changed so far, for the feed.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FeedChange>,
 }
 
 impl Folding<'_, '_> {
     /// Notes what happened to the secret under `key`; other keys are no secrets.
-    fn note(&mut self, key: &[u8], what: What) {
-        if let Parsed::KvMeta(mount, path) | Parsed::KvOne(mount, path) = keys::parse(key) {
-            self.changes.push(Change { mount, path: path.into(), what });
+    fn note(&mut self, key: &[u8], what: PathEvent) {
+        if let ParsedKey::KvMeta(mount, path) | ParsedKey::KvOne(mount, path) = keys::parse(key) {
+            self.changes.push(FeedChange { mount, path: path.into(), what });
         }
     }
 }
 
 /// What the feed says of a secret with this metadata.
-fn written(metadata: &Metadata) -> What {
+fn written(metadata: &SecretMetadata) -> PathEvent {
     let current = metadata.version(metadata.current_version);
-    What::Written {
+    PathEvent::Written {
         version: metadata.current_version,
         deletion_ns: current.and_then(|info| info.deletion_ns),
         gone: current.is_some_and(|info| info.destroyed || info.deleted),
@@ -66,28 +66,30 @@ fn written(metadata: &Metadata) -> What {
 pub(crate) type OnReplaced = Box<dyn Fn(Replaced) + Send + Sync>;
 
 /// Follows the committed batches of a store with a view.
-pub(crate) struct Follower {
+pub(crate) struct ViewFold {
     pub(crate) view: Arc<View>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeysInUse,
     pub(crate) root: Arc<RootKey>,
     pub(crate) audit: Arc<Audit>,
     /// What is done when something took the place of the state that the view shows.
     pub(crate) on_replaced: OnReplaced,
 }
 
-impl Follower {
+impl ViewFold {
     /// Starts and ends audit devices as their records come and go.
     fn follow_audit(&self, clear: &Batch) {
         for op in clear.ops() {
-            let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
-            let Parsed::EngineStorage(MountId::SYSTEM, name) = keys::parse(key) else { continue };
+            let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
+            let ParsedKey::EngineStorage(MountId::SYSTEM, name) = keys::parse(key) else {
+                continue;
+            };
             match op {
-                Op::Put { value, .. } => {
+                StoreOp::Put { value, .. } => {
                     if let Err(Unusable(what)) = self.audit.put(name, value, Origin::New) {
                         tracing::error!(what, "auditing cannot follow its records");
                     }
                 }
-                Op::Delete { .. } => self.audit.remove(name),
+                StoreOp::Delete { .. } => self.audit.remove(name),
             }
         }
     }
@@ -112,7 +114,7 @@ impl Follower {
     /// Takes the keyring of a rotation into use before anything is sealed under it.
     fn follow_keyring(&self, batch: &Batch) {
         for op in batch.ops() {
-            let Op::Put { key, value } = op else { continue };
+            let StoreOp::Put { key, value } = op else { continue };
             if key.first() != Some(&kind::BARRIER) || *key != keys::keyring() {
                 continue;
             }
@@ -124,7 +126,7 @@ impl Follower {
     }
 }
 
-impl Fold for Follower {
+impl Fold for ViewFold {
     fn load(&self, position: Position, records: &dyn Records) -> Result<(), StoreError> {
         if let Some(record) = records.get(&keys::keyring())? {
             let keyring = Keyring::open(&record.value, &self.root);
@@ -165,8 +167,8 @@ impl Fold for Follower {
 /// Takes what is inside namespaces out of a batch, by namespace and as they spell it.
 fn take_inside(batch: &mut Batch) -> BTreeMap<NamespaceNumber, Batch> {
     let mut inside: BTreeMap<NamespaceNumber, Batch> = BTreeMap::new();
-    let is_inside = |op: &Op| {
-        let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+    let is_inside = |op: &StoreOp| {
+        let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
         key.first() == Some(&kind::INSIDE)
     };
     if !batch.ops().iter().any(is_inside) {
@@ -174,14 +176,14 @@ fn take_inside(batch: &mut Batch) -> BTreeMap<NamespaceNumber, Batch> {
     }
     let mut rest = Batch::new();
     for op in batch.ops() {
-        let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+        let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
         let (part, key) = match keys::parse(key) {
-            Parsed::Inside(number, inner) => (inside.entry(number).or_default(), inner),
+            ParsedKey::Inside(number, inner) => (inside.entry(number).or_default(), inner),
             _ => (&mut rest, key.as_slice()),
         };
         match op {
-            Op::Put { value, .. } => part.put(key.to_vec(), value.clone()),
-            Op::Delete { .. } => part.delete(key.to_vec()),
+            StoreOp::Put { value, .. } => part.put(key.to_vec(), value.clone()),
+            StoreOp::Delete { .. } => part.delete(key.to_vec()),
         };
     }
     *batch = rest;
@@ -229,14 +231,14 @@ impl View {
         let mut at = Folding { seqno, batch, records, changes: Vec::new() };
         for op in batch.ops() {
             let (key, outcome) = match op {
-                Op::Put { key, value } => (key, self.fold_put(key, value, &mut at)),
-                Op::Delete { key, .. } => {
+                StoreOp::Put { key, value } => (key, self.fold_put(key, value, &mut at)),
+                StoreOp::Delete { key, .. } => {
                     self.fold_delete(keys::parse(key));
-                    at.note(key, What::Removed);
+                    at.note(key, PathEvent::Removed);
                     (key, Ok(()))
                 }
             };
-            if let Err(Damaged(what)) = outcome {
+            if let Err(DamagedRecord(what)) = outcome {
                 tracing::error!(position = position.0, kind = key.first(), what, "damaged record");
                 self.fold_delete(keys::parse(key));
             }
@@ -250,101 +252,102 @@ impl View {
         key: &[u8],
         value: &[u8],
         at: &mut Folding<'_, '_>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         match keys::parse(key) {
-            Parsed::Mount(_) => {
-                let entry = MountEntry::decode(value).ok_or(Damaged("mount"))?;
+            ParsedKey::Mount(_) => {
+                let entry = MountEntry::decode(value).ok_or(DamagedRecord("mount"))?;
                 self.mounts.put(entry);
                 self.feed.ring_bell();
             }
-            Parsed::Token(hash) => {
-                let token = TokenEntry::decode(value).ok_or(Damaged("token"))?;
+            ParsedKey::Token(hash) => {
+                let token = TokenEntry::decode(value).ok_or(DamagedRecord("token"))?;
                 let stored = self.tokens.put(hash, token);
-                stored.map_err(|_| Damaged("token over the table's limits"))?;
+                stored.map_err(|_| DamagedRecord("token over the table's limits"))?;
             }
-            Parsed::Policy(name) => {
-                let text = std::str::from_utf8(value).map_err(|_| Damaged("policy"))?;
+            ParsedKey::Policy(name) => {
+                let text = std::str::from_utf8(value).map_err(|_| DamagedRecord("policy"))?;
                 if !self.policies.put(name, text) {
-                    return Err(Damaged("policy"));
+                    return Err(DamagedRecord("policy"));
                 }
                 self.feed.ring_bell();
             }
-            Parsed::TokenRole(name) => self.token_roles.put(name),
-            Parsed::Lease(id) => {
+            ParsedKey::TokenRole(name) => self.token_roles.put(name),
+            ParsedKey::Lease(id) => {
                 if !self.leases.put(self.namespace_number().0, id, value) {
-                    return Err(Damaged("lease"));
+                    return Err(DamagedRecord("lease"));
                 }
             }
-            Parsed::KvConfig(mount) => {
-                let config = Config::decode(value).map_err(|_| Damaged("kv config"))?;
+            ParsedKey::KvConfig(mount) => {
+                let config = KvConfig::decode(value).map_err(|_| DamagedRecord("kv config"))?;
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.kv_config.store(Arc::new(config));
                 }
             }
-            Parsed::KvMeta(mount, path) => {
-                let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
+            ParsedKey::KvMeta(mount, path) => {
+                let metadata =
+                    SecretMetadata::decode(value).map_err(|_| DamagedRecord("kv metadata"))?;
                 self.fold_metadata(mount, path, &metadata, at)?;
                 at.note(key, written(&metadata));
             }
             // What an upgrade to version 2 passed by is nobody's.
-            Parsed::KvOne(mount, _) if self.is_versioned(mount) => {}
-            Parsed::KvOne(mount, path) => {
+            ParsedKey::KvOne(mount, _) if self.is_versioned(mount) => {}
+            ParsedKey::KvOne(mount, path) => {
                 self.put_one(mount, path, at.seqno, value)?;
                 self.put_path(mount, path)?;
-                at.note(key, What::Written { version: 0, deletion_ns: None, gone: false });
+                at.note(key, PathEvent::Written { version: 0, deletion_ns: None, gone: false });
             }
-            Parsed::EngineStorage(mount, name) => {
+            ParsedKey::EngineStorage(mount, name) => {
                 self.put_shelf(mount, name, value)?;
                 self.put_path(mount, name)?;
             }
-            Parsed::Namespace(_) => {
-                let namespace = Namespace::decode(value).ok_or(Damaged("namespace"))?;
+            ParsedKey::Namespace(_) => {
+                let namespace = Namespace::decode(value).ok_or(DamagedRecord("namespace"))?;
                 let put = self.namespaces.put(namespace, self);
-                put.map_err(|_| Damaged("namespace that finds no room"))?;
+                put.map_err(|_| DamagedRecord("namespace that finds no room"))?;
                 self.feed.ring_bell();
             }
-            Parsed::NamespaceLife(number) => self.namespaces.live(number, at.seqno),
-            Parsed::KvVersion(..) | Parsed::Inside(..) => {}
-            Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
-                let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
+            ParsedKey::NamespaceLife(number) => self.namespaces.live(number, at.seqno),
+            ParsedKey::KvVersion(..) | ParsedKey::Inside(..) => {}
+            ParsedKey::Other if key.first() == Some(&kind::CLUSTER) => {
+                let cluster = ClusterIdentity::decode(value).ok_or(DamagedRecord("cluster"))?;
                 // A cluster's identity never changes, so the first one stays.
                 let _ = self.cluster.set(Arc::new(cluster));
             }
-            Parsed::Other => {}
+            ParsedKey::Other => {}
         }
         Ok(())
     }
 
-    fn fold_delete(&self, key: Parsed<'_>) {
+    fn fold_delete(&self, key: ParsedKey<'_>) {
         match key {
-            Parsed::Mount(id) => {
+            ParsedKey::Mount(id) => {
                 self.mounts.remove(id);
                 self.feed.ring_bell();
             }
-            Parsed::Token(hash) => {
+            ParsedKey::Token(hash) => {
                 self.tokens.remove(hash);
                 self.leases.owner_is_gone(hash);
                 self.feed.ring_bell();
             }
-            Parsed::Policy(name) => {
+            ParsedKey::Policy(name) => {
                 self.policies.remove(name);
                 self.feed.ring_bell();
             }
-            Parsed::TokenRole(name) => self.token_roles.remove(name),
-            Parsed::Lease(id) => self.leases.remove(self.namespace_number().0, id),
-            Parsed::KvConfig(mount) => {
+            ParsedKey::TokenRole(name) => self.token_roles.remove(name),
+            ParsedKey::Lease(id) => self.leases.remove(self.namespace_number().0, id),
+            ParsedKey::KvConfig(mount) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.kv_config.store(Arc::default());
                 }
             }
-            Parsed::KvOne(mount, _) if self.is_versioned(mount) => {}
-            Parsed::KvMeta(mount, path) | Parsed::KvOne(mount, path) => {
+            ParsedKey::KvOne(mount, _) if self.is_versioned(mount) => {}
+            ParsedKey::KvMeta(mount, path) | ParsedKey::KvOne(mount, path) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.index.remove(path);
                 }
                 self.hot.remove(&hot_key(mount, path));
             }
-            Parsed::EngineStorage(mount, name) => {
+            ParsedKey::EngineStorage(mount, name) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     if mount.entry.id == MountId::SYSTEM {
                         self.quotas.remove(name);
@@ -354,10 +357,10 @@ impl View {
                     self.follow(mount.memory.remove(name));
                 }
             }
-            Parsed::Namespace(number) => self.namespaces.remove(number),
+            ParsedKey::Namespace(number) => self.namespaces.remove(number),
             // The record that taints the namespace says it too.
-            Parsed::NamespaceLife(_) => {}
-            Parsed::KvVersion(..) | Parsed::Inside(..) | Parsed::Other => {}
+            ParsedKey::NamespaceLife(_) => {}
+            ParsedKey::KvVersion(..) | ParsedKey::Inside(..) | ParsedKey::Other => {}
         }
     }
 
@@ -367,16 +370,21 @@ impl View {
     }
 
     /// Hands a record to the engine that keeps it decoded.
-    pub(super) fn put_shelf(&self, id: MountId, name: &str, value: &[u8]) -> Result<(), Damaged> {
+    pub(super) fn put_shelf(
+        &self,
+        id: MountId,
+        name: &str,
+        value: &[u8],
+    ) -> Result<(), DamagedRecord> {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         if id == MountId::SYSTEM && !self.quotas.put(name, value) {
-            return Err(Damaged("quota"));
+            return Err(DamagedRecord("quota"));
         }
         if id == MountId::SYSTEM && !self.web.put(name, value) {
-            return Err(Damaged("settings of browsers"));
+            return Err(DamagedRecord("settings of browsers"));
         }
         if id == MountId::SYSTEM && self.inside.is_none() && !self.marks.put(name, value) {
-            return Err(Damaged("marks of time"));
+            return Err(DamagedRecord("marks of time"));
         }
         self.follow(mount.memory.put(name, value)?);
         Ok(())
@@ -393,9 +401,9 @@ impl View {
         &self,
         id: MountId,
         path: &str,
-        metadata: &Metadata,
+        metadata: &SecretMetadata,
         at: &Folding<'_, '_>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         let key = keys::kv_version(id, path, metadata.current_version);
         let current = metadata.version(metadata.current_version);
         let record = match current {
@@ -411,15 +419,15 @@ impl View {
         &self,
         id: MountId,
         path: &str,
-        metadata: &Metadata,
+        metadata: &SecretMetadata,
         record: Option<&[u8]>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         if self.mounts.with_id(id).is_none() {
             return Ok(());
         }
         let custom = metadata.custom.as_deref().unwrap_or_default();
         let data = record.map_or(Ok(&[][..]), decode_version);
-        let data = data.map_err(|_| Damaged("kv version"))?;
+        let data = data.map_err(|_| DamagedRecord("kv version"))?;
         self.put_hot(id, path, secret_header(metadata)?, &[data, custom.as_bytes()])
     }
 
@@ -429,11 +437,11 @@ impl View {
         path: &str,
         seqno: Seqno,
         value: &[u8],
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         if self.mounts.with_id(id).is_none() {
             return Ok(());
         }
-        let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
+        let (lease, data) = decode_one(value).map_err(|_| DamagedRecord("kv secret"))?;
         self.put_hot(id, path, one_header(seqno, lease), &[data])
     }
 
@@ -443,13 +451,13 @@ impl View {
         path: &str,
         header: HotHeader,
         parts: &[&[u8]],
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         let mut entry = hot_key(id, path);
         let key_bytes = entry.len();
         self.seal_hot(0..key_bytes, parts, &mut entry);
         let (key, sealed) = entry.split_at(key_bytes);
         let stored = self.hot.upsert(key, HotSlot::new(header), sealed);
-        stored.map_err(|_| Damaged("secret over the table's limits"))?;
+        stored.map_err(|_| DamagedRecord("secret over the table's limits"))?;
         Ok(())
     }
 
@@ -466,15 +474,15 @@ impl View {
     }
 
     /// Lets a path through the gate; after its entry is in the table, so that who passes finds it.
-    pub(super) fn put_path(&self, id: MountId, path: &str) -> Result<(), Damaged> {
+    pub(super) fn put_path(&self, id: MountId, path: &str) -> Result<(), DamagedRecord> {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         let put = mount.index.insert(path);
-        put.map(|_| ()).map_err(|_| Damaged("path over the index's limits"))
+        put.map(|_| ()).map_err(|_| DamagedRecord("path over the index's limits"))
     }
 }
 
 /// The header of a KV v2 secret's hot entry.
-pub(super) fn secret_header(metadata: &Metadata) -> Result<HotHeader, Damaged> {
+pub(super) fn secret_header(metadata: &SecretMetadata) -> Result<HotHeader, DamagedRecord> {
     let current = metadata.version(metadata.current_version);
     let custom = metadata.custom.as_deref().unwrap_or_default();
     Ok(HotHeader {
@@ -482,7 +490,7 @@ pub(super) fn secret_header(metadata: &Metadata) -> Result<HotHeader, Damaged> {
         created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
         metadata_version: metadata.metadata_version as u32,
         deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
-        custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
+        custom_bytes: u32::try_from(custom.len()).map_err(|_| DamagedRecord("custom metadata"))?,
         lease_secs: HotHeader::NO_LEASE,
         versions: u16::try_from(metadata.versions.len()).unwrap_or(u16::MAX),
         deleted: current.is_some_and(|info| info.deleted),
@@ -510,16 +518,16 @@ fn current_record(
     key: &[u8],
     batch: &Batch,
     records: &BarrierRecords<'_>,
-) -> Result<Value, Damaged> {
+) -> Result<Value, DamagedRecord> {
     // A batch of one secret is looked through; in one of many, that would be work by its square.
     let looked_at = batch.ops().len().min(BATCH_LOOK_MAX);
     let in_batch = batch.ops()[..looked_at].iter().find_map(|op| match op {
-        Op::Put { key: put, value } if put == key => Some(value.clone()),
+        StoreOp::Put { key: put, value } if put == key => Some(value.clone()),
         _ => None,
     });
     if let Some(value) = in_batch {
         return Ok(value);
     }
-    let record = records.get(key).map_err(|_| Damaged("kv version unreadable"))?;
-    Ok(record.ok_or(Damaged("kv version missing"))?.value)
+    let record = records.get(key).map_err(|_| DamagedRecord("kv version unreadable"))?;
+    Ok(record.ok_or(DamagedRecord("kv version missing"))?.value)
 }

@@ -5,11 +5,11 @@
 //! share a path.
 
 use super::View;
-use crate::quotas::scope::Scope;
+use crate::quotas::scope::QuotaScope;
 
 impl View {
     /// How many leases there are in a scope; counting stops behind `limit`.
-    pub(crate) fn count_leases(&self, scope: &Scope, limit: usize) -> usize {
+    pub(crate) fn count_leases(&self, scope: &QuotaScope, limit: usize) -> usize {
         let mut count = 0;
         let mut add = |view: &Self| {
             let namespace = view.namespace_path();

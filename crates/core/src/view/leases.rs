@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kallisto_cuckoo::siphash::Key;
+use kallisto_cuckoo::siphash::SipKey;
 use kallisto_leases::{
-    Gathered, LeaseId, LeaseRecord, LeaseTable, Located, Owner, RevocationQueue,
+    GatheredLeases, LeaseId, LeaseRecord, LeaseTable, Located, Owner, RevocationQueue,
 };
 
 use crate::api::error::Error;
@@ -60,7 +60,7 @@ impl LeaseView {
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the table's key.
     pub(crate) fn new() -> Result<Self, Error> {
-        let key = Key::make_random().map_err(|error| Error::Unavailable(error.to_string()))?;
+        let key = SipKey::make_random().map_err(|error| Error::Unavailable(error.to_string()))?;
         Ok(Self {
             table: Mutex::new(LeaseTable::new(key)),
             work: Mutex::new(LeaseWork {
@@ -94,7 +94,7 @@ impl LeaseView {
     }
 
     /// Takes in a record of a load of the root namespace, to be sorted by [`Self::settle`].
-    pub(super) fn gather(&self, id: &str, value: &[u8], gathered: &mut Gathered) -> bool {
+    pub(super) fn gather(&self, id: &str, value: &[u8], gathered: &mut GatheredLeases) -> bool {
         let record = LeaseRecord::decode(value);
         record.is_ok_and(|record| {
             record.id.as_str() == id && self.table().gather(0, &record, gathered)
@@ -102,7 +102,7 @@ impl LeaseView {
     }
 
     /// Sorts what a load gathered.
-    pub(super) fn settle(&self, gathered: Gathered) {
+    pub(super) fn settle(&self, gathered: GatheredLeases) {
         self.table().settle(gathered);
     }
 

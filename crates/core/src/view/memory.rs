@@ -4,21 +4,21 @@
 //! every request keeps them decoded: the fold hands it each record of its mount here, so that the
 //! decoded state is what was committed, on every node.
 
-use crate::identity::directory::{Directory, Effect};
+use crate::identity::directory::{Effect, IdentityDirectory};
 use crate::records::engine_kind::{EngineKind, EngineSource, ServerEngineKind};
-use crate::view::damaged::Damaged;
+use crate::view::damaged::DamagedRecord;
 
 /// The decoded state of a mount.
-pub(crate) enum Memory {
+pub(crate) enum EngineMemory {
     /// The engine keeps none.
     None,
     /// Entities and groups.
-    Identity(Box<Directory>),
+    Identity(Box<IdentityDirectory>),
     /// What an engine that is a crate of its own keeps.
     Engine(Box<dyn kallisto_engine::Memory>),
 }
 
-impl Memory {
+impl EngineMemory {
     /// The empty state of what an engine keeps decoded.
     pub(super) fn of(kind: EngineKind) -> Self {
         match kind.source() {
@@ -33,12 +33,14 @@ impl Memory {
     }
 
     /// Takes a record of the mount's engine storage in.
-    pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<Effect, Damaged> {
+    pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<Effect, DamagedRecord> {
         match self {
             Self::None => Ok(Effect::Told),
-            Self::Identity(directory) => directory.put(name, value).ok_or(Damaged("identity")),
+            Self::Identity(directory) => {
+                directory.put(name, value).ok_or(DamagedRecord("identity"))
+            }
             Self::Engine(memory) if memory.put(name, value) => Ok(Effect::Told),
-            Self::Engine(_) => Err(Damaged("record of an engine")),
+            Self::Engine(_) => Err(DamagedRecord("record of an engine")),
         }
     }
 
@@ -55,7 +57,7 @@ impl Memory {
     }
 
     /// The entities and groups, of the mount that has them.
-    pub(crate) fn directory(&self) -> Option<&Directory> {
+    pub(crate) fn directory(&self) -> Option<&IdentityDirectory> {
         match self {
             Self::Identity(directory) => Some(directory),
             Self::None | Self::Engine(_) => None,

@@ -41,25 +41,25 @@ use kallisto_cuckoo::Table;
 pub(crate) use cached_token::CachedToken;
 pub(crate) use compile::Readiness;
 pub(crate) use context::NamespaceContext;
-pub(crate) use feed::{Change, Feed, FeedPosition, Permit, What};
-pub(crate) use fold::Follower;
+pub(crate) use feed::{Feed, FeedChange, FeedPosition, PathEvent, Permit};
+pub(crate) use fold::ViewFold;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::{Closed, LeaseView};
 pub use mounts::{Mount, Mounts};
-pub(crate) use names::Names;
-pub(crate) use tokens::{TokenSet, Tokens};
+pub(crate) use names::SortedNames;
+pub(crate) use tokens::{TokenSet, TokenTable};
 
 use batch_tokens::BatchTokens;
-use budget::{Budget, Pool};
+use budget::{Budget, MemoryPool};
 
 use crate::api::error::Error;
-use crate::identity::directory::Directory;
+use crate::identity::directory::IdentityDirectory;
 use crate::platform::web::Web;
 use crate::quotas::Quotas;
-use crate::records::namespace::Inside;
+use crate::records::namespace::NamespaceFacts;
 use crate::records::time_marks::TimeMarks;
-use crate::storage::barrier_store::Keys;
-use crate::storage::cluster_identity::Cluster;
+use crate::storage::barrier_store::KeysInUse;
+use crate::storage::cluster_identity::ClusterIdentity;
 use crate::storage::keys::{MountId, NamespaceNumber};
 use crate::view::namespaces::Namespaces;
 use crate::view::policies::Policies;
@@ -80,7 +80,7 @@ pub struct View {
     /// What the values of the hot table are sealed with.
     pub(crate) cipher: MemoryCipher,
     /// Live tokens.
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenTable,
     /// Batch tokens that were used lately.
     pub(crate) batch_tokens: BatchTokens,
     /// How far time has come; one of the cluster, in every view of it.
@@ -94,15 +94,15 @@ pub struct View {
     /// What browsers are told.
     pub(crate) web: Web,
     /// Names of token roles.
-    pub(crate) token_roles: Names,
+    pub(crate) token_roles: SortedNames,
     /// What changed last.
     pub(crate) feed: Arc<Feed>,
-    cluster: OnceLock<Arc<Cluster>>,
-    keys: Keys,
+    cluster: OnceLock<Arc<ClusterIdentity>>,
+    keys: KeysInUse,
     /// The namespaces below; all of them in the view of the root namespace, none in others.
     pub(crate) namespaces: Namespaces,
     /// The namespace it is of; `None` for the root one.
-    pub(crate) inside: Option<Inside>,
+    pub(crate) inside: Option<NamespaceFacts>,
 }
 
 impl View {
@@ -113,18 +113,24 @@ impl View {
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
     pub(crate) fn new(
         hot_bytes_max: usize,
-        keys: Keys,
+        keys: KeysInUse,
         exempt: Vec<String>,
     ) -> Result<Self, Error> {
         let leases = Arc::new(LeaseView::new()?);
-        Self::with(Pool::new(hot_bytes_max), keys, (Arc::default(), leases), exempt.into(), None)
+        Self::with(
+            MemoryPool::new(hot_bytes_max),
+            keys,
+            (Arc::default(), leases),
+            exempt.into(),
+            None,
+        )
     }
 
     /// An empty view of a namespace, which shares this one's memory budget and cluster.
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn inside(&self, inside: Inside) -> Result<Self, Error> {
+    pub(crate) fn inside(&self, inside: NamespaceFacts) -> Result<Self, Error> {
         let shared = (Arc::clone(&self.marks), Arc::clone(&self.leases));
         let exempt = Arc::clone(self.quotas.exempt());
         let view =
@@ -137,11 +143,11 @@ impl View {
     }
 
     fn with(
-        pool: Arc<Pool>,
-        keys: Keys,
+        pool: Arc<MemoryPool>,
+        keys: KeysInUse,
         (marks, leases): (Arc<TimeMarks>, Arc<LeaseView>),
         exempt: Arc<[String]>,
-        inside: Option<Inside>,
+        inside: Option<NamespaceFacts>,
     ) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
         let secrets = if inside.is_some() { SECRETS_INSIDE_AT_START } else { SECRETS_AT_START };
@@ -150,7 +156,7 @@ impl View {
             hot: Table::with_capacity(secrets).map_err(unavailable)?,
             budget: Budget::new(pool),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
-            tokens: Tokens::new().map_err(unavailable)?,
+            tokens: TokenTable::new().map_err(unavailable)?,
             batch_tokens: BatchTokens::new(Arc::clone(&keys), Arc::clone(&marks))
                 .map_err(unavailable)?,
             marks,
@@ -158,7 +164,7 @@ impl View {
             policies: Policies::default(),
             quotas: Quotas::new(exempt),
             web: Web::default(),
-            token_roles: Names::default(),
+            token_roles: SortedNames::default(),
             feed: Arc::default(),
             cluster: OnceLock::new(),
             keys,
@@ -168,7 +174,7 @@ impl View {
     }
 
     /// The cluster's identity, once initialised.
-    pub fn cluster(&self) -> Option<&Cluster> {
+    pub fn cluster(&self) -> Option<&ClusterIdentity> {
         self.cluster.get().map(|cluster| &**cluster)
     }
 
@@ -182,7 +188,7 @@ impl View {
     }
 
     /// Asks the entities and groups; `None` when there are none to ask.
-    pub(crate) fn ask_directory<T>(&self, ask: impl FnOnce(&Directory) -> T) -> Option<T> {
+    pub(crate) fn ask_directory<T>(&self, ask: impl FnOnce(&IdentityDirectory) -> T) -> Option<T> {
         self.mounts.with_id(MountId::IDENTITY)?.memory.directory().map(ask)
     }
 

@@ -10,8 +10,8 @@ use arc_swap::ArcSwap;
 use kallisto_cuckoo::Table;
 use kallisto_index::PathIndex;
 
-use super::memory::Memory;
-use crate::records::kv::Config;
+use super::memory::EngineMemory;
+use crate::records::kv::KvConfig;
 use crate::records::mount::MountEntry;
 use crate::storage::keys::MountId;
 
@@ -24,9 +24,9 @@ pub struct Mount {
     /// Every path of the engine that exists.
     pub index: Arc<PathIndex>,
     /// Settings of a KV v2 engine.
-    pub(crate) kv_config: Arc<ArcSwap<Config>>,
+    pub(crate) kv_config: Arc<ArcSwap<KvConfig>>,
     /// What the engine keeps decoded.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<EngineMemory>,
 }
 
 /// The mount table of the view.
@@ -94,7 +94,7 @@ impl Mounts {
     pub(crate) fn put(&self, entry: MountEntry) {
         let known = self.with_id(entry.id);
         let (index, kv_config, memory) = known.as_ref().map_or_else(
-            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(Memory::of(entry.kind))),
+            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(EngineMemory::of(entry.kind))),
             |mount| {
                 let memory = Arc::clone(&mount.memory);
                 (Arc::clone(&mount.index), Arc::clone(&mount.kv_config), memory)

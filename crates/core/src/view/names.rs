@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// A sorted set of names.
 #[derive(Default)]
-pub(crate) struct Names(Mutex<BTreeSet<String>>);
+pub(crate) struct SortedNames(Mutex<BTreeSet<String>>);
 
-impl Names {
+impl SortedNames {
     /// All of them, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

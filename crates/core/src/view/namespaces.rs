@@ -3,7 +3,7 @@
 //!
 //! A namespace's world, its view and what handlers run with, exists while it lives: the record that
 //! taints it drops the world in the same fold, and requests that still hold it can write nothing
-//! (see [`crate::storage::barrier_store::Life`]).
+//! (see [`crate::storage::barrier_store::NamespaceLife`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use kallisto_store::Seqno;
 
 use crate::api::error::Error;
-use crate::records::namespace::Inside;
 use crate::records::namespace::Namespace;
-use crate::storage::barrier_store::Life;
+use crate::records::namespace::NamespaceFacts;
+use crate::storage::barrier_store::NamespaceLife;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::NamespaceContext;
 use crate::view::View;
@@ -23,46 +23,46 @@ use crate::view::View;
 /// The namespaces below the root one.
 #[derive(Default)]
 pub(crate) struct Namespaces {
-    table: RwLock<Table>,
+    table: RwLock<NamespaceTable>,
     count: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Table {
-    by_path: BTreeMap<String, Arc<Space>>,
-    by_number: HashMap<NamespaceNumber, Arc<Space>>,
-    by_id: HashMap<String, Arc<Space>>,
+struct NamespaceTable {
+    by_path: BTreeMap<String, Arc<NamespaceSpace>>,
+    by_number: HashMap<NamespaceNumber, Arc<NamespaceSpace>>,
+    by_id: HashMap<String, Arc<NamespaceSpace>>,
 }
 
 /// A namespace, and its world while it lives.
 #[derive(Clone)]
-pub(crate) struct Space {
+pub(crate) struct NamespaceSpace {
     pub(crate) namespace: Namespace,
     since: Seqno,
-    world: Option<Arc<World>>,
+    world: Option<Arc<NamespaceWorld>>,
 }
 
-struct World {
+struct NamespaceWorld {
     view: Arc<View>,
     /// What its handlers run with, made when the first request comes.
     context: OnceLock<Arc<NamespaceContext>>,
 }
 
-impl Space {
+impl NamespaceSpace {
     /// What handlers run with inside; `None` when it does not live.
     pub(crate) fn context(&self, root: &Arc<NamespaceContext>) -> Option<Arc<NamespaceContext>> {
-        let life = Life { number: self.namespace.number, since: self.since };
+        let life = NamespaceLife { number: self.namespace.number, since: self.since };
         let world = self.world.as_ref().filter(|_| life.since != Seqno::ABSENT)?;
         Some(Arc::clone(world.context.get_or_init(|| root.inside(Arc::clone(&world.view), life))))
     }
 }
 
 impl Namespaces {
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
+    fn read(&self) -> RwLockReadGuard<'_, NamespaceTable> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+    fn write(&self) -> RwLockWriteGuard<'_, NamespaceTable> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,20 +77,20 @@ impl Namespaces {
     }
 
     /// The namespace at exactly `path` (which ends in a slash).
-    pub(crate) fn at(&self, path: &str) -> Option<Arc<Space>> {
+    pub(crate) fn at(&self, path: &str) -> Option<Arc<NamespaceSpace>> {
         self.read().by_path.get(path).cloned()
     }
 
-    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<Space>> {
+    pub(crate) fn with_id(&self, id: &str) -> Option<Arc<NamespaceSpace>> {
         self.read().by_id.get(id).cloned()
     }
 
-    pub(crate) fn with_number(&self, number: NamespaceNumber) -> Option<Arc<Space>> {
+    pub(crate) fn with_number(&self, number: NamespaceNumber) -> Option<Arc<NamespaceSpace>> {
         self.read().by_number.get(&number).cloned()
     }
 
     /// The deepest namespace that `path` is in; `None` for the root one.
-    pub(crate) fn around(&self, path: &str) -> Option<Arc<Space>> {
+    pub(crate) fn around(&self, path: &str) -> Option<Arc<NamespaceSpace>> {
         let table = self.read();
         let mut found = None;
         for (at, _) in path.match_indices('/') {
@@ -103,7 +103,7 @@ impl Namespaces {
     }
 
     /// Those below `path`, at any depth, by path.
-    pub(crate) fn below(&self, path: &str) -> Vec<Arc<Space>> {
+    pub(crate) fn below(&self, path: &str) -> Vec<Arc<NamespaceSpace>> {
         let from = (Bound::Excluded(path), Bound::Unbounded);
         let table = self.read();
         let below = table.by_path.range::<str, _>(from).map(|(_, space)| space);
@@ -142,22 +142,22 @@ impl Namespaces {
             }
             (false, Some(known)) => (known.since, known.world.clone()),
             (false, None) => {
-                let view = Arc::new(root.inside(Inside::of(&namespace))?);
-                (Seqno::ABSENT, Some(Arc::new(World { view, context: OnceLock::new() })))
+                let view = Arc::new(root.inside(NamespaceFacts::of(&namespace))?);
+                (Seqno::ABSENT, Some(Arc::new(NamespaceWorld { view, context: OnceLock::new() })))
             }
         };
-        self.insert(Space { namespace, since, world });
+        self.insert(NamespaceSpace { namespace, since, world });
         Ok(())
     }
 
     /// Notes since when a namespace lives.
     pub(crate) fn live(&self, number: NamespaceNumber, since: Seqno) {
         if let Some(space) = self.with_number(number) {
-            self.insert(Space { since, ..(*space).clone() });
+            self.insert(NamespaceSpace { since, ..(*space).clone() });
         }
     }
 
-    fn insert(&self, space: Space) {
+    fn insert(&self, space: NamespaceSpace) {
         let space = Arc::new(space);
         let namespace = &space.namespace;
         let mut table = self.write();

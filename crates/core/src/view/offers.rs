@@ -8,8 +8,8 @@ use kallisto_store::Record;
 
 use super::View;
 use super::budget::{Folds, SLACK};
-use super::damaged::Damaged;
-use crate::records::kv::Metadata;
+use super::damaged::DamagedRecord;
+use crate::records::kv::SecretMetadata;
 use crate::storage::keys::MountId;
 
 impl View {
@@ -56,7 +56,7 @@ impl View {
         folds: Folds,
         id: MountId,
         path: &str,
-        metadata: &Metadata,
+        metadata: &SecretMetadata,
         record: Option<&[u8]>,
     ) {
         self.offer(folds, || self.put_secret(id, path, metadata, record));
@@ -67,7 +67,7 @@ impl View {
         self.offer(folds, || self.put_one(id, path, record.seqno, &record.value));
     }
 
-    fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), Damaged>) {
+    fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), DamagedRecord>) {
         self.budget.offered.fetch_add(1, Ordering::Relaxed);
         let mut hand = match self.budget.hand.try_lock() {
             Ok(hand) => hand,

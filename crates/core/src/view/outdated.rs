@@ -39,7 +39,7 @@ impl Outdated {
 
 /// What the server last said of its own view.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct LastHeard {
     pub(crate) is_stale: AtomicBool,
     pub(crate) is_removed: AtomicBool,
 }

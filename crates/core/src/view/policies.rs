@@ -13,7 +13,7 @@ use kallisto_auth::policy::{
 };
 use kallisto_auth::{AclSet, Policy, PolicyName};
 
-use crate::identity::directory::Watch;
+use crate::identity::directory::ChangeCounter;
 use crate::limits::TOKEN_RULES_MAX;
 
 /// A stored policy: its text, and what it says.
@@ -37,7 +37,7 @@ pub(crate) struct Policies {
 pub(crate) struct Compiled {
     pub(super) generation: u64,
     /// The count of changes of the bearer's entity, as it was.
-    pub(super) watched: Option<(Arc<Watch>, u64)>,
+    pub(super) watched: Option<(Arc<ChangeCounter>, u64)>,
     /// Whether the bearer may do nothing: the entity is disabled or gone, one of the policies cannot be read, or they have too
     /// many rules.
     pub(super) is_barred: bool,
@@ -52,7 +52,7 @@ impl Compiled {
     }
 
     /// For a bearer who may do nothing.
-    pub(crate) fn barred(generation: u64, watched: Option<(Arc<Watch>, u64)>) -> Self {
+    pub(crate) fn barred(generation: u64, watched: Option<(Arc<ChangeCounter>, u64)>) -> Self {
         Self { generation, watched, is_barred: true, acl: AclSet::default() }
     }
 }

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 
 /// The number of a token, reused after its end.
-pub(super) type Id = u32;
+pub(super) type TokenNumber = u32;
 
 /// What one token is tied by.
 #[derive(Clone, Copy, Debug)]
@@ -28,40 +28,40 @@ pub(super) struct TokenRelation<'a> {
 /// The ties of all tokens.
 #[derive(Default)]
 pub(super) struct TokenRelations {
-    hashes: Vec<Hash>,
-    free: Vec<Id>,
-    by_accessor: BTreeSet<(u64, Id)>,
-    children: BTreeSet<(u64, Id)>,
-    by_end: BTreeSet<(i64, Id)>,
-    by_path: BTreeMap<Box<str>, BTreeSet<Id>>,
+    hashes: Vec<TokenHash>,
+    free: Vec<TokenNumber>,
+    by_accessor: BTreeSet<(u64, TokenNumber)>,
+    children: BTreeSet<(u64, TokenNumber)>,
+    by_end: BTreeSet<(i64, TokenNumber)>,
+    by_path: BTreeMap<Box<str>, BTreeSet<TokenNumber>>,
 }
 
 /// TokenRelations of tokens that are loaded, to be sorted once and made into sets at once.
 #[derive(Default)]
-pub(super) struct Gathered {
-    accessors: Vec<(u64, Id)>,
-    children: Vec<(u64, Id)>,
-    ends: Vec<(i64, Id)>,
+pub(super) struct GatheredTokens {
+    accessors: Vec<(u64, TokenNumber)>,
+    children: Vec<(u64, TokenNumber)>,
+    ends: Vec<(i64, TokenNumber)>,
 }
 
 impl TokenRelations {
     /// Gives a token a number; `None` when there are four billion.
-    pub(super) fn number(&mut self, hash: Hash) -> Option<Id> {
+    pub(super) fn number(&mut self, hash: TokenHash) -> Option<TokenNumber> {
         if let Some(id) = self.free.pop() {
             self.hashes[id as usize] = hash;
             return Some(id);
         }
-        let id = Id::try_from(self.hashes.len()).ok()?;
+        let id = TokenNumber::try_from(self.hashes.len()).ok()?;
         self.hashes.push(hash);
         Some(id)
     }
 
     /// Takes a number back.
-    pub(super) fn forget(&mut self, id: Id) {
+    pub(super) fn forget(&mut self, id: TokenNumber) {
         self.free.push(id);
     }
 
-    pub(super) fn tie(&mut self, id: Id, tie: TokenRelation<'_>) {
+    pub(super) fn tie(&mut self, id: TokenNumber, tie: TokenRelation<'_>) {
         self.by_accessor.insert((tie.accessor, id));
         if let Some(parent) = tie.parent {
             self.children.insert((parent, id));
@@ -72,7 +72,7 @@ impl TokenRelations {
         self.tie_path(id, tie);
     }
 
-    fn tie_path(&mut self, id: Id, tie: TokenRelation<'_>) {
+    fn tie_path(&mut self, id: TokenNumber, tie: TokenRelation<'_>) {
         let Some(path) = tie.path else { return };
         match self.by_path.get_mut(path) {
             Some(made) => {
@@ -85,7 +85,12 @@ impl TokenRelations {
     }
 
     /// TokenRelations a token that nobody asks for before [`TokenRelations::settle`].
-    pub(super) fn gather(&mut self, id: Id, tie: TokenRelation<'_>, gathered: &mut Gathered) {
+    pub(super) fn gather(
+        &mut self,
+        id: TokenNumber,
+        tie: TokenRelation<'_>,
+        gathered: &mut GatheredTokens,
+    ) {
         gathered.accessors.push((tie.accessor, id));
         gathered.children.extend(tie.parent.map(|parent| (parent, id)));
         gathered.ends.extend(tie.end.map(|end| (end, id)));
@@ -94,14 +99,14 @@ impl TokenRelations {
     }
 
     /// TokenRelations everything that was gathered.
-    pub(super) fn settle(&mut self, gathered: Gathered) {
-        let Gathered { accessors, children, ends } = gathered;
+    pub(super) fn settle(&mut self, gathered: GatheredTokens) {
+        let GatheredTokens { accessors, children, ends } = gathered;
         add_all(&mut self.by_accessor, accessors);
         add_all(&mut self.children, children);
         add_all(&mut self.by_end, ends);
     }
 
-    pub(super) fn untie(&mut self, id: Id, tie: TokenRelation<'_>) {
+    pub(super) fn untie(&mut self, id: TokenNumber, tie: TokenRelation<'_>) {
         self.by_accessor.remove(&(tie.accessor, id));
         if let Some(parent) = tie.parent {
             self.children.remove(&(parent, id));
@@ -118,27 +123,29 @@ impl TokenRelations {
         }
     }
 
-    fn hash(&self, id: Id) -> Hash {
+    fn hash(&self, id: TokenNumber) -> TokenHash {
         self.hashes[id as usize]
     }
 
     /// Tokens whose accessor may be the one of this hash.
-    pub(super) fn with_accessor(&self, accessor: u64) -> impl Iterator<Item = Hash> {
-        self.by_accessor.range((accessor, 0)..=(accessor, Id::MAX)).map(|&(_, id)| self.hash(id))
+    pub(super) fn with_accessor(&self, accessor: u64) -> impl Iterator<Item = TokenHash> {
+        self.by_accessor
+            .range((accessor, 0)..=(accessor, TokenNumber::MAX))
+            .map(|&(_, id)| self.hash(id))
     }
 
     /// Every token.
-    pub(super) fn all(&self) -> impl Iterator<Item = Hash> {
+    pub(super) fn all(&self) -> impl Iterator<Item = TokenHash> {
         self.by_accessor.iter().map(|&(_, id)| self.hash(id))
     }
 
     /// Tokens whose parent's hash may start with these bytes.
-    pub(super) fn children_of(&self, parent: u64) -> impl Iterator<Item = Hash> {
-        self.children.range((parent, 0)..=(parent, Id::MAX)).map(|&(_, id)| self.hash(id))
+    pub(super) fn children_of(&self, parent: u64) -> impl Iterator<Item = TokenHash> {
+        self.children.range((parent, 0)..=(parent, TokenNumber::MAX)).map(|&(_, id)| self.hash(id))
     }
 
     /// Every token that has a parent.
-    pub(super) fn children(&self) -> impl Iterator<Item = Hash> {
+    pub(super) fn children(&self) -> impl Iterator<Item = TokenHash> {
         self.children.iter().map(|&(_, id)| self.hash(id))
     }
 
@@ -148,12 +155,12 @@ impl TokenRelations {
     }
 
     /// Tokens that end before `end`, the first to end first.
-    pub(super) fn due(&self, end: i64) -> impl Iterator<Item = Hash> {
+    pub(super) fn due(&self, end: i64) -> impl Iterator<Item = TokenHash> {
         self.by_end.range(..(end, 0)).map(|&(_, id)| self.hash(id))
     }
 
     /// Tokens made at a path that starts with `prefix`.
-    pub(super) fn made_below(&self, prefix: &str) -> impl Iterator<Item = Hash> {
+    pub(super) fn made_below(&self, prefix: &str) -> impl Iterator<Item = TokenHash> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let paths = self.by_path.range::<str, _>(from);
         let below = paths.take_while(move |(path, _)| path.starts_with(prefix));
@@ -181,7 +188,7 @@ impl TokenRelations {
     }
 
     /// Tokens made at exactly `path`.
-    pub(super) fn made_at(&self, path: &str) -> impl Iterator<Item = Hash> {
+    pub(super) fn made_at(&self, path: &str) -> impl Iterator<Item = TokenHash> {
         self.by_path.get(path).into_iter().flatten().map(|&id| self.hash(id))
     }
 
@@ -222,19 +229,19 @@ mod tests {
     use super::*;
 
     /// One token of the model: hash, accessor, parent, end, path.
-    type Row = (Hash, u64, Option<u64>, Option<i64>, String);
+    type Row = (TokenHash, u64, Option<u64>, Option<i64>, String);
 
     fn tie(row: &Row) -> TokenRelation<'_> {
         TokenRelation { accessor: row.1, parent: row.2, end: row.3, path: Some(&row.4) }
     }
 
-    fn sorted(hashes: impl Iterator<Item = Hash>) -> Vec<Hash> {
-        let mut hashes: Vec<Hash> = hashes.collect();
+    fn sorted(hashes: impl Iterator<Item = TokenHash>) -> Vec<TokenHash> {
+        let mut hashes: Vec<TokenHash> = hashes.collect();
         hashes.sort_unstable();
         hashes
     }
 
-    fn check(ties: &TokenRelations, model: &BTreeMap<Id, Row>) {
+    fn check(ties: &TokenRelations, model: &BTreeMap<TokenNumber, Row>) {
         let of = |wanted: &dyn Fn(&Row) -> bool| {
             sorted(model.values().filter(|row| wanted(row)).map(|row| row.0))
         };
@@ -262,7 +269,8 @@ mod tests {
     fn ties_answer_as_a_list_of_tokens_would() {
         const PATHS: [&str; 6] = ["a", "a/b", "a/b/c", "a-b", "a/bc", "b"];
         let mut rng = fastrand::Rng::with_seed(5);
-        let (mut ties, mut model) = (TokenRelations::default(), BTreeMap::<Id, Row>::new());
+        let (mut ties, mut model) =
+            (TokenRelations::default(), BTreeMap::<TokenNumber, Row>::new());
         for step in 0..3000_u32 {
             if rng.bool() {
                 let mut hash = [0; 32];
@@ -273,7 +281,7 @@ mod tests {
                 let row = (hash, rng.u64(0..8), parent, end, path);
                 let id = ties.number(hash).unwrap();
                 if step % 3 == 0 {
-                    let mut gathered = Gathered::default();
+                    let mut gathered = GatheredTokens::default();
                     ties.gather(id, tie(&row), &mut gathered);
                     ties.settle(gathered);
                 } else {

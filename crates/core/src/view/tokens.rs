@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_cuckoo::siphash::{Key, SipHash24};
+use kallisto_cuckoo::siphash::{SipHash24, SipKey};
 use kallisto_cuckoo::{Error, Guard, Table};
 
 use super::cached_token::{CachedToken, Shapes};
-use super::token_relations::{Gathered, TokenRelation, TokenRelations};
+use super::token_relations::{GatheredTokens, TokenRelation, TokenRelations};
 use crate::api::request::TokenText;
-use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
-use crate::storage::cluster_identity::Cluster;
+use crate::records::token::TokenHash;
+use crate::storage::cluster_identity::ClusterIdentity;
 use crate::storage::keys::NamespaceNumber;
 
 const TOKENS_AT_START: usize = 1 << 6;
@@ -28,11 +28,11 @@ const TOKENS_AT_START: usize = 1 << 6;
 const PRINTS_SPARE_MAX: usize = 1 << 10;
 
 /// Makes prints of texts.
-pub(super) struct Printer([Key; 2]);
+pub(super) struct Printer([SipKey; 2]);
 
 impl Printer {
     pub(super) fn new() -> Result<Self, Error> {
-        Ok(Self([Key::make_random()?, Key::make_random()?]))
+        Ok(Self([SipKey::make_random()?, SipKey::make_random()?]))
     }
 
     pub(super) fn print(&self, text: TokenText<'_>) -> [u8; 16] {
@@ -47,9 +47,9 @@ impl Printer {
 }
 
 /// The token table of the view.
-pub(crate) struct Tokens {
+pub(crate) struct TokenTable {
     by_hash: Table<CachedToken>,
-    hashes: Table<Hash>,
+    hashes: Table<TokenHash>,
     printer: Printer,
     shapes: Shapes,
     ties: Mutex<TokenRelations>,
@@ -61,14 +61,14 @@ pub(crate) struct Tokens {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenSet<'h> {
     /// Those that hang on one.
-    Below(&'h Hash),
+    Below(&'h TokenHash),
     /// Those that hang on none of the namespace.
     Topmost,
     /// All.
     All,
 }
 
-impl Tokens {
+impl TokenTable {
     pub(crate) fn new() -> Result<Self, Error> {
         Ok(Self {
             by_hash: Table::with_capacity(TOKENS_AT_START)?,
@@ -91,10 +91,10 @@ impl Tokens {
     /// The live token of a text, and the hash it is stored under.
     pub(crate) fn find<'g>(
         &self,
-        cluster: &Cluster,
+        cluster: &ClusterIdentity,
         text: TokenText<'_>,
         guard: &'g Guard,
-    ) -> Option<(Hash, &'g CachedToken)> {
+    ) -> Option<(TokenHash, &'g CachedToken)> {
         let print = self.printer.print(text);
         if let Some(entry) = self.hashes.get(&print, guard) {
             let hash = *entry.header();
@@ -107,23 +107,23 @@ impl Tokens {
     }
 
     /// A copy of the entry under a hash.
-    pub(crate) fn entry(&self, hash: &Hash) -> Option<TokenEntry> {
+    pub(crate) fn entry(&self, hash: &TokenHash) -> Option<TokenEntry> {
         let guard = self.pin();
         self.by_hash.get(hash, &guard).map(|entry| entry.header().entry())
     }
 
     /// Whether there is a token under a hash.
-    pub(crate) fn lives(&self, hash: &Hash) -> bool {
+    pub(crate) fn lives(&self, hash: &TokenHash) -> bool {
         self.contains(hash, &self.pin())
     }
 
     /// The same, for who has a pin.
-    pub(crate) fn contains(&self, hash: &Hash, guard: &Guard) -> bool {
+    pub(crate) fn contains(&self, hash: &TokenHash, guard: &Guard) -> bool {
         self.by_hash.get(hash, guard).is_some()
     }
 
     /// The hash of the token with this accessor.
-    pub(crate) fn with_accessor(&self, accessor: &str) -> Option<Hash> {
+    pub(crate) fn with_accessor(&self, accessor: &str) -> Option<TokenHash> {
         let guard = self.pin();
         let ties = self.ties();
         let mut found = ties.with_accessor(self.printer.short(accessor));
@@ -134,7 +134,7 @@ impl Tokens {
     /// All accessors, sorted.
     pub(crate) fn accessors(&self) -> Vec<String> {
         let guard = self.pin();
-        let hashes: Vec<Hash> = self.ties().all().collect();
+        let hashes: Vec<TokenHash> = self.ties().all().collect();
         let live = hashes.iter().filter_map(|hash| self.live_at(hash, &guard));
         let mut all: Vec<String> = live.map(|live| live.accessor().to_owned()).collect();
         all.sort();
@@ -142,7 +142,7 @@ impl Tokens {
     }
 
     /// The hashes of all.
-    pub(crate) fn hashes(&self) -> Vec<Hash> {
+    pub(crate) fn hashes(&self) -> Vec<TokenHash> {
         self.ties().all().collect()
     }
 
@@ -152,10 +152,10 @@ impl Tokens {
     }
 
     /// At most `limit` tokens that hang on this one.
-    pub(crate) fn children_of(&self, hash: &Hash, limit: usize) -> Vec<Hash> {
+    pub(crate) fn children_of(&self, hash: &TokenHash, limit: usize) -> Vec<TokenHash> {
         let guard = self.pin();
         let ties = self.ties();
-        let hangs = |child: &Hash| {
+        let hangs = |child: &TokenHash| {
             self.live_at(child, &guard).is_some_and(|live| live.parent() == Some(hash))
         };
         ties.children_of(start_of(hash)).filter(hangs).take(limit).collect()
@@ -167,9 +167,9 @@ impl Tokens {
         set: TokenSet<'_>,
         after: &str,
         limit: usize,
-    ) -> Vec<(Hash, TokenEntry)> {
+    ) -> Vec<(TokenHash, TokenEntry)> {
         let guard = self.pin();
-        let hashes: Vec<Hash> = match set {
+        let hashes: Vec<TokenHash> = match set {
             TokenSet::Below(parent) => self.children_of(parent, usize::MAX),
             TokenSet::Topmost | TokenSet::All => self.ties().all().collect(),
         };
@@ -185,17 +185,17 @@ impl Tokens {
                 page.pop_last();
             }
         }
-        let entry = |hash: Hash| Some((hash, self.entry(&hash)?));
+        let entry = |hash: TokenHash| Some((hash, self.entry(&hash)?));
         page.into_values().filter_map(entry).collect()
     }
 
     /// At most `limit` tokens whose end has come at `now`.
-    pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Vec<Hash> {
+    pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Vec<TokenHash> {
         self.ties().due(now.as_second()).take(limit).collect()
     }
 
     /// At most `limit` tokens made at a path that starts with `prefix`.
-    pub(crate) fn made_below(&self, prefix: &str, limit: usize) -> Vec<Hash> {
+    pub(crate) fn made_below(&self, prefix: &str, limit: usize) -> Vec<TokenHash> {
         self.ties().made_below(prefix).take(limit).collect()
     }
 
@@ -211,7 +211,7 @@ impl Tokens {
     }
 
     /// At most `limit` tokens made at exactly `path`.
-    pub(crate) fn made_at(&self, path: &str, limit: usize) -> Vec<Hash> {
+    pub(crate) fn made_at(&self, path: &str, limit: usize) -> Vec<TokenHash> {
         self.ties().made_at(path).take(limit).collect()
     }
 
@@ -229,11 +229,11 @@ impl Tokens {
     /// Tokens whose parent is not there; `lives_above` answers for a parent in another namespace.
     pub(crate) fn without_parent(
         &self,
-        lives_above: impl Fn(NamespaceNumber, &Hash) -> bool,
-    ) -> Vec<Hash> {
+        lives_above: impl Fn(NamespaceNumber, &TokenHash) -> bool,
+    ) -> Vec<TokenHash> {
         let guard = self.pin();
         let ties = self.ties();
-        let gone = |child: &Hash| {
+        let gone = |child: &TokenHash| {
             let Some(live) = self.live_at(child, &guard) else { return false };
             let Some(parent) = live.parent() else { return false };
             match live.shared().parent_above {
@@ -244,7 +244,7 @@ impl Tokens {
         ties.children().filter(gone).collect()
     }
 
-    fn live_at<'g>(&self, hash: &Hash, guard: &'g Guard) -> Option<&'g CachedToken> {
+    fn live_at<'g>(&self, hash: &TokenHash, guard: &'g Guard) -> Option<&'g CachedToken> {
         self.by_hash.get(hash, guard).map(|entry| entry.header())
     }
 
@@ -283,7 +283,7 @@ impl Tokens {
 
     /// Puts a decoded token under its storage hash.
     pub(crate) fn put(&self, hash: &[u8], entry: TokenEntry) -> Result<(), Error> {
-        let Ok(hash) = Hash::try_from(hash) else { return Ok(()) };
+        let Ok(hash) = TokenHash::try_from(hash) else { return Ok(()) };
         let guard = self.pin();
         let mut ties = self.ties();
         let old = self.live_at(&hash, &guard);
@@ -305,12 +305,12 @@ impl Tokens {
         Ok(())
     }
 
-    /// Puts a token of a load, whose hash comes once, under it. It is tied by [`Tokens::settle`].
+    /// Puts a token of a load, whose hash comes once, under it. It is tied by [`TokenTable::settle`].
     pub(super) fn put_loaded(
         &self,
-        hash: Hash,
+        hash: TokenHash,
         live: CachedToken,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredTokens,
     ) -> Result<(), Error> {
         let mut ties = self.ties();
         let live = live.with_id(ties.number(hash).ok_or(Error::Capacity)?);
@@ -321,12 +321,12 @@ impl Tokens {
     }
 
     /// TokenRelations the tokens of a load.
-    pub(super) fn settle(&self, gathered: Gathered) {
+    pub(super) fn settle(&self, gathered: GatheredTokens) {
         self.ties().settle(gathered);
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {
-        let Ok(hash) = Hash::try_from(hash) else { return };
+        let Ok(hash) = TokenHash::try_from(hash) else { return };
         let guard = self.pin();
         let mut ties = self.ties();
         if let Some(old) = self.live_at(&hash, &guard) {
@@ -339,7 +339,7 @@ impl Tokens {
 }
 
 /// The first bytes of a hash, as a number.
-fn start_of(hash: &Hash) -> u64 {
+fn start_of(hash: &TokenHash) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
@@ -355,12 +355,12 @@ mod tests {
 
     #[test]
     fn a_removed_token_is_gone_although_its_print_is_remembered() {
-        let cluster = Cluster {
+        let cluster = ClusterIdentity {
             id: String::new(),
             name: String::new(),
             token_key: TokenKey::new(Zeroizing::new([7; 32])),
         };
-        let tokens = Tokens::new().unwrap();
+        let tokens = TokenTable::new().unwrap();
         let guard = tokens.pin();
         let text = TokenText::new("hvs.a");
         assert!(tokens.find(&cluster, text, &guard).is_none());

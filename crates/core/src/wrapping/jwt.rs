@@ -39,12 +39,12 @@ const LEEWAY_SECS: i64 = 5;
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
 /// What signs the tokens of one request.
-pub(super) struct Signer {
+pub(super) struct WrappingSigner {
     pair: EcdsaKeyPair,
     address: String,
 }
 
-impl Signer {
+impl WrappingSigner {
     /// What signs, when the request asks for a signed text.
     ///
     /// # Errors

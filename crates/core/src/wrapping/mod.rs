@@ -26,7 +26,7 @@ use kallisto_auth::{Token, TokenKind};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
-use self::jwt::Signer;
+use self::jwt::WrappingSigner;
 use self::receipts::{Maker, TokenEnd};
 pub(crate) use self::token::is_wrapping;
 use self::token::{content_key, invalid};
@@ -36,10 +36,10 @@ use crate::api::json::{self, Json, Map, write_string};
 use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::limits::WRAPPED_BYTES_MAX;
-use crate::records::token::Hash;
 use crate::records::token::TokenEntry;
+use crate::records::token::TokenHash;
 use crate::state::Core;
 use crate::storage::keys;
 use crate::storage::transact::transact;
@@ -60,7 +60,7 @@ pub(crate) async fn keep(
     request: &Request<'_>,
     answer: Response,
 ) -> Result<Response, Error> {
-    let Some(content) = Content::of(&answer, request.id) else { return Ok(answer) };
+    let Some(content) = WrappableAnswer::of(&answer, request.id) else { return Ok(answer) };
     let unsealed = core.namespace_context(request.namespace)?;
     match wrap(&unsealed, request, &content).await {
         Ok(wrap_info) => {
@@ -75,14 +75,14 @@ pub(crate) async fn keep(
 }
 
 /// An answer that can be wrapped.
-struct Content<'a> {
+struct WrappableAnswer<'a> {
     logical: &'a Logical,
     found: u8,
     /// The id of the request that it answers.
     id: RequestId,
 }
 
-impl<'a> Content<'a> {
+impl<'a> WrappableAnswer<'a> {
     /// `None` for an answer that says nothing, has no envelope, or is wrapped already.
     fn of(answer: &'a Response, id: RequestId) -> Option<Self> {
         let (logical, found) = match answer {
@@ -168,7 +168,10 @@ fn decode(record: &[u8]) -> Option<Response> {
 ///
 /// # Errors
 /// When the record cannot be read.
-pub(crate) fn content(unsealed: &NamespaceContext, hash: &Hash) -> Result<Option<Response>, Error> {
+pub(crate) fn content(
+    unsealed: &NamespaceContext,
+    hash: &TokenHash,
+) -> Result<Option<Response>, Error> {
     let record = unsealed.store.get(&content_key(hash))?;
     Ok(record.and_then(|record| decode(&record.value)))
 }
@@ -192,7 +195,7 @@ fn wrapped_accessor(logical: &Logical) -> Option<String> {
 async fn wrap(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
-    content: &Content<'_>,
+    content: &WrappableAnswer<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut batch = Batch::new();
     let ttl_secs = request.wrap_ttl_secs.min(unsealed.leases.max_secs);
@@ -200,14 +203,14 @@ async fn wrap(
     let maker = Maker::of(unsealed, request);
     let told = (content.encode()?, maker.as_ref());
     let made = put_in(&mut batch, unsealed, path, ttl_secs, told, request.now)?;
-    let signer = Signer::asked(unsealed, request).await?;
+    let signer = WrappingSigner::asked(unsealed, request).await?;
     let wrap_info = made.wrap_info(wrapped_accessor(content.logical), signer.as_ref())?;
     unsealed.store.commit(batch).await?;
     Ok(wrap_info)
 }
 
 /// A wrapping token that was made.
-struct Made {
+struct WrappingToken {
     entry: TokenEntry,
     text: SecretString,
 }
@@ -220,7 +223,7 @@ fn put_in(
     ttl_secs: u64,
     (record, maker): (Vec<u8>, Option<&Maker>),
     now: Timestamp,
-) -> Result<Made, Error> {
+) -> Result<WrappingToken, Error> {
     let text = find::make_text_in(&unsealed.view)?;
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
@@ -258,15 +261,15 @@ fn put_in(
     if let Some(maker) = maker {
         receipts::put_in(batch, unsealed, &entry, maker)?;
     }
-    Ok(Made { entry, text })
+    Ok(WrappingToken { entry, text })
 }
 
-impl Made {
+impl WrappingToken {
     /// The `wrap_info` of a reply, as JSON text; with a signer the token comes in its text.
     fn wrap_info(
         &self,
         wrapped_accessor: Option<String>,
-        signer: Option<&Signer>,
+        signer: Option<&WrappingSigner>,
     ) -> Result<Vec<u8>, Error> {
         let auth = &self.entry.auth;
         let token = self.text.expose_secret();
@@ -301,7 +304,7 @@ fn find(
     unsealed: &NamespaceContext,
     text: &str,
     now: Timestamp,
-) -> Result<(Hash, TokenEntry), Error> {
+) -> Result<(TokenHash, TokenEntry), Error> {
     let inside = jwt::token_in(unsealed, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = unsealed.view.tokens.pin();
@@ -378,7 +381,7 @@ pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_given(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     unwrap(unsealed, &subject(call)?, call.now).await
 }
@@ -397,7 +400,7 @@ async fn unwrap(
 ///
 /// # Errors
 /// [`Error::Invalid`] unless wrapping is asked for.
-pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(crate) fn echo(call: &AuthorizedCall<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     if call.wrap_ttl_secs == 0 {
         return Err(Error::invalid("endpoint requires response wrapping to be used"));
@@ -411,9 +414,9 @@ pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
 /// [`Error::Invalid`] when the token is no wrapping token, or was opened.
 pub(crate) async fn rewrap(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
-    let signer = Signer::asked(unsealed, call).await?;
+    let signer = WrappingSigner::asked(unsealed, call).await?;
     let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
     let maker = Maker::of(unsealed, call);
     let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
@@ -432,7 +435,7 @@ pub(crate) async fn rewrap(
 /// Ends a wrapping token and gives what was in it, to one caller only; `also` adds to the same batch.
 async fn take<T>(
     unsealed: &NamespaceContext,
-    hash: &Hash,
+    hash: &TokenHash,
     now: Timestamp,
     also: impl Fn(&mut Batch, &TokenEntry, &[u8]) -> Result<T, Error>,
 ) -> Result<(T, Vec<u8>), Error> {
@@ -482,7 +485,7 @@ mod tests {
                 ..logical("{}", "")
             }),
         ] {
-            let record = Content::of(&answer, RequestId::make()).unwrap().encode().unwrap();
+            let record = WrappableAnswer::of(&answer, RequestId::make()).unwrap().encode().unwrap();
             let again = decode(&record).unwrap();
             assert_eq!(format!("{again:?}"), format!("{answer:?}"));
             assert!(
@@ -491,7 +494,7 @@ mod tests {
                     .starts_with(r#"{"request_id":""#)
             );
         }
-        assert!(Content::of(&Response::Empty, RequestId::make()).is_none());
+        assert!(WrappableAnswer::of(&Response::Empty, RequestId::make()).is_none());
         assert!(decode(b"").is_none() && decode(b"\x02{}").is_none());
     }
 

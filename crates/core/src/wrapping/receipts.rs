@@ -17,7 +17,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::records::token::TokenEntry;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
@@ -41,11 +41,11 @@ pub(super) struct Maker(String);
 impl Maker {
     /// Whoever a request is from; `None` without a token that is good, and for a wrapping token, which nobody has afterwards.
     pub(super) fn of(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Self> {
-        let caller = Caller::with_text(unsealed, request.token?, request.now).ok()?;
+        let caller = CallerPolicies::with_text(unsealed, request.token?, request.now).ok()?;
         (!is_wrapping(caller.entry())).then(|| Self::from_caller(&caller))
     }
 
-    fn from_caller(caller: &Caller) -> Self {
+    fn from_caller(caller: &CallerPolicies) -> Self {
         Self(match caller.entity_id() {
             Some(id) => format!("entity {id}"),
             None => format!("token {}", HEXLOWER.encode(&caller.hash)),
@@ -177,7 +177,7 @@ fn own(
     accessor: &str,
 ) -> Result<Receipt, Error> {
     let text = request.token.ok_or(Error::Denied(Denial::BadToken))?;
-    let caller = Caller::with_text(unsealed, text, request.now)?;
+    let caller = CallerPolicies::with_text(unsealed, text, request.now)?;
     address::check(&caller.entry().bound_cidrs, request.remote)?;
     if caller.is_limited() {
         // Its uses are counted where routes ask for a token; this one answers anyone.

@@ -17,7 +17,7 @@
 //! Not ended: a batch token, which is kept nowhere and lives until it expires; what an unwrapped or
 //! rewrapped answer held, which an earlier request made.
 
-use crate::dispatch::server_engine::Unheard;
+use crate::dispatch::server_engine::UnheardAnswer;
 use jiff::Timestamp;
 
 use crate::api::error::Error;
@@ -25,7 +25,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::cluster;
-use crate::records::token::Hash;
+use crate::records::token::TokenHash;
 use crate::registry;
 use crate::state::Core;
 use crate::tokens;
@@ -112,7 +112,7 @@ async fn end_plain(
     }
     match unsealed.view.mounts.route(path) {
         Some((mount, inside)) => {
-            let told = Unheard { data: &data(), lease: logical.lease.as_ref(), since };
+            let told = UnheardAnswer { data: &data(), lease: logical.lease.as_ref(), since };
             registry::driver(mount.entry.kind).end_unheard(unsealed, &mount, inside, told).await
         }
         None => Ok(()),
@@ -120,7 +120,7 @@ async fn end_plain(
 }
 
 /// The token whose accessor an object tells.
-fn told_accessor(unsealed: &NamespaceContext, object: &[u8]) -> Option<Hash> {
+fn told_accessor(unsealed: &NamespaceContext, object: &[u8]) -> Option<TokenHash> {
     if object.is_empty() {
         return None;
     }

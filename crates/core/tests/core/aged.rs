@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_store::{
-    AsOf, Batch, Candidacy, Change, Chunks, Commit, Durability, Error, Fold, Invitation,
-    Leadership, Member, MemoryStore, Peer, Position, Record, Records, Replicated, Stats, Store,
-    Visit,
+    AsOf, Batch, Candidacy, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
+    Member, MemberChange, MemoryStore, Peer, Position, Record, Records, Replicated, Store,
+    StoreStats, Visit,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -118,7 +118,7 @@ impl Store for AgedStore {
         Some(self)
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         self.inner.stats()
     }
 
@@ -145,7 +145,7 @@ impl Replicated for AgedStore {
         false
     }
 
-    fn change(&self, _changes: Vec<Change>) -> Commit {
+    fn change(&self, _changes: Vec<MemberChange>) -> Commit {
         Commit::decided(Err(refused()))
     }
 

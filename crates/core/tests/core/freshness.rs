@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kallisto_core::{
     CONSISTENCY_HEADER, Core, Denial, Error, HeaderSource, Headers, InitSpec, Json, KvVersion,
-    Next, Operation, Patience, Request, Response, STALE, ServerInfo, Stale,
+    NextPiece, Operation, Patience, Request, Response, STALE, ServerInfo, Stale,
 };
 
 use kallisto_store::Replicated;
@@ -233,11 +233,11 @@ fn a_stream_ends_when_the_view_is_too_old() {
     let watch = Request { query: vec![path], ..read(TOKEN, "sys/kallisto/kv/watch") };
     let Ok(Response::Stream(mut stream)) = ask(&core, &watch) else { panic!("no stream") };
     let now = Timestamp::UNIX_EPOCH;
-    assert!(matches!(stream.source.next(now), Next::Bytes(_)), "it greets");
-    assert_eq!(stream.source.next(now), Next::Wait);
+    assert!(matches!(stream.source.next(now), NextPiece::Bytes(_)), "it greets");
+    assert_eq!(stream.source.next(now), NextPiece::Wait);
     store.age(2 * MAX);
     match stream.source.next(now) {
-        Next::End(bytes) => assert!(bytes.starts_with(b"event: end\n")),
+        NextPiece::End(bytes) => assert!(bytes.starts_with(b"event: end\n")),
         other => panic!("{other:?}"),
     }
 }

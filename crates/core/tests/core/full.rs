@@ -8,7 +8,7 @@ use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, Error, Operation, Response, ServerInfo};
 use kallisto_store::{
     Batch, Commit, Durability, Error as StoreError, Fold, MemoryStore, Need, Position, Record,
-    Records, Stats, Store, Visit,
+    Records, Store, StoreStats, Visit,
 };
 
 use crate::support::{TOKEN, request_of};
@@ -70,7 +70,7 @@ impl Store for FullStore {
         self.inner.save()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         self.inner.stats()
     }
 

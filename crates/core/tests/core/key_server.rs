@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kallisto_core::{Error, Operation, Outbound, OutboundAnswer, OutboundCall};
+use kallisto_core::{Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls};
 
 use crate::logins::log_in;
 use crate::support::Site;
@@ -21,7 +21,7 @@ struct Server {
     answer: Mutex<Option<String>>,
 }
 
-impl Outbound for Server {
+impl OutboundCalls for Server {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
         assert_eq!(call.url, "https://keys.example/set");
         self.asked.fetch_add(1, Ordering::SeqCst);
@@ -34,7 +34,7 @@ impl Outbound for Server {
 fn site(server: &Arc<Server>) -> Site {
     let site = Site::open(1 << 20);
     let Site { store, core, keys } = site;
-    let outbound: Arc<dyn Outbound> = Arc::<Server>::clone(server);
+    let outbound: Arc<dyn OutboundCalls> = Arc::<Server>::clone(server);
     let site = Site { store, core: core.with_outbound(outbound), keys };
     for (path, body) in [
         ("sys/auth/jwt", r#"{"type":"jwt"}"#),

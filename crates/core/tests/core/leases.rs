@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Error, Operation, Response};
-use kallisto_store::{Batch, MemoryStore, Op, Records, Store, Visit};
+use kallisto_store::{Batch, MemoryStore, Records, Store, StoreOp, Visit};
 
 use crate::support::{Site, ask_as};
 
@@ -116,7 +116,7 @@ fn end_without_sweep(store: &Arc<MemoryStore>, before: &[Vec<u8>]) {
             batch.delete(key);
         }
     }
-    assert_eq!(batch.ops().iter().filter(|op| matches!(op, Op::Delete { .. })).count(), 1);
+    assert_eq!(batch.ops().iter().filter(|op| matches!(op, StoreOp::Delete { .. })).count(), 1);
     pollster::block_on(store.commit(batch)).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kallisto_core::{
-    Authorization, Error, Operation, Outbound, OutboundAnswer, OutboundCall, Payload,
+    Authorization, Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls, Payload,
 };
 use secrecy::ExposeSecret;
 
@@ -15,7 +15,7 @@ use Operation::Update;
 /// Knows every token as one of the account `web` of the namespace it names, and the labels of some.
 struct Cluster;
 
-impl Outbound for Cluster {
+impl OutboundCalls for Cluster {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
         let Authorization::Bearer(token) = &call.authorization else { panic!("no token") };
         assert_eq!(token.expose_secret(), "reviewer");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, Core, Error, InitSpec, KvVersion, Operation, Path, Request, Response, ServerInfo,
+    Core, Error, InitSpec, KvVersion, Operation, Path, Request, Response, RouteAccess, ServerInfo,
     TokenText,
 };
 use kallisto_store::MemoryStore;
@@ -26,7 +26,7 @@ pub(crate) fn sealed(store: Arc<MemoryStore>, hot_bytes_max: usize) -> Core {
         version: "1.18.0".to_owned(),
         build_date: "2026-11-01T00:00:00Z".to_owned(),
         hot_bytes_max,
-        unauthenticated_rekey: Access::Open,
+        unauthenticated_rekey: RouteAccess::Open,
         ..ServerInfo::default()
     };
     Core::new(store, info)

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 use crate::array::{Array, Spot};
-use crate::siphash::Key;
+use crate::siphash::SipKey;
 use crate::{Error, Inserted, Table};
 
 const KNOWN: [u8; 16] = *b"a known hash key";
@@ -16,23 +16,23 @@ thread_local! {
     static DRAWN: Cell<u32> = const { Cell::new(0) };
 }
 
-fn known_always() -> Result<Key, Error> {
-    Ok(Key::from_bytes(KNOWN))
+fn known_always() -> Result<SipKey, Error> {
+    Ok(SipKey::from_bytes(KNOWN))
 }
 
-fn known_first() -> Result<Key, Error> {
+fn known_first() -> Result<SipKey, Error> {
     let drawn = DRAWN.replace(DRAWN.get() + 1);
-    if drawn == 0 { known_always() } else { Key::make_random() }
+    if drawn == 0 { known_always() } else { SipKey::make_random() }
 }
 
-fn never_again() -> Result<Key, Error> {
+fn never_again() -> Result<SipKey, Error> {
     let drawn = DRAWN.replace(DRAWN.get() + 1);
     if drawn == 0 { known_always() } else { Err(Error::Randomness) }
 }
 
 /// `count` keys with the same two buckets in an array of `buckets` under the known key.
 fn colliding(count: usize, buckets: usize) -> Vec<[u8; 8]> {
-    let array = Array::<()>::new(buckets, Key::from_bytes(KNOWN)).unwrap();
+    let array = Array::<()>::new(buckets, SipKey::from_bytes(KNOWN)).unwrap();
     let pair = |Spot { first, tag }: Spot| {
         let second = array.other(first, tag);
         (first.min(second), first.max(second))

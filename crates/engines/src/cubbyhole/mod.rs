@@ -13,8 +13,8 @@ use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::wrapped::{self, RESPONSE};
 use kallisto_engine::{
-    BuiltinMount, Call, CallerToken, EngineSpec, Handler, Multiplicity, RowIndex, Table, handler,
-    row,
+    BuiltinMount, Call, CallerToken, EngineSpec, Handler, Multiplicity, RouteRows, RowIndex,
+    handler, row,
 };
 
 /// The engine.
@@ -31,7 +31,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
 
 const PATH: Field = field("path", Text, "Path of the secret inside the mount.");
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "cubbyhole",
     tag: "secrets",
     about: "What a token keeps for itself: no other token sees it, and it goes when the token does.",

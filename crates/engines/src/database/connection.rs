@@ -14,7 +14,7 @@ use kallisto_engine::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use super::sql::Dialect;
+use super::sql::SqlDialect;
 use super::url;
 use super::username;
 
@@ -89,21 +89,21 @@ impl Plugin {
         })
     }
 
-    pub(super) const fn dialect(self) -> Dialect {
+    pub(super) const fn dialect(self) -> SqlDialect {
         match self {
-            Self::Mysql => Dialect::Mysql,
-            Self::Postgres | Self::Redis => Dialect::Postgres,
+            Self::Mysql => SqlDialect::Mysql,
+            Self::Postgres | Self::Redis => SqlDialect::Postgres,
         }
     }
 }
 
 /// A connection.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct DatabaseConnection {
     pub(super) name: String,
     pub(super) plugin: Plugin,
     record: Map,
-    place: url::Place,
+    place: url::DatabaseAddress,
     pub(super) username: String,
     password: SecretString,
     pending: Option<SecretString>,
@@ -160,7 +160,7 @@ fn is_statement(item: &Json) -> bool {
     item.as_str().is_some_and(|text| text.contains(' '))
 }
 
-impl Connection {
+impl DatabaseConnection {
     /// Reads a record.
     pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         let damaged = || Error::internal(&"the record of a database connection is damaged");
@@ -192,7 +192,10 @@ impl Connection {
                 if host.is_empty() {
                     return Err(creating(Error::invalid("host cannot be empty")));
                 }
-                url::Place { hosts: vec![(host, port)], ..url::Place::default() }
+                url::DatabaseAddress {
+                    hosts: vec![(host, port)],
+                    ..url::DatabaseAddress::default()
+                }
             }
         };
         let count = |name: &str, usual: usize| {
@@ -387,11 +390,11 @@ fn matches_glob(pattern: &str, text: &str) -> bool {
 }
 
 /// The connection of a name.
-pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Connection, Error> {
+pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<DatabaseConnection, Error> {
     let missing =
         || Error::invalid(format!("failed to find entry for connection with name: {name:?}"));
     let record = context.storage.get(&record_name(name))?.ok_or_else(missing)?;
-    Connection::decode(name, &record.value)
+    DatabaseConnection::decode(name, &record.value)
 }
 
 /// What a new record says.
@@ -430,9 +433,9 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let record_key = record_name(name);
     let before = call.storage.get(&record_key)?;
     let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
-    let connection = Connection::read(name, record.clone())?;
+    let connection = DatabaseConnection::read(name, record.clone())?;
     if !connection.username_template.is_empty() {
-        let names = username::Names {
+        let names = username::UsernameFacts {
             display_name: "token",
             role_name: "role",
             now: call.now,
@@ -451,7 +454,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         .transact(&record_key, |transaction| {
             let before = transaction.get(&record_key)?;
             let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
-            transaction.put(&record_key, Connection::encode(&record))
+            transaction.put(&record_key, DatabaseConnection::encode(&record))
         })
         .await?;
     Ok(Response::Empty)
@@ -461,7 +464,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;
     let record = call.storage.get(&record_name(name))?.ok_or(Error::NotFound)?;
-    let connection = Connection::decode(name, &record.value)?;
+    let connection = DatabaseConnection::decode(name, &record.value)?;
     let is_detail =
         |name: &&String| !SECRETS.contains(&name.as_str()) && !OUTER.contains(&name.as_str());
     let details = connection.record.iter().filter(|(name, _)| is_detail(name));
@@ -518,9 +521,9 @@ pub(super) async fn reload(call: Call<'_>) -> Result<Response, Error> {
 /// Writes down which of the two root passwords is the one: the pending one if `is_set`.
 pub(super) async fn settle_root(
     context: &EngineContext<'_>,
-    connection: &Connection,
+    connection: &DatabaseConnection,
     is_set: bool,
-) -> Result<Option<Connection>, Error> {
+) -> Result<Option<DatabaseConnection>, Error> {
     let key = record_name(&connection.name);
     let pending = connection.record.get("pending_password").cloned();
     let now = context.now.to_string();
@@ -540,10 +543,10 @@ pub(super) async fn settle_root(
             record.insert("password".to_owned(), pending.clone());
             record.insert("root_rotated".to_owned(), now.as_str().into());
         }
-        transaction.put(&key, Connection::encode(&record))?;
+        transaction.put(&key, DatabaseConnection::encode(&record))?;
         Ok(Some(record))
     });
-    settled.await?.map(|record| Connection::read(&connection.name, record)).transpose()
+    settled.await?.map(|record| DatabaseConnection::read(&connection.name, record)).transpose()
 }
 
 /// Changes the password of a connection: written down, set, tried, kept.
@@ -580,10 +583,10 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
         }
         record.insert("pending_password".to_owned(), password.expose_secret().into());
         record.insert("pending_since".to_owned(), since.into());
-        transaction.put(&key, Connection::encode(&record))?;
+        transaction.put(&key, DatabaseConnection::encode(&record))?;
         Ok(record)
     });
-    let connection = Connection::read(name, begun.await?)?;
+    let connection = DatabaseConnection::read(name, begun.await?)?;
     let work = super::work::set_root_password(&connection, &password)?;
     let set = connection.call(&call, work, SessionUse::Fresh, vec![password]);
     let outcome = call.far_ends.ask(set).await;

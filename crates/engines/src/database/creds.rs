@@ -8,8 +8,8 @@ use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::{Call, LeaseCall, NewLease, names};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::connection::{self, Connection, Plugin, statements};
-use super::role::{self, Role};
+use super::connection::{self, DatabaseConnection, Plugin, statements};
+use super::role::{self, DatabaseRole};
 use super::username::{self, cut, plain, random_text};
 use super::work;
 
@@ -17,14 +17,14 @@ use super::work;
 const RANDOM_CHARS: usize = 20;
 
 /// What drops and renews a user, whatever becomes of its role.
-struct Revocation {
+struct UserRevocation {
     connection: String,
     role: String,
     username: String,
     statements: Vec<String>,
 }
 
-impl Revocation {
+impl UserRevocation {
     fn encode(&self) -> Vec<u8> {
         Json::object([
             ("connection", self.connection.as_str().into()),
@@ -52,11 +52,19 @@ impl Revocation {
 }
 
 /// The name of a new user.
-fn make_username(call: &Call<'_>, connection: &Connection, role: &str) -> Result<String, Error> {
+fn make_username(
+    call: &Call<'_>,
+    connection: &DatabaseConnection,
+    role: &str,
+) -> Result<String, Error> {
     let display_name = call.caller.map_or("", |caller| caller.display_name.as_str());
     if !connection.username_template.is_empty() {
-        let names =
-            username::Names { display_name, role_name: role, now: call.now, random: call.random };
+        let names = username::UsernameFacts {
+            display_name,
+            role_name: role,
+            now: call.now,
+            random: call.random,
+        };
         return username::make(&connection.username_template, &names);
     }
     let (display, role) = (plain(display_name), plain(role));
@@ -95,7 +103,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     // What cannot be asked is refused before there is a lease of it.
     work::create_user(&connection, &role.creation, &username, &password, call.now)?;
     work::drop_user(&connection, &role.revocation, &username)?;
-    let revocation = Revocation {
+    let revocation = UserRevocation {
         connection: role.db_name.clone(),
         role: name.to_owned(),
         username: username.clone(),
@@ -116,8 +124,8 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
 
 async fn create(
     call: Call<'_>,
-    connection: Connection,
-    role: Role,
+    connection: DatabaseConnection,
+    role: DatabaseRole,
     username: String,
     password: SecretString,
     ends: Timestamp,
@@ -138,7 +146,7 @@ async fn create(
 
 /// The end of a lease: its user is dropped, if there is one.
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
-    let revocation = Revocation::decode(call.revocation)?;
+    let revocation = UserRevocation::decode(call.revocation)?;
     let connection = connection::find(&call, &revocation.connection)?;
     let work = work::drop_user(&connection, &revocation.statements, &revocation.username)?;
     let asked = connection.ask(&call, work, Vec::new()).await;
@@ -147,7 +155,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
 
 /// A lease lives longer: the database is told so.
 pub(super) async fn renew_lease(call: LeaseCall<'_>, ends: Timestamp) -> Result<(), Error> {
-    let revocation = Revocation::decode(call.revocation)?;
+    let revocation = UserRevocation::decode(call.revocation)?;
     let role = role::find(&call, &revocation.role)?.ok_or_else(|| {
         Error::invalid(format!("could not find role with name {:?}", revocation.role))
     })?;

@@ -5,25 +5,25 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kallisto_engine::Memory;
 
-use super::connection::Connection;
+use super::connection::DatabaseConnection;
 use super::static_role::StaticRole;
 
 #[derive(Default)]
-struct Clock {
+struct RotationClock {
     due: BTreeMap<String, i64>,
     open_roots: BTreeSet<String>,
 }
 
 /// What is decoded of a mount.
 #[derive(Default)]
-pub(super) struct Database(RwLock<Clock>);
+pub(super) struct Database(RwLock<RotationClock>);
 
 impl Database {
-    fn read(&self) -> RwLockReadGuard<'_, Clock> {
+    fn read(&self) -> RwLockReadGuard<'_, RotationClock> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Clock> {
+    fn write(&self) -> RwLockWriteGuard<'_, RotationClock> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -48,7 +48,7 @@ impl Memory for Database {
             let Ok(decoded) = StaticRole::decode(value) else { return false };
             self.write().due.insert(role.to_owned(), decoded.due());
         } else if let Some(connection) = name.strip_prefix("config/") {
-            let Ok(decoded) = Connection::decode(connection, value) else { return false };
+            let Ok(decoded) = DatabaseConnection::decode(connection, value) else { return false };
             let mut clock = self.write();
             match decoded.pending_since() {
                 Some(_) => clock.open_roots.insert(connection.to_owned()),

@@ -41,8 +41,8 @@ use kallisto_api::{Error, Json, Response};
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Call, EngineContext, EngineJob, EngineLeases, EngineSpec, Handler, RowIndex, Table, handler,
-    row,
+    Call, EngineContext, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex,
+    handler, row,
 };
 use secrecy::SecretString;
 
@@ -148,7 +148,7 @@ const STATIC_ROLE: &[Field] = &[
     field("credential_config", Map, "`password_policy`."),
 ];
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "database",
     tag: "secrets",
     about: "Users of databases that end with their leases, and passwords that change by themselves.",

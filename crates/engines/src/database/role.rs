@@ -23,7 +23,7 @@ const CREDENTIAL_CONFIG: [&str; 9] = [
 
 /// A role.
 #[derive(Clone, Default)]
-pub(super) struct Role {
+pub(super) struct DatabaseRole {
     pub(super) db_name: String,
     pub(super) creation: Vec<String>,
     pub(super) revocation: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) fn record_name(name: &str) -> String {
     format!("role/{name}")
 }
 
-impl Role {
+impl DatabaseRole {
     fn read(fields: Fields<'_>, before: Self) -> Result<Self, Error> {
         let list = |name: &str, before: Vec<String>| {
             Ok::<_, Error>(statements(fields, name)?.unwrap_or(before))
@@ -97,9 +97,9 @@ impl Role {
 }
 
 /// The role of a name.
-pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<Role>, Error> {
+pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DatabaseRole>, Error> {
     let record = context.storage.get(&record_name(name))?;
-    record.map(|record| Role::decode(&record.value)).transpose()
+    record.map(|record| DatabaseRole::decode(&record.value)).transpose()
 }
 
 pub(super) fn credential_type(given: &str) -> Result<String, Error> {
@@ -122,10 +122,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             return Err(Error::invalid("Role and Static Role names must be unique"));
         }
         let before = match transaction.get(&key)? {
-            Some(record) => Role::decode(&record.value)?,
-            None => Role::default(),
+            Some(record) => DatabaseRole::decode(&record.value)?,
+            None => DatabaseRole::default(),
         };
-        let mut role = Role::read(fields, before)?;
+        let mut role = DatabaseRole::read(fields, before)?;
         if role.db_name.is_empty() {
             return Err(Error::invalid("database name is required"));
         }
@@ -144,7 +144,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// What will not work as it stands, and may be on its way.
-fn warnings(call: &Call<'_>, role: &Role) -> Vec<String> {
+fn warnings(call: &Call<'_>, role: &DatabaseRole) -> Vec<String> {
     let mut warnings = Vec::new();
     match connection::find(call, &role.db_name) {
         Err(_) => warnings.push(format!("there is no connection {:?} yet", role.db_name)),

@@ -11,7 +11,7 @@ const DAYS_MAX: u32 = 8 * 366;
 
 /// A schedule: a bit for each value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(super) struct RotationSchedule {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -21,7 +21,7 @@ pub(super) struct Schedule {
     any_weekday: bool,
 }
 
-impl Schedule {
+impl RotationSchedule {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = match text.trim() {
             "@hourly" => "0 * * * *",
@@ -119,7 +119,7 @@ mod tests {
 
     fn next(schedule: &str, now: &str) -> String {
         let now: Timestamp = now.parse().unwrap();
-        let next = Schedule::parse(schedule).unwrap().next_after(now.as_second()).unwrap();
+        let next = RotationSchedule::parse(schedule).unwrap().next_after(now.as_second()).unwrap();
         Timestamp::from_second(next).unwrap().to_string()
     }
 
@@ -138,7 +138,7 @@ mod tests {
         ] {
             assert_eq!(next(schedule, now), expected, "{schedule} after {now}");
         }
-        assert_eq!(Schedule::parse("0 0 31 2 *").unwrap().next_after(0), None);
+        assert_eq!(RotationSchedule::parse("0 0 31 2 *").unwrap().next_after(0), None);
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             "* * 0 * *",
             "* * * * 8",
         ] {
-            assert!(Schedule::parse(text).is_err(), "{text}");
+            assert!(RotationSchedule::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// Which database reads a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum SqlDialect {
     /// PostgreSQL.
     Postgres,
     /// MySQL and MariaDB.
@@ -37,7 +37,7 @@ enum Context {
 pub(super) fn fill(
     statement: &str,
     values: &[(&str, &str)],
-    dialect: Dialect,
+    dialect: SqlDialect,
 ) -> Result<SecretString, Error> {
     let mut out = Zeroizing::new(String::with_capacity(statement.len() + 128));
     let mut scanner = Scanner::new(dialect);
@@ -68,7 +68,7 @@ fn write(
     value: &str,
     context: Context,
     name: &str,
-    dialect: Dialect,
+    dialect: SqlDialect,
 ) -> Result<(), Error> {
     if value.contains('\0') {
         return Err(Error::invalid(format!("{name} has a zero byte")));
@@ -83,7 +83,7 @@ fn write(
             }
         }
         // A double quote begins a literal for MySQL, unless it is told otherwise: both readings have to be safe.
-        Context::Name('"') if dialect == Dialect::Mysql && value.contains('\\') => {
+        Context::Name('"') if dialect == SqlDialect::Mysql && value.contains('\\') => {
             return Err(Error::invalid(format!("{name} has a backslash, inside double quotes")));
         }
         Context::Name(quote) => {
@@ -109,7 +109,7 @@ fn write(
 
 /// Follows where literals, names and comments begin and end.
 struct Scanner {
-    dialect: Dialect,
+    dialect: SqlDialect,
     context: Context,
     /// What ends an opaque part.
     end: String,
@@ -118,7 +118,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    fn new(dialect: Dialect) -> Self {
+    fn new(dialect: SqlDialect) -> Self {
         Self { dialect, context: Context::Plain, end: String::new(), before: [' '; 2] }
     }
 
@@ -133,7 +133,7 @@ impl Scanner {
             Context::Plain => self.step_plain(text, c),
             Context::Literal { escapes: true } | Context::Name('"')
                 if c == '\\'
-                    && (self.dialect == Dialect::Mysql
+                    && (self.dialect == SqlDialect::Mysql
                         || self.context == Context::Literal { escapes: true }) =>
             {
                 // What is escaped ends nothing.
@@ -166,7 +166,7 @@ impl Scanner {
     }
 
     fn step_plain(&mut self, text: &str, c: char) -> usize {
-        let is_mysql = self.dialect == Dialect::Mysql;
+        let is_mysql = self.dialect == SqlDialect::Mysql;
         if text.starts_with("--") || (is_mysql && c == '#') {
             return self.open("\n", c.len_utf8());
         }
@@ -205,9 +205,9 @@ impl Scanner {
 }
 
 /// A value as a literal.
-pub(super) fn literal(value: &str, dialect: Dialect) -> Result<String, Error> {
+pub(super) fn literal(value: &str, dialect: SqlDialect) -> Result<String, Error> {
     let mut out = String::from("'");
-    let escapes = dialect == Dialect::Mysql;
+    let escapes = dialect == SqlDialect::Mysql;
     write(&mut out, value, Context::Literal { escapes }, "a value", dialect)?;
     out.push('\'');
     Ok(out)
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(statement: &str, value: &str, dialect: Dialect) -> Result<String, Error> {
+    fn filled(statement: &str, value: &str, dialect: SqlDialect) -> Result<String, Error> {
         let filled = fill(statement, &[("name", value), ("password", value)], dialect)?;
         Ok(filled.expose_secret().to_owned())
     }
@@ -228,19 +228,19 @@ mod tests {
 
     #[test]
     fn a_value_stays_inside_its_quotes() {
-        let postgres = |statement| filled(statement, EVIL, Dialect::Postgres);
+        let postgres = |statement| filled(statement, EVIL, SqlDialect::Postgres);
         assert_eq!(postgres("X '{{name}}' Y").unwrap(), "X 'a''b\"c`; DROP ROLE postgres; --' Y");
         assert_eq!(postgres("X \"{{name}}\"").unwrap(), "X \"a'b\"\"c`; DROP ROLE postgres; --\"");
-        let mysql = |statement| filled(statement, EVIL, Dialect::Mysql);
+        let mysql = |statement| filled(statement, EVIL, SqlDialect::Mysql);
         assert_eq!(mysql("X `{{name}}`").unwrap(), "X `a'b\"c``; DROP ROLE postgres; --`");
-        assert_eq!(filled("'{{name}}'", "\\'", Dialect::Mysql).unwrap(), "'\\\\'''");
-        assert_eq!(filled("'{{name}}'", "\\", Dialect::Postgres).unwrap(), "'\\'");
-        assert_eq!(filled("E'{{name}}'", "\\'", Dialect::Postgres).unwrap(), "E'\\\\'''");
+        assert_eq!(filled("'{{name}}'", "\\'", SqlDialect::Mysql).unwrap(), "'\\\\'''");
+        assert_eq!(filled("'{{name}}'", "\\", SqlDialect::Postgres).unwrap(), "'\\'");
+        assert_eq!(filled("E'{{name}}'", "\\'", SqlDialect::Postgres).unwrap(), "E'\\\\'''");
     }
 
     #[test]
     fn a_value_without_quotes_around_it_is_a_word_or_refused() {
-        assert_eq!(filled("ROLE {{name}}", "app_1", Dialect::Postgres).unwrap(), "ROLE app_1");
+        assert_eq!(filled("ROLE {{name}}", "app_1", SqlDialect::Postgres).unwrap(), "ROLE app_1");
         for statement in [
             "ROLE {{name}}",
             "-- {{name}}",
@@ -248,8 +248,8 @@ mod tests {
             "DO $$ {{name}} $$",
             "$a$'{{name}}'$a$",
         ] {
-            assert!(filled(statement, "a-b", Dialect::Postgres).is_err(), "{statement}");
-            assert!(filled(statement, EVIL, Dialect::Postgres).is_err(), "{statement}");
+            assert!(filled(statement, "a-b", SqlDialect::Postgres).is_err(), "{statement}");
+            assert!(filled(statement, EVIL, SqlDialect::Postgres).is_err(), "{statement}");
         }
     }
 
@@ -264,9 +264,12 @@ mod tests {
             ("$x$ don't $x$ '{{name}}'", "$x$ don't $x$ 'it''s'"),
             ("'{{other}}{{name}}'", "'{{other}}it''s'"),
         ] {
-            assert_eq!(filled(statement, value, Dialect::Postgres).unwrap(), expected);
+            assert_eq!(filled(statement, value, SqlDialect::Postgres).unwrap(), expected);
         }
-        assert_eq!(filled("'a\\'' '{{name}}'", value, Dialect::Mysql).unwrap(), "'a\\'' 'it''s'");
+        assert_eq!(
+            filled("'a\\'' '{{name}}'", value, SqlDialect::Mysql).unwrap(),
+            "'a\\'' 'it''s'"
+        );
     }
 
     #[test]
@@ -280,11 +283,11 @@ mod tests {
                 })
                 .collect();
             for (dialect, statement) in [
-                (Dialect::Postgres, "A '{{name}}' B"),
-                (Dialect::Postgres, "A E'{{name}}' B"),
-                (Dialect::Postgres, "A \"{{name}}\" B"),
-                (Dialect::Mysql, "A '{{name}}' B"),
-                (Dialect::Mysql, "A `{{name}}` B"),
+                (SqlDialect::Postgres, "A '{{name}}' B"),
+                (SqlDialect::Postgres, "A E'{{name}}' B"),
+                (SqlDialect::Postgres, "A \"{{name}}\" B"),
+                (SqlDialect::Mysql, "A '{{name}}' B"),
+                (SqlDialect::Mysql, "A `{{name}}` B"),
             ] {
                 let Ok(text) = filled(statement, &value, dialect) else { continue };
                 let mut scanner = Scanner::new(dialect);

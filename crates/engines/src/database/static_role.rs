@@ -19,10 +19,10 @@ use kallisto_engine::far_end::{FarEndProgress, SessionUse};
 use kallisto_engine::{Call, EngineContext, FarEndAnswer, FarEndFailure, names};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::connection::{self, Connection, span_secs, statements};
+use super::connection::{self, DatabaseConnection, span_secs, statements};
 use super::memory::Database;
 use super::role::{self, credential_type};
-use super::schedule::Schedule;
+use super::schedule::RotationSchedule;
 use super::work;
 
 /// Shortest period, in seconds.
@@ -126,7 +126,7 @@ impl StaticRole {
 
     /// When it is rotated after a rotation at `now`.
     fn next_after(&self, now: i64) -> i64 {
-        match Schedule::parse(&self.schedule) {
+        match RotationSchedule::parse(&self.schedule) {
             Ok(schedule) if !self.schedule.is_empty() => {
                 schedule.next_after(now).unwrap_or(i64::MAX)
             }
@@ -172,7 +172,7 @@ impl StaticRole {
             self.schedule.clear();
         }
         if let Some(schedule) = schedule {
-            Schedule::parse(&schedule).map_err(|why| {
+            RotationSchedule::parse(&schedule).map_err(|why| {
                 Error::invalid(format!("could not parse rotation_schedule: {why}"))
             })?;
             self.schedule = schedule;
@@ -212,7 +212,7 @@ impl StaticRole {
         }
     }
 
-    fn policy(&self, connection: &Connection) -> String {
+    fn policy(&self, connection: &DatabaseConnection) -> String {
         let own = Fields::new(&self.credential_config).string("password_policy").ok().flatten();
         own.filter(|own| !own.is_empty()).unwrap_or_else(|| connection.password_policy.clone())
     }
@@ -229,7 +229,10 @@ fn missing(name: &str) -> Error {
 }
 
 /// Step 1: writes a new password down, unless one is pending already.
-async fn plan(context: &EngineContext<'_>, name: &str) -> Result<(StaticRole, Connection), Error> {
+async fn plan(
+    context: &EngineContext<'_>,
+    name: &str,
+) -> Result<(StaticRole, DatabaseConnection), Error> {
     let role = find(context, name)?.ok_or_else(|| missing(name))?;
     let connection = connection::find(context, &role.db_name)?;
     if !connection.allows(name) {

@@ -8,7 +8,7 @@ const HOSTS_MAX: usize = 16;
 
 /// Where a database is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DatabaseAddress {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) database: String,
     pub(super) tls: Option<TlsUse>,
@@ -33,14 +33,14 @@ fn check_given(url: &str) -> Result<(), Error> {
 }
 
 /// `postgresql://user:password@host:port,host/database?sslmode=…`, or `host=… port=… dbname=… sslmode=…`.
-pub(super) fn postgres(url: &str) -> Result<Place, Error> {
+pub(super) fn postgres(url: &str) -> Result<DatabaseAddress, Error> {
     check_given(url)?;
     let rest = url.strip_prefix("postgresql://").or_else(|| url.strip_prefix("postgres://"));
     let Some(rest) = rest else { return postgres_words(url) };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut place = Place {
+    let mut place = DatabaseAddress {
         hosts: hosts.split(',').map(|host| host_port(host, 5432)).collect::<Result<_, _>>()?,
         database: decoded(database)?,
         tls: None,
@@ -61,8 +61,9 @@ fn login_elsewhere() -> Error {
     bad("a user and a password are given as username and password")
 }
 
-fn postgres_words(text: &str) -> Result<Place, Error> {
-    let (mut host, mut port, mut place) = (String::new(), String::new(), Place::default());
+fn postgres_words(text: &str) -> Result<DatabaseAddress, Error> {
+    let (mut host, mut port, mut place) =
+        (String::new(), String::new(), DatabaseAddress::default());
     for word in text.split_whitespace() {
         let (name, value) = word
             .split_once('=')
@@ -98,7 +99,7 @@ fn sslmode(mode: &str) -> Result<TlsUse, Error> {
 }
 
 /// `user:password@tcp(host:port)/database?tls=…`.
-pub(super) fn mysql(url: &str) -> Result<Place, Error> {
+pub(super) fn mysql(url: &str) -> Result<DatabaseAddress, Error> {
     check_given(url)?;
     let form = || bad("for MySQL it is user:password@tcp(host:port)/database");
     let (_, rest) = url.rsplit_once('@').unwrap_or(("", url));
@@ -118,10 +119,14 @@ pub(super) fn mysql(url: &str) -> Result<Place, Error> {
         }
     }
     let database = database.strip_prefix('/').unwrap_or_default();
-    check(Place { hosts: vec![host_port(host, 3306)?], database: decoded(database)?, tls })
+    check(DatabaseAddress {
+        hosts: vec![host_port(host, 3306)?],
+        database: decoded(database)?,
+        tls,
+    })
 }
 
-fn check(place: Place) -> Result<Place, Error> {
+fn check(place: DatabaseAddress) -> Result<DatabaseAddress, Error> {
     if place.hosts.len() > HOSTS_MAX {
         return Err(bad("too many hosts"));
     }

@@ -27,7 +27,7 @@ const NAME_BYTES_MAX: usize = 128;
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// For whom a name is made.
-pub(super) struct Names<'a> {
+pub(super) struct UsernameFacts<'a> {
     pub(super) display_name: &'a str,
     pub(super) role_name: &'a str,
     pub(super) now: Timestamp,
@@ -63,7 +63,7 @@ pub(super) fn cut(text: &str, count: usize) -> &str {
 ///
 /// # Errors
 /// [`Error::Invalid`] for one that is none.
-pub(super) fn make(template: &str, names: &Names<'_>) -> Result<String, Error> {
+pub(super) fn make(template: &str, names: &UsernameFacts<'_>) -> Result<String, Error> {
     let bad = |why: String| Error::invalid(format!("unable to parse template: {why}"));
     if template.len() > TEMPLATE_BYTES_MAX {
         return Err(bad(format!("longer than {TEMPLATE_BYTES_MAX} bytes")));
@@ -76,8 +76,8 @@ pub(super) fn make(template: &str, names: &Names<'_>) -> Result<String, Error> {
             after.split_once("}}").ok_or_else(|| bad("unclosed action".into()))?;
         let mut parser = Parser { chars: inside.trim_matches('-').chars().peekable(), names };
         let value = parser.pipeline(DEPTH_MAX).map_err(|fault| match fault {
-            Fault::Bad(why) => bad(why),
-            Fault::Error(error) => error,
+            TemplateFault::Bad(why) => bad(why),
+            TemplateFault::Error(error) => error,
         })?;
         parser.space();
         if parser.chars.peek().is_some() {
@@ -95,14 +95,14 @@ pub(super) fn make(template: &str, names: &Names<'_>) -> Result<String, Error> {
     }
 }
 
-enum Fault {
+enum TemplateFault {
     Bad(String),
     Error(Error),
 }
 
 struct Parser<'a> {
     chars: Peekable<Chars<'a>>,
-    names: &'a Names<'a>,
+    names: &'a UsernameFacts<'a>,
 }
 
 impl Parser<'_> {
@@ -118,9 +118,10 @@ impl Parser<'_> {
         word
     }
 
-    fn pipeline(&mut self, depth: usize) -> Result<String, Fault> {
-        let deeper =
-            depth.checked_sub(1).ok_or_else(|| Fault::Bad("too many parentheses".into()))?;
+    fn pipeline(&mut self, depth: usize) -> Result<String, TemplateFault> {
+        let deeper = depth
+            .checked_sub(1)
+            .ok_or_else(|| TemplateFault::Bad("too many parentheses".into()))?;
         let mut value = self.call(None, deeper)?;
         loop {
             self.space();
@@ -132,7 +133,7 @@ impl Parser<'_> {
     }
 
     /// An argument; `None` where there is none.
-    fn argument(&mut self, depth: usize) -> Result<Option<String>, Fault> {
+    fn argument(&mut self, depth: usize) -> Result<Option<String>, TemplateFault> {
         self.space();
         match self.chars.peek() {
             Some('"') => {
@@ -143,7 +144,9 @@ impl Parser<'_> {
                         Some('"') => return Ok(Some(text)),
                         Some('\\') => text.extend(self.chars.next()),
                         Some(c) => text.push(c),
-                        None => return Err(Fault::Bad("unterminated quoted string".into())),
+                        None => {
+                            return Err(TemplateFault::Bad("unterminated quoted string".into()));
+                        }
                     }
                 }
             }
@@ -153,7 +156,7 @@ impl Parser<'_> {
                 self.space();
                 match self.chars.next_if_eq(&')') {
                     Some(_) => Ok(Some(value)),
-                    None => Err(Fault::Bad("unclosed left paren".into())),
+                    None => Err(TemplateFault::Bad("unclosed left paren".into())),
                 }
             }
             Some('.') => {
@@ -165,19 +168,19 @@ impl Parser<'_> {
         }
     }
 
-    fn field(&self, word: &str) -> Result<String, Fault> {
+    fn field(&self, word: &str) -> Result<String, TemplateFault> {
         match word {
             ".DisplayName" => Ok(self.names.display_name.to_owned()),
             ".RoleName" => Ok(self.names.role_name.to_owned()),
-            other => Err(Fault::Bad(format!("can't evaluate field {other}"))),
+            other => Err(TemplateFault::Bad(format!("can't evaluate field {other}"))),
         }
     }
 
-    fn call(&mut self, piped: Option<String>, depth: usize) -> Result<String, Fault> {
+    fn call(&mut self, piped: Option<String>, depth: usize) -> Result<String, TemplateFault> {
         self.space();
         let is_value = matches!(self.chars.peek(), Some('.' | '"' | '('));
         if is_value && piped.is_none() {
-            return self.argument(depth)?.ok_or_else(|| Fault::Bad("missing value".into()));
+            return self.argument(depth)?.ok_or_else(|| TemplateFault::Bad("missing value".into()));
         }
         let function = self.word();
         let mut arguments = Vec::new();
@@ -188,15 +191,15 @@ impl Parser<'_> {
         self.apply(&function, &arguments)
     }
 
-    fn apply(&self, function: &str, arguments: &[String]) -> Result<String, Fault> {
+    fn apply(&self, function: &str, arguments: &[String]) -> Result<String, TemplateFault> {
         let number = |text: &String| {
             let number = text.parse::<usize>().ok().filter(|n| (1..=NAME_BYTES_MAX).contains(n));
-            number.ok_or_else(|| Fault::Bad(format!("{function}: {text:?} is no length")))
+            number.ok_or_else(|| TemplateFault::Bad(format!("{function}: {text:?} is no length")))
         };
         let sha256 = |text: &str| HEXLOWER.encode(digest(&SHA256, text.as_bytes()).as_ref());
         Ok(match (function, arguments) {
             ("random", [count]) => {
-                random_text(self.names.random, number(count)?).map_err(Fault::Error)?
+                random_text(self.names.random, number(count)?).map_err(TemplateFault::Error)?
             }
             ("truncate", [count, text]) => cut(text, number(count)?).to_owned(),
             ("truncate_sha256", [count, text]) => {
@@ -204,7 +207,9 @@ impl Parser<'_> {
                 match text.chars().count() <= count {
                     true => text.clone(),
                     false if count <= 8 => {
-                        return Err(Fault::Bad("truncate_sha256: the length is 9 at least".into()));
+                        return Err(TemplateFault::Bad(
+                            "truncate_sha256: the length is 9 at least".into(),
+                        ));
                     }
                     false => format!("{}{}", cut(text, count - 8), cut(&sha256(text), 8)),
                 }
@@ -217,10 +222,10 @@ impl Parser<'_> {
             ("hex", [text]) => HEXLOWER.encode(text.as_bytes()),
             ("unix_time", []) => self.names.now.as_second().to_string(),
             ("unix_time_millis", []) => self.names.now.as_millisecond().to_string(),
-            ("uuid", []) => self.names.random.make_uuid().map_err(Fault::Error)?,
+            ("uuid", []) => self.names.random.make_uuid().map_err(TemplateFault::Error)?,
             ("printf", [format, values @ ..]) => print(format, values)?,
             _ => {
-                return Err(Fault::Bad(format!(
+                return Err(TemplateFault::Bad(format!(
                     "function {function:?} is not defined for {} arguments",
                     arguments.len()
                 )));
@@ -230,7 +235,7 @@ impl Parser<'_> {
 }
 
 /// A format in which `%s`, `%d` and `%v` stand for the values in their order.
-fn print(format: &str, values: &[String]) -> Result<String, Fault> {
+fn print(format: &str, values: &[String]) -> Result<String, TemplateFault> {
     let mut out = String::new();
     let (mut chars, mut values) = (format.chars(), values.iter());
     while let Some(c) = chars.next() {
@@ -241,14 +246,14 @@ fn print(format: &str, values: &[String]) -> Result<String, Fault> {
         match chars.next() {
             Some('s' | 'd' | 'v') => match values.next() {
                 Some(value) => out.push_str(value),
-                None => return Err(Fault::Bad("printf: too few values".into())),
+                None => return Err(TemplateFault::Bad("printf: too few values".into())),
             },
             Some('%') => out.push('%'),
-            _ => return Err(Fault::Bad("printf: only %s, %d and %v".into())),
+            _ => return Err(TemplateFault::Bad("printf: only %s, %d and %v".into())),
         }
     }
     match values.next() {
-        Some(_) => Err(Fault::Bad("printf: too many values".into())),
+        Some(_) => Err(TemplateFault::Bad("printf: too many values".into())),
         None => Ok(out),
     }
 }
@@ -268,7 +273,10 @@ mod tests {
     fn made(template: &str) -> Result<String, Error> {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let random: &dyn Random = &Sevens;
-        make(template, &Names { display_name: "userpass-bob", role_name: "app", now, random })
+        make(
+            template,
+            &UsernameFacts { display_name: "userpass-bob", role_name: "app", now, random },
+        )
     }
 
     #[test]

@@ -8,8 +8,8 @@ use kallisto_engine::FarEndWork;
 use kallisto_engine::far_end::{RedisCommand, SqlWork};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::connection::{Connection, Plugin};
-use super::sql::{Dialect, fill, literal};
+use super::connection::{DatabaseConnection, Plugin};
+use super::sql::{SqlDialect, fill, literal};
 
 /// How much longer than its lease the database keeps a user, in seconds: the lease ends it, this is for when nobody does.
 const GRACE_SECS: i64 = 5;
@@ -43,7 +43,7 @@ fn sql(
     statements: &[String],
     values: &[(&str, &str)],
     user: &str,
-    dialect: Dialect,
+    dialect: SqlDialect,
 ) -> Result<FarEndWork, Error> {
     let filled: Result<Vec<SecretString>, Error> =
         statements.iter().map(|statement| fill(statement, values, dialect)).collect();
@@ -55,7 +55,7 @@ fn command<const N: usize>(words: [&str; N]) -> RedisCommand {
 }
 
 /// The commands, and that which keeps them over a restart.
-fn redis(connection: &Connection, first: RedisCommand) -> FarEndWork {
+fn redis(connection: &DatabaseConnection, first: RedisCommand) -> FarEndWork {
     let keep = match connection.persistence.as_str() {
         "REWRITE" => Some(command(["CONFIG", "REWRITE"])),
         "ACLFILE" => Some(command(["ACL", "SAVE"])),
@@ -73,7 +73,7 @@ fn expiration(ends: Timestamp) -> String {
 
 /// Makes a user.
 pub(super) fn create_user(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
     password: &SecretString,
@@ -126,7 +126,7 @@ pub(super) fn redis_rules(statements: &[String]) -> Result<Vec<String>, Error> {
 
 /// Takes back what a failed creation left, where the database cannot do it by itself.
 pub(super) fn roll_back(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
 ) -> Result<Option<FarEndWork>, Error> {
@@ -139,7 +139,7 @@ pub(super) fn roll_back(
 
 /// Drops a user, if it is there.
 pub(super) fn drop_user(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
 ) -> Result<FarEndWork, Error> {
@@ -147,13 +147,13 @@ pub(super) fn drop_user(
     match connection.plugin {
         Plugin::Redis => Ok(redis(connection, command(["ACL", "DELUSER", user]))),
         Plugin::Postgres if statements.is_empty() => {
-            let named = literal(user, Dialect::Postgres)?;
+            let named = literal(user, SqlDialect::Postgres)?;
             let set = format!("SELECT set_config('kallisto.username', {named}, true)");
-            sql(&[set, POSTGRES_REVOKE.to_owned()], &[], user, Dialect::Postgres)
+            sql(&[set, POSTGRES_REVOKE.to_owned()], &[], user, SqlDialect::Postgres)
         }
         Plugin::Mysql if statements.is_empty() => {
-            let drop = format!("DROP USER IF EXISTS {}@'%'", literal(user, Dialect::Mysql)?);
-            sql(&[drop], &[], user, Dialect::Mysql)
+            let drop = format!("DROP USER IF EXISTS {}@'%'", literal(user, SqlDialect::Mysql)?);
+            sql(&[drop], &[], user, SqlDialect::Mysql)
         }
         Plugin::Postgres | Plugin::Mysql => {
             sql(statements, &values, user, connection.plugin.dialect())
@@ -163,7 +163,7 @@ pub(super) fn drop_user(
 
 /// Lets a user live longer; `None` where the database knows of no end.
 pub(super) fn renew_user(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
     ends: Timestamp,
@@ -182,7 +182,7 @@ pub(super) fn renew_user(
 
 /// Sets the password of a user that is there.
 pub(super) fn set_password(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
     password: &SecretString,
@@ -205,7 +205,7 @@ pub(super) fn set_password(
 
 /// Sets the password that the connection itself logs in with.
 pub(super) fn set_root_password(
-    connection: &Connection,
+    connection: &DatabaseConnection,
     password: &SecretString,
 ) -> Result<FarEndWork, Error> {
     // MariaDB takes `ALTER USER CURRENT_USER()` and changes nothing for a user of `%`: the user is named.

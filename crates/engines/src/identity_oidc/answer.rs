@@ -10,18 +10,18 @@ pub(super) fn object(code: u16, body: Map) -> Response {
 }
 
 /// What stands between a request and its answer: a refusal in the words of OAuth, or the server's own.
-pub(super) enum Refusal {
+pub(super) enum OauthRefusal {
     Oauth(OauthError),
     Server(Error),
 }
 
-impl From<OauthError> for Refusal {
+impl From<OauthError> for OauthRefusal {
     fn from(error: OauthError) -> Self {
         Self::Oauth(error)
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for OauthRefusal {
     fn from(error: Error) -> Self {
         Self::Server(error)
     }
@@ -59,12 +59,12 @@ fn members(error: &OauthError) -> Map {
 
 /// The answer, with refusals of OAuth in the form that `refusal` gives them.
 pub(super) fn settle(
-    outcome: Result<Response, Refusal>,
+    outcome: Result<Response, OauthRefusal>,
     refusal: impl FnOnce(&OauthError) -> Response,
 ) -> Result<Response, Error> {
     match outcome {
         Ok(response) => Ok(response),
-        Err(Refusal::Oauth(error)) => Ok(refusal(&error)),
-        Err(Refusal::Server(error)) => Err(error),
+        Err(OauthRefusal::Oauth(error)) => Ok(refusal(&error)),
+        Err(OauthRefusal::Server(error)) => Err(error),
     }
 }

@@ -2,10 +2,10 @@
 
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::Call;
-use kallisto_identity_tokens::client::Client;
+use kallisto_identity_tokens::client::OauthClient;
 use kallisto_identity_tokens::settings::{ALLOW_ALL, ASSIGNED_MAX, Assignment};
 
-use super::records::{self, ASSIGNMENTS, Kept, USES};
+use super::records::{self, ASSIGNMENTS, RecordOrDefault, USES};
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
     records::list(&call, ASSIGNMENTS, Some(ALLOW_ALL))
@@ -56,7 +56,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let record = format!("{ASSIGNMENTS}{name}");
     let deleted = call.storage.transact(&record, |transaction| {
         transaction.get(USES)?;
-        let all = Client::all(&call.context)?.into_iter();
+        let all = OauthClient::all(&call.context)?.into_iter();
         let users = all.filter(|(_, client)| client.assignments.iter().any(|one| one == name));
         let users: Vec<String> = users.map(|(name, _)| name).collect();
         if !users.is_empty() {

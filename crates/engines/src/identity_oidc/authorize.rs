@@ -5,13 +5,13 @@
 
 use kallisto_api::{Error, Map, Response};
 use kallisto_engine::Call;
-use kallisto_identity_tokens::authorize::{self, AuthorizeRequest, Registered, User};
-use kallisto_identity_tokens::client::Client;
-use kallisto_identity_tokens::grant::{CODE_SECS, Grant, GrantId, State, hash};
-use kallisto_identity_tokens::settings::Provider;
+use kallisto_identity_tokens::authorize::{self, AuthorizeRequest, BrowserUser, Registered};
+use kallisto_identity_tokens::client::OauthClient;
+use kallisto_identity_tokens::grant::{CODE_SECS, CodeGrant, GrantId, GrantState, hash};
+use kallisto_identity_tokens::settings::OidcProvider;
 
-use super::answer::{self, Refusal};
-use super::records::{self, GRANTS, Kept};
+use super::answer::{self, OauthRefusal};
+use super::records::{self, GRANTS, RecordOrDefault};
 
 /// The parameters of the query and, where there is a body, of it.
 fn parameters(call: &Call<'_>) -> Result<Map, Error> {
@@ -26,12 +26,12 @@ pub(super) async fn authorize(call: Call<'_>) -> Result<Response, Error> {
     answer::settle(outcome, |error| answer::authorize_refusal(error, &request.state))
 }
 
-async fn grant(call: &Call<'_>, request: &AuthorizeRequest) -> Result<Response, Refusal> {
+async fn grant(call: &Call<'_>, request: &AuthorizeRequest) -> Result<Response, OauthRefusal> {
     let context = &call.context;
     let name = records::name_of(call)?;
     let now = records::now(context);
     let client = records::client_with_id(context, &request.client_id)?;
-    let provider = Provider::find(context, name)?;
+    let provider = OidcProvider::find(context, name)?;
     let assignments = match &client {
         Some(client) => records::assignments_of(context, client)?,
         None => Vec::new(),
@@ -40,7 +40,7 @@ async fn grant(call: &Call<'_>, request: &AuthorizeRequest) -> Result<Response, 
     let person = caller.and_then(|caller| call.people.person(&caller.entity_id));
     let is_disabled = person.as_ref().is_some_and(|person| person.is_disabled);
     let subject = person.map(records::subject_of);
-    let user = User {
+    let user = BrowserUser {
         subject: subject.as_ref(),
         is_disabled,
         proven_at: caller.and_then(|caller| caller.proven_at).map(|at| at.as_second()),
@@ -55,8 +55,8 @@ async fn grant(call: &Call<'_>, request: &AuthorizeRequest) -> Result<Response, 
         return Err(Error::internal(&"a grant without a client or a user").into());
     };
     let (id, code) = make_code(call, &client, now)?;
-    let grant = Grant {
-        state: State::Open,
+    let grant = CodeGrant {
+        state: GrantState::Open,
         code_hash: hash(&code),
         made_at: now,
         access_ttl_secs: client.access_token_ttl_secs,
@@ -77,7 +77,7 @@ async fn grant(call: &Call<'_>, request: &AuthorizeRequest) -> Result<Response, 
 
 fn make_code(
     call: &Call<'_>,
-    client: &Client,
+    client: &OauthClient,
     now: i64,
 ) -> Result<(GrantId, zeroize::Zeroizing<String>), Error> {
     let mut id = [0; 16];

@@ -2,12 +2,12 @@
 
 use kallisto_api::{Error, Fields, Json, Response};
 use kallisto_engine::Call;
-use kallisto_identity_tokens::client::{Client, ClientType, SECRET_PREFIX};
+use kallisto_identity_tokens::client::{ClientType, OauthClient, SECRET_PREFIX};
 use kallisto_identity_tokens::named_key::{DEFAULT, NamedKey};
 use kallisto_identity_tokens::settings::Assignment;
 
 use super::keys;
-use super::records::{self, CLIENT_IDS, CLIENTS, Kept};
+use super::records::{self, CLIENT_IDS, CLIENTS, RecordOrDefault};
 
 /// Letters and digits of a client's id.
 const CLIENT_ID_CHARS: usize = 32;
@@ -15,16 +15,19 @@ const CLIENT_ID_CHARS: usize = 32;
 const SECRET_CHARS: usize = 64;
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    records::list_with_info(&call, None, |_, client: &Client| Some(Json::Object(client.info())))
+    records::list_with_info(&call, None, |_, client: &OauthClient| {
+        Some(Json::Object(client.info()))
+    })
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let client = Client::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
+    let client =
+        OauthClient::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(client.shown())))
 }
 
 /// What the request says of a client that is there, or that is made.
-fn change(client: &mut Client, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
+fn change(client: &mut OauthClient, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
     if let Some(uris) = records::texts(fields, "redirect_uris")? {
         client.redirect_uris = uris;
     }
@@ -63,7 +66,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = records::name_of(&call)?;
     let body = call.request.object()?;
     let fields = Fields::new(&body);
-    let known = Client::find(&call.context, name)?;
+    let known = OauthClient::find(&call.context, name)?;
     if known.is_none() {
         records::admit(call.storage, CLIENTS)?;
         let key = fields.string("key")?;
@@ -79,9 +82,9 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let now = records::now(&call.context);
     let record = format!("{CLIENTS}{name}");
     let written = call.storage.transact(&record, |transaction| {
-        let known = Client::find_in(transaction, name, now)?;
+        let known = OauthClient::find_in(transaction, name, now)?;
         let is_new = known.is_none();
-        let mut client = known.unwrap_or_else(|| Client::new(name));
+        let mut client = known.unwrap_or_else(|| OauthClient::new(name));
         change(&mut client, fields, is_new)?;
         for assignment in &client.assignments {
             if Assignment::find_in(transaction, assignment, now)?.is_none() {
@@ -109,7 +112,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let record = format!("{CLIENTS}{name}");
     let now = records::now(&call.context);
     let deleted = call.storage.transact(&record, |transaction| {
-        let Some(client) = Client::find_in(transaction, name, now)? else { return Ok(()) };
+        let Some(client) = OauthClient::find_in(transaction, name, now)? else { return Ok(()) };
         transaction.delete(&format!("{CLIENT_IDS}{}", client.client_id))?;
         transaction.delete(&record)
     });

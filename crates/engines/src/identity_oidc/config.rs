@@ -2,7 +2,7 @@
 
 use kallisto_api::{Error, Fields, Json, Logical, Response};
 use kallisto_engine::{Call, EngineContext};
-use kallisto_identity_tokens::settings::{Provider, check_issuer};
+use kallisto_identity_tokens::settings::{OidcProvider, check_issuer};
 
 use super::records::CONFIG;
 
@@ -45,7 +45,7 @@ pub(super) fn issuer(context: &EngineContext<'_>) -> Result<String, Error> {
 pub(super) fn issuer_of(
     context: &EngineContext<'_>,
     name: &str,
-    provider: &Provider,
+    provider: &OidcProvider,
 ) -> Result<String, Error> {
     below(context, &provider.issuer, &format!("/provider/{name}"))
 }

@@ -7,25 +7,25 @@ use kallisto_api::{Error, Fields, Json, Map, Response};
 use kallisto_engine::Call;
 use kallisto_identity_tokens::authorize;
 use kallisto_identity_tokens::claims::Claims;
-use kallisto_identity_tokens::client::{Client, ClientType};
-use kallisto_identity_tokens::grant::{Exchange, Grant, GrantId, hash};
+use kallisto_identity_tokens::client::{ClientType, OauthClient};
+use kallisto_identity_tokens::grant::{CodeGrant, Exchange, GrantId, hash};
 use kallisto_identity_tokens::named_key::NamedKey;
-use kallisto_identity_tokens::oauth::{self, Code, Credentials};
-use kallisto_identity_tokens::settings::Provider;
-use kallisto_identity_tokens::signing_key::StoredKey;
-use kallisto_identity_tokens::{OauthError, Subject, jws};
+use kallisto_identity_tokens::oauth::{self, ClientCredentials, Code};
+use kallisto_identity_tokens::settings::OidcProvider;
+use kallisto_identity_tokens::signing_key::StoredSigningKey;
+use kallisto_identity_tokens::{OauthError, TokenSubject, jws};
 
-use super::answer::{self, Refusal};
-use super::records::{self, GRANTS, Kept};
+use super::answer::{self, OauthRefusal};
+use super::records::{self, GRANTS, RecordOrDefault};
 use super::{config, scopes};
 
 /// A client that proved itself, at a provider that it may use, with the key that signs for it.
 struct Proven {
-    client: Client,
-    provider: Provider,
+    client: OauthClient,
+    provider: OidcProvider,
     issuer: String,
-    version: StoredKey,
-    algorithm: kallisto_identity_tokens::Algorithm,
+    version: StoredSigningKey,
+    algorithm: kallisto_identity_tokens::SigningAlgorithm,
     id_token_ttl_secs: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn token(call: Call<'_>) -> Result<Response, Error> {
     answer::settle(give(&call).await, answer::token_refusal)
 }
 
-async fn give(call: &Call<'_>) -> Result<Response, Refusal> {
+async fn give(call: &Call<'_>) -> Result<Response, OauthRefusal> {
     let body = call.request.object().map_err(|_| {
         OauthError::new(Code::InvalidRequest, "the body is neither a form nor an object of JSON")
     })?;
@@ -58,15 +58,16 @@ async fn give(call: &Call<'_>) -> Result<Response, Refusal> {
     }
 }
 
-fn invalid_client(why: &str) -> Refusal {
+fn invalid_client(why: &str) -> OauthRefusal {
     OauthError::new(Code::InvalidClient, why).into()
 }
 
-fn prove(call: &Call<'_>, text: &impl Fn(&str) -> String) -> Result<Proven, Refusal> {
+fn prove(call: &Call<'_>, text: &impl Fn(&str) -> String) -> Result<Proven, OauthRefusal> {
     let context = &call.context;
     let name = records::name_of(call)?;
     let invalid = |why: &str| OauthError::new(Code::InvalidRequest, why);
-    let provider = Provider::find(context, name)?.ok_or_else(|| invalid("provider not found"))?;
+    let provider =
+        OidcProvider::find(context, name)?.ok_or_else(|| invalid("provider not found"))?;
     let headers = call.request.headers.values("authorization");
     let credentials = match headers.iter().find_map(|header| oauth::basic(header)) {
         Some(found) => {
@@ -76,7 +77,9 @@ fn prove(call: &Call<'_>, text: &impl Fn(&str) -> String) -> Result<Proven, Refu
             }
             found
         }
-        None => Credentials { client_id: text("client_id"), secret: text("client_secret").into() },
+        None => {
+            ClientCredentials { client_id: text("client_id"), secret: text("client_secret").into() }
+        }
     };
     if credentials.client_id.is_empty() {
         return Err(invalid("client_id parameter is required").into());
@@ -103,7 +106,7 @@ fn prove(call: &Call<'_>, text: &impl Fn(&str) -> String) -> Result<Proven, Refu
     })
 }
 
-fn expired() -> Refusal {
+fn expired() -> OauthRefusal {
     OauthError::new(Code::InvalidGrant, "authorization grant is invalid or expired").into()
 }
 
@@ -111,7 +114,7 @@ async fn exchange(
     call: &Call<'_>,
     proven: &Proven,
     text: &impl Fn(&str) -> String,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OauthRefusal> {
     let now = records::now(&call.context);
     let code = zeroize::Zeroizing::new(text("code"));
     if code.is_empty() {
@@ -136,7 +139,7 @@ async fn exchange(
     // The code is spent whatever comes of it: the refusal is told after the commit.
     let taken = call.storage.transact(&record, |transaction| {
         let Some(stored) = transaction.get(&record)? else { return Ok(None) };
-        let mut grant = Grant::decode(&stored.value)?;
+        let mut grant = CodeGrant::decode(&stored.value)?;
         if !grant.has_code(&code) {
             return Ok(None);
         }
@@ -172,8 +175,12 @@ async fn exchange(
 }
 
 /// The entity of a grant, if it is there and may still log in to the client.
-fn entity(call: &Call<'_>, client: &Client, grant: &Grant) -> Result<Subject, Refusal> {
-    let refuse = |why: &str| Refusal::from(OauthError::new(Code::InvalidRequest, why));
+fn entity(
+    call: &Call<'_>,
+    client: &OauthClient,
+    grant: &CodeGrant,
+) -> Result<TokenSubject, OauthRefusal> {
+    let refuse = |why: &str| OauthRefusal::from(OauthError::new(Code::InvalidRequest, why));
     let person = call.people.person(&grant.entity_id);
     let person =
         person.ok_or_else(|| refuse("identity entity associated with the request not found"))?;
@@ -191,7 +198,7 @@ fn after(now: i64, secs: u64) -> i64 {
 }
 
 /// A token in which a client is its own subject (RFC 6749, 4.4).
-fn own_token(call: &Call<'_>, proven: &Proven, scope: &str) -> Result<Response, Refusal> {
+fn own_token(call: &Call<'_>, proven: &Proven, scope: &str) -> Result<Response, OauthRefusal> {
     let now = records::now(&call.context);
     let asked = authorize::scopes(scope, &proven.provider)?;
     let claims = Claims {
@@ -203,7 +210,7 @@ fn own_token(call: &Call<'_>, proven: &Proven, scope: &str) -> Result<Response, 
         expires_at: after(now, proven.id_token_ttl_secs),
         ..Claims::default()
     };
-    let more = scopes::claims(&call.context, &asked, &Subject::default(), now)?;
+    let more = scopes::claims(&call.context, &asked, &TokenSubject::default(), now)?;
     let mut payload = claims.with(more);
     payload.insert("jti".to_owned(), Json::from(call.random.make_uuid()?));
     let token = jws::sign(&proven.version.open()?, &payload)?;

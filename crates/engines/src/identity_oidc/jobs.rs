@@ -6,7 +6,7 @@ use kallisto_identity_tokens::grant::folder_has_ended;
 use kallisto_identity_tokens::named_key::NamedKey;
 
 use super::keys;
-use super::records::{self, GRANTS, KEYS, Kept, OBJECTS_MAX};
+use super::records::{self, GRANTS, KEYS, OBJECTS_MAX, RecordOrDefault};
 
 /// Grants that are deleted in one run.
 const GRANTS_MAX: usize = 16 << 10;

@@ -2,13 +2,15 @@
 
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::{Call, EngineContext, Transaction};
-use kallisto_identity_tokens::client::Client;
-use kallisto_identity_tokens::named_key::{DEFAULT, Fresh, KeySettings, NamedKey, RETIRED_MAX};
-use kallisto_identity_tokens::settings::Role;
-use kallisto_identity_tokens::signing_key::StoredKey;
-use kallisto_identity_tokens::{Algorithm, SigningKey};
+use kallisto_identity_tokens::client::OauthClient;
+use kallisto_identity_tokens::named_key::{
+    DEFAULT, FreshVersions, NamedKey, NamedKeySettings, RETIRED_MAX,
+};
+use kallisto_identity_tokens::settings::TokenRole;
+use kallisto_identity_tokens::signing_key::StoredSigningKey;
+use kallisto_identity_tokens::{SigningAlgorithm, TokenSigningKey};
 
-use super::records::{self, KEYS, Kept, USES};
+use super::records::{self, KEYS, RecordOrDefault, USES};
 
 /// How often versions are made for a key that others change meanwhile.
 const TRIES_MAX: usize = 8;
@@ -23,8 +25,8 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// What the request says of the settings that there are.
-fn settings(fields: Fields<'_>, known: Option<&NamedKey>) -> Result<KeySettings, Error> {
-    let mut settings = known.map_or_else(KeySettings::default, |key| key.settings.clone());
+fn settings(fields: Fields<'_>, known: Option<&NamedKey>) -> Result<NamedKeySettings, Error> {
+    let mut settings = known.map_or_else(NamedKeySettings::default, |key| key.settings.clone());
     if let Some(secs) = records::seconds(fields, "rotation_period")? {
         settings.rotation_period_secs = secs;
     }
@@ -35,7 +37,7 @@ fn settings(fields: Fields<'_>, known: Option<&NamedKey>) -> Result<KeySettings,
         settings.allowed_client_ids = ids;
     }
     if let Some(name) = fields.string("algorithm")? {
-        settings.algorithm = Algorithm::named(&name)
+        settings.algorithm = SigningAlgorithm::named(&name)
             .ok_or_else(|| Error::invalid(format!("unknown signing algorithm {name:?}")))?;
     }
     settings.check()?;
@@ -91,7 +93,7 @@ fn check_users(
     context: &EngineContext<'_>,
     transaction: &mut Transaction<'_>,
     name: &str,
-    settings: &KeySettings,
+    settings: &NamedKeySettings,
 ) -> Result<(), Error> {
     // What comes to refer to the key meanwhile makes this decide again.
     transaction.get(USES)?;
@@ -102,11 +104,11 @@ fn check_users(
              greater than {most} seconds"
         )))
     };
-    let roles = Role::all(context)?;
+    let roles = TokenRole::all(context)?;
     if roles.iter().any(|(_, role)| role.key == name && role.ttl_secs > most) {
         return refuse("roles with a token ttl");
     }
-    let clients = Client::all(context)?;
+    let clients = OauthClient::all(context)?;
     if clients.iter().any(|(_, client)| client.key == name && client.id_token_ttl_secs > most) {
         return refuse("clients with an id_token_ttl");
     }
@@ -130,12 +132,12 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
                 names.join(", ")
             )))
         };
-        let roles = Role::all(&call.context)?.into_iter().filter(|(_, role)| role.key == name);
+        let roles = TokenRole::all(&call.context)?.into_iter().filter(|(_, role)| role.key == name);
         let roles: Vec<String> = roles.map(|(name, _)| name).collect();
         if !roles.is_empty() {
             return refuse("roles", roles);
         }
-        let clients = Client::all(&call.context)?.into_iter();
+        let clients = OauthClient::all(&call.context)?.into_iter();
         let clients = clients.filter(|(_, client)| client.key == name);
         let clients: Vec<String> = clients.map(|(name, _)| name).collect();
         if !clients.is_empty() {
@@ -232,14 +234,20 @@ pub(super) async fn ensure_versions(context: &EngineContext<'_>, name: &str) -> 
     Err(Error::Conflict)
 }
 
-async fn make(context: &EngineContext<'_>, algorithm: Algorithm) -> Result<Fresh, Error> {
+async fn make(
+    context: &EngineContext<'_>,
+    algorithm: SigningAlgorithm,
+) -> Result<FreshVersions, Error> {
     if algorithm.is_slow_to_make() {
-        return context.run_heavy(move || Fresh::make(algorithm)).await?;
+        return context.run_heavy(move || FreshVersions::make(algorithm)).await?;
     }
-    Fresh::make(algorithm)
+    FreshVersions::make(algorithm)
 }
 
-async fn make_one(context: &EngineContext<'_>, algorithm: Algorithm) -> Result<StoredKey, Error> {
-    let make = move || Ok::<_, Error>(SigningKey::make(algorithm)?.store());
+async fn make_one(
+    context: &EngineContext<'_>,
+    algorithm: SigningAlgorithm,
+) -> Result<StoredSigningKey, Error> {
+    let make = move || Ok::<_, Error>(TokenSigningKey::make(algorithm)?.store());
     if algorithm.is_slow_to_make() { context.run_heavy(make).await? } else { make() }
 }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::Call;
-use kallisto_identity_tokens::Template;
+use kallisto_identity_tokens::ClaimsTemplate;
 use kallisto_identity_tokens::settings::{
-    DEFAULT_PROVIDER, PROVIDER_CLIENTS_MAX, Provider, SCOPES_MAX, Scope,
+    ClaimsScope, DEFAULT_PROVIDER, OidcProvider, PROVIDER_CLIENTS_MAX, SCOPES_MAX,
 };
 
 use super::config::{self, ISSUER_WARNING};
 use super::published::provider_of;
-use super::records::{self, Kept, PROVIDERS};
+use super::records::{self, PROVIDERS, RecordOrDefault};
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
     let query = call.request.query_fields();
     let client_id = Fields::new(&query).string("allowed_client_id")?.unwrap_or_default();
-    records::list_with_info(&call, Some(DEFAULT_PROVIDER), |name, provider: &Provider| {
+    records::list_with_info(&call, Some(DEFAULT_PROVIDER), |name, provider: &OidcProvider| {
         if !client_id.is_empty() && !provider.allows(&client_id) {
             return None;
         }
@@ -46,14 +46,14 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             return Err(Error::invalid(format!("{name} has more than {most} entries")));
         }
     }
-    if Provider::find(&call.context, name)?.is_none() {
+    if OidcProvider::find(&call.context, name)?.is_none() {
         records::admit(call.storage, PROVIDERS)?;
     }
     let now = records::now(&call.context);
     let record = format!("{PROVIDERS}{name}");
     let written = call.storage.transact(&record, |transaction| {
         let mut warnings = Vec::new();
-        let mut provider = Provider::find_in(transaction, name, now)?.unwrap_or_default();
+        let mut provider = OidcProvider::find_in(transaction, name, now)?.unwrap_or_default();
         provider.issuer = issuer.clone().unwrap_or(provider.issuer);
         provider.allowed_client_ids = clients.clone().unwrap_or(provider.allowed_client_ids);
         provider.scopes_supported = scopes.clone().unwrap_or(provider.scopes_supported);
@@ -62,10 +62,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         }
         let mut owners: BTreeMap<String, &str> = BTreeMap::new();
         for scope in &provider.scopes_supported {
-            let found = Scope::find_in(transaction, scope, now)?;
+            let found = ClaimsScope::find_in(transaction, scope, now)?;
             let found =
                 found.ok_or_else(|| Error::invalid(format!("scope {scope:?} does not exist")))?;
-            for claim in Template::parse(&found.template)?.names() {
+            for claim in ClaimsTemplate::parse(&found.template)?.names() {
                 if let Some(owner) = owners.insert(claim.to_owned(), scope) {
                     warnings.push(format!(
                         "Found scope templates with conflicting top-level keys: conflict {claim:?} in \

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 
 use kallisto_api::{Error, Json, Map, Response};
 use kallisto_engine::{Call, EngineContext};
-use kallisto_identity_tokens::Algorithm;
-use kallisto_identity_tokens::client::Client;
+use kallisto_identity_tokens::SigningAlgorithm;
+use kallisto_identity_tokens::client::OauthClient;
 use kallisto_identity_tokens::named_key::NamedKey;
-use kallisto_identity_tokens::settings::{OPENID, Provider, Role};
+use kallisto_identity_tokens::settings::{OPENID, OidcProvider, TokenRole};
 
-use super::records::{self, Kept};
+use super::records::{self, RecordOrDefault};
 use super::{answer, config};
 
 fn algorithms() -> Json {
-    Json::strings(Algorithm::ALL.map(Algorithm::name))
+    Json::strings(SigningAlgorithm::ALL.map(SigningAlgorithm::name))
 }
 
 fn keys_named(
@@ -28,15 +28,18 @@ fn keys_named(
 
 /// The keys of the roles that there are.
 pub(super) fn of_roles(context: &EngineContext<'_>) -> Result<Vec<NamedKey>, Error> {
-    let roles = Role::all(context)?;
+    let roles = TokenRole::all(context)?;
     keys_named(context, roles.into_iter().map(|(_, role)| role.key).collect())
 }
 
 /// The keys of the clients that may use a provider.
-fn of_provider(context: &EngineContext<'_>, provider: &Provider) -> Result<Vec<NamedKey>, Error> {
+fn of_provider(
+    context: &EngineContext<'_>,
+    provider: &OidcProvider,
+) -> Result<Vec<NamedKey>, Error> {
     let is_open = provider.allowed_client_ids.iter().any(|id| id == "*");
-    let clients: Vec<Client> = match is_open {
-        true => Client::all(context)?.into_iter().map(|(_, client)| client).collect(),
+    let clients: Vec<OauthClient> = match is_open {
+        true => OauthClient::all(context)?.into_iter().map(|(_, client)| client).collect(),
         false => {
             let ids = provider.allowed_client_ids.iter();
             let found = ids.map(|id| records::client_with_id(context, id));
@@ -61,9 +64,9 @@ pub(super) async fn provider_keys(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// The provider that the path names.
-pub(super) fn provider_of<'a>(call: &Call<'a>) -> Result<(&'a str, Provider), Error> {
+pub(super) fn provider_of<'a>(call: &Call<'a>) -> Result<(&'a str, OidcProvider), Error> {
     let name = records::name_of(call)?;
-    Ok((name, Provider::find(&call.context, name)?.ok_or(Error::NotFound)?))
+    Ok((name, OidcProvider::find(&call.context, name)?.ok_or(Error::NotFound)?))
 }
 
 pub(super) async fn discovery(call: Call<'_>) -> Result<Response, Error> {

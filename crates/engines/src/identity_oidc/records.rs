@@ -10,10 +10,10 @@
 
 use kallisto_api::{Error, Fields, Json, Map, Response};
 use kallisto_engine::{Call, EngineContext, Profile, Storage, Stored, Transaction, names};
-use kallisto_identity_tokens::client::Client;
-use kallisto_identity_tokens::named_key::{self, KeySettings, NamedKey};
-use kallisto_identity_tokens::settings::{self, Assignment, Provider, Role, Scope};
-use kallisto_identity_tokens::subject::{Alias, Group, Subject};
+use kallisto_identity_tokens::client::OauthClient;
+use kallisto_identity_tokens::named_key::{self, NamedKey, NamedKeySettings};
+use kallisto_identity_tokens::settings::{self, Assignment, ClaimsScope, OidcProvider, TokenRole};
+use kallisto_identity_tokens::subject::{SubjectAlias, SubjectGroup, TokenSubject};
 
 pub(super) const CONFIG: &str = "oidc/config";
 pub(super) const KEYS: &str = "oidc/key/";
@@ -65,7 +65,7 @@ fn decoded<T>(
 }
 
 /// A record, or what is there while nobody wrote one.
-pub(super) trait Kept: Sized {
+pub(super) trait RecordOrDefault: Sized {
     /// The folder of its records.
     const FOLDER: &'static str;
 
@@ -105,7 +105,7 @@ pub(super) trait Kept: Sized {
     }
 }
 
-impl Kept for NamedKey {
+impl RecordOrDefault for NamedKey {
     const FOLDER: &'static str = KEYS;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -114,11 +114,11 @@ impl Kept for NamedKey {
 
     /// The default key has no versions until something is signed with it.
     fn unwritten(name: &str, now: i64) -> Option<Self> {
-        (name == named_key::DEFAULT).then(|| Self::new(KeySettings::of_default(), now))
+        (name == named_key::DEFAULT).then(|| Self::new(NamedKeySettings::of_default(), now))
     }
 }
 
-impl Kept for Role {
+impl RecordOrDefault for TokenRole {
     const FOLDER: &'static str = ROLES;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -126,7 +126,7 @@ impl Kept for Role {
     }
 }
 
-impl Kept for Scope {
+impl RecordOrDefault for ClaimsScope {
     const FOLDER: &'static str = SCOPES;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -134,7 +134,7 @@ impl Kept for Scope {
     }
 }
 
-impl Kept for Assignment {
+impl RecordOrDefault for Assignment {
     const FOLDER: &'static str = ASSIGNMENTS;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -146,7 +146,7 @@ impl Kept for Assignment {
     }
 }
 
-impl Kept for Provider {
+impl RecordOrDefault for OidcProvider {
     const FOLDER: &'static str = PROVIDERS;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -158,7 +158,7 @@ impl Kept for Provider {
     }
 }
 
-impl Kept for Client {
+impl RecordOrDefault for OauthClient {
     const FOLDER: &'static str = CLIENTS;
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -170,7 +170,7 @@ impl Kept for Client {
 pub(super) fn client_with_id(
     context: &EngineContext<'_>,
     client_id: &str,
-) -> Result<Option<Client>, Error> {
+) -> Result<Option<OauthClient>, Error> {
     if names::check(client_id).is_err() {
         return Ok(None);
     }
@@ -178,34 +178,34 @@ pub(super) fn client_with_id(
         return Ok(None);
     };
     let name = String::from_utf8_lossy(&record.value).into_owned();
-    let found = Client::find(context, &name)?;
+    let found = OauthClient::find(context, &name)?;
     Ok(found.filter(|client| client.client_id == client_id))
 }
 
 /// The assignments of a client. Nobody is in one that is gone.
 pub(super) fn assignments_of(
     context: &EngineContext<'_>,
-    client: &Client,
+    client: &OauthClient,
 ) -> Result<Vec<Assignment>, Error> {
     let found = client.assignments.iter().map(|name| Assignment::find(context, name));
     found.filter_map(Result::transpose).collect()
 }
 
 /// An entity, as templates name it.
-pub(super) fn subject_of(person: Profile) -> Subject {
-    let groups = person.groups.into_iter().map(|group| Group {
+pub(super) fn subject_of(person: Profile) -> TokenSubject {
+    let groups = person.groups.into_iter().map(|group| SubjectGroup {
         id: group.id,
         name: group.name,
         metadata: group.metadata,
     });
-    let aliases = person.aliases.into_iter().map(|alias| Alias {
+    let aliases = person.aliases.into_iter().map(|alias| SubjectAlias {
         accessor: alias.accessor,
         id: alias.id,
         name: alias.name,
         metadata: alias.metadata,
         custom_metadata: alias.custom_metadata,
     });
-    Subject {
+    TokenSubject {
         groups: groups.collect(),
         aliases: aliases.collect(),
         id: person.id,
@@ -258,7 +258,7 @@ pub(super) fn list(call: &Call<'_>, folder: &str, always: Option<&str>) -> Resul
 }
 
 /// Names, with what is to be said of each.
-pub(super) fn list_with_info<T: Kept>(
+pub(super) fn list_with_info<T: RecordOrDefault>(
     call: &Call<'_>,
     always: Option<&str>,
     info: impl Fn(&str, &T) -> Option<Json>,

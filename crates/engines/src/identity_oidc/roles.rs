@@ -4,11 +4,11 @@ use data_encoding::BASE64;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::Call;
 use kallisto_identity_tokens::named_key::{DAY_SECS, NamedKey};
-use kallisto_identity_tokens::settings::Role;
-use kallisto_identity_tokens::{Template, named_key};
+use kallisto_identity_tokens::settings::TokenRole;
+use kallisto_identity_tokens::{ClaimsTemplate, named_key};
 
 use super::keys;
-use super::records::{self, Kept, ROLES};
+use super::records::{self, ROLES, RecordOrDefault};
 
 /// Letters and digits of the client id of a role.
 const CLIENT_ID_CHARS: usize = 26;
@@ -20,7 +20,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let role = Role::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
+    let role = TokenRole::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&role.shown()))
 }
 
@@ -30,7 +30,7 @@ pub(super) fn template_text(fields: Fields<'_>) -> Result<Option<String>, Error>
     let decoded =
         BASE64.decode(given.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let text = decoded.unwrap_or(given);
-    Template::parse(&text)?;
+    ClaimsTemplate::parse(&text)?;
     Ok(Some(text))
 }
 
@@ -50,14 +50,14 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     if key.as_deref() == Some(named_key::DEFAULT) {
         keys::ensure_versions(&call.context, named_key::DEFAULT).await?;
     }
-    if Role::find(&call.context, name)?.is_none() {
+    if TokenRole::find(&call.context, name)?.is_none() {
         records::admit(call.storage, ROLES)?;
     }
     let now = records::now(&call.context);
     let record = format!("{ROLES}{name}");
     let written = call.storage.transact(&record, |transaction| {
-        let known = Role::find_in(transaction, name, now)?;
-        let mut role = known.unwrap_or_else(|| Role {
+        let known = TokenRole::find_in(transaction, name, now)?;
+        let mut role = known.unwrap_or_else(|| TokenRole {
             key: String::new(),
             client_id: drawn.clone(),
             template: String::new(),

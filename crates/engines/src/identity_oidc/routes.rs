@@ -2,14 +2,14 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
-use kallisto_engine::{Admits, Group, Handler, RowIndex, ServedBy, Table, handler, row};
+use kallisto_engine::{Admits, Handler, RouteRows, RowGroup, RowIndex, ServedBy, handler, row};
 
 use super::{
     assignments, authorize, clients, config, exchange, keys, providers, published, roles, scopes,
     tokens, userinfo,
 };
 
-pub(super) static ROUTES: Table<Handler> = Table {
+pub(super) static ROUTES: RouteRows<Handler> = RouteRows {
     name: "identity-oidc",
     tag: "identity",
     about: "Tokens that say who an entity is, and logins of applications by OpenID Connect.",
@@ -40,7 +40,7 @@ const ROLE_FIELDS: &[Field] = &[
     field("ttl", Span, "How long its tokens live: no longer than the key's `verification_ttl`."),
     field("client_id", Text, "Whom its tokens are for; drawn when absent."),
 ];
-const IDENTITY_TOKENS: Group<Handler> = &[
+const IDENTITY_TOKENS: RowGroup<Handler> = &[
     row!("oidc/config", &[field("issuer", Text, "Scheme, host and port of the issuer; empty for the address of the server.")], {
         Read => "Read who makes identity tokens.", handler!(config::read);
         Update => "Say who makes identity tokens.", handler!(config::write);
@@ -105,7 +105,7 @@ const PROVIDER_FIELDS: &[Field] = &[
     field("allowed_client_ids", Texts, "Who may use it, by client id; `*` for every client."),
     field("scopes_supported", Texts, "The scopes that it knows besides `openid`."),
 ];
-const PROVIDERS: Group<Handler> = &[
+const PROVIDERS: RowGroup<Handler> = &[
     row!("oidc/assignment", &[AFTER, LIMIT], { List => "List the assignments.", handler!(assignments::list) }),
     row!("oidc/assignment/{name}", &[
         NAME,
@@ -166,7 +166,7 @@ const TOKEN_FIELDS: &[Field] = &[
     field("client_secret", Text, "Proves who asks, where no `Basic` header does."),
     field("scope", Text, "Of `client_credentials`: `openid`, and other scopes of the provider."),
 ];
-const PROVIDER_ENDPOINTS: Group<Handler> = &[
+const PROVIDER_ENDPOINTS: RowGroup<Handler> = &[
     row!("oidc/provider/{name}/.well-known/openid-configuration", &[NAME], {
         Read => "Read where the endpoints of a provider are, and what it does.", handler!(published::provider_discovery);
     }.admitting(Admits::Anyone)),

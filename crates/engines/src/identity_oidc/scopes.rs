@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use kallisto_api::{Error, Fields, Map, Response};
 use kallisto_engine::{Call, EngineContext};
 use kallisto_identity_tokens::oauth::Code;
-use kallisto_identity_tokens::settings::{OPENID, Provider, Scope};
-use kallisto_identity_tokens::{OauthError, Subject, Template};
+use kallisto_identity_tokens::settings::{ClaimsScope, OPENID, OidcProvider};
+use kallisto_identity_tokens::{ClaimsTemplate, OauthError, TokenSubject};
 
-use super::answer::Refusal;
-use super::records::{self, Kept, SCOPES, USES};
+use super::answer::OauthRefusal;
+use super::records::{self, RecordOrDefault, SCOPES, USES};
 use super::roles::template_text;
 
 /// Longest description, in bytes.
@@ -20,7 +20,8 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let scope = Scope::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
+    let scope =
+        ClaimsScope::find(&call.context, records::name_of(&call)?)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&scope.shown()))
 }
 
@@ -37,13 +38,13 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             "description is longer than {DESCRIPTION_BYTES_MAX} bytes"
         )));
     }
-    if Scope::find(&call.context, name)?.is_none() {
+    if ClaimsScope::find(&call.context, name)?.is_none() {
         records::admit(call.storage, SCOPES)?;
     }
     let now = records::now(&call.context);
     let record = format!("{SCOPES}{name}");
     let written = call.storage.transact(&record, |transaction| {
-        let mut scope = Scope::find_in(transaction, name, now)?.unwrap_or_default();
+        let mut scope = ClaimsScope::find_in(transaction, name, now)?.unwrap_or_default();
         scope.template = template.clone().unwrap_or(scope.template);
         scope.description = description.clone().unwrap_or(scope.description);
         transaction.put(&record, scope.shown().to_text())
@@ -57,7 +58,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let record = format!("{SCOPES}{name}");
     let deleted = call.storage.transact(&record, |transaction| {
         transaction.get(USES)?;
-        let all = Provider::all(&call.context)?.into_iter();
+        let all = OidcProvider::all(&call.context)?.into_iter();
         let users =
             all.filter(|(_, provider)| provider.scopes_supported.iter().any(|one| one == name));
         let users: Vec<String> = users.map(|(name, _)| name).collect();
@@ -81,14 +82,14 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
 pub(super) fn claims(
     context: &EngineContext<'_>,
     scopes: &[String],
-    subject: &Subject,
+    subject: &TokenSubject,
     now: i64,
-) -> Result<Vec<Map>, Refusal> {
+) -> Result<Vec<Map>, OauthRefusal> {
     let mut all = Vec::new();
     let mut owners: BTreeMap<String, &str> = BTreeMap::new();
     for name in scopes {
-        let Some(scope) = Scope::find(context, name)? else { continue };
-        let claims = Template::parse(&scope.template)?.fill(subject, now);
+        let Some(scope) = ClaimsScope::find(context, name)? else { continue };
+        let claims = ClaimsTemplate::parse(&scope.template)?.fill(subject, now);
         for claim in claims.keys() {
             if let Some(owner) = owners.insert(claim.clone(), name) {
                 let why = format!(

@@ -274,7 +274,7 @@ fn a_code_is_turned_into_tokens_once() {
     for (name, value) in [("sub", ANN), ("user", "ann"), ("nonce", "no")] {
         assert_eq!(Mount::text(&claims, name), value);
     }
-    let hash = |name| kallisto_identity_tokens::Algorithm::EdDsa.half_hash(name);
+    let hash = |name| kallisto_identity_tokens::SigningAlgorithm::EdDsa.half_hash(name);
     assert_eq!(Mount::text(&claims, "c_hash"), hash(&code));
     assert_eq!(Mount::text(&claims, "at_hash"), hash(&Mount::text(&told, "access_token")));
     let (status, told) = exchange(&mount, NOW + 1, &app, &code, "");

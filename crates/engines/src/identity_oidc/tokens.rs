@@ -3,18 +3,18 @@
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use kallisto_engine::{Call, names};
 use kallisto_identity_tokens::claims::Claims;
-use kallisto_identity_tokens::jws::{self, Expected};
+use kallisto_identity_tokens::jws::{self, ExpectedClaims};
 use kallisto_identity_tokens::named_key::NamedKey;
-use kallisto_identity_tokens::settings::Role;
-use kallisto_identity_tokens::{PublicKey, Template};
+use kallisto_identity_tokens::settings::TokenRole;
+use kallisto_identity_tokens::{ClaimsTemplate, JsonWebKey};
 
-use super::records::{self, Kept};
+use super::records::{self, RecordOrDefault};
 use super::{answer, config, published};
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("role");
     names::check(name)?;
-    let role = Role::find(&call.context, name)?;
+    let role = TokenRole::find(&call.context, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} not found")))?;
     let key = NamedKey::find(&call.context, &role.key)?;
     let key = key.ok_or_else(|| Error::invalid(format!("key {:?} not found", role.key)))?;
@@ -41,7 +41,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
         expires_at: now.saturating_add(i64::try_from(ttl_secs).unwrap_or(i64::MAX)),
         ..Claims::default()
     };
-    let more = Template::parse(&role.template)?.fill(&subject, now);
+    let more = ClaimsTemplate::parse(&role.template)?.fill(&subject, now);
     let token = claims.sign(&version.open()?, [more])?;
     let data = Json::object([
         ("client_id", role.client_id.into()),
@@ -59,8 +59,8 @@ pub(super) async fn introspect(call: Call<'_>) -> Result<Response, Error> {
     let issuer = config::issuer(&call.context)?;
     let keys = published::of_roles(&call.context)?;
     let now = records::now(&call.context);
-    let expected = Expected { issuer: &issuer, audience: client_id.as_deref(), now };
-    let keys = keys.iter().flat_map(|key| key.published(now)).collect::<Vec<&PublicKey>>();
+    let expected = ExpectedClaims { issuer: &issuer, audience: client_id.as_deref(), now };
+    let keys = keys.iter().flat_map(|key| key.published(now)).collect::<Vec<&JsonWebKey>>();
     let judged =
         jws::judge(&token, keys, expected).and_then(|subject| match call.people.person(&subject) {
             None => Err("entity was not found".to_owned()),

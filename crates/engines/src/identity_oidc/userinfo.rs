@@ -4,20 +4,20 @@
 
 use kallisto_api::{Error, Map, Response};
 use kallisto_engine::Call;
-use kallisto_identity_tokens::grant::{Grant, GrantId};
+use kallisto_identity_tokens::grant::{CodeGrant, GrantId};
 use kallisto_identity_tokens::oauth::Code;
-use kallisto_identity_tokens::settings::Provider;
+use kallisto_identity_tokens::settings::OidcProvider;
 use kallisto_identity_tokens::{OauthError, authorize, claims};
 
-use super::answer::{self, Refusal};
-use super::records::{self, GRANTS, Kept};
+use super::answer::{self, OauthRefusal};
+use super::records::{self, GRANTS, RecordOrDefault};
 use super::scopes;
 
 pub(super) async fn userinfo(call: Call<'_>) -> Result<Response, Error> {
     answer::settle(tell(&call), answer::userinfo_refusal)
 }
 
-fn refuse<T>(code: Code, why: &str) -> Result<T, Refusal> {
+fn refuse<T>(code: Code, why: &str) -> Result<T, OauthRefusal> {
     Err(OauthError::new(code, why).into())
 }
 
@@ -31,11 +31,11 @@ fn bearer(call: &Call<'_>) -> Option<zeroize::Zeroizing<String>> {
     tokens.next()
 }
 
-fn tell(call: &Call<'_>) -> Result<Response, Refusal> {
+fn tell(call: &Call<'_>) -> Result<Response, OauthRefusal> {
     let context = &call.context;
     let name = records::name_of(call)?;
     let now = records::now(context);
-    let Some(provider) = Provider::find(context, name)? else {
+    let Some(provider) = OidcProvider::find(context, name)? else {
         return refuse(Code::InvalidRequest, "provider not found");
     };
     let Some(token) = bearer(call) else {
@@ -46,7 +46,7 @@ fn tell(call: &Call<'_>) -> Result<Response, Refusal> {
     let Some(stored) = call.storage.get(&format!("{GRANTS}{}", id.name()))? else {
         return refuse(Code::InvalidToken, "access token is expired");
     };
-    let grant = Grant::decode(&stored.value)?;
+    let grant = CodeGrant::decode(&stored.value)?;
     if !grant.has_access_token(&token, now) {
         return refuse(Code::InvalidToken, "access token is expired");
     }

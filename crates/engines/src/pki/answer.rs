@@ -8,18 +8,18 @@ use kallisto_pki::pem::{self, Label};
 use kallisto_pki::{PrivateKey, PrivateKeyForm};
 use zeroize::Zeroizing;
 
-use super::given::{Given, refuse};
+use super::given::{GivenFields, refuse};
 
 /// How certificates are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum CertificateFormat {
     Pem,
     Der,
     PemBundle,
 }
 
-impl Format {
-    pub(super) fn read(given: Given<'_>) -> Result<Self, Error> {
+impl CertificateFormat {
+    pub(super) fn read(given: GivenFields<'_>) -> Result<Self, Error> {
         match given.text("format")?.as_str() {
             "" | "pem" => Ok(Self::Pem),
             "der" => Ok(Self::Der),
@@ -40,16 +40,16 @@ impl Format {
 
 /// How a private key is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeyFormat {
+pub(super) struct PrivateKeyFormat {
     form: PrivateKeyForm,
     /// `None` for that of the certificate.
     is_pem: Option<bool>,
 }
 
-impl KeyFormat {
+impl PrivateKeyFormat {
     /// # Errors
     /// [`Error::Invalid`] for a format that there is not.
-    pub(super) fn read(given: Given<'_>) -> Result<Self, Error> {
+    pub(super) fn read(given: GivenFields<'_>) -> Result<Self, Error> {
         let (form, is_pem) = match given.text("private_key_format")?.as_str() {
             "" | "der" => (PrivateKeyForm::Traditional, None),
             "pem" => (PrivateKeyForm::Traditional, Some(true)),
@@ -67,10 +67,10 @@ impl KeyFormat {
     /// The key as text.
     pub(super) fn write(
         self,
-        format: Format,
+        format: CertificateFormat,
         key: &PrivateKey,
     ) -> Result<Zeroizing<String>, Error> {
-        if self.is_pem.unwrap_or(format != Format::Der) {
+        if self.is_pem.unwrap_or(format != CertificateFormat::Der) {
             return key.to_pem(self.form).map_err(refuse);
         }
         let (_, der) = key.write(self.form).map_err(refuse)?;
@@ -81,13 +81,13 @@ impl KeyFormat {
 /// What is told of a key that is handed out.
 pub(super) struct Exported<'a> {
     pub(super) key: &'a PrivateKey,
-    pub(super) format: KeyFormat,
+    pub(super) format: PrivateKeyFormat,
 }
 
 /// Tells a certificate, and with it a key and what stands above it, as a format wants it.
 pub(super) fn certificate(
     data: &mut Map,
-    format: Format,
+    format: CertificateFormat,
     (field, label, der): (&str, Label, &[u8]),
     exported: Option<&Exported<'_>>,
     above: &[String],
@@ -97,12 +97,12 @@ pub(super) fn certificate(
         let written = key_format.write(format, key)?;
         data.insert("private_key".to_owned(), written.as_str().into());
         data.insert("private_key_type".to_owned(), key.kind().type_name().into());
-        if format == Format::PemBundle {
+        if format == CertificateFormat::PemBundle {
             let first = key.to_pem(PrivateKeyForm::Traditional).map_err(refuse)?;
             text = Zeroizing::new(format!("{}\n{}", first.as_str(), text.as_str()));
         }
     }
-    if format == Format::PemBundle {
+    if format == CertificateFormat::PemBundle {
         for one in above {
             text = Zeroizing::new(format!("{}\n{one}", text.as_str()));
         }

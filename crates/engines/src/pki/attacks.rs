@@ -3,8 +3,8 @@
 use kallisto_api::json::Map;
 use kallisto_api::{Error, Response};
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Update};
-use kallisto_pki::certificate::Parsed;
-use kallisto_pki::{KeyKind, PrivateKey, PrivateKeyForm, Serial, crl};
+use kallisto_pki::certificate::ParsedCertificate;
+use kallisto_pki::{PkiKeyKind, PrivateKey, PrivateKeyForm, Serial, crl};
 
 use super::ENGINE;
 use super::tests::{
@@ -17,7 +17,7 @@ use crate::testing::Mount;
 #[test]
 fn no_leaf_may_sign_certificates_by_its_key_usage() {
     let (mount, _) = with_root();
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let csr = quoted(&request(&key, "x.example.com", &[], true));
     for usage in ["CertSign", "KeyUsageCertSign", "digitalsignature,keyCertSign"] {
         let body = format!(r#"{{"csr":{csr},"key_usage":"{usage}"}}"#);
@@ -63,7 +63,7 @@ fn the_common_name_of_the_body_stands_where_the_request_has_none() {
     let (mount, _) = with_root();
     let body = r#"{"allowed_domains":"example.com","allow_subdomains":true,"key_type":"ec"}"#;
     mount.ask(NOW, Update, "roles/web", body).unwrap();
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let csr = quoted(&request(&key, "", &["b.example.com"], false));
     let sign = |name: &str| {
         let body = format!(r#"{{"csr":{csr},"common_name":"{name}"}}"#);
@@ -84,18 +84,21 @@ fn serial_of(last: u8) -> Serial {
 
 /// A root of another key, as somebody else made it, with a serial number of ours to choose.
 fn foreign_root(name: &str, serial: u8, path_length: Option<u8>) -> (PrivateKey, Vec<u8>) {
-    use kallisto_pki::certificate::{AltNames, Contents, Purpose, Signer, Urls};
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
-    let subject = kallisto_pki::Subject { common_name: name.to_owned(), ..Default::default() };
+    use kallisto_pki::certificate::{
+        AltNames, CertificateContents, CertificatePurpose, CertificateSigner, Urls,
+    };
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let subject =
+        kallisto_pki::CertificateSubject { common_name: name.to_owned(), ..Default::default() };
     let subject = subject.to_der().unwrap();
     let public = kallisto_pki::PublicKey::from_spki(key.spki()).unwrap();
-    let contents = Contents {
+    let contents = CertificateContents {
         serial: serial_of(serial),
         not_before: NOW - 30,
         not_after: NOW + 600,
         subject: subject.clone(),
         public: public.clone(),
-        purpose: Purpose::Ca { path_length, constraints: Default::default() },
+        purpose: CertificatePurpose::Ca { path_length, constraints: Default::default() },
         usages: super::generate::ca_usages(),
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(Vec::new()),
@@ -103,7 +106,8 @@ fn foreign_root(name: &str, serial: u8, path_length: Option<u8>) -> (PrivateKey,
         policies: Vec::new(),
     };
     let algorithm = kallisto_pki::SignatureAlgorithm::choose(key.kind(), Default::default());
-    let signer = Signer { name: &subject, key_id: &public.key_id(), key: &key, algorithm };
+    let signer =
+        CertificateSigner { name: &subject, key_id: &public.key_id(), key: &key, algorithm };
     let der = contents.sign(&signer).unwrap();
     (key, der)
 }
@@ -159,7 +163,7 @@ fn a_serial_number_of_another_ca_is_not_taken_for_revoked() {
         let bundle = quoted(&format!("{pem}\n{}", key_pem.as_str()));
         let body = format!(r#"{{"pem_bundle":{bundle}}}"#);
         mount.ask(NOW, Update, "issuers/import/bundle", &body).unwrap();
-        leaves.push(leaf_of(&key, &Parsed::from_der(&der).unwrap(), 5));
+        leaves.push(leaf_of(&key, &ParsedCertificate::from_der(&der).unwrap(), 5));
     }
     let revoke = |der: &[u8]| {
         mount.ask(NOW, Update, "revoke", &format!(r#"{{"certificate":{}}}"#, pem_of(der)))
@@ -172,16 +176,18 @@ fn a_serial_number_of_another_ca_is_not_taken_for_revoked() {
     assert!(refusal(revoke(&leaves[1])).contains("another certificate of this serial number"));
 }
 
-fn leaf_of(key: &PrivateKey, issuer: &Parsed, serial: u8) -> Vec<u8> {
-    use kallisto_pki::certificate::{AltNames, Contents, Purpose, Signer, Urls};
-    let own = PrivateKey::make(KeyKind::P256).unwrap();
-    let contents = Contents {
+fn leaf_of(key: &PrivateKey, issuer: &ParsedCertificate, serial: u8) -> Vec<u8> {
+    use kallisto_pki::certificate::{
+        AltNames, CertificateContents, CertificatePurpose, CertificateSigner, Urls,
+    };
+    let own = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let contents = CertificateContents {
         serial: serial_of(serial),
         not_before: NOW - 30,
         not_after: NOW + 600,
         subject: issuer.subject.clone(),
         public: kallisto_pki::PublicKey::from_spki(own.spki()).unwrap(),
-        purpose: Purpose::Leaf { says_so: true },
+        purpose: CertificatePurpose::Leaf { says_so: true },
         usages: Default::default(),
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(Vec::new()),
@@ -190,7 +196,7 @@ fn leaf_of(key: &PrivateKey, issuer: &Parsed, serial: u8) -> Vec<u8> {
     };
     let algorithm = kallisto_pki::SignatureAlgorithm::choose(key.kind(), Default::default());
     let key_id = issuer.subject_key_id();
-    let signer = Signer { name: &issuer.subject, key_id: &key_id, key, algorithm };
+    let signer = CertificateSigner { name: &issuer.subject, key_id: &key_id, key, algorithm };
     contents.sign(&signer).unwrap()
 }
 
@@ -256,7 +262,7 @@ fn lists_are_signed_again_with_all_that_their_entries_say() {
     let body = format!(r#"{{"crl_number":3,"crls":[{},{}]}}"#, quoted(&one), quoted(&two));
     let both = mount.ask(NOW, Update, "issuer/root/resign-crls", &body).unwrap();
     let der = der_of(&Mount::text(&both, "crl"));
-    let list = crl::Parsed::from_der(&der).unwrap();
+    let list = crl::ParsedList::from_der(&der).unwrap();
     assert!(list.is_signed_by(&root.public));
     assert_eq!((list.revoked.len(), list.number), (2, Some(3)));
     let reason = [0x06, 3, 0x55, 0x1d, 0x15, 4, 3, 0x0a, 1, 1];
@@ -277,7 +283,7 @@ fn lists_are_signed_again_with_all_that_their_entries_say() {
     }
 }
 
-fn other_has_the_same_key(mount: &Mount, root: &Parsed) -> bool {
+fn other_has_the_same_key(mount: &Mount, root: &ParsedCertificate) -> bool {
     let read = mount.ask(NOW, Read, "issuer/root", "").unwrap();
     parsed(&read, "certificate").public == root.public
 }
@@ -357,7 +363,7 @@ fn is_invalid(answer: &Result<Map, Error>) -> bool {
 #[test]
 fn changed_bytes_are_refused_or_read_and_never_fatal() {
     let (mount, root) = with_root();
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let csr = der_of(&request(&key, "x.example.com", &["x.example.com", "10.1.1.1"], true));
     let (code, list) = mount.raw(NOW, Read, "crl", b"").unwrap();
     assert_eq!(code, 200);

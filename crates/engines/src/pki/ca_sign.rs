@@ -7,16 +7,18 @@ use kallisto_api::json::Json;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::Call;
 use kallisto_pki::Serial;
-use kallisto_pki::certificate::{AltNames, Contents, Parsed, Purpose, sign_again};
-use kallisto_pki::crl::{ExtraExtension, List, Parsed as ParsedList, Revoked};
+use kallisto_pki::certificate::{
+    AltNames, CertificateContents, CertificatePurpose, ParsedCertificate, sign_again,
+};
+use kallisto_pki::crl::{CrlContents, ExtraExtension, ParsedList, RevokedEntry};
 use kallisto_pki::names::grant;
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::san::parse_oid;
 
-use super::answer::{self, Format};
+use super::answer::{self, CertificateFormat};
 use super::generate::{ca_usages, free_rules, make_serial};
-use super::given::{Given, object, refuse};
-use super::issue::{Authority, csr_names, note_unstored, read_request, sign_and_store};
+use super::given::{GivenFields, object, refuse};
+use super::issue::{SigningAuthority, csr_names, note_unstored, read_request, sign_and_store};
 use super::issuer::Outliving;
 use super::memory::Pki;
 use super::wanted::{self, Bounds};
@@ -32,13 +34,13 @@ fn reference<'a>(call: &Call<'a>) -> &'a str {
     }
 }
 
-fn authority(call: &Call<'_>) -> Result<Authority, Error> {
+fn authority(call: &Call<'_>) -> Result<SigningAuthority, Error> {
     let memory: &Pki = call.memory()?;
-    Authority::of(&memory.read(), reference(call))
+    SigningAuthority::of(&memory.read(), reference(call))
 }
 
 /// How many CAs may follow one that is signed: less than may follow who signs it.
-fn path_length(asked: Option<u8>, issuer: &Parsed) -> Result<Option<u8>, Error> {
+fn path_length(asked: Option<u8>, issuer: &ParsedCertificate) -> Result<Option<u8>, Error> {
     let Some(above) = issuer.path_length else { return Ok(asked) };
     let most = above
         .checked_sub(1)
@@ -54,9 +56,9 @@ fn path_length(asked: Option<u8>, issuer: &Parsed) -> Result<Option<u8>, Error> 
 
 pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let authority = authority(&call)?;
-    let format = Format::read(given)?;
+    let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
     let mut names = wanted::ca_names(given)?;
     if names.common_name.is_empty() {
@@ -97,13 +99,13 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
                 .to_owned(),
         );
     }
-    let contents = Contents {
+    let contents = CertificateContents {
         serial: make_serial(&call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
         subject,
         public: request.public.clone(),
-        purpose: Purpose::Ca {
+        purpose: CertificatePurpose::Ca {
             path_length: path_length(wanted::path_length(given)?, issuer)?,
             constraints: wanted::constraints(given)?,
         },
@@ -135,11 +137,11 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
 
 pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let not_pem = || Error::invalid("certificate could not be PEM-decoded");
     let blocks = pem::read(&given.text("certificate")?).map_err(|_| not_pem())?;
     let [(Label::Certificate, der)] = &blocks[..] else { return Err(not_pem()) };
-    let certificate = Parsed::from_der(der).map_err(refuse)?;
+    let certificate = ParsedCertificate::from_der(der).map_err(refuse)?;
     if !certificate.is_ca {
         return Err(Error::invalid("given certificate is not a CA certificate"));
     }
@@ -163,7 +165,7 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
     let signer = authority.issuer.signer(&authority.key, wanted::signature(given)?);
     let der = sign_again(&certificate.der, &signer, &authority.urls).map_err(refuse)?;
     note_unstored(&call, &authority).await?;
-    let format = Format::Pem;
+    let format = CertificateFormat::Pem;
     let data = object([
         ("certificate", format.write(Label::Certificate, &der).into()),
         ("issuing_ca", authority.issuer.pem().into()),
@@ -172,15 +174,15 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
 }
 
 /// What a request says of a list that somebody else keeps.
-struct Asked {
+struct ListRequest {
     number: u64,
     base: Option<u64>,
     this_update: i64,
     next_update: i64,
-    format: Format,
+    format: CertificateFormat,
 }
 
-fn asked(call: &Call<'_>, given: Given<'_>) -> Result<Asked, Error> {
+fn asked(call: &Call<'_>, given: GivenFields<'_>) -> Result<ListRequest, Error> {
     let number = given.whole("crl_number", -1)?;
     let number = u64::try_from(number)
         .map_err(|_| Error::invalid("crl_number is required, and is not negative"))?;
@@ -191,8 +193,8 @@ fn asked(call: &Call<'_>, given: Given<'_>) -> Result<Asked, Error> {
         })?),
     };
     let format = match given.text("format")?.as_str() {
-        "" | "pem" => Format::Pem,
-        "der" => Format::Der,
+        "" | "pem" => CertificateFormat::Pem,
+        "der" => CertificateFormat::Der,
         other => {
             return Err(Error::invalid(format!(
                 "unknown format value of {other}, expected pem or der"
@@ -204,7 +206,13 @@ fn asked(call: &Call<'_>, given: Given<'_>) -> Result<Asked, Error> {
     if secs <= 0 {
         return Err(Error::invalid("next_update must be greater than zero"));
     }
-    Ok(Asked { number, base, this_update, next_update: this_update.saturating_add(secs), format })
+    Ok(ListRequest {
+        number,
+        base,
+        this_update,
+        next_update: this_update.saturating_add(secs),
+        format,
+    })
 }
 
 fn extensions(value: Option<&Json>) -> Result<Vec<ExtraExtension>, Error> {
@@ -216,7 +224,7 @@ fn extensions(value: Option<&Json>) -> Result<Vec<ExtraExtension>, Error> {
     let read = |item: &Json| {
         let map = item.as_object();
         let map = map.ok_or_else(|| Error::invalid("extensions is a list of objects"))?;
-        let given = Given(Fields::new(map));
+        let given = GivenFields(Fields::new(map));
         let value = BASE64.decode(given.text("value")?.as_bytes());
         Ok(ExtraExtension {
             id: parse_oid(&given.text("id")?).map_err(refuse)?,
@@ -227,10 +235,10 @@ fn extensions(value: Option<&Json>) -> Result<Vec<ExtraExtension>, Error> {
     items.iter().map(read).collect()
 }
 
-fn entry(item: &Json) -> Result<(Revoked, Vec<ExtraExtension>), Error> {
+fn entry(item: &Json) -> Result<(RevokedEntry, Vec<ExtraExtension>), Error> {
     let wrong = || Error::invalid("revoked_certs is a list of objects");
     let map = item.as_object().ok_or_else(wrong)?;
-    let given = Given(Fields::new(map));
+    let given = GivenFields(Fields::new(map));
     let text = given.text("serial_number")?;
     let serial = Serial::parse(&text).ok_or_else(|| {
         Error::invalid(format!("failed parsing serial_number from entry: {text}"))
@@ -239,13 +247,13 @@ fn entry(item: &Json) -> Result<(Revoked, Vec<ExtraExtension>), Error> {
     if at <= 0 {
         return Err(Error::invalid("revocation_time is required of every entry"));
     }
-    Ok((Revoked { serial, at }, extensions(map.get("extensions"))?))
+    Ok((RevokedEntry { serial, at }, extensions(map.get("extensions"))?))
 }
 
 fn signed_list(
     call: &Call<'_>,
-    asked: &Asked,
-    entries: &[(Revoked, Vec<ExtraExtension>)],
+    asked: &ListRequest,
+    entries: &[(RevokedEntry, Vec<ExtraExtension>)],
     extra: &[ExtraExtension],
 ) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
@@ -259,7 +267,7 @@ fn signed_list(
     let key = key.ok_or_else(|| {
         Error::invalid(format!("issuer {} has no key, or may not sign revocation lists", issuer.id))
     })?;
-    let list = List {
+    let list = CrlContents {
         number: asked.number,
         this_update: asked.this_update,
         next_update: asked.next_update,
@@ -274,7 +282,7 @@ fn signed_list(
 
 pub(super) async fn sign_revocation_list(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let asked = asked(&call, Given::of(&body))?;
+    let asked = asked(&call, GivenFields::of(&body))?;
     let items = match body.get("revoked_certs") {
         None | Some(Json::Null) => &[][..],
         Some(Json::Array(items)) => items,
@@ -301,11 +309,11 @@ pub(super) async fn sign_revocation_list(call: Call<'_>) -> Result<Response, Err
 /// Signs one list of what several lists of the same issuer say.
 pub(super) async fn resign_crls(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let asked = asked(&call, given)?;
     let memory: &Pki = call.memory()?;
     let public = memory.read().issuer(reference(&call))?.certificate.public.clone();
-    let mut entries: BTreeMap<Serial, (Revoked, Vec<ExtraExtension>)> = BTreeMap::new();
+    let mut entries: BTreeMap<Serial, (RevokedEntry, Vec<ExtraExtension>)> = BTreeMap::new();
     let texts = given.list("crls")?;
     if texts.is_empty() {
         return Err(Error::invalid("no CRLs were provided"));

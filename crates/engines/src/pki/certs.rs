@@ -3,8 +3,8 @@
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
-use kallisto_pki::certificate::Parsed;
-use kallisto_pki::{San, Serial, Subject};
+use kallisto_pki::certificate::ParsedCertificate;
+use kallisto_pki::{CertificateSubject, San, Serial};
 
 use super::answer;
 use super::given::{object, write_time};
@@ -35,7 +35,7 @@ pub(super) async fn list_detailed(call: Call<'_>) -> Result<Response, Error> {
         let record = call.storage.get(&certificate_record(&serial))?;
         let told = record.as_ref().and_then(|record| {
             let stored = StoredCertificate::decode(&record.value)?;
-            let certificate = Parsed::from_der(stored.der).ok()?;
+            let certificate = ParsedCertificate::from_der(stored.der).ok()?;
             let state = memory.read();
             let issuer = state.issuers_of(stored.scope).next().map(|issuer| issuer.id);
             let revoked = state.signing.get(&stored.scope);
@@ -49,8 +49,14 @@ pub(super) async fn list_detailed(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::data(data, warnings))
 }
 
-fn told(certificate: &Parsed, issuer: Option<super::ids::Id>, revoked_ns: Option<i64>) -> Map {
-    let name = |der: &[u8]| Subject::from_der(der).map(|name| name.common_name).unwrap_or_default();
+fn told(
+    certificate: &ParsedCertificate,
+    issuer: Option<super::ids::IssuerId>,
+    revoked_ns: Option<i64>,
+) -> Map {
+    let name = |der: &[u8]| {
+        CertificateSubject::from_der(der).map(|name| name.common_name).unwrap_or_default()
+    };
     let kind = certificate.public.kind();
     let mut names: [Vec<String>; 4] = Default::default();
     for san in &certificate.alt_names {
@@ -67,8 +73,8 @@ fn told(certificate: &Parsed, issuer: Option<super::ids::Id>, revoked_ns: Option
         ("common_name", name(&certificate.subject).into()),
         ("issuer_common_name", name(&certificate.issuer).into()),
         ("issuer_id", issuer.map_or_else(String::new, |id| id.to_string()).into()),
-        ("key_type", kind.map_or("", kallisto_pki::KeyKind::type_name).into()),
-        ("key_bits", i64::from(kind.map_or(0, kallisto_pki::KeyKind::bits)).into()),
+        ("key_type", kind.map_or("", kallisto_pki::PkiKeyKind::type_name).into()),
+        ("key_bits", i64::from(kind.map_or(0, kallisto_pki::PkiKeyKind::bits)).into()),
         ("not_before", write_time(certificate.not_before).into()),
         ("not_after", write_time(certificate.not_after).into()),
         ("dns_names", Json::strings(dns)),

@@ -4,7 +4,7 @@ use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Fields, Span};
 
-use super::given::{Given, object, short};
+use super::given::{GivenFields, object, short};
 use super::issuer::is_url;
 
 /// How revocation is told.
@@ -37,7 +37,7 @@ impl Default for CrlConfig {
     }
 }
 
-fn span(given: Given<'_>, name: &str, now: i64) -> Result<i64, Error> {
+fn span(given: GivenFields<'_>, name: &str, now: i64) -> Result<i64, Error> {
     if !given.has(name) {
         return Ok(now);
     }
@@ -58,7 +58,7 @@ impl CrlConfig {
     ///
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be.
-    pub(super) fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+    pub(super) fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
         let new = Self {
             expiry_secs: span(given, "expiry", self.expiry_secs)?,
             is_disabled: given.flag("disable", self.is_disabled)?,
@@ -114,23 +114,23 @@ impl CrlConfig {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        Self::default().update(Given(Fields::new(&map))).ok()
+        Self::default().update(GivenFields(Fields::new(&map))).ok()
     }
 }
 
 /// Where the cluster is found, for templates of URLs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cluster {
+pub(super) struct ClusterUrls {
     pub(super) path: String,
     pub(super) aia_path: String,
 }
 
-impl Cluster {
+impl ClusterUrls {
     /// Changes what a request gives.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming what is no URL.
-    pub(super) fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+    pub(super) fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
         let path = given.text_or("path", &self.path)?;
         let aia_path = given.text_or("aia_path", &self.aia_path)?;
         if !path.is_empty() && !is_url(&path) {
@@ -151,14 +151,14 @@ impl Cluster {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        Self::default().update(Given(Fields::new(&map))).ok()
+        Self::default().update(GivenFields(Fields::new(&map))).ok()
     }
 }
 
 /// What stands for an issuer or a key when none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Defaults {
-    pub(super) default: Option<super::ids::Id>,
+    pub(super) default: Option<super::ids::IssuerId>,
     pub(super) follows_latest: bool,
 }
 
@@ -177,12 +177,12 @@ impl Defaults {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        let given = Given(Fields::new(&map));
+        let given = GivenFields(Fields::new(&map));
         let default = given.text("default").ok()?;
         Some(Self {
             default: match default.as_str() {
                 "" => None,
-                id => Some(super::ids::Id::parse(id)?),
+                id => Some(super::ids::IssuerId::parse(id)?),
             },
             follows_latest: given.flag("follows_latest", false).ok()?,
         })

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
-use kallisto_pki::certificate::{AltNames, Contents, Parsed, Purpose, Signer, Usages};
-use kallisto_pki::names::{Rules, grant};
+use kallisto_pki::certificate::{
+    AltNames, CertificateContents, CertificatePurpose, CertificateSigner, ParsedCertificate, Usages,
+};
+use kallisto_pki::names::{NameRules, grant};
 use kallisto_pki::pem::Label;
 use kallisto_pki::request::Wish;
 use kallisto_pki::{KeyUsages, PrivateKey, PublicKey, Serial, SignatureAlgorithm};
 
-use super::answer::{self, Exported, Format, KeyFormat};
-use super::given::{Given, object, refuse};
-use super::ids::Id;
-use super::issuer::{Issuer, Key, UrlSettings};
+use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
+use super::given::{GivenFields, object, refuse};
+use super::ids::IssuerId;
+use super::issuer::{Issuer, PkiKey, UrlSettings};
 use super::memory::Pki;
 use super::structure::change;
 use super::wanted::{self, Bounds};
@@ -27,13 +29,13 @@ const NO_URLS_ABOVE: &str = " Since this certificate is an intermediate, it migh
 
 /// Where the key of a CA comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeySource {
+pub(super) enum CaKeySource {
     Internal,
     Exported,
     Existing,
 }
 
-impl KeySource {
+impl CaKeySource {
     fn read(call: &Call<'_>) -> Result<Self, Error> {
         match call.params.get("kind") {
             "internal" => Ok(Self::Internal),
@@ -61,17 +63,17 @@ pub(super) fn make_serial(call: &Call<'_>) -> Result<Serial, Error> {
 /// A new key, made elsewhere if it takes long.
 pub(super) async fn make_key(
     call: &Call<'_>,
-    kind: kallisto_pki::KeyKind,
+    kind: kallisto_pki::PkiKeyKind,
 ) -> Result<PrivateKey, Error> {
-    if matches!(kind, kallisto_pki::KeyKind::Rsa(_)) {
+    if matches!(kind, kallisto_pki::PkiKeyKind::Rsa(_)) {
         return call.run_heavy(move || PrivateKey::make(kind)).await?.map_err(refuse);
     }
     PrivateKey::make(kind).map_err(refuse)
 }
 
 /// The rules for names of CAs: there are none, but that they are names.
-pub(super) fn free_rules() -> Rules {
-    Rules {
+pub(super) fn free_rules() -> NameRules {
+    NameRules {
         allow_any_name: true,
         allow_wildcards: true,
         allow_ip_sans: true,
@@ -79,7 +81,7 @@ pub(super) fn free_rules() -> Rules {
         other_sans: vec!["*".to_owned()],
         serial_numbers: vec!["*".to_owned()],
         user_ids: vec!["*".to_owned()],
-        ..Rules::default()
+        ..NameRules::default()
     }
 }
 
@@ -91,18 +93,18 @@ pub(super) fn ca_usages() -> Usages {
 /// The key that a request for a CA is about, and whether it is new.
 async fn key_of(
     call: &Call<'_>,
-    given: Given<'_>,
-    source: KeySource,
-) -> Result<(Arc<Key>, bool), Error> {
-    if source == KeySource::Existing {
+    given: GivenFields<'_>,
+    source: CaKeySource,
+) -> Result<(Arc<PkiKey>, bool), Error> {
+    if source == CaKeySource::Existing {
         let memory: &Pki = call.memory()?;
         let reference = given.text_or("key_ref", "default")?;
         let key = memory.read().key(&reference)?;
         return Ok((key, false));
     }
     let private = make_key(call, wanted::key_kind(given)?).await?;
-    let key = Key {
-        id: Id::make(call.random)?,
+    let key = PkiKey {
+        id: IssuerId::make(call.random)?,
         name: given.text("key_name")?,
         is_imported: false,
         private: Arc::new(private),
@@ -120,11 +122,11 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
 
 async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
-    let source = KeySource::read(call)?;
+    let given = GivenFields::of(&body);
+    let source = CaKeySource::read(call)?;
     let memory: &Pki = call.memory()?;
-    let format = Format::read(given)?;
-    let key_format = KeyFormat::read(given)?;
+    let format = CertificateFormat::read(given)?;
+    let key_format = PrivateKeyFormat::read(given)?;
     let asked_name = given.text("issuer_name")?;
     let takes_name = asked_name.is_empty() && usual_name.is_some();
     let name = match usual_name {
@@ -154,33 +156,33 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     // A name that is taken is refused before a key is made, which takes long.
     check_free(memory, &name, takes_name, &given.text("key_name")?)?;
     let (key, is_new) = key_of(call, given, source).await?;
-    let id = Id::make(call.random)?;
+    let id = IssuerId::make(call.random)?;
     let urls = memory.read().urls_of(id, &UrlSettings::default())?;
     if urls == kallisto_pki::certificate::Urls::default() {
         warnings.push(NO_URLS.to_owned());
     }
     let public = PublicKey::from_spki(key.private.spki()).map_err(refuse)?;
-    let contents = Contents {
+    let contents = CertificateContents {
         serial: make_serial(call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
         subject: subject.clone(),
         public: public.clone(),
-        purpose: Purpose::Ca { path_length, constraints },
+        purpose: CertificatePurpose::Ca { path_length, constraints },
         usages: ca_usages(),
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(granted.alt_names),
         urls,
         policies: Vec::new(),
     };
-    let signer = Signer {
+    let signer = CertificateSigner {
         name: &subject,
         key_id: &public.key_id(),
         key: &key.private,
         algorithm: SignatureAlgorithm::choose(key.private.kind(), wish),
     };
     let der = contents.sign(&signer).map_err(refuse)?;
-    let certificate = Parsed::from_der(&der).map_err(refuse)?;
+    let certificate = ParsedCertificate::from_der(&der).map_err(refuse)?;
     let issuer = Issuer::new(id, name.clone(), Some(key.id), certificate);
     change(call, |change| {
         if takes_name && let Ok(holder) = change.state.issuer(&name) {
@@ -209,7 +211,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         ("serial_number", contents.serial.to_string().into()),
     ]);
     let exported = Exported { key: &key.private, format: key_format };
-    let exported = (source == KeySource::Exported).then_some(&exported);
+    let exported = (source == CaKeySource::Exported).then_some(&exported);
     answer::certificate(
         &mut data,
         format,
@@ -239,21 +241,21 @@ fn check_free(memory: &Pki, issuer: &str, takes_name: bool, key: &str) -> Result
 }
 
 pub(super) async fn generate_intermediate(call: Call<'_>) -> Result<Response, Error> {
-    let source = KeySource::read(&call)?;
+    let source = CaKeySource::read(&call)?;
     make_intermediate(&call, source).await
 }
 
 /// A request for a key that there is, to be signed by another CA as well.
 pub(super) async fn cross_sign(call: Call<'_>) -> Result<Response, Error> {
-    make_intermediate(&call, KeySource::Existing).await
+    make_intermediate(&call, CaKeySource::Existing).await
 }
 
-async fn make_intermediate(call: &Call<'_>, source: KeySource) -> Result<Response, Error> {
+async fn make_intermediate(call: &Call<'_>, source: CaKeySource) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
-    let format = Format::read(given)?;
-    let key_format = KeyFormat::read(given)?;
+    let format = CertificateFormat::read(given)?;
+    let key_format = PrivateKeyFormat::read(given)?;
     let names = wanted::ca_names(given)?;
     let granted = grant(&free_rules(), &names).map_err(refuse)?;
     let subject = wanted::subject(given, &names.common_name)?.to_der().map_err(refuse)?;
@@ -278,7 +280,7 @@ async fn make_intermediate(call: &Call<'_>, source: KeySource) -> Result<Respons
     }
     let mut data = object([("key_id", key.id.to_string().into())]);
     let exported = Exported { key: &key.private, format: key_format };
-    let exported = (source == KeySource::Exported).then_some(&exported);
+    let exported = (source == CaKeySource::Exported).then_some(&exported);
     answer::certificate(&mut data, format, ("csr", Label::Request, &der), exported, &[])?;
     let mut warnings = Vec::new();
     if memory.read().urls.is_empty() {
@@ -289,9 +291,9 @@ async fn make_intermediate(call: &Call<'_>, source: KeySource) -> Result<Respons
 
 pub(super) async fn generate_key(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
-    let source = KeySource::read(&call)?;
-    if source == KeySource::Existing {
+    let given = GivenFields::of(&body);
+    let source = CaKeySource::read(&call)?;
+    if source == CaKeySource::Existing {
         return Err(Error::UnsupportedPath);
     }
     let memory: &Pki = call.memory()?;
@@ -311,8 +313,8 @@ pub(super) async fn generate_key(call: Call<'_>) -> Result<Response, Error> {
     })
     .await?;
     let mut data = key.shown();
-    if source == KeySource::Exported {
-        let written = KeyFormat::read(given)?.write(Format::Pem, &key.private)?;
+    if source == CaKeySource::Exported {
+        let written = PrivateKeyFormat::read(given)?.write(CertificateFormat::Pem, &key.private)?;
         data.insert("private_key".to_owned(), written.as_str().into());
     }
     Ok(answer::data(data, Vec::new()))

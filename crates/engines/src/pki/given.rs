@@ -6,9 +6,9 @@ use kallisto_api::{Error, Fields, Span};
 
 /// The fields of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a>(pub(super) Fields<'a>);
+pub(super) struct GivenFields<'a>(pub(super) Fields<'a>);
 
-impl<'a> Given<'a> {
+impl<'a> GivenFields<'a> {
     pub(super) const fn of(body: &'a Map) -> Self {
         Self(Fields::new(body))
     }

@@ -8,9 +8,9 @@ use kallisto_engine::Random;
 
 /// The id of an issuer or a key: a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Id([u8; 16]);
+pub(super) struct IssuerId([u8; 16]);
 
-impl Id {
+impl IssuerId {
     /// A new one.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for IssuerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = data_encoding::HEXLOWER.encode(&self.0);
         let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
@@ -41,7 +41,7 @@ impl fmt::Display for Id {
     }
 }
 
-impl fmt::Debug for Id {
+impl fmt::Debug for IssuerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -49,9 +49,9 @@ impl fmt::Debug for Id {
 
 /// Who signs a revocation list: a name and a key. Issuers that have both in common revoke for each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Scope([u8; 16]);
+pub(super) struct ListScope([u8; 16]);
 
-impl Scope {
+impl ListScope {
     pub(super) fn of(name: &[u8], spki: &[u8]) -> Self {
         let digest = digest(&SHA256, &[name, spki].concat());
         let mut bytes = [0; 16];
@@ -73,7 +73,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for ListScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&data_encoding::HEXLOWER.encode(&self.0))
     }

@@ -5,37 +5,39 @@ use std::sync::Arc;
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{BoxFuture, Error, Response};
 use kallisto_engine::{Call, NewLease};
-use kallisto_pki::certificate::{AltNames, Contents, Purpose, Urls, Usages, usage_named};
-use kallisto_pki::names::{Granted, Source, Wanted, grant};
+use kallisto_pki::certificate::{
+    AltNames, CertificateContents, CertificatePurpose, Urls, Usages, usage_named,
+};
+use kallisto_pki::names::{GrantedNames, NameSource, WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
-use kallisto_pki::request::Request;
-use kallisto_pki::{KeyKind, PrivateKey, PublicKey, SignatureWish, Subject};
+use kallisto_pki::request::CertificateRequest;
+use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, PublicKey, SignatureWish};
 
-use super::answer::{self, Exported, Format, KeyFormat};
+use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
 use super::generate::{make_key, make_serial};
-use super::given::{Given, object, refuse};
-use super::issuer::{Issuer, Key};
-use super::memory::{Pki, State};
+use super::given::{GivenFields, object, refuse};
+use super::issuer::{Issuer, PkiKey};
+use super::memory::{Pki, PkiState};
 use super::revoked::{Lists, StoredCertificate, certificate_record, lists_record};
-use super::role::{Role, named_ext_usages};
+use super::role::{PkiRole, named_ext_usages};
 use super::templates;
 use super::wanted::{self, Bounds, Validity};
 
 /// Who signs, and what stands above.
-pub(super) struct Authority {
+pub(super) struct SigningAuthority {
     pub(super) issuer: Arc<Issuer>,
-    pub(super) key: Arc<Key>,
+    pub(super) key: Arc<PkiKey>,
     /// It and those above it.
     pub(super) chain: Vec<Arc<Issuer>>,
     pub(super) urls: Urls,
 }
 
-impl Authority {
+impl SigningAuthority {
     /// The issuer that a text names, if it may issue.
     ///
     /// # Errors
     /// [`Error::Invalid`] when it is not there or may not.
-    pub(super) fn of(state: &State, reference: &str) -> Result<Self, Error> {
+    pub(super) fn of(state: &PkiState, reference: &str) -> Result<Self, Error> {
         let issuer = state.issuer(reference).map_err(|error| match error {
             Error::Invalid(why) if reference == "default" => {
                 Error::invalid(format!("could not fetch the CA certificate (was one set?): {why}"))
@@ -76,7 +78,7 @@ impl Authority {
     }
 
     /// What is told of the chain.
-    pub(super) fn chain_text(&self, format: Format, removes_roots: bool) -> Vec<String> {
+    pub(super) fn chain_text(&self, format: CertificateFormat, removes_roots: bool) -> Vec<String> {
         let kept = self.chain.iter().filter(|one| {
             let certificate = &one.certificate;
             !removes_roots || certificate.issuer != certificate.subject
@@ -86,8 +88,8 @@ impl Authority {
 }
 
 /// A certificate that was made.
-pub(super) struct Issued {
-    pub(super) contents: Contents,
+pub(super) struct IssuedCertificate {
+    pub(super) contents: CertificateContents,
     pub(super) der: Vec<u8>,
 }
 
@@ -95,7 +97,7 @@ pub(super) struct Issued {
 ///
 /// # Errors
 /// [`Error::Invalid`] for what is none.
-pub(super) fn read_request(given: Given<'_>) -> Result<Request, Error> {
+pub(super) fn read_request(given: GivenFields<'_>) -> Result<CertificateRequest, Error> {
     let text = given.text("csr")?;
     if text.is_empty() {
         return Err(Error::invalid("\"csr\" is empty"));
@@ -104,24 +106,28 @@ pub(super) fn read_request(given: Given<'_>) -> Result<Request, Error> {
     let blocks = pem::read(&text).map_err(|_| no_data())?;
     let mut requests = blocks.iter().filter(|(label, _)| *label == Label::Request);
     let (_, der) = requests.next().ok_or_else(no_data)?;
-    Request::from_der(der).map_err(refuse)
+    CertificateRequest::from_der(der).map_err(refuse)
 }
 
-fn role_of(call: &Call<'_>, state: &State) -> Result<Arc<Role>, Error> {
+fn role_of(call: &Call<'_>, state: &PkiState) -> Result<Arc<PkiRole>, Error> {
     let name = call.params.get("role").to_ascii_lowercase();
     let found = state.roles.get(&name).cloned();
     found.ok_or_else(|| Error::invalid(format!("unknown role: {}", call.params.get("role"))))
 }
 
 /// The issuer that a path or a role names.
-fn reference<'a>(call: &Call<'a>, role: &'a Role) -> &'a str {
+fn reference<'a>(call: &Call<'a>, role: &'a PkiRole) -> &'a str {
     match call.params.get("ref") {
         "" => &role.issuer_ref,
         reference => reference,
     }
 }
 
-fn bounds<'a>(call: &Call<'_>, role: Option<&'a Role>, authority: &'a Authority) -> Bounds<'a> {
+fn bounds<'a>(
+    call: &Call<'_>,
+    role: Option<&'a PkiRole>,
+    authority: &'a SigningAuthority,
+) -> Bounds<'a> {
     Bounds {
         now: call.now,
         role,
@@ -132,11 +138,11 @@ fn bounds<'a>(call: &Call<'_>, role: Option<&'a Role>, authority: &'a Authority)
 }
 
 /// Whether a key is of the kind that a role wants: of its type, and with bits enough.
-pub(super) fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
+pub(super) fn check_key(role: &PkiRole, public: &PublicKey) -> Result<(), Error> {
     let Some(kind) = public.kind() else {
         return Err(Error::invalid("the key is of a type that is not supported"));
     };
-    if let KeyKind::Rsa(bits) = kind
+    if let PkiKeyKind::Rsa(bits) = kind
         && bits < 2048
     {
         return Err(Error::invalid(format!(
@@ -160,24 +166,24 @@ pub(super) fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
 /// What a role and its names make of a certificate.
 pub(super) fn contents(
     call: &Call<'_>,
-    role: &Role,
-    (public, names): (PublicKey, Granted),
-    (wanted, validity): (&Wanted, Validity),
+    role: &PkiRole,
+    (public, names): (PublicKey, GrantedNames),
+    (wanted, validity): (&WantedNames, Validity),
     urls: Urls,
-) -> Result<Contents, Error> {
-    let subject = Subject {
+) -> Result<CertificateContents, Error> {
+    let subject = CertificateSubject {
         common_name: names.common_name,
         serial_number: wanted.serial_number.clone(),
         user_ids: wanted.user_ids.clone(),
         ..role.subject.clone()
     };
-    Ok(Contents {
+    Ok(CertificateContents {
         serial: make_serial(call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
         subject: subject.to_der().map_err(refuse)?,
         public,
-        purpose: Purpose::Leaf { says_so: role.says_no_ca },
+        purpose: CertificatePurpose::Leaf { says_so: role.says_no_ca },
         usages: role.usages,
         ext_usages: role.ext_usages.clone(),
         alt_names: AltNames::Names(names.alt_names),
@@ -189,11 +195,11 @@ pub(super) fn contents(
 /// Signs a certificate and keeps it, if it is to be kept.
 pub(super) async fn sign_and_store(
     call: &Call<'_>,
-    authority: &Authority,
-    contents: Contents,
+    authority: &SigningAuthority,
+    contents: CertificateContents,
     wish: SignatureWish,
     stores: bool,
-) -> Result<Issued, Error> {
+) -> Result<IssuedCertificate, Error> {
     let (contents, der) = sign_contents(call, authority, contents, wish).await?;
     let scope = authority.issuer.scope;
     if stores {
@@ -210,16 +216,16 @@ pub(super) async fn sign_and_store(
     } else {
         note_unstored(call, authority).await?;
     }
-    Ok(Issued { contents, der })
+    Ok(IssuedCertificate { contents, der })
 }
 
 /// Signs a certificate, elsewhere if it takes long.
 pub(super) async fn sign_contents(
     call: &Call<'_>,
-    authority: &Authority,
-    contents: Contents,
+    authority: &SigningAuthority,
+    contents: CertificateContents,
     wish: SignatureWish,
-) -> Result<(Contents, Vec<u8>), Error> {
+) -> Result<(CertificateContents, Vec<u8>), Error> {
     let (issuer, key) = (Arc::clone(&authority.issuer), Arc::clone(&authority.key));
     let signs_slowly = key.private.signs_slowly();
     let work = move || {
@@ -231,7 +237,10 @@ pub(super) async fn sign_contents(
 }
 
 /// Writes down, once, that a CA issued what is not stored: then a serial number that nobody knows may be one of its.
-pub(super) async fn note_unstored(call: &Call<'_>, authority: &Authority) -> Result<(), Error> {
+pub(super) async fn note_unstored(
+    call: &Call<'_>,
+    authority: &SigningAuthority,
+) -> Result<(), Error> {
     let memory: &Pki = call.memory()?;
     let scope = authority.issuer.scope;
     let is_noted = {
@@ -256,11 +265,11 @@ pub(super) async fn note_unstored(call: &Call<'_>, authority: &Authority) -> Res
 
 /// What is told of a certificate.
 fn told(
-    authority: &Authority,
-    issued: &Issued,
-    format: Format,
+    authority: &SigningAuthority,
+    issued: &IssuedCertificate,
+    format: CertificateFormat,
     exported: Option<&Exported<'_>>,
-    given: Given<'_>,
+    given: GivenFields<'_>,
 ) -> Result<Map, Error> {
     let removes_roots = given.flag("remove_roots_from_chain", false)?;
     let chain = authority.chain_text(format, removes_roots);
@@ -285,16 +294,16 @@ fn told(
 
 pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
     let (role, authority) = {
         let state = memory.read();
         let role = role_of(&call, &state)?;
-        let authority = Authority::of(&state, reference(&call, &role))?;
+        let authority = SigningAuthority::of(&state, reference(&call, &role))?;
         (role, authority)
     };
-    let format = Format::read(given)?;
-    let key_format = KeyFormat::read(given)?;
+    let format = CertificateFormat::read(given)?;
+    let key_format = PrivateKeyFormat::read(given)?;
     let kind = match role.key_kind {
         Some(kind) => kind,
         None => wanted::key_kind(given)?,
@@ -316,18 +325,18 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
 
 /// A certificate that is about to be handed out.
 struct Handout {
-    role: Arc<Role>,
-    authority: Authority,
-    contents: Contents,
-    format: Format,
-    key: Option<(PrivateKey, KeyFormat)>,
+    role: Arc<PkiRole>,
+    authority: SigningAuthority,
+    contents: CertificateContents,
+    format: CertificateFormat,
+    key: Option<(PrivateKey, PrivateKeyFormat)>,
 }
 
 impl Handout {
     async fn finish(
         self,
         call: Call<'_>,
-        given: Given<'_>,
+        given: GivenFields<'_>,
         warnings: Vec<String>,
     ) -> Result<Response, Error> {
         if !self.role.generates_lease {
@@ -345,12 +354,14 @@ impl Handout {
         };
         let body = call.request.object()?;
         call.issue(lease, move |_| -> BoxFuture<'_, Result<Json, Error>> {
-            Box::pin(async move { self.make(&call, Given::of(&body)).await.map(Json::Object) })
+            Box::pin(
+                async move { self.make(&call, GivenFields::of(&body)).await.map(Json::Object) },
+            )
         })
         .await
     }
 
-    async fn make(self, call: &Call<'_>, given: Given<'_>) -> Result<Map, Error> {
+    async fn make(self, call: &Call<'_>, given: GivenFields<'_>) -> Result<Map, Error> {
         let stores = !self.role.stores_nothing;
         let wish = self.role.signature;
         let issued = sign_and_store(call, &self.authority, self.contents, wish, stores).await?;
@@ -361,15 +372,15 @@ impl Handout {
 
 pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
     let (role, authority) = {
         let state = memory.read();
         let role = role_of(&call, &state)?;
-        let authority = Authority::of(&state, reference(&call, &role))?;
+        let authority = SigningAuthority::of(&state, reference(&call, &role))?;
         (role, authority)
     };
-    let format = Format::read(given)?;
+    let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
     check_key(&role, &request.public)?;
     let names = names_of(&role, &request, given)?;
@@ -383,14 +394,18 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// The names that a role takes of a request, and else of the body: one list, which is judged as a whole.
-fn names_of(role: &Role, request: &Request, given: Given<'_>) -> Result<Wanted, Error> {
+fn names_of(
+    role: &PkiRole,
+    request: &CertificateRequest,
+    given: GivenFields<'_>,
+) -> Result<WantedNames, Error> {
     let mut names = wanted::names(given)?;
     if role.uses_csr_common_name && !request.subject.common_name.is_empty() {
         names.common_name.clone_from(&request.subject.common_name);
     }
     if role.uses_csr_names {
         let body = names;
-        names = Wanted { source: Source::Csr, ..csr_names(request) };
+        names = WantedNames { source: NameSource::Csr, ..csr_names(request) };
         names.common_name = body.common_name;
         names.serial_number = body.serial_number;
         names.user_ids = body.user_ids;
@@ -400,8 +415,8 @@ fn names_of(role: &Role, request: &Request, given: Given<'_>) -> Result<Wanted, 
 }
 
 /// The alternative names of a request.
-pub(super) fn csr_names(request: &Request) -> Wanted {
-    let mut names = Wanted::default();
+pub(super) fn csr_names(request: &CertificateRequest) -> WantedNames {
+    let mut names = WantedNames::default();
     for san in request.alt_names.iter().cloned() {
         match san {
             kallisto_pki::San::Dns(name) | kallisto_pki::San::Email(name) => names.names.push(name),
@@ -415,7 +430,7 @@ pub(super) fn csr_names(request: &Request) -> Wanted {
 
 pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
     let (named, authority) = {
         let state = memory.read();
@@ -428,12 +443,12 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
             "" => usual,
             reference => reference,
         };
-        let authority = Authority::of(&state, reference)?;
+        let authority = SigningAuthority::of(&state, reference)?;
         (named, authority)
     };
-    let format = Format::read(given)?;
+    let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
-    let mut role = Role::verbatim()?;
+    let mut role = PkiRole::verbatim()?;
     // Of a role its times, its issuer and what is kept count, and nothing else.
     if let Some(named) = &named {
         role.ttl = named.ttl;
@@ -457,13 +472,13 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
     role.ext_usages = named_ext_usages(given)?;
     role.signature = wanted::signature(given)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
-    let contents = Contents {
+    let contents = CertificateContents {
         serial: make_serial(&call)?,
         not_before: validity.not_before,
         not_after: validity.not_after,
         subject: request.subject_der.clone(),
         public: request.public.clone(),
-        purpose: Purpose::Leaf {
+        purpose: CertificatePurpose::Leaf {
             says_so: given.flag("basic_constraints_valid_for_non_ca", false)?,
         },
         usages: role.usages,

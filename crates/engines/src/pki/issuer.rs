@@ -6,23 +6,23 @@ use data_encoding::BASE64;
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields};
-use kallisto_pki::certificate::{Parsed, Signer, Urls};
+use kallisto_pki::certificate::{CertificateSigner, ParsedCertificate, Urls};
 use kallisto_pki::ocsp::IssuerHashes;
 use kallisto_pki::{PrivateKey, PublicKey, SignatureAlgorithm, SignatureWish};
 use zeroize::Zeroizing;
 
-use super::given::{Given, object};
-use super::ids::{Id, Scope};
+use super::given::{GivenFields, object};
+use super::ids::{IssuerId, ListScope};
 
 /// What an issuer may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct IssuerUsage {
     pub(super) issues: bool,
     pub(super) signs_crls: bool,
     pub(super) signs_ocsp: bool,
 }
 
-impl Usage {
+impl IssuerUsage {
     pub(super) const ALL: Self = Self { issues: true, signs_crls: true, signs_ocsp: true };
 
     /// Reads the names of usages.
@@ -121,7 +121,7 @@ impl UrlSettings {
     ///
     /// # Errors
     /// [`Error::Invalid`] naming what is no URL.
-    pub(super) fn update(&mut self, given: Given<'_>, flag: &str) -> Result<(), Error> {
+    pub(super) fn update(&mut self, given: GivenFields<'_>, flag: &str) -> Result<(), Error> {
         self.are_templates = given.flag(flag, self.are_templates)?;
         for (name, list) in [
             (Self::NAMES[0], &mut self.urls.issuing_certificates),
@@ -161,20 +161,20 @@ pub(super) fn is_url(text: &str) -> bool {
 /// An issuer.
 #[derive(Clone, Debug)]
 pub(super) struct Issuer {
-    pub(super) id: Id,
+    pub(super) id: IssuerId,
     /// Empty for none.
     pub(super) name: String,
-    pub(super) key: Option<Id>,
-    pub(super) certificate: Arc<Parsed>,
-    pub(super) usage: Usage,
+    pub(super) key: Option<IssuerId>,
+    pub(super) certificate: Arc<ParsedCertificate>,
+    pub(super) usage: IssuerUsage,
     pub(super) outliving: Outliving,
-    pub(super) manual_chain: Option<Vec<Id>>,
+    pub(super) manual_chain: Option<Vec<IssuerId>>,
     pub(super) urls: UrlSettings,
     /// Whether its own URLs were ever set; what is shown differs by it.
     pub(super) has_urls: bool,
     pub(super) crl_algorithm: Option<SignatureAlgorithm>,
     pub(super) revoked_at: Option<Timestamp>,
-    pub(super) scope: Scope,
+    pub(super) scope: ListScope,
     pub(super) hashes: Arc<IssuerHashes>,
     /// The id of its key, where its certificate says none.
     pub(super) own_key_id: [u8; 20],
@@ -182,8 +182,13 @@ pub(super) struct Issuer {
 
 impl Issuer {
     /// An issuer of a certificate, with nothing set.
-    pub(super) fn new(id: Id, name: String, key: Option<Id>, certificate: Parsed) -> Self {
-        let scope = Scope::of(&certificate.subject, certificate.public.spki());
+    pub(super) fn new(
+        id: IssuerId,
+        name: String,
+        key: Option<IssuerId>,
+        certificate: ParsedCertificate,
+    ) -> Self {
+        let scope = ListScope::of(&certificate.subject, certificate.public.spki());
         let hashes = IssuerHashes::of(&certificate.subject, certificate.public.bits());
         let own_key_id = certificate.public.key_id();
         Self {
@@ -191,7 +196,7 @@ impl Issuer {
             name,
             key,
             certificate: Arc::new(certificate),
-            usage: Usage::ALL,
+            usage: IssuerUsage::ALL,
             outliving: Outliving::Refuse,
             manual_chain: None,
             urls: UrlSettings::default(),
@@ -206,7 +211,7 @@ impl Issuer {
 
     /// The record's bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let ids = |ids: &Vec<Id>| Json::strings(ids.iter().map(Id::to_string));
+        let ids = |ids: &Vec<IssuerId>| Json::strings(ids.iter().map(IssuerId::to_string));
         let mut map = object([
             ("id", self.id.to_string().into()),
             ("name", self.name.as_str().into()),
@@ -229,23 +234,24 @@ impl Issuer {
     /// Reads a record back; `None` when it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        let given = Given(Fields::new(&map));
+        let given = GivenFields(Fields::new(&map));
         let text = |name: &str| given.text(name).ok();
         let certificate = BASE64.decode(text("certificate")?.as_bytes()).ok()?;
-        let id =
-            |text: String| if text.is_empty() { Some(None) } else { Id::parse(&text).map(Some) };
+        let id = |text: String| {
+            if text.is_empty() { Some(None) } else { IssuerId::parse(&text).map(Some) }
+        };
         let key = id(text("key")?)?;
         let mut issuer = Self::new(
-            Id::parse(&text("id")?)?,
+            IssuerId::parse(&text("id")?)?,
             text("name")?,
             key,
-            Parsed::from_der(&certificate).ok()?,
+            ParsedCertificate::from_der(&certificate).ok()?,
         );
-        issuer.usage = Usage::read(&given.list("usage").ok()?).ok()?;
+        issuer.usage = IssuerUsage::read(&given.list("usage").ok()?).ok()?;
         issuer.outliving = Outliving::named(&text("leaf_not_after_behavior")?).ok()?;
         if let Some(chain) = given.list_given("manual_chain").ok()? {
             issuer.manual_chain =
-                Some(chain.iter().map(|id| Id::parse(id)).collect::<Option<_>>()?);
+                Some(chain.iter().map(|id| IssuerId::parse(id)).collect::<Option<_>>()?);
         }
         issuer.urls.update(given, "enable_aia_url_templating").ok()?;
         issuer.has_urls = given.flag("has_urls", false).ok()?;
@@ -273,7 +279,7 @@ impl Issuer {
                 "manual_chain",
                 self.manual_chain
                     .as_ref()
-                    .map_or(Json::Null, |ids| Json::strings(ids.iter().map(Id::to_string))),
+                    .map_or(Json::Null, |ids| Json::strings(ids.iter().map(IssuerId::to_string))),
             ),
             ("usage", self.usage.text().into()),
             (
@@ -306,9 +312,13 @@ impl Issuer {
     }
 
     /// It as who signs with a key.
-    pub(super) fn signer<'a>(&'a self, key: &'a Key, wish: SignatureWish) -> Signer<'a> {
+    pub(super) fn signer<'a>(
+        &'a self,
+        key: &'a PkiKey,
+        wish: SignatureWish,
+    ) -> CertificateSigner<'a> {
         let algorithm = SignatureAlgorithm::choose(key.private.kind(), wish);
-        Signer {
+        CertificateSigner {
             name: &self.certificate.subject,
             key_id: self.key_id(),
             key: &key.private,
@@ -317,7 +327,7 @@ impl Issuer {
     }
 
     /// It as who signs revocation lists and answers of OCSP.
-    pub(super) fn crl_signer<'a>(&'a self, key: &'a Key) -> Signer<'a> {
+    pub(super) fn crl_signer<'a>(&'a self, key: &'a PkiKey) -> CertificateSigner<'a> {
         let signer = self.signer(key, SignatureWish::default());
         let fits = self.crl_algorithm.filter(|algorithm| {
             let wish = |use_pss| SignatureWish { hash: None, use_pss };
@@ -327,7 +337,7 @@ impl Issuer {
                     == std::mem::discriminant(algorithm)
             })
         });
-        Signer { algorithm: fits.unwrap_or(signer.algorithm), ..signer }
+        CertificateSigner { algorithm: fits.unwrap_or(signer.algorithm), ..signer }
     }
 
     fn key_id(&self) -> &[u8] {
@@ -337,8 +347,8 @@ impl Issuer {
 
 /// A key.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
-    pub(super) id: Id,
+pub(super) struct PkiKey {
+    pub(super) id: IssuerId,
     /// Empty for none.
     pub(super) name: String,
     /// Whether it came from elsewhere, where it may have signed what is not known here.
@@ -346,7 +356,7 @@ pub(super) struct Key {
     pub(super) private: Arc<PrivateKey>,
 }
 
-impl Key {
+impl PkiKey {
     /// The record's bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let pkcs8 = Zeroizing::new(BASE64.encode(self.private.pkcs8()));
@@ -362,10 +372,10 @@ impl Key {
     /// Reads a record back; `None` when it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        let given = Given(Fields::new(&map));
+        let given = GivenFields(Fields::new(&map));
         let pkcs8 = Zeroizing::new(BASE64.decode(given.text("pkcs8").ok()?.as_bytes()).ok()?);
         Some(Self {
-            id: Id::parse(&given.text("id").ok()?)?,
+            id: IssuerId::parse(&given.text("id").ok()?)?,
             name: given.text("name").ok()?,
             is_imported: given.flag("is_imported", false).ok()?,
             private: Arc::new(PrivateKey::from_pkcs8(&pkcs8).ok()?),

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::{PrivateKey, SignatureAlgorithm};
 use zeroize::Zeroizing;
 
 use super::answer;
 use super::generate::NO_URLS;
-use super::given::{Given, object, refuse};
-use super::ids::{Id, Scope};
-use super::issuer::{Issuer, Key, Outliving, UrlSettings, Usage};
-use super::memory::{Pki, State};
-use super::structure::{Change, change};
+use super::given::{GivenFields, object, refuse};
+use super::ids::{IssuerId, ListScope};
+use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey, UrlSettings};
+use super::memory::{Pki, PkiState};
+use super::structure::{StructureChange, change};
 
 /// Shortest text that may be a bundle.
 const BUNDLE_BYTES_MIN: usize = 75;
@@ -28,7 +28,10 @@ const ROOT_DELETED: &str = "DELETE /root deletes all keys and issuers; prefer th
      /issuer/:issuer_ref for finer granularity, unless removal of all keys and issuers is desired.";
 
 /// A page of ids: those after one, as many as are asked for.
-fn page<'a, T>(call: &Call<'_>, all: &'a BTreeMap<Id, T>) -> Result<Vec<(&'a Id, &'a T)>, Error> {
+fn page<'a, T>(
+    call: &Call<'_>,
+    all: &'a BTreeMap<IssuerId, T>,
+) -> Result<Vec<(&'a IssuerId, &'a T)>, Error> {
     let page = call.page()?;
     let later = all.iter().filter(|(id, _)| {
         page.after.as_ref().is_none_or(|after| id.to_string().as_str() > after.as_str())
@@ -77,14 +80,14 @@ pub(super) async fn list_keys(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::data(object([("key_info", info.into()), ("keys", keys)]), Vec::new()))
 }
 
-fn shown(state: &State, issuer: &Arc<Issuer>) -> Map {
+fn shown(state: &PkiState, issuer: &Arc<Issuer>) -> Map {
     let mut map = issuer.shown();
     let chain = state.chain(issuer);
     map.insert("ca_chain".to_owned(), Json::strings(chain.iter().map(|one| one.pem())));
     map
 }
 
-fn shown_by_id(call: &Call<'_>, id: Id, warnings: Vec<String>) -> Result<Response, Error> {
+fn shown_by_id(call: &Call<'_>, id: IssuerId, warnings: Vec<String>) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     let issuer = state.issuers.get(&id).ok_or(Error::NotFound)?;
@@ -100,9 +103,9 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 
 /// What a request says of an issuer. Fields that it leaves out are as they were in a patch, and as they are in a new one else.
 fn changed(
-    change: &Change<'_, '_>,
+    change: &StructureChange<'_, '_>,
     issuer: &Issuer,
-    given: Given<'_>,
+    given: GivenFields<'_>,
     patches: bool,
 ) -> Result<Issuer, Error> {
     let mut new = issuer.clone();
@@ -119,8 +122,8 @@ fn changed(
     }
     if takes("usage") {
         new.usage = match given.list_given("usage")? {
-            Some(names) => Usage::read(&names)?,
-            None => Usage::ALL,
+            Some(names) => IssuerUsage::read(&names)?,
+            None => IssuerUsage::ALL,
         };
         if new.usage.issues && issuer.revoked_at.is_some() {
             return Err(Error::invalid(
@@ -153,7 +156,11 @@ fn changed(
     Ok(new)
 }
 
-fn manual_chain(state: &State, issuer: &Issuer, refs: &[String]) -> Result<Vec<Id>, Error> {
+fn manual_chain(
+    state: &PkiState,
+    issuer: &Issuer,
+    refs: &[String],
+) -> Result<Vec<IssuerId>, Error> {
     let mut chain = Vec::new();
     for reference in refs {
         let id = match reference.as_str() {
@@ -174,7 +181,7 @@ fn manual_chain(state: &State, issuer: &Issuer, refs: &[String]) -> Result<Vec<I
 }
 
 async fn update(call: &Call<'_>, body: &Map, patches: bool) -> Result<Response, Error> {
-    let given = Given::of(body);
+    let given = GivenFields::of(body);
     let id = change(call, |change| {
         let issuer = change.state.issuer(call.params.get("ref"))?;
         let new = changed(change, &issuer, given, patches)?;
@@ -217,8 +224,8 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
 /// Deletes all issuers and keys.
 pub(super) async fn delete_root(call: Call<'_>) -> Result<Response, Error> {
     change(&call, |change| {
-        let issuers: Vec<Id> = change.state.issuers.keys().copied().collect();
-        let keys: Vec<Id> = change.state.keys.keys().copied().collect();
+        let issuers: Vec<IssuerId> = change.state.issuers.keys().copied().collect();
+        let keys: Vec<IssuerId> = change.state.keys.keys().copied().collect();
         for id in issuers {
             change.delete_issuer(id)?;
         }
@@ -255,7 +262,7 @@ pub(super) async fn revoke(call: Call<'_>) -> Result<Response, Error> {
 
 /// What is in a bundle.
 struct Bundle {
-    certificates: Vec<Parsed>,
+    certificates: Vec<ParsedCertificate>,
     keys: Vec<PrivateKey>,
 }
 
@@ -271,7 +278,7 @@ fn bundle(text: &str) -> Result<Bundle, Error> {
         let der = Zeroizing::new(der);
         match label {
             Label::Certificate => {
-                let parsed = Parsed::from_der(&der).map_err(refuse)?;
+                let parsed = ParsedCertificate::from_der(&der).map_err(refuse)?;
                 if !bundle.certificates.contains(&parsed) {
                     bundle.certificates.push(parsed);
                 }
@@ -294,11 +301,11 @@ fn bundle(text: &str) -> Result<Bundle, Error> {
 /// What came of an import.
 #[derive(Clone, Default)]
 struct Imported {
-    issuers: Vec<Id>,
-    keys: Vec<Id>,
-    known_issuers: Vec<Id>,
-    known_keys: Vec<Id>,
-    mapping: BTreeMap<Id, Option<Id>>,
+    issuers: Vec<IssuerId>,
+    keys: Vec<IssuerId>,
+    known_issuers: Vec<IssuerId>,
+    known_keys: Vec<IssuerId>,
+    mapping: BTreeMap<IssuerId, Option<IssuerId>>,
 }
 
 async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Response, Error> {
@@ -317,8 +324,8 @@ async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Respons
     }
     let mut keys = Vec::new();
     for private in bundle.keys {
-        let key = Key {
-            id: Id::make(call.random)?,
+        let key = PkiKey {
+            id: IssuerId::make(call.random)?,
             name: String::new(),
             is_imported: true,
             private: Arc::new(private),
@@ -327,12 +334,12 @@ async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Respons
     }
     let mut certificates = Vec::new();
     for certificate in bundle.certificates {
-        certificates.push((Id::make(call.random)?, certificate));
+        certificates.push((IssuerId::make(call.random)?, certificate));
     }
     let imported = change(call, |change| enter(change, &keys, &certificates)).await?;
-    let ids = |ids: &[Id]| match ids.is_empty() {
+    let ids = |ids: &[IssuerId]| match ids.is_empty() {
         true => Json::Null,
-        false => Json::strings(ids.iter().map(Id::to_string)),
+        false => Json::strings(ids.iter().map(IssuerId::to_string)),
     };
     let mapping = imported.mapping.iter().map(|(issuer, key)| {
         let key = key.map_or_else(String::new, |key| key.to_string());
@@ -353,12 +360,12 @@ async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Respons
 }
 
 fn enter(
-    change: &mut Change<'_, '_>,
-    keys: &[Key],
-    certificates: &[(Id, Parsed)],
+    change: &mut StructureChange<'_, '_>,
+    keys: &[PkiKey],
+    certificates: &[(IssuerId, ParsedCertificate)],
 ) -> Result<Imported, Error> {
     let mut imported = Imported::default();
-    let mut ids_by_spki: BTreeMap<Vec<u8>, Id> = BTreeMap::new();
+    let mut ids_by_spki: BTreeMap<Vec<u8>, IssuerId> = BTreeMap::new();
     for key in keys {
         let spki = key.private.spki().to_vec();
         match change.state.key_of(&spki) {
@@ -379,7 +386,7 @@ fn enter(
         }
     }
     for (id, certificate) in certificates {
-        let scope = Scope::of(&certificate.subject, certificate.public.spki());
+        let scope = ListScope::of(&certificate.subject, certificate.public.spki());
         let known = change.state.issuers_of(scope).find(|one| *one.certificate == *certificate);
         let spki = certificate.public.spki();
         let key = ids_by_spki.get(spki).copied();
@@ -399,18 +406,18 @@ fn enter(
 }
 
 /// The scope of who signed a certificate, as far as it is known; its own if it is not.
-fn signer_scope(state: &State, certificate: &Parsed) -> Scope {
+fn signer_scope(state: &PkiState, certificate: &ParsedCertificate) -> ListScope {
     let mut signers = state.issuers_named(&certificate.issuer).filter(|issuer| {
         certificate.names_as_issuer(&issuer.certificate)
             && certificate.is_signed_by(&issuer.certificate.public)
     });
-    let own = Scope::of(&certificate.subject, certificate.public.spki());
+    let own = ListScope::of(&certificate.subject, certificate.public.spki());
     signers.next().map_or(own, |issuer| issuer.scope)
 }
 
 pub(super) async fn set_signed(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let text = Given::of(&body).text("certificate")?;
+    let text = GivenFields::of(&body).text("certificate")?;
     if text.is_empty() {
         return Err(Error::invalid("no certificate provided in the \"certificate\" parameter"));
     }
@@ -419,13 +426,13 @@ pub(super) async fn set_signed(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn import_bundle(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let text = Zeroizing::new(Given::of(&body).text("pem_bundle")?);
+    let text = Zeroizing::new(GivenFields::of(&body).text("pem_bundle")?);
     import(&call, &text, true).await
 }
 
 pub(super) async fn import_certificates(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let text = Zeroizing::new(Given::of(&body).text("pem_bundle")?);
+    let text = Zeroizing::new(GivenFields::of(&body).text("pem_bundle")?);
     import(&call, &text, false).await
 }
 
@@ -444,14 +451,14 @@ pub(super) async fn read_key(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn write_key(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let name = given.text("key_name")?;
     let key = change(&call, |change| {
         let known = change.state.key(call.params.get("ref"))?;
         if !name.is_empty() {
             change.check_key_name(&name, Some(known.id))?;
         }
-        let key = Key { name: name.clone(), ..(*known).clone() };
+        let key = PkiKey { name: name.clone(), ..(*known).clone() };
         change.put_key(&key)?;
         Ok(key)
     });
@@ -460,7 +467,7 @@ pub(super) async fn write_key(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn delete_key(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.query_fields();
-    let forces = Given::of(&body).flag("force", false)?;
+    let forces = GivenFields::of(&body).flag("force", false)?;
     let warnings = change(&call, |change| {
         let Ok(key) = change.state.key(call.params.get("ref")) else { return Ok(Vec::new()) };
         let users = change.state.issuers.values().filter(|issuer| issuer.key == Some(key.id));
@@ -498,7 +505,7 @@ pub(super) async fn delete_key(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn import_key(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let text = Zeroizing::new(given.text("pem_bundle")?);
     let name = given.text("key_name")?;
     let blocks = pem::read(&text).map_err(refuse)?;
@@ -511,7 +518,7 @@ pub(super) async fn import_key(call: Call<'_>) -> Result<Response, Error> {
         return Err(Error::invalid("the pem_bundle for a key import has a key, and nothing else"));
     }
     let private = Arc::new(PrivateKey::from_pem(*label, der).map_err(refuse)?);
-    let id = Id::make(call.random)?;
+    let id = IssuerId::make(call.random)?;
     let (key, is_new) = change(&call, |change| {
         if let Some(known) = change.state.key_of(private.spki()) {
             return Ok(((*known).clone(), false));
@@ -520,7 +527,7 @@ pub(super) async fn import_key(call: Call<'_>) -> Result<Response, Error> {
             change.check_key_name(&name, None)?;
         }
         let private = Arc::clone(&private);
-        let key = Key { id, name: name.clone(), is_imported: true, private };
+        let key = PkiKey { id, name: name.clone(), is_imported: true, private };
         let bare: Vec<Arc<Issuer>> = change
             .state
             .issuers
@@ -545,7 +552,7 @@ pub(super) async fn import_key(call: Call<'_>) -> Result<Response, Error> {
 
 // What stands for an issuer or a key when none is named.
 
-fn defaults_shown(state: &State) -> Map {
+fn defaults_shown(state: &PkiState) -> Map {
     object([
         ("default", state.issuer_defaults.default_text().into()),
         ("default_follows_latest_issuer", state.issuer_defaults.follows_latest.into()),
@@ -559,7 +566,7 @@ pub(super) async fn read_defaults(call: Call<'_>) -> Result<Response, Error> {
 
 async fn set_defaults(call: &Call<'_>, usual: &str) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let reference = given.text_or("default", usual)?;
     if reference.is_empty() || reference == "default" {
         return Err(Error::invalid(
@@ -603,7 +610,7 @@ pub(super) async fn read_key_defaults(call: Call<'_>) -> Result<Response, Error>
 
 pub(super) async fn write_key_defaults(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let reference = Given::of(&body).text("default")?;
+    let reference = GivenFields::of(&body).text("default")?;
     if reference.is_empty() || reference == "default" {
         return Err(Error::invalid(
             "Invalid key specification; must be non-empty and can't be 'default'.",

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, EngineContext, Storage};
-use kallisto_pki::crl::{ExtraExtension, List, Revoked as Entry};
+use kallisto_pki::crl::{CrlContents, ExtraExtension, RevokedEntry as Entry};
 
 use super::config::CrlConfig;
-use super::ids::Scope;
-use super::memory::{Made, Pki};
+use super::ids::ListScope;
+use super::memory::{MadeList, Pki};
 use super::revoked::{Lists, lists_record};
 
 /// For how long the making of a list is worth waiting, by its entries: making takes some 150 ns for each, so a server is at this for a few hundredths
@@ -32,7 +32,7 @@ pub(super) enum Which {
 /// Decides that there is a new complete list, unless there is one of a number after `number`: of many revocations at once few decide.
 pub(super) async fn decide_complete(
     storage: &Storage<'_>,
-    scope: Scope,
+    scope: ListScope,
     after: u64,
     now: i64,
 ) -> Result<(), Error> {
@@ -54,7 +54,7 @@ pub(super) async fn decide_all(call: &Call<'_>) -> Result<(), Error> {
 /// Changes the record of the lists of one who signs, if `change` says so.
 pub(super) async fn decide(
     storage: &Storage<'_>,
-    scope: Scope,
+    scope: ListScope,
     change: impl Fn(&Lists) -> Option<Lists> + Send + Sync,
 ) -> Result<(), Error> {
     let name = lists_record(scope);
@@ -79,7 +79,7 @@ pub(super) async fn decide(
 /// When it cannot be made.
 pub(super) async fn latest(
     call: &Call<'_>,
-    scope: Scope,
+    scope: ListScope,
     which: Which,
 ) -> Result<Option<Arc<Vec<u8>>>, Error> {
     let memory: &Pki = call.memory()?;
@@ -123,14 +123,14 @@ pub(super) async fn latest(
             Which::Complete => lists.complete_at,
             Which::Delta => lists.delta_at,
         };
-        let list = List {
+        let list = CrlContents {
             number,
             this_update,
             next_update: this_update.saturating_add(config.expiry_secs),
             base: (which == Which::Delta).then_some(lists.complete),
             freshest: &urls.delta_crl_distribution_points,
         };
-        let is_on = |revoked: &&super::revoked::Revoked| match which {
+        let is_on = |revoked: &&super::revoked::RevokedCertificate| match which {
             _ if config.is_disabled => false,
             Which::Complete => lists.complete_has(revoked),
             Which::Delta => lists.delta_has(revoked),
@@ -144,7 +144,7 @@ pub(super) async fn latest(
             (Entry { serial: revoked.serial, at }, reason)
         });
         let der = list.sign_all(on, &[], &issuer.crl_signer(&key));
-        der.map(|der| Made { number, at_ns: now_ns, entries, der: Arc::new(der) })
+        der.map(|der| MadeList { number, at_ns: now_ns, entries, der: Arc::new(der) })
     };
     // What is quickly made is made here.
     let made = if count < QUICK_ENTRIES { Ok(work()) } else { call.run_heavy(work).await };
@@ -176,10 +176,10 @@ fn reasons() -> Vec<Vec<ExtraExtension>> {
 pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
     let memory = context.memory::<Pki>()?;
     let now = context.now.as_second();
-    let due: Vec<(Scope, Which)> = {
+    let due: Vec<(ListScope, Which)> = {
         let state = memory.read();
         let config = &state.crl;
-        let of = |scope: Scope| {
+        let of = |scope: ListScope| {
             let signing = state.signing.get(&scope)?;
             is_due(config, &signing.lists, |number| signing.revoked.has_after(number), now)
                 .map(|which| (scope, which))

@@ -13,14 +13,14 @@ use kallisto_pki::certificate::Urls;
 
 use super::acme::config::AcmeConfig;
 use super::acme::nonces::{KEEPER, UsedNonces};
-use super::config::{Cluster, CrlConfig, Defaults};
-use super::given::Given;
-use super::ids::{Id, Scope};
-use super::issuer::{Issuer, Key, UrlSettings};
+use super::config::{ClusterUrls, CrlConfig, Defaults};
+use super::given::GivenFields;
+use super::ids::{IssuerId, ListScope};
+use super::issuer::{Issuer, PkiKey, UrlSettings};
 use super::ocsp_cache::OcspCache;
-use super::pool::Pool;
-use super::revoked::{Lists, Record, RevokedSet};
-use super::role::Role;
+use super::pool::KeyPool;
+use super::revoked::{Lists, RevocationRecord, RevokedSet};
+use super::role::PkiRole;
 
 /// The record that every change of issuers and keys writes.
 pub(super) const GENERATION: &str = "config/generation";
@@ -45,7 +45,7 @@ pub(super) struct Signing {
 
 /// A list that was made.
 #[derive(Clone)]
-pub(super) struct Made {
+pub(super) struct MadeList {
     /// Its number.
     pub(super) number: u64,
     /// When, in nanoseconds since 1970.
@@ -57,50 +57,50 @@ pub(super) struct Made {
 
 /// The decoded state of a mount.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) issuers: BTreeMap<Id, Arc<Issuer>>,
-    pub(super) keys: BTreeMap<Id, Arc<Key>>,
+pub(super) struct PkiState {
+    pub(super) issuers: BTreeMap<IssuerId, Arc<Issuer>>,
+    pub(super) keys: BTreeMap<IssuerId, Arc<PkiKey>>,
     pub(super) issuer_defaults: Defaults,
     pub(super) key_defaults: Defaults,
-    pub(super) roles: HashMap<String, Arc<Role>>,
+    pub(super) roles: HashMap<String, Arc<PkiRole>>,
     pub(super) urls: UrlSettings,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterUrls,
     pub(super) crl: CrlConfig,
-    pub(super) signing: HashMap<Scope, Signing>,
+    pub(super) signing: HashMap<ListScope, Signing>,
     pub(super) certificates: usize,
     pub(super) acme: Arc<AcmeConfig>,
     pub(super) acme_accounts: usize,
     /// Which server keeps the nonces of ACME that were used.
     pub(super) nonce_keeper: String,
-    issuers_by_name: HashMap<String, Id>,
-    issuers_by_scope: HashMap<Scope, Vec<Id>>,
-    issuers_by_subject: HashMap<Vec<u8>, Vec<Id>>,
-    issuers_by_signer: HashMap<Vec<u8>, Vec<Id>>,
-    keys_by_name: HashMap<String, Id>,
-    keys_by_spki: HashMap<Vec<u8>, Id>,
+    issuers_by_name: HashMap<String, IssuerId>,
+    issuers_by_scope: HashMap<ListScope, Vec<IssuerId>>,
+    issuers_by_subject: HashMap<Vec<u8>, Vec<IssuerId>>,
+    issuers_by_signer: HashMap<Vec<u8>, Vec<IssuerId>>,
+    keys_by_name: HashMap<String, IssuerId>,
+    keys_by_spki: HashMap<Vec<u8>, IssuerId>,
     /// Who signed whom, checked once.
-    parents: HashMap<Id, Vec<Id>>,
+    parents: HashMap<IssuerId, Vec<IssuerId>>,
 }
 
 /// The decoded state, and the lists that were made of it.
 #[derive(Default)]
 pub(super) struct Pki {
-    state: RwLock<State>,
-    pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    state: RwLock<PkiState>,
+    pub(super) made: Mutex<HashMap<(ListScope, bool), MadeList>>,
     /// Signed answers of OCSP.
     pub(super) ocsp_answers: OcspCache,
     /// Nonces of ACME that were used.
     pub(super) used_nonces: UsedNonces,
     /// Keys that are made ahead.
-    pub(super) pool: Pool,
+    pub(super) pool: KeyPool,
     /// Where lists are being made.
-    pub(super) making: Mutex<HashSet<(Scope, bool)>>,
+    pub(super) making: Mutex<HashSet<(ListScope, bool)>>,
 }
 
 /// A list is being made. It ends with who makes it, who may leave before.
 pub(super) struct Making<'a> {
     memory: &'a Pki,
-    place: (Scope, bool),
+    place: (ListScope, bool),
 }
 
 impl Drop for Making<'_> {
@@ -115,20 +115,20 @@ fn unpoisoned<T>(guard: Result<T, PoisonError<T>>) -> T {
 
 impl Pki {
     /// What is decoded. Not held while anything is waited for.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, PkiState> {
         unpoisoned(self.state.read())
     }
 
-    pub(super) fn made(&self) -> MutexGuard<'_, HashMap<(Scope, bool), Made>> {
+    pub(super) fn made(&self) -> MutexGuard<'_, HashMap<(ListScope, bool), MadeList>> {
         unpoisoned(self.made.lock())
     }
 
-    pub(super) fn making(&self) -> MutexGuard<'_, HashSet<(Scope, bool)>> {
+    pub(super) fn making(&self) -> MutexGuard<'_, HashSet<(ListScope, bool)>> {
         unpoisoned(self.making.lock())
     }
 
     /// Says that a list is being made, for as long as what is returned is held.
-    pub(super) fn begin(&self, place: (Scope, bool)) -> Making<'_> {
+    pub(super) fn begin(&self, place: (ListScope, bool)) -> Making<'_> {
         self.making().insert(place);
         Making { memory: self, place }
     }
@@ -141,7 +141,7 @@ impl Memory for Pki {
             unpoisoned(self.state.write()).certificates += 1;
             return true;
         }
-        let Some(parsed) = Parsed::of(name, value) else { return false };
+        let Some(parsed) = ParsedRecord::of(name, value) else { return false };
         unpoisoned(self.state.write()).put(parsed);
         true
     }
@@ -152,16 +152,16 @@ impl Memory for Pki {
 }
 
 /// A record, decoded before the state is locked.
-enum Parsed {
+enum ParsedRecord {
     Issuer(Box<Issuer>),
-    Key(Key),
-    Role(String, Box<Role>),
-    Revoked(Record),
-    Lists(Scope, Lists),
+    Key(PkiKey),
+    Role(String, Box<PkiRole>),
+    Revoked(RevocationRecord),
+    Lists(ListScope, Lists),
     Issuers(Defaults),
     Keys(Defaults),
     Urls(UrlSettings),
-    Cluster(Cluster),
+    Cluster(ClusterUrls),
     Crl(CrlConfig),
     Acme(Box<AcmeConfig>),
     AcmeKey,
@@ -169,24 +169,24 @@ enum Parsed {
     Other,
 }
 
-impl Parsed {
+impl ParsedRecord {
     /// Decodes a record; `None` when it is damaged.
     fn of(name: &str, value: &[u8]) -> Option<Self> {
         Some(match name.split_once('/') {
             Some(("issuer", _)) => Self::Issuer(Box::new(Issuer::decode(value)?)),
-            Some(("key", _)) => Self::Key(Key::decode(value)?),
-            Some(("role", role)) => Self::Role(role.to_owned(), Box::new(Role::decode(value)?)),
+            Some(("key", _)) => Self::Key(PkiKey::decode(value)?),
+            Some(("role", role)) => Self::Role(role.to_owned(), Box::new(PkiRole::decode(value)?)),
             Some(("revoked", serial)) => {
-                Self::Revoked(Record::decode(Serial::parse(serial)?, value)?)
+                Self::Revoked(RevocationRecord::decode(Serial::parse(serial)?, value)?)
             }
-            Some(("crl", scope)) => Self::Lists(Scope::parse(scope)?, Lists::decode(value)?),
+            Some(("crl", scope)) => Self::Lists(ListScope::parse(scope)?, Lists::decode(value)?),
             // One for each account, made and deleted with it, and never written over.
             Some(("acme", place)) if place.starts_with("key/") => Self::AcmeKey,
             _ => match name {
                 ISSUERS => Self::Issuers(Defaults::decode(value)?),
                 KEYS => Self::Keys(Defaults::decode(value)?),
                 URLS => Self::Urls(decode_urls(value)?),
-                CLUSTER => Self::Cluster(Cluster::decode(value)?),
+                CLUSTER => Self::Cluster(ClusterUrls::decode(value)?),
                 CRL => Self::Crl(CrlConfig::decode(value)?),
                 ACME => Self::Acme(Box::new(AcmeConfig::decode(value)?)),
                 KEEPER => Self::NonceKeeper(String::from_utf8(value.to_vec()).ok()?),
@@ -199,15 +199,15 @@ impl Parsed {
 pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
     let map = kallisto_api::json::parse_object(value).ok()?;
     let mut urls = UrlSettings::default();
-    urls.update(Given::of(&map), "enable_templating").ok()?;
+    urls.update(GivenFields::of(&map), "enable_templating").ok()?;
     Some(urls)
 }
 
-impl State {
-    fn put(&mut self, parsed: Parsed) {
+impl PkiState {
+    fn put(&mut self, parsed: ParsedRecord) {
         match parsed {
-            Parsed::Issuer(issuer) => self.put_issuer(*issuer),
-            Parsed::Key(key) => {
+            ParsedRecord::Issuer(issuer) => self.put_issuer(*issuer),
+            ParsedRecord::Key(key) => {
                 self.remove_key(key.id);
                 if !key.name.is_empty() {
                     self.keys_by_name.insert(key.name.clone(), key.id);
@@ -215,22 +215,24 @@ impl State {
                 self.keys_by_spki.insert(key.private.spki().to_vec(), key.id);
                 self.keys.insert(key.id, Arc::new(key));
             }
-            Parsed::Role(name, role) => {
+            ParsedRecord::Role(name, role) => {
                 self.roles.insert(name, Arc::new(*role));
             }
-            Parsed::Revoked(record) => {
+            ParsedRecord::Revoked(record) => {
                 self.signing.entry(record.scope).or_default().revoked.put(record.revoked);
             }
-            Parsed::Lists(scope, lists) => self.signing.entry(scope).or_default().lists = lists,
-            Parsed::Issuers(defaults) => self.issuer_defaults = defaults,
-            Parsed::Keys(defaults) => self.key_defaults = defaults,
-            Parsed::Urls(urls) => self.urls = urls,
-            Parsed::Cluster(cluster) => self.cluster = cluster,
-            Parsed::Crl(config) => self.crl = config,
-            Parsed::Acme(config) => self.acme = Arc::new(*config),
-            Parsed::AcmeKey => self.acme_accounts += 1,
-            Parsed::NonceKeeper(keeper) => self.nonce_keeper = keeper,
-            Parsed::Other => {}
+            ParsedRecord::Lists(scope, lists) => {
+                self.signing.entry(scope).or_default().lists = lists
+            }
+            ParsedRecord::Issuers(defaults) => self.issuer_defaults = defaults,
+            ParsedRecord::Keys(defaults) => self.key_defaults = defaults,
+            ParsedRecord::Urls(urls) => self.urls = urls,
+            ParsedRecord::Cluster(cluster) => self.cluster = cluster,
+            ParsedRecord::Crl(config) => self.crl = config,
+            ParsedRecord::Acme(config) => self.acme = Arc::new(*config),
+            ParsedRecord::AcmeKey => self.acme_accounts += 1,
+            ParsedRecord::NonceKeeper(keeper) => self.nonce_keeper = keeper,
+            ParsedRecord::Other => {}
         }
     }
 
@@ -238,12 +240,12 @@ impl State {
         match name.split_once('/') {
             Some(("cert", _)) => self.certificates = self.certificates.saturating_sub(1),
             Some(("issuer", id)) => {
-                if let Some(id) = Id::parse(id) {
+                if let Some(id) = IssuerId::parse(id) {
                     self.remove_issuer(id);
                 }
             }
             Some(("key", id)) => {
-                if let Some(id) = Id::parse(id) {
+                if let Some(id) = IssuerId::parse(id) {
                     self.remove_key(id);
                 }
             }
@@ -258,7 +260,7 @@ impl State {
                 }
             }
             Some(("crl", scope)) => {
-                if let Some(scope) = Scope::parse(scope) {
+                if let Some(scope) = ListScope::parse(scope) {
                     self.signing.remove(&scope);
                 }
             }
@@ -266,7 +268,7 @@ impl State {
                 ISSUERS => self.issuer_defaults = Defaults::default(),
                 KEYS => self.key_defaults = Defaults::default(),
                 URLS => self.urls = UrlSettings::default(),
-                CLUSTER => self.cluster = Cluster::default(),
+                CLUSTER => self.cluster = ClusterUrls::default(),
                 CRL => self.crl = CrlConfig::default(),
                 ACME => self.acme = Arc::default(),
                 KEEPER => self.nonce_keeper.clear(),
@@ -296,7 +298,7 @@ impl State {
     /// Finds who signed it, and whom it signed, among those that there are.
     fn link(&mut self, issuer: &Issuer) {
         let certificate = &issuer.certificate;
-        let named = |map: &HashMap<Vec<u8>, Vec<Id>>, name: &[u8]| {
+        let named = |map: &HashMap<Vec<u8>, Vec<IssuerId>>, name: &[u8]| {
             map.get(name).cloned().unwrap_or_default()
         };
         let mut parents = Vec::new();
@@ -325,10 +327,10 @@ impl State {
         self.issuers_by_scope.entry(issuer.scope).or_default().push(issuer.id);
     }
 
-    fn remove_issuer(&mut self, id: Id) {
+    fn remove_issuer(&mut self, id: IssuerId) {
         self.forget_issuer_name(id);
         let Some(issuer) = self.issuers.remove(&id) else { return };
-        let leave = |map: &mut HashMap<Vec<u8>, Vec<Id>>, name: &[u8]| {
+        let leave = |map: &mut HashMap<Vec<u8>, Vec<IssuerId>>, name: &[u8]| {
             if let Some(ids) = map.get_mut(name) {
                 ids.retain(|known| *known != id);
             }
@@ -347,7 +349,7 @@ impl State {
     }
 
     /// Takes the name from an issuer, unless another one has it already: the records of a change come in any order.
-    fn forget_issuer_name(&mut self, id: Id) {
+    fn forget_issuer_name(&mut self, id: IssuerId) {
         if let Some(issuer) = self.issuers.get(&id)
             && self.issuers_by_name.get(&issuer.name) == Some(&id)
         {
@@ -355,7 +357,7 @@ impl State {
         }
     }
 
-    fn remove_key(&mut self, id: Id) {
+    fn remove_key(&mut self, id: IssuerId) {
         if let Some(key) = self.keys.remove(&id) {
             if self.keys_by_name.get(&key.name) == Some(&id) {
                 self.keys_by_name.remove(&key.name);
@@ -373,7 +375,7 @@ impl State {
             let default = self.issuer_defaults.default;
             Some(default.ok_or_else(|| Error::invalid("no default issuer currently configured"))?)
         } else {
-            self.issuers_by_name.get(reference).copied().or_else(|| Id::parse(reference))
+            self.issuers_by_name.get(reference).copied().or_else(|| IssuerId::parse(reference))
         };
         let found = id.and_then(|id| self.issuers.get(&id)).cloned();
         found.ok_or_else(|| {
@@ -385,12 +387,12 @@ impl State {
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is none.
-    pub(super) fn key(&self, reference: &str) -> Result<Arc<Key>, Error> {
+    pub(super) fn key(&self, reference: &str) -> Result<Arc<PkiKey>, Error> {
         let id = if reference == "default" {
             let default = self.key_defaults.default;
             Some(default.ok_or_else(|| Error::invalid("no default key currently configured"))?)
         } else {
-            self.keys_by_name.get(reference).copied().or_else(|| Id::parse(reference))
+            self.keys_by_name.get(reference).copied().or_else(|| IssuerId::parse(reference))
         };
         let found = id.and_then(|id| self.keys.get(&id)).cloned();
         found.ok_or_else(|| {
@@ -399,7 +401,7 @@ impl State {
     }
 
     /// The key with this public half.
-    pub(super) fn key_of(&self, spki: &[u8]) -> Option<Arc<Key>> {
+    pub(super) fn key_of(&self, spki: &[u8]) -> Option<Arc<PkiKey>> {
         self.keys_by_spki.get(spki).and_then(|id| self.keys.get(id)).cloned()
     }
 
@@ -412,7 +414,7 @@ impl State {
     }
 
     /// The issuers of a certificate's subject name and key.
-    pub(super) fn issuers_of(&self, scope: Scope) -> impl Iterator<Item = &Arc<Issuer>> {
+    pub(super) fn issuers_of(&self, scope: ListScope) -> impl Iterator<Item = &Arc<Issuer>> {
         let ids = self.issuers_by_scope.get(&scope).into_iter().flatten();
         ids.filter_map(|id| self.issuers.get(id))
     }
@@ -424,7 +426,7 @@ impl State {
     }
 
     /// Everybody who signs lists here.
-    pub(super) fn scopes(&self) -> Vec<Scope> {
+    pub(super) fn scopes(&self) -> Vec<ListScope> {
         let with_keys = self.issuers_by_scope.keys().copied();
         with_keys.filter(|scope| self.crl_signer(*scope).is_some()).collect()
     }
@@ -463,20 +465,20 @@ impl State {
     }
 
     /// Who signs for a scope: an issuer with a key that may.
-    pub(super) fn crl_signer(&self, scope: Scope) -> Option<(Arc<Issuer>, Arc<Key>)> {
+    pub(super) fn crl_signer(&self, scope: ListScope) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
         self.signer(scope, |issuer| issuer.usage.signs_crls && issuer.certificate.may_sign_crls())
     }
 
     /// Who signs answers of OCSP for a scope.
-    pub(super) fn ocsp_signer(&self, scope: Scope) -> Option<(Arc<Issuer>, Arc<Key>)> {
+    pub(super) fn ocsp_signer(&self, scope: ListScope) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
         self.signer(scope, |issuer| issuer.usage.signs_ocsp)
     }
 
     fn signer(
         &self,
-        scope: Scope,
+        scope: ListScope,
         may: impl Fn(&Issuer) -> bool,
-    ) -> Option<(Arc<Issuer>, Arc<Key>)> {
+    ) -> Option<(Arc<Issuer>, Arc<PkiKey>)> {
         self.issuers_of(scope).find_map(|issuer| {
             let key = issuer.key.and_then(|id| self.keys.get(&id))?;
             may(issuer).then(|| (Arc::clone(issuer), Arc::clone(key)))
@@ -487,7 +489,7 @@ impl State {
     ///
     /// # Errors
     /// [`Error::Invalid`] when a template needs what is not set.
-    pub(super) fn urls_of(&self, issuer: Id, own: &UrlSettings) -> Result<Urls, Error> {
+    pub(super) fn urls_of(&self, issuer: IssuerId, own: &UrlSettings) -> Result<Urls, Error> {
         let settings = if own.is_empty() { &self.urls } else { own };
         if !settings.are_templates {
             return Ok(settings.urls.clone());
@@ -504,8 +506,8 @@ impl State {
         })
     }
 
-    fn fill(&self, template: &str, issuer: Id) -> Result<String, Error> {
-        let Cluster { path, aia_path } = &self.cluster;
+    fn fill(&self, template: &str, issuer: IssuerId) -> Result<String, Error> {
+        let ClusterUrls { path, aia_path } = &self.cluster;
         for (name, field, value) in
             [("{{cluster_path}}", "path", path), ("{{cluster_aia_path}}", "aia_path", aia_path)]
         {

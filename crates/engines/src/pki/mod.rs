@@ -58,7 +58,8 @@ use kallisto_api::Error;
 use kallisto_engine::FieldKind::{self, Flag, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
 use kallisto_engine::{
-    Admits, EngineJob, EngineLeases, EngineSpec, Handler, RowIndex, ServedBy, Table, handler, row,
+    Admits, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, ServedBy, handler,
+    row,
 };
 
 pub use acme::read_hostile as read_hostile_acme;
@@ -243,7 +244,7 @@ const ISSUE: &[Field] = &[
     field("ext_key_usage_oids", Texts, "Extended key usages, by number."),
 ];
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "pki",
     tag: "secrets",
     about: "Certificates of CAs that are kept here.",

@@ -7,10 +7,10 @@ use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 use kallisto_pki::Serial;
 use kallisto_pki::ocsp::{
-    INTERNAL_ERROR, MALFORMED, Request, Status, TRY_LATER, UNAUTHORIZED, answer,
+    CertificateStatus, INTERNAL_ERROR, MALFORMED, OcspQuestion, TRY_LATER, UNAUTHORIZED, answer,
 };
 
-use super::issuer::{Issuer, Key};
+use super::issuer::{Issuer, PkiKey};
 use super::memory::Pki;
 use super::ocsp_cache::Saying;
 use super::revoked::certificate_record;
@@ -47,14 +47,15 @@ pub(super) async fn get(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// What is known of a certificate.
-enum Known {
-    Is(Status),
+enum KnownStatus {
+    Is(CertificateStatus),
     /// It is good if it was issued here, which is what is stored.
     IfStored(Serial),
 }
 
 /// What there is to say, and who signs it; or the answer itself.
-type Decided = Result<(Request, Vec<Known>, Option<(Arc<Issuer>, Arc<Key>)>, i64), Response>;
+type Decided =
+    Result<(OcspQuestion, Vec<KnownStatus>, Option<(Arc<Issuer>, Arc<PkiKey>)>, i64), Response>;
 
 fn decide(call: &Call<'_>, bytes: &[u8]) -> Result<Decided, Error> {
     let memory: &Pki = call.memory()?;
@@ -62,9 +63,9 @@ fn decide(call: &Call<'_>, bytes: &[u8]) -> Result<Decided, Error> {
     if state.crl.ocsp_is_disabled {
         return Ok(Err(told(401, UNAUTHORIZED)));
     }
-    let Ok(request) = Request::from_der(bytes) else { return Ok(Err(told(400, MALFORMED))) };
+    let Ok(request) = OcspQuestion::from_der(bytes) else { return Ok(Err(told(400, MALFORMED))) };
     let mut scope = None;
-    let states: Vec<Known> = request
+    let states: Vec<KnownStatus> = request
         .asked
         .iter()
         .map(|asked| {
@@ -73,22 +74,28 @@ fn decide(call: &Call<'_>, bytes: &[u8]) -> Result<Decided, Error> {
             let signs = |issuer: &&Arc<Issuer>| state.ocsp_signer(issuer.scope).is_some();
             let issuer = meant().find(signs).or_else(|| meant().next());
             let (Some(issuer), Some(serial)) = (issuer, asked.serial) else {
-                return Known::Is(Status::Unknown);
+                return KnownStatus::Is(CertificateStatus::Unknown);
             };
             // One answer has one signature: what is of somebody else is not known to who signs it.
             if *scope.get_or_insert(issuer.scope) != issuer.scope {
-                return Known::Is(Status::Unknown);
+                return KnownStatus::Is(CertificateStatus::Unknown);
             }
             let signing = state.signing.get(&issuer.scope);
             if let Some(revoked) = signing.and_then(|signing| signing.revoked.get(&serial)) {
-                return Known::Is(Status::Revoked { at: revoked.at_ns.div_euclid(1_000_000_000) });
+                return KnownStatus::Is(CertificateStatus::Revoked {
+                    at: revoked.at_ns.div_euclid(1_000_000_000),
+                });
             }
             let stores_all = signing.is_some_and(|signing| !signing.lists.has_unstored)
                 && state.issuers_of(issuer.scope).all(|issuer| {
                     let key = issuer.key.and_then(|id| state.keys.get(&id));
                     key.is_none_or(|key| !key.is_imported)
                 });
-            if stores_all { Known::IfStored(serial) } else { Known::Is(Status::Good) }
+            if stores_all {
+                KnownStatus::IfStored(serial)
+            } else {
+                KnownStatus::Is(CertificateStatus::Good)
+            }
         })
         .collect();
     let signer = match scope {
@@ -109,11 +116,13 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     let mut known = Vec::with_capacity(states.len());
     for state in states {
         known.push(match state {
-            Known::Is(status) => status,
-            Known::IfStored(serial) => match call.storage.get(&certificate_record(&serial))? {
-                Some(_) => Status::Good,
-                None => Status::Unknown,
-            },
+            KnownStatus::Is(status) => status,
+            KnownStatus::IfStored(serial) => {
+                match call.storage.get(&certificate_record(&serial))? {
+                    Some(_) => CertificateStatus::Good,
+                    None => CertificateStatus::Unknown,
+                }
+            }
         });
     }
     let now = call.now.as_second();

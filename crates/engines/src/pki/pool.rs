@@ -13,13 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kallisto_api::Error;
 use kallisto_engine::EngineContext;
-use kallisto_pki::{KeyKind, PrivateKey};
+use kallisto_pki::{PkiKeyKind, PrivateKey};
 
 use super::given::refuse;
 use super::memory::Pki;
 
 /// The kind of key that is made ahead.
-const KIND: KeyKind = KeyKind::Rsa(2048);
+const KIND: PkiKeyKind = PkiKeyKind::Rsa(2048);
 /// Most keys of a mount: some 5 KB each.
 const KEYS_MAX: usize = 1_000;
 /// Most keys of a pass of the job, which comes every second.
@@ -28,7 +28,7 @@ const PASS_KEYS: usize = 4;
 const WINDOW_SECS: i64 = 1_800;
 
 #[derive(Default)]
-struct State {
+struct KeyPoolState {
     keys: Vec<PrivateKey>,
     /// When the window began that counts now, and how many keys were taken in it and in the one before.
     since: i64,
@@ -36,7 +36,7 @@ struct State {
     taken_before: usize,
 }
 
-impl State {
+impl KeyPoolState {
     /// Begins another window when it is time.
     fn turn(&mut self, now: i64) {
         let age = now.saturating_sub(self.since);
@@ -56,15 +56,15 @@ impl State {
 
 /// Keys that are made ahead.
 #[derive(Default)]
-pub(super) struct Pool(Mutex<State>);
+pub(super) struct KeyPool(Mutex<KeyPoolState>);
 
-impl Pool {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl KeyPool {
+    fn state(&self) -> MutexGuard<'_, KeyPoolState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A key of a kind, if there is one; it is remembered that somebody wanted it.
-    pub(super) fn take(&self, kind: KeyKind, now: i64) -> Option<PrivateKey> {
+    pub(super) fn take(&self, kind: PkiKeyKind, now: i64) -> Option<PrivateKey> {
         if kind != KIND {
             return None;
         }
@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn a_pool_has_an_end() {
-        let pool = Pool::default();
+        let pool = KeyPool::default();
         for _ in 0..2 * KEYS_MAX {
             assert!(pool.take(KIND, NOW).is_none());
         }
-        assert!(pool.take(KeyKind::Rsa(4096), NOW).is_none());
+        assert!(pool.take(PkiKeyKind::Rsa(4096), NOW).is_none());
         assert_eq!(pool.state().wanted(), KEYS_MAX);
         assert_eq!(pool.lacks(NOW), PASS_KEYS);
     }

@@ -14,7 +14,7 @@ use super::issuer::Issuer;
 use super::lists::{self, Which};
 use super::memory::Pki;
 use super::revoke::timestamp;
-use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
+use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
 
 pub(super) const CERTIFICATE: &str = "application/pkix-cert";
 pub(super) const CHAIN: &str = "application/pem-certificate-chain";
@@ -160,20 +160,20 @@ fn told_list(der: &[u8]) -> Response {
 }
 
 /// What a path says of a certificate.
-enum Named {
+enum NamedCertificate {
     Ca,
     CaChain,
     List(Which),
     Serial(Serial),
 }
 
-fn named(call: &Call<'_>) -> Result<Named, Error> {
+fn named(call: &Call<'_>) -> Result<NamedCertificate, Error> {
     match call.params.get("serial") {
-        "ca" => Ok(Named::Ca),
-        "ca_chain" => Ok(Named::CaChain),
-        "crl" => Ok(Named::List(Which::Complete)),
-        "delta-crl" => Ok(Named::List(Which::Delta)),
-        text => Serial::parse(text).map(Named::Serial).ok_or(Error::NotFound),
+        "ca" => Ok(NamedCertificate::Ca),
+        "ca_chain" => Ok(NamedCertificate::CaChain),
+        "crl" => Ok(NamedCertificate::List(Which::Complete)),
+        "delta-crl" => Ok(NamedCertificate::List(Which::Delta)),
+        text => Serial::parse(text).map(NamedCertificate::Serial).ok_or(Error::NotFound),
     }
 }
 
@@ -192,17 +192,17 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
     let mut revoked_ns = 0;
     let mut issuer_id = None;
     let text = match named(&call)? {
-        Named::Ca => issuer(&call, "default")?.pem(),
-        Named::CaChain => chain_pem(&call, &issuer(&call, "default")?)?,
-        Named::List(which) => {
+        NamedCertificate::Ca => issuer(&call, "default")?.pem(),
+        NamedCertificate::CaChain => chain_pem(&call, &issuer(&call, "default")?)?,
+        NamedCertificate::List(which) => {
             let issuer = issuer(&call, "default")?;
             let der = list(&call, Some(&issuer), which).await?;
             String::from_utf8(list_pem(&der)).unwrap_or_default()
         }
-        Named::Serial(serial) => {
+        NamedCertificate::Serial(serial) => {
             let der = stored(&call, &serial)?;
             if let Some(record) = call.storage.get(&revoked_record(&serial))? {
-                let record = Record::decode(serial, &record.value)
+                let record = RevocationRecord::decode(serial, &record.value)
                     .ok_or_else(|| Error::internal(&"the record of a revocation is damaged"))?;
                 revoked_ns = record.revoked.at_ns;
                 let state = memory.read();
@@ -226,24 +226,24 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn certificate_raw(call: Call<'_>) -> Result<Response, Error> {
     match named(&call)? {
-        Named::Ca => ca(call).await,
-        Named::CaChain => ca_chain(call).await,
-        Named::List(Which::Complete) => crl(call).await,
-        Named::List(Which::Delta) => delta(call).await,
-        Named::Serial(serial) => Ok(answer::raw(CERTIFICATE, stored(&call, &serial)?)),
+        NamedCertificate::Ca => ca(call).await,
+        NamedCertificate::CaChain => ca_chain(call).await,
+        NamedCertificate::List(Which::Complete) => crl(call).await,
+        NamedCertificate::List(Which::Delta) => delta(call).await,
+        NamedCertificate::Serial(serial) => Ok(answer::raw(CERTIFICATE, stored(&call, &serial)?)),
     }
 }
 
 pub(super) async fn certificate_raw_pem(call: Call<'_>) -> Result<Response, Error> {
     match named(&call)? {
-        Named::Ca => ca_pem(call).await,
-        Named::CaChain => {
+        NamedCertificate::Ca => ca_pem(call).await,
+        NamedCertificate::CaChain => {
             let chain = chain_pem(&call, &issuer(&call, "default")?)?;
             Ok(answer::raw(CHAIN, chain.into_bytes()))
         }
-        Named::List(Which::Complete) => crl_pem(call).await,
-        Named::List(Which::Delta) => delta_pem(call).await,
-        Named::Serial(serial) => {
+        NamedCertificate::List(Which::Complete) => crl_pem(call).await,
+        NamedCertificate::List(Which::Delta) => delta_pem(call).await,
+        NamedCertificate::Serial(serial) => {
             let text = pem::write(Label::Certificate, &stored(&call, &serial)?);
             Ok(answer::raw(CHAIN, text.into_bytes()))
         }

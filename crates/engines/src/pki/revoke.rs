@@ -3,31 +3,32 @@
 use jiff::Timestamp;
 use kallisto_api::{Error, Response};
 use kallisto_engine::{Call, LeaseCall, Storage};
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::{PrivateKey, Serial};
 
 use super::answer;
-use super::given::{Given, object, refuse, write_time};
-use super::ids::Scope;
+use super::given::{GivenFields, object, refuse, write_time};
+use super::ids::ListScope;
 use super::lists;
 use super::memory::Pki;
 use super::revoked::{
-    Lists, Record, Revoked, StoredCertificate, certificate_record, lists_record, revoked_record,
+    Lists, RevocationRecord, RevokedCertificate, StoredCertificate, certificate_record,
+    lists_record, revoked_record,
 };
 
 /// The reason that says none.
 const UNSPECIFIED: u8 = 0;
 
 /// A certificate of which a request says that it is to be revoked.
-pub(super) struct Subject {
-    pub(super) certificate: Parsed,
-    scope: Scope,
+pub(super) struct RevokeSubject {
+    pub(super) certificate: ParsedCertificate,
+    scope: ListScope,
     is_stored: bool,
 }
 
 /// Finds what a request wants revoked.
-fn find(call: &Call<'_>, given: Given<'_>) -> Result<Subject, Error> {
+fn find(call: &Call<'_>, given: GivenFields<'_>) -> Result<RevokeSubject, Error> {
     let (serial, text) = (given.text("serial_number")?, given.text("certificate")?);
     match (serial.as_str(), text.as_str()) {
         ("", "") => {
@@ -40,8 +41,8 @@ fn find(call: &Call<'_>, given: Given<'_>) -> Result<Subject, Error> {
             let record = call.storage.get(&certificate_record(&number))?.ok_or_else(not_found)?;
             let stored = StoredCertificate::decode(&record.value)
                 .ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
-            let certificate = Parsed::from_der(stored.der).map_err(refuse)?;
-            Ok(Subject { certificate, scope: stored.scope, is_stored: true })
+            let certificate = ParsedCertificate::from_der(stored.der).map_err(refuse)?;
+            Ok(RevokeSubject { certificate, scope: stored.scope, is_stored: true })
         }
         ("", text) => by_certificate(call, text),
         _ => Err(Error::invalid(
@@ -50,7 +51,7 @@ fn find(call: &Call<'_>, given: Given<'_>) -> Result<Subject, Error> {
     }
 }
 
-fn by_certificate(call: &Call<'_>, text: &str) -> Result<Subject, Error> {
+fn by_certificate(call: &Call<'_>, text: &str) -> Result<RevokeSubject, Error> {
     let blocks = pem::read(text).map_err(|_| not_pem())?;
     let [(Label::Certificate, der)] = &blocks[..] else { return Err(not_pem()) };
     find_der(call, der)
@@ -60,9 +61,9 @@ fn by_certificate(call: &Call<'_>, text: &str) -> Result<Subject, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] for what is none, of another CA, or of the serial number of another one.
-pub(super) fn find_der(call: &Call<'_>, der: &[u8]) -> Result<Subject, Error> {
+pub(super) fn find_der(call: &Call<'_>, der: &[u8]) -> Result<RevokeSubject, Error> {
     let memory: &Pki = call.memory()?;
-    let certificate = Parsed::from_der(der).map_err(refuse)?;
+    let certificate = ParsedCertificate::from_der(der).map_err(refuse)?;
     let scope = {
         let state = memory.read();
         let mut signers = state.issuers_named(&certificate.issuer).filter(|issuer| {
@@ -87,7 +88,7 @@ pub(super) fn find_der(call: &Call<'_>, der: &[u8]) -> Result<Subject, Error> {
             true
         }
     };
-    Ok(Subject { certificate, scope, is_stored })
+    Ok(RevokeSubject { certificate, scope, is_stored })
 }
 
 fn not_pem() -> Error {
@@ -96,14 +97,14 @@ fn not_pem() -> Error {
 
 pub(super) async fn revoke(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let subject = find(&call, Given::of(&body))?;
+    let subject = find(&call, GivenFields::of(&body))?;
     revoke_subject(&call, &subject).await
 }
 
 /// Revokes for whoever has the private key.
 pub(super) async fn revoke_with_key(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let text = zeroize::Zeroizing::new(given.text("private_key")?);
     if text.is_empty() {
         return Err(Error::invalid("missing required field: private_key"));
@@ -120,7 +121,7 @@ pub(super) async fn revoke_with_key(call: Call<'_>) -> Result<Response, Error> {
     revoke_subject(&call, &subject).await
 }
 
-async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, Error> {
+async fn revoke_subject(call: &Call<'_>, subject: &RevokeSubject) -> Result<Response, Error> {
     let Some(at_ns) = revoke_for(call, subject, UNSPECIFIED).await? else {
         let certificate = &subject.certificate;
         return Ok(answer::nothing(vec![format!(
@@ -145,7 +146,7 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
 /// [`Error::Invalid`] for an issuer's own; the store's refusal.
 pub(super) async fn revoke_for(
     call: &Call<'_>,
-    subject: &Subject,
+    subject: &RevokeSubject,
     reason: u8,
 ) -> Result<Option<i64>, Error> {
     let memory: &Pki = call.memory()?;
@@ -184,7 +185,10 @@ pub(super) async fn revoke_for(
 }
 
 /// Revokes the certificate of an issuer, if who signed it is here and is not itself.
-pub(super) async fn revoke_issuer(call: &Call<'_>, certificate: &Parsed) -> Result<(), Error> {
+pub(super) async fn revoke_issuer(
+    call: &Call<'_>,
+    certificate: &ParsedCertificate,
+) -> Result<(), Error> {
     let memory: &Pki = call.memory()?;
     let scope = {
         let state = memory.read();
@@ -193,11 +197,11 @@ pub(super) async fn revoke_issuer(call: &Call<'_>, certificate: &Parsed) -> Resu
                 && certificate.is_signed_by(&issuer.certificate.public)
         });
         let scope = signers.next().map(|issuer| issuer.scope);
-        let own = Scope::of(&certificate.subject, certificate.public.spki());
+        let own = ListScope::of(&certificate.subject, certificate.public.spki());
         scope.filter(|scope| *scope != own && state.crl_signer(*scope).is_some())
     };
     let Some(scope) = scope else { return Ok(()) };
-    let subject = Subject { certificate: certificate.clone(), scope, is_stored: false };
+    let subject = RevokeSubject { certificate: certificate.clone(), scope, is_stored: false };
     revoke_subject(call, &subject).await.map(drop)
 }
 
@@ -206,18 +210,18 @@ pub(super) fn timestamp(at_ns: i64) -> Timestamp {
 }
 
 /// What there is of a revocation.
-struct Entered {
-    revoked: Revoked,
+struct EnteredRevocation {
+    revoked: RevokedCertificate,
     is_new: bool,
 }
 
 /// Enters a revocation, if it is not there.
 async fn enter(
     storage: &Storage<'_>,
-    subject: &Subject,
+    subject: &RevokeSubject,
     (now, reason): (Timestamp, u8),
     stored: Option<Vec<u8>>,
-) -> Result<Entered, Error> {
+) -> Result<EnteredRevocation, Error> {
     let serial = subject.certificate.serial;
     let name = revoked_record(&serial);
     let lists = lists_record(subject.scope);
@@ -225,27 +229,27 @@ async fn enter(
     storage
         .transact(&name, |transaction| {
             if let Some(record) = transaction.get(&name)? {
-                let known = Record::decode(serial, &record.value).ok_or_else(damaged)?;
+                let known = RevocationRecord::decode(serial, &record.value).ok_or_else(damaged)?;
                 if known.scope != subject.scope {
                     return Err(Error::invalid(
                         "another certificate of this serial number, of another CA, is revoked",
                     ));
                 }
-                return Ok(Entered { revoked: known.revoked, is_new: false });
+                return Ok(EnteredRevocation { revoked: known.revoked, is_new: false });
             }
             // The lists that there are do not have it: that holds as long as there is no other list, which this depends on.
             let after = match transaction.get(&lists)? {
                 Some(record) => Lists::decode(&record.value).ok_or_else(damaged)?.number,
                 None => 0,
             };
-            let revoked = Revoked {
+            let revoked = RevokedCertificate {
                 serial,
                 at_ns: i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX),
                 not_after: subject.certificate.not_after,
                 after,
                 reason,
             };
-            let record = Record { scope: subject.scope, revoked };
+            let record = RevocationRecord { scope: subject.scope, revoked };
             transaction.put(&name, record.encode())?;
             if let Some(stored) = &stored {
                 let certificate = certificate_record(&serial);
@@ -253,7 +257,7 @@ async fn enter(
                     transaction.put(&certificate, stored.clone())?;
                 }
             }
-            Ok(Entered { revoked, is_new: true })
+            Ok(EnteredRevocation { revoked, is_new: true })
         })
         .await
 }
@@ -264,11 +268,11 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     let Some(record) = call.storage.get(&certificate_record(&serial))? else { return Ok(()) };
     let stored = StoredCertificate::decode(&record.value)
         .ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
-    let certificate = Parsed::from_der(stored.der).map_err(refuse)?;
+    let certificate = ParsedCertificate::from_der(stored.der).map_err(refuse)?;
     if certificate.not_after <= call.now.as_second() {
         return Ok(());
     }
-    let subject = Subject { certificate, scope: stored.scope, is_stored: true };
+    let subject = RevokeSubject { certificate, scope: stored.scope, is_stored: true };
     let entered = enter(&call.storage, &subject, (call.now, UNSPECIFIED), None).await?;
     let memory = call.memory.and_then(|memory| {
         let memory: &dyn std::any::Any = memory;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use kallisto_pki::Serial;
 
-use super::ids::{Id, Scope};
+use super::ids::{IssuerId, ListScope};
 
 /// Entries of a chunk.
 const CHUNK: usize = 1024;
 
 /// A certificate that was revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Revoked {
+pub(super) struct RevokedCertificate {
     pub(super) serial: Serial,
     /// When, in nanoseconds since 1970.
     pub(super) at_ns: i64,
@@ -35,12 +35,12 @@ const RECORD_BYTES: usize = 1 + 16 + 8 + 8 + 8 + 1;
 
 /// What a record of a revocation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) scope: Scope,
-    pub(super) revoked: Revoked,
+pub(super) struct RevocationRecord {
+    pub(super) scope: ListScope,
+    pub(super) revoked: RevokedCertificate,
 }
 
-impl Record {
+impl RevocationRecord {
     /// `version:u8 scope:[u8;16] at_ns:i64 not_after:i64 after:u64 [reason:u8]`, numbers with their first byte first; version 2 has a reason, and is written
     /// where there is one.
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -69,21 +69,21 @@ impl Record {
             (RECORD_VERSION_REASON, [reason]) => *reason,
             _ => return None,
         };
-        let revoked = Revoked {
+        let revoked = RevokedCertificate {
             serial,
             at_ns: i64::from_be_bytes(*at_ns),
             not_after: i64::from_be_bytes(*not_after),
             after: u64::from_be_bytes(*after),
             reason,
         };
-        Some(Self { scope: Scope::from_bytes(*scope), revoked })
+        Some(Self { scope: ListScope::from_bytes(*scope), revoked })
     }
 }
 
 /// The revoked certificates of one who signs.
 #[derive(Default)]
 pub(super) struct RevokedSet {
-    chunks: Vec<Arc<Vec<Option<Revoked>>>>,
+    chunks: Vec<Arc<Vec<Option<RevokedCertificate>>>>,
     places: HashMap<Serial, u32>,
     /// The latest list after which anything was revoked.
     latest_after: Option<u64>,
@@ -91,10 +91,10 @@ pub(super) struct RevokedSet {
 
 /// A set as it was.
 #[derive(Clone, Default)]
-pub(super) struct Picture(Vec<Arc<Vec<Option<Revoked>>>>);
+pub(super) struct Picture(Vec<Arc<Vec<Option<RevokedCertificate>>>>);
 
 impl Picture {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Revoked> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RevokedCertificate> {
         self.0.iter().flat_map(|chunk| chunk.iter().flatten())
     }
 }
@@ -104,7 +104,7 @@ impl RevokedSet {
         self.places.len()
     }
 
-    pub(super) fn get(&self, serial: &Serial) -> Option<&Revoked> {
+    pub(super) fn get(&self, serial: &Serial) -> Option<&RevokedCertificate> {
         let place = *self.places.get(serial)? as usize;
         self.chunks.get(place / CHUNK)?.get(place % CHUNK)?.as_ref()
     }
@@ -114,7 +114,7 @@ impl RevokedSet {
         self.latest_after.is_some_and(|latest| latest >= number)
     }
 
-    pub(super) fn put(&mut self, revoked: Revoked) {
+    pub(super) fn put(&mut self, revoked: RevokedCertificate) {
         self.latest_after = self.latest_after.max(Some(revoked.after));
         if let Some(place) = self.places.get(&revoked.serial) {
             let place = *place as usize;
@@ -137,7 +137,7 @@ impl RevokedSet {
         Arc::make_mut(&mut self.chunks[place / CHUNK])[place % CHUNK] = None;
         let room = self.chunks.len() * CHUNK;
         if room > 4 * CHUNK && room > 2 * self.places.len() {
-            let kept: Vec<Revoked> = self.picture().iter().copied().collect();
+            let kept: Vec<RevokedCertificate> = self.picture().iter().copied().collect();
             *self = Self::default();
             for revoked in kept {
                 self.put(revoked);
@@ -184,7 +184,7 @@ impl Lists {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = kallisto_api::json::parse_object(bytes).ok()?;
-        let given = super::given::Given::of(&map);
+        let given = super::given::GivenFields::of(&map);
         let number = |name: &str| u64::try_from(given.whole(name, 0).ok()?).ok();
         Some(Self {
             number: number("number")?,
@@ -218,19 +218,19 @@ impl Lists {
     }
 
     /// Whether the latest complete list has a certificate.
-    pub(super) fn complete_has(&self, revoked: &Revoked) -> bool {
+    pub(super) fn complete_has(&self, revoked: &RevokedCertificate) -> bool {
         revoked.after < self.complete && revoked.not_after >= self.before_at
     }
 
     /// Whether the latest delta has it.
-    pub(super) fn delta_has(&self, revoked: &Revoked) -> bool {
+    pub(super) fn delta_has(&self, revoked: &RevokedCertificate) -> bool {
         (self.complete..self.delta).contains(&revoked.after)
     }
 }
 
 /// What a list was made of, in the record of a certificate: whose it is, and itself.
 pub(super) struct StoredCertificate<'a> {
-    pub(super) scope: Scope,
+    pub(super) scope: ListScope,
     /// The last second it is good.
     pub(super) not_after: i64,
     pub(super) der: &'a [u8],
@@ -248,7 +248,7 @@ impl<'a> StoredCertificate<'a> {
         let (scope, rest) = rest.split_first_chunk::<16>()?;
         let (not_after, der) = rest.split_first_chunk::<8>()?;
         let not_after = i64::from_be_bytes(*not_after);
-        let scope = Scope::from_bytes(*scope);
+        let scope = ListScope::from_bytes(*scope);
         (*version == RECORD_VERSION).then_some(Self { scope, not_after, der })
     }
 }
@@ -264,16 +264,16 @@ pub(super) fn revoked_record(serial: &Serial) -> String {
 }
 
 /// The name of the record of the lists of one who signs.
-pub(super) fn lists_record(scope: Scope) -> String {
+pub(super) fn lists_record(scope: ListScope) -> String {
     format!("crl/{scope}")
 }
 
 /// The name of the record of an issuer.
-pub(super) fn issuer_record(id: Id) -> String {
+pub(super) fn issuer_record(id: IssuerId) -> String {
     format!("issuer/{id}")
 }
 
 /// The name of the record of a key.
-pub(super) fn key_record(id: Id) -> String {
+pub(super) fn key_record(id: IssuerId) -> String {
     format!("key/{id}")
 }

@@ -8,11 +8,13 @@ use kallisto_pki::certificate::{
     CLIENT_AUTH, CODE_SIGNING, EMAIL_PROTECTION, NO_CA, SERVER_AUTH, Usages, ext_usage_named,
     usage_named,
 };
-use kallisto_pki::names::{Network, Rules};
+use kallisto_pki::names::{AddressBlock, NameRules};
 use kallisto_pki::san::parse_oid;
-use kallisto_pki::{Hash, KeyKind, KeyUsages, ObjectIdentifier, SignatureWish, Subject};
+use kallisto_pki::{
+    CertificateSubject, Hash, KeyUsages, ObjectIdentifier, PkiKeyKind, SignatureWish,
+};
 
-use super::given::{Given, parse_time, refuse};
+use super::given::{GivenFields, parse_time, refuse};
 
 pub(super) const FIELDS: &[Field] = &[
     field("name", Text, "The name of the role."),
@@ -113,17 +115,17 @@ pub(super) enum NotBeforeBound {
 
 /// A role.
 #[derive(Clone, Debug)]
-pub(super) struct Role {
+pub(super) struct PkiRole {
     /// What it shows of itself, which is also its record.
     pub(super) shown: Map,
-    pub(super) rules: Rules,
+    pub(super) rules: NameRules,
     pub(super) allows_token_name: bool,
     pub(super) domains_are_templates: bool,
     pub(super) uris_are_templates: bool,
     pub(super) allows_globs_in_templates: bool,
-    pub(super) subject: Subject,
+    pub(super) subject: CertificateSubject,
     /// `None` for any.
-    pub(super) key_kind: Option<KeyKind>,
+    pub(super) key_kind: Option<PkiKeyKind>,
     pub(super) says_no_ca: bool,
     pub(super) usages: Usages,
     pub(super) ext_usages: Vec<ObjectIdentifier>,
@@ -200,12 +202,12 @@ const TEXTS: &[(&str, &str)] = &[
 /// Fields that are seconds, and what they are when nobody says.
 const SPANS: &[(&str, i64)] = &[("max_ttl", 0), ("not_before_duration", 30), ("ttl", 0)];
 
-impl Role {
+impl PkiRole {
     /// Reads what a request says, and what a role says when nobody says.
     ///
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be taken.
-    pub(super) fn read(given: Given<'_>) -> Result<Self, Error> {
+    pub(super) fn read(given: GivenFields<'_>) -> Result<Self, Error> {
         let mut shown = Map::new();
         let mut show = |name: &str, value: Json| shown.insert(name.to_owned(), value);
         for name in LISTS {
@@ -236,8 +238,8 @@ impl Role {
         let bits = given.whole("key_bits", 0)?;
         let kind = match given.text_or("key_type", "rsa")?.as_str() {
             "any" => None,
-            "" => Some(KeyKind::named("rsa", bits).map_err(refuse)?),
-            name => Some(KeyKind::named(name, bits).map_err(refuse)?),
+            "" => Some(PkiKeyKind::named("rsa", bits).map_err(refuse)?),
+            name => Some(PkiKeyKind::named(name, bits).map_err(refuse)?),
         };
         show("key_bits", kind.map_or(0, |kind| i64::from(kind.bits())).into());
         Self::of(shown)
@@ -248,7 +250,7 @@ impl Role {
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be.
     fn of(shown: Map) -> Result<Self, Error> {
-        let given = Given(Fields::new(&shown));
+        let given = GivenFields(Fields::new(&shown));
         let (ttl, max_ttl) = (given.secs("ttl", 0)?, given.secs("max_ttl", 0)?);
         if max_ttl > 0 && ttl > max_ttl {
             return Err(Error::invalid("\"ttl\" value must be less than \"max_ttl\" value"));
@@ -256,9 +258,9 @@ impl Role {
         let key_type = given.text("key_type")?;
         let key_kind = match key_type.as_str() {
             "any" => None,
-            name => Some(KeyKind::named(name, given.whole("key_bits", 0)?).map_err(refuse)?),
+            name => Some(PkiKeyKind::named(name, given.whole("key_bits", 0)?).map_err(refuse)?),
         };
-        let subject = Subject {
+        let subject = CertificateSubject {
             country: given.list("country")?,
             province: given.list("province")?,
             locality: given.list("locality")?,
@@ -266,7 +268,7 @@ impl Role {
             postal_code: given.list("postal_code")?,
             organization: given.list("organization")?,
             ou: given.list("ou")?,
-            ..Subject::default()
+            ..CertificateSubject::default()
         };
         subject.to_der().map_err(refuse)?;
         let usages = given.list("key_usage")?;
@@ -319,7 +321,7 @@ impl Role {
             ("server_flag", false.into()),
             ("client_flag", false.into()),
         ]);
-        Self::read(Given::of(&body))
+        Self::read(GivenFields::of(&body))
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -338,7 +340,7 @@ impl Role {
             fields.remove("key_bits");
         }
         json::merge_patch(&mut fields, patch);
-        Self::read(Given::of(&fields))
+        Self::read(GivenFields::of(&fields))
     }
 }
 
@@ -365,9 +367,9 @@ fn cn_validations(given: Vec<String>) -> Result<Vec<String>, Error> {
     Ok(sorted)
 }
 
-fn rules(given: Given<'_>) -> Result<Rules, Error> {
+fn rules(given: GivenFields<'_>) -> Result<NameRules, Error> {
     let networks = given.list("allowed_ip_sans_cidr")?;
-    let networks = networks.iter().map(|text| Network::parse(text).map_err(refuse));
+    let networks = networks.iter().map(|text| AddressBlock::parse(text).map_err(refuse));
     let other_sans = given.list("allowed_other_sans")?;
     if other_sans.iter().any(|one| one != "*") {
         for one in &other_sans {
@@ -376,7 +378,7 @@ fn rules(given: Given<'_>) -> Result<Rules, Error> {
             })?;
         }
     }
-    Ok(Rules {
+    Ok(NameRules {
         allow_any_name: given.flag("allow_any_name", false)?,
         allow_bare_domains: given.flag("allow_bare_domains", false)?,
         allow_subdomains: given.flag("allow_subdomains", false)?,
@@ -397,7 +399,7 @@ fn rules(given: Given<'_>) -> Result<Rules, Error> {
     })
 }
 
-fn ext_usages(given: Given<'_>) -> Result<Vec<ObjectIdentifier>, Error> {
+fn ext_usages(given: GivenFields<'_>) -> Result<Vec<ObjectIdentifier>, Error> {
     let mut usages = Vec::new();
     for (flag, oid, default) in [
         ("server_flag", SERVER_AUTH, true),
@@ -420,7 +422,7 @@ fn ext_usages(given: Given<'_>) -> Result<Vec<ObjectIdentifier>, Error> {
 }
 
 /// The extended key usages that a role or request names.
-pub(super) fn named_ext_usages(given: Given<'_>) -> Result<Vec<ObjectIdentifier>, Error> {
+pub(super) fn named_ext_usages(given: GivenFields<'_>) -> Result<Vec<ObjectIdentifier>, Error> {
     let mut usages = Vec::new();
     for name in given.list("ext_key_usage")? {
         usages.push(ext_usage_named(&name).map_err(refuse)?);

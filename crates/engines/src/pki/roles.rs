@@ -5,9 +5,9 @@ use kallisto_api::{Error, Response};
 use kallisto_engine::{Call, names};
 
 use super::answer;
-use super::given::{Given, object};
+use super::given::{GivenFields, object};
 use super::memory::Pki;
-use super::role::Role;
+use super::role::PkiRole;
 
 const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI's native capabilities when possible; this \
      option can cause instance-wide issues with large numbers of issued certificates";
@@ -22,7 +22,7 @@ fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
     Ok(name)
 }
 
-fn warnings(call: &Call<'_>, role: &Role) -> Result<Vec<String>, Error> {
+fn warnings(call: &Call<'_>, role: &PkiRole) -> Result<Vec<String>, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     let mut warnings = Vec::new();
@@ -52,14 +52,14 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::data(role.shown, Vec::new()))
 }
 
-fn decode(bytes: &[u8]) -> Result<Role, Error> {
-    Role::decode(bytes).ok_or_else(|| Error::internal(&"the record of a role is damaged"))
+fn decode(bytes: &[u8]) -> Result<PkiRole, Error> {
+    PkiRole::decode(bytes).ok_or_else(|| Error::internal(&"the record of a role is damaged"))
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let record = record(name(&call)?);
     let body = call.request.object()?;
-    let role = Role::read(Given::of(&body))?;
+    let role = PkiRole::read(GivenFields::of(&body))?;
     let warnings = warnings(&call, &role)?;
     call.storage.put(&record, role.encode()).await?;
     Ok(answer::data(role.shown, warnings))

@@ -5,11 +5,11 @@ use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 
 use super::answer;
-use super::config::{Cluster, CrlConfig};
-use super::given::{Given, object};
+use super::config::{ClusterUrls, CrlConfig};
+use super::given::{GivenFields, object};
 use super::issuer::UrlSettings;
 use super::lists;
-use super::memory::{CLUSTER, CRL, Pki, State, URLS};
+use super::memory::{CLUSTER, CRL, Pki, PkiState, URLS};
 
 fn text(map: Map) -> Vec<u8> {
     Json::Object(map).to_text()
@@ -34,7 +34,7 @@ pub(super) async fn read_urls(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn write_urls(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let given = Given::of(&body);
+    let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
     let urls = call.storage.transact(URLS, |transaction| {
         let mut urls = match transaction.get(URLS)? {
@@ -57,8 +57,8 @@ pub(super) async fn write_urls(call: Call<'_>) -> Result<Response, Error> {
     Ok(answer::data(urls_shown(&urls), warnings))
 }
 
-fn templates_fail(state: &State, urls: &UrlSettings) -> Option<String> {
-    let id = super::ids::Id::parse("00000000-0000-0000-0000-000000000000")?;
+fn templates_fail(state: &PkiState, urls: &UrlSettings) -> Option<String> {
+    let id = super::ids::IssuerId::parse("00000000-0000-0000-0000-000000000000")?;
     match state.urls_of(id, urls) {
         Err(Error::Invalid(why)) => Some(why),
         _ => None,
@@ -74,10 +74,10 @@ pub(super) async fn write_cluster(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let cluster = call.storage.transact(CLUSTER, |transaction| {
         let known = match transaction.get(CLUSTER)? {
-            None => Cluster::default(),
-            Some(record) => Cluster::decode(&record.value).ok_or_else(damaged)?,
+            None => ClusterUrls::default(),
+            Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
         };
-        let cluster = known.update(Given::of(&body))?;
+        let cluster = known.update(GivenFields::of(&body))?;
         transaction.put(CLUSTER, text(cluster.shown()))?;
         Ok(cluster)
     });
@@ -98,7 +98,7 @@ pub(super) async fn write_crl(call: Call<'_>) -> Result<Response, Error> {
                 None => CrlConfig::default(),
                 Some(record) => CrlConfig::decode(&record.value).ok_or_else(damaged)?,
             };
-            let config = known.update(Given::of(&body))?;
+            let config = known.update(GivenFields::of(&body))?;
             transaction.put(CRL, text(config.shown()))?;
             Ok((known, config))
         })

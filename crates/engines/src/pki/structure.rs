@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, Transaction};
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 
 use super::config::Defaults;
-use super::ids::{Id, Scope};
-use super::issuer::{Issuer, Key};
-use super::memory::{GENERATION, ISSUERS, KEYS, Pki, State};
+use super::ids::{IssuerId, ListScope};
+use super::issuer::{Issuer, PkiKey};
+use super::memory::{GENERATION, ISSUERS, KEYS, Pki, PkiState};
 use super::revoked::{
     Lists, StoredCertificate, certificate_record, issuer_record, key_record, lists_record,
 };
 
 /// What changes of issuers and keys. Reads what was decoded, and what was changed before.
-pub(super) struct Change<'a, 't> {
-    pub(super) state: &'a State,
+pub(super) struct StructureChange<'a, 't> {
+    pub(super) state: &'a PkiState,
     transaction: &'a mut Transaction<'t>,
     issuers: Defaults,
     keys: Defaults,
-    made: BTreeMap<Scope, ()>,
+    made: BTreeMap<ListScope, ()>,
     now: i64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Change<'a, 't> {
 /// What `decide` says, and what the store says.
 pub(super) async fn change<T: Send>(
     call: &Call<'_>,
-    mut decide: impl FnMut(&mut Change<'_, '_>) -> Result<T, Error> + Send,
+    mut decide: impl FnMut(&mut StructureChange<'_, '_>) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
     let memory: &Pki = call.memory()?;
     let now = call.now.as_second();
@@ -39,8 +39,14 @@ pub(super) async fn change<T: Send>(
         let generation = generation(transaction)?;
         let state = memory.read();
         let (issuers, keys) = (state.issuer_defaults.clone(), state.key_defaults.clone());
-        let mut change =
-            Change { state: &state, transaction, issuers, keys, made: BTreeMap::new(), now };
+        let mut change = StructureChange {
+            state: &state,
+            transaction,
+            issuers,
+            keys,
+            made: BTreeMap::new(),
+            now,
+        };
         let decided = decide(&mut change)?;
         let (issuers, keys) = (change.issuers, change.keys);
         if issuers != state.issuer_defaults {
@@ -67,9 +73,9 @@ fn generation(transaction: &mut Transaction<'_>) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(number.map_err(|_| Error::internal(&"a damaged generation"))?))
 }
 
-impl Change<'_, '_> {
+impl StructureChange<'_, '_> {
     /// Takes in a key.
-    pub(super) fn put_key(&mut self, key: &Key) -> Result<(), Error> {
+    pub(super) fn put_key(&mut self, key: &PkiKey) -> Result<(), Error> {
         self.transaction.put(&key_record(key.id), key.encode())?;
         if self.keys.default.is_none() {
             self.keys.default = Some(key.id);
@@ -101,8 +107,8 @@ impl Change<'_, '_> {
     /// Stores a certificate, if it is not stored.
     pub(super) fn put_certificate(
         &mut self,
-        certificate: &Parsed,
-        scope: Scope,
+        certificate: &ParsedCertificate,
+        scope: ListScope,
     ) -> Result<(), Error> {
         let name = certificate_record(&certificate.serial);
         if self.transaction.get(&name)?.is_none() {
@@ -114,14 +120,14 @@ impl Change<'_, '_> {
     }
 
     /// Writes that what signed in a scope elsewhere is not known here.
-    pub(super) fn delete_issuer(&mut self, id: Id) -> Result<(), Error> {
+    pub(super) fn delete_issuer(&mut self, id: IssuerId) -> Result<(), Error> {
         if self.issuers.default == Some(id) {
             self.issuers.default = None;
         }
         self.transaction.delete(&issuer_record(id))
     }
 
-    pub(super) fn delete_key(&mut self, id: Id) -> Result<(), Error> {
+    pub(super) fn delete_key(&mut self, id: IssuerId) -> Result<(), Error> {
         if self.keys.default == Some(id) {
             self.keys.default = None;
         }
@@ -137,7 +143,7 @@ impl Change<'_, '_> {
     }
 
     /// The name of a new issuer, checked.
-    pub(super) fn check_issuer_name(&self, name: &str, own: Option<Id>) -> Result<(), Error> {
+    pub(super) fn check_issuer_name(&self, name: &str, own: Option<IssuerId>) -> Result<(), Error> {
         check_name(name, "issuer")?;
         let taken = self.state.has_issuer_name(name)
             && self.state.issuer(name).is_ok_and(|found| Some(found.id) != own);
@@ -145,7 +151,7 @@ impl Change<'_, '_> {
     }
 
     /// The name of a new key, checked.
-    pub(super) fn check_key_name(&self, name: &str, own: Option<Id>) -> Result<(), Error> {
+    pub(super) fn check_key_name(&self, name: &str, own: Option<IssuerId>) -> Result<(), Error> {
         check_name(name, "key")?;
         let taken = self.state.has_key_name(name)
             && self.state.key(name).is_ok_and(|found| Some(found.id) != own);
@@ -165,7 +171,7 @@ fn check_name(name: &str, what: &str) -> Result<(), Error> {
             "{what} name contained invalid characters: it has letters, digits, `_` and `-`"
         )));
     }
-    if Id::parse(name).is_some() {
+    if IssuerId::parse(name).is_some() {
         return Err(Error::invalid(format!("an id can not be used as {what} name")));
     }
     Ok(())

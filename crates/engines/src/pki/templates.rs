@@ -5,13 +5,13 @@
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, TemplateValues};
-use kallisto_pki::names::Rules;
+use kallisto_pki::names::NameRules;
 
-use super::role::Role;
+use super::role::PkiRole;
 use crate::identity_template;
 
 /// The rules of a role for who asks.
-pub(super) fn rules(call: &Call<'_>, role: &Role) -> Result<Rules, Error> {
+pub(super) fn rules(call: &Call<'_>, role: &PkiRole) -> Result<NameRules, Error> {
     let mut rules = role.rules.clone();
     if role.allows_token_name {
         rules.display_name = call.caller.map(|caller| caller.display_name.clone());

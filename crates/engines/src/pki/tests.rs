@@ -3,12 +3,12 @@
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Update};
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::Wish;
 use kallisto_pki::{
-    KeyKind, PrivateKey, PrivateKeyForm, San, Serial, SignatureAlgorithm, SignatureWish, Subject,
-    crl,
+    CertificateSubject, PkiKeyKind, PrivateKey, PrivateKeyForm, San, Serial, SignatureAlgorithm,
+    SignatureWish, crl,
 };
 
 use super::ENGINE;
@@ -21,12 +21,12 @@ pub(super) fn der_of(text: &str) -> Vec<u8> {
     blocks.into_iter().find(|(label, _)| !label.is_private()).unwrap().1
 }
 
-pub(super) fn parsed(answer: &Map, field: &str) -> Parsed {
-    Parsed::from_der(&der_of(&Mount::text(answer, field))).unwrap()
+pub(super) fn parsed(answer: &Map, field: &str) -> ParsedCertificate {
+    ParsedCertificate::from_der(&der_of(&Mount::text(answer, field))).unwrap()
 }
 
 /// A mount with a root and a role for anything.
-pub(super) fn with_root() -> (Mount, Parsed) {
+pub(super) fn with_root() -> (Mount, ParsedCertificate) {
     let mount = Mount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"2h","issuer_name":"root"}"#;
     let root = mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
@@ -39,10 +39,10 @@ pub(super) fn issue(mount: &Mount, role: &str, body: &str) -> Result<Map, Error>
     mount.ask(NOW, Update, &format!("issue/{role}"), body)
 }
 
-pub(super) fn complete(mount: &Mount, at: i64) -> crl::Parsed {
+pub(super) fn complete(mount: &Mount, at: i64) -> crl::ParsedList {
     let (code, der) = mount.raw(at, Read, "crl", b"").unwrap();
     assert_eq!(code, 200);
-    crl::Parsed::from_der(&der).unwrap()
+    crl::ParsedList::from_der(&der).unwrap()
 }
 
 #[test]
@@ -83,7 +83,8 @@ pub(super) fn request(
     alt_names: &[&str],
     says_ca: bool,
 ) -> String {
-    let subject = Subject { common_name: common_name.to_owned(), ..Subject::default() };
+    let subject =
+        CertificateSubject { common_name: common_name.to_owned(), ..CertificateSubject::default() };
     let names = alt_names.iter().map(|name| match name.parse() {
         Ok(ip) => San::Ip(ip),
         Err(_) => San::Dns((*name).to_owned()),
@@ -110,7 +111,7 @@ fn limits_of_a_role_hold_for_what_a_request_brings() {
     let body = r#"{"allowed_domains":"example.com","allow_subdomains":true,"key_type":"ec",
         "allowed_ip_sans_cidr":"10.0.0.0/8"}"#;
     mount.ask(NOW, Update, "roles/web", body).unwrap();
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     for (name, alt_names, why) in [
         ("a.evil", &[][..], "common name a.evil not allowed by this role"),
         (
@@ -237,7 +238,7 @@ fn serial_numbers_have_159_random_bits() {
 #[test]
 fn nothing_makes_a_ca_of_what_is_signed_verbatim() {
     let (mount, root) = with_root();
-    let key = PrivateKey::make(KeyKind::P384).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P384).unwrap();
     let csr = quoted(&request(&key, "x.example.com", &["x.example.com"], true));
     for path in ["sign-verbatim", "sign-verbatim/any", "sign/any"] {
         let signed = mount.ask(NOW, Update, path, &format!(r#"{{"csr":{csr}}}"#)).unwrap();
@@ -254,7 +255,7 @@ fn a_ca_below_another_one_has_less_of_everything() {
     let mount = Mount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"1h","max_path_length":2}"#;
     mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let csr = quoted(&request(&key, "Below", &[], true));
     let sign = |more: &str| {
         mount.ask(NOW, Update, "root/sign-intermediate", &format!(r#"{{"csr":{csr}{more}}}"#))
@@ -341,7 +342,7 @@ fn no_valid_revocation_leaves_whatever_the_clock_says() {
 }
 
 /// The CertID of a request is answered for; what is left of it is `kallisto_pki`'s matter.
-pub(super) fn ocsp_request(issuer: &Parsed, serial: &Serial) -> Vec<u8> {
+pub(super) fn ocsp_request(issuer: &ParsedCertificate, serial: &Serial) -> Vec<u8> {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     let tlv =
         |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
@@ -448,7 +449,7 @@ fn complete_and_delta_lists_are_what_is_revoked() {
         }
         let complete = complete(&mount, at);
         let (_, der) = mount.raw(at, Read, "crl/delta", b"").unwrap();
-        let delta = crl::Parsed::from_der(&der).unwrap();
+        let delta = crl::ParsedList::from_der(&der).unwrap();
         assert!(complete.is_signed_by(&root.public) && delta.is_signed_by(&root.public));
         let (number, delta_is) = (complete.number.unwrap(), delta.number.unwrap());
         assert!(number >= complete_number && delta_is >= delta_number, "numbers rise");
@@ -462,7 +463,7 @@ fn complete_and_delta_lists_are_what_is_revoked() {
         // When a delta is due, nothing is missing after it.
         mount.run_job(at + 10, "lists").unwrap();
         let (_, der) = mount.raw(at + 10, Read, "crl/delta", b"").unwrap();
-        let delta = crl::Parsed::from_der(&der).unwrap();
+        let delta = crl::ParsedList::from_der(&der).unwrap();
         let complete = self::complete(&mount, at + 10);
         let listed: std::collections::BTreeSet<Serial> =
             complete.revoked.iter().chain(&delta.revoked).map(|one| one.serial).collect();
@@ -508,7 +509,7 @@ fn where_deltas_are_off_the_delta_is_signed_and_empty() {
         let paths = ["crl/delta", "issuer/root/crl/delta/der", "cert/delta-crl/raw"];
         let ders = paths.map(|path| mount.raw(at, Read, path, b"").unwrap().1);
         assert!(ders.iter().all(|der| *der == ders[0]), "one list by every name");
-        let delta = crl::Parsed::from_der(&ders[0]).unwrap();
+        let delta = crl::ParsedList::from_der(&ders[0]).unwrap();
         assert!(delta.is_signed_by(&root.public) && delta.revoked.is_empty());
         assert_eq!(delta.base, complete.number);
         assert_eq!(delta.number, complete.number, "lists of one time have one number");
@@ -523,7 +524,7 @@ fn where_deltas_are_off_the_delta_is_signed_and_empty() {
     revoke(NOW + 4);
     mount.ask(NOW + 5, Read, "crl/rotate-delta", "").unwrap();
     let (_, der) = mount.raw(NOW + 5, Read, "crl/delta", b"").unwrap();
-    assert_eq!(crl::Parsed::from_der(&der).unwrap().revoked.len(), 1);
+    assert_eq!(crl::ParsedList::from_der(&der).unwrap().revoked.len(), 1);
     mount.ask(NOW + 6, Update, "config/crl", r#"{"enable_delta":false}"#).unwrap();
     assert_eq!(check(NOW + 7), 2);
 }
@@ -598,7 +599,7 @@ fn every_kind_of_key_signs_and_is_told_in_every_format() {
                 "der" => data_encoding::BASE64.decode(text.as_bytes()).unwrap(),
                 _ => der_of(&text),
             };
-            let certificate = Parsed::from_der(&der).unwrap();
+            let certificate = ParsedCertificate::from_der(&der).unwrap();
             assert!(certificate.is_self_signed(), "{kind} {bits}");
             let key = Mount::text(&root, "private_key");
             let key = match (format, key_format) {
@@ -645,7 +646,7 @@ fn a_ca_moves_from_mount_to_mount_with_its_key() {
     // By whoever has the key.
     let key = quoted(&Mount::text(&issued, "private_key"));
     let wrong =
-        quoted(&PrivateKey::make(KeyKind::P256).unwrap().to_pem(PrivateKeyForm::Pkcs8).unwrap());
+        quoted(&PrivateKey::make(PkiKeyKind::P256).unwrap().to_pem(PrivateKeyForm::Pkcs8).unwrap());
     let by_key = |key: &str| {
         other.ask(
             NOW,
@@ -686,7 +687,7 @@ fn roles_are_patched_field_by_field() {
 fn revoking_writes_the_same_whatever_is_revoked() {
     const MANY: u32 = 50_000;
     let (mount, root) = with_root();
-    let scope = super::ids::Scope::of(&root.subject, root.public.spki());
+    let scope = super::ids::ListScope::of(&root.subject, root.public.spki());
     let serials: Vec<String> =
         (0..4).map(|_| issued_serial(&mount, r#"{"common_name":"a"}"#)).collect();
     let written = |serial: &str| {
@@ -701,7 +702,7 @@ fn revoking_writes_the_same_whatever_is_revoked() {
         let mut bytes = [0x11; 20];
         bytes[16..].copy_from_slice(&number.to_be_bytes());
         let serial = Serial::of_random(bytes);
-        let revoked = super::revoked::Revoked {
+        let revoked = super::revoked::RevokedCertificate {
             reason: 0,
             serial,
             at_ns: NOW * 1_000_000_000,
@@ -709,7 +710,7 @@ fn revoking_writes_the_same_whatever_is_revoked() {
             not_after: if number % 10 == 0 { NOW + 60 } else { NOW + 7200 },
             after: 1,
         };
-        let record = super::revoked::Record { scope, revoked };
+        let record = super::revoked::RevocationRecord { scope, revoked };
         mount.put(&super::revoked::revoked_record(&serial), &record.encode());
     }
     let many = written(&serials[1]);

@@ -9,11 +9,11 @@ use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::storage::Page;
 use kallisto_engine::{Call, EngineContext, Storage};
 use kallisto_pki::Serial;
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 
-use super::given::{Given, object, short};
+use super::given::{GivenFields, object, short};
 use super::memory::{AUTO_TIDY, Pki, TIDY};
-use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
+use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
 use super::structure::note_change;
 use super::{acme, answer};
 
@@ -27,7 +27,7 @@ const OPERATIONS: &str = "(tidy_cert_store / tidy_revoked_certs / tidy_invalid_c
 
 /// What is tidied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct What {
+pub(super) struct TidyWhat {
     certificates: bool,
     revoked: bool,
     associations: bool,
@@ -43,7 +43,7 @@ pub(super) struct What {
     page_size: i64,
 }
 
-impl Default for What {
+impl Default for TidyWhat {
     fn default() -> Self {
         Self {
             certificates: false,
@@ -63,9 +63,9 @@ impl Default for What {
     }
 }
 
-impl What {
+impl TidyWhat {
     /// Changes what a request gives.
-    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+    fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
         let pause_secs = match given.text("pause_duration")?.as_str() {
             "" => self.pause_secs,
             text => match Span::parse(text) {
@@ -149,7 +149,7 @@ pub(super) struct Auto {
     interval_secs: i64,
     keeps_counts: bool,
     publishes_counts: bool,
-    what: What,
+    what: TidyWhat,
 }
 
 impl Default for Auto {
@@ -159,13 +159,13 @@ impl Default for Auto {
             interval_secs: 12 * 3600,
             keeps_counts: false,
             publishes_counts: false,
-            what: What::default(),
+            what: TidyWhat::default(),
         }
     }
 }
 
 impl Auto {
-    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+    fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
         let new = Self {
             is_enabled: given.flag("enabled", self.is_enabled)?,
             interval_secs: given.secs("interval_duration", self.interval_secs)?,
@@ -214,20 +214,20 @@ impl Auto {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |_| Error::internal(&"the record of auto-tidy is damaged");
         let map = json::parse_object(bytes).map_err(damaged)?;
-        Self::default().update(Given(Fields::new(&map)))
+        Self::default().update(GivenFields(Fields::new(&map)))
     }
 }
 
 /// Where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum TidyPhase {
     Certificates,
     Revoked,
     Issuers,
     Acme,
 }
 
-impl Phase {
+impl TidyPhase {
     const fn name(self) -> &'static str {
         match self {
             Self::Certificates => "certificates",
@@ -240,12 +240,12 @@ impl Phase {
 
 /// How far tidying is, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Progress {
+struct TidyProgress {
     /// Empty before the first time.
     state: String,
-    what: What,
+    what: TidyWhat,
     is_auto: bool,
-    phase: Option<Phase>,
+    phase: Option<TidyPhase>,
     /// The name after which it goes on.
     after: String,
     started_at: i64,
@@ -264,13 +264,13 @@ const RUNNING: &str = "Running";
 const FINISHED: &str = "Finished";
 const CANCELLED: &str = "Cancelled";
 
-impl Progress {
+impl TidyProgress {
     fn encode(&self) -> Vec<u8> {
         let mut map = self.what.shown();
         map.extend(object([
             ("state", self.state.as_str().into()),
             ("is_auto", self.is_auto.into()),
-            ("phase", self.phase.map_or("", Phase::name).into()),
+            ("phase", self.phase.map_or("", TidyPhase::name).into()),
             ("after", self.after.as_str().into()),
             ("started_at", self.started_at.into()),
             ("finished_at", self.finished_at.into()),
@@ -288,17 +288,17 @@ impl Progress {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |_| Error::internal(&"the record of tidying is damaged");
         let map = json::parse_object(bytes).map_err(damaged)?;
-        let given = Given(Fields::new(&map));
+        let given = GivenFields(Fields::new(&map));
         let number = |name: &str| given.whole(name, 0);
         Ok(Self {
             state: given.text("state")?,
-            what: What::default().update(given)?,
+            what: TidyWhat::default().update(given)?,
             is_auto: given.flag("is_auto", false)?,
             phase: match given.text("phase")?.as_str() {
-                "certificates" => Some(Phase::Certificates),
-                "revoked" => Some(Phase::Revoked),
-                "issuers" => Some(Phase::Issuers),
-                "acme" => Some(Phase::Acme),
+                "certificates" => Some(TidyPhase::Certificates),
+                "revoked" => Some(TidyPhase::Revoked),
+                "issuers" => Some(TidyPhase::Issuers),
+                "acme" => Some(TidyPhase::Acme),
                 _ => None,
             },
             after: given.text("after")?,
@@ -325,13 +325,13 @@ impl Progress {
         self.state == RUNNING
     }
 
-    fn begun(&self, what: What, is_auto: bool, now: i64) -> Self {
+    fn begun(&self, what: TidyWhat, is_auto: bool, now: i64) -> Self {
         let auto_finished_at = self.auto_finished_at;
         Self {
             state: RUNNING.to_owned(),
             what,
             is_auto,
-            phase: Some(Phase::Certificates),
+            phase: Some(TidyPhase::Certificates),
             started_at: now,
             auto_finished_at,
             ..Self::default()
@@ -342,10 +342,10 @@ impl Progress {
     fn next_phase(&mut self, now: i64) {
         self.after.clear();
         self.phase = match self.phase {
-            Some(Phase::Certificates) => Some(Phase::Revoked),
-            Some(Phase::Revoked) => Some(Phase::Issuers),
-            Some(Phase::Issuers) => Some(Phase::Acme),
-            Some(Phase::Acme) | None => None,
+            Some(TidyPhase::Certificates) => Some(TidyPhase::Revoked),
+            Some(TidyPhase::Revoked) => Some(TidyPhase::Issuers),
+            Some(TidyPhase::Issuers) => Some(TidyPhase::Acme),
+            Some(TidyPhase::Acme) | None => None,
         };
         if self.phase.is_none() {
             FINISHED.clone_into(&mut self.state);
@@ -357,7 +357,7 @@ impl Progress {
     }
 
     /// What is told of it.
-    fn shown(&self, state: &super::memory::State) -> Map {
+    fn shown(&self, state: &super::memory::PkiState) -> Map {
         let time = |at: i64| match at {
             0 => Json::Null,
             at => super::revoke::timestamp(at.saturating_mul(1_000_000_000)).to_string().into(),
@@ -366,10 +366,10 @@ impl Progress {
         let mut map = self.what.shown();
         let counts = state.counts();
         let message = match self.phase {
-            Some(Phase::Certificates) => "Tidying certificate store".to_owned(),
-            Some(Phase::Revoked) => "Tidying revoked certificates".to_owned(),
-            Some(Phase::Issuers) => "Tidying expired issuers".to_owned(),
-            Some(Phase::Acme) => "Tidying ACME accounts".to_owned(),
+            Some(TidyPhase::Certificates) => "Tidying certificate store".to_owned(),
+            Some(TidyPhase::Revoked) => "Tidying revoked certificates".to_owned(),
+            Some(TidyPhase::Issuers) => "Tidying expired issuers".to_owned(),
+            Some(TidyPhase::Acme) => "Tidying ACME accounts".to_owned(),
             None => String::new(),
         };
         map.extend(object([
@@ -397,7 +397,7 @@ impl Progress {
 
 pub(super) async fn start(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let what = What::default().update(Given::of(&body))?;
+    let what = TidyWhat::default().update(GivenFields::of(&body))?;
     if what.is_nothing() {
         return Ok(accepted(format!(
             "Manual tidy requested but no tidy operations were set. Enable at least one tidy \
@@ -407,8 +407,8 @@ pub(super) async fn start(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now.as_second();
     let begun = call.storage.transact(TIDY, |transaction| {
         let known = match transaction.get(TIDY)? {
-            None => Progress::default(),
-            Some(record) => Progress::decode(&record.value)?,
+            None => TidyProgress::default(),
+            Some(record) => TidyProgress::decode(&record.value)?,
         };
         if known.is_running() {
             return Ok(false);
@@ -432,7 +432,7 @@ fn accepted(warning: String) -> Response {
 
 pub(super) async fn status(call: Call<'_>) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
-    let progress = Progress::read(&call.storage)?;
+    let progress = TidyProgress::read(&call.storage)?;
     Ok(answer::data(progress.shown(&memory.read()), Vec::new()))
 }
 
@@ -440,8 +440,8 @@ pub(super) async fn cancel(call: Call<'_>) -> Result<Response, Error> {
     let now = call.now.as_second();
     let cancelled = call.storage.transact(TIDY, |transaction| {
         let mut known = match transaction.get(TIDY)? {
-            None => Progress::default(),
-            Some(record) => Progress::decode(&record.value)?,
+            None => TidyProgress::default(),
+            Some(record) => TidyProgress::decode(&record.value)?,
         };
         if !known.is_running() {
             return Ok(false);
@@ -471,7 +471,7 @@ pub(super) async fn write_auto(call: Call<'_>) -> Result<Response, Error> {
             None => Auto::default(),
             Some(record) => Auto::decode(&record.value)?,
         };
-        let auto = known.update(Given::of(&body))?;
+        let auto = known.update(GivenFields::of(&body))?;
         transaction.put(AUTO_TIDY, Json::Object(auto.shown()).to_text())?;
         Ok(auto)
     });
@@ -481,7 +481,7 @@ pub(super) async fn write_auto(call: Call<'_>) -> Result<Response, Error> {
 /// Tidies on, and starts when it is time.
 pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
     let now = context.now.as_second();
-    let progress = Progress::read(&context.storage)?;
+    let progress = TidyProgress::read(&context.storage)?;
     if !progress.is_running() {
         let auto = Auto::read(&context.storage)?;
         let is_due =
@@ -494,7 +494,7 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
             .storage
             .transact(TIDY, |transaction| {
                 let known = transaction.get(TIDY)?;
-                let known = known.map(|record| Progress::decode(&record.value)).transpose()?;
+                let known = known.map(|record| TidyProgress::decode(&record.value)).transpose()?;
                 if known.is_none_or(|known| !known.is_running()) {
                     transaction.put(TIDY, begun.encode())?;
                 }
@@ -513,7 +513,7 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
 /// Looks at some pages.
 async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Error> {
     for _ in 0..PAGES_MAX {
-        let before = Progress::read(storage)?;
+        let before = TidyProgress::read(storage)?;
         let Some(phase) = before.phase.filter(|_| before.is_running() && before.next_at <= now)
         else {
             return Ok(());
@@ -521,10 +521,10 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
         let mut after = before.clone();
         let mut deletes = Vec::new();
         match phase {
-            Phase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
-            Phase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
-            Phase::Issuers => issuers(memory, now, &mut after, &mut deletes),
-            Phase::Acme => acme_accounts(storage, now, &mut after, &mut deletes)?,
+            TidyPhase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
+            TidyPhase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
+            TidyPhase::Issuers => issuers(memory, now, &mut after, &mut deletes),
+            TidyPhase::Acme => acme_accounts(storage, now, &mut after, &mut deletes)?,
         }
         if after.phase.is_some() && after.what.pause_secs > 0 {
             after.next_at = now.saturating_add(after.what.pause_secs);
@@ -533,11 +533,11 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
             .transact(TIDY, |transaction| {
                 // Cancelled meanwhile, or somebody else did this page.
                 let known = transaction.get(TIDY)?;
-                let known = known.map(|record| Progress::decode(&record.value)).transpose()?;
+                let known = known.map(|record| TidyProgress::decode(&record.value)).transpose()?;
                 if known.as_ref() != Some(&before) {
                     return Ok(());
                 }
-                if phase == Phase::Issuers && !deletes.is_empty() {
+                if phase == TidyPhase::Issuers && !deletes.is_empty() {
                     note_change(transaction)?;
                 }
                 for name in &deletes {
@@ -551,21 +551,25 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
 }
 
 /// The next page of a folder.
-fn page(progress: &Progress) -> Page {
+fn page(progress: &TidyProgress) -> Page {
     let limit = progress.what.page_size.min(PAGE_NAMES_MAX);
     let after = (!progress.after.is_empty()).then(|| progress.after.clone());
     Page { after, limit: usize::try_from(limit).ok() }
 }
 
 /// The next names of a folder; none at its end.
-fn names(storage: &Storage<'_>, folder: &str, progress: &Progress) -> Result<Vec<String>, Error> {
+fn names(
+    storage: &Storage<'_>,
+    folder: &str,
+    progress: &TidyProgress,
+) -> Result<Vec<String>, Error> {
     storage.list_page(folder, &page(progress))
 }
 
 fn certificates(
     storage: &Storage<'_>,
     now: i64,
-    progress: &mut Progress,
+    progress: &mut TidyProgress,
     deletes: &mut Vec<String>,
 ) -> Result<(), Error> {
     let what = progress.what.clone();
@@ -577,8 +581,9 @@ fn certificates(
         let record = format!("cert/{name}");
         let Some(stored) = storage.get(&record)? else { continue };
         let read = StoredCertificate::decode(&stored.value);
-        let is_readable =
-            read.as_ref().is_some_and(|read| !what.invalid || Parsed::from_der(read.der).is_ok());
+        let is_readable = read
+            .as_ref()
+            .is_some_and(|read| !what.invalid || ParsedCertificate::from_der(read.der).is_ok());
         let read = match read {
             Some(read) if is_readable => read,
             _ => {
@@ -605,7 +610,7 @@ fn certificates(
 fn revoked(
     storage: &Storage<'_>,
     now: i64,
-    progress: &mut Progress,
+    progress: &mut TidyProgress,
     deletes: &mut Vec<String>,
 ) -> Result<(), Error> {
     let found = match progress.what.revoked {
@@ -615,7 +620,7 @@ fn revoked(
     for name in &found {
         let Some(serial) = Serial::parse(name) else { continue };
         let Some(stored) = storage.get(&revoked_record(&serial))? else { continue };
-        let Some(record) = Record::decode(serial, &stored.value) else { continue };
+        let Some(record) = RevocationRecord::decode(serial, &stored.value) else { continue };
         let ended = record.revoked.not_after.saturating_add(progress.what.revoked_buffer_secs);
         if ended < now {
             deletes.push(revoked_record(&serial));
@@ -634,7 +639,7 @@ fn revoked(
 }
 
 /// Issuers that ended long ago, but for the default one.
-fn issuers(memory: &Pki, now: i64, progress: &mut Progress, deletes: &mut Vec<String>) {
+fn issuers(memory: &Pki, now: i64, progress: &mut TidyProgress, deletes: &mut Vec<String>) {
     if progress.what.expired_issuers {
         let state = memory.read();
         for issuer in state.issuers.values() {
@@ -654,7 +659,7 @@ fn issuers(memory: &Pki, now: i64, progress: &mut Progress, deletes: &mut Vec<St
 fn acme_accounts(
     storage: &Storage<'_>,
     now: i64,
-    progress: &mut Progress,
+    progress: &mut TidyProgress,
     deletes: &mut Vec<String>,
 ) -> Result<(), Error> {
     let last = match progress.what.acme {

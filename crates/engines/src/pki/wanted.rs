@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use kallisto_api::{Error, Span};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{Field, field};
-use kallisto_pki::certificate::{Constraint, Constraints, Parsed};
-use kallisto_pki::names::{Network, Wanted};
+use kallisto_pki::certificate::{CaNameLimits, NameConstraint, ParsedCertificate};
+use kallisto_pki::names::{AddressBlock, WantedNames};
 use kallisto_pki::san::parse_other;
-use kallisto_pki::{Hash, KeyKind, SignatureWish, Subject};
+use kallisto_pki::{CertificateSubject, Hash, PkiKeyKind, SignatureWish};
 
-use super::given::{Given, refuse, write_time};
+use super::given::{GivenFields, refuse, write_time};
 use super::issuer::Outliving;
-use super::role::{NotAfterBound, NotBeforeBound, Role};
+use super::role::{NotAfterBound, NotBeforeBound, PkiRole};
 
 pub(super) const COMMON_NAME: Field = field("common_name", Text, "The common name.");
 pub(super) const ALT_NAMES: Field = field("alt_names", Texts, "DNS names and e-mail addresses.");
@@ -40,7 +40,7 @@ pub(super) const USER_IDS: Field = field("user_ids", Texts, "User ids of the sub
 pub(super) const REMOVE_ROOTS: Field =
     field("remove_roots_from_chain", Flag, "Whether roots stay out of the chain.");
 
-fn addresses(given: Given<'_>) -> Result<Vec<IpAddr>, Error> {
+fn addresses(given: GivenFields<'_>) -> Result<Vec<IpAddr>, Error> {
     let parse = |text: &String| {
         text.parse()
             .map_err(|_| Error::invalid(format!("the value {text:?} is not a valid IP address")))
@@ -49,10 +49,10 @@ fn addresses(given: Given<'_>) -> Result<Vec<IpAddr>, Error> {
 }
 
 /// The names that a request's body asks for.
-pub(super) fn names(given: Given<'_>) -> Result<Wanted, Error> {
+pub(super) fn names(given: GivenFields<'_>) -> Result<WantedNames, Error> {
     let others = given.list("other_sans")?;
     let others = others.iter().map(|text| parse_other(text).map_err(refuse));
-    Ok(Wanted {
+    Ok(WantedNames {
         common_name: given.text("common_name")?,
         names: given.list("alt_names")?,
         ips: addresses(given)?,
@@ -61,21 +61,24 @@ pub(super) fn names(given: Given<'_>) -> Result<Wanted, Error> {
         serial_number: given.text("serial_number")?,
         user_ids: given.list("user_ids")?,
         excludes_cn: given.flag("exclude_cn_from_sans", false)?,
-        ..Wanted::default()
+        ..WantedNames::default()
     })
 }
 
 /// The names that a request's body asks for, for a CA: its common name is told as it is, and is an alternative name only if it looks like a host of a
 /// domain. A CA is no host, and constraints of names would hold for it as for one.
-pub(super) fn ca_names(given: Given<'_>) -> Result<Wanted, Error> {
+pub(super) fn ca_names(given: GivenFields<'_>) -> Result<WantedNames, Error> {
     let mut names = names(given)?;
     names.excludes_cn |= !names.common_name.contains('.');
     Ok(names)
 }
 
 /// The subject that a request's body asks for, of a CA.
-pub(super) fn subject(given: Given<'_>, common_name: &str) -> Result<Subject, Error> {
-    Ok(Subject {
+pub(super) fn subject(
+    given: GivenFields<'_>,
+    common_name: &str,
+) -> Result<CertificateSubject, Error> {
+    Ok(CertificateSubject {
         common_name: common_name.to_owned(),
         serial_number: given.text("serial_number")?,
         country: given.list("country")?,
@@ -90,14 +93,14 @@ pub(super) fn subject(given: Given<'_>, common_name: &str) -> Result<Subject, Er
 }
 
 /// The key that a request's body asks for.
-pub(super) fn key_kind(given: Given<'_>) -> Result<KeyKind, Error> {
+pub(super) fn key_kind(given: GivenFields<'_>) -> Result<PkiKeyKind, Error> {
     let name = given.text_or("key_type", "rsa")?;
     let name = if name.is_empty() { "rsa" } else { &name };
-    KeyKind::named(name, given.whole("key_bits", 0)?).map_err(refuse)
+    PkiKeyKind::named(name, given.whole("key_bits", 0)?).map_err(refuse)
 }
 
 /// How a request's body wants it signed.
-pub(super) fn signature(given: Given<'_>) -> Result<SignatureWish, Error> {
+pub(super) fn signature(given: GivenFields<'_>) -> Result<SignatureWish, Error> {
     let hash = match given.whole("signature_bits", 0)? {
         0 => None,
         bits => Some(Hash::of_bits(bits).map_err(refuse)?),
@@ -106,7 +109,7 @@ pub(super) fn signature(given: Given<'_>) -> Result<SignatureWish, Error> {
 }
 
 /// How many CAs may follow, as a request's body asks for it; `None` where it does not.
-pub(super) fn path_length(given: Given<'_>) -> Result<Option<u8>, Error> {
+pub(super) fn path_length(given: GivenFields<'_>) -> Result<Option<u8>, Error> {
     match given.whole("max_path_length", -1)? {
         -1 => Ok(None),
         length => u8::try_from(length)
@@ -118,24 +121,24 @@ pub(super) fn path_length(given: Given<'_>) -> Result<Option<u8>, Error> {
 }
 
 /// What a CA may sign, as a request's body asks for it.
-pub(super) fn constraints(given: Given<'_>) -> Result<Constraints, Error> {
-    let mut constraints = Constraints::default();
+pub(super) fn constraints(given: GivenFields<'_>) -> Result<CaNameLimits, Error> {
+    let mut constraints = CaNameLimits::default();
     for (prefix, list) in
         [("permitted", &mut constraints.permitted), ("excluded", &mut constraints.excluded)]
     {
         let names = |kind: &str| given.list(&format!("{prefix}_{kind}"));
         for text in names("dns_domains")? {
-            list.push(Constraint::dns(&text).map_err(refuse)?);
+            list.push(NameConstraint::dns(&text).map_err(refuse)?);
         }
         for text in names("email_addresses")? {
-            list.push(Constraint::email(&text).map_err(refuse)?);
+            list.push(NameConstraint::email(&text).map_err(refuse)?);
         }
         for text in names("uri_domains")? {
-            list.push(Constraint::uri(&text).map_err(refuse)?);
+            list.push(NameConstraint::uri(&text).map_err(refuse)?);
         }
         for text in names("ip_ranges")? {
-            let network = Network::parse(&text).map_err(refuse)?;
-            list.push(Constraint::Ip(network.to_constraint()));
+            let network = AddressBlock::parse(&text).map_err(refuse)?;
+            list.push(NameConstraint::Ip(network.to_constraint()));
         }
     }
     Ok(constraints)
@@ -152,12 +155,12 @@ pub(super) struct Validity {
 pub(super) struct Bounds<'a> {
     pub(super) now: Timestamp,
     /// The role, if there is one.
-    pub(super) role: Option<&'a Role>,
+    pub(super) role: Option<&'a PkiRole>,
     /// How long it is good when nobody says, and at the most.
     pub(super) mount_default_secs: u64,
     pub(super) mount_max_secs: u64,
     /// Who signs, and what becomes of what would outlive it; `None` for a root.
-    pub(super) issuer: Option<(&'a Parsed, Outliving)>,
+    pub(super) issuer: Option<(&'a ParsedCertificate, Outliving)>,
 }
 
 impl Bounds<'_> {
@@ -165,7 +168,10 @@ impl Bounds<'_> {
     ///
     /// # Errors
     /// [`Error::Invalid`] when it may not.
-    pub(super) fn validity(&self, given: Given<'_>) -> Result<(Validity, Vec<String>), Error> {
+    pub(super) fn validity(
+        &self,
+        given: GivenFields<'_>,
+    ) -> Result<(Validity, Vec<String>), Error> {
         let mut warnings = Vec::new();
         let not_before = self.not_before(given)?;
         let mut not_after = self.not_after(given, &mut warnings)?;
@@ -198,7 +204,7 @@ impl Bounds<'_> {
         Ok((Validity { not_before, not_after }, warnings))
     }
 
-    fn not_before(&self, given: Given<'_>) -> Result<i64, Error> {
+    fn not_before(&self, given: GivenFields<'_>) -> Result<i64, Error> {
         let now = self.now.as_second();
         let usual = self.role.map_or(30, |role| role.not_before_secs);
         let bound = self.role.map_or(NotBeforeBound::Permit, |role| role.not_before_bound);
@@ -236,7 +242,7 @@ impl Bounds<'_> {
         Ok(now.saturating_sub(secs))
     }
 
-    fn not_after(&self, given: Given<'_>, warnings: &mut Vec<String>) -> Result<i64, Error> {
+    fn not_after(&self, given: GivenFields<'_>, warnings: &mut Vec<String>) -> Result<i64, Error> {
         let now = self.now.as_second();
         let secs = |secs: u64| i64::try_from(secs).unwrap_or(i64::MAX);
         let ttl = given.secs("ttl", 0)?;

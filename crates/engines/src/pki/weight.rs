@@ -6,11 +6,11 @@
 use std::any::Any;
 
 use kallisto_engine::Memory;
-use kallisto_pki::KeyKind;
+use kallisto_pki::PkiKeyKind;
 
-use super::ids::Scope;
+use super::ids::ListScope;
 use super::issuer::Issuer;
-use super::memory::{Pki, State};
+use super::memory::{Pki, PkiState};
 
 /// Longest list that is copied into an answer at once.
 const LIST_BYTES_MAX: usize = 64 << 10;
@@ -42,29 +42,29 @@ pub(super) fn is_light(memory: &dyn Memory, path: &str) -> bool {
     }
 }
 
-const fn is_quick(kind: KeyKind) -> bool {
-    matches!(kind, KeyKind::P256 | KeyKind::Ed25519)
+const fn is_quick(kind: PkiKeyKind) -> bool {
+    matches!(kind, PkiKeyKind::P256 | PkiKeyKind::Ed25519)
 }
 
-fn has_quick_key(state: &State, issuer: &Issuer) -> bool {
+fn has_quick_key(state: &PkiState, issuer: &Issuer) -> bool {
     let key = issuer.key.and_then(|id| state.keys.get(&id));
     key.is_some_and(|key| is_quick(key.private.kind()))
 }
 
-fn signs_quickly(state: &State, reference: Option<&str>, role: &str, makes_key: bool) -> bool {
+fn signs_quickly(state: &PkiState, reference: Option<&str>, role: &str, makes_key: bool) -> bool {
     let Some(role) = state.roles.get(&role.to_ascii_lowercase()) else { return false };
     let is_made_quickly = !makes_key || role.key_kind.is_some_and(is_quick);
     let issuer = state.issuer(reference.unwrap_or(&role.issuer_ref));
     is_made_quickly && issuer.is_ok_and(|issuer| has_quick_key(state, &issuer))
 }
 
-fn answers_quickly(state: &State) -> bool {
+fn answers_quickly(state: &PkiState) -> bool {
     state.issuers.len() <= ISSUERS_MAX
         && state.issuers.values().all(|issuer| has_quick_key(state, issuer))
 }
 
 /// Whether the complete list is there already, and short.
-fn is_short_list(memory: &Pki, state: &State, scope: Scope) -> bool {
+fn is_short_list(memory: &Pki, state: &PkiState, scope: ListScope) -> bool {
     let number = state.signing.get(&scope).map(|signing| signing.lists.complete);
     let made = memory.made();
     let made = made.get(&(scope, false));

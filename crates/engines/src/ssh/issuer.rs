@@ -4,21 +4,21 @@ use data_encoding::BASE64;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields};
 use kallisto_engine::names;
-use kallisto_ssh::{KeyKind, PublicKey, SigningKey};
+use kallisto_ssh::{PkiKeyKind, SshPublicKey, SshSigningKey};
 use zeroize::Zeroizing;
 
 use super::refuse;
 
 /// A CA.
 #[derive(Debug)]
-pub(super) struct Issuer {
+pub(super) struct SshIssuer {
     pub(super) id: String,
     /// Empty for none.
     pub(super) name: String,
-    pub(super) key: SigningKey,
+    pub(super) key: SshSigningKey,
 }
 
-impl Issuer {
+impl SshIssuer {
     /// What is shown of it.
     pub(super) fn shown(&self) -> Map {
         let fields = [
@@ -44,20 +44,20 @@ impl Issuer {
         Some(Self {
             id: id.to_owned(),
             name: fields.string("name").ok()??,
-            key: SigningKey::from_pkcs8(&key).ok()?,
+            key: SshSigningKey::from_pkcs8(&key).ok()?,
         })
     }
 }
 
 /// Which issuer is the default; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Config {
+pub(super) struct IssuersConfig {
     pub(super) default: String,
     /// How often issuers were changed.
     pub(super) generation: i64,
 }
 
-impl Config {
+impl IssuersConfig {
     pub(super) fn encode(&self) -> Vec<u8> {
         let fields =
             [("default", self.default.as_str().into()), ("generation", self.generation.into())];
@@ -73,12 +73,12 @@ impl Config {
 }
 
 /// Where the key of a new CA comes from.
-pub(super) enum Source {
-    Given(Box<SigningKey>),
-    Made(KeyKind),
+pub(super) enum SshKeySource {
+    Given(Box<SshSigningKey>),
+    Made(PkiKeyKind),
 }
 
-impl Source {
+impl SshKeySource {
     /// Reads a request.
     ///
     /// # Errors
@@ -101,49 +101,49 @@ impl Source {
     }
 }
 
-fn given(public: &str, private: &str) -> Result<Source, Error> {
+fn given(public: &str, private: &str) -> Result<SshKeySource, Error> {
     let of = |what: &str, error: kallisto_ssh::Error| match refuse(error) {
         Error::Invalid(why) => {
             Error::invalid(format!("could not parse {what} provided value: {why}"))
         }
         other => other,
     };
-    let public = PublicKey::parse(public).map_err(|error| of("public_key", error))?;
-    let key = SigningKey::from_pem(private).map_err(|error| of("private_key", error))?;
+    let public = SshPublicKey::parse(public).map_err(|error| of("public_key", error))?;
+    let key = SshSigningKey::from_pem(private).map_err(|error| of("private_key", error))?;
     if *key.public() != public {
         return Err(Error::invalid("public_key is not the public key of private_key"));
     }
-    Ok(Source::Given(Box::new(key)))
+    Ok(SshKeySource::Given(Box::new(key)))
 }
 
 /// The kind of key that a request for a CA names.
-fn kind(fields: Fields<'_>) -> Result<KeyKind, Error> {
+fn kind(fields: Fields<'_>) -> Result<PkiKeyKind, Error> {
     let key_type = fields.string("key_type")?.filter(|text| !text.is_empty());
     let key_type = key_type.unwrap_or_else(|| "ssh-rsa".to_owned());
     let bits = fields.int("key_bits")?.unwrap_or(0);
     match (key_type.as_str(), bits) {
-        ("ssh-rsa" | "rsa", 0) => Ok(KeyKind::Rsa(4096)),
+        ("ssh-rsa" | "rsa", 0) => Ok(PkiKeyKind::Rsa(4096)),
         ("ssh-rsa" | "rsa", bits) => rsa(&key_type, bits),
-        ("ecdsa-sha2-nistp256", _) => Ok(KeyKind::P256),
-        ("ecdsa-sha2-nistp384", _) => Ok(KeyKind::P384),
-        ("ecdsa-sha2-nistp521", _) => Ok(KeyKind::P521),
+        ("ecdsa-sha2-nistp256", _) => Ok(PkiKeyKind::P256),
+        ("ecdsa-sha2-nistp384", _) => Ok(PkiKeyKind::P384),
+        ("ecdsa-sha2-nistp521", _) => Ok(PkiKeyKind::P521),
         ("ec", bits) => ec(bits),
-        ("ssh-ed25519" | "ed25519", _) => Ok(KeyKind::Ed25519),
+        ("ssh-ed25519" | "ed25519", _) => Ok(PkiKeyKind::Ed25519),
         (other, _) => Err(Error::invalid(format!("unknown ssh key pair algorithm: {other}"))),
     }
 }
 
-fn rsa(key_type: &str, bits: i64) -> Result<KeyKind, Error> {
+fn rsa(key_type: &str, bits: i64) -> Result<PkiKeyKind, Error> {
     if bits < 2048 {
         return Err(Error::invalid(format!(
             "refusing to generate weak {key_type} key: {bits} bits < 2048 bits"
         )));
     }
-    KeyKind::named("rsa", bits).map_err(refuse)
+    PkiKeyKind::named("rsa", bits).map_err(refuse)
 }
 
-fn ec(bits: i64) -> Result<KeyKind, Error> {
-    KeyKind::named("ec", bits).map_err(|_| {
+fn ec(bits: i64) -> Result<PkiKeyKind, Error> {
+    PkiKeyKind::named("ec", bits).map_err(|_| {
         Error::invalid(format!("unknown ECDSA key pair algorithm and bits: ec / {bits}"))
     })
 }
@@ -152,14 +152,14 @@ fn ec(bits: i64) -> Result<KeyKind, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] for a kind that there is not.
-pub(super) fn issued_kind(fields: Fields<'_>) -> Result<KeyKind, Error> {
+pub(super) fn issued_kind(fields: Fields<'_>) -> Result<PkiKeyKind, Error> {
     let key_type = fields.string("key_type")?.filter(|text| !text.is_empty());
     let bits = fields.int("key_bits")?.unwrap_or(0);
     match key_type.as_deref().unwrap_or("rsa") {
-        "rsa" if bits == 0 => Ok(KeyKind::Rsa(2048)),
+        "rsa" if bits == 0 => Ok(PkiKeyKind::Rsa(2048)),
         "rsa" => rsa("rsa", bits),
         "ec" => ec(bits),
-        "ed25519" => Ok(KeyKind::Ed25519),
+        "ed25519" => Ok(PkiKeyKind::Ed25519),
         other => Err(Error::invalid(format!(
             "key_type {other:?} is none: it is \"rsa\", \"ec\" or \"ed25519\""
         ))),

@@ -6,10 +6,10 @@ use kallisto_api::json::{Json, Map};
 use kallisto_api::response::Logical;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::{Call, Transaction};
-use kallisto_ssh::SigningKey;
+use kallisto_ssh::SshSigningKey;
 
-use super::issuer::{Config, Issuer, Source, check_name};
-use super::memory::{ISSUERS, Ssh, State};
+use super::issuer::{IssuersConfig, SshIssuer, SshKeySource, check_name};
+use super::memory::{ISSUERS, SshMemory, SshState};
 use super::refuse;
 
 /// Most issuers of a mount.
@@ -35,15 +35,16 @@ fn nothing(warnings: Vec<String>) -> Response {
 /// Changes issuers, as `decide` wants it of what there is; it decides again when another change was faster.
 async fn change<T: Send>(
     call: &Call<'_>,
-    mut decide: impl FnMut(&State, &mut Config, &mut Transaction<'_>) -> Result<T, Error> + Send,
+    mut decide: impl FnMut(&SshState, &mut IssuersConfig, &mut Transaction<'_>) -> Result<T, Error>
+    + Send,
 ) -> Result<T, Error> {
-    let memory: &Ssh = call.memory()?;
+    let memory: &SshMemory = call.memory()?;
     let decided = call.storage.transact(ISSUERS, |transaction| {
         // Read before what is decoded: that is as of this generation or later, and if later, this does not commit.
         let mut config = match transaction.get(ISSUERS)? {
-            Some(record) => Config::decode(&record.value)
+            Some(record) => IssuersConfig::decode(&record.value)
                 .ok_or_else(|| Error::internal(&"the record of the default issuer is damaged"))?,
-            None => Config::default(),
+            None => IssuersConfig::default(),
         };
         let decided = decide(&memory.read(), &mut config, transaction)?;
         config.generation += 1;
@@ -54,13 +55,13 @@ async fn change<T: Send>(
 }
 
 /// How many roles name an issuer by a text.
-fn referring(state: &State, reference: &str) -> Option<String> {
+fn referring(state: &SshState, reference: &str) -> Option<String> {
     let roles = state.roles.values().filter_map(|role| role.ca());
     let count = roles.filter(|ca| ca.issuer_ref == reference).count();
     (count > 0 && !reference.is_empty()).then(|| format!("{count} roles reference '{reference}'"))
 }
 
-fn check_free(state: &State, name: &str, own: &str) -> Result<(), Error> {
+fn check_free(state: &SshState, name: &str, own: &str) -> Result<(), Error> {
     check_name(name)?;
     let taken = state.issuers.values().any(|issuer| issuer.name == name && issuer.id != own);
     if taken { Err(Error::invalid("issuer name already in use")) } else { Ok(()) }
@@ -68,18 +69,18 @@ fn check_free(state: &State, name: &str, own: &str) -> Result<(), Error> {
 
 async fn add(call: &Call<'_>, name: &str, sets_default: bool) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let source = Source::read(Fields::new(&body))?;
+    let source = SshKeySource::read(Fields::new(&body))?;
     if !name.is_empty() {
         // Before the key is made, which may take seconds.
-        check_free(&call.memory::<Ssh>()?.read(), name, "")?;
+        check_free(&call.memory::<SshMemory>()?.read(), name, "")?;
     }
     let key = match source {
-        Source::Given(key) => *key,
-        Source::Made(kind) => {
-            call.run_heavy(move || SigningKey::make(kind)).await?.map_err(refuse)?
+        SshKeySource::Given(key) => *key,
+        SshKeySource::Made(kind) => {
+            call.run_heavy(move || SshSigningKey::make(kind)).await?.map_err(refuse)?
         }
     };
-    let issuer = Issuer { id: call.random.make_uuid()?, name: name.to_owned(), key };
+    let issuer = SshIssuer { id: call.random.make_uuid()?, name: name.to_owned(), key };
     change(call, |state, config, transaction| {
         if state.issuers.len() >= ISSUERS_MAX {
             return Err(Error::invalid(format!("more than {ISSUERS_MAX} issuers")));
@@ -114,8 +115,8 @@ pub(super) async fn submit(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// The issuer that a text names.
-fn find(call: &Call<'_>, reference: &str) -> Result<Arc<Issuer>, Error> {
-    call.memory::<Ssh>()?.read().issuer(reference)
+fn find(call: &Call<'_>, reference: &str) -> Result<Arc<SshIssuer>, Error> {
+    call.memory::<SshMemory>()?.read().issuer(reference)
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
@@ -126,7 +127,7 @@ pub(super) async fn read_default(call: Call<'_>) -> Result<Response, Error> {
     Ok(data(find(&call, "default")?.shown(), Vec::new()))
 }
 
-fn line(issuer: &Issuer) -> Response {
+fn line(issuer: &SshIssuer) -> Response {
     let body = issuer.key.public().line().into_bytes();
     Response::Text { code: 200, content_type: "text/plain", body }
 }
@@ -141,7 +142,7 @@ pub(super) async fn default_public_key(call: Call<'_>) -> Result<Response, Error
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
     let page = call.page()?;
-    let memory: &Ssh = call.memory()?;
+    let memory: &SshMemory = call.memory()?;
     let state = memory.read();
     let later = state.issuers.iter().filter(|(id, _)| page.after.as_ref() < Some(*id));
     let found: Vec<_> = later.take(page.limit.unwrap_or(usize::MAX)).collect();
@@ -216,7 +217,7 @@ pub(super) async fn purge(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read_config(call: Call<'_>) -> Result<Response, Error> {
-    let default = call.memory::<Ssh>()?.read().config.default.clone();
+    let default = call.memory::<SshMemory>()?.read().config.default.clone();
     Ok(Response::data(&Json::object([("default", default.into())])))
 }
 

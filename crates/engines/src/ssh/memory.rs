@@ -8,8 +8,8 @@ use kallisto_api::Fields;
 use kallisto_api::json;
 use kallisto_engine::Memory;
 
-use super::issuer::{Config, Issuer};
-use super::role::Role;
+use super::issuer::{IssuersConfig, SshIssuer};
+use super::role::SshRole;
 
 /// The record that says which issuer is the default, and that every change of issuers writes.
 pub(super) const ISSUERS: &str = "config/issuers";
@@ -18,20 +18,20 @@ pub(super) const ZERO_ADDRESS: &str = "config/zeroaddress";
 
 /// The decoded state of a mount.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) issuers: BTreeMap<String, Arc<Issuer>>,
-    pub(super) config: Config,
-    pub(super) roles: HashMap<String, Arc<Role>>,
+pub(super) struct SshState {
+    pub(super) issuers: BTreeMap<String, Arc<SshIssuer>>,
+    pub(super) config: IssuersConfig,
+    pub(super) roles: HashMap<String, Arc<SshRole>>,
     /// `None` where it was never said, or taken back.
     pub(super) zero_address: Option<Vec<String>>,
 }
 
-impl State {
+impl SshState {
     /// The issuer that a text names: its id, its name, or `default`.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is none.
-    pub(super) fn issuer(&self, reference: &str) -> Result<Arc<Issuer>, Error> {
+    pub(super) fn issuer(&self, reference: &str) -> Result<Arc<SshIssuer>, Error> {
         let reference = reference.trim();
         if reference.eq_ignore_ascii_case("default") {
             let found = self.issuers.get(&self.config.default);
@@ -54,15 +54,15 @@ impl State {
 
 /// The decoded state, for readers and for the one who follows what is committed.
 #[derive(Default)]
-pub(super) struct Ssh(RwLock<State>);
+pub(super) struct SshMemory(RwLock<SshState>);
 
-impl Ssh {
+impl SshMemory {
     /// What is decoded. Not held while anything is waited for.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, SshState> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut SshState)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -73,23 +73,23 @@ pub(super) fn decode_zero_address(value: &[u8]) -> Option<Vec<String>> {
     Fields::new(&map).strings("roles").ok()?
 }
 
-impl Memory for Ssh {
+impl Memory for SshMemory {
     fn put(&self, name: &str, value: &[u8]) -> bool {
         match name.split_once('/') {
             Some(("issuer", id)) => {
-                let Some(issuer) = Issuer::decode(id, value) else { return false };
+                let Some(issuer) = SshIssuer::decode(id, value) else { return false };
                 self.change(|state| {
                     state.issuers.insert(id.to_owned(), Arc::new(issuer));
                 });
             }
             Some(("role", role)) => {
-                let Some(decoded) = Role::decode(value) else { return false };
+                let Some(decoded) = SshRole::decode(value) else { return false };
                 self.change(|state| {
                     state.roles.insert(role.to_owned(), Arc::new(decoded));
                 });
             }
             _ if name == ISSUERS => {
-                let Some(config) = Config::decode(value) else { return false };
+                let Some(config) = IssuersConfig::decode(value) else { return false };
                 self.change(|state| state.config = config);
             }
             _ if name == ZERO_ADDRESS => {
@@ -105,7 +105,7 @@ impl Memory for Ssh {
         self.change(|state| match name.split_once('/') {
             Some(("issuer", id)) => drop(state.issuers.remove(id)),
             Some(("role", role)) => drop(state.roles.remove(role)),
-            _ if name == ISSUERS => state.config = Config::default(),
+            _ if name == ISSUERS => state.config = IssuersConfig::default(),
             _ if name == ZERO_ADDRESS => state.zero_address = None,
             _ => {}
         });

@@ -38,7 +38,7 @@ use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Admits, EngineLeases, EngineSpec, Handler, Memory, RowIndex, Table, handler, row,
+    Admits, EngineLeases, EngineSpec, Handler, Memory, RouteRows, RowIndex, handler, row,
 };
 
 const ROLE: Field = field("role", Text, "The name of the role.");
@@ -73,7 +73,7 @@ const WANTED: &[Field] = &[
     field("extensions", Map, "Extensions, with their values."),
 ];
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "ssh",
     tag: "secrets",
     about: "Signs keys of users and hosts, and hands out one-time passwords.",
@@ -147,7 +147,7 @@ static ROUTES: Table<Handler> = Table {
 /// Whether a signature takes a moment only: not with a key of RSA.
 fn is_light(memory: &dyn Memory, path: &str) -> bool {
     let Some(name) = path.strip_prefix("sign/") else { return false };
-    let memory: Option<&memory::Ssh> = (memory as &dyn Any).downcast_ref();
+    let memory: Option<&memory::SshMemory> = (memory as &dyn Any).downcast_ref();
     memory.is_some_and(|memory| {
         let state = memory.read();
         let role = state.roles.get(name.trim_end_matches('/'));
@@ -166,7 +166,7 @@ fn refuse(error: kallisto_ssh::Error) -> Error {
 
 /// The engine.
 pub(crate) static ENGINE: EngineSpec = EngineSpec {
-    memory: Some(|| Box::new(memory::Ssh::default())),
+    memory: Some(|| Box::new(memory::SshMemory::default())),
     light: Some(is_light),
     leases: Some(EngineLeases {
         revoke: |call| Box::pin(otp::end_lease(call)),

@@ -11,7 +11,7 @@ use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease};
 
-use super::memory::Ssh;
+use super::memory::SshMemory;
 use super::role::OtpRole;
 use super::roles;
 
@@ -24,7 +24,7 @@ const OTP_BYTES: usize = 36;
 const USER_BYTES_MAX: usize = 255;
 
 /// What is kept of a one-time password.
-struct Record {
+struct OtpRecord {
     ip: String,
     username: String,
     role: String,
@@ -32,7 +32,7 @@ struct Record {
     ends: i64,
 }
 
-impl Record {
+impl OtpRecord {
     fn encode(&self) -> Vec<u8> {
         Json::object([
             ("ends", self.ends.into()),
@@ -105,7 +105,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let address = address(fields)?;
     let (role, is_zero_address) = {
-        let state = call.memory::<Ssh>()?.read();
+        let state = call.memory::<SshMemory>()?.read();
         (state.roles.get(name).cloned(), state.is_zero_address(name))
     };
     let role = role.ok_or_else(|| Error::invalid(format!("Role {name:?} not found")))?;
@@ -124,10 +124,10 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
         revocation: record_name.clone().into_bytes(),
         ..NewLease::default()
     };
-    let kept = Record { ip: address.to_string(), username, role: name.to_owned(), ends: 0 };
+    let kept = OtpRecord { ip: address.to_string(), username, role: name.to_owned(), ends: 0 };
     call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
         Box::pin(async move {
-            let kept = Record { ends: ends.as_second(), ..kept };
+            let kept = OtpRecord { ends: ends.as_second(), ..kept };
             call.storage.put(&record_name, kept.encode()).await?;
             Ok(Json::object([
                 ("ip", kept.ip.into()),
@@ -157,7 +157,7 @@ pub(super) async fn verify(call: Call<'_>) -> Result<Response, Error> {
     let found = call.storage.transact(&name, |transaction| {
         let Some(found) = transaction.get(&name)? else { return Ok(None) };
         transaction.delete(&name)?;
-        Record::decode(&found.value).map(Some)
+        OtpRecord::decode(&found.value).map(Some)
     });
     let found = found.await?.filter(|record| now < record.ends).ok_or_else(unknown)?;
     Ok(Response::data(&Json::object([
@@ -179,7 +179,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
 pub(super) async fn look_up(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let address = address(Fields::new(&body))?;
-    let memory: &Ssh = call.memory()?;
+    let memory: &SshMemory = call.memory()?;
     let state = memory.read();
     let admits = |name: &str, role: &OtpRole| role.admits(address, state.is_zero_address(name));
     let mut names: Vec<&str> = state

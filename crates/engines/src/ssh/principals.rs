@@ -9,7 +9,7 @@ use kallisto_ssh::CertificateKind;
 use kallisto_ssh::certificate::{PRINCIPALS_MAX, check_principal};
 
 use super::refuse;
-use super::role::{Allowed, CaRole, items};
+use super::role::{AllowedNames, CaRole, items};
 use crate::identity_template::{fill, is_template, is_word};
 
 /// The names that a request asks for, sorted: a text with commas, or a list with a name in each item.
@@ -39,7 +39,7 @@ fn filled(call: &Call<'_>, role: &CaRole, text: &str) -> Vec<String> {
 }
 
 /// The names that a role allows who asks.
-fn allowed(call: &Call<'_>, role: &CaRole, list: &Allowed) -> Vec<String> {
+fn allowed(call: &Call<'_>, role: &CaRole, list: &AllowedNames) -> Vec<String> {
     if !list.are_templates {
         return list.names.clone();
     }

@@ -11,7 +11,7 @@ use kallisto_engine::AddressRange;
 use kallisto_engine::FieldKind::{self, Flag, Span as Seconds, Text, Whole};
 use kallisto_engine::route::{Field, field};
 use kallisto_ssh::certificate::check_options;
-use kallisto_ssh::{KeyKind, KeyType, OptionMap, PublicKey, RsaHash};
+use kallisto_ssh::{KeyType, OptionMap, PkiKeyKind, RsaHash, SshPublicKey};
 
 use super::{ROLE, refuse};
 
@@ -92,7 +92,7 @@ pub(super) const FIELDS: &[Field] = &[
 ];
 
 /// A role.
-pub(super) struct Role {
+pub(super) struct SshRole {
     /// What is shown of it, and kept.
     pub(super) shown: Map,
     does: Does,
@@ -108,8 +108,8 @@ pub(super) struct CaRole {
     pub(super) allows_users: bool,
     pub(super) allows_hosts: bool,
     pub(super) allows_no_principals: bool,
-    pub(super) users: Allowed,
-    pub(super) domains: Allowed,
+    pub(super) users: AllowedNames,
+    pub(super) domains: AllowedNames,
     pub(super) default_user: String,
     pub(super) default_user_is_template: bool,
     pub(super) allows_commas: bool,
@@ -133,7 +133,7 @@ pub(super) struct CaRole {
 }
 
 /// Names that may be asked for.
-pub(super) struct Allowed {
+pub(super) struct AllowedNames {
     pub(super) names: Vec<String>,
     pub(super) are_templates: bool,
 }
@@ -181,7 +181,7 @@ pub(super) fn options(fields: Fields<'_>, name: &str) -> Result<OptionMap, Error
     Ok(options)
 }
 
-impl Role {
+impl SshRole {
     /// Reads a request, which replaces what was there: what it does not name is as it is in a new role.
     ///
     /// # Errors
@@ -234,12 +234,12 @@ impl Role {
 }
 
 /// Reads a role's fields, and writes down what is shown of each.
-struct Reading<'a> {
+struct RoleReading<'a> {
     fields: Fields<'a>,
     shown: Map,
 }
 
-impl Reading<'_> {
+impl RoleReading<'_> {
     fn show(&mut self, name: &str, value: impl Into<Json>) {
         self.shown.insert(name.to_owned(), value.into());
     }
@@ -290,8 +290,8 @@ impl Reading<'_> {
         ranges.ok_or_else(refused)
     }
 
-    fn allowed(&mut self, name: &str, template: &str) -> Result<Allowed, Error> {
-        Ok(Allowed { names: items(&self.text(name)?), are_templates: self.flag(template)? })
+    fn allowed(&mut self, name: &str, template: &str) -> Result<AllowedNames, Error> {
+        Ok(AllowedNames { names: items(&self.text(name)?), are_templates: self.flag(template)? })
     }
 
     fn key_lengths(&mut self) -> Result<Vec<(String, Vec<i64>)>, Error> {
@@ -342,8 +342,8 @@ impl Reading<'_> {
     }
 }
 
-fn read_ca(fields: Fields<'_>) -> Result<Role, Error> {
-    let mut reading = Reading { fields, shown: Map::new() };
+fn read_ca(fields: Fields<'_>) -> Result<SshRole, Error> {
+    let mut reading = RoleReading { fields, shown: Map::new() };
     let read = &mut reading;
     read.show("key_type", "ca");
     let allows_users = read.flag("allow_user_certificates")?;
@@ -394,11 +394,11 @@ fn read_ca(fields: Fields<'_>) -> Result<Role, Error> {
         max_ttl_secs,
         not_before_secs,
     };
-    Ok(Role { shown: reading.shown, does: Does::Ca(Box::new(role)) })
+    Ok(SshRole { shown: reading.shown, does: Does::Ca(Box::new(role)) })
 }
 
-fn read_otp(fields: Fields<'_>) -> Result<Role, Error> {
-    let mut reading = Reading { fields, shown: Map::new() };
+fn read_otp(fields: Fields<'_>) -> Result<SshRole, Error> {
+    let mut reading = RoleReading { fields, shown: Map::new() };
     let read = &mut reading;
     read.show("key_type", "otp");
     let ranges = read.ranges("cidr_list")?;
@@ -415,7 +415,7 @@ fn read_otp(fields: Fields<'_>) -> Result<Role, Error> {
     }
     let users = items(&read.text("allowed_users")?);
     let role = OtpRole { default_user, users, port, ranges, excluded };
-    Ok(Role { shown: reading.shown, does: Does::Otp(role) })
+    Ok(SshRole { shown: reading.shown, does: Does::Otp(role) })
 }
 
 impl CaRole {
@@ -423,7 +423,7 @@ impl CaRole {
     ///
     /// # Errors
     /// [`Error::Invalid`] saying what it is not, after the words that clients know.
-    pub(super) fn check_key(&self, key: &PublicKey) -> Result<(), Error> {
+    pub(super) fn check_key(&self, key: &SshPublicKey) -> Result<(), Error> {
         let refused = |why: String| {
             Error::Invalid(format!("public_key failed to meet the key requirements: {why}"))
         };
@@ -438,9 +438,9 @@ impl CaRole {
             return Ok(());
         }
         match self.judge(key_type, bits) {
-            Judged::Allowed => Ok(()),
-            Judged::OtherSize => Err(refused(format!("key is of an invalid size: {bits}"))),
-            Judged::OtherType => {
+            JudgedKey::Allowed => Ok(()),
+            JudgedKey::OtherSize => Err(refused(format!("key is of an invalid size: {bits}"))),
+            JudgedKey::OtherType => {
                 Err(refused(format!("key of type {} is not allowed", key_type.family())))
             }
         }
@@ -450,46 +450,46 @@ impl CaRole {
     ///
     /// # Errors
     /// [`Error::Invalid`] saying which field of the request names another.
-    pub(super) fn check_kind(&self, kind: KeyKind) -> Result<(), Error> {
+    pub(super) fn check_kind(&self, kind: PkiKeyKind) -> Result<(), Error> {
         if self.key_lengths.is_empty() {
             return Ok(());
         }
         let (key_type, bits) = match kind {
-            KeyKind::Rsa(bits) => (KeyType::Rsa, bits),
-            KeyKind::P256 => (KeyType::EcdsaP256, 256),
-            KeyKind::P384 => (KeyType::EcdsaP384, 384),
-            KeyKind::P521 => (KeyType::EcdsaP521, 521),
-            KeyKind::Ed25519 => (KeyType::Ed25519, 256),
+            PkiKeyKind::Rsa(bits) => (KeyType::Rsa, bits),
+            PkiKeyKind::P256 => (KeyType::EcdsaP256, 256),
+            PkiKeyKind::P384 => (KeyType::EcdsaP384, 384),
+            PkiKeyKind::P521 => (KeyType::EcdsaP521, 521),
+            PkiKeyKind::Ed25519 => (KeyType::Ed25519, 256),
         };
         match self.judge(key_type, bits) {
-            Judged::Allowed => Ok(()),
-            Judged::OtherSize => Err(Error::invalid(
+            JudgedKey::Allowed => Ok(()),
+            JudgedKey::OtherSize => Err(Error::invalid(
                 "provided key_bits value not in list of role's allowed_user_key_types",
             )),
-            Judged::OtherType => {
+            JudgedKey::OtherType => {
                 Err(Error::invalid("provided key_type value not in allowed_user_key_types"))
             }
         }
     }
 
     /// What the types and sizes that the role names say of a key.
-    fn judge(&self, key_type: KeyType, bits: u16) -> Judged {
-        let mut judged = Judged::OtherType;
+    fn judge(&self, key_type: KeyType, bits: u16) -> JudgedKey {
+        let mut judged = JudgedKey::OtherType;
         let named = self.key_lengths.iter().filter(|(name, _)| is_named(name, key_type));
         for (name, sizes) in named {
             // The name of one type says its bits already, but that of RSA.
             let names_bits = key_type != KeyType::Rsa && name == key_type.name();
             if names_bits || key_type.family() == "ed25519" || sizes.contains(&i64::from(bits)) {
-                return Judged::Allowed;
+                return JudgedKey::Allowed;
             }
-            judged = Judged::OtherSize;
+            judged = JudgedKey::OtherSize;
         }
         judged
     }
 }
 
 /// What a role says of a key.
-enum Judged {
+enum JudgedKey {
     Allowed,
     OtherSize,
     OtherType,

@@ -6,8 +6,8 @@ use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::{Call, names};
 
-use super::memory::{Ssh, ZERO_ADDRESS, decode_zero_address};
-use super::role::Role;
+use super::memory::{SshMemory, ZERO_ADDRESS, decode_zero_address};
+use super::role::SshRole;
 
 pub(super) fn record(name: &str) -> String {
     format!("role/{name}")
@@ -24,9 +24,9 @@ pub(super) fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
 }
 
 /// The role that a path is about, if there is one.
-pub(super) fn find(call: &Call<'_>) -> Result<Option<Arc<Role>>, Error> {
+pub(super) fn find(call: &Call<'_>) -> Result<Option<Arc<SshRole>>, Error> {
     let name = name(call)?;
-    Ok(call.memory::<Ssh>()?.read().roles.get(name).cloned())
+    Ok(call.memory::<SshMemory>()?.read().roles.get(name).cloned())
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
@@ -34,7 +34,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
     if names.is_empty() {
         return Err(Error::NotFound);
     }
-    let memory: &Ssh = call.memory()?;
+    let memory: &SshMemory = call.memory()?;
     let state = memory.read();
     let info = names.iter().filter_map(|name| {
         let role = state.roles.get(name)?;
@@ -57,7 +57,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = name(&call)?;
     let body = call.request.object()?;
-    let role = Role::read(Fields::new(&body))?;
+    let role = SshRole::read(Fields::new(&body))?;
     call.storage.put(&record(name), role.encode()).await?;
     Ok(Response::Empty)
 }
@@ -91,7 +91,7 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read_zero_address(call: Call<'_>) -> Result<Response, Error> {
-    let memory: &Ssh = call.memory()?;
+    let memory: &SshMemory = call.memory()?;
     let roles = memory.read().zero_address.clone().ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([("roles", Json::strings(roles))])))
 }

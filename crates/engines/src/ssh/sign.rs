@@ -6,11 +6,11 @@ use kallisto_api::json::{Json, Map};
 use kallisto_api::response::Logical;
 use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::Call;
-use kallisto_ssh::{CertificateKind, Contents, OptionMap, PublicKey, RsaHash, SigningKey};
+use kallisto_ssh::{CertificateKind, OptionMap, RsaHash, SshContents, SshPublicKey, SshSigningKey};
 
-use super::issuer::{Issuer, issued_kind};
-use super::memory::Ssh;
-use super::role::{CaRole, Role, options};
+use super::issuer::{SshIssuer, issued_kind};
+use super::memory::SshMemory;
+use super::role::{CaRole, SshRole, options};
 use super::{principals, refuse, roles};
 use crate::identity_template::{fill, is_template};
 
@@ -19,8 +19,8 @@ const SKIPPED: &str = "default_extension templating enabled with at least one ex
      skipped from the generated certificate.";
 
 /// What a certificate will say of everything but its key.
-struct Draft {
-    issuer: Arc<Issuer>,
+struct CertificateDraft {
+    issuer: Arc<SshIssuer>,
     kind: CertificateKind,
     principals: Vec<String>,
     /// `None` for that of the role.
@@ -114,7 +114,7 @@ fn extensions(
 }
 
 /// The key id that a role gives: its format, with each place filled in once.
-fn key_id(call: &Call<'_>, format: &str, public: &PublicKey) -> String {
+fn key_id(call: &Call<'_>, format: &str, public: &SshPublicKey) -> String {
     let display_name = call.caller.map_or("", |caller| caller.display_name.as_str());
     let format = match (format, display_name) {
         ("", "") => "vault-{{public_key_hash}}",
@@ -139,7 +139,7 @@ fn key_id(call: &Call<'_>, format: &str, public: &PublicKey) -> String {
     id
 }
 
-impl Draft {
+impl CertificateDraft {
     /// Decides on everything but the key.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Draft {
         let lives_secs = lives_secs(call, role, fields)?;
         let critical_options = critical_options(role, fields)?;
         let (extensions, is_short) = extensions(call, role, fields)?;
-        let issuer = call.memory::<Ssh>()?.read().issuer(&role.issuer_ref)?;
+        let issuer = call.memory::<SshMemory>()?.read().issuer(&role.issuer_ref)?;
         let warnings = if is_short { vec![SKIPPED.to_owned()] } else { Vec::new() };
         let rsa_hash = role.rsa_hash;
         Ok(Self {
@@ -175,7 +175,7 @@ impl Draft {
         self,
         call: &Call<'_>,
         role: &CaRole,
-        public: PublicKey,
+        public: SshPublicKey,
     ) -> Result<(Map, Vec<String>), Error> {
         let key_id = self.key_id.unwrap_or_else(|| key_id(call, &role.key_id_format, &public));
         let mut drawn = [0; 40];
@@ -184,7 +184,7 @@ impl Draft {
         serial.copy_from_slice(&drawn[..8]);
         nonce.copy_from_slice(&drawn[8..]);
         let now = u64::try_from(call.now.as_second()).unwrap_or(0);
-        let contents = Contents {
+        let contents = SshContents {
             public,
             serial: u64::from_be_bytes(serial),
             kind: self.kind,
@@ -220,7 +220,7 @@ fn answer((data, warnings): (Map, Vec<String>)) -> Response {
 }
 
 /// What a role allows to be signed; `does` is what it is asked to do.
-fn ca<'r>(role: &'r Role, does: &str) -> Result<&'r CaRole, Error> {
+fn ca<'r>(role: &'r SshRole, does: &str) -> Result<&'r CaRole, Error> {
     role.ca().ok_or_else(|| {
         Error::invalid(format!("role key type '{}' not allowed to {does}", role.key_type()))
     })
@@ -237,14 +237,14 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     if text.is_empty() {
         return Err(Error::invalid("missing public_key"));
     }
-    let public = PublicKey::parse(&text).map_err(|error| match refuse(error) {
+    let public = SshPublicKey::parse(&text).map_err(|error| match refuse(error) {
         Error::Invalid(why) => {
             Error::invalid(format!("failed to parse public_key as SSH key: {why}"))
         }
         other => other,
     })?;
     role.check_key(&public)?;
-    let draft = Draft::of(&call, role, fields)?;
+    let draft = CertificateDraft::of(&call, role, fields)?;
     draft.sign(&call, role, public).await.map(answer)
 }
 
@@ -257,8 +257,8 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let kind = issued_kind(fields)?;
     role.check_kind(kind)?;
-    let draft = Draft::of(&call, role, fields)?;
-    let made = call.run_heavy(move || SigningKey::make(kind)).await?.map_err(refuse)?;
+    let draft = CertificateDraft::of(&call, role, fields)?;
+    let made = call.run_heavy(move || SshSigningKey::make(kind)).await?.map_err(refuse)?;
     let (mut data, warnings) = draft.sign(&call, role, made.public().clone()).await?;
     let private = made.to_pem().map_err(refuse)?;
     data.insert("private_key".to_owned(), private.as_str().into());

@@ -3,8 +3,8 @@
 use kallisto_api::Error;
 use kallisto_api::json::Map;
 use kallisto_auth::Operation::{Delete, List, Read, Update};
-use kallisto_ssh::wire::{Reader, Writer};
-use kallisto_ssh::{KeyKind, KeyType, PublicKey, SigningKey};
+use kallisto_ssh::wire::{SshReader, SshWriter};
+use kallisto_ssh::{KeyType, PkiKeyKind, SshPublicKey, SshSigningKey};
 
 use super::ENGINE;
 use super::otp_tests::with_otp;
@@ -62,9 +62,10 @@ fn said(answer: &Map) -> Said {
     assert!(line.ends_with('\n'));
     let bytes = data_encoding::BASE64.decode(line.trim().split(' ').nth(1).unwrap().as_bytes());
     let bytes = bytes.unwrap();
-    let mut reader = Reader::new(&bytes);
-    let uint64 =
-        |reader: &mut Reader<'_>| u64::from_be_bytes(reader.take(8).unwrap().try_into().unwrap());
+    let mut reader = SshReader::new(&bytes);
+    let uint64 = |reader: &mut SshReader<'_>| {
+        u64::from_be_bytes(reader.take(8).unwrap().try_into().unwrap())
+    };
     let type_name = reader.text().unwrap().to_owned();
     reader.string().unwrap();
     let fields = match type_name.split("-cert").next().unwrap() {
@@ -78,19 +79,19 @@ fn said(answer: &Map) -> Said {
     assert_eq!(Mount::text(answer, "serial_number"), format!("{serial:x}"));
     let kind = reader.uint32().unwrap();
     let key_id = reader.text().unwrap().to_owned();
-    let mut names = Reader::new(reader.string().unwrap());
+    let mut names = SshReader::new(reader.string().unwrap());
     let mut principals = Vec::new();
     while !names.rest().is_empty() {
         principals.push(names.text().unwrap().to_owned());
     }
     let lives = (uint64(&mut reader), uint64(&mut reader));
     let options = |bytes: &[u8]| {
-        let mut reader = Reader::new(bytes);
+        let mut reader = SshReader::new(bytes);
         let mut options = Vec::new();
         while !reader.rest().is_empty() {
             let name = reader.text().unwrap().to_owned();
             let data = reader.string().unwrap();
-            let value = if data.is_empty() { "" } else { Reader::new(data).text().unwrap() };
+            let value = if data.is_empty() { "" } else { SshReader::new(data).text().unwrap() };
             options.push((name, value.to_owned()));
         }
         options
@@ -98,8 +99,8 @@ fn said(answer: &Map) -> Said {
     let critical_options = options(reader.string().unwrap());
     let extensions = options(reader.string().unwrap());
     reader.string().unwrap();
-    PublicKey::from_blob(reader.string().unwrap()).unwrap();
-    let mut signature = Reader::new(reader.string().unwrap());
+    SshPublicKey::from_blob(reader.string().unwrap()).unwrap();
+    let mut signature = SshReader::new(reader.string().unwrap());
     reader.finish().unwrap();
     let signature = signature.text().unwrap().to_owned();
     Said { type_name, kind, key_id, principals, lives, critical_options, extensions, signature }
@@ -365,21 +366,21 @@ fn a_key_id_is_the_format_of_the_role_filled_in_once() {
 /// A key of each type, as a line; those on security keys have the fields of plain ones.
 fn key_of(key_type: KeyType) -> String {
     let plain = match key_type {
-        KeyType::Rsa => KeyKind::Rsa(2048),
-        KeyType::EcdsaP256 | KeyType::SkEcdsaP256 => KeyKind::P256,
-        KeyType::EcdsaP384 => KeyKind::P384,
-        KeyType::EcdsaP521 => KeyKind::P521,
-        KeyType::Ed25519 | KeyType::SkEd25519 => KeyKind::Ed25519,
+        KeyType::Rsa => PkiKeyKind::Rsa(2048),
+        KeyType::EcdsaP256 | KeyType::SkEcdsaP256 => PkiKeyKind::P256,
+        KeyType::EcdsaP384 => PkiKeyKind::P384,
+        KeyType::EcdsaP521 => PkiKeyKind::P521,
+        KeyType::Ed25519 | KeyType::SkEd25519 => PkiKeyKind::Ed25519,
     };
-    let plain = SigningKey::make(plain).unwrap();
-    let mut reader = Reader::new(plain.public().blob());
+    let plain = SshSigningKey::make(plain).unwrap();
+    let mut reader = SshReader::new(plain.public().blob());
     reader.string().unwrap();
-    let mut writer = Writer::default();
+    let mut writer = SshWriter::default();
     writer.string(key_type.name().as_bytes()).raw(reader.rest());
     if key_type.name().starts_with("sk-") {
         writer.string(b"ssh:");
     }
-    PublicKey::from_blob(&writer.into_bytes()).unwrap().line().trim().to_owned()
+    SshPublicKey::from_blob(&writer.into_bytes()).unwrap().line().trim().to_owned()
 }
 
 /// RSA with 1024 bits, which `ssh-keygen` made.
@@ -469,7 +470,7 @@ fn a_key_is_made_and_signed_where_the_role_allows_its_kind() {
         let told = said(&answer);
         assert_eq!(told.type_name, type_name);
         assert_eq!(Mount::text(&answer, "private_key_type"), private_type);
-        let key = SigningKey::from_pem(&Mount::text(&answer, "private_key")).unwrap();
+        let key = SshSigningKey::from_pem(&Mount::text(&answer, "private_key")).unwrap();
         assert!(told.key_id.ends_with(&key.public().hash()), "the key id is of the key");
     }
     for (body, why) in [
@@ -575,11 +576,13 @@ fn issuers_are_made_named_chosen_and_deleted_and_outlive_a_start() {
 
 #[test]
 fn a_ca_that_is_taken_in_signs_and_is_refused_with_the_half_of_another() {
-    let text = |key: &SigningKey| key.to_pem().unwrap().replace('\n', "\\n");
-    let (key, other) =
-        (SigningKey::make(KeyKind::P384).unwrap(), SigningKey::make(KeyKind::P384).unwrap());
+    let text = |key: &SshSigningKey| key.to_pem().unwrap().replace('\n', "\\n");
+    let (key, other) = (
+        SshSigningKey::make(PkiKeyKind::P384).unwrap(),
+        SshSigningKey::make(PkiKeyKind::P384).unwrap(),
+    );
     let mount = Mount::new(&ENGINE);
-    let body = |public: &SigningKey| {
+    let body = |public: &SshSigningKey| {
         let line = public.public().line();
         format!(r#"{{"private_key":"{}","public_key":"{}"}}"#, text(&key), line.trim())
     };

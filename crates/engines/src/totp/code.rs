@@ -3,15 +3,15 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 
-use super::key::{Algorithm, Key};
+use super::key::{CodeHash, TotpKey};
 
-impl Key {
+impl TotpKey {
     /// The code of a period, by its number since 1970.
     pub(super) fn code(&self, number: u64) -> String {
         let algorithm = match self.algorithm {
-            Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-            Algorithm::Sha256 => hmac::HMAC_SHA256,
-            Algorithm::Sha512 => hmac::HMAC_SHA512,
+            CodeHash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            CodeHash::Sha256 => hmac::HMAC_SHA256,
+            CodeHash::Sha512 => hmac::HMAC_SHA512,
         };
         let tag = hmac::sign(&hmac::Key::new(algorithm, &self.secret), &number.to_be_bytes());
         let tag = tag.as_ref();

@@ -6,8 +6,8 @@
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields};
 
-use super::key::{Given, Key};
-use super::tries::{Judged, Tries};
+use super::key::{KeyInput, TotpKey};
+use super::tries::{JudgedCode, Tries};
 use super::{qr, url};
 
 /// A key that was made for somebody.
@@ -20,7 +20,7 @@ pub struct NewFactor {
 
 /// What a code of a second factor is, and what is to be kept of the try.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct CodeVerdict {
     /// What it is.
     pub outcome: FactorOutcome,
     /// The record of what was tried; `None` where it is what it was.
@@ -46,13 +46,13 @@ pub enum FactorOutcome {
 }
 
 /// The fields of a method as those of a key that the server makes.
-fn given(method: &Map, account: &str) -> Result<Given, Error> {
+fn given(method: &Map, account: &str) -> Result<KeyInput, Error> {
     let mut fields = method.clone();
     fields.remove("key");
     fields.remove("url");
     fields.insert("generate".to_owned(), true.into());
     fields.insert("account_name".to_owned(), account.into());
-    Given::read(Fields::new(&fields))
+    KeyInput::read(Fields::new(&fields))
 }
 
 /// Checks the fields of a method: issuer, period, algorithm, digits, skew, sizes.
@@ -94,22 +94,22 @@ pub fn judge_factor(
     code: &str,
     wrong_max: u64,
     now: u64,
-) -> Result<Verdict, Error> {
-    let key = Key::decode(key)?;
+) -> Result<CodeVerdict, Error> {
+    let key = TotpKey::decode(key)?;
     let before = tries.map(Tries::decode).transpose()?.unwrap_or_default();
     if code.len() != key.digits || !code.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(Verdict { outcome: FactorOutcome::Malformed, tries: None });
+        return Ok(CodeVerdict { outcome: FactorOutcome::Malformed, tries: None });
     }
     let (judged, after) = before.judge(&key, code, now, wrong_max);
     let outcome = match judged {
-        Judged::Valid => FactorOutcome::Valid,
-        Judged::Wrong => FactorOutcome::Wrong,
-        Judged::Used => FactorOutcome::Used,
-        Judged::TooMany { left } => {
+        JudgedCode::Valid => FactorOutcome::Valid,
+        JudgedCode::Wrong => FactorOutcome::Wrong,
+        JudgedCode::Used => FactorOutcome::Used,
+        JudgedCode::TooMany { left } => {
             FactorOutcome::TooMany { retry_after_secs: left.as_secs().max(1) }
         }
     };
-    Ok(Verdict { outcome, tries: after.map(|tries| tries.encode()) })
+    Ok(CodeVerdict { outcome, tries: after.map(|tries| tries.encode()) })
 }
 
 impl std::fmt::Debug for NewFactor {

@@ -24,13 +24,13 @@ const QR_PIXELS_MAX: i64 = 2048;
 
 /// The hash of a key's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum CodeHash {
     Sha1,
     Sha256,
     Sha512,
 }
 
-impl Algorithm {
+impl CodeHash {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Sha1 => "SHA1",
@@ -46,18 +46,18 @@ impl Algorithm {
 
 /// A key. Never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct TotpKey {
     pub(super) secret: Zeroizing<Vec<u8>>,
     pub(super) issuer: String,
     pub(super) account_name: String,
     pub(super) period_secs: u64,
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: CodeHash,
     pub(super) digits: usize,
     /// Periods before and after now whose codes are good too.
     pub(super) skew: u64,
 }
 
-impl Key {
+impl TotpKey {
     /// The secret in base 32, as apps take it.
     pub(super) fn secret_text(&self) -> Zeroizing<String> {
         Zeroizing::new(BASE32_NOPAD.encode(&self.secret))
@@ -93,7 +93,7 @@ impl Key {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
-            let given = Given::read(Fields::new(&map)).ok()?;
+            let given = KeyInput::read(Fields::new(&map)).ok()?;
             given.make(|_| Err(Error::NotFound)).ok()
         };
         read().ok_or_else(|| Error::internal(&"a TOTP key is damaged"))
@@ -101,7 +101,7 @@ impl Key {
 }
 
 /// What is asked of a key.
-pub(super) struct Given {
+pub(super) struct KeyInput {
     /// The key; `None` for one that is made.
     secret: Option<Zeroizing<Vec<u8>>>,
     key_bytes: usize,
@@ -110,12 +110,12 @@ pub(super) struct Given {
     issuer: String,
     account_name: String,
     period_secs: u64,
-    algorithm: Algorithm,
+    algorithm: CodeHash,
     digits: usize,
     skew: u64,
 }
 
-impl Given {
+impl KeyInput {
     /// Reads the fields of a request.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Given {
             8 => 8,
             _ => return refuse("the digits value can only be 6 or 8"),
         };
-        let Some(algorithm) = Algorithm::named(&algorithm) else {
+        let Some(algorithm) = CodeHash::named(&algorithm) else {
             return refuse("the algorithm value is not valid");
         };
         if period_secs <= 0 {
@@ -218,7 +218,7 @@ impl Given {
     pub(super) fn make(
         &self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
-    ) -> Result<Key, Error> {
+    ) -> Result<TotpKey, Error> {
         let secret = match &self.secret {
             Some(secret) => secret.clone(),
             None => {
@@ -227,7 +227,7 @@ impl Given {
                 secret
             }
         };
-        Ok(Key {
+        Ok(TotpKey {
             secret,
             issuer: self.issuer.clone(),
             account_name: self.account_name.clone(),

@@ -25,13 +25,13 @@ use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Whole};
 use kallisto_engine::names;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
-use kallisto_engine::{Call, EngineSpec, Handler, RowIndex, Table, handler, row};
+use kallisto_engine::{Call, EngineSpec, Handler, RouteRows, RowIndex, handler, row};
 
 pub use factor::{
-    FactorOutcome, NewFactor, Verdict, complete_method, draw_factor, judge_factor, make_factor,
+    CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,
 };
-use key::{Given, Key};
-use tries::{Judged, Tries};
+use key::{KeyInput, TotpKey};
+use tries::{JudgedCode, Tries};
 
 /// Wrong codes of a key that are looked at in one of its periods.
 const WRONG_TRIES_MAX: u64 = 5;
@@ -53,7 +53,7 @@ const KEY_FIELDS: &[Field] = &[
     field("skew", Whole, "How many periods before and after now are good too: 0 or 1."),
 ];
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "totp",
     tag: "secrets",
     about: "Codes of time-based one-time passwords, made and checked.",
@@ -84,11 +84,11 @@ fn tries_record(name: &str) -> String {
 }
 
 /// The key that a path names.
-fn find(call: &Call<'_>) -> Result<Option<Key>, Error> {
+fn find(call: &Call<'_>) -> Result<Option<TotpKey>, Error> {
     let name = call.params.get("name");
     names::check(name)?;
     match call.storage.get(&key_record(name))? {
-        Some(record) => Key::decode(&record.value).map(Some),
+        Some(record) => TotpKey::decode(&record.value).map(Some),
         None => Ok(None),
     }
 }
@@ -114,7 +114,7 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;
     let body = call.request.object()?;
-    let given = Given::read(Fields::new(&body))?;
+    let given = KeyInput::read(Fields::new(&body))?;
     let key = given.make(|bytes| call.random.fill(bytes))?;
     let answer = match given.shown() {
         None => Response::Empty,
@@ -187,7 +187,7 @@ async fn check_code(call: Call<'_>) -> Result<Response, Error> {
     let judged = call.storage.transact(&tries, |transaction| {
         // The key is read again: what is judged here is judged by the key that is there when it counts.
         let key = transaction.get(&record)?.ok_or_else(|| unknown(name))?;
-        let key = Key::decode(&key.value)?;
+        let key = TotpKey::decode(&key.value)?;
         if code.len() != key.digits || !code.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Error::invalid("invalid number of digits for the code"));
         }
@@ -202,10 +202,12 @@ async fn check_code(call: Call<'_>) -> Result<Response, Error> {
         Ok(judged)
     });
     match judged.await? {
-        Judged::Valid => Ok(valid(true)),
-        Judged::Wrong => Ok(valid(false)),
-        Judged::Used => Err(Error::invalid("code already used; wait until the next time period")),
-        Judged::TooMany { left } => {
+        JudgedCode::Valid => Ok(valid(true)),
+        JudgedCode::Wrong => Ok(valid(false)),
+        JudgedCode::Used => {
+            Err(Error::invalid("code already used; wait until the next time period"))
+        }
+        JudgedCode::TooMany { left } => {
             let left: Duration = left;
             Err(Error::TooManyTries { retry_after_secs: left.as_secs().max(1) })
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json};
 
-use super::key::Key;
+use super::key::TotpKey;
 
 /// What was tried with a key: which codes were taken, and how many were wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Tries {
 
 /// What a code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(super) enum JudgedCode {
     Valid,
     Wrong,
     /// It was good, and was taken.
@@ -38,16 +38,16 @@ impl Tries {
     /// A code that was taken and is shown again is no wrong one: it tells nothing to who guesses.
     pub(super) fn judge(
         &self,
-        key: &Key,
+        key: &TotpKey,
         code: &str,
         now: u64,
         wrong_max: u64,
-    ) -> (Judged, Option<Self>) {
+    ) -> (JudgedCode, Option<Self>) {
         let period = now / key.period_secs;
         let wrong = if self.period == period { self.wrong } else { 0 };
         if wrong >= wrong_max {
             let left = Duration::from_secs(key.period_secs - now % key.period_secs);
-            return (Judged::TooMany { left }, None);
+            return (JudgedCode::TooMany { left }, None);
         }
         let (first, last) = (period.saturating_sub(key.skew), period.saturating_add(key.skew));
         // All are compared, so that the time it takes tells nothing.
@@ -56,14 +56,14 @@ impl Tries {
         let used = self.used.iter().copied().filter(|number| (first..=last).contains(number));
         let mut used: Vec<u64> = used.collect();
         if matching.is_empty() {
-            return (Judged::Wrong, Some(Self { used, period, wrong: wrong + 1 }));
+            return (JudgedCode::Wrong, Some(Self { used, period, wrong: wrong + 1 }));
         }
         // Two periods may have the same code; whoever saw it used has it for both.
         if matching.iter().any(|number| used.contains(number)) {
-            return (Judged::Used, None);
+            return (JudgedCode::Used, None);
         }
         used.extend(matching);
-        (Judged::Valid, Some(Self { used, period, wrong }))
+        (JudgedCode::Valid, Some(Self { used, period, wrong }))
     }
 
     /// The record's bytes.

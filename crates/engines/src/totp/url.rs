@@ -6,13 +6,13 @@
 use kallisto_api::{Error, parse_query};
 use zeroize::Zeroizing;
 
-use super::key::Key;
+use super::key::TotpKey;
 
 /// What every URL of a key begins with, in lower case.
 const PREFIX: &str = "otpauth://totp/";
 
 /// What a URL says of a key.
-pub(super) struct Parsed {
+pub(super) struct ParsedUrl {
     pub(super) secret: Zeroizing<String>,
     pub(super) issuer: Option<String>,
     pub(super) account_name: String,
@@ -25,7 +25,7 @@ pub(super) struct Parsed {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying what is wrong with it, without what it holds.
-pub(super) fn read(url: &str) -> Result<Parsed, Error> {
+pub(super) fn read(url: &str) -> Result<ParsedUrl, Error> {
     let broken = || Error::invalid("an error occurred while parsing url string");
     let is_ours = url.get(..PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(PREFIX));
     if !is_ours {
@@ -53,7 +53,7 @@ pub(super) fn read(url: &str) -> Result<Parsed, Error> {
         Some((issuer, account)) => (Some(issuer.to_owned()), account.trim_start().to_owned()),
         None => (None, label),
     };
-    Ok(Parsed {
+    Ok(ParsedUrl {
         secret: Zeroizing::new(named("secret").unwrap_or_default()),
         issuer: named("issuer").or(label_issuer),
         account_name,
@@ -64,7 +64,7 @@ pub(super) fn read(url: &str) -> Result<Parsed, Error> {
 }
 
 /// Writes the URL of a key.
-pub(super) fn write(key: &Key) -> String {
+pub(super) fn write(key: &TotpKey) -> String {
     let (issuer, account) = (encode(&key.issuer), encode(&key.account_name));
     format!(
         "{PREFIX}{issuer}:{account}?algorithm={}&digits={}&issuer={issuer}&period={}&secret={}",

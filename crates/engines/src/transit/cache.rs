@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kallisto_cuckoo::Table;
 use kallisto_engine::Memory;
-use kallisto_transit::Key;
+use kallisto_transit::TransitKey;
 
 use super::store::KEY_FOLDER;
 
@@ -21,7 +21,7 @@ const KEYS_AT_START: usize = 16;
 /// The decoded keys of a mount.
 pub(super) struct KeyCache {
     /// `None` where the operating system gave no randomness for the table's hash key: then nothing is kept.
-    table: Option<Table<Arc<Key>>>,
+    table: Option<Table<Arc<TransitKey>>>,
     changes: AtomicU64,
     /// The turn of who writes to the table.
     turn: Mutex<()>,
@@ -29,7 +29,7 @@ pub(super) struct KeyCache {
 
 /// How many changes had been seen when a read began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Changes(u64);
+pub(super) struct ChangeCount(u64);
 
 impl KeyCache {
     /// An empty cache.
@@ -39,19 +39,19 @@ impl KeyCache {
     }
 
     /// The key in a record, if it is here.
-    pub(super) fn get(&self, record: &str) -> Option<Arc<Key>> {
+    pub(super) fn get(&self, record: &str) -> Option<Arc<TransitKey>> {
         let table = self.table.as_ref()?;
         let guard = table.pin();
         table.get(record.as_bytes(), &guard).map(|entry| Arc::clone(entry.header()))
     }
 
     /// To be asked before the store is read for what will be offered.
-    pub(super) fn changes(&self) -> Changes {
-        Changes(self.changes.load(Ordering::Acquire))
+    pub(super) fn changes(&self) -> ChangeCount {
+        ChangeCount(self.changes.load(Ordering::Acquire))
     }
 
     /// Keeps a key that was read after `changes` were counted.
-    pub(super) fn offer(&self, changes: Changes, record: &str, key: &Arc<Key>) {
+    pub(super) fn offer(&self, changes: ChangeCount, record: &str, key: &Arc<TransitKey>) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(table) = self.table.as_ref().filter(|_| self.changes() == changes) else { return };
         if table.len() >= KEYS_MAX {
@@ -61,7 +61,7 @@ impl KeyCache {
         let _ = table.upsert(record.as_bytes(), Arc::clone(key), &[]);
     }
 
-    fn change(&self, forget: impl FnOnce(&Table<Arc<Key>>)) {
+    fn change(&self, forget: impl FnOnce(&Table<Arc<TransitKey>>)) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // Release: whoever reads the store after seeing this count finds the change there already.
         self.changes.fetch_add(1, Ordering::Release);
@@ -93,14 +93,14 @@ impl Memory for KeyCache {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_transit::{KeyKind, Spec};
+    use kallisto_transit::{KeyKind, KeySpec};
 
     use super::*;
 
     #[test]
     fn a_key_is_kept_until_it_changes_and_not_if_it_changed_meanwhile() {
         let cache = KeyCache::new();
-        let key = Arc::new(Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap());
+        let key = Arc::new(TransitKey::make(KeyKind::Hmac, &KeySpec::default(), 0).unwrap());
         let before = cache.changes();
         cache.offer(before, "key/a", &key);
         assert!(cache.get("key/a").is_some());

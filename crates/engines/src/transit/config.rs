@@ -1,6 +1,6 @@
 //! `config/keys` and `cache-config`: what is set for a whole mount.
 
-use super::Transit;
+use super::TransitHandler;
 use kallisto_api::{Error, Fields, Json, Response, json};
 
 /// Where a mount keeps its settings.
@@ -10,17 +10,17 @@ const CACHE: &str = "config/cache";
 const CACHE_SIZE_MIN: i64 = 10;
 
 /// Whether an encryption may not make its key.
-pub(super) fn upsert_is_disabled(transit: &Transit<'_>) -> Result<bool, Error> {
+pub(super) fn upsert_is_disabled(transit: &TransitHandler<'_>) -> Result<bool, Error> {
     let Some(record) = transit.call.storage.get(KEYS)? else { return Ok(false) };
     let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
     Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
 }
 
-pub(super) fn read_keys(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) fn read_keys(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     Ok(shown(upsert_is_disabled(transit)?))
 }
 
-pub(super) async fn write_keys(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) async fn write_keys(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
     let record = Json::object([("disable_upsert", disabled.into())]);
@@ -34,7 +34,7 @@ fn shown(disabled: bool) -> Response {
 
 /// The size is kept and shown for clients that set it; how many keys are kept decoded is the
 /// server's own matter.
-pub(super) async fn write_cache(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) async fn write_cache(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let size = Fields::new(&body).int("size")?.unwrap_or(0);
     if size != 0 && size < CACHE_SIZE_MIN {
@@ -46,7 +46,7 @@ pub(super) async fn write_cache(transit: &Transit<'_>) -> Result<Response, Error
     read_cache(transit)
 }
 
-pub(super) fn read_cache(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) fn read_cache(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     match transit.call.storage.get(CACHE)? {
         Some(record) => {
             let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;

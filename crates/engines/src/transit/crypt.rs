@@ -5,17 +5,17 @@ use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, Key, KeyKind, Spec};
+use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, KeyKind, KeySpec, TransitKey};
 use zeroize::Zeroizing;
 
-use super::inputs::{Inputs, OnFailure, Outcome, base64, effort};
+use super::inputs::{Inputs, ItemOutcome, OnFailure, base64, effort};
 use super::store::Created;
-use super::{Transit, config, missing_key};
+use super::{TransitHandler, config, missing_key};
 
 /// What OpenBao says of parameters it does not know; callers choose no nonces here either.
 const NONCE_IGNORED: &str = "Endpoint ignored these unrecognized parameters: [nonce]";
 
-pub(super) async fn encrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn encrypt(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     inputs.require("plaintext", "missing plaintext to encrypt")?;
@@ -42,11 +42,11 @@ fn warn_of_nonce(body: &Map, answer: Response) -> Response {
 
 /// A first encryption makes its key, for those who may create it.
 async fn make_for_encryption(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     fields: Fields<'_>,
     with_context: bool,
-) -> Result<Arc<Key>, Error> {
+) -> Result<Arc<TransitKey>, Error> {
     if !transit.call.creates {
         return Err(missing_key());
     }
@@ -75,14 +75,14 @@ async fn make_for_encryption(
         (true, true) => Derivation::Convergent,
     };
     let now_ns = transit.call.request.now_ns();
-    let spec = Spec { derivation, ..Spec::default() };
-    let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
+    let spec = KeySpec { derivation, ..KeySpec::default() };
+    let created = transit.create(name, kind, move || TransitKey::make(kind, &spec, now_ns)).await?;
     Ok(match created {
         Created::New(key) | Created::Existing(key) => key,
     })
 }
 
-fn encrypt_one(key: &Key, item: &Map) -> Outcome {
+fn encrypt_one(key: &TransitKey, item: &Map) -> ItemOutcome {
     let plaintext = base64(item, "plaintext")?;
     let context = base64(item, "context")?;
     let associated = base64(item, "associated_data")?;
@@ -108,7 +108,7 @@ fn told(encrypted: Encrypted) -> Map {
     ])
 }
 
-pub(super) async fn decrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn decrypt(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
@@ -146,12 +146,12 @@ fn with_decrypt<T>(
     run(&Decrypt { ciphertext, context: &context, associated: &associated }).map_err(refusal)
 }
 
-fn decrypt_one(key: &Key, item: &Map) -> Outcome {
+fn decrypt_one(key: &TransitKey, item: &Map) -> ItemOutcome {
     let plaintext = with_decrypt(item, |request| key.decrypt(request))?;
     Ok(Map::from([("plaintext".to_owned(), BASE64.encode(&plaintext).into())]))
 }
 
-pub(super) async fn rewrap(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn rewrap(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
@@ -165,7 +165,11 @@ pub(super) async fn rewrap(transit: &Transit<'_>, name: &str) -> Result<Response
     inputs.answer(outcomes, &[], &OnFailure::Told)
 }
 
-pub(super) fn datakey(transit: &Transit<'_>, form: &str, name: &str) -> Result<Response, Error> {
+pub(super) fn datakey(
+    transit: &TransitHandler<'_>,
+    form: &str,
+    name: &str,
+) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     if !matches!(form, "plaintext" | "wrapped") {

@@ -6,7 +6,7 @@
 use kallisto_api::Error;
 use kallisto_engine::EngineContext;
 use kallisto_engine::storage::Page;
-use kallisto_transit::Key;
+use kallisto_transit::TransitKey;
 
 use super::cache::KeyCache;
 use super::store::{KEY_FOLDER, add_version, read, record_name};
@@ -38,7 +38,7 @@ pub(super) async fn rotate_due(context: EngineContext<'_>) -> Result<(), Error> 
 async fn rotate_if_due(context: &EngineContext<'_>, name: &str) -> Result<(), Error> {
     let now_ns = i64::try_from(context.now.as_nanosecond()).unwrap_or(i64::MAX);
     let record = record_name(name);
-    let is_due = |key: &Key| key.rotation_due_ns().is_some_and(|due_ns| due_ns <= now_ns);
+    let is_due = |key: &TransitKey| key.rotation_due_ns().is_some_and(|due_ns| due_ns <= now_ns);
     let known = context.memory::<KeyCache>()?.get(&record);
     if known.is_some_and(|key| !is_due(&key)) {
         return Ok(());

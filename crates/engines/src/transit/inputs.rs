@@ -7,8 +7,8 @@ use super::BATCH_ITEMS_MAX;
 use super::refusal;
 use kallisto_api::fields::kind_mismatch;
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
-use kallisto_engine::pace::Pace;
-use kallisto_transit::Key;
+use kallisto_engine::pace::TurnPace;
+use kallisto_transit::TransitKey;
 
 /// The inputs of a request.
 pub(super) enum Inputs<'a> {
@@ -19,7 +19,7 @@ pub(super) enum Inputs<'a> {
 }
 
 /// What is told of an item that went well, or what is wrong with it.
-pub(super) type Outcome = Result<Map, Error>;
+pub(super) type ItemOutcome = Result<Map, Error>;
 
 /// What a failed item does to the status of the reply.
 pub(super) enum OnFailure {
@@ -94,10 +94,10 @@ impl<'a> Inputs<'a> {
     pub(super) async fn work_off(
         &self,
         effort: impl Fn(&Map) -> usize,
-        mut work: impl FnMut(&'a Map) -> Outcome,
-    ) -> Vec<Outcome> {
+        mut work: impl FnMut(&'a Map) -> ItemOutcome,
+    ) -> Vec<ItemOutcome> {
         let mut outcomes = Vec::with_capacity(self.items().count());
-        let mut pace = Pace::default();
+        let mut pace = TurnPace::default();
         for item in self.items() {
             outcomes.push(work(item));
             pace.spend(effort(item)).await;
@@ -109,7 +109,7 @@ impl<'a> Inputs<'a> {
     /// what a failed item of a batch says besides its error.
     pub(super) fn answer(
         &self,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<ItemOutcome>,
         blank: &[(&str, Json)],
         on_failure: &OnFailure,
     ) -> Result<Response, Error> {
@@ -172,15 +172,15 @@ fn unparsed(why: &str) -> Error {
 
 /// What a private operation of a key takes, the largest part of working off an input; `bytes` is the field that holds
 /// what is worked on.
-pub(super) fn effort(key: &Key, bytes: &'static str) -> impl Fn(&Map) -> usize {
+pub(super) fn effort(key: &TransitKey, bytes: &'static str) -> impl Fn(&Map) -> usize {
     let own = match key.kind() {
-        kind if kind.is_rsa() => Pace::TURN,
-        kind if kind.signs() => Pace::TURN / 4,
+        kind if kind.is_rsa() => TurnPace::TURN,
+        kind if kind.signs() => TurnPace::TURN / 4,
         _ => 0,
     };
     move |item| {
         let text = item.get(bytes).and_then(Json::as_str).unwrap_or_default();
-        own + Pace::of_bytes(text.len())
+        own + TurnPace::of_bytes(text.len())
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
     fn a_failed_item_is_told_in_its_place_and_decides_the_status() {
         let body = parse_object(br#"{"batch_input":[{"reference":"r"},{}]}"#).unwrap();
         let inputs = Inputs::of(&body).unwrap();
-        let answer = |first: Outcome, second: Outcome, asked| {
+        let answer = |first: ItemOutcome, second: ItemOutcome, asked| {
             let on_failure = OnFailure::Status(asked);
             inputs.answer(vec![first, second], &[("valid", false.into())], &on_failure).unwrap()
         };

@@ -2,13 +2,15 @@
 
 use super::refusal;
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response, Span};
-use kallisto_transit::{Change, Derivation, Key, KeyKind, Listed, Origin, Spec, Stamp};
+use kallisto_transit::{
+    Derivation, KeyChange, KeyKind, KeyOrigin, KeySpec, Listed, Stamp, TransitKey,
+};
 
-use super::Transit;
+use super::TransitHandler;
 use super::store::{Becomes, Created, KEY_FOLDER};
 use jiff::Timestamp;
 
-pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn create(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
@@ -21,7 +23,7 @@ pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response
             return Err(Error::invalid("convergent encryption requires derivation to be enabled"));
         }
     };
-    let spec = Spec {
+    let spec = KeySpec {
         derivation,
         hmac_key_bytes: fields.int("key_size")?.unwrap_or(0),
         exportable: flag("exportable")?,
@@ -31,12 +33,12 @@ pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response
     let kind = KeyKind::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
     let now_ns = transit.call.request.now_ns();
-    let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
+    let created = transit.create(name, kind, move || TransitKey::make(kind, &spec, now_ns)).await?;
     let (Created::New(key) | Created::Existing(key)) = created;
     shown(name, &key, b"")
 }
 
-pub(super) fn read(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) fn read(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let query = transit.call.request.query_fields();
     let context = Fields::new(&query).string("context")?.unwrap_or_default();
     let context = kallisto_transit::decode_base64(&context)
@@ -45,7 +47,7 @@ pub(super) fn read(transit: &Transit<'_>, name: &str) -> Result<Response, Error>
     shown(name, &key, &context)
 }
 
-pub(super) fn list(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) fn list(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     let names = transit.call.storage.list_page(KEY_FOLDER, &transit.call.page()?)?;
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -53,21 +55,21 @@ pub(super) fn list(transit: &Transit<'_>) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-pub(super) async fn delete(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     transit.delete(name).await?;
     Ok(Response::Empty)
 }
 
-pub(super) async fn rotate(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn rotate(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     transit.call.request.object()?;
     let key = transit.rotate(name, transit.call.request.now_ns()).await?;
     shown(name, &key, b"")
 }
 
-pub(super) async fn configure(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn configure(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
-    let change = Change {
+    let change = KeyChange {
         min_decryption_version: fields.int("min_decryption_version")?,
         min_encryption_version: fields.int("min_encryption_version")?,
         deletion_allowed: fields.boolean("deletion_allowed")?,
@@ -87,7 +89,7 @@ pub(super) async fn configure(transit: &Transit<'_>, name: &str) -> Result<Respo
     shown_with(name, &key, warning)
 }
 
-pub(super) async fn trim(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn trim(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let asked = Fields::new(&body).int("min_available_version")?;
     let key = transit
@@ -99,7 +101,7 @@ pub(super) async fn trim(transit: &Transit<'_>, name: &str) -> Result<Response, 
     shown(name, &key, b"")
 }
 
-pub(super) async fn set_aside(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn set_aside(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let mut warning = None;
     let key = transit
         .change(name, Error::NotFound, |key| {
@@ -113,7 +115,7 @@ pub(super) async fn set_aside(transit: &Transit<'_>, name: &str) -> Result<Respo
     shown_with(name, &key, warning)
 }
 
-pub(super) async fn take_up(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn take_up(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let mut warning = None;
     let key = transit
         .change(name, Error::NotFound, |key| {
@@ -127,18 +129,18 @@ pub(super) async fn take_up(transit: &Transit<'_>, name: &str) -> Result<Respons
     shown_with(name, &key, warning)
 }
 
-fn shown(name: &str, key: &Key, context: &[u8]) -> Result<Response, Error> {
+fn shown(name: &str, key: &TransitKey, context: &[u8]) -> Result<Response, Error> {
     Ok(Response::data(&describe(name, key, context)?.into()))
 }
 
-fn shown_with(name: &str, key: &Key, warning: Option<&str>) -> Result<Response, Error> {
+fn shown_with(name: &str, key: &TransitKey, warning: Option<&str>) -> Result<Response, Error> {
     let data = Json::Object(describe(name, key, b"")?).to_text();
     let warnings = warning.map(str::to_owned).into_iter().collect();
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
 /// What is told of a key: all but its material.
-fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
+fn describe(name: &str, key: &TransitKey, context: &[u8]) -> Result<Map, Error> {
     let (kind, settings) = (key.kind(), key.settings());
     let Json::Object(mut map) = Json::object([
         ("name", name.into()),
@@ -156,7 +158,7 @@ fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
         ("supports_signing", kind.signs().into()),
         ("supports_derivation", kind.derives().into()),
         ("auto_rotate_period", settings.auto_rotate_secs.into()),
-        ("imported_key", (settings.origin != Origin::Made).into()),
+        ("imported_key", (settings.origin != KeyOrigin::Made).into()),
         ("soft_deleted", settings.soft_deleted.into()),
     ]) else {
         unreachable!("an object was made of pairs");
@@ -166,8 +168,8 @@ fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
     } else {
         map.insert("keys".into(), versions(&key.list(context).map_err(refusal)?).into());
     }
-    if settings.origin != Origin::Made {
-        let rotates = settings.origin == Origin::ImportedRotatable;
+    if settings.origin != KeyOrigin::Made {
+        let rotates = settings.origin == KeyOrigin::ImportedRotatable;
         map.insert("imported_key_allow_rotation".into(), rotates.into());
     }
     for (field, stamp) in [("backup_info", settings.backup), ("restore_info", settings.restore)] {

@@ -55,7 +55,7 @@ pub(super) static ENGINE: EngineSpec = EngineSpec {
 
 /// What a handler works with.
 #[derive(Clone, Copy)]
-struct Transit<'a> {
+struct TransitHandler<'a> {
     call: &'a Call<'a>,
 }
 

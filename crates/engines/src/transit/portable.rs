@@ -3,19 +3,19 @@
 use super::refusal;
 use kallisto_api::{Error, Expected, Fields, Json, Map, Response, Span};
 use kallisto_transit::{
-    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, KeyKind, Origin,
-    Restored, Spec, WrappingKey, decode_base64,
+    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, KeyKind, KeyOrigin,
+    KeySpec, RestoredKey, TransitKey, WrappingKey, decode_base64,
 };
 use zeroize::Zeroizing;
 
 use super::store::{Becomes, Created};
-use super::{Transit, is_key_name};
+use super::{TransitHandler, is_key_name};
 
 /// Where a mount keeps the key that imports are wrapped for.
 const WRAPPING_KEY: &str = "wrapping-key";
 
 pub(super) fn export(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     kind: &str,
     name: &str,
     version: Option<&str>,
@@ -40,7 +40,7 @@ pub(super) fn export(
     ])))
 }
 
-pub(super) async fn backup(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn backup(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let now_ns = transit.call.request.now_ns();
     let missing = Error::invalid(format!("key {name:?} not found"));
     let mut text = Zeroizing::new(String::new());
@@ -57,15 +57,18 @@ pub(super) async fn backup(transit: &Transit<'_>, name: &str) -> Result<Response
     Ok(Response::data(&Json::object([("backup", text.as_str().into())])))
 }
 
-pub(super) async fn restore(transit: &Transit<'_>, name: Option<&str>) -> Result<Response, Error> {
+pub(super) async fn restore(
+    transit: &TransitHandler<'_>,
+    name: Option<&str>,
+) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let backup = fields.string("backup")?.unwrap_or_default();
     if backup.is_empty() {
         return Err(Error::invalid("'backup' must be supplied"));
     }
-    let Restored { name: own, key } =
-        Key::restore(&backup, transit.call.request.now_ns()).map_err(refusal)?;
+    let RestoredKey { name: own, key } =
+        TransitKey::restore(&backup, transit.call.request.now_ns()).map_err(refusal)?;
     let name = name.unwrap_or(&own);
     if !is_key_name(name) {
         return Err(Error::invalid("the backup's key has a name that no key here can have"));
@@ -80,13 +83,13 @@ pub(super) async fn restore(transit: &Transit<'_>, name: Option<&str>) -> Result
     }
 }
 
-pub(super) async fn wrapping_key(transit: &Transit<'_>) -> Result<Response, Error> {
+pub(super) async fn wrapping_key(transit: &TransitHandler<'_>) -> Result<Response, Error> {
     let key = find_wrapping_key(transit).await?;
     Ok(Response::data(&Json::object([("public_key", key.public_pem().map_err(refusal)?.into())])))
 }
 
 /// The mount's wrapping key, made when it is first asked for.
-async fn find_wrapping_key(transit: &Transit<'_>) -> Result<WrappingKey, Error> {
+async fn find_wrapping_key(transit: &TransitHandler<'_>) -> Result<WrappingKey, Error> {
     if let Some(record) = transit.call.storage.get(WRAPPING_KEY)? {
         return WrappingKey::decode(&record.value).map_err(refusal);
     }
@@ -102,7 +105,7 @@ async fn find_wrapping_key(transit: &Transit<'_>) -> Result<WrappingKey, Error> 
     Ok(existing.await?.unwrap_or(key))
 }
 
-pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn import(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     if body.contains_key("convergent_encryption") {
@@ -121,14 +124,14 @@ pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response
     let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
     let kind = KeyKind::named(&named.to_ascii_lowercase())
         .ok_or_else(|| Error::invalid(format!("unknown key type: {named}")))?;
-    let spec = Spec {
+    let spec = KeySpec {
         derivation: if flag("derived")? { Derivation::ByContext } else { Derivation::None },
         exportable: flag("exportable")?,
         allow_plaintext_backup: flag("allow_plaintext_backup")?,
         auto_rotate_secs,
-        ..Spec::default()
+        ..KeySpec::default()
     };
-    let origin = if rotates { Origin::ImportedRotatable } else { Origin::Imported };
+    let origin = if rotates { KeyOrigin::ImportedRotatable } else { KeyOrigin::Imported };
     let exists = || {
         Error::invalid(
             "the import path cannot be used with an existing key; use import-version to rotate an \
@@ -141,15 +144,16 @@ pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response
     let brought = brought(transit, fields, kind).await?;
     let now_ns = transit.call.request.now_ns();
     let make = move || match &brought {
-        Brought::Private(material) => Key::import(kind, &spec, origin, material, now_ns),
-        Brought::Public(pem) => {
-            Key::import_public(kind, &spec, origin, pem, now_ns).map_err(|error| match error {
+        PortableInput::Private(material) => {
+            TransitKey::import(kind, &spec, origin, material, now_ns)
+        }
+        PortableInput::Public(pem) => TransitKey::import_public(kind, &spec, origin, pem, now_ns)
+            .map_err(|error| match error {
                 TransitError::Invalid(why) => {
                     TransitError::Invalid(format!("error importing key: {why}"))
                 }
                 other => other,
-            })
-        }
+            }),
     };
     match transit.create(name, kind, make).await? {
         Created::New(_) => Ok(Response::Empty),
@@ -157,7 +161,10 @@ pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response
     }
 }
 
-pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn import_version(
+    transit: &TransitHandler<'_>,
+    name: &str,
+) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let missing = Error::invalid(format!(
@@ -174,10 +181,12 @@ pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<
     transit
         .change(name, missing, |key| {
             let next = match (&brought, version) {
-                (Brought::Private(material), None) => key.imported_version(material, now_ns),
-                (Brought::Public(pem), None) => key.imported_public_version(pem, now_ns),
-                (Brought::Private(material), Some(version)) => key.completed(version, material),
-                (Brought::Public(_), Some(version)) => Err(key.refuse_public_of(version)),
+                (PortableInput::Private(material), None) => key.imported_version(material, now_ns),
+                (PortableInput::Public(pem), None) => key.imported_public_version(pem, now_ns),
+                (PortableInput::Private(material), Some(version)) => {
+                    key.completed(version, material)
+                }
+                (PortableInput::Public(_), Some(version)) => Err(key.refuse_public_of(version)),
             };
             Ok(Becomes::Other(next.map_err(refusal)?))
         })
@@ -186,7 +195,7 @@ pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<
 }
 
 /// What a request brings.
-enum Brought {
+enum PortableInput {
     /// A whole key.
     Private(Zeroizing<Vec<u8>>),
     /// A public half, in PEM.
@@ -195,19 +204,21 @@ enum Brought {
 
 /// The key a request brings: wrapped, or its public half in the open. With both, the whole one counts.
 async fn brought(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     fields: Fields<'_>,
     kind: KeyKind,
-) -> Result<Brought, Error> {
+) -> Result<PortableInput, Error> {
     let Some(ciphertext) = fields.string("ciphertext")? else {
         if !kind.signs() {
             return Err(Error::invalid("provided type does not support public_key import"));
         }
-        return Ok(Brought::Public(fields.string("public_key")?.unwrap_or_default()));
+        return Ok(PortableInput::Public(fields.string("public_key")?.unwrap_or_default()));
     };
     let named = fields.string("hash_function")?.unwrap_or_else(|| "SHA256".to_owned());
     let hash = ImportHash::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown hash function: {named}")))?;
     let wrapped = decode_base64(&ciphertext).map_err(refusal)?;
-    Ok(Brought::Private(find_wrapping_key(transit).await?.unwrap(&wrapped, hash).map_err(refusal)?))
+    Ok(PortableInput::Private(
+        find_wrapping_key(transit).await?.unwrap(&wrapped, hash).map_err(refusal)?,
+    ))
 }

@@ -2,12 +2,12 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
-use kallisto_engine::{Group, Handler, RowIndex, Table, handler, row};
+use kallisto_engine::{Handler, RouteRows, RowGroup, RowIndex, handler, row};
 
-use super::{Transit, config, crypt, key_name, manage, portable, sign, tools};
+use super::{TransitHandler, config, crypt, key_name, manage, portable, sign, tools};
 
 /// Named keys.
-pub(super) static TRANSIT: Table<Handler> = Table {
+pub(super) static TRANSIT: RouteRows<Handler> = RouteRows {
     name: "transit",
     tag: "secrets",
     about: "Encryption, signatures and HMACs for clients, under named keys that stay here.",
@@ -67,9 +67,9 @@ const FORMAT: Field = field("format", Text, "hex or base64.");
 const SOURCE: Field =
     field("source", Text, "platform, seal or all, which are one here; or how many bytes.");
 
-const KEYS: Group<Handler> = &[
+const KEYS: RowGroup<Handler> = &[
     row!("keys", &[AFTER, LIMIT], {
-        List => "List the keys.", handler!(|call| manage::list(&Transit { call: &call }));
+        List => "List the keys.", handler!(|call| manage::list(&TransitHandler { call: &call }));
     }),
     row!("keys/{name}", &[
         NAME,
@@ -87,15 +87,15 @@ const KEYS: Group<Handler> = &[
         query("context", Text, "Of which context to show the public key, in base64."),
     ], {
         Read => "Read what is told of a key: all but its material.",
-            handler!(|call| manage::read(&Transit { call: &call }, key_name(&call)?));
+            handler!(|call| manage::read(&TransitHandler { call: &call }, key_name(&call)?));
         Update => "Make a key, unless there is one of this name.",
-            handler!(async |call| manage::create(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::create(&TransitHandler { call: &call }, key_name(&call)?).await);
         Delete => "Delete a key whose settings allow it.",
-            handler!(async |call| manage::delete(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::delete(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/rotate", &[NAME], {
         Update => "Add a version, which is used from now on.",
-            handler!(async |call| manage::rotate(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::rotate(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/config", &[
         NAME,
@@ -115,19 +115,19 @@ const KEYS: Group<Handler> = &[
         AUTO_ROTATE,
     ], {
         Update => "Change the settings of a key.",
-            handler!(async |call| manage::configure(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::configure(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/trim", &[NAME, field("min_available_version", Whole, "The oldest version to keep.")], {
         Update => "Remove old versions for good.",
-            handler!(async |call| manage::trim(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::trim(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/soft-delete", &[NAME], {
         Delete => "Set a key aside: it is kept, and refused for every use.",
-            handler!(async |call| manage::set_aside(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::set_aside(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/soft-delete-restore", &[NAME], {
         Update => "Take up a key that was set aside.",
-            handler!(async |call| manage::take_up(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| manage::take_up(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/import", &[
         NAME,
@@ -142,7 +142,7 @@ const KEYS: Group<Handler> = &[
         AUTO_ROTATE,
     ], {
         Update => "Make a key of material from elsewhere.",
-            handler!(async |call| portable::import(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| portable::import(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/import_version", &[
         NAME,
@@ -156,11 +156,11 @@ const KEYS: Group<Handler> = &[
         ),
     ], {
         Update => "Add a version from elsewhere to an imported key, or its private half to one.",
-            handler!(async |call| portable::import_version(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| portable::import_version(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
 ];
 
-const USE: Group<Handler> = &[
+const USE: RowGroup<Handler> = &[
     row!("encrypt/{name}", &[
         NAME,
         field("plaintext", Text, "The bytes, in base64."),
@@ -177,14 +177,14 @@ const USE: Group<Handler> = &[
         ),
     ], {
         Update => "Encrypt. With the create capability the key is made if it is missing.",
-            handler!(async |call| crypt::encrypt(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| crypt::encrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
     } .creating()),
     row!("decrypt/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL], {
-        Update => "Decrypt.", handler!(async |call| crypt::decrypt(&Transit { call: &call }, key_name(&call)?).await);
+        Update => "Decrypt.", handler!(async |call| crypt::decrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("rewrap/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, VERSION, BATCH], {
         Update => "Encrypt anew, under the latest version, without showing the plaintext.",
-            handler!(async |call| crypt::rewrap(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| crypt::rewrap(&TransitHandler { call: &call }, key_name(&call)?).await);
     }),
     row!("datakey/{plaintext}/{name}", &[
         field("plaintext", Text, "`plaintext` or `wrapped`."),
@@ -195,29 +195,29 @@ const USE: Group<Handler> = &[
         VERSION,
     ], {
         Update => "Make a data key: encrypted, and for `plaintext` in the clear besides.",
-            handler!(|call| crypt::datakey(&Transit { call: &call }, call.params.get("plaintext"), key_name(&call)?));
+            handler!(|call| crypt::datakey(&TransitHandler { call: &call }, call.params.get("plaintext"), key_name(&call)?));
     }),
     row!("sign/{name}", SIGN, {
-        Update => "Sign.", handler!(async |call| sign::sign(&Transit { call: &call }, key_name(&call)?, None).await);
+        Update => "Sign.", handler!(async |call| sign::sign(&TransitHandler { call: &call }, key_name(&call)?, None).await);
     }),
     row!("sign/{name}/{urlalgorithm}", SIGN, {
         Update => "Sign, with this hash.",
-            handler!(async |call| sign::sign(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::sign(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
     row!("verify/{name}", VERIFY, {
         Update => "Verify a signature or an HMAC.",
-            handler!(async |call| sign::verify(&Transit { call: &call }, key_name(&call)?, None).await);
+            handler!(async |call| sign::verify(&TransitHandler { call: &call }, key_name(&call)?, None).await);
     }),
     row!("verify/{name}/{urlalgorithm}", VERIFY, {
         Update => "Verify a signature or an HMAC over this hash.",
-            handler!(async |call| sign::verify(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::verify(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
     row!("hmac/{name}", HMAC, {
-        Update => "Make an HMAC.", handler!(async |call| sign::hmac(&Transit { call: &call }, key_name(&call)?, None).await);
+        Update => "Make an HMAC.", handler!(async |call| sign::hmac(&TransitHandler { call: &call }, key_name(&call)?, None).await);
     }),
     row!("hmac/{name}/{urlalgorithm}", HMAC, {
         Update => "Make an HMAC over this hash.",
-            handler!(async |call| sign::hmac(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::hmac(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
 ];
 
@@ -244,30 +244,30 @@ const VERIFY: &[Field] = &[
 
 const HMAC: &[Field] = &[NAME, IN_PATH, INPUT, VERSION, OLD_HASH, BATCH];
 
-const PORTABLE: Group<Handler> = &[
+const PORTABLE: RowGroup<Handler> = &[
     row!("export/{type}/{name}", EXPORT, {
         Read => "Export a key that may leave.",
-            handler!(|call| portable::export(&Transit { call: &call }, call.params.get("type"), key_name(&call)?, None));
+            handler!(|call| portable::export(&TransitHandler { call: &call }, call.params.get("type"), key_name(&call)?, None));
     }),
     row!("export/{type}/{name}/{version}", EXPORT, {
         Read => "Export one version of a key that may leave.",
-            handler!(|call| portable::export(&Transit { call: &call }, call.params.get("type"), key_name(&call)?, Some(call.params.get("version"))));
+            handler!(|call| portable::export(&TransitHandler { call: &call }, call.params.get("type"), key_name(&call)?, Some(call.params.get("version"))));
     }),
     row!("backup/{name}", &[NAME], {
         Read => "Read a backup in the clear of a key whose settings allow it.",
-            handler!(async |call| portable::backup(&Transit { call: &call }, key_name(&call)?).await);
+            handler!(async |call| portable::backup(&TransitHandler { call: &call }, key_name(&call)?).await);
     } .more("The form is that of Vault and OpenBao, so the key can be restored there as well.")),
     row!("restore", RESTORE, {
         Update => "Restore a key under the name it had.",
-            handler!(async |call| portable::restore(&Transit { call: &call }, None).await);
+            handler!(async |call| portable::restore(&TransitHandler { call: &call }, None).await);
     }),
     row!("restore/{name}", RESTORE, {
         Update => "Restore a key under this name.",
-            handler!(async |call| portable::restore(&Transit { call: &call }, Some(key_name(&call)?)).await);
+            handler!(async |call| portable::restore(&TransitHandler { call: &call }, Some(key_name(&call)?)).await);
     }),
     row!("wrapping_key", &[], {
         Read => "Read the public key that imports are wrapped for.",
-            handler!(async |call| portable::wrapping_key(&Transit { call: &call }).await);
+            handler!(async |call| portable::wrapping_key(&TransitHandler { call: &call }).await);
     }),
 ];
 
@@ -284,33 +284,33 @@ const RESTORE: &[Field] = &[
     field("force", Flag, "Whether a key of this name is replaced."),
 ];
 
-const TOOLS: Group<Handler> = &[
+const TOOLS: RowGroup<Handler> = &[
     row!("random", RANDOM, {
-        Update => "Draw random bytes.", handler!(|call| tools::random(&Transit { call: &call }, None, None));
+        Update => "Draw random bytes.", handler!(|call| tools::random(&TransitHandler { call: &call }, None, None));
     } .light()),
     row!("random/{source}", RANDOM, {
         Update => "Draw random bytes.",
-            handler!(|call| tools::random(&Transit { call: &call }, Some(call.params.get("source")), None));
+            handler!(|call| tools::random(&TransitHandler { call: &call }, Some(call.params.get("source")), None));
     } .light()),
     row!("random/{source}/{urlbytes}", RANDOM, {
         Update => "Draw so many random bytes.",
-            handler!(|call| tools::random(&Transit { call: &call }, Some(call.params.get("source")), Some(call.params.get("urlbytes"))));
+            handler!(|call| tools::random(&TransitHandler { call: &call }, Some(call.params.get("source")), Some(call.params.get("urlbytes"))));
     } .light()),
     row!("hash", HASHED, {
-        Update => "Hash an input.", handler!(|call| tools::hash(&Transit { call: &call }, None));
+        Update => "Hash an input.", handler!(|call| tools::hash(&TransitHandler { call: &call }, None));
     } .light()),
     row!("hash/{urlalgorithm}", HASHED, {
         Update => "Hash an input with this algorithm.",
-            handler!(|call| tools::hash(&Transit { call: &call }, Some(call.params.get("urlalgorithm"))));
+            handler!(|call| tools::hash(&TransitHandler { call: &call }, Some(call.params.get("urlalgorithm"))));
     } .light()),
     row!("config/keys", &[field("disable_upsert", Flag, "Whether encrypting makes no keys.")], {
-        Read => "Read the settings of the mount.", handler!(|call| config::read_keys(&Transit { call: &call }));
+        Read => "Read the settings of the mount.", handler!(|call| config::read_keys(&TransitHandler { call: &call }));
         Update => "Change the settings of the mount.",
-            handler!(async |call| config::write_keys(&Transit { call: &call }).await);
+            handler!(async |call| config::write_keys(&TransitHandler { call: &call }).await);
     }),
     row!("cache-config", &[field("size", Whole, "0, or 10 and more. Kept and shown; the server sizes its own.")], {
-        Read => "Read the size that was asked for.", handler!(|call| config::read_cache(&Transit { call: &call }));
-        Update => "Ask for a size of the cache.", handler!(async |call| config::write_cache(&Transit { call: &call }).await);
+        Read => "Read the size that was asked for.", handler!(|call| config::read_cache(&TransitHandler { call: &call }));
+        Update => "Ask for a size of the cache.", handler!(async |call| config::write_cache(&TransitHandler { call: &call }).await);
     }),
 ];
 

@@ -4,11 +4,12 @@ use super::refusal;
 use data_encoding::BASE64;
 use kallisto_api::{Error, Fields, Json, Map, Response};
 use kallisto_transit::{
-    Hash, Input, Key, Mac, Marshaling, RsaPadding, Salt, Sign, SignOptions, decode_base64,
+    HashAlgorithm, Mac, Marshaling, RsaPadding, SaltBytes, Sign, SignInput, SignOptions,
+    TransitKey, decode_base64,
 };
 
-use super::inputs::{Inputs, OnFailure, Outcome, effort};
-use super::{Transit, missing_key};
+use super::inputs::{Inputs, ItemOutcome, OnFailure, effort};
+use super::{TransitHandler, missing_key};
 
 /// How a request signs: the same for all its inputs.
 struct SigningOptions {
@@ -18,13 +19,13 @@ struct SigningOptions {
 
 /// What a request to verify brings.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Proof {
+enum VerifyProof {
     Signature,
     Hmac,
 }
 
 pub(super) async fn sign(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
@@ -44,12 +45,12 @@ pub(super) async fn sign(
 }
 
 fn sign_one(
-    key: &Key,
+    key: &TransitKey,
     item: &Map,
     asked: &SigningOptions,
     version: i64,
-    missing: Missing,
-) -> Outcome {
+    missing: MissingInput,
+) -> ItemOutcome {
     let input = input_of(item, missing)?;
     let context = context_of(item)?;
     let request = Sign { input: asked.input(&input), context: &context, version };
@@ -60,27 +61,27 @@ fn sign_one(
     ]);
     if let Some(public) = signed.public {
         // The contract has two names for it.
-        let name = if missing == Missing::Refused { "publickey" } else { "public_key" };
+        let name = if missing == MissingInput::Refused { "publickey" } else { "public_key" };
         told.insert(name.into(), BASE64.encode(&public).into());
     }
     Ok(told)
 }
 
 pub(super) async fn verify(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     match proof(&inputs)? {
-        Proof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs).await,
-        Proof::Signature => verify_signature(transit, name, algorithm, &body, &inputs).await,
+        VerifyProof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs).await,
+        VerifyProof::Signature => verify_signature(transit, name, algorithm, &body, &inputs).await,
     }
 }
 
 async fn verify_signature(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     algorithm: Option<&str>,
     body: &Map,
@@ -106,7 +107,7 @@ async fn verify_signature(
 }
 
 async fn verify_hmac(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     algorithm: Option<&str>,
     body: &Map,
@@ -128,7 +129,7 @@ fn valid(valid: bool) -> Map {
 }
 
 /// What the inputs are to be verified against: all against the same.
-fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
+fn proof(inputs: &Inputs<'_>) -> Result<VerifyProof, Error> {
     let has =
         |item: &Map, field: &str| !matches!(item.get(field), None | Some(Json::Null)) as usize;
     let count = |field| inputs.items().map(|item| has(item, field)).sum::<usize>();
@@ -140,8 +141,8 @@ fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
             refuse("neither a 'signature' nor an 'hmac' were given to verify")
         }
         (_, 0, 0) => refuse("no batch_input elements have 'signature' or 'hmac'"),
-        (_, signatures, 0) if signatures == all => Ok(Proof::Signature),
-        (_, 0, hmacs) if hmacs == all => Ok(Proof::Hmac),
+        (_, signatures, 0) if signatures == all => Ok(VerifyProof::Signature),
+        (_, 0, hmacs) if hmacs == all => Ok(VerifyProof::Hmac),
         (_, _, 0) => refuse("some elements of batch_input are missing 'signature'"),
         (_, 0, _) => refuse("some elements of batch_input are missing 'hmac'"),
         _ => refuse("elements of batch_input must all provide 'signature' or all provide 'hmac'"),
@@ -149,7 +150,7 @@ fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
 }
 
 pub(super) async fn hmac(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
@@ -160,7 +161,7 @@ pub(super) async fn hmac(
         Some(named) => named.to_owned(),
         None => fields.string("algorithm")?.unwrap_or_else(|| DEFAULT_HASH.to_owned()),
     };
-    let hash = Hash::named(&named)
+    let hash = HashAlgorithm::named(&named)
         .ok_or_else(|| Error::invalid(format!("unsupported algorithm {named:?}")))?;
     let mac: Mac = key.mac(fields.int("key_version")?.unwrap_or(0), hash).map_err(refusal)?;
     let inputs = Inputs::of(&body)?;
@@ -168,7 +169,7 @@ pub(super) async fn hmac(
         if !item.contains_key("input") {
             return Err(Error::invalid("missing input for HMAC"));
         }
-        let input = input_of(item, Missing::Empty)?;
+        let input = input_of(item, MissingInput::Empty)?;
         Ok(Map::from([("hmac".to_owned(), mac.make(&input).into())]))
     };
     let outcomes = inputs.work_off(effort(&key, "input"), make_one).await;
@@ -177,20 +178,20 @@ pub(super) async fn hmac(
 
 /// What an absent input is: empty where there is one, an error in a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingInput {
     Empty,
     Refused,
 }
 
-const fn missing_in(inputs: &Inputs<'_>) -> Missing {
+const fn missing_in(inputs: &Inputs<'_>) -> MissingInput {
     match inputs {
-        Inputs::One(_) => Missing::Empty,
-        Inputs::Batch(_) => Missing::Refused,
+        Inputs::One(_) => MissingInput::Empty,
+        Inputs::Batch(_) => MissingInput::Refused,
     }
 }
 
-fn input_of(item: &Map, missing: Missing) -> Result<Vec<u8>, Error> {
-    if missing == Missing::Refused && !item.contains_key("input") {
+fn input_of(item: &Map, missing: MissingInput) -> Result<Vec<u8>, Error> {
+    if missing == MissingInput::Refused && !item.contains_key("input") {
         return Err(Error::invalid("missing input"));
     }
     let text = Fields::new(item).string("input")?.unwrap_or_default();
@@ -204,8 +205,8 @@ fn context_of(item: &Map) -> Result<Vec<u8>, Error> {
 }
 
 impl SigningOptions {
-    fn input<'i>(&self, bytes: &'i [u8]) -> Input<'i> {
-        if self.prehashed { Input::Digest(bytes) } else { Input::Message(bytes) }
+    fn input<'i>(&self, bytes: &'i [u8]) -> SignInput<'i> {
+        if self.prehashed { SignInput::Digest(bytes) } else { SignInput::Message(bytes) }
     }
 }
 
@@ -213,7 +214,7 @@ impl SigningOptions {
 const DEFAULT_HASH: &str = "sha2-256";
 
 /// The hash a request names: in its path, or in its body by the new or the old name.
-fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<Hash, Error> {
+fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<HashAlgorithm, Error> {
     let given = |name| Ok::<_, Error>(fields.string(name)?.filter(|text| !text.is_empty()));
     let named = match in_path {
         Some(named) => Some(named.to_owned()),
@@ -222,7 +223,8 @@ fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<Hash, Error> {
         }
     };
     let named = named.unwrap_or_else(|| DEFAULT_HASH.to_owned());
-    Hash::named(&named).ok_or_else(|| Error::invalid(format!("invalid hash algorithm {named:?}")))
+    HashAlgorithm::named(&named)
+        .ok_or_else(|| Error::invalid(format!("invalid hash algorithm {named:?}")))
 }
 
 /// How to sign, all but the padding.
@@ -241,7 +243,7 @@ fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<SigningOptions, Er
 /// The padding that RSA keys sign with; others have none and do not ask.
 fn with_padding(
     mut asked: SigningOptions,
-    key: &Key,
+    key: &TransitKey,
     fields: Fields<'_>,
 ) -> Result<SigningOptions, Error> {
     if !key.kind().is_rsa() {
@@ -257,11 +259,11 @@ fn with_padding(
     Ok(asked)
 }
 
-fn salt(fields: Fields<'_>) -> Result<Salt, Error> {
-    let Some(given) = fields.string("salt_length")? else { return Ok(Salt::Auto) };
+fn salt(fields: Fields<'_>) -> Result<SaltBytes, Error> {
+    let Some(given) = fields.string("salt_length")? else { return Ok(SaltBytes::Auto) };
     match given.to_ascii_lowercase().as_str() {
-        "auto" | "0" => return Ok(Salt::Auto),
-        "hash" | "-1" => return Ok(Salt::Hash),
+        "auto" | "0" => return Ok(SaltBytes::Auto),
+        "hash" | "-1" => return Ok(SaltBytes::Hash),
         _ => {}
     }
     let count: i64 = given.parse().map_err(|_| {
@@ -269,5 +271,5 @@ fn salt(fields: Fields<'_>) -> Result<Salt, Error> {
     })?;
     let count = usize::try_from(count)
         .map_err(|_| Error::invalid(format!("salt length is invalid: {count}")))?;
-    Ok(Salt::Bytes(count))
+    Ok(SaltBytes::Bytes(count))
 }

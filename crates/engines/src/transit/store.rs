@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use kallisto_api::Error;
 use kallisto_engine::{EngineContext, Transaction};
-use kallisto_transit::{Key, KeyKind};
+use kallisto_transit::{KeyKind, TransitKey};
 
 use super::cache::KeyCache;
-use super::{Transit, refusal};
+use super::{TransitHandler, refusal};
 
 /// The folder of keys in a mount's storage.
 pub(super) const KEY_FOLDER: &str = "key/";
 
 /// Whether a key is the one that was asked for or one that was there already.
 pub(super) enum Created {
-    New(Arc<Key>),
-    Existing(Arc<Key>),
+    New(Arc<TransitKey>),
+    Existing(Arc<TransitKey>),
 }
 
 /// What becomes of a key that was looked at.
@@ -27,7 +27,7 @@ pub(super) enum Becomes {
     /// What it is.
     Same,
     /// Another.
-    Other(Key),
+    Other(TransitKey),
 }
 
 /// The name of the record of a key.
@@ -36,9 +36,12 @@ pub(super) fn record_name(name: &str) -> String {
 }
 
 /// The key in a record, read from the store.
-pub(super) fn read(context: &EngineContext<'_>, record: &str) -> Result<Option<Arc<Key>>, Error> {
+pub(super) fn read(
+    context: &EngineContext<'_>,
+    record: &str,
+) -> Result<Option<Arc<TransitKey>>, Error> {
     let Some(stored) = context.storage.get(record)? else { return Ok(None) };
-    Ok(Some(Arc::new(Key::decode(&stored.value).map_err(refusal)?)))
+    Ok(Some(Arc::new(TransitKey::decode(&stored.value).map_err(refusal)?)))
 }
 
 /// Makes what takes long if it is of RSA: elsewhere, or at once.
@@ -56,10 +59,10 @@ async fn make<T: Send + 'static>(
 pub(super) async fn add_version(
     context: &EngineContext<'_>,
     record: &str,
-    key: &Arc<Key>,
+    key: &Arc<TransitKey>,
     now_ns: i64,
-    wants: impl Fn(&Key) -> bool + Send + Sync,
-) -> Result<Option<Arc<Key>>, Error> {
+    wants: impl Fn(&TransitKey) -> bool + Send + Sync,
+) -> Result<Option<Arc<TransitKey>>, Error> {
     let from = Arc::clone(key);
     let next = make(context, key.kind(), move || from.next_version(now_ns)).await?;
     let added = context.storage.transact(record, |transaction| {
@@ -71,18 +74,18 @@ pub(super) async fn add_version(
     added.await
 }
 
-fn read_in(transaction: &mut Transaction<'_>, record: &str) -> Result<Option<Key>, Error> {
+fn read_in(transaction: &mut Transaction<'_>, record: &str) -> Result<Option<TransitKey>, Error> {
     let Some(stored) = transaction.get(record)? else { return Ok(None) };
-    Key::decode(&stored.value).map(Some).map_err(refusal)
+    TransitKey::decode(&stored.value).map(Some).map_err(refusal)
 }
 
-fn encoded(key: &Key) -> Result<Vec<u8>, Error> {
+fn encoded(key: &TransitKey) -> Result<Vec<u8>, Error> {
     Ok(key.encode().map_err(refusal)?.to_vec())
 }
 
-impl Transit<'_> {
+impl TransitHandler<'_> {
     /// The key of this name, decoded at most once.
-    pub(super) fn find(&self, name: &str) -> Result<Option<Arc<Key>>, Error> {
+    pub(super) fn find(&self, name: &str) -> Result<Option<Arc<TransitKey>>, Error> {
         let record = record_name(name);
         let cache = self.call.memory::<KeyCache>()?;
         if let Some(key) = cache.get(&record) {
@@ -99,7 +102,7 @@ impl Transit<'_> {
         &self,
         name: &str,
         kind: KeyKind,
-        making: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
+        making: impl FnOnce() -> Result<TransitKey, kallisto_transit::Error> + Send + 'static,
     ) -> Result<Created, Error> {
         if let Some(key) = self.find(name)? {
             return Ok(Created::Existing(key));
@@ -109,7 +112,7 @@ impl Transit<'_> {
     }
 
     /// Puts a key where there is none of this name.
-    pub(super) async fn add(&self, name: &str, key: Key) -> Result<Created, Error> {
+    pub(super) async fn add(&self, name: &str, key: TransitKey) -> Result<Created, Error> {
         let (record, key) = (record_name(name), Arc::new(key));
         let added = self.call.storage.transact(&record, |transaction| {
             if let Some(existing) = read_in(transaction, &record)? {
@@ -126,8 +129,8 @@ impl Transit<'_> {
         &self,
         name: &str,
         missing: Error,
-        mut decide: impl FnMut(&Key) -> Result<Becomes, Error> + Send,
-    ) -> Result<Arc<Key>, Error> {
+        mut decide: impl FnMut(&TransitKey) -> Result<Becomes, Error> + Send,
+    ) -> Result<Arc<TransitKey>, Error> {
         let record = record_name(name);
         let changed = self.call.storage.transact(&record, |transaction| {
             let Some(key) = read_in(transaction, &record)? else { return Ok(None) };
@@ -139,7 +142,7 @@ impl Transit<'_> {
     }
 
     /// Adds a version to a key.
-    pub(super) async fn rotate(&self, name: &str, now_ns: i64) -> Result<Arc<Key>, Error> {
+    pub(super) async fn rotate(&self, name: &str, now_ns: i64) -> Result<Arc<TransitKey>, Error> {
         let (record, missing) = (record_name(name), || Error::invalid("key not found"));
         let key = read(self.call, &record)?.ok_or_else(missing)?;
         let rotated = add_version(self.call, &record, &key, now_ns, |_| true).await?;
@@ -147,7 +150,7 @@ impl Transit<'_> {
     }
 
     /// Puts a key in place, whatever was there.
-    pub(super) async fn overwrite(&self, name: &str, key: &Key) -> Result<(), Error> {
+    pub(super) async fn overwrite(&self, name: &str, key: &TransitKey) -> Result<(), Error> {
         self.call.storage.put(&record_name(name), encoded(key)?).await
     }
 

@@ -3,11 +3,11 @@
 use super::refusal;
 use data_encoding::{BASE64, HEXLOWER};
 use kallisto_api::{Error, Fields, Json, Logical, Response};
-use kallisto_transit::{Hash, fill_random};
+use kallisto_transit::{HashAlgorithm, fill_random};
 use zeroize::Zeroizing;
 
 use super::RANDOM_BYTES_MAX;
-use super::Transit;
+use super::TransitHandler;
 
 const SOURCES: [&str; 3] = ["platform", "seal", "all"];
 
@@ -29,7 +29,7 @@ impl Form {
 
 /// Random bytes; the path may name a source, a count, or both.
 pub(super) fn random(
-    transit: &Transit<'_>,
+    transit: &TransitHandler<'_>,
     first: Option<&str>,
     second: Option<&str>,
 ) -> Result<Response, Error> {
@@ -76,7 +76,7 @@ pub(super) fn random(
 }
 
 /// The hash of an input.
-pub(super) fn hash(transit: &Transit<'_>, in_path: Option<&str>) -> Result<Response, Error> {
+pub(super) fn hash(transit: &TransitHandler<'_>, in_path: Option<&str>) -> Result<Response, Error> {
     let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let input = fields.string("input")?.ok_or_else(|| Error::invalid("input missing"))?;
@@ -95,7 +95,7 @@ pub(super) fn hash(transit: &Transit<'_>, in_path: Option<&str>) -> Result<Respo
         Some(named) => named.to_owned(),
         None => fields.string("algorithm")?.unwrap_or_else(|| "sha2-256".to_owned()),
     };
-    let known = Hash::named(&named).filter(|&hash| hash != Hash::Sha1);
+    let known = HashAlgorithm::named(&named).filter(|&hash| hash != HashAlgorithm::Sha1);
     let hash = known.ok_or_else(|| Error::invalid(format!("unsupported algorithm {named}")))?;
     Ok(Response::data(&Json::object([("sum", form.write(&hash.digest(&input)).into())])))
 }

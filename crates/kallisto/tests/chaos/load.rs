@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kallisto_core::Json;
-use kallisto_sim::history::{Action, End, Expect, Operation};
+use kallisto_sim::history::{Action, ClientOperation, Expect, OperationEnd};
 
 use super::cluster::{Cluster, SERVERS};
 use super::http::{Client, Reply, Unanswered};
@@ -50,7 +50,7 @@ struct Shared {
     paused: AtomicBool,
     /// How many are asking.
     asking: AtomicU64,
-    history: Mutex<Vec<Operation>>,
+    history: Mutex<Vec<ClientOperation>>,
     slowest: AtomicU64,
     refusals: Mutex<HashMap<String, u64>>,
 }
@@ -104,9 +104,11 @@ impl Load {
         let mut values: HashMap<String, (Option<String>, u64)> = HashMap::new();
         let mut unsettled = Vec::new();
         for operation in history.iter() {
-            let End::Done { version: Some(version), .. } = operation.end else {
+            let OperationEnd::Done { version: Some(version), .. } = operation.end else {
                 let looked = operation.action == Action::Read;
-                if !looked && operation.end == End::Unknown || operation.action == Action::Delete {
+                if !looked && operation.end == OperationEnd::Unknown
+                    || operation.action == Action::Delete
+                {
                     unsettled.push(operation.key.clone());
                 }
                 continue;
@@ -124,7 +126,7 @@ impl Load {
     }
 
     /// Ends them, and adds what all servers say at the end to what they heard.
-    pub(crate) fn finish(self) -> (Vec<Operation>, String) {
+    pub(crate) fn finish(self) -> (Vec<ClientOperation>, String) {
         self.shared.stop.store(true, Ordering::SeqCst);
         for thread in self.threads {
             thread.join().unwrap();
@@ -206,10 +208,10 @@ impl Shared {
         };
         let at = self.now();
         let (end, told) = self.judge(&action, outcome, at);
-        if !matches!(action, Action::Read) && matches!(end, End::Done { .. }) {
+        if !matches!(action, Action::Read) && matches!(end, OperationEnd::Done { .. }) {
             self.slowest.fetch_max((at - call) / 1_000_000, Ordering::SeqCst);
         }
-        let operation = Operation { client: own, key: key.to_owned(), action, call, end };
+        let operation = ClientOperation { client: own, key: key.to_owned(), action, call, end };
         self.history.lock().unwrap().push(operation);
         told
     }
@@ -219,11 +221,11 @@ impl Shared {
         action: &Action,
         outcome: Result<Reply, Unanswered>,
         at: u64,
-    ) -> (End, Option<u64>) {
+    ) -> (OperationEnd, Option<u64>) {
         let reply = match outcome {
             Ok(reply) => reply,
-            Err(Unanswered::NotSent) => return (End::Failed, None),
-            Err(Unanswered::Lost) => return (End::Unknown, None),
+            Err(Unanswered::NotSent) => return (OperationEnd::Failed, None),
+            Err(Unanswered::Lost) => return (OperationEnd::Unknown, None),
         };
         let number = |path: &str| reply.at(path).parse::<u64>().ok();
         match (action, reply.status) {
@@ -233,21 +235,23 @@ impl Shared {
                     Some(Json::String(found)) => Some(found),
                     _ => None,
                 };
-                (End::Done { at, found, version: Some(version) }, Some(version))
+                (OperationEnd::Done { at, found, version: Some(version) }, Some(version))
             }
-            (Action::Delete, 204) => (End::Done { at, found: None, version: None }, Some(0)),
+            (Action::Delete, 204) => {
+                (OperationEnd::Done { at, found: None, version: None }, Some(0))
+            }
             (Action::Write(_) | Action::Swap(..), 200) => {
                 let version = number("data.version");
-                (End::Done { at, found: None, version }, version)
+                (OperationEnd::Done { at, found: None, version }, version)
             }
             (Action::Swap(..), 400) if reply.error().contains(REFUSED) => {
-                (End::Refused { at }, Some(0))
+                (OperationEnd::Refused { at }, Some(0))
             }
             (_, status) => {
                 let error = reply.error();
                 *self.refusals.lock().unwrap().entry(format!("{status} {error}")).or_default() += 1;
                 let nothing = NOTHING_HAPPENED.iter().any(|known| error.contains(known));
-                (if nothing { End::Failed } else { End::Unknown }, None)
+                (if nothing { OperationEnd::Failed } else { OperationEnd::Unknown }, None)
             }
         }
     }

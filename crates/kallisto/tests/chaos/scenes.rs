@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kallisto_sim::history::{Verdict, check};
+use kallisto_sim::history::{HistoryVerdict, check};
 
 use super::cluster::{Cluster, SERVERS};
 use super::load::{Load, encoded};
@@ -97,7 +97,7 @@ pub(crate) fn conclude(cluster: &Cluster, load: Load, counts: &mut Counts, seed:
     let (history, said) = load.finish();
     println!("  {said}");
     match check(&history) {
-        Verdict::Linearizable(figures) => {
+        HistoryVerdict::Linearizable(figures) => {
             counts.operations += figures.operations;
             counts.unknown += figures.unknown;
             counts.keys += figures.keys;

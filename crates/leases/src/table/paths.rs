@@ -29,13 +29,13 @@ pub(super) struct KnownPath {
 
 /// All paths.
 #[derive(Debug, Default)]
-pub(super) struct Paths {
+pub(super) struct LeasePaths {
     known: Slab<KnownPath>,
     /// The first of each path, by namespace.
     firsts: BTreeMap<u32, BTreeMap<Arc<str>, PathNumber>>,
 }
 
-impl Paths {
+impl LeasePaths {
     /// The path of a number.
     pub(super) fn get(&self, number: PathNumber) -> Option<&KnownPath> {
         self.known.get(number)

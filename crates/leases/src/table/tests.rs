@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::record::State;
+use crate::record::LeaseState;
 use crate::record::tests::record;
 
 const NAMESPACES: u32 = 3;
 const MOUNTS: u32 = 4;
 
-const ALL: [Phase; 4] = [Phase::Pending, Phase::Live, Phase::Revoking, Phase::Irrevocable];
+const ALL: [LeasePhase; 4] =
+    [LeasePhase::Pending, LeasePhase::Live, LeasePhase::Revoking, LeasePhase::Irrevocable];
 
 type Model = BTreeMap<(u32, LeaseId), LeaseRecord>;
 
@@ -32,10 +33,10 @@ fn make(random: &mut fastrand::Rng) -> (u32, LeaseRecord) {
     });
     lease.term.expires_ns = random.i64(..1000);
     lease.state = match random.u8(..4) {
-        0 => State::Pending,
-        1 => State::Revoking { attempts: 1, next_try_ns: random.i64(..1000) },
-        2 => State::irrevocable("no"),
-        _ => State::Live,
+        0 => LeaseState::Pending,
+        1 => LeaseState::Revoking { attempts: 1, next_try_ns: random.i64(..1000) },
+        2 => LeaseState::irrevocable("no"),
+        _ => LeaseState::Live,
     };
     (random.u32(..NAMESPACES), lease)
 }
@@ -74,7 +75,7 @@ fn check(table: &LeaseTable, model: &Model, random: &mut fastrand::Rng) {
             of_model(model, |_, lease| lease.mount == mount && lease.due_ns().is_none());
         assert_eq!(sorted(table.irrevocable_of(mount, usize::MAX)), irrevocable);
         let counts =
-            Counts { all: expected.len() + irrevocable.len(), irrevocable: irrevocable.len() };
+            LeaseCounts { all: expected.len() + irrevocable.len(), irrevocable: irrevocable.len() };
         assert_eq!(table.counts_of(mount), counts);
         let now = random.i64(..1200);
         let due_at = of_model(model, |_, lease| {
@@ -158,7 +159,7 @@ fn check_list(table: &LeaseTable, model: &Model, namespace: u32, folder: &str) {
 fn the_table_equals_a_map_of_records() {
     for seed in 0..4 {
         let mut random = fastrand::Rng::with_seed(20261123 + seed);
-        let mut table = LeaseTable::new(Key::from_bytes([2; 16]));
+        let mut table = LeaseTable::new(SipKey::from_bytes([2; 16]));
         let mut model = Model::new();
         for step in 0..1500 {
             let (namespace, lease) = make(&mut random);
@@ -193,7 +194,7 @@ fn the_table_equals_a_map_of_records() {
 fn a_walk_that_removes_and_changes_what_it_meets_meets_everything_once() {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..50 {
-        let mut table = LeaseTable::new(Key::from_bytes([3; 16]));
+        let mut table = LeaseTable::new(SipKey::from_bytes([3; 16]));
         let mut model = Model::new();
         for _ in 0..200 {
             let (_, lease) = make(&mut random);
@@ -232,8 +233,8 @@ fn a_table_of_gathered_records_equals_one_of_records_put() {
         let (namespace, lease) = make(&mut random);
         model.insert((namespace, lease.id.clone()), lease);
     }
-    let mut table = LeaseTable::new(Key::from_bytes([6; 16]));
-    let mut gathered = Gathered::default();
+    let mut table = LeaseTable::new(SipKey::from_bytes([6; 16]));
+    let mut gathered = GatheredLeases::default();
     for ((namespace, id), lease) in &model {
         assert!(table.gather(*namespace, lease, &mut gathered));
         assert!(!table.gather(*namespace, lease, &mut gathered), "it came before");
@@ -245,7 +246,7 @@ fn a_table_of_gathered_records_equals_one_of_records_put() {
 
 #[test]
 fn a_lease_that_ends_at_the_end_of_time_is_no_irrevocable_one() {
-    let mut table = LeaseTable::new(Key::from_bytes([5; 16]));
+    let mut table = LeaseTable::new(SipKey::from_bytes([5; 16]));
     let mut lease = record("database/creds/r");
     lease.term.expires_ns = i64::MAX;
     assert!(table.put(0, &lease));
@@ -257,7 +258,7 @@ fn a_lease_that_ends_at_the_end_of_time_is_no_irrevocable_one() {
 
 #[test]
 fn ids_that_are_none_are_not_found() {
-    let mut table = LeaseTable::new(Key::from_bytes([4; 16]));
+    let mut table = LeaseTable::new(SipKey::from_bytes([4; 16]));
     let lease = record("database/creds/r");
     assert!(table.put(5, &lease));
     assert!(table.find(5, lease.id.as_str()).is_some());

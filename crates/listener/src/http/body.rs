@@ -10,10 +10,10 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{StatusCode, Version};
 use kallisto_core::Error;
-use kallisto_core::admission::{self, Crowd, Flow, Shares};
+use kallisto_core::admission::{self, Crowd, Flow, SharedAmount};
 use kallisto_core::limits::BODY_BYTES_MAX;
 
-use super::{Reply, error, refuse};
+use super::{HttpReply, error, refuse};
 
 /// A body in memory, and its share of the budget.
 pub(super) struct BudgetedBody {
@@ -23,7 +23,7 @@ pub(super) struct BudgetedBody {
 
 /// Why a body was not taken.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum BodyRefusal {
     TooLarge,
     TooSlow,
     Busy(Crowd),
@@ -35,10 +35,10 @@ impl BudgetedBody {
     /// A body that is there already.
     pub(super) fn here(
         bytes: Bytes,
-        (shares, flow): (&Arc<Shares>, Flow),
-    ) -> Result<Self, Refusal> {
+        (shares, flow): (&Arc<SharedAmount>, Flow),
+    ) -> Result<Self, BodyRefusal> {
         let mut share = shares.nothing(flow);
-        share.grow(bytes.len()).map_err(Refusal::Busy)?;
+        share.grow(bytes.len()).map_err(BodyRefusal::Busy)?;
         Ok(Self { bytes, _share: share })
     }
 
@@ -47,9 +47,9 @@ impl BudgetedBody {
     }
 }
 
-impl Refusal {
+impl BodyRefusal {
     /// The answer where the body, or the rest of it, was not read: nothing else is taken over the connection.
-    pub(super) fn into_last_reply(self, version: Version) -> Reply {
+    pub(super) fn into_last_reply(self, version: Version) -> HttpReply {
         let mut reply = self.into_reply();
         // HTTP/2 ends the stream alone.
         if version < Version::HTTP_2 {
@@ -58,7 +58,7 @@ impl Refusal {
         reply
     }
 
-    pub(super) fn into_reply(self) -> Reply {
+    pub(super) fn into_reply(self) -> HttpReply {
         let (status, message) = match self {
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http: request body too large"),
             Self::TooSlow => {
@@ -78,36 +78,36 @@ impl Refusal {
 pub(super) async fn read(
     head: &Parts,
     body: Incoming,
-    (shares, flow): (&Arc<Shares>, Flow),
+    (shares, flow): (&Arc<SharedAmount>, Flow),
     timeout: Duration,
-) -> Result<BudgetedBody, Refusal> {
+) -> Result<BudgetedBody, BodyRefusal> {
     let mut share = shares.nothing(flow);
     if body.is_end_stream() {
         return Ok(BudgetedBody { bytes: Bytes::new(), _share: share });
     }
     if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(Refusal::Encoded);
+        return Err(BodyRefusal::Encoded);
     }
     let declared = body.size_hint().lower();
     if declared > BODY_BYTES_MAX as u64 {
-        return Err(Refusal::TooLarge);
+        return Err(BodyRefusal::TooLarge);
     }
     match tokio::time::timeout(timeout, collect(body, &mut share)).await {
         Ok(Ok(bytes)) => Ok(BudgetedBody { bytes, _share: share }),
         Ok(Err(refusal)) => Err(refusal),
-        Err(_) => Err(Refusal::TooSlow),
+        Err(_) => Err(BodyRefusal::TooSlow),
     }
 }
 
-async fn collect(mut body: Incoming, share: &mut admission::Held) -> Result<Bytes, Refusal> {
+async fn collect(mut body: Incoming, share: &mut admission::Held) -> Result<Bytes, BodyRefusal> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
         if first.len() + all.len() + data.len() > BODY_BYTES_MAX {
-            return Err(Refusal::TooLarge);
+            return Err(BodyRefusal::TooLarge);
         }
-        share.grow(data.len()).map_err(Refusal::Busy)?;
+        share.grow(data.len()).map_err(BodyRefusal::Busy)?;
         // The usual body is one frame, which is kept as it is.
         if first.is_empty() && all.is_empty() {
             first = data;

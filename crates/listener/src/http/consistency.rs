@@ -16,9 +16,9 @@ use std::time::Duration;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use kallisto_core::admission::Held;
-use kallisto_core::{CONSISTENCY_HEADER, Core, Error, Patience, Request, STALE, Seen};
+use kallisto_core::{CONSISTENCY_HEADER, Core, Error, Patience, Request, STALE, SeenIndex};
 
-use super::{Reply, admit, error, refuse, relay};
+use super::{HttpReply, admit, error, refuse, relay};
 
 static INDEX: HeaderName = HeaderName::from_static("x-vault-index");
 static INCONSISTENT: HeaderName = HeaderName::from_static("x-vault-inconsistent");
@@ -36,7 +36,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ViewDemand {
     /// It shows this.
-    Seen(Seen, Behind),
+    Seen(SeenIndex, Behind),
     /// It shows everything.
     Everything,
 }
@@ -58,7 +58,7 @@ pub(super) async fn hold(
     core: &Core,
     headers: &HeaderMap,
     request: &Request<'_>,
-) -> Result<(), Option<Reply>> {
+) -> Result<(), Option<HttpReply>> {
     let wanted = match wanted(headers) {
         Ok(None) => return Ok(()),
         Ok(Some(wanted)) => wanted,
@@ -82,11 +82,15 @@ fn place_of(core: &Core, request: &Request<'_>) -> Result<Option<Held>, Error> {
 }
 
 /// The refusal that an error is.
-fn refused(error: Error) -> Option<Reply> {
+fn refused(error: Error) -> Option<HttpReply> {
     Some(error::render(&error))
 }
 
-async fn wait(core: &Core, wanted: ViewDemand, request: &Request<'_>) -> Result<(), Option<Reply>> {
+async fn wait(
+    core: &Core,
+    wanted: ViewDemand,
+    request: &Request<'_>,
+) -> Result<(), Option<HttpReply>> {
     let (seen, behind) = match wanted {
         ViewDemand::Seen(seen, behind) => (seen, behind),
         ViewDemand::Everything => {
@@ -119,7 +123,7 @@ async fn wait(core: &Core, wanted: ViewDemand, request: &Request<'_>) -> Result<
     tokio::time::timeout(BEHIND_MAX, shown).await.map_err(|_| Some(absent()))
 }
 
-async fn everything(core: &Core, request: &Request<'_>) -> Result<(), Option<Reply>> {
+async fn everything(core: &Core, request: &Request<'_>) -> Result<(), Option<HttpReply>> {
     let caught_up = async {
         loop {
             match core.catch_up().await {
@@ -157,7 +161,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
         };
     }
     let Some(value) = headers.get(&INDEX) else { return Ok(None) };
-    let seen = value.to_str().ok().and_then(Seen::decode);
+    let seen = value.to_str().ok().and_then(SeenIndex::decode);
     let seen = seen.ok_or_else(|| Error::invalid("X-Vault-Index is none that was given out"))?;
     let behind = match headers.get(&INCONSISTENT).map(HeaderValue::as_bytes) {
         None => Behind::Wait,
@@ -171,18 +175,18 @@ fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
     Ok(Some(ViewDemand::Seen(seen, behind)))
 }
 
-fn absent() -> Reply {
+fn absent() -> HttpReply {
     refuse(StatusCode::PRECONDITION_FAILED, &["required index state not present"])
 }
 
 /// Says up to where the order of all writes goes with this answer, which is one to a write.
-pub(super) fn stamp(core: &Core, reply: Reply) -> Reply {
+pub(super) fn stamp(core: &Core, reply: HttpReply) -> HttpReply {
     let (true, Some(_), Some(cluster)) =
         (reply.status().is_success(), core.store().replicated(), core.cluster_id())
     else {
         return reply;
     };
-    let seen = Seen { cluster, index: core.store().position().0 };
+    let seen = SeenIndex { cluster, index: core.store().position().0 };
     let (mut head, body) = reply.into_parts();
     if let Ok(value) = HeaderValue::from_str(&seen.encode()) {
         head.headers.insert(&INDEX, value);
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn headers_say_how_recent_or_are_refused() {
-        let seen = Seen { cluster: "c".into(), index: 7 };
+        let seen = SeenIndex { cluster: "c".into(), index: 7 };
         let text = seen.encode();
         let index = ("x-vault-index", text.as_str());
         assert_eq!(wanted(&headers(&[])), Ok(None));

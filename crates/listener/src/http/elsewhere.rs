@@ -12,15 +12,15 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, Allowance, Core, Error, Operation, Request as CoreRequest, RequestId,
-    Response as CoreResponse, Served, Stream, Upload, Waiting, Weight,
+    Allowance, Core, Error, Operation, Request as CoreRequest, RequestId, Response as CoreResponse,
+    RouteAccess, ServedRequest, Stream, Upload, Waiting, Weight,
 };
 
-use super::{Reply, Service, admit, consistency, error, request, response, target};
+use super::{HttpReply, HttpService, admit, consistency, error, request, response, target};
 
 /// What the core said.
 pub(super) struct Execution {
-    pub(super) answer: Result<Reply, Unfinished>,
+    pub(super) answer: Result<HttpReply, Unfinished>,
     /// What rate limits leave to who asked, where clients are told.
     pub(super) allowance: Option<Allowance>,
 }
@@ -39,7 +39,7 @@ pub(super) enum Unfinished {
 
 impl Unfinished {
     /// The reply where nothing but a reply may come.
-    pub(super) fn into_refusal(self) -> Reply {
+    pub(super) fn into_refusal(self) -> HttpReply {
         error::render(&match self {
             Self::NotLeader => Error::NotLeader,
             Self::Waiting(_) | Self::Stream(_) | Self::Upload(_) => Error::invalid(
@@ -50,7 +50,7 @@ impl Unfinished {
 }
 
 /// A request with everything that it borrows.
-struct Moved {
+struct MovedRequest {
     id: RequestId,
     head: Parts,
     operation: Operation,
@@ -61,7 +61,7 @@ struct Moved {
     now: Timestamp,
 }
 
-impl Service {
+impl HttpService {
     /// Executes a request; `body` is its own.
     pub(super) async fn execute(
         &self,
@@ -79,7 +79,7 @@ impl Service {
         head: &Parts,
         request: &CoreRequest<'_>,
         body: &Bytes,
-    ) -> Reply {
+    ) -> HttpReply {
         let outcome = self.execute_as(CoreTask::Refusal(refusal), head, request, body).await;
         outcome.answer.unwrap_or_else(Unfinished::into_refusal)
     }
@@ -92,7 +92,7 @@ impl Service {
         body: &Bytes,
     ) -> Execution {
         match self.core.weigh(request) {
-            Weight::Heavy(cost) if let Some(moved) = Moved::new(head, request, body) => {
+            Weight::Heavy(cost) if let Some(moved) = MovedRequest::new(head, request, body) => {
                 let core = Arc::clone(&self.core);
                 let flow = admit::known_flow(&self.core, request);
                 // Boxed, so that the future of a light request stays small.
@@ -107,7 +107,7 @@ impl Service {
 /// What the core is to do about a request.
 enum CoreTask {
     /// Execute it, at a listener with metrics for these.
-    Execution(Access),
+    Execution(RouteAccess),
     /// Refuse it, and write that down.
     Refusal(Error),
 }
@@ -116,8 +116,8 @@ impl CoreTask {
     /// Has the core do it here and now.
     async fn run(self, core: &Core, request: &CoreRequest<'_>) -> Execution {
         match self {
-            Self::Execution(Access::Open) if Core::is_for_open_metrics(request) => {
-                let served = Served { answer: core.open_metrics(request), allowance: None };
+            Self::Execution(RouteAccess::Open) if Core::is_for_open_metrics(request) => {
+                let served = ServedRequest { answer: core.open_metrics(request), allowance: None };
                 Execution::of(core, served, request)
             }
             Self::Execution(_) => Execution::of(core, core.serve(request).await, request),
@@ -129,7 +129,7 @@ impl CoreTask {
 }
 
 impl Execution {
-    fn of(core: &Core, served: Served, request: &CoreRequest<'_>) -> Self {
+    fn of(core: &Core, served: ServedRequest, request: &CoreRequest<'_>) -> Self {
         let answer = match served.answer {
             Ok(CoreResponse::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
             Ok(CoreResponse::Stream(stream)) => Err(Unfinished::Stream(stream)),
@@ -147,12 +147,12 @@ impl Execution {
 }
 
 /// An answer's form; one to a write says where the order of writes goes with it.
-fn render(core: &Core, answer: CoreResponse, request: &CoreRequest<'_>) -> Reply {
+fn render(core: &Core, answer: CoreResponse, request: &CoreRequest<'_>) -> HttpReply {
     let reply = response::render(answer, request.id);
     if request.operation.writes() { consistency::stamp(core, reply) } else { reply }
 }
 
-impl Moved {
+impl MovedRequest {
     /// `None` for a request that came over no wire.
     fn new(head: &Parts, request: &CoreRequest<'_>, body: &Bytes) -> Option<Self> {
         Some(Self {
@@ -175,7 +175,8 @@ impl Moved {
             client_chain: &self.client_chain,
             headers: &headers,
         };
-        let target::Resolved::Api { path, method } = target::resolve(&self.head, core.serves_ui())
+        let target::ResolvedTarget::Api { path, method } =
+            target::resolve(&self.head, core.serves_ui())
         else {
             unreachable!("what was resolved once is resolved again");
         };

@@ -6,11 +6,11 @@ use kallisto_core::admission::Crowd;
 use kallisto_core::json::write_string;
 use kallisto_core::{Allowance, Denial, Error, OverQuota};
 
-use super::{Reply, response};
+use super::{HttpReply, response};
 use crate::limits::RETRY_AFTER_SECS;
 
 /// Gives a core error its status and messages.
-pub(super) fn render(error: &Error) -> Reply {
+pub(super) fn render(error: &Error) -> HttpReply {
     let (status, messages) = status_and_messages(error);
     let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
     let mut reply = with_messages(status, &messages);
@@ -66,7 +66,7 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
 }
 
 /// Says when to come back, where the server is set to.
-fn tell_when(over: &OverQuota, reply: &mut Reply) {
+fn tell_when(over: &OverQuota, reply: &mut HttpReply) {
     if !over.is_told {
         return;
     }
@@ -81,7 +81,7 @@ fn counted(text: &str) -> String {
 }
 
 /// `{"errors":[…]}` under a status.
-pub(super) fn with_messages(status: StatusCode, messages: &[&str]) -> Reply {
+pub(super) fn with_messages(status: StatusCode, messages: &[&str]) -> HttpReply {
     let mut body = b"{\"errors\":[".to_vec();
     for (at, message) in messages.iter().enumerate() {
         if at > 0 {

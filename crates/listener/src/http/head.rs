@@ -14,14 +14,14 @@ use hyper::http::request::Parts;
 use hyper::{StatusCode, Version};
 use memchr::memchr_iter;
 
-use super::{Reply, refuse};
+use super::{HttpReply, refuse};
 use crate::limits::HEADERS_MAX;
 
 /// What hyper answers with a 400 and closes the connection after.
 pub(super) const NO_HEAD: &[u8] = b"\0\r\n\r\n";
 
 /// The refusal of a request of any version whose head is not one to serve.
-pub(super) fn refusal(head: &Parts) -> Option<Reply> {
+pub(super) fn refusal(head: &Parts) -> Option<HttpReply> {
     if head.headers.len() > HEADERS_MAX {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return Some(refuse(status, &["too many header fields"]));

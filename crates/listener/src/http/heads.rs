@@ -40,7 +40,7 @@ enum HeadsPhase {
     /// So much of a body.
     Body(u64),
     /// A part of a chunked body.
-    Chunk(Chunk),
+    Chunk(ChunkedState),
     /// What hyper refuses, or HTTP/2.
     Rest,
     /// So much of what is put in the place of a head, and then the end.
@@ -49,7 +49,7 @@ enum HeadsPhase {
 
 /// A place in a chunked body (RFC 9112, section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chunk {
+enum ChunkedState {
     /// The digits of a size, of which this much is known.
     Size(u64),
     /// The rest of the size's line.
@@ -125,39 +125,42 @@ impl<S> Heads<S> {
     }
 
     /// Takes some of a chunked body.
-    fn chunk(&mut self, chunk: Chunk, bytes: &[u8]) -> usize {
+    fn chunk(&mut self, chunk: ChunkedState, bytes: &[u8]) -> usize {
         let first = bytes[0];
         let (place, taken) = match chunk {
-            Chunk::Size(size) => match (char::from(first).to_digit(16), size.checked_mul(16)) {
-                (Some(digit), Some(size)) => {
-                    (HeadsPhase::Chunk(Chunk::Size(size + u64::from(digit))), 1)
+            ChunkedState::Size(size) => {
+                match (char::from(first).to_digit(16), size.checked_mul(16)) {
+                    (Some(digit), Some(size)) => {
+                        (HeadsPhase::Chunk(ChunkedState::Size(size + u64::from(digit))), 1)
+                    }
+                    (Some(_), None) => (HeadsPhase::Rest, 1),
+                    (None, _) => (HeadsPhase::Chunk(ChunkedState::Extension(size)), 0),
                 }
-                (Some(_), None) => (HeadsPhase::Rest, 1),
-                (None, _) => (HeadsPhase::Chunk(Chunk::Extension(size)), 0),
-            },
-            Chunk::Extension(size) => match memchr(b'\n', bytes) {
+            }
+            ChunkedState::Extension(size) => match memchr(b'\n', bytes) {
                 None => (HeadsPhase::Chunk(chunk), bytes.len()),
-                Some(end) if size == 0 => (HeadsPhase::Chunk(Chunk::Trailer(0)), end + 1),
-                Some(end) => (HeadsPhase::Chunk(Chunk::Data(size)), end + 1),
+                Some(end) if size == 0 => (HeadsPhase::Chunk(ChunkedState::Trailer(0)), end + 1),
+                Some(end) => (HeadsPhase::Chunk(ChunkedState::Data(size)), end + 1),
             },
-            Chunk::Data(left) => {
+            ChunkedState::Data(left) => {
                 let taken = least(left, bytes);
                 let left = left - taken as u64;
-                let next = if left == 0 { Chunk::End } else { Chunk::Data(left) };
+                let next = if left == 0 { ChunkedState::End } else { ChunkedState::Data(left) };
                 (HeadsPhase::Chunk(next), taken)
             }
-            Chunk::End => match first {
+            ChunkedState::End => match first {
                 b'\r' => (HeadsPhase::Chunk(chunk), 1),
-                b'\n' => (HeadsPhase::Chunk(Chunk::Size(0)), 1),
+                b'\n' => (HeadsPhase::Chunk(ChunkedState::Size(0)), 1),
                 _ => (HeadsPhase::Rest, 1),
             },
-            Chunk::Trailer(length) => match memchr(b'\n', bytes) {
-                None => {
-                    (HeadsPhase::Chunk(Chunk::Trailer(length + bytes.len() as u64)), bytes.len())
-                }
+            ChunkedState::Trailer(length) => match memchr(b'\n', bytes) {
+                None => (
+                    HeadsPhase::Chunk(ChunkedState::Trailer(length + bytes.len() as u64)),
+                    bytes.len(),
+                ),
                 // A carriage return and this.
                 Some(end) if length + end as u64 <= 1 => (HeadsPhase::Head, end + 1),
-                Some(end) => (HeadsPhase::Chunk(Chunk::Trailer(0)), end + 1),
+                Some(end) => (HeadsPhase::Chunk(ChunkedState::Trailer(0)), end + 1),
             },
         };
         self.place = place;
@@ -180,7 +183,7 @@ fn body_of(bytes: &[u8]) -> HeadsPhase {
         headers.find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
     };
     if value("transfer-encoding").is_some() {
-        return HeadsPhase::Chunk(Chunk::Size(0));
+        return HeadsPhase::Chunk(ChunkedState::Size(0));
     }
     let Some(length) = value("content-length") else { return HeadsPhase::Head };
     let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());

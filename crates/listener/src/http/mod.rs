@@ -1,6 +1,6 @@
 //! HTTP/1.1 and HTTP/2: one request to the core and its answer back.
 //!
-//! The stages of a request, each a method of [`Service`] that calls the next:
+//! The stages of a request, each a method of [`HttpService`] that calls the next:
 //!
 //! ```text
 //! serve > resolve_client > check_origin > read_request > admit > dispatch > execute, or relay_to_leader
@@ -39,11 +39,11 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Access, Core, Error, Waiting, Weight};
+use kallisto_core::{Core, Error, RouteAccess, Waiting, Weight};
 use tokio::sync::watch;
 
 use crate::client_timeouts::Underway;
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::gate::Gate;
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
 use elsewhere::{Execution, Unfinished};
@@ -55,17 +55,17 @@ pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 
 /// An answer ready to be sent.
-pub type Reply = Response<ReplyBody>;
+pub type HttpReply = Response<ReplyBody>;
 
 /// What every connection of a server shares.
 #[derive(Clone)]
-pub struct Service {
+pub struct HttpService {
     core: Arc<Core>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn WallClock>,
     /// The gate of the worker that serves; `None` for what no worker serves.
     gate: Option<Arc<Gate>>,
     timeouts: Timeouts,
-    metrics: Access,
+    metrics: RouteAccess,
     /// Whose word about a client's address counts.
     forwarded: Arc<ForwardedFor>,
     relay: Option<Arc<dyn Relay>>,
@@ -73,9 +73,9 @@ pub struct Service {
     stop: watch::Receiver<bool>,
 }
 
-impl Service {
+impl HttpService {
     /// A service over `core` that reads the time from `clock`.
-    pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(core: Arc<Core>, clock: Arc<dyn WallClock>) -> Self {
         // Until a server says that it stops, nobody does.
         let (_, stop) = watch::channel(false);
         Self {
@@ -83,7 +83,7 @@ impl Service {
             clock,
             gate: None,
             timeouts: Timeouts::default(),
-            metrics: Access::Token,
+            metrics: RouteAccess::Token,
             forwarded: Arc::default(),
             relay: None,
             stop,
@@ -91,7 +91,7 @@ impl Service {
     }
 
     /// The same with metrics for whom the listener says.
-    pub fn with_metrics(self, metrics: Access) -> Self {
+    pub fn with_metrics(self, metrics: RouteAccess) -> Self {
         Self { metrics, ..self }
     }
 
@@ -146,11 +146,11 @@ impl Service {
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
         underway: Underway,
-    ) -> Result<Reply, Infallible> {
+    ) -> Result<HttpReply, Infallible> {
         let (mut head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let has_body = !body.is_end_stream();
-        let sent = Sent::Coming(body);
+        let sent = SentBody::Coming(body);
         let (reply, remote) = self.resolve_client(&mut head, sent, remote, client_chain).await;
         if has_body && !reply.status().is_success() {
             underway.refuse();
@@ -167,9 +167,9 @@ impl Service {
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
         underway: Underway,
-    ) -> Reply {
+    ) -> HttpReply {
         let (reply, remote) =
-            self.resolve_client(head, Sent::Here(body), remote, client_chain).await;
+            self.resolve_client(head, SentBody::Here(body), remote, client_chain).await;
         self.charge(reply, remote).map(|body| body.under(underway))
     }
 
@@ -189,10 +189,10 @@ impl Service {
     async fn resolve_client(
         &self,
         head: &mut Parts,
-        body: Sent,
+        body: SentBody,
         peer: SocketAddr,
         client_chain: &[Vec<u8>],
-    ) -> (Reply, SocketAddr) {
+    ) -> (HttpReply, SocketAddr) {
         let refused = match head::refusal(head) {
             Some(reply) => reply,
             None => match self.forwarded.client(peer, &mut head.headers) {
@@ -211,10 +211,10 @@ impl Service {
     async fn check_origin(
         &self,
         head: &Parts,
-        body: Sent,
+        body: SentBody,
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
-    ) -> Reply {
+    ) -> HttpReply {
         let reply = match web::judge(&self.core, head) {
             Crossing::Answered(reply) => reply,
             Crossing::Passes(origin) => {
@@ -242,21 +242,21 @@ impl Service {
     async fn read_request(
         &self,
         head: &Parts,
-        body: Sent,
+        body: SentBody,
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
-    ) -> Reply {
+    ) -> HttpReply {
         let now = self.clock.now();
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain, headers: &headers };
         match target::resolve(head, self.core.serves_ui()) {
-            target::Resolved::Reply(mut reply) => {
+            target::ResolvedTarget::Reply(mut reply) => {
                 web::dress(&self.core, head.uri.path(), &mut reply);
                 reply
             }
-            target::Resolved::Api { path, method } => {
+            target::ResolvedTarget::Api { path, method } => {
                 let body = match body {
-                    Sent::Coming(file) if upload::is_upload(&path, method) => {
+                    SentBody::Coming(file) if upload::is_upload(&path, method) => {
                         return Box::pin(self.serve_upload(head, &path, method, file, arrival))
                             .await;
                     }
@@ -264,13 +264,12 @@ impl Service {
                 };
                 let shares = (&self.admission().body_bytes, Flow::of_address(remote.ip()));
                 let held = match body {
-                    Sent::Coming(body) => {
+                    SentBody::Coming(body) => {
                         let read = body::read(head, body, shares, self.timeouts.body).await;
                         read.map_err(|refusal| refusal.into_last_reply(head.version))
                     }
-                    Sent::Here(bytes) => {
-                        body::BudgetedBody::here(bytes, shares).map_err(body::Refusal::into_reply)
-                    }
+                    SentBody::Here(bytes) => body::BudgetedBody::here(bytes, shares)
+                        .map_err(body::BodyRefusal::into_reply),
                 };
                 match held {
                     Ok(held) => {
@@ -292,7 +291,7 @@ impl Service {
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
-    ) -> Reply {
+    ) -> HttpReply {
         match admit::admit(&self.core, self.gate.as_deref(), request).await {
             Ok(_place) => self.dispatch(head, request, body).await,
             Err(crowd) => error::render(&Error::Busy(crowd)),
@@ -300,7 +299,7 @@ impl Service {
     }
 
     /// Counts a large reply among those that clients have not taken, until it is.
-    fn charge(&self, reply: Reply, remote: SocketAddr) -> Reply {
+    fn charge(&self, reply: HttpReply, remote: SocketAddr) -> HttpReply {
         let Some(bytes) = reply.body().size_hint().exact() else { return reply };
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         if bytes <= SMALL_REPLY_BYTES_MAX {
@@ -318,7 +317,7 @@ impl Service {
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
-    ) -> Reply {
+    ) -> HttpReply {
         let begin = self.clock.instant();
         let outcome = match consistency::hold(&self.core, &head.headers, request).await {
             Ok(()) => self.execute(head, request, body).await,
@@ -352,7 +351,7 @@ impl Service {
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
-    ) -> Reply {
+    ) -> HttpReply {
         // What nobody answers is written down by the server that says so.
         let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
         let stays = head.headers.contains_key(&NO_FORWARDING);
@@ -437,8 +436,8 @@ impl Service {
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain: &chain, headers: &headers };
         let reply = match target::resolve(&head, self.core.serves_ui()) {
-            target::Resolved::Reply(reply) => reply,
-            target::Resolved::Api { path, method } => {
+            target::ResolvedTarget::Reply(reply) => reply,
+            target::ResolvedTarget::Api { path, method } => {
                 match request::parse(&head, &path, method, &body, arrival) {
                     Ok(request) => {
                         match consistency::hold(&self.core, &head.headers, &request).await {
@@ -471,7 +470,7 @@ impl Service {
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
-    ) -> Reply {
+    ) -> HttpReply {
         stream::wait(waiting, self.stop.clone()).await;
         let mut request = kallisto_core::Request { now: self.clock.now(), ..request.clone() };
         for (name, value) in &mut request.query {
@@ -482,14 +481,14 @@ impl Service {
         self.execute(head, &request, body).await.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
-    fn stream(&self, answer: kallisto_core::Stream) -> Reply {
+    fn stream(&self, answer: kallisto_core::Stream) -> HttpReply {
         let body = stream::start(answer.source, Arc::clone(&self.clock), self.stop.clone());
         response::stream(answer.content_type, body)
     }
 }
 
 /// A request's body.
-enum Sent {
+enum SentBody {
     /// Still on its way.
     Coming(Incoming),
     /// Whole, and small.
@@ -512,7 +511,7 @@ pub fn relay_hostile(bytes: &[u8]) {
 }
 
 /// Says where the leader is, to a client that does not want to be relayed.
-fn redirect(api: &str, head: &Parts) -> Reply {
+fn redirect(api: &str, head: &Parts) -> HttpReply {
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let mut reply = response::json(StatusCode::TEMPORARY_REDIRECT, Vec::new());
     match HeaderValue::from_str(&format!("{}{target}", api.trim_end_matches('/'))) {
@@ -533,7 +532,7 @@ static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-f
 
 /// A `HEAD` is answered as a `GET` with its body left out. Where a `GET` has nothing to say, a `HEAD` has said it all: ACME wants 204 for
 /// the one and 200 for the other (RFC 8555, 7.2).
-fn without_body(reply: Reply) -> Reply {
+fn without_body(reply: HttpReply) -> HttpReply {
     let (mut head, _) = reply.into_parts();
     if head.status == StatusCode::NO_CONTENT {
         head.status = StatusCode::OK;
@@ -542,7 +541,7 @@ fn without_body(reply: Reply) -> Reply {
 }
 
 /// The refusal of a request whose method the wire contract knows but does not serve.
-fn refuse(status: StatusCode, messages: &[&str]) -> Reply {
+fn refuse(status: StatusCode, messages: &[&str]) -> HttpReply {
     error::with_messages(status, messages)
 }
 

@@ -18,7 +18,7 @@ use hyper::{Method, Response, StatusCode};
 use kallisto_ui::Asset;
 
 use super::stream::ReplyBody;
-use super::{Reply, response};
+use super::{HttpReply, response};
 
 /// What browsers are told about the page, each with its default.
 const HEADERS: [(&str, &str); 7] = [
@@ -42,7 +42,7 @@ const HEADERS: [(&str, &str); 7] = [
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// The answer to a request for `path` below `/ui/`, which is percent-encoded as it came.
-pub(super) fn answer(head: &Parts, path: &str) -> Reply {
+pub(super) fn answer(head: &Parts, path: &str) -> HttpReply {
     let mut reply = if head.method == Method::GET || head.method == Method::HEAD {
         match kallisto_ui::asset(path).or_else(kallisto_ui::shell) {
             Some(asset) => file(&head.headers, &asset),
@@ -57,7 +57,7 @@ pub(super) fn answer(head: &Parts, path: &str) -> Reply {
     reply
 }
 
-fn file(headers: &HeaderMap, asset: &Asset) -> Reply {
+fn file(headers: &HeaderMap, asset: &Asset) -> HttpReply {
     let (body, encoding) = encoded(headers, asset);
     let tag = tag(asset.digest, encoding);
     let is_known = tag.as_ref().is_some_and(|tag| names(headers, tag.as_bytes()));

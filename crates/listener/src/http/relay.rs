@@ -28,7 +28,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use kallisto_core::limits::BODY_BYTES_MAX;
 use tokio::sync::watch;
 
-use super::{Reply, ReplyBody};
+use super::{HttpReply, ReplyBody};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 
 /// How long a request waits for somebody to lead, and for its answer.
@@ -108,7 +108,7 @@ pub(super) async fn wait(news: &mut watch::Receiver<()>, patience: Duration) {
 /// What an answer says.
 pub(super) enum RelayedReply {
     NotLeader,
-    Reply(Reply),
+    Reply(HttpReply),
 }
 
 /// A request as it travels; `None` if it is over what the layout holds, which the listener's limits do not let happen.
@@ -154,7 +154,7 @@ pub(super) fn decode(bytes: &Bytes) -> Option<Relayed> {
 }
 
 /// An answer as it travels.
-pub(super) async fn encode_reply(reply: Reply) -> Bytes {
+pub(super) async fn encode_reply(reply: HttpReply) -> Bytes {
     let (head, body) = reply.into_parts();
     // A body in memory cannot fail.
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

@@ -11,7 +11,7 @@ use kallisto_core::{
 };
 
 use super::SILENT;
-use super::target::Verb;
+use super::target::HttpVerb;
 
 static TOKEN: HeaderName = HeaderName::from_static("x-vault-token");
 static NAMESPACE: HeaderName = HeaderName::from_static("x-vault-namespace");
@@ -43,7 +43,7 @@ impl HeaderSource for InHead<'_> {
 pub(super) fn parse<'a>(
     head: &'a Parts,
     path: &'a str,
-    verb: Verb,
+    verb: HttpVerb,
     body: &'a [u8],
     arrival: Arrival<'a>,
 ) -> Result<Request<'a>, Error> {
@@ -72,20 +72,20 @@ pub(super) fn parse<'a>(
 }
 
 /// A `GET` with `list` or `scan` is a list or a scan; elsewhere the parameters mean nothing.
-fn operation(verb: Verb, query: &[(String, String)]) -> Result<Operation, Error> {
+fn operation(verb: HttpVerb, query: &[(String, String)]) -> Result<Operation, Error> {
     Ok(match verb {
-        Verb::Get if flag(query, "list")? => Operation::List,
-        Verb::Get if flag(query, "scan")? => Operation::Scan,
-        Verb::Get => {
+        HttpVerb::Get if flag(query, "list")? => Operation::List,
+        HttpVerb::Get if flag(query, "scan")? => Operation::Scan,
+        HttpVerb::Get => {
             // What it asks then is the core's to see; here it is only checked.
             flag(query, "help")?;
             Operation::Read
         }
-        Verb::Write => Operation::Update,
-        Verb::Patch => Operation::Patch,
-        Verb::Delete => Operation::Delete,
-        Verb::List => Operation::List,
-        Verb::Scan => Operation::Scan,
+        HttpVerb::Write => Operation::Update,
+        HttpVerb::Patch => Operation::Patch,
+        HttpVerb::Delete => Operation::Delete,
+        HttpVerb::List => Operation::List,
+        HttpVerb::Scan => Operation::Scan,
     })
 }
 

@@ -8,11 +8,11 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use kallisto_core::json::{write_string, write_u64};
 use kallisto_core::{
-    Allowance, Answered, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core,
+    Allowance, BatchAnswer, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core,
 };
 
 use super::stream::ReplyBody;
-use super::{Reply, error};
+use super::{HttpReply, error};
 
 /// Up to where an answer is known to go, for a request that comes back to wait.
 const INDEX: HeaderName = HeaderName::from_static("x-kallisto-index");
@@ -21,7 +21,7 @@ const INDEX: HeaderName = HeaderName::from_static("x-kallisto-index");
 const FRAME_BYTES: usize = 192;
 
 /// Gives a core response its wire form.
-pub(super) fn render(response: Core, id: RequestId) -> Reply {
+pub(super) fn render(response: Core, id: RequestId) -> HttpReply {
     match response {
         Core::Empty => json(StatusCode::NO_CONTENT, Vec::new()),
         Core::MissingEmpty => json(StatusCode::NOT_FOUND, Vec::new()),
@@ -83,7 +83,7 @@ pub(super) fn render(response: Core, id: RequestId) -> Reply {
 }
 
 /// Adds headers of an answer. A value that cannot stand in a header is our mistake, and no reply.
-fn with_headers(mut reply: Reply, headers: Vec<(&'static str, String)>) -> Reply {
+fn with_headers(mut reply: HttpReply, headers: Vec<(&'static str, String)>) -> HttpReply {
     for (name, value) in headers {
         let Ok(value) = HeaderValue::try_from(value) else {
             return error::render(&Error::internal(&format_args!("no value of the header {name}")));
@@ -149,7 +149,7 @@ fn write_strings(texts: &[String], out: &mut Vec<u8>) {
 }
 
 /// `{"results":[…]}`: for each path what a request of its own would have been answered.
-fn each(answers: &[Answered]) -> Vec<u8> {
+fn each(answers: &[BatchAnswer]) -> Vec<u8> {
     let mut out = b"{\"results\":[".to_vec();
     for (at, answered) in answers.iter().enumerate() {
         if at > 0 {
@@ -183,7 +183,7 @@ fn each(answers: &[Answered]) -> Vec<u8> {
 }
 
 /// Says what a rate limit leaves to the client.
-pub(super) fn tell_allowance(reply: &mut Reply, allowance: Allowance) {
+pub(super) fn tell_allowance(reply: &mut HttpReply, allowance: Allowance) {
     for (name, value) in [
         ("x-ratelimit-limit", allowance.limit),
         ("x-ratelimit-remaining", allowance.left),
@@ -194,13 +194,13 @@ pub(super) fn tell_allowance(reply: &mut Reply, allowance: Allowance) {
 }
 
 /// A reply whose body is still being made.
-pub(super) fn stream(content_type: &'static str, body: ReplyBody) -> Reply {
+pub(super) fn stream(content_type: &'static str, body: ReplyBody) -> HttpReply {
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     with_common_headers(reply)
 }
 
-fn with_index(mut reply: Reply, index: Option<u64>) -> Reply {
+fn with_index(mut reply: HttpReply, index: Option<u64>) -> HttpReply {
     if let Some(index) = index {
         reply.headers_mut().insert(INDEX, HeaderValue::from(index));
     }
@@ -208,11 +208,11 @@ fn with_index(mut reply: Reply, index: Option<u64>) -> Reply {
 }
 
 /// The client has what it asks for.
-fn not_modified(etag: Etag) -> Reply {
+fn not_modified(etag: Etag) -> HttpReply {
     with_etag(empty(StatusCode::NOT_MODIFIED), etag)
 }
 
-fn with_etag(mut reply: Reply, etag: Etag) -> Reply {
+fn with_etag(mut reply: HttpReply, etag: Etag) -> HttpReply {
     let mut text = Vec::with_capacity(ETAG_BYTES_MAX);
     etag.write(&mut text);
     // Made of digits, dots and quotes, which all may stand in a header.
@@ -223,18 +223,18 @@ fn with_etag(mut reply: Reply, etag: Etag) -> Reply {
 }
 
 /// A reply of nothing, which is of no kind.
-pub(super) fn empty(status: StatusCode) -> Reply {
+pub(super) fn empty(status: StatusCode) -> HttpReply {
     let mut reply = Response::new(ReplyBody::empty());
     *reply.status_mut() = status;
     with_common_headers(reply)
 }
 
 /// A reply with a JSON body, which may be empty.
-pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Reply {
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpReply {
     of_kind(status, HeaderValue::from_static("application/json"), body)
 }
 
-fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Reply {
+fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> HttpReply {
     let mut reply = Response::new(ReplyBody::from(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind);
@@ -243,7 +243,7 @@ fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Reply {
 
 /// A page for a browser, which runs no script, loads nothing, stands in no frame, sends forms to this server alone, and tells nobody where
 /// it was: its address may have a code in it.
-fn page(status: StatusCode, body: Vec<u8>) -> Reply {
+fn page(status: StatusCode, body: Vec<u8>) -> HttpReply {
     let mut reply = of_kind(status, HeaderValue::from_static("text/html; charset=utf-8"), body);
     for (name, value) in [
         (
@@ -260,7 +260,7 @@ fn page(status: StatusCode, body: Vec<u8>) -> Reply {
 }
 
 /// Adds what every reply carries.
-pub(super) fn with_common_headers(mut reply: Reply) -> Reply {
+pub(super) fn with_common_headers(mut reply: HttpReply) -> HttpReply {
     let headers = reply.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(

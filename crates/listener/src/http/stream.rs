@@ -16,32 +16,32 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use kallisto_core::admission::Held;
-use kallisto_core::{Next, Source, Waiting};
+use kallisto_core::{NextPiece, Source, Waiting};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::client_timeouts::Underway;
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, UNREAD_TIMEOUT};
 
 /// The body of a reply.
 #[derive(Debug)]
 pub struct ReplyBody {
-    inner: Inner,
+    inner: StreamInner,
     /// The request is under way for as long as its reply is.
     _underway: Option<Underway>,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum StreamInner {
     /// Bytes that were not passed on yet.
     Whole(Option<Bytes>),
-    Stream(mpsc::Receiver<Piece>),
+    Stream(mpsc::Receiver<BodyPiece>),
 }
 
 /// A piece of a body that is made while it is sent.
 #[derive(Debug)]
-enum Piece {
+enum BodyPiece {
     Bytes(Bytes),
     /// That was all.
     End,
@@ -49,15 +49,15 @@ enum Piece {
 
 /// A reply that was not sent to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut;
+pub struct ReplyCut;
 
-impl fmt::Display for Cut {
+impl fmt::Display for ReplyCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the reply was cut")
     }
 }
 
-impl std::error::Error for Cut {}
+impl std::error::Error for ReplyCut {}
 
 impl ReplyBody {
     /// No bytes.
@@ -66,11 +66,11 @@ impl ReplyBody {
     }
 
     /// The pieces that come through `pieces`.
-    const fn stream(pieces: mpsc::Receiver<Piece>) -> Self {
-        Self::new(Inner::Stream(pieces))
+    const fn stream(pieces: mpsc::Receiver<BodyPiece>) -> Self {
+        Self::new(StreamInner::Stream(pieces))
     }
 
-    const fn new(inner: Inner) -> Self {
+    const fn new(inner: StreamInner) -> Self {
         Self { inner, _underway: None }
     }
 
@@ -82,8 +82,8 @@ impl ReplyBody {
     /// The same, whose bytes hold something for as long as they are in memory, sent or not.
     pub(super) fn holding(self, held: Held) -> Self {
         let inner = match self.inner {
-            Inner::Whole(Some(bytes)) => {
-                Inner::Whole(Some(Bytes::from_owner(Charged { bytes, _held: held })))
+            StreamInner::Whole(Some(bytes)) => {
+                StreamInner::Whole(Some(Bytes::from_owner(Charged { bytes, _held: held })))
             }
             other => other,
         };
@@ -111,44 +111,46 @@ impl From<Vec<u8>> for ReplyBody {
 
 impl From<Bytes> for ReplyBody {
     fn from(bytes: Bytes) -> Self {
-        Self::new(Inner::Whole((!bytes.is_empty()).then_some(bytes)))
+        Self::new(StreamInner::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 }
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = ReplyCut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ReplyCut>>> {
         match &mut self.inner {
-            Inner::Whole(whole) => Poll::Ready(whole.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Inner::Stream(pieces) => match ready!(pieces.poll_recv(context)) {
-                Some(Piece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(Piece::End) => {
-                    self.inner = Inner::Whole(None);
+            StreamInner::Whole(whole) => {
+                Poll::Ready(whole.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+            StreamInner::Stream(pieces) => match ready!(pieces.poll_recv(context)) {
+                Some(BodyPiece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(BodyPiece::End) => {
+                    self.inner = StreamInner::Whole(None);
                     Poll::Ready(None)
                 }
-                None => Poll::Ready(Some(Err(Cut))),
+                None => Poll::Ready(Some(Err(ReplyCut))),
             },
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Whole(whole) => whole.is_none(),
-            Inner::Stream(_) => false,
+            StreamInner::Whole(whole) => whole.is_none(),
+            StreamInner::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Whole(whole) => {
+            StreamInner::Whole(whole) => {
                 SizeHint::with_exact(whole.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Inner::Stream(_) => SizeHint::default(),
+            StreamInner::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -156,7 +158,7 @@ impl Body for ReplyBody {
 /// Starts to send what comes from `source`; ends it when `stop` says so.
 pub(super) fn start(
     source: Box<dyn Source>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn WallClock>,
     stop: watch::Receiver<bool>,
 ) -> ReplyBody {
     let (to, pieces) = mpsc::channel(1);
@@ -166,16 +168,16 @@ pub(super) fn start(
 
 async fn pump(
     mut source: Box<dyn Source>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn WallClock>,
     mut stop: watch::Receiver<bool>,
-    to: mpsc::Sender<Piece>,
+    to: mpsc::Sender<BodyPiece>,
 ) {
     loop {
         let piece = match source.next(clock.now()) {
-            Next::Bytes(bytes) => bytes,
-            Next::End(bytes) => return end(&to, bytes).await,
-            Next::Cut => return,
-            Next::Wait => tokio::select! {
+            NextPiece::Bytes(bytes) => bytes,
+            NextPiece::End(bytes) => return end(&to, bytes).await,
+            NextPiece::Cut => return,
+            NextPiece::Wait => tokio::select! {
                 () = to.closed() => return,
                 () = stopped(&mut stop) => {
                     if let Some(bytes) = source.farewell() {
@@ -191,21 +193,21 @@ async fn pump(
                 () = sleep(HEARTBEAT_INTERVAL) => source.heartbeat().to_vec(),
             },
         };
-        if !send(&to, Piece::Bytes(piece.into())).await {
+        if !send(&to, BodyPiece::Bytes(piece.into())).await {
             return;
         }
     }
 }
 
 /// Sends the last bytes, and that they are.
-async fn end(to: &mpsc::Sender<Piece>, bytes: Vec<u8>) {
-    if bytes.is_empty() || send(to, Piece::Bytes(bytes.into())).await {
-        send(to, Piece::End).await;
+async fn end(to: &mpsc::Sender<BodyPiece>, bytes: Vec<u8>) {
+    if bytes.is_empty() || send(to, BodyPiece::Bytes(bytes.into())).await {
+        send(to, BodyPiece::End).await;
     }
 }
 
 /// False when nobody takes it.
-async fn send(to: &mpsc::Sender<Piece>, piece: Piece) -> bool {
+async fn send(to: &mpsc::Sender<BodyPiece>, piece: BodyPiece) -> bool {
     match timeout(UNREAD_TIMEOUT, to.send(piece)).await {
         Ok(Ok(())) => true,
         Ok(Err(_)) => false,
@@ -247,11 +249,11 @@ mod tests {
     use crate::clock::SystemClock;
 
     /// A source that says these things, and goes without a word when the server stops.
-    struct Script(Vec<Next>);
+    struct Script(Vec<NextPiece>);
 
     impl Source for Script {
-        fn next(&mut self, _now: jiff::Timestamp) -> Next {
-            if self.0.is_empty() { Next::Wait } else { self.0.remove(0) }
+        fn next(&mut self, _now: jiff::Timestamp) -> NextPiece {
+            if self.0.is_empty() { NextPiece::Wait } else { self.0.remove(0) }
         }
 
         fn bell(&mut self) -> Bell<'_> {
@@ -268,7 +270,7 @@ mod tests {
     }
 
     /// The bytes of a reply made by this, or that it was cut.
-    fn body(script: Vec<Next>) -> Result<Vec<u8>, Cut> {
+    fn body(script: Vec<NextPiece>) -> Result<Vec<u8>, ReplyCut> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             // It stops as soon as there is nothing to say.
@@ -280,11 +282,11 @@ mod tests {
 
     #[test]
     fn a_body_is_whole_only_if_its_source_says_so() {
-        let part = || Next::Bytes(b"a".to_vec());
-        assert_eq!(body(vec![part(), Next::End(b"b".to_vec())]), Ok(b"ab".to_vec()));
-        assert_eq!(body(vec![part(), Next::End(Vec::new())]), Ok(b"a".to_vec()));
-        assert_eq!(body(vec![part(), Next::Cut]), Err(Cut));
-        assert_eq!(body(vec![part()]), Err(Cut), "the server stopped in the middle");
+        let part = || NextPiece::Bytes(b"a".to_vec());
+        assert_eq!(body(vec![part(), NextPiece::End(b"b".to_vec())]), Ok(b"ab".to_vec()));
+        assert_eq!(body(vec![part(), NextPiece::End(Vec::new())]), Ok(b"a".to_vec()));
+        assert_eq!(body(vec![part(), NextPiece::Cut]), Err(ReplyCut));
+        assert_eq!(body(vec![part()]), Err(ReplyCut), "the server stopped in the middle");
     }
 
     #[test]
@@ -294,14 +296,14 @@ mod tests {
         let taken = |pause| {
             runtime.block_on(async {
                 let (_say, stop) = watch::channel(false);
-                let part = || Next::Bytes(b"a".to_vec());
-                let script = vec![part(), part(), Next::End(b"b".to_vec())];
+                let part = || NextPiece::Bytes(b"a".to_vec());
+                let script = vec![part(), part(), NextPiece::End(b"b".to_vec())];
                 let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop);
                 sleep(pause).await;
                 body.collect().await.map(|whole| whole.to_bytes().to_vec())
             })
         };
         assert_eq!(taken(UNREAD_TIMEOUT / 2), Ok(b"aab".to_vec()));
-        assert_eq!(taken(UNREAD_TIMEOUT * 2), Err(Cut));
+        assert_eq!(taken(UNREAD_TIMEOUT * 2), Err(ReplyCut));
     }
 }

@@ -7,14 +7,14 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, header};
 
 use super::stream::ReplyBody;
-use super::{Reply, page, refuse, response};
+use super::{HttpReply, page, refuse, response};
 
 /// How the path of a fresh nonce of ACME ends, which clients ask for by `HEAD` (RFC 8555, 7.2).
 const NEW_NONCE: &str = "/acme/new-nonce";
 
 /// A verb of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum HttpVerb {
     Get,
     Write,
     Patch,
@@ -24,48 +24,48 @@ pub(super) enum Verb {
 }
 
 /// Where a request goes.
-pub(super) enum Resolved<'a> {
+pub(super) enum ResolvedTarget<'a> {
     /// To the core, with the percent-encoded path below `/v1/`.
-    Api { path: Cow<'a, str>, method: Verb },
+    Api { path: Cow<'a, str>, method: HttpVerb },
     /// Nowhere: this is the answer.
-    Reply(Reply),
+    Reply(HttpReply),
 }
 
 /// Resolves a request's target; `has_page` says whether this server has a web page.
-pub(super) fn resolve(head: &Parts, has_page: bool) -> Resolved<'_> {
+pub(super) fn resolve(head: &Parts, has_page: bool) -> ResolvedTarget<'_> {
     let path = head.uri.path();
     if let Some(path) = ocsp_by_get(head) {
-        return Resolved::Api { path: Cow::Owned(path), method: Verb::Get };
+        return ResolvedTarget::Api { path: Cow::Owned(path), method: HttpVerb::Get };
     }
     if path.contains("//") {
-        return Resolved::Reply(redirect(head, &collapse_slashes(path)));
+        return ResolvedTarget::Reply(redirect(head, &collapse_slashes(path)));
     }
     if has_page {
         if path == "/" || path == "/ui" {
-            return Resolved::Reply(redirect(head, "/ui/"));
+            return ResolvedTarget::Reply(redirect(head, "/ui/"));
         }
         if let Some(path) = path.strip_prefix("/ui/") {
-            return Resolved::Reply(page::answer(head, path));
+            return ResolvedTarget::Reply(page::answer(head, path));
         }
     }
     let Some(path) = path.strip_prefix("/v1/") else {
-        return Resolved::Reply(refuse(StatusCode::NOT_FOUND, &[]));
+        return ResolvedTarget::Reply(refuse(StatusCode::NOT_FOUND, &[]));
     };
     let method = match head.method.as_str() {
-        "GET" => Verb::Get,
-        "HEAD" if path == "sys/health" || path.ends_with(NEW_NONCE) => Verb::Get,
-        "POST" | "PUT" => Verb::Write,
-        "PATCH" => Verb::Patch,
-        "DELETE" => Verb::Delete,
-        "LIST" => Verb::List,
-        "SCAN" => Verb::Scan,
+        "GET" => HttpVerb::Get,
+        "HEAD" if path == "sys/health" || path.ends_with(NEW_NONCE) => HttpVerb::Get,
+        "POST" | "PUT" => HttpVerb::Write,
+        "PATCH" => HttpVerb::Patch,
+        "DELETE" => HttpVerb::Delete,
+        "LIST" => HttpVerb::List,
+        "SCAN" => HttpVerb::Scan,
         "OPTIONS" => {
             let message = "cannot handle internal-only request operation";
-            return Resolved::Reply(refuse(StatusCode::BAD_REQUEST, &[message]));
+            return ResolvedTarget::Reply(refuse(StatusCode::BAD_REQUEST, &[message]));
         }
-        _ => return Resolved::Reply(refuse(StatusCode::METHOD_NOT_ALLOWED, &[])),
+        _ => return ResolvedTarget::Reply(refuse(StatusCode::METHOD_NOT_ALLOWED, &[])),
     };
-    Resolved::Api { path: Cow::Borrowed(path), method }
+    ResolvedTarget::Api { path: Cow::Borrowed(path), method }
 }
 
 /// The path of an OCSP request by GET (RFC 6960, A.1), which is base 64 and may have two slashes in a row, as no other path has: the same in the
@@ -104,7 +104,7 @@ fn collapse_slashes(path: &str) -> String {
 }
 
 /// A 307 to `path`, which repeats the method and body; the note for people goes with a `GET`.
-fn redirect(head: &Parts, path: &str) -> Reply {
+fn redirect(head: &Parts, path: &str) -> HttpReply {
     let location = match head.uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
@@ -149,15 +149,15 @@ mod tests {
 
     fn status(method: &str, uri: &str) -> Option<u16> {
         match resolve(&parts(method, uri), true) {
-            Resolved::Api { .. } => None,
-            Resolved::Reply(reply) => Some(reply.status().as_u16()),
+            ResolvedTarget::Api { .. } => None,
+            ResolvedTarget::Reply(reply) => Some(reply.status().as_u16()),
         }
     }
 
     #[test]
     fn only_a_server_with_a_page_leads_there() {
         for uri in ["/", "/ui", "/ui/", "/ui/s/secret/a", "/ui/assets/x.js"] {
-            let Resolved::Reply(reply) = resolve(&parts("GET", uri), false) else {
+            let ResolvedTarget::Reply(reply) = resolve(&parts("GET", uri), false) else {
                 panic!("{uri}")
             };
             assert_eq!(reply.status(), StatusCode::NOT_FOUND, "{uri}");
@@ -205,10 +205,11 @@ mod tests {
             ("/v1/secret/data/ocsp/a%2F%2F..", "secret/data/ocsp/a%2F%2F.."),
         ] {
             let parts = parts("GET", uri);
-            let Resolved::Api { path, .. } = resolve(&parts, true) else { panic!("{uri}") };
+            let ResolvedTarget::Api { path, .. } = resolve(&parts, true) else { panic!("{uri}") };
             assert_eq!(path, expected);
         }
-        let Resolved::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C"), true) else {
+        let ResolvedTarget::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C"), true)
+        else {
             panic!("expected a redirect");
         };
         assert_eq!(reply.headers()[header::LOCATION], "/v1/a/b/c?x=%3C");

@@ -14,8 +14,8 @@ use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::{Error, Response as CoreResponse, Upload, takes_upload};
 
 use super::elsewhere::Unfinished;
-use super::target::Verb;
-use super::{Leader, Reply, Service, admit, error, request, response};
+use super::target::HttpVerb;
+use super::{HttpReply, HttpService, Leader, admit, error, request, response};
 
 /// How often and how long a restore waits for the view of what was restored.
 const VIEW_CHECKS: u32 = 6000;
@@ -28,20 +28,20 @@ const TAKE: Cost = 1;
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Whether what is sent to this path is a file.
-pub(super) fn is_upload(path: &str, verb: Verb) -> bool {
-    verb == Verb::Write && takes_upload(path)
+pub(super) fn is_upload(path: &str, verb: HttpVerb) -> bool {
+    verb == HttpVerb::Write && takes_upload(path)
 }
 
-impl Service {
+impl HttpService {
     /// Answers a request whose body is a file.
     pub(super) async fn serve_upload(
         &self,
         head: &Parts,
         path: &str,
-        verb: Verb,
+        verb: HttpVerb,
         mut body: Incoming,
         arrival: request::Arrival<'_>,
-    ) -> Reply {
+    ) -> HttpReply {
         let request = match request::parse(head, path, verb, b"", arrival) {
             Ok(request) => request,
             Err(refusal) => return error::render(&refusal),
@@ -66,7 +66,7 @@ impl Service {
         reply
     }
 
-    fn name_leader(&self, request: &kallisto_core::Request<'_>) -> Reply {
+    fn name_leader(&self, request: &kallisto_core::Request<'_>) -> HttpReply {
         error::render(&match &self.relay {
             Some(relay) if let Leader::There(id) = relay.leader() => {
                 let api = relay.api_address(id);

@@ -12,7 +12,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use kallisto_core::{Core, Origins};
 
-use super::{Reply, refuse, response};
+use super::{HttpReply, refuse, response};
 
 /// The methods of the API, as a preflight is told.
 const METHODS: &str = "DELETE,GET,OPTIONS,POST,PUT,LIST,SCAN,PATCH";
@@ -26,7 +26,7 @@ pub(super) enum Crossing {
     /// The request goes on; its answer is for pages of this origin, if it names one that may ask.
     Passes(Option<HeaderValue>),
     /// This is the answer: a refusal, or that of a preflight.
-    Answered(Reply),
+    Answered(HttpReply),
 }
 
 /// Judges where a request comes from.
@@ -49,7 +49,7 @@ pub(super) fn judge(core: &Core, head: &Parts) -> Crossing {
 }
 
 /// Answers the question of a browser whether it may send a request.
-fn preflight(origins: &Origins, method: Option<&HeaderValue>) -> Reply {
+fn preflight(origins: &Origins, method: Option<&HeaderValue>) -> HttpReply {
     let is_ours = |method: &HeaderValue| METHODS.split(',').any(|known| *method == known);
     if !method.is_some_and(is_ours) {
         return response::empty(StatusCode::METHOD_NOT_ALLOWED);
@@ -66,13 +66,13 @@ fn preflight(origins: &Origins, method: Option<&HeaderValue>) -> Reply {
 }
 
 /// Lets a page of this origin read the answer.
-pub(super) fn allow(reply: &mut Reply, origin: HeaderValue) {
+pub(super) fn allow(reply: &mut HttpReply, origin: HeaderValue) {
     reply.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     reply.headers_mut().append(VARY, HeaderValue::from_static("Origin"));
 }
 
 /// Gives the answer at a page's address the headers that operators want there.
-pub(super) fn dress(core: &Core, path: &str, reply: &mut Reply) {
+pub(super) fn dress(core: &Core, path: &str, reply: &mut HttpReply) {
     let below = path.strip_prefix(PAGES);
     if !below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return;

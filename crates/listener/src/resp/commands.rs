@@ -1,11 +1,11 @@
 //! The table of commands, and `COMMAND`, which tells it.
 
 use super::reply::Replies;
-use super::session::{Arguments, CommandFailure};
+use super::session::{CommandArguments, CommandFailure};
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum RespVerb {
     Auth,
     Client,
     Command,
@@ -32,7 +32,7 @@ pub(super) enum Verb {
     Ttl,
 }
 
-impl Verb {
+impl RespVerb {
     /// Whether it runs before a client says who it is.
     pub(super) const fn is_open(self) -> bool {
         matches!(self, Self::Auth | Self::Hello | Self::Quit | Self::Reset)
@@ -42,20 +42,20 @@ impl Verb {
 /// What Redis calls the flags of a command.
 type Flags = &'static [&'static str];
 /// The places of a command's keys: first, last, and from one to the next.
-type Places = (i64, i64, i64);
+type KeyPlaces = (i64, i64, i64);
 
 /// A row of the table.
-pub(super) struct Command {
+pub(super) struct CommandRow {
     /// In lower case.
     pub(super) name: &'static str,
-    pub(super) verb: Verb,
+    pub(super) verb: RespVerb,
     /// Arguments with the name; below zero, at least so many.
     arity: i64,
     flags: Flags,
-    keys: Places,
+    keys: KeyPlaces,
 }
 
-impl Command {
+impl CommandRow {
     /// Whether it takes so many arguments, its name among them.
     pub(super) fn takes(&self, count: usize) -> bool {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -63,8 +63,14 @@ impl Command {
     }
 }
 
-const fn row(name: &'static str, verb: Verb, arity: i64, flags: Flags, keys: Places) -> Command {
-    Command { name, verb, arity, flags, keys }
+const fn row(
+    name: &'static str,
+    verb: RespVerb,
+    arity: i64,
+    flags: Flags,
+    keys: KeyPlaces,
+) -> CommandRow {
+    CommandRow { name, verb, arity, flags, keys }
 }
 
 const READ: Flags = &["readonly", "fast"];
@@ -72,42 +78,42 @@ const SLOW_READ: Flags = &["readonly"];
 const WRITE: Flags = &["write", "denyoom"];
 const OWN: Flags = &["noscript", "fast"];
 const OPEN: Flags = &["noscript", "loading", "fast", "no_auth"];
-const NO_KEYS: Places = (0, 0, 0);
-const ONE_KEY: Places = (1, 1, 1);
-const ALL_KEYS: Places = (1, -1, 1);
+const NO_KEYS: KeyPlaces = (0, 0, 0);
+const ONE_KEY: KeyPlaces = (1, 1, 1);
+const ALL_KEYS: KeyPlaces = (1, -1, 1);
 
 /// The commands there are.
-const COMMANDS: [Command; 24] = [
-    row("auth", Verb::Auth, -2, OPEN, NO_KEYS),
-    row("client", Verb::Client, -2, OWN, NO_KEYS),
-    row("command", Verb::Command, -1, OWN, NO_KEYS),
-    row("del", Verb::Del, -2, WRITE, ALL_KEYS),
-    row("echo", Verb::Echo, 2, OWN, NO_KEYS),
-    row("exists", Verb::Exists, -2, READ, ALL_KEYS),
-    row("get", Verb::Get, 2, READ, ONE_KEY),
-    row("hdel", Verb::HDel, -3, WRITE, ONE_KEY),
-    row("hello", Verb::Hello, -1, OPEN, NO_KEYS),
-    row("hget", Verb::HGet, 3, READ, ONE_KEY),
-    row("hgetall", Verb::HGetAll, 2, SLOW_READ, ONE_KEY),
-    row("hkeys", Verb::HKeys, 2, SLOW_READ, ONE_KEY),
-    row("hset", Verb::HSet, -4, WRITE, ONE_KEY),
-    row("info", Verb::Info, -1, OWN, NO_KEYS),
-    row("keys", Verb::Keys, 2, SLOW_READ, NO_KEYS),
-    row("mget", Verb::MGet, -2, READ, ALL_KEYS),
-    row("mset", Verb::MSet, -3, WRITE, (1, -1, 2)),
-    row("ping", Verb::Ping, -1, OWN, NO_KEYS),
-    row("quit", Verb::Quit, -1, OPEN, NO_KEYS),
-    row("reset", Verb::Reset, 1, OPEN, NO_KEYS),
-    row("scan", Verb::Scan, -2, SLOW_READ, NO_KEYS),
-    row("select", Verb::Select, 2, OWN, NO_KEYS),
-    row("set", Verb::Set, -3, WRITE, ONE_KEY),
-    row("ttl", Verb::Ttl, 2, READ, ONE_KEY),
+const COMMANDS: [CommandRow; 24] = [
+    row("auth", RespVerb::Auth, -2, OPEN, NO_KEYS),
+    row("client", RespVerb::Client, -2, OWN, NO_KEYS),
+    row("command", RespVerb::Command, -1, OWN, NO_KEYS),
+    row("del", RespVerb::Del, -2, WRITE, ALL_KEYS),
+    row("echo", RespVerb::Echo, 2, OWN, NO_KEYS),
+    row("exists", RespVerb::Exists, -2, READ, ALL_KEYS),
+    row("get", RespVerb::Get, 2, READ, ONE_KEY),
+    row("hdel", RespVerb::HDel, -3, WRITE, ONE_KEY),
+    row("hello", RespVerb::Hello, -1, OPEN, NO_KEYS),
+    row("hget", RespVerb::HGet, 3, READ, ONE_KEY),
+    row("hgetall", RespVerb::HGetAll, 2, SLOW_READ, ONE_KEY),
+    row("hkeys", RespVerb::HKeys, 2, SLOW_READ, ONE_KEY),
+    row("hset", RespVerb::HSet, -4, WRITE, ONE_KEY),
+    row("info", RespVerb::Info, -1, OWN, NO_KEYS),
+    row("keys", RespVerb::Keys, 2, SLOW_READ, NO_KEYS),
+    row("mget", RespVerb::MGet, -2, READ, ALL_KEYS),
+    row("mset", RespVerb::MSet, -3, WRITE, (1, -1, 2)),
+    row("ping", RespVerb::Ping, -1, OWN, NO_KEYS),
+    row("quit", RespVerb::Quit, -1, OPEN, NO_KEYS),
+    row("reset", RespVerb::Reset, 1, OPEN, NO_KEYS),
+    row("scan", RespVerb::Scan, -2, SLOW_READ, NO_KEYS),
+    row("select", RespVerb::Select, 2, OWN, NO_KEYS),
+    row("set", RespVerb::Set, -3, WRITE, ONE_KEY),
+    row("ttl", RespVerb::Ttl, 2, READ, ONE_KEY),
 ];
 
 /// The command of a name in upper case.
-pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+pub(super) fn find(name: &[u8]) -> Option<&'static CommandRow> {
     // Nearly every command is this one.
-    const GET: &Command = &COMMANDS[6];
+    const GET: &CommandRow = &COMMANDS[6];
     if name == b"GET" {
         return Some(GET);
     }
@@ -117,7 +123,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
 /// `COMMAND`, `COMMAND COUNT|INFO|LIST|DOCS`.
 pub(super) fn describe(
     replies: &mut Replies,
-    arguments: Arguments<'_>,
+    arguments: CommandArguments<'_>,
 ) -> Result<(), CommandFailure> {
     match arguments.word(1).as_str() {
         "" => {
@@ -145,7 +151,7 @@ pub(super) fn describe(
     Ok(())
 }
 
-fn write(replies: &mut Replies, command: &Command) {
+fn write(replies: &mut Replies, command: &CommandRow) {
     replies.array(10);
     replies.bulk(command.name.as_bytes());
     replies.integer(command.arity);
@@ -164,7 +170,7 @@ mod tests {
     use super::*;
 
     /// How many arguments, as `COMMAND` counts them: with the name.
-    fn arguments(command: &Command) -> String {
+    fn arguments(command: &CommandRow) -> String {
         match command.arity {
             1 => "none".to_owned(),
             -1 => "any number".to_owned(),

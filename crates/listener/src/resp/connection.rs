@@ -5,8 +5,8 @@ use kallisto_core::{Error, Operation, Response};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::reply::{Protocol, Replies};
-use super::session::{Arguments, CommandFailure, Session};
+use super::reply::{Replies, RespVersion};
+use super::session::{CommandArguments, CommandFailure, RespSession};
 
 /// The version of Redis whose commands and forms are served, for clients that ask.
 const REDIS_VERSION: &str = "7.2.0";
@@ -15,11 +15,11 @@ const TOKEN_USERS: [&str; 2] = ["default", "token"];
 /// Longest name of a client, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-impl Session {
+impl RespSession {
     pub(super) async fn authenticate(
         &mut self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         match arguments.len() {
             2 => self.log_in(TOKEN_USERS[0], arguments.text(1)?).await?,
@@ -69,12 +69,12 @@ impl Session {
     pub(super) async fn hello(
         &mut self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let protocol = match arguments.get(1) {
             None => replies.protocol,
-            Some(b"2") => Protocol::Two,
-            Some(b"3") => Protocol::Three,
+            Some(b"2") => RespVersion::Two,
+            Some(b"3") => RespVersion::Three,
             Some(_) => {
                 return Err(CommandFailure {
                     word: "NOPROTO",
@@ -113,8 +113,8 @@ impl Session {
         }
         replies.bulk(b"proto");
         replies.integer(match protocol {
-            Protocol::Two => 2,
-            Protocol::Three => 3,
+            RespVersion::Two => 2,
+            RespVersion::Three => 3,
         });
         replies.bulk(b"id");
         replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX));
@@ -141,7 +141,7 @@ impl Session {
     pub(super) fn client(
         &mut self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         match arguments.word(1).as_str() {
             "ID" => replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
@@ -171,7 +171,7 @@ impl Session {
     pub(super) fn select(
         &mut self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let index: Option<usize> = arguments.text(1)?.parse().ok();
         match index.filter(|&index| index < self.shared.mounts.len()) {
@@ -184,7 +184,7 @@ impl Session {
         }
     }
 
-    pub(super) fn ping(&self, replies: &mut Replies, arguments: Arguments<'_>) {
+    pub(super) fn ping(&self, replies: &mut Replies, arguments: CommandArguments<'_>) {
         match arguments.get(1) {
             None => replies.simple("PONG"),
             Some(text) => replies.bulk(text),
@@ -208,7 +208,7 @@ impl Session {
         self.token = None;
         self.selected = 0;
         self.name.clear();
-        replies.protocol = Protocol::Two;
+        replies.protocol = RespVersion::Two;
         replies.simple("RESET");
     }
 }

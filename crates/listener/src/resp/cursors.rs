@@ -12,13 +12,13 @@ const CURSORS_MAX: usize = 4096;
 /// The scans under way, over all connections: clients with a pool go on elsewhere.
 #[derive(Default)]
 pub(super) struct Cursors {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptCursor>,
     /// Makes numbers that others do not guess.
     hasher: RandomState,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptCursor {
     count: u64,
     names: VecDeque<(u64, String)>,
 }

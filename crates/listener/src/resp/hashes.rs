@@ -4,12 +4,15 @@ use kallisto_core::Json;
 use kallisto_core::json::members;
 
 use super::reply::Replies;
-use super::secret::{FoundSecret, Secret, SecretChange, field_bytes};
-use super::session::{Arguments, CommandFailure, Session, text};
+use super::secret::{FoundSecret, ReadSecret, SecretChange, field_bytes};
+use super::session::{CommandArguments, CommandFailure, RespSession, text};
 use super::strings::write_value;
 
-impl Session {
-    async fn hash(&self, arguments: Arguments<'_>) -> Result<Option<Secret>, CommandFailure> {
+impl RespSession {
+    async fn hash(
+        &self,
+        arguments: CommandArguments<'_>,
+    ) -> Result<Option<ReadSecret>, CommandFailure> {
         Ok(match self.read(arguments.text(1)?).await? {
             FoundSecret::Live(secret) => Some(secret),
             FoundSecret::Nothing(_) => None,
@@ -19,7 +22,7 @@ impl Session {
     pub(super) async fn hash_get(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let name = arguments.text(2)?;
         let secret = self.hash(arguments).await?;
@@ -31,10 +34,10 @@ impl Session {
     pub(super) async fn hash_all(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let secret = self.hash(arguments).await?;
-        let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
+        let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
         replies.map(members(fields).count());
         for (name, value) in members(fields) {
             replies.bulk(&field_bytes(name));
@@ -46,10 +49,10 @@ impl Session {
     pub(super) async fn hash_names(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let secret = self.hash(arguments).await?;
-        let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
+        let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
         replies.array(members(fields).count());
         for (name, _) in members(fields) {
             replies.bulk(&field_bytes(name));
@@ -61,7 +64,7 @@ impl Session {
     pub(super) async fn hash_set(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         if !arguments.len().is_multiple_of(2) {
             return Err(CommandFailure::plain("wrong number of arguments for 'hset' command"));
@@ -84,7 +87,7 @@ impl Session {
     pub(super) async fn hash_delete(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let names: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
         let removed = self

@@ -9,18 +9,18 @@ use kallisto_core::{Denial, Error, Operation, Response};
 
 use super::glob;
 use super::reply::Replies;
-use super::session::{Arguments, CommandFailure, Session};
+use super::session::{CommandArguments, CommandFailure, RespSession};
 
 /// Most keys of one reply.
 const KEYS_MAX: usize = 100_000;
 /// Keys of a `SCAN` that says no count, as in Redis.
 const SCAN_KEYS: usize = 10;
 
-impl Session {
+impl RespSession {
     pub(super) async fn delete_many(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let mut deleted = 0;
         for at in 1..arguments.len() {
@@ -37,7 +37,7 @@ impl Session {
     pub(super) async fn count_existing(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let mut existing = 0;
         for at in 1..arguments.len() {
@@ -51,7 +51,7 @@ impl Session {
     pub(super) async fn ttl(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let now = self.shared.clock.now();
         replies.integer(match self.read(arguments.text(1)?).await? {
@@ -66,7 +66,7 @@ impl Session {
     pub(super) async fn keys(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let pattern = arguments.get(1).unwrap_or_default();
         let folder = glob::folder(arguments.text(1)?);
@@ -93,7 +93,7 @@ impl Session {
     pub(super) async fn scan(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let cursor: u64 =
             arguments.text(1)?.parse().map_err(|_| CommandFailure::plain("invalid cursor"))?;

@@ -37,23 +37,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kallisto_core::Core;
-use kallisto_core::admission::{Admission, Flow, Shares};
+use kallisto_core::admission::{Admission, Flow, SharedAmount};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::buffer_pool;
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
 use crate::stop;
 use crate::write_backpressure::WriteBackpressure;
 use cursors::Cursors;
-use parse::{Parsed, Ranges};
-use session::{Arguments, Session};
+use parse::{ParsedInput, Ranges};
+use session::{CommandArguments, RespSession};
 use set_run::PlainSet;
-use wire::{Filled, Gone, Wire};
+use wire::{Filled, Gone, RespWire};
 
 /// Time a client has to say who it is, and to send the rest of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -65,11 +65,11 @@ const COMMANDS_PER_PASS: usize = 16;
 
 /// What every connection of a listener shares.
 #[derive(Clone)]
-pub struct Service(Arc<RespShared>);
+pub struct RespService(Arc<RespShared>);
 
 struct RespShared {
     core: Arc<Core>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn WallClock>,
     /// Paths of the mounts behind the databases, each with its ending slash.
     mounts: Vec<String>,
     /// The path of the login method behind `AUTH user password`.
@@ -80,7 +80,7 @@ struct RespShared {
     warned_secs: AtomicI64,
 }
 
-impl Service {
+impl RespService {
     /// The core that answers.
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0.core
@@ -93,7 +93,12 @@ impl Service {
 
     /// A service over `core` that reads the time from `clock`. Database `n` is the mount `mounts[n]`;
     /// `AUTH user password` logs in at `auth/<userpass>/`.
-    pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>, mounts: &[String], userpass: &str) -> Self {
+    pub fn new(
+        core: Arc<Core>,
+        clock: Arc<dyn WallClock>,
+        mounts: &[String],
+        userpass: &str,
+    ) -> Self {
         let with_slash = |mount: &String| format!("{}/", mount.trim_matches('/'));
         Self(Arc::new(RespShared {
             core,
@@ -119,14 +124,14 @@ impl Service {
         let admission = self.admission();
         let flow = Flow::of_address(remote.ip());
         let shares = (&admission.body_bytes, flow);
-        let mut connection = Connection {
-            wire: Wire::new(
+        let mut connection = RespConnection {
+            wire: RespWire::new(
                 stream,
                 Arc::clone(&self.0.core),
                 shares.0.nothing(flow),
                 WriteBackpressure::new(admission, flow),
             ),
-            session: Session::new(Arc::clone(&self.0), remote),
+            session: RespSession::new(Arc::clone(&self.0), remote),
             shares,
             admission,
             gate: &gate,
@@ -138,7 +143,7 @@ impl Service {
         let mut sealing = Box::pin(stop::changed(self.0.core.sealings()));
         // One that came to an end by itself, either side's; nothing is left to say.
         while let Ok(next) = connection.turn(stop.as_mut(), sealing.as_mut()).await {
-            if let Next::Forget(sealings) = next {
+            if let AfterTurn::Forget(sealings) = next {
                 sealing.set(stop::changed(sealings));
             }
         }
@@ -146,11 +151,11 @@ impl Service {
 }
 
 /// A connection while it is served.
-struct Connection<'c, S> {
-    wire: Wire<S>,
-    session: Session,
+struct RespConnection<'c, S> {
+    wire: RespWire<S>,
+    session: RespSession,
     /// Where its commands are held, and for whom.
-    shares: (&'c Arc<Shares>, Flow),
+    shares: (&'c Arc<SharedAmount>, Flow),
     admission: &'c Admission,
     gate: &'c Gate,
     /// How much the next command takes at least, from the front of the input.
@@ -161,34 +166,34 @@ struct Connection<'c, S> {
     is_quiet: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
     /// Waits for input and answers every whole command in it.
     async fn turn(
         &mut self,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         mut sealing: Pin<&mut impl Future<Output = Sealings>>,
-    ) -> Result<Next, Gone> {
+    ) -> Result<AfterTurn, Gone> {
         let filled = poll_fn(|context| {
             // What else may happen is looked at only when there is nothing to read.
             if let Poll::Ready(filled) = self.wire.poll_fill(self.wanted, context) {
-                return Poll::Ready(filled.map(Woken::Filled));
+                return Poll::Ready(filled.map(WakeReason::Filled));
             }
             if stop.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(Gone));
             }
             if let Poll::Ready(sealings) = sealing.as_mut().poll(context) {
-                return Poll::Ready(Ok(Woken::Sealed(sealings)));
+                return Poll::Ready(Ok(WakeReason::Sealed(sealings)));
             }
             self.poll_silence(context)
         });
         let filled = match filled.await? {
-            Woken::Filled(filled) => filled,
+            WakeReason::Filled(filled) => filled,
             // A part of a command may be a secret, and nobody is left whose command it would be.
-            Woken::Sealed(_) if self.wire.has_input() => return Err(Gone),
-            Woken::Sealed(sealings) => {
+            WakeReason::Sealed(_) if self.wire.has_input() => return Err(Gone),
+            WakeReason::Sealed(sealings) => {
                 self.session.forget_if_sealed();
                 self.wire.forget();
-                return Ok(Next::Forget(sealings));
+                return Ok(AfterTurn::Forget(sealings));
             }
         };
         if filled == Filled::Refused {
@@ -205,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         }
         sent?;
         self.wanted = next?;
-        Ok(Next::Turn)
+        Ok(AfterTurn::Turn)
     }
 
     /// Looks whether the client was silent for too long; ready with [`Gone`] when it was.
@@ -247,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 continue;
             }
             match parse::parse(&input[used..], &mut ranges) {
-                Ok(Parsed::Command(length)) => {
+                Ok(ParsedInput::Command(length)) => {
                     has_secrets = true;
                     if let Some((together, bytes)) =
                         self.answer_sets(&input[used..], length, &mut ranges).await?
@@ -261,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                         continue;
                     }
                     count += 1;
-                    let arguments = Arguments::new(&input[used..], &ranges);
+                    let arguments = CommandArguments::new(&input[used..], &ranges);
                     // What was read before it is written down before it.
                     self.wire.settle().await;
                     self.session.find_engine();
@@ -270,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                     self.relieve().await?;
                     used += length;
                 }
-                Ok(Parsed::More(wanted)) => break Ok(wanted),
+                Ok(ParsedInput::More(wanted)) => break Ok(wanted),
                 Err(malformed) => {
                     let text = format!("Protocol error: {}", malformed.text());
                     self.wire.replies.error("ERR", &text);
@@ -295,8 +300,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         let Some(reads) = shared.core.fast_reads() else { return (used, count) };
         let mut bearer = None;
         while count < most && !self.wire.has_many() {
-            let Ok(Parsed::Command(length)) = parse::parse(&input[used..], ranges) else { break };
-            let Some(key) = strings::key_of_get(Arguments::new(&input[used..], ranges)) else {
+            let Ok(ParsedInput::Command(length)) = parse::parse(&input[used..], ranges) else {
+                break;
+            };
+            let Some(key) = strings::key_of_get(CommandArguments::new(&input[used..], ranges))
+            else {
                 break;
             };
             if bearer.is_none() {
@@ -375,14 +383,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
 type Sealings = watch::Receiver<u64>;
 
 /// Why a connection that waited goes on.
-enum Woken {
+enum WakeReason {
     Filled(Filled),
     /// The server was sealed.
     Sealed(Sealings),
 }
 
 /// What comes after a turn.
-enum Next {
+enum AfterTurn {
     /// The next one.
     Turn,
     /// The same, and somebody waits for the next sealing.

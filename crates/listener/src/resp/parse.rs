@@ -4,7 +4,7 @@
 //! specification", sections "Sending commands" and "Inline commands"). Arguments stay where they are in
 //! the input: a command is a list of ranges. Sizes are checked before anything is kept for them.
 //!
-//! The parser may be called again with more input after it answered [`Parsed::More`]; it starts over,
+//! The parser may be called again with more input after it answered [`ParsedInput::More`]; it starts over,
 //! which is cheap, since lengths are announced: a large argument is skipped, not looked at. How much
 //! is announced it tells, so that a caller reads that much before asking again.
 
@@ -26,7 +26,7 @@ pub type Ranges = Vec<Range<usize>>;
 
 /// What the input starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParsedInput {
     /// A whole command, so many bytes long. Without arguments it is an empty line, which is ignored.
     Command(usize),
     /// A part of one that is at least so many bytes long.
@@ -35,7 +35,7 @@ pub enum Parsed {
 
 /// Why the input is no command; the connection cannot go on, since where the next one starts is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MalformedCommand {
     /// The number of arguments is none, or over [`ARGUMENTS_MAX`].
     ArgumentCount,
     /// The length of an argument is none, or over [`ARGUMENT_BYTES_MAX`].
@@ -50,7 +50,7 @@ pub enum Malformed {
     Quotes,
 }
 
-impl Malformed {
+impl MalformedCommand {
     /// The words that Redis has for it.
     pub const fn text(self) -> &'static str {
         match self {
@@ -67,49 +67,50 @@ impl Malformed {
 /// Finds the command that `input` starts with; its arguments replace what is in `ranges`.
 ///
 /// # Errors
-/// [`Malformed`] when no continuation can make it one.
-pub fn parse(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
+/// [`MalformedCommand`] when no continuation can make it one.
+pub fn parse(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
     ranges.clear();
     match input.first() {
-        None => Ok(Parsed::More(1)),
+        None => Ok(ParsedInput::More(1)),
         Some(b'*') => parse_array(input, ranges),
         Some(_) => parse_line(input, ranges),
     }
 }
 
-fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
-    let Some((count, mut at)) = announced(input, 1, Malformed::ArgumentCount)? else {
-        return Ok(Parsed::More(input.len() + 1));
+fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
+    let Some((count, mut at)) = announced(input, 1, MalformedCommand::ArgumentCount)? else {
+        return Ok(ParsedInput::More(input.len() + 1));
     };
     // Redis takes a count of zero or less for nothing at all.
     let count = usize::try_from(count).unwrap_or(0);
     if count > ARGUMENTS_MAX {
-        return Err(Malformed::ArgumentCount);
+        return Err(MalformedCommand::ArgumentCount);
     }
     for _ in 0..count {
         match input.get(at) {
-            None => return Ok(Parsed::More(at + 1)),
+            None => return Ok(ParsedInput::More(at + 1)),
             Some(b'$') => {}
-            Some(_) => return Err(Malformed::ArgumentMark),
+            Some(_) => return Err(MalformedCommand::ArgumentMark),
         }
-        let Some((length, start)) = announced(input, at + 1, Malformed::ArgumentLength)? else {
-            return Ok(Parsed::More(input.len() + 1));
+        let Some((length, start)) = announced(input, at + 1, MalformedCommand::ArgumentLength)?
+        else {
+            return Ok(ParsedInput::More(input.len() + 1));
         };
-        let length = usize::try_from(length).map_err(|_| Malformed::ArgumentLength)?;
+        let length = usize::try_from(length).map_err(|_| MalformedCommand::ArgumentLength)?;
         if length > ARGUMENT_BYTES_MAX {
-            return Err(Malformed::ArgumentLength);
+            return Err(MalformedCommand::ArgumentLength);
         }
         let end = start + length;
         if end > COMMAND_BYTES_MAX {
-            return Err(Malformed::LongCommand);
+            return Err(MalformedCommand::LongCommand);
         }
         if input.len() < end + 2 {
-            return Ok(Parsed::More(end + 2));
+            return Ok(ParsedInput::More(end + 2));
         }
         ranges.push(start..end);
         at = end + 2;
     }
-    Ok(Parsed::Command(at))
+    Ok(ParsedInput::Command(at))
 }
 
 /// The number on the line from `start`, and where the next line starts; `None` when it has no end
@@ -117,8 +118,8 @@ fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
 fn announced(
     input: &[u8],
     start: usize,
-    malformed: Malformed,
-) -> Result<Option<(i64, usize)>, Malformed> {
+    malformed: MalformedCommand,
+) -> Result<Option<(i64, usize)>, MalformedCommand> {
     // Longer than any number that is taken.
     const DIGITS_MAX: usize = 20;
     let line = &input[start..];
@@ -148,11 +149,15 @@ fn decimal(text: &[u8]) -> Option<i64> {
 }
 
 /// A command typed as a line: words, or texts in quotes without escapes.
-fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
+fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
     let window = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr(b'\n', window) else {
         let full = input.len() >= LINE_BYTES_MAX;
-        return if full { Err(Malformed::LongLine) } else { Ok(Parsed::More(input.len() + 1)) };
+        return if full {
+            Err(MalformedCommand::LongLine)
+        } else {
+            Ok(ParsedInput::More(input.len() + 1))
+        };
     };
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     let mut at = 0;
@@ -161,7 +166,7 @@ fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
         let (word, next) = match line[at] {
             quote @ (b'"' | b'\'') => {
                 let rest = &line[at + 1..];
-                let length = memchr(quote, rest).ok_or(Malformed::Quotes)?;
+                let length = memchr(quote, rest).ok_or(MalformedCommand::Quotes)?;
                 (at + 1..at + 1 + length, at + length + 2)
             }
             _ => {
@@ -172,26 +177,26 @@ fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
             }
         };
         if line.get(next).is_some_and(|byte| !byte.is_ascii_whitespace()) {
-            return Err(Malformed::Quotes);
+            return Err(MalformedCommand::Quotes);
         }
         if ranges.len() == ARGUMENTS_MAX {
-            return Err(Malformed::ArgumentCount);
+            return Err(MalformedCommand::ArgumentCount);
         }
         ranges.push(word);
         at = next;
     }
-    Ok(Parsed::Command(end + 1))
+    Ok(ParsedInput::Command(end + 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(input: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+    fn words(input: &[u8]) -> Result<Vec<&[u8]>, MalformedCommand> {
         let mut ranges = Ranges::new();
         match parse(input, &mut ranges)? {
-            Parsed::Command(length) => assert_eq!(length, input.len()),
-            Parsed::More(more) => panic!("{more} wanted"),
+            ParsedInput::Command(length) => assert_eq!(length, input.len()),
+            ParsedInput::More(more) => panic!("{more} wanted"),
         }
         Ok(ranges.into_iter().map(|range| &input[range]).collect())
     }
@@ -212,17 +217,17 @@ mod tests {
     #[test]
     fn what_cannot_become_a_command_is_named() {
         for (input, malformed) in [
-            (&b"*x\r\n"[..], Malformed::ArgumentCount),
-            (b"*65537\r\n", Malformed::ArgumentCount),
-            (b"*1234567890123456789012345", Malformed::ArgumentCount),
-            (b"*1\r\nGET", Malformed::ArgumentMark),
-            (b"*1\r\n$-1\r\n", Malformed::ArgumentLength),
-            (b"*1\r\n$+1\r\n", Malformed::ArgumentLength),
-            (b"*1\r\n$16777217\r\n", Malformed::ArgumentLength),
-            (b"*1\r\n$1\rx", Malformed::ArgumentLength),
-            (b"GET \"a\n", Malformed::Quotes),
-            (b"GET \"a\"b\n", Malformed::Quotes),
-            (&[b'a'; LINE_BYTES_MAX], Malformed::LongLine),
+            (&b"*x\r\n"[..], MalformedCommand::ArgumentCount),
+            (b"*65537\r\n", MalformedCommand::ArgumentCount),
+            (b"*1234567890123456789012345", MalformedCommand::ArgumentCount),
+            (b"*1\r\nGET", MalformedCommand::ArgumentMark),
+            (b"*1\r\n$-1\r\n", MalformedCommand::ArgumentLength),
+            (b"*1\r\n$+1\r\n", MalformedCommand::ArgumentLength),
+            (b"*1\r\n$16777217\r\n", MalformedCommand::ArgumentLength),
+            (b"*1\r\n$1\rx", MalformedCommand::ArgumentLength),
+            (b"GET \"a\n", MalformedCommand::Quotes),
+            (b"GET \"a\"b\n", MalformedCommand::Quotes),
+            (&[b'a'; LINE_BYTES_MAX], MalformedCommand::LongLine),
         ] {
             assert_eq!(parse(input, &mut Ranges::new()), Err(malformed), "{input:?}");
         }
@@ -234,10 +239,10 @@ mod tests {
         let mut ranges = Ranges::new();
         for end in 0..whole.len() {
             match parse(&whole[..end], &mut ranges) {
-                Ok(Parsed::More(wanted)) => assert!(end < wanted && wanted <= whole.len()),
+                Ok(ParsedInput::More(wanted)) => assert!(end < wanted && wanted <= whole.len()),
                 other => panic!("{end}: {other:?}"),
             }
         }
-        assert_eq!(parse(whole, &mut ranges), Ok(Parsed::Command(whole.len())));
+        assert_eq!(parse(whole, &mut ranges), Ok(ParsedInput::Command(whole.len())));
     }
 }

@@ -13,7 +13,7 @@ use crate::pending_replies::replace;
 
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum RespVersion {
     /// What every client starts with.
     #[default]
     Two,
@@ -25,7 +25,7 @@ pub(super) enum Protocol {
 #[derive(Default)]
 pub(super) struct Replies {
     bytes: Vec<u8>,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: RespVersion,
 }
 
 impl Replies {
@@ -114,8 +114,8 @@ impl Replies {
 
     pub(super) fn null(&mut self) {
         self.bytes.extend_from_slice(match self.protocol {
-            Protocol::Two => b"$-1\r\n",
-            Protocol::Three => b"_\r\n",
+            RespVersion::Two => b"$-1\r\n",
+            RespVersion::Three => b"_\r\n",
         });
     }
 
@@ -127,8 +127,8 @@ impl Replies {
     /// The start of a map of `count` pairs.
     pub(super) fn map(&mut self, count: usize) {
         match self.protocol {
-            Protocol::Two => self.counted(b'*', 2 * count),
-            Protocol::Three => self.counted(b'%', count),
+            RespVersion::Two => self.counted(b'*', 2 * count),
+            RespVersion::Three => self.counted(b'%', count),
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
             replies.error("ERR", "two\r\nlines");
             String::from_utf8(replies.bytes().to_vec()).unwrap()
         };
-        assert_eq!(write(Protocol::Two), "*2\r\n$1\r\na\r\n$-1\r\n:-12\r\n-ERR two  lines\r\n");
-        assert_eq!(write(Protocol::Three), "%1\r\n$1\r\na\r\n_\r\n:-12\r\n-ERR two  lines\r\n");
+        assert_eq!(write(RespVersion::Two), "*2\r\n$1\r\na\r\n$-1\r\n:-12\r\n-ERR two  lines\r\n");
+        assert_eq!(write(RespVersion::Three), "%1\r\n$1\r\na\r\n_\r\n:-12\r\n-ERR two  lines\r\n");
     }
 }

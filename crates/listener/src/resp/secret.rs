@@ -12,15 +12,15 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AuditBatch, Bearer, BodyKind, EngineKind, Error, ExpectedVersion, FastReads, FieldsWrite,
-    Operation, Path, Request, RequestId, Response, TokenText, Weight, fields_body,
+    AuditBatch, BodyKind, EngineKind, Error, ExpectedVersion, FastPathCaller, FastReads,
+    FieldsWrite, Operation, Path, Request, RequestId, Response, TokenText, Weight, fields_body,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::reply::Replies;
-use super::session::Session;
+use super::session::RespSession;
 use super::unescape::{unescape_into, unescaped_len};
 
 /// Requests of a command that are answered before others get their turn.
@@ -29,7 +29,7 @@ const ASKED_PER_TURN: usize = 16;
 const CHANGES_MAX: usize = 64;
 
 /// A secret that was read.
-pub(super) struct Secret {
+pub(super) struct ReadSecret {
     /// The reply's data.
     text: Vec<u8>,
     engine: EngineKind,
@@ -38,7 +38,7 @@ pub(super) struct Secret {
 /// What was found under a key.
 pub(super) enum FoundSecret {
     /// A secret.
-    Live(Secret),
+    Live(ReadSecret),
     /// None, and the version that the next one follows.
     Nothing(u64),
 }
@@ -50,7 +50,7 @@ pub(super) enum SecretChange {
     Delete,
 }
 
-impl Secret {
+impl ReadSecret {
     /// The fields, as the text of a JSON object.
     pub(super) fn fields(&self) -> &[u8] {
         if self.engine.has_versions() {
@@ -80,7 +80,7 @@ impl Secret {
     }
 }
 
-impl Session {
+impl RespSession {
     /// Asks the core; `path` is below `/v1/`.
     pub(super) async fn ask(
         &self,
@@ -170,7 +170,10 @@ impl Session {
     }
 
     /// Who asks in the batch; `None` when its commands have to go the long way.
-    pub(super) fn find_bearer<'r>(&mut self, reads: &'r FastReads<'_>) -> Option<Bearer<'r>> {
+    pub(super) fn find_bearer<'r>(
+        &mut self,
+        reads: &'r FastReads<'_>,
+    ) -> Option<FastPathCaller<'r>> {
         let token = TokenText::new(self.token.as_ref()?.expose_secret());
         // What a token that is none is told, the long way tells.
         let bearer = reads.bearer(Some(token), Some(self.remote), self.now)?.ok()?;
@@ -181,7 +184,7 @@ impl Session {
     /// The fields under a key when memory has the answer; `None` when the read may have to wait, and nothing was done.
     pub(super) fn read_fields(
         &mut self,
-        bearer: &Bearer<'_>,
+        bearer: &FastPathCaller<'_>,
         key: &str,
         gathered: &mut AuditBatch,
     ) -> Option<Result<Option<Vec<u8>>, Error>> {
@@ -204,10 +207,10 @@ impl Session {
     fn found(&self, answer: Result<Response, Error>) -> Result<FoundSecret, Error> {
         match answer {
             Ok(Response::Logical(reply)) => {
-                Ok(FoundSecret::Live(Secret { text: reply.data, engine: self.engine }))
+                Ok(FoundSecret::Live(ReadSecret { text: reply.data, engine: self.engine }))
             }
             Ok(Response::Missing(reply)) => {
-                let gone = Secret { text: reply.data, engine: self.engine };
+                let gone = ReadSecret { text: reply.data, engine: self.engine };
                 Ok(FoundSecret::Nothing(gone.version()))
             }
             Ok(_) | Err(Error::NotFound) => Ok(FoundSecret::Nothing(0)),

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use zeroize::Zeroize;
 
 use super::RespShared;
-use super::commands::{self, Verb};
+use super::commands::{self, RespVerb};
 use super::reply::Replies;
-use super::wire::{Gone, Wire};
+use super::wire::{Gone, RespWire};
 
 /// The word for a client that is nobody.
 pub(super) const NO_AUTH: &str = "NOAUTH";
@@ -23,7 +23,7 @@ pub(super) const NO_AUTH: &str = "NOAUTH";
 const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
 
 /// One connection.
-pub(super) struct Session {
+pub(super) struct RespSession {
     pub(super) shared: Arc<RespShared>,
     pub(super) remote: SocketAddr,
     pub(super) token: Option<SecretString>,
@@ -46,12 +46,12 @@ pub(super) struct Session {
 
 /// The arguments of a command, its name first.
 #[derive(Clone, Copy)]
-pub(super) struct Arguments<'a> {
+pub(super) struct CommandArguments<'a> {
     input: &'a [u8],
     ranges: &'a [std::ops::Range<usize>],
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CommandArguments<'a> {
     pub(super) const fn new(input: &'a [u8], ranges: &'a [std::ops::Range<usize>]) -> Self {
         Self { input, ranges }
     }
@@ -133,7 +133,7 @@ impl From<Error> for CommandFailure {
     }
 }
 
-impl Session {
+impl RespSession {
     pub(super) fn new(shared: Arc<RespShared>, remote: SocketAddr) -> Self {
         let id = shared.next_client_id();
         let (token, name) = (None, Vec::new());
@@ -172,8 +172,8 @@ impl Session {
     /// [`Gone`] when the client takes no replies; what else fails is a reply.
     pub(super) async fn run<S>(
         &mut self,
-        wire: &mut Wire<S>,
-        arguments: Arguments<'_>,
+        wire: &mut RespWire<S>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), Gone>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -238,39 +238,39 @@ impl Session {
 
     async fn dispatch<S>(
         &mut self,
-        wire: &mut Wire<S>,
-        verb: Verb,
-        arguments: Arguments<'_>,
+        wire: &mut RespWire<S>,
+        verb: RespVerb,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), Stopped>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let replies = &mut wire.replies;
         match verb {
-            Verb::Get => self.get(replies, arguments).await?,
-            Verb::Set => self.set(replies, arguments).await?,
-            Verb::MGet => return self.get_many(wire, arguments).await,
-            Verb::MSet => Box::pin(self.set_many(replies, arguments)).await?,
-            Verb::Del => self.delete_many(replies, arguments).await?,
-            Verb::Exists => self.count_existing(replies, arguments).await?,
-            Verb::Ttl => self.ttl(replies, arguments).await?,
-            Verb::HGet => self.hash_get(replies, arguments).await?,
-            Verb::HSet => self.hash_set(replies, arguments).await?,
-            Verb::HGetAll => self.hash_all(replies, arguments).await?,
-            Verb::HKeys => self.hash_names(replies, arguments).await?,
-            Verb::HDel => self.hash_delete(replies, arguments).await?,
-            Verb::Keys => self.keys(replies, arguments).await?,
-            Verb::Scan => self.scan(replies, arguments).await?,
-            Verb::Auth => self.authenticate(replies, arguments).await?,
-            Verb::Hello => self.hello(replies, arguments).await?,
-            Verb::Ping => self.ping(replies, arguments),
-            Verb::Echo => replies.bulk(arguments.get(1).unwrap_or_default()),
-            Verb::Select => self.select(replies, arguments)?,
-            Verb::Client => self.client(replies, arguments)?,
-            Verb::Command => commands::describe(replies, arguments)?,
-            Verb::Info => self.info(replies),
-            Verb::Reset => self.reset(replies),
-            Verb::Quit => {
+            RespVerb::Get => self.get(replies, arguments).await?,
+            RespVerb::Set => self.set(replies, arguments).await?,
+            RespVerb::MGet => return self.get_many(wire, arguments).await,
+            RespVerb::MSet => Box::pin(self.set_many(replies, arguments)).await?,
+            RespVerb::Del => self.delete_many(replies, arguments).await?,
+            RespVerb::Exists => self.count_existing(replies, arguments).await?,
+            RespVerb::Ttl => self.ttl(replies, arguments).await?,
+            RespVerb::HGet => self.hash_get(replies, arguments).await?,
+            RespVerb::HSet => self.hash_set(replies, arguments).await?,
+            RespVerb::HGetAll => self.hash_all(replies, arguments).await?,
+            RespVerb::HKeys => self.hash_names(replies, arguments).await?,
+            RespVerb::HDel => self.hash_delete(replies, arguments).await?,
+            RespVerb::Keys => self.keys(replies, arguments).await?,
+            RespVerb::Scan => self.scan(replies, arguments).await?,
+            RespVerb::Auth => self.authenticate(replies, arguments).await?,
+            RespVerb::Hello => self.hello(replies, arguments).await?,
+            RespVerb::Ping => self.ping(replies, arguments),
+            RespVerb::Echo => replies.bulk(arguments.get(1).unwrap_or_default()),
+            RespVerb::Select => self.select(replies, arguments)?,
+            RespVerb::Client => self.client(replies, arguments)?,
+            RespVerb::Command => commands::describe(replies, arguments)?,
+            RespVerb::Info => self.info(replies),
+            RespVerb::Reset => self.reset(replies),
+            RespVerb::Quit => {
                 self.is_over = true;
                 replies.ok();
             }

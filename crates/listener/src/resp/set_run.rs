@@ -18,10 +18,10 @@ use std::task::Poll;
 use kallisto_core::{Error, ExpectedVersion, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::parse::{self, Parsed, Ranges};
-use super::session::{Arguments, CommandFailure, NO_AUTH, Session, text};
+use super::parse::{self, ParsedInput, Ranges};
+use super::session::{CommandArguments, CommandFailure, NO_AUTH, RespSession, text};
 use super::strings::VALUE;
-use super::wire::Wire;
+use super::wire::RespWire;
 
 /// Writes of one connection that are under way together.
 pub(super) const RUN_MAX: usize = 64;
@@ -57,7 +57,7 @@ pub(super) fn follow<'i>(
 ) -> (Vec<PlainSet<'i>>, usize) {
     let (mut run, mut keys, mut used) = (vec![first], HashSet::from([first.key]), 0);
     while run.len() < RUN_MAX
-        && let Ok(Parsed::Command(length)) = parse::parse(&input[used..], ranges)
+        && let Ok(ParsedInput::Command(length)) = parse::parse(&input[used..], ranges)
         && let Some(set) = PlainSet::of(&input[used..], ranges)
         && keys.insert(set.key)
     {
@@ -67,7 +67,7 @@ pub(super) fn follow<'i>(
     (run, used)
 }
 
-impl Session {
+impl RespSession {
     /// Whether a run of writes can begin: who asks is known, and may be answered.
     pub(super) fn may_write_together(&mut self) -> bool {
         self.forget_if_sealed();
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Answers a run of `SET`s.
-    pub(super) async fn set_run<S>(&mut self, wire: &mut Wire<S>, run: &[PlainSet<'_>])
+    pub(super) async fn set_run<S>(&mut self, wire: &mut RespWire<S>, run: &[PlainSet<'_>])
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -97,7 +97,10 @@ impl Session {
 
     /// Writes what `MSET` names, run after run: the first failure is the answer, and what was written with it or
     /// before it stays.
-    pub(super) async fn set_all(&self, arguments: Arguments<'_>) -> Result<(), CommandFailure> {
+    pub(super) async fn set_all(
+        &self,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
         let mut sets = Vec::with_capacity(arguments.len() / 2);
         let mut words = arguments.from(1);
         while let (Some(key), Some(value)) = (words.next(), words.next()) {
@@ -164,7 +167,7 @@ mod tests {
         let input: String = commands.iter().map(|command| format!("{command}\r\n")).collect();
         let input = input.as_bytes();
         let mut ranges = Ranges::new();
-        let Ok(Parsed::Command(length)) = parse::parse(input, &mut ranges) else { panic!() };
+        let Ok(ParsedInput::Command(length)) = parse::parse(input, &mut ranges) else { panic!() };
         let first = PlainSet::of(input, &ranges).unwrap();
         let (run, used) = follow(first, &input[length..], &mut ranges);
         (run.iter().map(|set| set.key.to_owned()).collect(), used)

@@ -1,13 +1,13 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
 use kallisto_core::json::member;
-use kallisto_core::{Bearer, Denial, Error, ExpectedVersion, FieldsWrite, Json, Map};
+use kallisto_core::{Denial, Error, ExpectedVersion, FastPathCaller, FieldsWrite, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
 use super::secret::{FoundSecret, field_bytes, write_field};
-use super::session::{Arguments, CommandFailure, Session, Stopped, text};
-use super::wire::{Gone, Wire};
+use super::session::{CommandArguments, CommandFailure, RespSession, Stopped, text};
+use super::wire::{Gone, RespWire};
 use crate::buffer_pool;
 
 /// The field that stands for a secret's value.
@@ -17,7 +17,7 @@ const TRIES_MAX: usize = 64;
 
 /// Under which condition `SET` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum SetCondition {
     Always,
     /// `NX`
     Absent,
@@ -34,12 +34,12 @@ enum SetReply {
 }
 
 /// The key of a command that is a `GET`.
-pub(super) fn key_of_get(arguments: Arguments<'_>) -> Option<&str> {
+pub(super) fn key_of_get(arguments: CommandArguments<'_>) -> Option<&str> {
     let is_get = arguments.len() == 2 && arguments.get(0)?.eq_ignore_ascii_case(b"GET");
     if is_get { arguments.text(1).ok() } else { None }
 }
 
-impl Session {
+impl RespSession {
     async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(match self.read(key).await? {
             FoundSecret::Live(secret) => secret.field(VALUE).map(field_bytes),
@@ -50,8 +50,8 @@ impl Session {
     /// Answers a `GET` that memory answers; false when the read may have to wait, and nothing was done.
     pub(super) fn get_at_once<S>(
         &mut self,
-        bearer: &Bearer<'_>,
-        wire: &mut Wire<S>,
+        bearer: &FastPathCaller<'_>,
+        wire: &mut RespWire<S>,
         key: &str,
     ) -> bool
     where
@@ -82,7 +82,7 @@ impl Session {
     pub(super) async fn get(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let value = self.value(arguments.text(1)?).await?;
         write_value(replies, value.as_deref());
@@ -93,8 +93,8 @@ impl Session {
     /// all: null would say that nothing is there. Once a part of the reply has left, it is cut.
     pub(super) async fn get_many<S>(
         &self,
-        wire: &mut Wire<S>,
-        arguments: Arguments<'_>,
+        wire: &mut RespWire<S>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), Stopped>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -122,12 +122,12 @@ impl Session {
     pub(super) async fn set(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         let key = arguments.text(1)?;
         let fields = value_field(arguments.text(2)?);
         let (condition, answer) = options(arguments)?;
-        if (condition, answer) == (Condition::Always, SetReply::Ok) {
+        if (condition, answer) == (SetCondition::Always, SetReply::Ok) {
             self.write(key, fields, ExpectedVersion::Any).await?;
             replies.ok();
             return Ok(());
@@ -140,9 +140,9 @@ impl Session {
                 }
             };
             let writes = match condition {
-                Condition::Always => true,
-                Condition::Absent => !is_there,
-                Condition::Present => is_there,
+                SetCondition::Always => true,
+                SetCondition::Absent => !is_there,
+                SetCondition::Present => is_there,
             };
             let expected = ExpectedVersion::Version(version);
             if writes
@@ -164,7 +164,7 @@ impl Session {
     pub(super) async fn set_many(
         &self,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
         if arguments.len().is_multiple_of(2) {
             return Err(CommandFailure::plain("wrong number of arguments for 'mset' command"));
@@ -186,12 +186,12 @@ pub(super) fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
     }
 }
 
-fn options(arguments: Arguments<'_>) -> Result<(Condition, SetReply), CommandFailure> {
-    let (mut condition, mut answer) = (Condition::Always, SetReply::Ok);
+fn options(arguments: CommandArguments<'_>) -> Result<(SetCondition, SetReply), CommandFailure> {
+    let (mut condition, mut answer) = (SetCondition::Always, SetReply::Ok);
     for at in 3..arguments.len() {
         match (arguments.word(at).as_str(), condition) {
-            ("NX", Condition::Always) => condition = Condition::Absent,
-            ("XX", Condition::Always) => condition = Condition::Present,
+            ("NX", SetCondition::Always) => condition = SetCondition::Absent,
+            ("XX", SetCondition::Always) => condition = SetCondition::Present,
             ("GET", _) => answer = SetReply::Old,
             // A secret's lifetime is its metadata's; writing never changes it.
             ("KEEPTTL", _) => {}

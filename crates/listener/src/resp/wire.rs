@@ -39,7 +39,7 @@ pub(super) enum Filled {
 }
 
 /// A connection's stream and buffers.
-pub(super) struct Wire<S> {
+pub(super) struct RespWire<S> {
     stream: S,
     pub(super) replies: Replies,
     /// What was read; commands are taken from its front.
@@ -55,7 +55,7 @@ pub(super) struct Wire<S> {
     pub(super) unpaid: usize,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
     pub(super) fn new(stream: S, core: Arc<Core>, share: Held, unsent: WriteBackpressure) -> Self {
         Self {
             stream,

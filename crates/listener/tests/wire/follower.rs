@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_core::{AddressRange, Seen};
-use kallisto_listener::http::{ForwardedFor, Leader, Relay, Service, Unrelayed};
+use kallisto_core::{AddressRange, SeenIndex};
+use kallisto_listener::http::{ForwardedFor, HttpService, Leader, Relay, Unrelayed};
 use kallisto_store::Store;
 use tokio::sync::watch;
 
@@ -16,7 +16,7 @@ use crate::aged::AgedStore;
 use crate::support::{Recorder, Running, TOKEN, of_request, request};
 
 /// Relays to a server of this process.
-struct To(Service, Arc<AtomicUsize>);
+struct To(HttpService, Arc<AtomicUsize>);
 
 impl Relay for To {
     fn leader(&self) -> Leader {
@@ -58,9 +58,9 @@ struct Pair {
 impl Pair {
     fn start(rules: ForwardedFor) -> Self {
         let leader = Running::start();
-        let service = Service::new(
+        let service = HttpService::new(
             Arc::clone(&leader.core),
-            Arc::clone(&leader.clock) as Arc<dyn kallisto_listener::Clock>,
+            Arc::clone(&leader.clock) as Arc<dyn kallisto_listener::WallClock>,
         );
         let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
         let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
@@ -86,8 +86,8 @@ fn ahead(index: &str) -> [(&str, &str); 3] {
 
 /// A place behind that one.
 fn later(seen: &str) -> String {
-    let seen = Seen::decode(seen).unwrap();
-    Seen { index: seen.index + 1, ..seen }.encode()
+    let seen = SeenIndex::decode(seen).unwrap();
+    SeenIndex { index: seen.index + 1, ..seen }.encode()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{Authorization, Core, Outbound, OutboundAnswer, OutboundCall, ServerInfo};
+use kallisto_core::{Authorization, Core, OutboundAnswer, OutboundCall, OutboundCalls, ServerInfo};
 use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
 
@@ -67,7 +67,7 @@ pub(crate) fn running_as_its_own_provider() -> Running {
     let itself = Arc::new(Itself::default());
     let info = ServerInfo { api_addr: Some(REACHED_AT.to_owned()), ..ServerInfo::default() };
     let core = Core::new(Arc::new(MemoryStore::new()), info);
-    let core = core.with_outbound(Arc::clone(&itself) as Arc<dyn Outbound>);
+    let core = core.with_outbound(Arc::clone(&itself) as Arc<dyn OutboundCalls>);
     let server = Running::start_as(core, |service| service);
     itself.0.set(server.address()).unwrap();
     server
@@ -77,7 +77,7 @@ pub(crate) fn running_as_its_own_provider() -> Running {
 #[derive(Default)]
 struct Itself(OnceLock<SocketAddr>);
 
-impl Outbound for Itself {
+impl OutboundCalls for Itself {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
         let path = call.url.strip_prefix(REACHED_AT).ok_or("a request to another server")?;
         let address = self.0.get().ok_or("no server yet")?;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use data_encoding::BASE64;
 use kallisto_core::json::{self, Json, Map};
-use kallisto_listener::Clock;
+use kallisto_listener::WallClock;
 use x509_parser::prelude::*;
 
 use crate::support::{Reply, Running, TOKEN};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
 use kallisto_core::{Core, Initialized, Operation, Path, Request, Response, ServerInfo, TokenText};
-use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
+use kallisto_listener::{Frontend, ListenSettings, Server, SystemClock, WallClock, resp};
 use kallisto_store::{MemoryStore, Store};
 
 use super::support::{Recorder, Silent, of_request};
@@ -56,8 +56,8 @@ impl Site {
         let share = Initialized::hex(&made.keys).remove(0);
         let mounts = ["secret".to_owned(), "one/".to_owned()];
         let clock = Arc::new(SystemClock);
-        let service = resp::Service::new(Arc::clone(&core), clock, &mounts, "userpass");
-        let config = ServerConfig {
+        let service = resp::RespService::new(Arc::clone(&core), clock, &mounts, "userpass");
+        let config = ListenSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::MIN,
             tls: None,
@@ -454,8 +454,8 @@ fn a_large_value_goes_in_and_comes_back_and_one_over_the_limit_does_not() {
 #[test]
 fn an_address_that_is_served_is_not_served_twice() {
     let site = Site::start();
-    let service = resp::Service::new(Arc::clone(&site.core), Arc::new(SystemClock), &[], "x");
-    let config = ServerConfig {
+    let service = resp::RespService::new(Arc::clone(&site.core), Arc::new(SystemClock), &[], "x");
+    let config = ListenSettings {
         address: site.server.address().clone(),
         workers: NonZeroUsize::MIN,
         tls: None,

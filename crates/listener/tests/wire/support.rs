@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Access, Core, ServerInfo};
-use kallisto_listener::http::{ForwardedFor, Service};
-use kallisto_listener::{Clock, Frontend, Server, ServerConfig, Timeouts};
+use kallisto_core::{Core, RouteAccess, ServerInfo};
+use kallisto_listener::http::{ForwardedFor, HttpService};
+use kallisto_listener::{Frontend, ListenSettings, Server, Timeouts, WallClock};
 use kallisto_store::{MemoryStore, Store};
 use socket2::{Domain, Socket, Type};
 
@@ -38,7 +38,7 @@ impl ManualClock {
     }
 }
 
-impl Clock for ManualClock {
+impl WallClock for ManualClock {
     fn now(&self) -> Timestamp {
         let nanos = self.0.load(Ordering::Relaxed);
         Timestamp::from_second(START_SECS).unwrap() + SignedDuration::from_nanos(nanos)
@@ -92,17 +92,20 @@ impl Running {
     }
 
     /// One with a store of the test's own, and what its listener does besides.
-    pub(crate) fn start_over(store: Arc<dyn Store>, with: impl FnOnce(Service) -> Service) -> Self {
+    pub(crate) fn start_over(
+        store: Arc<dyn Store>,
+        with: impl FnOnce(HttpService) -> HttpService,
+    ) -> Self {
         Self::start_as(Core::new(store, ServerInfo::default()), with)
     }
 
     /// A core of the test's own, initialised as a dev server's, and what its listener does besides.
-    pub(crate) fn start_as(core: Core, with: impl FnOnce(Service) -> Service) -> Self {
+    pub(crate) fn start_as(core: Core, with: impl FnOnce(HttpService) -> HttpService) -> Self {
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         let root = Some(TOKEN.to_owned().into());
         pollster::block_on(core.initialize_dev(root, clock.now())).unwrap();
         let core = Arc::new(core);
-        let service = Service::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn Clock>);
+        let service = HttpService::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn WallClock>);
         Self::serve(with(service), core, clock)
     }
 
@@ -119,7 +122,7 @@ impl Running {
         let info = ServerInfo {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
-            unauthenticated_rekey: Access::Open,
+            unauthenticated_rekey: RouteAccess::Open,
             serves_ui: true,
             ..ServerInfo::default()
         };
@@ -127,13 +130,13 @@ impl Running {
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         prepare(&core, clock.now());
         let core = Arc::new(core);
-        let service = Service::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn Clock>)
+        let service = HttpService::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn WallClock>)
             .with_timeouts(timeouts);
         Self::serve(service, core, clock)
     }
 
-    fn serve(service: Service, core: Arc<Core>, clock: Arc<ManualClock>) -> Self {
-        let config = ServerConfig {
+    fn serve(service: HttpService, core: Arc<Core>, clock: Arc<ManualClock>) -> Self {
+        let config = ListenSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::new(2).unwrap(),
             tls: None,

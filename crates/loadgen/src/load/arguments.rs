@@ -11,11 +11,11 @@ use secrecy::SecretString;
 
 use super::herd::{self, ClientLogin, HerdPlan};
 use super::keys::Draw;
-use super::plan::{LoadPlan, Pace};
+use super::plan::{LoadPace, LoadPlan};
 use super::prepare::{LoginToken, Operator};
-use super::progress::{Progress, Watched};
+use super::progress::{LoadBar, WatchedBy};
 use super::protocol::{RequestTemplates, TemplateParts};
-use super::target::{LoadTarget, Protocol, Sessions};
+use super::target::{LoadProtocol, LoadTarget, Sessions};
 use super::{plot, report, run};
 use kallisto_command::config::Environment;
 use kallisto_command::error::{EXIT_SERVER, Error};
@@ -238,8 +238,8 @@ impl LoadCommand {
             Self::Mixed(mixed) => {
                 let target = mixed.server.target(ADDRESS_DEFAULT)?;
                 let pattern = mixed.path.as_deref().unwrap_or(match target.protocol {
-                    Protocol::Http => PATH_DEFAULT,
-                    Protocol::Resp => KEY_DEFAULT,
+                    LoadProtocol::Http => PATH_DEFAULT,
+                    LoadProtocol::Resp => KEY_DEFAULT,
                 });
                 load("mixed", &mixed.server, &mixed.load, target, pattern, mixed.writes)
             }
@@ -267,9 +267,9 @@ impl ServerArgs {
         token.or_else(|| Environment::process().value("TOKEN").map(SecretString::from))
     }
 
-    fn watched(&self) -> Watched {
+    fn watched(&self) -> WatchedBy {
         let by_a_person = std::io::stderr().is_terminal() && !self.json;
-        if by_a_person { Watched::ByAPerson } else { Watched::ByNobody }
+        if by_a_person { WatchedBy::ByAPerson } else { WatchedBy::ByNobody }
     }
 
     fn templates(
@@ -291,7 +291,7 @@ impl ServerArgs {
     fn write_keys(&self, target: &LoadTarget, templates: &RequestTemplates) -> Result<(), Error> {
         let (connections, depth) = PREPARING;
         let plan = LoadPlan {
-            pace: Pace::EachOnce,
+            pace: LoadPace::EachOnce,
             reconnects: false,
             threads: 1,
             connections,
@@ -303,7 +303,7 @@ impl ServerArgs {
             duration: Duration::ZERO,
             seed: 0,
         };
-        let progress = Progress::new(self.watched(), "writing", Progress::length(&plan));
+        let progress = LoadBar::new(self.watched(), "writing", LoadBar::length(&plan));
         let figures = run::run(&plan, target, templates, None, &progress)?;
         match figures.errors.iter().next() {
             None => Ok(()),
@@ -329,8 +329,8 @@ impl LoadArgs {
             return Err(Error::usage("-reconnect and -pipeline exclude each other"));
         }
         let pace = match self.rate {
-            None => Pace::Closed,
-            Some(per_second) if per_second > 0.0 => Pace::Open { per_second },
+            None => LoadPace::Closed,
+            Some(per_second) if per_second > 0.0 => LoadPace::Open { per_second },
             Some(_) => return Err(Error::usage("-rate must be above zero")),
         };
         Ok(LoadPlan {
@@ -363,13 +363,13 @@ fn load(
     let mut token = server.token();
     if server.prepare {
         server.write_keys(&target, &server.templates(&target, pattern, token.as_ref()))?;
-        if let (Protocol::Http, Some(operator)) = (target.protocol, &token) {
+        if let (LoadProtocol::Http, Some(operator)) = (target.protocol, &token) {
             let operator = Operator { target: &target, token: operator };
             token = Some(operator.make_token(pattern)?);
         }
     }
     let templates = server.templates(&target, pattern, token.as_ref());
-    let progress = Progress::new(server.watched(), "load", Progress::length(&plan));
+    let progress = LoadBar::new(server.watched(), "load", LoadBar::length(&plan));
     let figures = run::run(&plan, &target, &templates, server.pid, &progress)?;
     let title = title(kind, &target, &plan, server);
     let curves = [("reads", &figures.reads), ("writes", &figures.writes)];
@@ -387,7 +387,7 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
     let server = &args.server;
     check_pattern(&args.path)?;
     let target = server.target(ADDRESS_DEFAULT)?;
-    if target.protocol != Protocol::Http {
+    if target.protocol != LoadProtocol::Http {
         return Err(Error::usage("a herd speaks HTTP: -address must be http:// or https://"));
     }
     raise_open_files(args.clients)?;
@@ -413,7 +413,7 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
         time_max: Duration::from_secs(args.limit),
         hold: Duration::from_secs(args.hold),
     };
-    let progress = Progress::new(server.watched(), "herd", u64::from(args.clients));
+    let progress = LoadBar::new(server.watched(), "herd", u64::from(args.clients));
     let herd = herd::run(&plan, &target, server.pid, &progress)?;
     let how = if args.approle { "an AppRole login each" } else { "a token" };
     let title = format!("herd of {} at {}, {how}", args.clients, target.authority);
@@ -430,8 +430,8 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
 
 fn title(kind: &str, target: &LoadTarget, plan: &LoadPlan, server: &ServerArgs) -> String {
     let pace = match plan.pace {
-        Pace::Open { per_second } => format!("{per_second} requests/s"),
-        Pace::Closed | Pace::EachOnce => "closed loop".to_owned(),
+        LoadPace::Open { per_second } => format!("{per_second} requests/s"),
+        LoadPace::Closed | LoadPace::EachOnce => "closed loop".to_owned(),
     };
     let reuse = if plan.reconnects { ", a connection a request" } else { "" };
     format!(

@@ -1,7 +1,7 @@
 //! One connection that never blocks, plain or TLS.
 //!
-//! Requests are written to [`Connection::output`] and leave with [`Connection::send`]; what came in is in
-//! [`Connection::input`], from which the caller takes replies off the front.
+//! Requests are written to [`LoadConnection::output`] and leave with [`LoadConnection::send`]; what came in is in
+//! [`LoadConnection::input`], from which the caller takes replies off the front.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,18 +10,18 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustls::ClientConnection;
 
-use super::poll::{Interest, Poll};
+use super::poll::{Poll, PollInterest};
 use super::target::LoadTarget;
 
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 128 << 10;
 
 /// A connection and its buffers.
-pub(super) struct Connection {
+pub(super) struct LoadConnection {
     socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
     id: usize,
-    interest: Interest,
+    interest: PollInterest,
     /// Requests that have not left.
     pub(super) output: Vec<u8>,
     /// Replies that were not taken.
@@ -37,7 +37,7 @@ pub(super) enum Received {
     End,
 }
 
-impl Connection {
+impl LoadConnection {
     /// Starts to connect; what is written before it is connected leaves then.
     pub(super) fn open(target: &LoadTarget, poll: &Poll, id: usize) -> io::Result<Self> {
         let family = match target.address {
@@ -55,7 +55,7 @@ impl Connection {
             Err(error) => return Err(error.into()),
         }
         let socket = TcpStream::from(socket);
-        let interest = Interest::InputAndRoom;
+        let interest = PollInterest::InputAndRoom;
         poll.add(&socket, id, interest)?;
         let tls = target.start_tls()?.map(Box::new);
         Ok(Self { socket, tls, id, interest, output: Vec::new(), input: Vec::new() })
@@ -73,7 +73,7 @@ impl Connection {
                 send_tls(&mut self.socket, tls)?
             }
         };
-        let wanted = if is_done { Interest::Input } else { Interest::InputAndRoom };
+        let wanted = if is_done { PollInterest::Input } else { PollInterest::InputAndRoom };
         if wanted != self.interest {
             poll.change(&self.socket, self.id, wanted)?;
             self.interest = wanted;

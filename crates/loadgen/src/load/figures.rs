@@ -6,7 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::plan::LoadKind;
-use super::process::Usage;
+use super::process::ProcessUsage;
 use super::protocol::ReplyVerdict;
 
 /// Longest latency told apart, in nanoseconds: ten minutes, longer than any run.
@@ -22,7 +22,7 @@ pub(super) struct LoadFigures {
     /// How long the load lasted that was counted.
     pub(super) elapsed: Duration,
     /// What the server used meanwhile, if it is known which process it is.
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<ProcessUsage>,
 }
 
 impl LoadFigures {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use kallisto_core::json::{self, Json};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Watch;
-use super::connection::{Connection, READ_BYTES, Received};
+use super::RunClock;
+use super::connection::{LoadConnection, READ_BYTES, Received};
 use super::figures::LoadFigures;
 use super::plan::LoadKind;
 use super::poll::Poll;
 use super::process::Observer;
-use super::progress::Progress;
-use super::protocol::{Reply, ReplyVerdict, http_reply};
+use super::progress::LoadBar;
+use super::protocol::{LoadReply, ReplyVerdict, http_reply};
 use super::target::LoadTarget;
 use kallisto_command::error::Error;
 
@@ -56,7 +56,7 @@ pub(super) struct HerdFigures {
 
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum HerdStage {
     Setting,
     LoggingIn,
     Reading,
@@ -64,14 +64,14 @@ enum Stage {
 }
 
 struct HerdClient {
-    connection: Option<Connection>,
-    stage: Stage,
+    connection: Option<LoadConnection>,
+    stage: HerdStage,
 }
 
 struct Herd<'a> {
     plan: &'a HerdPlan,
     target: &'a LoadTarget,
-    watch: Watch,
+    watch: RunClock,
     poll: Poll,
     clients: Vec<HerdClient>,
     figures: LoadFigures,
@@ -86,10 +86,10 @@ pub(super) fn run(
     plan: &HerdPlan,
     target: &LoadTarget,
     pid: Option<u32>,
-    progress: &Progress,
+    progress: &LoadBar,
 ) -> Result<HerdFigures, Error> {
     let broken = |error: io::Error| Error::usage(format!("{}: {error}", target.authority));
-    let client = |_| HerdClient { connection: None, stage: Stage::Setting };
+    let client = |_| HerdClient { connection: None, stage: HerdStage::Setting };
     let mut observer = pid.and_then(Observer::new);
     let mut herd = Herd {
         plan,
@@ -101,7 +101,7 @@ pub(super) fn run(
         over: 0,
         last_served_ns: 0,
         scratch: vec![0; READ_BYTES],
-        watch: Watch::start(),
+        watch: RunClock::start(),
     };
     herd.run(&mut observer, progress).map_err(broken)?;
     if !plan.hold.is_zero() {
@@ -115,7 +115,7 @@ pub(super) fn run(
 }
 
 impl Herd<'_> {
-    fn run(&mut self, observer: &mut Option<Observer>, progress: &Progress) -> io::Result<()> {
+    fn run(&mut self, observer: &mut Option<Observer>, progress: &LoadBar) -> io::Result<()> {
         let ends_ns = self.plan.time_max.as_nanos() as u64;
         let mut ready = Vec::new();
         let mut started = 0;
@@ -145,12 +145,12 @@ impl Herd<'_> {
     }
 
     fn set_out(&mut self, id: usize) {
-        match Connection::open(self.target, &self.poll, id) {
+        match LoadConnection::open(self.target, &self.poll, id) {
             Ok(mut connection) => {
                 let stage = match &self.plan.entry {
                     ClientLogin::Token(token) => {
                         self.write_read(id, token.expose_secret(), &mut connection.output);
-                        Stage::Reading
+                        HerdStage::Reading
                     }
                     ClientLogin::Login { path, body } => {
                         let request = format!(
@@ -160,7 +160,7 @@ impl Herd<'_> {
                             body.len()
                         );
                         connection.output.extend_from_slice(request.as_bytes());
-                        Stage::LoggingIn
+                        HerdStage::LoggingIn
                     }
                 };
                 let sent = connection.send(&self.poll);
@@ -193,7 +193,7 @@ impl Herd<'_> {
             self.answered(id, reply);
         }
         let client = &mut self.clients[id];
-        if received == Received::End && client.stage != Stage::Over {
+        if received == Received::End && client.stage != HerdStage::Over {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if received == Received::End {
@@ -205,13 +205,13 @@ impl Herd<'_> {
         }
     }
 
-    fn answered(&mut self, id: usize, reply: Reply) {
+    fn answered(&mut self, id: usize, reply: LoadReply) {
         let now = self.watch.nanos();
         let stage = self.clients[id].stage;
-        let kind = if stage == Stage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
+        let kind = if stage == HerdStage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
         self.figures.answered(kind, now, reply.verdict);
         let Some(connection) = &mut self.clients[id].connection else { return };
-        let token = (stage == Stage::LoggingIn)
+        let token = (stage == HerdStage::LoggingIn)
             .then(|| token_of(&connection.input[reply.body..reply.bytes]).unwrap_or_default());
         connection.consume(reply.bytes);
         if reply.verdict != ReplyVerdict::Good {
@@ -222,7 +222,7 @@ impl Herd<'_> {
                 let mut request = Vec::new();
                 self.write_read(id, &token, &mut request);
                 let client = &mut self.clients[id];
-                client.stage = Stage::Reading;
+                client.stage = HerdStage::Reading;
                 if let Some(connection) = &mut client.connection {
                     connection.output.extend_from_slice(&request);
                 }
@@ -239,7 +239,7 @@ impl Herd<'_> {
     /// of those whose memory is asked for.
     fn end(&mut self, id: usize) {
         let client = &mut self.clients[id];
-        client.stage = Stage::Over;
+        client.stage = HerdStage::Over;
         if self.plan.hold.is_zero() {
             client.connection = None;
         }
@@ -248,10 +248,10 @@ impl Herd<'_> {
 
     fn give_up(&mut self, id: usize, why: &str) {
         let stage = self.clients[id].stage;
-        if stage == Stage::Over {
+        if stage == HerdStage::Over {
             return;
         }
-        let kind = if stage == Stage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
+        let kind = if stage == HerdStage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
         self.figures.unanswered(kind, self.watch.nanos(), why);
         self.clients[id].connection = None;
         self.end(id);

@@ -16,7 +16,7 @@ pub(super) enum Draw {
 }
 
 /// Draws numbers below a count.
-pub(super) struct Keys {
+pub(super) struct KeyDraw {
     random: fastrand::Rng,
     count: u64,
     zipf: Option<Zipf>,
@@ -28,7 +28,7 @@ struct Zipf {
     eta: f64,
 }
 
-impl Keys {
+impl KeyDraw {
     /// Draws below `count`, which is at least 1.
     pub(super) fn new(draw: Draw, count: u64, seed: u64) -> Self {
         let zipf = (draw == Draw::Zipf && count > 1).then(|| Zipf::new(count));
@@ -76,13 +76,13 @@ mod tests {
     #[test]
     fn draws_stay_below_the_count_and_zipf_prefers_few() {
         for (draw, least, most) in [(Draw::Uniform, 80, 120), (Draw::Zipf, 10_000, 16_000)] {
-            let mut keys = Keys::new(draw, 1_000, 7);
+            let mut keys = KeyDraw::new(draw, 1_000, 7);
             let mut counts = vec![0_u32; 1_000];
             (0..100_000).for_each(|_| counts[keys.next() as usize] += 1);
             let top = counts.iter().max().copied().unwrap();
             // The top key of 1,000 has 1/7.7 of a zipf draw; of a uniform one a thousandth.
             assert!((least..=most).contains(&top) || (draw == Draw::Uniform && top < 150), "{top}");
         }
-        assert_eq!(Keys::new(Draw::Zipf, 1, 7).next(), 0);
+        assert_eq!(KeyDraw::new(Draw::Zipf, 1, 7).next(), 0);
     }
 }

@@ -34,9 +34,9 @@ pub(super) use arguments::LoadCommand;
 
 /// The clock of a run, which counts nanoseconds from its start.
 #[derive(Clone, Copy)]
-struct Watch(Instant);
+struct RunClock(Instant);
 
-impl Watch {
+impl RunClock {
     #[expect(clippy::disallowed_methods, reason = "measuring time is what this command does")]
     fn start() -> Self {
         Self(Instant::now())

@@ -14,7 +14,7 @@ pub(super) enum LoadKind {
 
 /// Where the next request comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Pace {
+pub(super) enum LoadPace {
     /// A connection asks again when it was answered (closed loop).
     Closed,
     /// So many a second, answered or not (open loop).
@@ -26,7 +26,7 @@ pub(super) enum Pace {
 /// A run of `bench http`, `resp` or `mixed`.
 #[derive(Clone, Debug)]
 pub(super) struct LoadPlan {
-    pub(super) pace: Pace,
+    pub(super) pace: LoadPace,
     /// Whether each request has a connection of its own.
     pub(super) reconnects: bool,
     pub(super) threads: u32,

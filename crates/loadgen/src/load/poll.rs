@@ -14,7 +14,7 @@ const EVENTS_MAX: usize = 1024;
 
 /// What a socket is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interest {
+pub(super) enum PollInterest {
     /// Something to read.
     Input,
     /// That, or room to write.
@@ -27,7 +27,7 @@ pub(super) struct Poll {
     events: Vec<Event>,
 }
 
-impl Interest {
+impl PollInterest {
     const fn flags(self) -> EventFlags {
         match self {
             Self::Input => EventFlags::IN,
@@ -43,7 +43,12 @@ impl Poll {
     }
 
     /// Waits for `socket` too; `id` is what [`Poll::wait`] calls it. It leaves when it is closed.
-    pub(super) fn add(&self, socket: &TcpStream, id: usize, interest: Interest) -> io::Result<()> {
+    pub(super) fn add(
+        &self,
+        socket: &TcpStream,
+        id: usize,
+        interest: PollInterest,
+    ) -> io::Result<()> {
         let id = EventData::new_u64(id as u64);
         Ok(epoll::add(&self.epoll, socket, id, interest.flags())?)
     }
@@ -52,7 +57,7 @@ impl Poll {
         &self,
         socket: &TcpStream,
         id: usize,
-        interest: Interest,
+        interest: PollInterest,
     ) -> io::Result<()> {
         let id = EventData::new_u64(id as u64);
         Ok(epoll::modify(&self.epoll, socket, id, interest.flags())?)

@@ -8,11 +8,11 @@ use std::time::Duration;
 use kallisto_core::json::{self, Json};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Watch;
-use super::connection::{Connection, READ_BYTES, Received};
+use super::RunClock;
+use super::connection::{LoadConnection, READ_BYTES, Received};
 use super::herd::{ClientLogin, token_of};
 use super::poll::Poll;
-use super::protocol::{Reply, ReplyVerdict, http_reply};
+use super::protocol::{LoadReply, ReplyVerdict, http_reply};
 use super::target::LoadTarget;
 use kallisto_command::error::Error;
 
@@ -128,10 +128,10 @@ impl Operator<'_> {
 }
 
 /// Sends one request over a connection of its own and waits for its reply.
-fn exchange(target: &LoadTarget, request: &[u8]) -> std::io::Result<(Reply, Vec<u8>)> {
-    let watch = Watch::start();
+fn exchange(target: &LoadTarget, request: &[u8]) -> std::io::Result<(LoadReply, Vec<u8>)> {
+    let watch = RunClock::start();
     let mut poll = Poll::new()?;
-    let mut connection = Connection::open(target, &poll, 0)?;
+    let mut connection = LoadConnection::open(target, &poll, 0)?;
     let mut scratch = vec![0; READ_BYTES];
     connection.output.extend_from_slice(request);
     let mut ready = Vec::new();

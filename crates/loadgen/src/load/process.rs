@@ -7,7 +7,7 @@ use kallisto_command::files;
 
 /// Memory and processor time over a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct ProcessUsage {
     /// Resident memory before, at its most as seen, and at the end, in bytes.
     pub(super) before_bytes: u64,
     pub(super) peak_bytes: u64,
@@ -42,10 +42,10 @@ impl Observer {
     }
 
     /// The sum of it, at the end.
-    pub(super) fn usage(mut self) -> Option<Usage> {
+    pub(super) fn usage(mut self) -> Option<ProcessUsage> {
         let after_bytes = resident_bytes(self.pid)?;
         self.peak_bytes = self.peak_bytes.max(after_bytes);
-        Some(Usage {
+        Some(ProcessUsage {
             before_bytes: self.before_bytes,
             peak_bytes: self.peak_bytes,
             after_bytes,

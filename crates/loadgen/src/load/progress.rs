@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::plan::{LoadPlan, Pace};
+use super::plan::{LoadPace, LoadPlan};
 
 /// Whether somebody watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum WatchedBy {
     ByAPerson,
     ByNobody,
 }
 
 /// The bar.
-pub(super) struct Progress(ProgressBar);
+pub(super) struct LoadBar(ProgressBar);
 
-impl Progress {
+impl LoadBar {
     /// A bar that counts to `length`.
-    pub(super) fn new(watched: Watched, what: &'static str, length: u64) -> Self {
-        if watched == Watched::ByNobody {
+    pub(super) fn new(watched: WatchedBy, what: &'static str, length: u64) -> Self {
+        if watched == WatchedBy::ByNobody {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(length).with_message(what);
@@ -32,7 +32,7 @@ impl Progress {
     /// How long the bar of a run is: its time in milliseconds, or its keys.
     pub(super) fn length(plan: &LoadPlan) -> u64 {
         match plan.pace {
-            Pace::EachOnce => plan.keys,
+            LoadPace::EachOnce => plan.keys,
             _ => u64::try_from((plan.warm_up + plan.duration).as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -40,7 +40,7 @@ impl Progress {
     /// Shows how far a run is after `elapsed`, with so many answers.
     pub(super) fn show(&self, plan: &LoadPlan, elapsed: Duration, answered: u64) {
         let at = match plan.pace {
-            Pace::EachOnce => answered,
+            LoadPace::EachOnce => answered,
             _ => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         };
         self.show_count(at, answered);

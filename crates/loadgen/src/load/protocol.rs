@@ -8,7 +8,7 @@ use memchr::{memchr, memmem};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::plan::LoadKind;
-use super::target::Protocol;
+use super::target::LoadProtocol;
 
 /// Longest head of a reply, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -17,7 +17,7 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// What a whole reply said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct LoadReply {
     /// Its length.
     pub(super) bytes: usize,
     /// Where its body starts.
@@ -43,7 +43,7 @@ pub(super) struct Broken;
 
 /// How to ask.
 pub(super) struct RequestTemplates {
-    protocol: Protocol,
+    protocol: LoadProtocol,
     before_read: Vec<u8>,
     after_read: Vec<u8>,
     before_write: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) struct RequestTemplates {
 
 /// What the requests of a run are made of.
 pub(super) struct TemplateParts<'a> {
-    pub(super) protocol: Protocol,
+    pub(super) protocol: LoadProtocol,
     pub(super) authority: &'a str,
     /// Path (HTTP) or key (RESP), with `{}` where the number of the key goes.
     pub(super) pattern: &'a str,
@@ -68,7 +68,7 @@ impl RequestTemplates {
         let value = "v".repeat(parts.value_bytes);
         let token = parts.token.map(|token| token.expose_secret());
         match parts.protocol {
-            Protocol::Http => {
+            LoadProtocol::Http => {
                 let token =
                     token.map_or(String::new(), |token| format!("X-Vault-Token: {token}\r\n"));
                 let host = format!(" HTTP/1.1\r\nHost: {}\r\n{token}", parts.authority);
@@ -78,7 +78,7 @@ impl RequestTemplates {
                     body.len()
                 );
                 Self {
-                    protocol: Protocol::Http,
+                    protocol: LoadProtocol::Http,
                     before_read: format!("GET {before}").into(),
                     after_read: format!("{after}{host}\r\n").into(),
                     before_write: format!("POST {before}").into(),
@@ -86,11 +86,11 @@ impl RequestTemplates {
                     greeting: Vec::new(),
                 }
             }
-            Protocol::Resp => {
+            LoadProtocol::Resp => {
                 let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
                 let greeting = token.map(|token| format!("*2\r\n{}{}", bulk("AUTH"), bulk(token)));
                 Self {
-                    protocol: Protocol::Resp,
+                    protocol: LoadProtocol::Resp,
                     before_read: before.into(),
                     after_read: after.into(),
                     before_write: before.into(),
@@ -112,13 +112,13 @@ impl RequestTemplates {
             LoadKind::Read => (&self.before_read, &self.after_read),
             LoadKind::Write => (&self.before_write, &self.after_write),
         };
-        if self.protocol == Protocol::Resp {
+        if self.protocol == LoadProtocol::Resp {
             self.command(kind, key, out);
         }
         out.extend_from_slice(before);
         write_u64(key, out);
         out.extend_from_slice(after);
-        if self.protocol == Protocol::Resp && kind == LoadKind::Read {
+        if self.protocol == LoadProtocol::Resp && kind == LoadKind::Read {
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -135,16 +135,16 @@ impl RequestTemplates {
     }
 
     /// The reply that `input` starts with; `None` while it is not whole.
-    pub(super) fn reply(&self, input: &[u8]) -> Result<Option<Reply>, Broken> {
+    pub(super) fn reply(&self, input: &[u8]) -> Result<Option<LoadReply>, Broken> {
         match self.protocol {
-            Protocol::Http => http_reply(input),
-            Protocol::Resp => resp_reply(input),
+            LoadProtocol::Http => http_reply(input),
+            LoadProtocol::Resp => resp_reply(input),
         }
     }
 }
 
 /// The HTTP/1.1 reply that `input` starts with.
-pub(super) fn http_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+pub(super) fn http_reply(input: &[u8]) -> Result<Option<LoadReply>, Broken> {
     let Some(end) = memmem::find(input, b"\r\n\r\n") else {
         return if input.len() > HEAD_BYTES_MAX { Err(Broken) } else { Ok(None) };
     };
@@ -164,7 +164,7 @@ pub(super) fn http_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
         return Ok(None);
     }
     let verdict = if status / 100 == 2 { ReplyVerdict::Good } else { ReplyVerdict::Status(status) };
-    Ok(Some(Reply { bytes: body + length, body, verdict }))
+    Ok(Some(LoadReply { bytes: body + length, body, verdict }))
 }
 
 /// How the end of a body is told.
@@ -218,13 +218,13 @@ fn chunks(body: &[u8]) -> Result<Option<usize>, Broken> {
     }
 }
 
-fn resp_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+fn resp_reply(input: &[u8]) -> Result<Option<LoadReply>, Broken> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() > HEAD_BYTES_MAX { Err(Broken) } else { Ok(None) };
     };
     let line = input[..end].strip_suffix(b"\r").ok_or(Broken)?;
     let (mark, text) = line.split_first().ok_or(Broken)?;
-    let short = |verdict| Ok(Some(Reply { bytes: end + 1, body: 1, verdict }));
+    let short = |verdict| Ok(Some(LoadReply { bytes: end + 1, body: 1, verdict }));
     match mark {
         b'+' | b':' => short(ReplyVerdict::Good),
         b'-' => short(ReplyVerdict::Error),
@@ -233,7 +233,7 @@ fn resp_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
         b'$' => {
             let length = number(text).filter(|&length| length <= BODY_BYTES_MAX).ok_or(Broken)?;
             let bytes = end + 1 + length + 2;
-            let reply = Reply { bytes, body: end + 1, verdict: ReplyVerdict::Good };
+            let reply = LoadReply { bytes, body: end + 1, verdict: ReplyVerdict::Good };
             Ok((input.len() >= bytes).then_some(reply))
         }
         _ => Err(Broken),
@@ -255,7 +255,7 @@ fn number(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn templates(protocol: Protocol, pattern: &str) -> RequestTemplates {
+    fn templates(protocol: LoadProtocol, pattern: &str) -> RequestTemplates {
         let token = SecretString::from("t");
         let parts = TemplateParts {
             protocol,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn requests_are_what_servers_read() {
-        let http = templates(Protocol::Http, "/v1/secret/data/k{}");
+        let http = templates(LoadProtocol::Http, "/v1/secret/data/k{}");
         assert_eq!(
             asked(&http, LoadKind::Read, 70),
             "GET /v1/secret/data/k70 HTTP/1.1\r\nHost: h:1\r\nX-Vault-Token: t\r\n\r\n"
@@ -284,7 +284,7 @@ mod tests {
         assert!(write.starts_with("POST /v1/secret/data/k0 HTTP/1.1\r\n"), "{write}");
         let (head, body) = write.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
-        let resp = templates(Protocol::Resp, "b/{}/x");
+        let resp = templates(LoadProtocol::Resp, "b/{}/x");
         assert_eq!(asked(&resp, LoadKind::Read, 10), "*2\r\n$3\r\nGET\r\n$6\r\nb/10/x\r\n");
         assert_eq!(
             asked(&resp, LoadKind::Write, 0),
@@ -295,23 +295,27 @@ mod tests {
 
     #[test]
     fn a_reply_ends_where_it_says_and_not_before() {
-        let replies: [(Protocol, &[u8], ReplyVerdict); 8] = [
-            (Protocol::Http, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab", ReplyVerdict::Good),
-            (Protocol::Http, b"HTTP/1.1 204 No Content\r\n\r\n", ReplyVerdict::Good),
+        let replies: [(LoadProtocol, &[u8], ReplyVerdict); 8] = [
             (
-                Protocol::Http,
+                LoadProtocol::Http,
+                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab",
+                ReplyVerdict::Good,
+            ),
+            (LoadProtocol::Http, b"HTTP/1.1 204 No Content\r\n\r\n", ReplyVerdict::Good),
+            (
+                LoadProtocol::Http,
                 b"HTTP/1.1 404 Not Found\r\nContent-Length:0\r\n\r\n",
                 ReplyVerdict::Status(404),
             ),
             (
-                Protocol::Http,
+                LoadProtocol::Http,
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
                 ReplyVerdict::Good,
             ),
-            (Protocol::Resp, b"$2\r\nab\r\n", ReplyVerdict::Good),
-            (Protocol::Resp, b"$-1\r\n", ReplyVerdict::Null),
-            (Protocol::Resp, b"-ERR no\r\n", ReplyVerdict::Error),
-            (Protocol::Resp, b"+OK\r\n", ReplyVerdict::Good),
+            (LoadProtocol::Resp, b"$2\r\nab\r\n", ReplyVerdict::Good),
+            (LoadProtocol::Resp, b"$-1\r\n", ReplyVerdict::Null),
+            (LoadProtocol::Resp, b"-ERR no\r\n", ReplyVerdict::Error),
+            (LoadProtocol::Resp, b"+OK\r\n", ReplyVerdict::Good),
         ];
         for (protocol, bytes, verdict) in replies {
             let templates = templates(protocol, "{}");

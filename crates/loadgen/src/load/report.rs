@@ -8,7 +8,7 @@ use kallisto_core::json::Json;
 use super::figures::LoadFigures;
 use super::herd::HerdFigures;
 use super::plot;
-use super::process::Usage;
+use super::process::ProcessUsage;
 
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 5] =
@@ -87,7 +87,7 @@ fn footer(figures: &LoadFigures) -> String {
     text
 }
 
-fn processor_us(figures: &LoadFigures, usage: &Usage) -> f64 {
+fn processor_us(figures: &LoadFigures, usage: &ProcessUsage) -> f64 {
     let requests = figures.reads.len() + figures.writes.len();
     usage.processor.as_secs_f64() * 1e6 / (requests.max(1) as f64)
 }

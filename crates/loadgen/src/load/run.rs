@@ -1,6 +1,6 @@
 //! The load itself: threads, each with its own connections, asking and counting.
 //!
-//! A [`Lane`] is a connection and what is on its way over it. In a closed loop a lane that was answered asks
+//! A [`LoadLane`] is a connection and what is on its way over it. In a closed loop a lane that was answered asks
 //! again; in an open one the clock asks, and lanes with room take turns.
 
 use std::collections::VecDeque;
@@ -8,14 +8,14 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Watch;
-use super::connection::{Connection, READ_BYTES, Received};
+use super::RunClock;
+use super::connection::{LoadConnection, READ_BYTES, Received};
 use super::figures::LoadFigures;
-use super::keys::Keys;
-use super::plan::{LoadKind, LoadPlan, Pace};
+use super::keys::KeyDraw;
+use super::plan::{LoadKind, LoadPace, LoadPlan};
 use super::poll::Poll;
 use super::process::Observer;
-use super::progress::Progress;
+use super::progress::LoadBar;
 use super::protocol::{ReplyVerdict, RequestTemplates};
 use super::target::LoadTarget;
 use kallisto_command::error::Error;
@@ -35,16 +35,16 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request on its way.
 #[derive(Clone, Copy)]
-struct Sent {
+struct SentRequest {
     due_ns: u64,
     kind: LoadKind,
 }
 
 /// A connection and what is on its way over it.
 #[derive(Default)]
-struct Lane {
-    connection: Option<Connection>,
-    in_flight: VecDeque<Sent>,
+struct LoadLane {
+    connection: Option<LoadConnection>,
+    in_flight: VecDeque<SentRequest>,
     /// The reply to the greeting has not come.
     greets: bool,
     /// In the queue of lanes with room.
@@ -56,8 +56,8 @@ struct RunShared<'a> {
     plan: &'a LoadPlan,
     target: &'a LoadTarget,
     templates: &'a RequestTemplates,
-    watch: Watch,
-    /// The next key of [`Pace::EachOnce`].
+    watch: RunClock,
+    /// The next key of [`LoadPace::EachOnce`].
     next_key: AtomicU64,
     answered: AtomicU64,
 }
@@ -68,9 +68,9 @@ pub(super) fn run(
     target: &LoadTarget,
     templates: &RequestTemplates,
     pid: Option<u32>,
-    progress: &Progress,
+    progress: &LoadBar,
 ) -> Result<LoadFigures, Error> {
-    let watch = Watch::start();
+    let watch = RunClock::start();
     let (next_key, answered) = (AtomicU64::new(0), AtomicU64::new(0));
     let shared = RunShared { plan, target, templates, watch, next_key, answered };
     let mut figures = LoadFigures::new();
@@ -79,7 +79,7 @@ pub(super) fn run(
         let workers: Vec<_> = (0..plan.threads)
             .map(|number| {
                 let shared = &shared;
-                scope.spawn(move || Worker::new(shared, number)?.run())
+                scope.spawn(move || LoadWorker::new(shared, number)?.run())
             })
             .collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
@@ -105,14 +105,14 @@ pub(super) fn run(
 }
 
 /// One thread of a run.
-struct Worker<'a> {
+struct LoadWorker<'a> {
     shared: &'a RunShared<'a>,
     poll: Poll,
-    lanes: Vec<Lane>,
-    keys: Keys,
+    lanes: Vec<LoadLane>,
+    keys: KeyDraw,
     figures: LoadFigures,
     scratch: Vec<u8>,
-    /// Lanes that can take a request; used with [`Pace::Open`].
+    /// Lanes that can take a request; used with [`LoadPace::Open`].
     with_room: VecDeque<usize>,
     /// When the next request is due, and the time between two; in nanoseconds.
     due_ns: f64,
@@ -124,25 +124,25 @@ struct Worker<'a> {
     is_draining: bool,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> LoadWorker<'a> {
     fn new(shared: &'a RunShared<'a>, number: u32) -> io::Result<Self> {
         let plan = shared.plan;
         let all = plan.connections.get();
         let lanes = all / plan.threads + u32::from(number < all % plan.threads);
         let threads = f64::from(plan.threads);
         let interval_ns = match plan.pace {
-            Pace::Open { per_second } => 1e9 * threads / per_second,
-            Pace::Closed | Pace::EachOnce => 0.0,
+            LoadPace::Open { per_second } => 1e9 * threads / per_second,
+            LoadPace::Closed | LoadPace::EachOnce => 0.0,
         };
         let (warm_up, duration) = match plan.pace {
-            Pace::EachOnce => (Duration::ZERO, EACH_ONCE_MAX),
+            LoadPace::EachOnce => (Duration::ZERO, EACH_ONCE_MAX),
             _ => (plan.warm_up, plan.duration),
         };
         Ok(Self {
             shared,
             poll: Poll::new()?,
-            lanes: (0..lanes).map(|_| Lane::default()).collect(),
-            keys: Keys::new(plan.draw, plan.keys, plan.seed.wrapping_add(u64::from(number))),
+            lanes: (0..lanes).map(|_| LoadLane::default()).collect(),
+            keys: KeyDraw::new(plan.draw, plan.keys, plan.seed.wrapping_add(u64::from(number))),
             figures: LoadFigures::new(),
             scratch: vec![0; READ_BYTES],
             with_room: VecDeque::new(),
@@ -180,13 +180,13 @@ impl<'a> Worker<'a> {
     }
 
     fn has_asked_each(&self) -> bool {
-        self.shared.plan.pace == Pace::EachOnce
+        self.shared.plan.pace == LoadPace::EachOnce
             && self.shared.next_key.load(Ordering::Relaxed) >= self.shared.plan.keys
     }
 
     /// How long to wait for a socket.
     fn pause(&self, now: u64) -> Duration {
-        if !matches!(self.shared.plan.pace, Pace::Open { .. }) {
+        if !matches!(self.shared.plan.pace, LoadPace::Open { .. }) {
             return WAIT_MAX;
         }
         if self.with_room.is_empty() {
@@ -224,7 +224,7 @@ impl<'a> Worker<'a> {
     }
 
     fn connect(&mut self, id: usize) -> io::Result<()> {
-        let mut connection = Connection::open(self.shared.target, &self.poll, id)?;
+        let mut connection = LoadConnection::open(self.shared.target, &self.poll, id)?;
         let greeting = self.shared.templates.greeting();
         connection.output.extend_from_slice(greeting);
         let lane = &mut self.lanes[id];
@@ -235,12 +235,12 @@ impl<'a> Worker<'a> {
 
     /// Fills a lane of a closed loop up.
     fn refill(&mut self, id: usize, now: u64) -> io::Result<()> {
-        if self.is_draining || matches!(self.shared.plan.pace, Pace::Open { .. }) {
+        if self.is_draining || matches!(self.shared.plan.pace, LoadPace::Open { .. }) {
             return Ok(());
         }
         while self.lanes[id].in_flight.len() < self.shared.plan.depth as usize {
             let (kind, key) = match self.shared.plan.pace {
-                Pace::EachOnce => {
+                LoadPace::EachOnce => {
                     // Counts; orders nothing.
                     let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
                     if key >= self.shared.plan.keys {
@@ -250,7 +250,7 @@ impl<'a> Worker<'a> {
                 }
                 _ => self.draw(),
             };
-            self.ask(id, Sent { due_ns: now, kind }, key)?;
+            self.ask(id, SentRequest { due_ns: now, kind }, key)?;
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ impl<'a> Worker<'a> {
         (if writes { LoadKind::Write } else { LoadKind::Read }, self.keys.next())
     }
 
-    fn ask(&mut self, id: usize, sent: Sent, key: u64) -> io::Result<()> {
+    fn ask(&mut self, id: usize, sent: SentRequest, key: u64) -> io::Result<()> {
         if self.lanes[id].connection.is_none() {
             self.connect(id)?;
         }
@@ -276,7 +276,7 @@ impl<'a> Worker<'a> {
     fn list(&mut self, id: usize) {
         let lane = &mut self.lanes[id];
         let has_room = lane.in_flight.len() < self.shared.plan.depth as usize;
-        if matches!(self.shared.plan.pace, Pace::Open { .. }) && has_room && !lane.is_listed {
+        if matches!(self.shared.plan.pace, LoadPace::Open { .. }) && has_room && !lane.is_listed {
             lane.is_listed = true;
             self.with_room.push_back(id);
         }
@@ -284,14 +284,14 @@ impl<'a> Worker<'a> {
 
     /// Sends what the clock asks for, as far as lanes have room: the rest stays due.
     fn ask_what_is_due(&mut self, now: u64) -> io::Result<()> {
-        if !matches!(self.shared.plan.pace, Pace::Open { .. }) {
+        if !matches!(self.shared.plan.pace, LoadPace::Open { .. }) {
             return Ok(());
         }
         while self.due_ns as u64 <= now {
             let Some(id) = self.with_room.pop_front() else { return Ok(()) };
             self.lanes[id].is_listed = false;
             let (kind, key) = self.draw();
-            let sent = Sent { due_ns: self.due_ns as u64, kind };
+            let sent = SentRequest { due_ns: self.due_ns as u64, kind };
             self.due_ns += self.interval_ns;
             let asked = self.ask(id, sent, key).and_then(|()| self.send(id));
             if let Err(error) = asked {

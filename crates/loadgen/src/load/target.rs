@@ -15,7 +15,7 @@ use kallisto_command::files;
 
 /// What is spoken there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum LoadProtocol {
     Http,
     Resp,
 }
@@ -32,7 +32,7 @@ pub(super) enum Sessions {
 pub(super) struct LoadTarget {
     /// Host and port as given, for the `Host` header.
     pub(super) authority: String,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: LoadProtocol,
     pub(super) address: SocketAddr,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
@@ -49,10 +49,10 @@ impl LoadTarget {
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (protocol, is_tls, port) = match scheme {
-            "http" => (Protocol::Http, false, 8200),
-            "https" => (Protocol::Http, true, 8200),
-            "redis" => (Protocol::Resp, false, 6379),
-            "rediss" => (Protocol::Resp, true, 6379),
+            "http" => (LoadProtocol::Http, false, 8200),
+            "https" => (LoadProtocol::Http, true, 8200),
+            "redis" => (LoadProtocol::Resp, false, 6379),
+            "rediss" => (LoadProtocol::Resp, true, 6379),
             _ => return Err(wrong()),
         };
         let authority = rest.trim_end_matches('/').to_owned();
@@ -119,11 +119,11 @@ mod tests {
     fn addresses_say_what_is_spoken_and_where() {
         let parse = |url: &str| LoadTarget::parse(url, None, Sessions::Fresh);
         let plain = parse("http://127.0.0.1:8300/").unwrap();
-        assert_eq!((plain.protocol, plain.address.port()), (Protocol::Http, 8300));
+        assert_eq!((plain.protocol, plain.address.port()), (LoadProtocol::Http, 8300));
         assert_eq!(plain.authority, "127.0.0.1:8300");
         assert!(plain.start_tls().unwrap().is_none());
         let resp = parse("redis://[::1]").unwrap();
-        assert_eq!((resp.protocol, resp.address.port()), (Protocol::Resp, 6379));
+        assert_eq!((resp.protocol, resp.address.port()), (LoadProtocol::Resp, 6379));
         for wrong in ["127.0.0.1:8200", "ftp://a", "http://127.0.0.1:port"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -10,7 +10,7 @@ use kallisto_core::{
     Core, InitSpec, Initialized, KvVersion, Operation, Path as RequestPath, Request, ServerInfo,
     TokenText,
 };
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_store::{Durability, RaftOptions, RaftStore, Store};
 use tokio::task::LocalSet;
@@ -31,7 +31,7 @@ const POLICY: &str = r#"{"policy":"path \"auth/token/create\" { capabilities = [
 
 /// What is put in, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum FillStage {
     /// KV version 2, one version each.
     Secrets,
     /// Service tokens that end in a month: children of one token, and others.
@@ -41,13 +41,13 @@ pub(super) enum Stage {
 }
 
 /// One request of a fill.
-struct Job {
+struct FillJob {
     path: String,
     token: &'static str,
     body: String,
 }
 
-impl Stage {
+impl FillStage {
     /// All of them.
     pub(super) const ALL: [Self; 3] = [Self::Secrets, Self::Tokens, Self::Mounts];
 
@@ -69,9 +69,9 @@ impl Stage {
         }
     }
 
-    fn job(self, at: u64, plan: ScalePlan) -> Job {
+    fn job(self, at: u64, plan: ScalePlan) -> FillJob {
         match self {
-            Self::Secrets => Job {
+            Self::Secrets => FillJob {
                 path: secret(at),
                 token: ROOT,
                 body: format!(
@@ -79,12 +79,12 @@ impl Stage {
                     width = plan.value_bytes as usize
                 ),
             },
-            Self::Tokens => Job {
+            Self::Tokens => FillJob {
                 path: "auth/token/create".into(),
                 token: if at < plan.children { PARENT } else { ROOT },
                 body: r#"{"policies":["default"],"ttl":"768h"}"#.into(),
             },
-            Self::Mounts => Job {
+            Self::Mounts => FillJob {
                 path: format!("sys/mounts/team-{at}"),
                 token: ROOT,
                 body: r#"{"type":"kv-v2"}"#.into(),
@@ -99,12 +99,12 @@ pub(super) fn secret(at: u64) -> String {
 }
 
 /// A core over the store in `directory`.
-struct Opened {
+struct OpenedCore {
     core: Arc<Core>,
     store: Arc<RaftStore>,
 }
 
-impl Opened {
+impl OpenedCore {
     fn open(directory: &Path) -> Result<Self, String> {
         let options = RaftOptions {
             // A fill that is cut short is thrown away, so nothing depends on the disk's word.
@@ -133,7 +133,7 @@ pub(super) fn create(directory: &Path) -> Result<String, String> {
     let data = directory.join("data");
     std::fs::create_dir(&data)
         .map_err(|error| format!("cannot make {}: {error}", data.display()))?;
-    let opened = Opened::open(directory)?;
+    let opened = OpenedCore::open(directory)?;
     let spec = InitSpec {
         shares: 1,
         threshold: 1,
@@ -150,17 +150,17 @@ pub(super) fn create(directory: &Path) -> Result<String, String> {
 pub(super) fn fill(
     directory: &Path,
     share: &str,
-    stage: Stage,
+    stage: FillStage,
     plan: ScalePlan,
     watched: bool,
 ) -> Result<Duration, String> {
-    let opened = Opened::open(directory)?;
+    let opened = OpenedCore::open(directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     let took = LocalSet::new().block_on(&runtime, async {
         let key = format!("{{\"key\":\"{share}\"}}");
-        send(&opened.core, Job { path: "sys/unseal".into(), token: "", body: key }).await?;
-        if stage == Stage::Tokens {
+        send(&opened.core, FillJob { path: "sys/unseal".into(), token: "", body: key }).await?;
+        if stage == FillStage::Tokens {
             make_parent(&opened.core).await?;
         }
         pump(&opened.core, stage, plan, watched).await
@@ -173,14 +173,14 @@ pub(super) fn fill(
 async fn make_parent(core: &Core) -> Result<(), String> {
     let body = format!("{{\"id\":\"{PARENT}\",\"policies\":[\"bench-scale\"],\"ttl\":\"768h\"}}");
     let policy = "sys/policies/acl/bench-scale".into();
-    send(core, Job { path: policy, token: ROOT, body: POLICY.into() }).await?;
-    send(core, Job { path: "auth/token/create".into(), token: ROOT, body }).await
+    send(core, FillJob { path: policy, token: ROOT, body: POLICY.into() }).await?;
+    send(core, FillJob { path: "auth/token/create".into(), token: ROOT, body }).await
 }
 
 /// Sends every request of a stage, [`IN_FLIGHT`] at a time.
 async fn pump(
     core: &Arc<Core>,
-    stage: Stage,
+    stage: FillStage,
     plan: ScalePlan,
     watched: bool,
 ) -> Result<Duration, String> {
@@ -211,7 +211,7 @@ async fn pump(
     Ok(clock() - begin)
 }
 
-async fn send(core: &Core, job: Job) -> Result<(), String> {
+async fn send(core: &Core, job: FillJob) -> Result<(), String> {
     let request = Request {
         token: (!job.token.is_empty()).then(|| TokenText::new(job.token)),
         body: job.body.as_bytes(),

@@ -20,11 +20,11 @@ use std::time::Instant;
 
 use clap::Args;
 
-use fill::Stage;
+use fill::FillStage;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
-use reads::Reads;
-use served::{Ready, Served};
+use reads::ReadFigures;
+use served::{Ready, ServedProcess};
 
 /// Most secrets or tokens of a run; bounds its disk and its time.
 const MANY_MAX: u64 = 10_000_000;
@@ -84,9 +84,9 @@ struct ScalePlan {
 }
 
 /// What a server was like after a stage.
-struct Point {
+struct StagePoint {
     /// What was put in last; `None` for a fresh store.
-    stage: Option<Stage>,
+    stage: Option<FillStage>,
     /// Things put in per second.
     filled_per_second: f64,
     ready: Ready,
@@ -95,8 +95,8 @@ struct Point {
 /// The outcome of a run.
 struct ScaleFigures {
     plan: ScalePlan,
-    points: Vec<Point>,
-    reads: Reads,
+    points: Vec<StagePoint>,
+    reads: ReadFigures,
 }
 
 impl ScaleArgs {
@@ -119,16 +119,16 @@ impl ScaleArgs {
 
 fn measure(plan: ScalePlan, place: &WorkDirectory, watched: bool) -> Result<ScaleFigures, String> {
     let keys = fill::create(place.path())?;
-    let (mut server, ready) = Served::start(place.path(), &keys)?;
-    let mut points = vec![Point { stage: None, filled_per_second: 0.0, ready }];
-    for stage in Stage::ALL {
+    let (mut server, ready) = ServedProcess::start(place.path(), &keys)?;
+    let mut points = vec![StagePoint { stage: None, filled_per_second: 0.0, ready }];
+    for stage in FillStage::ALL {
         // One process at a time has the store open.
         server.stop()?;
         let took = fill::fill(place.path(), &keys, stage, plan, watched)?;
         let filled_per_second = stage.count(plan) as f64 / took.as_secs_f64();
         let ready;
-        (server, ready) = Served::start(place.path(), &keys)?;
-        points.push(Point { stage: Some(stage), filled_per_second, ready });
+        (server, ready) = ServedProcess::start(place.path(), &keys)?;
+        points.push(StagePoint { stage: Some(stage), filled_per_second, ready });
     }
     let reads = reads::while_revoking(&server, plan)?;
     server.stop()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::fill::{PARENT, secret};
-use super::served::{Served, Wire};
+use super::served::{RootConnection, ServedProcess};
 use super::{ScalePlan, clock};
 
 /// Connections that read.
@@ -28,7 +28,7 @@ const DURING: u8 = 1;
 const OVER: u8 = 2;
 
 /// What the readers saw.
-pub(super) struct Reads {
+pub(super) struct ReadFigures {
     /// Latencies before the revocation, in nanoseconds.
     pub(super) before: Histogram<u64>,
     /// And while it ran.
@@ -40,7 +40,10 @@ pub(super) struct Reads {
 }
 
 /// Revokes the parent and measures reads meanwhile.
-pub(super) fn while_revoking(server: &Served, plan: ScalePlan) -> Result<Reads, String> {
+pub(super) fn while_revoking(
+    server: &ServedProcess,
+    plan: ScalePlan,
+) -> Result<ReadFigures, String> {
     let phase = AtomicU8::new(BEFORE);
     let address = server.address;
     std::thread::scope(|scope| {
@@ -59,7 +62,7 @@ pub(super) fn while_revoking(server: &Served, plan: ScalePlan) -> Result<Reads, 
             during.add(loud).map_err(|error| error.to_string())?;
         }
         let (revocation, ended) = revoked?;
-        Ok(Reads { before, during, revocation, ended })
+        Ok(ReadFigures { before, during, revocation, ended })
     })
 }
 
@@ -69,7 +72,7 @@ fn histogram() -> Result<Histogram<u64>, String> {
 
 /// Waits, revokes, and says how long that took and how many tokens it ended.
 fn revoke(address: SocketAddr, phase: &AtomicU8) -> Result<(Duration, u64), String> {
-    let mut wire = Wire::connect(address)?;
+    let mut wire = RootConnection::connect(address)?;
     let tokens = count(&mut wire)?;
     std::thread::sleep(QUIET);
     phase.store(DURING, Ordering::Relaxed);
@@ -86,7 +89,7 @@ fn revoke(address: SocketAddr, phase: &AtomicU8) -> Result<(Duration, u64), Stri
 }
 
 /// The live tokens, by the server's own count.
-fn count(wire: &mut Wire) -> Result<u64, String> {
+fn count(wire: &mut RootConnection) -> Result<u64, String> {
     let (status, body) = wire.send("GET", "sys/internal/counters/tokens", "")?;
     let digits = std::str::from_utf8(body).ok().and_then(|text| {
         let (_, rest) = text.split_once("\"total\":")?;
@@ -102,7 +105,7 @@ fn read_on(
     plan: ScalePlan,
     phase: &AtomicU8,
 ) -> Result<(Histogram<u64>, Histogram<u64>), String> {
-    let mut wire = Wire::connect(address)?;
+    let mut wire = RootConnection::connect(address)?;
     let mut order = fastrand::Rng::with_seed(reader as u64);
     let (mut before, mut during) = (histogram()?, histogram()?);
     let mut due = clock();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::fill::Stage;
-use super::{Point, ScaleFigures};
+use super::fill::FillStage;
+use super::{ScaleFigures, StagePoint};
 
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 4] =
@@ -16,13 +16,14 @@ const PERCENTILES: [(&str, f64); 4] =
 /// and not on what is stored.
 fn bytes_each(figures: &ScaleFigures, at: usize) -> Option<f64> {
     let stage = figures.points[at].stage?;
-    let added = |point: &Point| point.ready.unsealed.own as f64 - point.ready.sealed.own as f64;
+    let added =
+        |point: &StagePoint| point.ready.unsealed.own as f64 - point.ready.sealed.own as f64;
     let more = added(&figures.points[at]) - added(figures.points.get(at.checked_sub(1)?)?);
     Some(more / stage.count(figures.plan) as f64)
 }
 
-fn name(point: &Point) -> &'static str {
-    point.stage.map_or("nothing", Stage::name)
+fn name(point: &StagePoint) -> &'static str {
+    point.stage.map_or("nothing", FillStage::name)
 }
 
 fn millis(time: Duration) -> f64 {

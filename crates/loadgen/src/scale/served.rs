@@ -50,14 +50,14 @@ pub(super) struct Resident {
 }
 
 /// A server; it is killed with the value.
-pub(super) struct Served {
+pub(super) struct ServedProcess {
     process: Child,
     /// Kept open: a server may go on to write to it.
     _greeting: BufReader<ChildStdout>,
     pub(super) address: SocketAddr,
 }
 
-impl Served {
+impl ServedProcess {
     /// Starts a server on the store in `directory` and unseals it.
     pub(super) fn start(directory: &Path, share: &str) -> Result<(Self, Ready), String> {
         let config = directory.join("server.hcl");
@@ -74,7 +74,7 @@ impl Served {
         let sealed = server.resident()?;
         let listening_cpu = server.cpu()?;
         let begin = clock();
-        let mut wire = Wire::connect(server.address)?;
+        let mut wire = RootConnection::connect(server.address)?;
         let (status, _) = wire.send("PUT", "sys/unseal", &format!("{{\"key\":\"{share}\"}}"))?;
         if status != 200 {
             return Err(format!("unsealing was answered with {status}"));
@@ -159,7 +159,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedProcess {
     fn drop(&mut self) {
         // Gone already, after `stop`.
         let _ = self.process.kill();
@@ -176,13 +176,13 @@ fn read_address(greeting: &mut impl BufRead) -> Option<SocketAddr> {
 }
 
 /// A connection that sends one request at a time, as root.
-pub(super) struct Wire {
+pub(super) struct RootConnection {
     stream: TcpStream,
     host: SocketAddr,
     answer: Vec<u8>,
 }
 
-impl Wire {
+impl RootConnection {
     pub(super) fn connect(address: SocketAddr) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("cannot reach {address}: {error}");
         let stream = TcpStream::connect(address).map_err(failed)?;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-use crate::disk::{Access, Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, OpenFor};
 use crate::names;
 use crate::sst::block::Block;
 
@@ -96,7 +96,7 @@ impl FileCache {
 
     /// SST `number`, opened if it is not.
     pub(crate) fn get(&self, number: u64) -> io::Result<Arc<dyn DiskFile>> {
-        self.files.get_or_insert_with(&number, || self.disk.open(&self.path(number), Access::Read))
+        self.files.get_or_insert_with(&number, || self.disk.open(&self.path(number), OpenFor::Read))
     }
 
     /// Closes a file that is about to be removed, once nobody reads it.

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::batch::Batch;
+use crate::batch::EntryBatch;
 use crate::error::{Error, Result};
 use crate::limits::{
     BATCH_OPS_MAX, GROUP_BYTES_MAX, LEADER_ROUNDS_MAX, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX,
@@ -28,7 +28,7 @@ pub enum Sync {
 
 /// Batches that will be committed as one.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct CommitGroup {
     /// A started WAL frame with the operations behind its header.
     pub(crate) buffer: Vec<u8>,
     /// How many operations it has.
@@ -72,14 +72,14 @@ pub(crate) struct CommitQueue {
 
 #[derive(Debug)]
 struct GroupState {
-    forming: Group,
+    forming: CommitGroup,
     leading: bool,
     /// Someone waits for room.
     crowded: bool,
     spare: Vec<Vec<u8>>,
 }
 
-impl Group {
+impl CommitGroup {
     fn new(mut buffer: Vec<u8>) -> Self {
         frame::start(&mut buffer);
         Self { buffer, ops: 0, position: 0, sync: Sync::Mode, mailbox: Arc::default() }
@@ -98,7 +98,7 @@ impl Group {
 impl CommitQueue {
     /// A queue without writers.
     pub(crate) fn new() -> Self {
-        let forming = Group::new(Vec::new());
+        let forming = CommitGroup::new(Vec::new());
         let state = GroupState { forming, leading: false, crowded: false, spare: Vec::new() };
         Self { state: Mutex::new(state), room: Condvar::new() }
     }
@@ -106,9 +106,9 @@ impl CommitQueue {
     /// Commits a batch together with whoever else is there; `commit` is what a leader does with a group.
     pub(crate) fn submit(
         &self,
-        batch: &Batch,
+        batch: &EntryBatch,
         sync: Sync,
-        mut commit: impl FnMut(&mut Group) -> Result<()>,
+        mut commit: impl FnMut(&mut CommitGroup) -> Result<()>,
     ) -> Result<()> {
         let mut state = lock(&self.state);
         while state.leading && state.forming.is_full() {
@@ -131,7 +131,7 @@ impl CommitQueue {
         mailbox.result()
     }
 
-    fn lead(&self, commit: &mut impl FnMut(&mut Group) -> Result<()>) {
+    fn lead(&self, commit: &mut impl FnMut(&mut CommitGroup) -> Result<()>) {
         for _ in 0..LEADER_ROUNDS_MAX {
             let mut group = self.take_group();
             let mut guard = Deliver { mailbox: &group.mailbox.clone(), result: None };
@@ -152,9 +152,9 @@ impl CommitQueue {
         mailbox.send(Mail::Lead);
     }
 
-    fn take_group(&self) -> Group {
+    fn take_group(&self) -> CommitGroup {
         let mut state = lock(&self.state);
-        let fresh = Group::new(state.spare.pop().unwrap_or_default());
+        let fresh = CommitGroup::new(state.spare.pop().unwrap_or_default());
         let group = std::mem::replace(&mut state.forming, fresh);
         let crowded = std::mem::take(&mut state.crowded);
         drop(state);
@@ -233,10 +233,10 @@ mod tests {
                 let (queue, seen, groups) = (&queue, &seen, &groups);
                 scope.spawn(move || {
                     for n in 0..200u32 {
-                        let mut batch = Batch::new();
+                        let mut batch = EntryBatch::new();
                         batch.put(&writer.to_be_bytes(), &n.to_be_bytes()).unwrap();
                         batch.put(&writer.to_be_bytes(), b"second").unwrap();
-                        let commit = |group: &mut Group| {
+                        let commit = |group: &mut CommitGroup| {
                             let mut seen = lock(seen);
                             let all: Vec<_> = Operations::new(group.payload()).collect();
                             assert_eq!(all.len(), group.ops);
@@ -269,7 +269,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let mut batch = Batch::new();
+                    let mut batch = EntryBatch::new();
                     batch.delete(b"k").unwrap();
                     let result = queue.submit(&batch, Sync::Now, |group| {
                         assert!(group.sync == Sync::Now);

@@ -10,4 +10,4 @@ mod run;
 
 pub(crate) use gc::VersionFilter;
 pub(crate) use pick::{CompactionPlan, pick, pick_any};
-pub(crate) use run::{Output, merge};
+pub(crate) use run::{CompactionOutput, merge};

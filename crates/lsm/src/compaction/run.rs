@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::levels::{FileDesc, Levels, SstFile};
 use crate::limits::LEVELS;
 use crate::names;
-use crate::numbers::Numbers;
+use crate::numbers::FileNumbers;
 use crate::sst::{ReadMode, SstBuilder};
 
 /// Filter bits for each key, by how deep the file lies: a missing key asks every level, so the small ones above, which
@@ -21,13 +21,13 @@ const BITS_BOTTOM: usize = 11;
 
 /// Where and how new files are written.
 #[derive(Debug)]
-pub(crate) struct Output<'a> {
+pub(crate) struct CompactionOutput<'a> {
     /// The disk.
     pub(crate) disk: &'a dyn Disk,
     /// The store's directory.
     pub(crate) dir: &'a Path,
     /// Numbers for them.
-    pub(crate) numbers: &'a Numbers,
+    pub(crate) numbers: &'a FileNumbers,
     /// Size of their blocks, in bytes.
     pub(crate) block_bytes: usize,
     /// Size at which the next one starts, in bytes.
@@ -36,7 +36,7 @@ pub(crate) struct Output<'a> {
     pub(crate) bits_per_key: usize,
 }
 
-impl<'a> Output<'a> {
+impl<'a> CompactionOutput<'a> {
     /// Files for L0.
     pub(crate) fn for_flush(mut self) -> Self {
         self.bits_per_key = BITS_TOP;
@@ -129,7 +129,7 @@ fn finish(builder: SstBuilder) -> Result<FileDesc> {
 pub(crate) fn merge(
     plan: &CompactionPlan,
     levels: &Levels,
-    output: &Output<'_>,
+    output: &CompactionOutput<'_>,
     filter: VersionFilter,
 ) -> Result<Vec<FileDesc>> {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();

@@ -1,7 +1,7 @@
 //! A crash as a value: what a power cut leaves of a recorded run.
 //!
 //! [`CrashReplay`] walks a record of [`DiskEvent`]s. At any point it can say what the disk may hold if the power went
-//! right there, in five ways ([`Tail`]). Synced bytes and names are always there; the rest is decided by the variant
+//! right there, in five ways ([`UnsyncedTail`]). Synced bytes and names are always there; the rest is decided by the variant
 //! and, where it needs dice, by a seed. Pages are 512 bytes, the smallest unit that a disk writes whole.
 //!
 //! The model is as strict as POSIX allows: syncing a file does not sync its name, and syncing a directory does not sync
@@ -19,7 +19,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// What happens to what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tail {
+pub enum UnsyncedTail {
     /// All of it is lost.
     Lost,
     /// All of it is there.
@@ -32,7 +32,7 @@ pub enum Tail {
     Reordered,
 }
 
-impl Tail {
+impl UnsyncedTail {
     /// Every variant.
     pub const ALL: [Self; 5] =
         [Self::Lost, Self::Kept, Self::NamesLost, Self::Torn, Self::Reordered];
@@ -110,7 +110,7 @@ impl<'a> CrashReplay<'a> {
 
     /// What a crash at this point may leave.
     #[must_use]
-    pub fn image(&self, tail: Tail, seed: u64) -> MemDisk {
+    pub fn image(&self, tail: UnsyncedTail, seed: u64) -> MemDisk {
         let mut dice = CrashRandom(seed ^ 0x9e37_79b9_7f4a_7c15);
         let names = self.surviving_names(tail, &mut dice);
         let mut contents = BTreeMap::new();
@@ -147,15 +147,19 @@ impl<'a> CrashReplay<'a> {
         self.inodes.retain(|inode, _| live.contains(inode));
     }
 
-    fn surviving_names(&self, tail: Tail, dice: &mut CrashRandom) -> BTreeMap<PathBuf, u64> {
+    fn surviving_names(
+        &self,
+        tail: UnsyncedTail,
+        dice: &mut CrashRandom,
+    ) -> BTreeMap<PathBuf, u64> {
         let mut names = self.names.clone();
         let kept = match tail {
-            Tail::Lost | Tail::NamesLost => 0,
-            Tail::Kept | Tail::Reordered => self.names_pending.len(),
-            Tail::Torn => dice.below(self.names_pending.len() + 1),
+            UnsyncedTail::Lost | UnsyncedTail::NamesLost => 0,
+            UnsyncedTail::Kept | UnsyncedTail::Reordered => self.names_pending.len(),
+            UnsyncedTail::Torn => dice.below(self.names_pending.len() + 1),
         };
         for (_, change) in &self.names_pending[..kept] {
-            if tail != Tail::Reordered || dice.below(2) == 0 {
+            if tail != UnsyncedTail::Reordered || dice.below(2) == 0 {
                 change.apply(&mut names);
             }
         }
@@ -192,19 +196,19 @@ impl Inode {
         }
     }
 
-    fn surviving(&self, tail: Tail, dice: &mut CrashRandom) -> Arc<Vec<u8>> {
-        if self.pending.is_empty() || tail == Tail::Lost {
+    fn surviving(&self, tail: UnsyncedTail, dice: &mut CrashRandom) -> Arc<Vec<u8>> {
+        if self.pending.is_empty() || tail == UnsyncedTail::Lost {
             return self.durable.clone();
         }
         let mut bytes = self.durable.to_vec();
         match tail {
-            Tail::Lost => {}
-            Tail::Kept | Tail::NamesLost => {
+            UnsyncedTail::Lost => {}
+            UnsyncedTail::Kept | UnsyncedTail::NamesLost => {
                 for (offset, written) in &self.pending {
                     overwrite(&mut bytes, written, *offset);
                 }
             }
-            Tail::Torn => {
+            UnsyncedTail::Torn => {
                 let last = dice.below(self.pending.len());
                 for (offset, written) in &self.pending[..last] {
                     overwrite(&mut bytes, written, *offset);
@@ -212,7 +216,7 @@ impl Inode {
                 let (offset, written) = &self.pending[last];
                 overwrite(&mut bytes, &written[..dice.below(written.len() + 1)], *offset);
             }
-            Tail::Reordered => {
+            UnsyncedTail::Reordered => {
                 for (offset, written) in &self.pending {
                     self.scatter(&mut bytes, *offset, written, dice);
                 }
@@ -253,7 +257,11 @@ mod tests {
     use super::super::{Disk, FaultyDisk};
     use super::*;
 
-    fn image_at_end(disk: &FaultyDisk, tail: Tail, seed: u64) -> BTreeMap<PathBuf, Arc<Vec<u8>>> {
+    fn image_at_end(
+        disk: &FaultyDisk,
+        tail: UnsyncedTail,
+        seed: u64,
+    ) -> BTreeMap<PathBuf, Arc<Vec<u8>>> {
         let events = disk.events();
         let mut replay = CrashReplay::new(&events);
         while replay.advance() {}
@@ -267,7 +275,7 @@ mod tests {
         file.write_at(b"durable", 0).unwrap();
         file.sync_data().unwrap();
         disk.sync_dir(Path::new("d")).unwrap();
-        for tail in Tail::ALL {
+        for tail in UnsyncedTail::ALL {
             let files = image_at_end(&disk, tail, 7);
             assert_eq!(files[Path::new("d/a")].as_slice(), b"durable");
         }
@@ -279,8 +287,8 @@ mod tests {
         let file = disk.create(Path::new("d/a")).unwrap();
         file.write_at(b"x", 0).unwrap();
         file.sync_data().unwrap();
-        assert!(image_at_end(&disk, Tail::Lost, 0).is_empty());
-        assert_eq!(image_at_end(&disk, Tail::Kept, 0).len(), 1);
+        assert!(image_at_end(&disk, UnsyncedTail::Lost, 0).is_empty());
+        assert_eq!(image_at_end(&disk, UnsyncedTail::Kept, 0).len(), 1);
     }
 
     #[test]
@@ -289,15 +297,15 @@ mod tests {
         let file = disk.create(Path::new("d/a")).unwrap();
         disk.sync_dir(Path::new("d")).unwrap();
         file.write_at(&[1; 4 * SECTOR_BYTES], 0).unwrap();
-        assert!(image_at_end(&disk, Tail::Lost, 0)[Path::new("d/a")].is_empty());
-        assert_eq!(image_at_end(&disk, Tail::Kept, 0)[Path::new("d/a")].len(), 2048);
+        assert!(image_at_end(&disk, UnsyncedTail::Lost, 0)[Path::new("d/a")].is_empty());
+        assert_eq!(image_at_end(&disk, UnsyncedTail::Kept, 0)[Path::new("d/a")].len(), 2048);
         let mut holes = 0;
         let mut cuts = 0;
         for seed in 0..64 {
-            let torn = image_at_end(&disk, Tail::Torn, seed);
+            let torn = image_at_end(&disk, UnsyncedTail::Torn, seed);
             let len = torn[Path::new("d/a")].len();
             cuts += u32::from(!len.is_multiple_of(SECTOR_BYTES));
-            let scattered = image_at_end(&disk, Tail::Reordered, seed);
+            let scattered = image_at_end(&disk, UnsyncedTail::Reordered, seed);
             let bytes = &scattered[Path::new("d/a")];
             holes += u32::from(bytes.contains(&0) && bytes.contains(&1));
         }
@@ -311,7 +319,7 @@ mod tests {
         disk.create(Path::new("d/old")).unwrap();
         disk.sync_dir(Path::new("d")).unwrap();
         disk.rename(Path::new("d/old"), Path::new("d/new")).unwrap();
-        assert!(image_at_end(&disk, Tail::Lost, 0).contains_key(Path::new("d/old")));
-        assert!(image_at_end(&disk, Tail::Kept, 0).contains_key(Path::new("d/new")));
+        assert!(image_at_end(&disk, UnsyncedTail::Lost, 0).contains_key(Path::new("d/old")));
+        assert!(image_at_end(&disk, UnsyncedTail::Kept, 0).contains_key(Path::new("d/new")));
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! A test runs its workload once on a [`super::FaultyDisk`], which records every operation, and notes in [`Promises`] what
 //! it handed in and what the store promised to keep. [`every_cut`] then walks the record and makes, for each point and
-//! each [`Tail`], the disk that a cut leaves there; the test opens its store on it and judges what it holds.
+//! each [`UnsyncedTail`], the disk that a cut leaves there; the test opens its store on it and judges what it holds.
 //! [`crash_everywhere`] does that for many seeds on several threads.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CrashReplay, DiskEvent, MemDisk, Tail};
+use super::{CrashReplay, DiskEvent, MemDisk, UnsyncedTail};
 
 /// Threads that judge: each takes every so-many-th point of each run.
 const THREADS: usize = 2;
@@ -53,11 +53,11 @@ impl Promises {
 
 /// One power cut.
 #[derive(Debug)]
-pub struct Cut {
+pub struct PowerCut {
     /// The operations before it.
     pub at: usize,
     /// What became of what was not synced.
-    pub tail: Tail,
+    pub tail: UnsyncedTail,
     /// How many cuts were judged before.
     pub nth: usize,
     /// What is left.
@@ -66,31 +66,36 @@ pub struct Cut {
 
 /// What a cut at the end of a record leaves.
 #[must_use]
-pub fn left_at_the_end(events: &[DiskEvent], tail: Tail, seed: u64) -> MemDisk {
+pub fn left_at_the_end(events: &[DiskEvent], tail: UnsyncedTail, seed: u64) -> MemDisk {
     let mut replay = CrashReplay::new(events);
     while replay.advance() {}
     replay.image(tail, seed)
 }
 
 /// Calls `judge` with every cut that may happen along `events`, in each of `tails`; says how many there were.
-pub fn every_cut(events: &[DiskEvent], tails: &[Tail], seed: u64, judge: impl FnMut(Cut)) -> usize {
+pub fn every_cut(
+    events: &[DiskEvent],
+    tails: &[UnsyncedTail],
+    seed: u64,
+    judge: impl FnMut(PowerCut),
+) -> usize {
     every_nth_cut(events, tails, seed, (0, 1), judge)
 }
 
 /// The same for the points whose number leaves the first of `share` when it is divided by the second.
 fn every_nth_cut(
     events: &[DiskEvent],
-    tails: &[Tail],
+    tails: &[UnsyncedTail],
     seed: u64,
     share: (usize, usize),
-    mut judge: impl FnMut(Cut),
+    mut judge: impl FnMut(PowerCut),
 ) -> usize {
     let mut replay = CrashReplay::new(events);
     let (mut cuts, mut at) = (0, 0);
     loop {
         if at % share.1 == share.0 {
             for &tail in tails {
-                judge(Cut { at, tail, nth: cuts, disk: replay.image(tail, seed ^ at as u64) });
+                judge(PowerCut { at, tail, nth: cuts, disk: replay.image(tail, seed ^ at as u64) });
                 cuts += 1;
             }
         }
@@ -107,7 +112,7 @@ pub trait RecordedRun {
     fn events(&self) -> &[DiskEvent];
 
     /// Opens what is left and panics if it is not what may be left.
-    fn judge(&self, cut: Cut);
+    fn judge(&self, cut: PowerCut);
 
     /// So many cuts were judged: a last look at all of them.
     fn judged(&self, cuts: usize) {
@@ -130,7 +135,8 @@ pub fn crash_everywhere<R: RecordedRun>(
                     let run = record(seed);
                     let share = (thread, THREADS);
                     let judge = |cut| run.judge(cut);
-                    let judged = every_nth_cut(run.events(), &Tail::ALL, seed, share, judge);
+                    let judged =
+                        every_nth_cut(run.events(), &UnsyncedTail::ALL, seed, share, judge);
                     run.judged(judged);
                     cuts.fetch_add(judged, Ordering::Relaxed);
                 }
@@ -162,9 +168,9 @@ mod tests {
     fn shares_of_the_cuts_are_all_of_them() {
         let events: Vec<DiskEvent> =
             (0..7).map(|n| DiskEvent::SyncDir { dir: format!("{n}").into() }).collect();
-        let all = every_cut(&events, &Tail::ALL, 0, |_| {});
-        assert_eq!(all, (events.len() + 1) * Tail::ALL.len());
-        let shared = (0..3).map(|n| every_nth_cut(&events, &Tail::ALL, 0, (n, 3), |_| {}));
+        let all = every_cut(&events, &UnsyncedTail::ALL, 0, |_| {});
+        assert_eq!(all, (events.len() + 1) * UnsyncedTail::ALL.len());
+        let shared = (0..3).map(|n| every_nth_cut(&events, &UnsyncedTail::ALL, 0, (n, 3), |_| {}));
         assert_eq!(shared.sum::<usize>(), all);
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::{Access, Disk, DiskFile, DiskLock, MemDisk};
+use super::{Disk, DiskFile, DiskLock, MemDisk, OpenFor};
 use crate::sync::lock;
 
 /// The error number of a full disk on Linux.
@@ -231,7 +231,7 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(FaultyFile { inner: file, inode, state: self.state.clone() }))
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
         let state = lock(&self.state);
         if state.crashed {
             return Err(crash_error());

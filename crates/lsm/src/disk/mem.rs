@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Access, Disk, DiskFile, DiskLock};
+use super::{Disk, DiskFile, DiskLock, OpenFor};
 
 /// A file system in memory.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Disk for MemDisk {
         Ok(file)
     }
 
-    fn open(&self, path: &Path, _access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, _access: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
         Ok(self.find(path)?)
     }
 
@@ -233,6 +233,6 @@ mod tests {
         assert_eq!(disk.list(Path::new("e")).unwrap(), ["b"]);
         assert!(disk.link(Path::new("d/c"), Path::new("e/b")).is_err());
         disk.remove(Path::new("d/c")).unwrap();
-        assert!(disk.open(Path::new("d/c"), Access::Read).is_err());
+        assert!(disk.open(Path::new("d/c"), OpenFor::Read).is_err());
     }
 }

@@ -23,14 +23,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crash::{CrashReplay, Tail};
+pub use crash::{CrashReplay, UnsyncedTail};
 pub use faulty::{DiskEvent, DiskFault, FaultKind, FaultyDisk};
 pub use mem::MemDisk;
 pub use real::RealDisk;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum OpenFor {
     /// Reads only; the file must exist.
     Read,
     /// Reads and writes; the file must exist and keeps its bytes.
@@ -44,7 +44,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Creates an empty file open for reading and writing; an existing one is emptied.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens an existing file.
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+    fn open(&self, path: &Path, access: OpenFor) -> io::Result<Arc<dyn DiskFile>>;
     /// Renames a file, replacing the target atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file's name; open handles keep reading.
@@ -113,7 +113,7 @@ pub fn write_all_at(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> io::Resul
 
 /// Reads a whole file of at most `bytes_max` bytes.
 pub fn read_all(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let file = disk.open(path, Access::Read)?;
+    let file = disk.open(path, OpenFor::Read)?;
     let len = file.len()?;
     if len > bytes_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "file is larger than its limit"));

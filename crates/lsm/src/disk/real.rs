@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Access, Disk, DiskFile, DiskLock};
+use super::{Disk, DiskFile, DiskLock, OpenFor};
 
 /// What Linux calls the file systems of other machines (`linux/magic.h` and their own headers): NFS, SMB, CIFS, SMB 2,
 /// 9P, Ceph, AFS, Coda, NCP, Lustre, GPFS.
@@ -57,9 +57,9 @@ impl Disk for RealDisk {
         Ok(Arc::new(RealFile(file)))
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: OpenFor) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(access == Access::ReadWrite);
+        options.read(true).write(access == OpenFor::ReadWrite);
         Ok(Arc::new(RealFile(open_with(&mut options, path)?)))
     }
 

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use super::{BackgroundWork, Engine, EngineShared, Frozen};
-use crate::compaction::{CompactionPlan, Output, VersionFilter, merge, pick, pick_any};
+use crate::compaction::{CompactionOutput, CompactionPlan, VersionFilter, merge, pick, pick_any};
 use crate::error::{Error, Result};
 use crate::levels::{FileDesc, SstFile};
 use crate::manifest::{Edit, Manifest};
 use crate::memtable::MemtableCursor;
 use crate::names;
-use crate::options::{Background, Durability, SyncMode};
+use crate::options::{Background, LogKeeping, SyncMode};
 use crate::sync::{lock, try_lock, wait, wait_for};
 
 /// Whether there was something to do.
@@ -34,7 +34,7 @@ pub(super) fn start(inner: &Arc<EngineShared>, compactors: usize) -> Result<Vec<
             _ => (format!("lsm-compact-{n}"), EngineShared::compact_loop),
         };
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let guard = Panicked(&inner);
+            let guard = WakeOnPanic(&inner);
             body(&inner);
             std::mem::forget(guard);
         });
@@ -44,9 +44,9 @@ pub(super) fn start(inner: &Arc<EngineShared>, compactors: usize) -> Result<Vec<
 }
 
 /// Tells everyone who waits when a background thread panics.
-struct Panicked<'a>(&'a EngineShared);
+struct WakeOnPanic<'a>(&'a EngineShared);
 
-impl Drop for Panicked<'_> {
+impl Drop for WakeOnPanic<'_> {
     fn drop(&mut self) {
         self.0.fail(&Error::Poisoned("a background thread panicked".to_owned()));
     }
@@ -125,7 +125,7 @@ impl EngineShared {
         if self.flush_one()? == Did::Work {
             return Ok(Did::Work);
         }
-        if matches!(self.options.durability, Durability::Wal(_)) && self.pool.wants_prepare() {
+        if matches!(self.options.durability, LogKeeping::Wal(_)) && self.pool.wants_prepare() {
             self.pool.prepare()?;
             return Ok(Did::Work);
         }
@@ -157,7 +157,7 @@ impl EngineShared {
             return;
         }
         match self.options.durability {
-            Durability::Wal(SyncMode::Every { interval, .. }) => {
+            LogKeeping::Wal(SyncMode::Every { interval, .. }) => {
                 drop(wait_for(&self.work_came, work, interval));
             }
             _ => drop(wait(&self.work_came, work)),
@@ -177,7 +177,7 @@ impl EngineShared {
     /// Syncs the WAL if the mode's interval has passed. Never waits for a writer, which may be waiting for this
     /// thread to flush: one that commits now syncs as its mode says, and the next round looks again.
     fn sync_if_due(&self) -> Result<()> {
-        let Durability::Wal(SyncMode::Every { interval, .. }) = self.options.durability else {
+        let LogKeeping::Wal(SyncMode::Every { interval, .. }) = self.options.durability else {
             return Ok(());
         };
         let Some(mut writer) = try_lock(&self.writer) else { return Ok(()) };
@@ -197,8 +197,8 @@ impl EngineShared {
         Ok(())
     }
 
-    fn output(&self) -> Output<'_> {
-        Output {
+    fn output(&self) -> CompactionOutput<'_> {
+        CompactionOutput {
             disk: &*self.disk,
             dir: &self.dir,
             numbers: &self.numbers,

@@ -1,7 +1,7 @@
 //! The engine: the public door, and the state behind it.
 //!
 //! Who runs what: writers form groups (`commit`), one of them leads and commits (`write.rs`); readers load the current
-//! [`View`] and never wait (`read.rs`); a flush thread and compaction threads do the rest (`background.rs`). `open.rs`
+//! [`ReadView`] and never wait (`read.rs`); a flush thread and compaction threads do the rest (`background.rs`). `open.rs`
 //! recovers, `upkeep.rs` holds checkpoint, check and stats.
 //!
 //! Locks, in the order in which they may be taken: `writer`, `manifest`, `work`. The read path takes none.
@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::levels::{Levels, ObsoleteFiles, Probes};
 use crate::manifest::Manifest;
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::numbers::Numbers;
+use crate::numbers::FileNumbers;
 use crate::options::Options;
 use crate::sst::SstShared;
 use crate::wal::{SegmentPool, WalWriter};
@@ -57,7 +57,7 @@ struct EngineShared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     options: Options,
-    numbers: Arc<Numbers>,
+    numbers: Arc<FileNumbers>,
     shared: Arc<SstShared>,
     obsolete_files: Arc<ObsoleteFiles>,
     pool: Arc<SegmentPool>,
@@ -69,14 +69,14 @@ struct EngineShared {
     work_came: Condvar,
     /// Something was done.
     work_done: Condvar,
-    view: ArcSwap<View>,
+    view: ArcSwap<ReadView>,
     points: Arc<ReadPoints>,
     failure: OnceLock<Error>,
     closed: AtomicBool,
     /// How long a writer of one MiB is held back, in nanoseconds.
     pressure: AtomicU64,
     probes: Probes,
-    counters: Counters,
+    counters: EngineCounters,
     /// Inline background work is done by one thread at a time.
     inline: Mutex<()>,
     _lock: Box<dyn DiskLock>,
@@ -133,7 +133,7 @@ struct Frozen {
 
 /// Everything a reader looks at, newest first.
 #[derive(Debug)]
-struct View {
+struct ReadView {
     active: Arc<Memtable>,
     /// Newest first.
     frozen: Vec<Arc<Memtable>>,
@@ -149,7 +149,7 @@ struct ReadPoints {
 
 /// Counters for people.
 #[derive(Debug, Default)]
-struct Counters {
+struct EngineCounters {
     wal_bytes: AtomicU64,
     syncs: AtomicU64,
     groups: AtomicU64,

@@ -12,19 +12,19 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use arc_swap::ArcSwap;
 
 use super::{
-    BackgroundWork, Counters, Engine, EngineShared, EngineWriter, Frozen, Manifested, ReadPoints,
-    View, background,
+    BackgroundWork, Engine, EngineCounters, EngineShared, EngineWriter, Frozen, Manifested,
+    ReadPoints, ReadView, background,
 };
-use crate::batch::Operation;
+use crate::batch::BatchOperation;
 use crate::cache::{BlockCache, FileCache};
 use crate::commit::CommitQueue;
-use crate::disk::{Access, Disk};
+use crate::disk::{Disk, OpenFor};
 use crate::error::{Error, Result};
 use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
 use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::{Memtable, MemtableWriter, SharedPrefixes, room_for};
 use crate::names::{self, FileName, LOCK};
-use crate::numbers::Numbers;
+use crate::numbers::FileNumbers;
 use crate::options::{Background, Options};
 use crate::sst::SstShared;
 use crate::sync::lock;
@@ -118,7 +118,7 @@ impl StoreFiles {
 }
 
 /// Memtables as they are rebuilt from the WAL.
-struct Replay {
+struct MemtableReplay {
     options: Options,
     writer: MemtableWriter,
     active: Arc<Memtable>,
@@ -127,7 +127,7 @@ struct Replay {
     seqno_last: u64,
 }
 
-impl Replay {
+impl MemtableReplay {
     fn new(options: &Options, seqno_flushed: u64, prefixes: SharedPrefixes) -> Self {
         let (active, writer) = Memtable::new(options.memtable_bytes, 0, prefixes);
         let frozen = VecDeque::new();
@@ -135,7 +135,7 @@ impl Replay {
         Self { options, writer, active, frozen, seqno_flushed, seqno_last: seqno_flushed }
     }
 
-    fn apply(&mut self, segment: u64, seqno: u64, operation: Operation<'_>) {
+    fn apply(&mut self, segment: u64, seqno: u64, operation: BatchOperation<'_>) {
         if seqno <= self.seqno_flushed {
             return;
         }
@@ -175,7 +175,7 @@ impl EngineShared {
         let listing = StoreFiles::read(&*disk, &dir)?;
         let known = read_manifest(&*disk, &dir, &listing)?;
         let next = known.number_next.unwrap_or(1).max(listing.number_max + 1);
-        let numbers = Arc::new(Numbers::new(next));
+        let numbers = Arc::new(FileNumbers::new(next));
         let files = FileCache::new(disk.clone(), dir.clone(), options.open_files_max);
         let blocks = BlockCache::new(options.cache_bytes);
         let shared = Arc::new(SstShared { blocks, files });
@@ -184,7 +184,7 @@ impl EngineShared {
 
         let seqno_flushed = known.seqno_flushed.unwrap_or(0);
         let wal_floor = known.wal_floor.unwrap_or(0);
-        let mut replay = Replay::new(&options, seqno_flushed, levels.prefixes());
+        let mut replay = MemtableReplay::new(&options, seqno_flushed, levels.prefixes());
         let needed: Vec<u64> =
             listing.segments.iter().copied().filter(|&number| number >= wal_floor).collect();
         let recovered =
@@ -227,7 +227,7 @@ impl EngineShared {
         };
         let position = known.position.unwrap_or(0);
         let inner = Self {
-            view: ArcSwap::from_pointee(View::of(&work)),
+            view: ArcSwap::from_pointee(ReadView::of(&work)),
             manifest: Mutex::new(Manifested { manifest, wal_floor, seqno_flushed, position }),
             writer: Mutex::new(writer),
             work: Mutex::new(work),
@@ -246,7 +246,7 @@ impl EngineShared {
             closed: AtomicBool::new(false),
             pressure: AtomicU64::new(0),
             probes: Probes::default(),
-            counters: Counters::default(),
+            counters: EngineCounters::default(),
             inline: Mutex::new(()),
             _lock: held,
         };
@@ -292,7 +292,8 @@ fn live_levels(
 fn sync_segments(disk: &dyn Disk, dir: &Path, recovered: &Recovered) -> Result<()> {
     for &number in &recovered.used {
         let path = names::wal(dir, number);
-        let file = disk.open(&path, Access::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
+        let file =
+            disk.open(&path, OpenFor::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
         file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
     }
     Ok(())
@@ -317,7 +318,7 @@ fn remove_orphans(
     Ok(())
 }
 
-impl View {
+impl ReadView {
     pub(super) fn of(work: &BackgroundWork) -> Self {
         Self {
             active: work.active.clone(),

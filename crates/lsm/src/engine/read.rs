@@ -4,7 +4,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Engine, EngineShared, ReadPoints, View};
+use super::{Engine, EngineShared, ReadPoints, ReadView};
 use crate::batch::EntryKind;
 use crate::cursor::{Cursor, MergeCursor, RunCursor};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::limits::LEVELS;
 use crate::memtable::MemtableCursor;
 use crate::sst::ReadMode;
 use crate::sync::lock;
-use crate::value::{Found, Value};
+use crate::value::{LookupOutcome, ValueBytes};
 
 /// A moment of the store: reads at it see what was committed before it and nothing after.
 ///
@@ -78,7 +78,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Corrupt`] or [`Error::Io`] if a file cannot be read.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<ValueBytes>> {
         self.inner.admit_read()?;
         let view = self.inner.view.load();
         // After the view: see the invariant in the module header.
@@ -90,7 +90,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::get`].
-    pub fn get_at(&self, point: &ReadPoint, key: &[u8]) -> Result<Option<Value>> {
+    pub fn get_at(&self, point: &ReadPoint, key: &[u8]) -> Result<Option<ValueBytes>> {
         self.inner.admit_read()?;
         assert!(Arc::ptr_eq(&point.points, &self.inner.points), "a read point of this engine");
         let view = self.inner.view.load();
@@ -170,18 +170,18 @@ impl EngineShared {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    fn find(&self, view: &View, key: &[u8], seqno: u64) -> Result<Option<Value>> {
+    fn find(&self, view: &ReadView, key: &[u8], seqno: u64) -> Result<Option<ValueBytes>> {
         let hash = key_hash(key);
         for table in std::iter::once(&view.active).chain(&view.frozen) {
             match table.get(key, hash, seqno) {
-                Found::Value(value) => return Ok(Some(value)),
-                Found::Deleted => return Ok(None),
-                Found::Nothing => {}
+                LookupOutcome::Value(value) => return Ok(Some(value)),
+                LookupOutcome::Deleted => return Ok(None),
+                LookupOutcome::Nothing => {}
             }
         }
         match view.levels.get(key, hash, seqno, &self.probes)? {
-            Found::Value(value) => Ok(Some(value)),
-            Found::Deleted | Found::Nothing => Ok(None),
+            LookupOutcome::Value(value) => Ok(Some(value)),
+            LookupOutcome::Deleted | LookupOutcome::Nothing => Ok(None),
         }
     }
 }
@@ -217,7 +217,7 @@ impl std::fmt::Debug for Scan {
 }
 
 impl Scan {
-    fn new(mode: ReadMode, point: ReadPoint, view: &View, end: Bound<Vec<u8>>) -> Result<Self> {
+    fn new(mode: ReadMode, point: ReadPoint, view: &ReadView, end: Bound<Vec<u8>>) -> Result<Self> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for table in std::iter::once(&view.active).chain(&view.frozen) {
             sources.push(Box::new(MemtableCursor::new(table.clone())));

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{BackgroundWork, Engine, EngineShared, EngineWriter, Frozen, View};
-use crate::batch::{Batch, Operations};
-use crate::commit::{Group, Sync};
+use super::{BackgroundWork, Engine, EngineShared, EngineWriter, Frozen, ReadView};
+use crate::batch::{EntryBatch, Operations};
+use crate::commit::{CommitGroup, Sync};
 use crate::error::{Error, Result};
 use crate::limits::SEQNO_MAX;
 use crate::memtable::{Memtable, room_for};
-use crate::options::{Background, Durability, SyncMode};
+use crate::options::{Background, LogKeeping, SyncMode};
 use crate::sync::{lock, wait};
 use crate::wal::frame;
 
@@ -29,7 +29,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`] for what is too long; [`Error::Full`] and [`Error::Poisoned`] as they say.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(key, value)?;
         self.write(&batch, Sync::Mode)
     }
@@ -39,7 +39,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::put`].
     pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.delete(key)?;
         self.write(&batch, Sync::Mode)
     }
@@ -49,7 +49,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::put`]. After an error other than `Invalid`, `Full` or `Closed` the batch may be found applied when the
     /// store is opened again.
-    pub fn write(&self, batch: &Batch, sync: Sync) -> Result<()> {
+    pub fn write(&self, batch: &EntryBatch, sync: Sync) -> Result<()> {
         self.inner.admit_write()?;
         if batch.is_empty() {
             return if sync == Sync::Now { self.sync() } else { Ok(()) };
@@ -133,11 +133,11 @@ impl EngineShared {
         }
     }
 
-    fn commit(&self, group: &mut Group) -> Result<()> {
+    fn commit(&self, group: &mut CommitGroup) -> Result<()> {
         let mut writer = lock(&self.writer);
         self.admit_write()?;
         // What an outer log holds is taken while memory has room for it: who writes the log asks for room beforehand.
-        if !matches!(self.options.durability, Durability::External) {
+        if !matches!(self.options.durability, LogKeeping::External) {
             self.refuse_if_full()?;
         }
         let result = self.commit_to(&mut writer, group);
@@ -147,7 +147,7 @@ impl EngineShared {
         result
     }
 
-    fn commit_to(&self, writer: &mut EngineWriter, group: &mut Group) -> Result<()> {
+    fn commit_to(&self, writer: &mut EngineWriter, group: &mut CommitGroup) -> Result<()> {
         let payload_bytes = group.payload().len();
         self.hold_back(writer, payload_bytes as u64);
         let room = room_for(payload_bytes, group.ops);
@@ -159,7 +159,7 @@ impl EngineShared {
             seqno_first + (group.ops as u64) < SEQNO_MAX,
             "sequence numbers last for centuries"
         );
-        if let Durability::Wal(mode) = self.options.durability {
+        if let LogKeeping::Wal(mode) = self.options.durability {
             self.log(writer, group, seqno_first, mode)?;
         }
         let mut seqno = seqno_first;
@@ -182,7 +182,7 @@ impl EngineShared {
     fn log(
         &self,
         writer: &mut EngineWriter,
-        group: &mut Group,
+        group: &mut CommitGroup,
         seqno: u64,
         mode: SyncMode,
     ) -> Result<()> {
@@ -213,7 +213,7 @@ impl EngineShared {
     pub(super) fn sync_wal(&self, writer: &mut EngineWriter) -> Result<()> {
         writer.wal.sync().inspect_err(|error| self.fail(error))?;
         writer.ops_unsynced = 0;
-        if matches!(self.options.durability, Durability::Wal(SyncMode::Every { .. })) {
+        if matches!(self.options.durability, LogKeeping::Wal(SyncMode::Every { .. })) {
             writer.synced_at = self.options.clock.now();
         }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -295,7 +295,7 @@ impl EngineShared {
 
     /// Makes a changed state the one that readers see, and sets the pressure on writers by it.
     pub(super) fn publish(&self, work: &BackgroundWork) {
-        self.view.store(std::sync::Arc::new(View::of(work)));
+        self.view.store(std::sync::Arc::new(ReadView::of(work)));
         let excess = work.levels.l0().len().saturating_sub(L0_SLOW - 1);
         let by_files = if excess == 0 { 0.0 } else { SLOW_NANOS * SLOW_GROWTH.powi(excess as i32) };
         let by_frozen = work.frozen.len().saturating_sub(1) as u64 * FROZEN_NANOS;

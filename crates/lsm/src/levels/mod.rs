@@ -15,20 +15,20 @@ pub(crate) use self::file::{FileDesc, ObsoleteFiles, SstFile};
 use crate::error::Result;
 use crate::limits::LEVELS;
 use crate::memtable::SharedPrefixes;
-use crate::value::Found;
+use crate::value::LookupOutcome;
 
 /// Ends of files that shared prefixes may be learned from.
 const SAMPLE_MIN: usize = 16;
 
 /// A sorted run: files with disjoint, rising keys.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct SortedRun {
     files: Vec<Arc<SstFile>>,
     /// The first eight bytes of each file's largest key, so that a search compares integers.
     heads: Vec<u64>,
 }
 
-impl Run {
+impl SortedRun {
     fn new(mut files: Vec<Arc<SstFile>>) -> Self {
         files.sort_by(|a, b| a.desc().smallest.cmp(&b.desc().smallest));
         let heads = files.iter().map(|file| head(&file.desc().largest)).collect();
@@ -69,7 +69,7 @@ impl Run {
 pub(crate) struct Levels {
     l0: Vec<Arc<SstFile>>,
     /// L1 at 0.
-    runs: [Run; LEVELS - 1],
+    runs: [SortedRun; LEVELS - 1],
 }
 
 impl Levels {
@@ -82,9 +82,9 @@ impl Levels {
         let mut levels = levels.into_iter();
         let mut l0 = levels.next().expect("there is an L0");
         l0.sort_by_key(|file| std::cmp::Reverse(file.desc().seqno_max));
-        let mut runs: [Run; LEVELS - 1] = Default::default();
+        let mut runs: [SortedRun; LEVELS - 1] = Default::default();
         for (run, files) in runs.iter_mut().zip(levels) {
-            *run = Run::new(files);
+            *run = SortedRun::new(files);
         }
         Self { l0, runs }
     }
@@ -95,7 +95,7 @@ impl Levels {
     }
 
     /// Level `level`, which is not L0.
-    pub(crate) fn run(&self, level: usize) -> &Run {
+    pub(crate) fn run(&self, level: usize) -> &SortedRun {
         &self.runs[level - 1]
     }
 
@@ -116,7 +116,13 @@ impl Levels {
     }
 
     /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
-    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64, probes: &Probes) -> Result<Found> {
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seqno: u64,
+        probes: &Probes,
+    ) -> Result<LookupOutcome> {
         for file in &self.l0 {
             if file.overlaps(key, key)
                 && let Some(found) = look(file, key, hash, seqno, probes)?
@@ -132,7 +138,7 @@ impl Levels {
                 return Ok(found);
             }
         }
-        Ok(Found::Nothing)
+        Ok(LookupOutcome::Nothing)
     }
 
     /// The shared prefixes of the keys, if the ends of the files are enough to tell.
@@ -180,7 +186,7 @@ fn look(
     hash: u64,
     seqno: u64,
     probes: &Probes,
-) -> Result<Option<Found>> {
+) -> Result<Option<LookupOutcome>> {
     use std::sync::atomic::Ordering::Relaxed;
     let sst = file.sst()?;
     // Relaxed: counters for people, ordered with nothing.
@@ -189,7 +195,7 @@ fn look(
         return Ok(None);
     }
     match sst.get(key, seqno)? {
-        Found::Nothing => {
+        LookupOutcome::Nothing => {
             probes.in_vain.fetch_add(1, Relaxed);
             Ok(None)
         }

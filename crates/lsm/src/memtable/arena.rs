@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - one writer allocates; it is the only one that may store to words it has not published yet;
-//! - objects of one [`Region`] share chunks with their like only, so that what a search walks over lies close together;
+//! - objects of one [`ArenaRegion`] share chunks with their like only, so that what a search walks over lies close together;
 //! - an object never crosses a chunk; one that would waste more than a quarter of a chunk gets its own;
 //! - address 0 is the first object ever allocated, so it can serve as "none" for links.
 
@@ -22,17 +22,17 @@ const CHUNK_WORDS_MAX: usize = 1 << WORD_BITS;
 const CHUNK_WORDS_MIN: usize = if cfg!(loom) { 16 } else { 512 };
 
 /// Where an object lies.
-pub(crate) type Address = u32;
+pub(crate) type ArenaOffset = u32;
 
 /// Chunks of atomic words.
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub(crate) struct WordArena {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
 }
 
 /// What an object is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Region {
+pub(crate) enum ArenaRegion {
     /// Searches walk over it.
     Index,
     /// It is looked at when a search has ended.
@@ -56,7 +56,7 @@ struct OpenChunk {
     word: usize,
 }
 
-impl Arena {
+impl WordArena {
     /// An arena that can hold `bytes_max` bytes in objects of any size.
     pub(crate) fn new(bytes_max: usize, chunk_bytes: usize) -> (Self, Allocator) {
         let chunk_words = (chunk_bytes / 8).clamp(CHUNK_WORDS_MIN, CHUNK_WORDS_MAX);
@@ -70,7 +70,7 @@ impl Arena {
 
     /// The words from `address` to the end of its chunk.
     #[inline]
-    pub(crate) fn at(&self, address: Address) -> &[AtomicU64] {
+    pub(crate) fn at(&self, address: ArenaOffset) -> &[AtomicU64] {
         let chunk = self.chunks[(address >> WORD_BITS) as usize].get();
         let chunk = chunk.expect("an address names an allocated chunk");
         &chunk[address as usize & (CHUNK_WORDS_MAX - 1)..]
@@ -81,10 +81,10 @@ impl Allocator {
     /// Room for `words` words, zeroed or holding what an abandoned allocation left; `None` if the arena has no chunk left.
     pub(crate) fn allocate(
         &mut self,
-        arena: &Arena,
-        region: Region,
+        arena: &WordArena,
+        region: ArenaRegion,
         words: usize,
-    ) -> Option<Address> {
+    ) -> Option<ArenaOffset> {
         if let Some(open) = &mut self.open[region as usize]
             && open.word + words <= self.chunk_words
         {
@@ -105,7 +105,7 @@ impl Allocator {
         self.words_reserved * 8
     }
 
-    fn add_chunk(&mut self, arena: &Arena, words: usize) -> Option<usize> {
+    fn add_chunk(&mut self, arena: &WordArena, words: usize) -> Option<usize> {
         let slot = arena.chunks.get(self.chunks_used)?;
         let fresh = (0..words).map(|_| AtomicU64::new(0)).collect();
         slot.set(fresh).expect("the one writer fills each slot once");
@@ -115,7 +115,7 @@ impl Allocator {
     }
 }
 
-fn address_of(chunk: usize, word: usize) -> Address {
+fn address_of(chunk: usize, word: usize) -> ArenaOffset {
     let address = chunk << WORD_BITS | word;
     u32::try_from(address).expect("an arena has at most 2^15 chunks")
 }
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn objects_do_not_overlap_and_large_ones_get_their_own_chunk() {
-        let (arena, mut allocator) = Arena::new(1 << 20, 4096);
+        let (arena, mut allocator) = WordArena::new(1 << 20, 4096);
         let mut taken = Vec::new();
         for n in 0..200usize {
-            let region = if n % 3 == 0 { Region::Index } else { Region::Records };
+            let region = if n % 3 == 0 { ArenaRegion::Index } else { ArenaRegion::Records };
             let words = if n % 50 == 49 { 3000 } else { n % 60 + 1 };
             let address = allocator.allocate(&arena, region, words).unwrap();
             for word in &arena.at(address)[..words] {
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_full_arena_says_so() {
-        let (arena, mut allocator) = Arena::new(8192, 4096);
+        let (arena, mut allocator) = WordArena::new(8192, 4096);
         let mut objects = 0;
-        while allocator.allocate(&arena, Region::Records, 512).is_some() {
+        while allocator.allocate(&arena, ArenaRegion::Records, 512).is_some() {
             objects += 1;
         }
         assert!(objects * 4096 >= 8192, "{objects} chunks");

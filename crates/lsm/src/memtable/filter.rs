@@ -10,7 +10,7 @@
 //! - an entry is linked before its address is here;
 //! - an address that is of a key's entry is of the newest one that was written when the word was read.
 
-use super::arena::Address;
+use super::arena::ArenaOffset;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of memtable for each word.
@@ -33,22 +33,22 @@ impl MemtableFilter {
 
     /// Adds a key's hash, with its entry; only the one writer calls this.
     #[inline]
-    pub(crate) fn insert(&self, hash: u64, entry: Address) {
+    pub(crate) fn insert(&self, hash: u64, entry: ArenaOffset) {
         let word = &self.words[self.place(hash)];
         // Relaxed: the writer reads what it stored itself.
         let bits = word.load(Ordering::Relaxed) & u64::from(u32::MAX) | pattern(hash);
         // Release: who sees the address finds the entry whole. A reader asks for an entry only after it acquired the
         // visible sequence number that covers it, and that is released after this store, so it sees the bits as well.
-        word.store(u64::from(entry) << Address::BITS | bits, Ordering::Release);
+        word.store(u64::from(entry) << ArenaOffset::BITS | bits, Ordering::Release);
     }
 
     /// Where the newest entry of a key with this hash may be, if the memtable may hold one.
     #[inline]
-    pub(crate) fn find(&self, hash: u64) -> Option<Address> {
+    pub(crate) fn find(&self, hash: u64) -> Option<ArenaOffset> {
         let pattern = pattern(hash);
         // Acquire: pairs with the release store in `insert`.
         let word = self.words[self.place(hash)].load(Ordering::Acquire);
-        (word & pattern == pattern).then_some((word >> Address::BITS) as Address)
+        (word & pattern == pattern).then_some((word >> ArenaOffset::BITS) as ArenaOffset)
     }
 
     #[inline]
@@ -71,9 +71,10 @@ mod tests {
     fn it_never_forgets_and_seldom_lies() {
         let filter = MemtableFilter::new(64 << 20);
         let hash = |n: u64| key_hash(&n.to_be_bytes());
-        (0..400_000).for_each(|n| filter.insert(hash(n), n as Address));
+        (0..400_000).for_each(|n| filter.insert(hash(n), n as ArenaOffset));
         assert!((0..400_000).all(|n| filter.find(hash(n)).is_some()));
-        let known = (0..400_000).filter(|&n| filter.find(hash(n)) == Some(n as Address)).count();
+        let known =
+            (0..400_000).filter(|&n| filter.find(hash(n)) == Some(n as ArenaOffset)).count();
         assert!(known > 150_000, "{known} of 400,000");
         let lies = (400_000..500_000).filter(|&n| filter.find(hash(n)).is_some()).count();
         assert!(lies < 1_000, "{lies} of 100,000");

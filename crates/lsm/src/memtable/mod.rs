@@ -17,15 +17,15 @@ mod skiplist;
 
 use std::sync::Arc;
 
-use self::arena::Address;
+use self::arena::ArenaOffset;
 use self::filter::MemtableFilter;
 pub(crate) use self::prefix_codes::SharedPrefixes;
 use self::skiplist::{Inserter, SkipList};
-use crate::batch::{EntryKind, Operation};
+use crate::batch::{BatchOperation, EntryKind};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::hash::key_hash;
-use crate::value::{Found, Value};
+use crate::value::{LookupOutcome, ValueBytes};
 
 /// What a node takes beside its key and value: header, links and padding, 46 bytes on average.
 const NODE_OVERHEAD_BYTES: usize = 48;
@@ -93,22 +93,22 @@ impl Memtable {
     }
 
     /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
-    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64) -> Found {
-        let Some(entry) = self.filter.find(hash) else { return Found::Nothing };
+    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64) -> LookupOutcome {
+        let Some(entry) = self.filter.find(hash) else { return LookupOutcome::Nothing };
         let newest = self.list.record(entry);
         let record = match newest.seqno() <= seqno && newest.is_of(key) {
             true => newest,
             false => match self.list.find(key, seqno) {
                 Some(record) => record,
-                None => return Found::Nothing,
+                None => return LookupOutcome::Nothing,
             },
         };
         match record.kind() {
-            EntryKind::Delete => Found::Deleted,
+            EntryKind::Delete => LookupOutcome::Deleted,
             EntryKind::Put => {
                 let mut value = Vec::new();
                 record.copy_value(&mut value);
-                Found::Value(Value::owned(value))
+                LookupOutcome::Value(ValueBytes::owned(value))
             }
         }
     }
@@ -133,7 +133,7 @@ impl MemtableWriter {
     }
 
     /// Adds an entry. Its sequence number is above all before it.
-    pub(crate) fn insert(&mut self, seqno: u64, operation: Operation<'_>) {
+    pub(crate) fn insert(&mut self, seqno: u64, operation: BatchOperation<'_>) {
         let entry = self.inserter.insert(&self.table.list, seqno, operation);
         let entry = entry.expect("the leader asked for room, and the arena has twice that");
         self.table.filter.insert(key_hash(operation.key), entry);
@@ -146,7 +146,7 @@ impl MemtableWriter {
 #[derive(Debug)]
 pub(crate) struct MemtableCursor {
     table: Arc<Memtable>,
-    place: Option<Address>,
+    place: Option<ArenaOffset>,
     key: Vec<u8>,
     value: Vec<u8>,
     seqno: u64,
@@ -159,7 +159,7 @@ impl MemtableCursor {
         Self { table, place: None, key: vec![], value: vec![], seqno: 0, kind: EntryKind::Delete }
     }
 
-    fn stand_at(&mut self, place: Option<Address>) {
+    fn stand_at(&mut self, place: Option<ArenaOffset>) {
         self.place = place;
         if let Some(address) = place {
             let record = self.table.list.record(address);
@@ -221,8 +221,8 @@ mod tests {
     /// Entries in the memtable's order.
     type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
 
-    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        Operation { kind: EntryKind::Put, key, value }
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> BatchOperation<'a> {
+        BatchOperation { kind: EntryKind::Put, key, value }
     }
 
     fn entries(table: &Arc<Memtable>) -> Vec<(Vec<u8>, u64, EntryKind, Vec<u8>)> {
@@ -257,7 +257,7 @@ mod tests {
             let value = vec![seqno as u8; dice.usize(..40)];
             let kind = if dice.u8(..) < 50 { EntryKind::Delete } else { EntryKind::Put };
             let value = if kind == EntryKind::Put { value } else { vec![] };
-            writer.insert(seqno, Operation { kind, key: &key, value: &value });
+            writer.insert(seqno, BatchOperation { kind, key: &key, value: &value });
             model.insert((key, Reverse(seqno)), (kind, value));
         }
         let want: Vec<_> =
@@ -270,9 +270,9 @@ mod tests {
             let newest = model.range((Bound::Included(after), Bound::Unbounded)).next();
             let want = newest.filter(|((k, _), _)| *k == key);
             match (table.get(&key, key_hash(&key), seqno), want) {
-                (Found::Nothing, None) => {}
-                (Found::Deleted, Some((_, (EntryKind::Delete, _)))) => {}
-                (Found::Value(got), Some((_, (EntryKind::Put, value)))) => {
+                (LookupOutcome::Nothing, None) => {}
+                (LookupOutcome::Deleted, Some((_, (EntryKind::Delete, _)))) => {}
+                (LookupOutcome::Value(got), Some((_, (EntryKind::Put, value)))) => {
                     assert_eq!(*got, **value)
                 }
                 (got, want) => panic!("{got:?} against {want:?}"),
@@ -310,7 +310,7 @@ mod tests {
             Memtable::new(0, room_for(value.len() + 20, 1), SharedPrefixes::default());
         writer.insert(1, put(b"k", &value));
         match table.get(b"k", key_hash(b"k"), 1) {
-            Found::Value(got) => assert!(*got == *value),
+            LookupOutcome::Value(got) => assert!(*got == *value),
             other => panic!("{other:?}"),
         }
     }
@@ -349,8 +349,8 @@ mod loom_tests {
 
     use super::*;
 
-    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        Operation { kind: EntryKind::Put, key, value }
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> BatchOperation<'a> {
+        BatchOperation { kind: EntryKind::Put, key, value }
     }
 
     /// What a reader reaches is whole and in order, and what was there before it began is found.

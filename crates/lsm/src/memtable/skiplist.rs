@@ -29,9 +29,9 @@
 
 use std::cmp::Ordering as Compare;
 
-use super::arena::{Address, Allocator, Arena, Region};
+use super::arena::{Allocator, ArenaOffset, ArenaRegion, WordArena};
 use super::prefix_codes::SharedPrefixes;
-use crate::batch::{EntryKind, Operation};
+use crate::batch::{BatchOperation, EntryKind};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Levels of the list; with one node in two rising, enough for 2^20 entries. One in two, because a level costs a look at a
@@ -44,16 +44,16 @@ const NODE_WORDS: usize = 1;
 /// Words before the key of a record.
 const HEADER_WORDS: usize = 2;
 /// The link that leads nowhere, and the address of the head, which no link leads to.
-const NONE: Address = 0;
+const NONE: ArenaOffset = 0;
 /// Keys up to this many words are compared from the stack.
 const STACK_WORDS: usize = 16;
 /// Bits of a link that are an address; the code is above them.
-const ADDRESS_BITS: u32 = Address::BITS;
+const ADDRESS_BITS: u32 = ArenaOffset::BITS;
 
 /// The readers' end.
 #[derive(Debug)]
 pub(crate) struct SkipList {
-    arena: Arena,
+    arena: WordArena,
     prefixes: SharedPrefixes,
 }
 
@@ -66,13 +66,13 @@ impl Link {
     const NONE: Self = Self(0);
 
     #[inline]
-    fn new(code: u32, address: Address) -> Self {
+    fn new(code: u32, address: ArenaOffset) -> Self {
         Self(u64::from(code) << ADDRESS_BITS | u64::from(address))
     }
 
     #[inline]
-    fn address(self) -> Address {
-        (self.0 & u64::from(Address::MAX)) as Address
+    fn address(self) -> ArenaOffset {
+        (self.0 & u64::from(ArenaOffset::MAX)) as ArenaOffset
     }
 
     #[inline]
@@ -145,12 +145,12 @@ impl KeyWords {
 
 /// A record as the reader sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Record<'a> {
+pub(crate) struct SkiplistRecord<'a> {
     words: &'a [AtomicU64],
     header: u64,
 }
 
-impl<'a> Record<'a> {
+impl<'a> SkiplistRecord<'a> {
     #[inline]
     fn key_len(self) -> usize {
         (self.header >> 8 & 0xff_ffff) as usize
@@ -240,8 +240,8 @@ impl SkipList {
         chunk_bytes: usize,
         prefixes: SharedPrefixes,
     ) -> (Self, Inserter) {
-        let (arena, mut allocator) = Arena::new(bytes_max, chunk_bytes);
-        let head = allocator.allocate(&arena, Region::Index, NODE_WORDS + HEIGHT_MAX);
+        let (arena, mut allocator) = WordArena::new(bytes_max, chunk_bytes);
+        let head = allocator.allocate(&arena, ArenaRegion::Index, NODE_WORDS + HEIGHT_MAX);
         assert_eq!(head, Some(NONE), "the head is the first object");
         let inserter = Inserter {
             allocator,
@@ -284,43 +284,43 @@ impl SkipList {
 
     /// The entry behind an address from `first`, `seek` or `after`.
     #[inline]
-    pub(crate) fn record(&self, node: Address) -> Record<'_> {
+    pub(crate) fn record(&self, node: ArenaOffset) -> SkiplistRecord<'_> {
         // Relaxed: the acquire load of the link that led to the node ordered all of the entry's words before this.
         let address = self.arena.at(node)[0].load(Ordering::Relaxed);
-        let words = self.arena.at((address & u64::from(Address::MAX)) as Address);
-        Record { words, header: words[0].load(Ordering::Relaxed) }
+        let words = self.arena.at((address & u64::from(ArenaOffset::MAX)) as ArenaOffset);
+        SkiplistRecord { words, header: words[0].load(Ordering::Relaxed) }
     }
 
     /// The first entry.
-    pub(crate) fn first(&self) -> Option<Address> {
+    pub(crate) fn first(&self) -> Option<ArenaOffset> {
         some(self.link(NONE, 0).address())
     }
 
     /// The entry after one.
-    pub(crate) fn after(&self, address: Address) -> Option<Address> {
+    pub(crate) fn after(&self, address: ArenaOffset) -> Option<ArenaOffset> {
         some(self.link(address, 0).address())
     }
 
     /// The first entry that is not before version `seqno` of `key`.
-    pub(crate) fn seek(&self, key: &[u8], seqno: u64) -> Option<Address> {
+    pub(crate) fn seek(&self, key: &[u8], seqno: u64) -> Option<ArenaOffset> {
         let key = self.words_of(key);
         some(self.seek_words(&key, seqno))
     }
 
     /// The newest version of `key` that is not newer than `seqno`.
-    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Option<Record<'_>> {
+    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Option<SkiplistRecord<'_>> {
         let key = self.words_of(key);
         let record = self.record(some(self.seek_words(&key, seqno))?);
         (record.compare_key(&key) == Compare::Equal).then_some(record)
     }
 
     #[inline]
-    fn link(&self, address: Address, level: usize) -> Link {
+    fn link(&self, address: ArenaOffset, level: usize) -> Link {
         // Acquire: pairs with the release store in `insert`, so the node behind the link is complete.
         Link(self.arena.at(address)[NODE_WORDS + level].load(Ordering::Acquire))
     }
 
-    fn seek_words(&self, key: &KeyWords, seqno: u64) -> Address {
+    fn seek_words(&self, key: &KeyWords, seqno: u64) -> ArenaOffset {
         let mut place = Neighbours::EMPTY;
         for level in (0..HEIGHT_MAX).rev() {
             place = self.walk(key, seqno, place, level);
@@ -360,15 +360,15 @@ impl Inserter {
         &mut self,
         list: &SkipList,
         seqno: u64,
-        operation: Operation<'_>,
-    ) -> Option<Address> {
+        operation: BatchOperation<'_>,
+    ) -> Option<ArenaOffset> {
         let key = list.words_of(operation.key);
         let height = self.roll_height();
         let words = HEADER_WORDS + key.words().len() + operation.value.len().div_ceil(8);
         let arena = &list.arena;
-        let record = self.allocator.allocate(arena, Region::Records, words)?;
+        let record = self.allocator.allocate(arena, ArenaRegion::Records, words)?;
         fill(&arena.at(record)[..words], seqno, operation, &key);
-        let address = self.allocator.allocate(arena, Region::Index, NODE_WORDS + height)?;
+        let address = self.allocator.allocate(arena, ArenaRegion::Index, NODE_WORDS + height)?;
         let node = &arena.at(address)[..NODE_WORDS + height];
         // Relaxed, as all of the entry: nobody knows it before the release store of its first link.
         node[0].store(u64::from(record), Ordering::Relaxed);
@@ -425,7 +425,7 @@ impl Inserter {
 }
 
 /// Writes a record.
-fn fill(record: &[AtomicU64], seqno: u64, operation: Operation<'_>, key: &KeyWords) {
+fn fill(record: &[AtomicU64], seqno: u64, operation: BatchOperation<'_>, key: &KeyWords) {
     let kind = u64::from(operation.kind.code());
     let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
     record[0].store(lengths | kind, Ordering::Relaxed);
@@ -452,6 +452,6 @@ fn padded_be(tail: &[u8]) -> u64 {
 }
 
 #[inline]
-fn some(address: Address) -> Option<Address> {
+fn some(address: ArenaOffset) -> Option<ArenaOffset> {
     (address != NONE).then_some(address)
 }

@@ -27,7 +27,7 @@ const WORD_BYTES: usize = 4;
 
 /// The bytes do not make sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct DamagedBlock;
 
 /// Builds one block.
 #[derive(Debug, Default)]
@@ -112,14 +112,14 @@ struct RawEntry {
 
 impl Block {
     /// The block in `bytes[start..end]`.
-    pub(crate) fn new(bytes: Arc<Vec<u8>>, start: usize, end: usize) -> Result<Self, Damaged> {
-        let body = bytes.get(start..end).ok_or(Damaged)?;
-        let (entries, count) = body.split_last_chunk::<WORD_BYTES>().ok_or(Damaged)?;
+    pub(crate) fn new(bytes: Arc<Vec<u8>>, start: usize, end: usize) -> Result<Self, DamagedBlock> {
+        let body = bytes.get(start..end).ok_or(DamagedBlock)?;
+        let (entries, count) = body.split_last_chunk::<WORD_BYTES>().ok_or(DamagedBlock)?;
         let count = u32::from_le_bytes(*count) as usize;
-        let restarts = count.checked_mul(WORD_BYTES).ok_or(Damaged)?;
-        let restarts_at = entries.len().checked_sub(restarts).ok_or(Damaged)?;
+        let restarts = count.checked_mul(WORD_BYTES).ok_or(DamagedBlock)?;
+        let restarts_at = entries.len().checked_sub(restarts).ok_or(DamagedBlock)?;
         if count == 0 || restarts_at == 0 {
-            return Err(Damaged);
+            return Err(DamagedBlock);
         }
         Ok(Self { bytes, start, restarts_start: start + restarts_at, end: end - WORD_BYTES })
     }
@@ -140,16 +140,16 @@ impl Block {
     }
 
     /// Where the entry at a restart point starts.
-    fn restart(&self, index: usize) -> Result<usize, Damaged> {
-        let offset = u32::from_le_bytes(*self.restarts().get(index).ok_or(Damaged)?) as usize;
-        let at = self.start.checked_add(offset).ok_or(Damaged)?;
-        if at < self.restarts_start { Ok(at) } else { Err(Damaged) }
+    fn restart(&self, index: usize) -> Result<usize, DamagedBlock> {
+        let offset = u32::from_le_bytes(*self.restarts().get(index).ok_or(DamagedBlock)?) as usize;
+        let at = self.start.checked_add(offset).ok_or(DamagedBlock)?;
+        if at < self.restarts_start { Ok(at) } else { Err(DamagedBlock) }
     }
 
     /// Reads the entry at `at`; also where the next one starts.
     #[inline]
-    fn entry(&self, at: usize) -> Result<(RawEntry, usize), Damaged> {
-        self.decode(at).ok_or(Damaged)
+    fn entry(&self, at: usize) -> Result<(RawEntry, usize), DamagedBlock> {
+        self.decode(at).ok_or(DamagedBlock)
     }
 
     #[inline]
@@ -183,13 +183,13 @@ impl Block {
     }
 
     /// Where to start reading for `key`: the last restart point whose key is below it, or the first.
-    fn restart_before(&self, key: &[u8]) -> Result<usize, Damaged> {
+    fn restart_before(&self, key: &[u8]) -> Result<usize, DamagedBlock> {
         let (mut low, mut high) = (0, self.restarts().len());
         while high - low > 1 {
             let middle = low.midpoint(high);
             let (entry, _) = self.entry(self.restart(middle)?)?;
             if entry.shared != 0 {
-                return Err(Damaged);
+                return Err(DamagedBlock);
             }
             if self.slice(entry.suffix) < key { low = middle } else { high = middle }
         }
@@ -200,7 +200,7 @@ impl Block {
     ///
     /// It reads prefix-compressed keys without building them: `matched` bytes of `key` equal the last entry's, which
     /// is below `key`; an entry that shares more than that is still below, one that shares less is above.
-    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Result<Search, Damaged> {
+    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Result<BlockSearch, DamagedBlock> {
         let mut at = self.restart_before(key)?;
         let mut matched = 0;
         while at < self.restarts_start {
@@ -208,30 +208,30 @@ impl Block {
             at = next;
             match entry.shared.cmp(&matched) {
                 Ordering::Greater => continue,
-                Ordering::Less if entry.shared > 0 => return Ok(Search::Absent),
+                Ordering::Less if entry.shared > 0 => return Ok(BlockSearch::Absent),
                 // A restart point shares nothing by definition, whatever the keys have in common.
                 Ordering::Less => matched = 0,
                 Ordering::Equal => {}
             }
             let suffix = self.slice(entry.suffix);
-            let rest = key.get(matched..).ok_or(Damaged)?;
+            let rest = key.get(matched..).ok_or(DamagedBlock)?;
             let common = common_prefix(suffix, rest);
             match (suffix.get(common), rest.get(common)) {
                 (None, None) if entry.seqno <= seqno => {
-                    return Ok(Search::Found(entry.kind, entry.value));
+                    return Ok(BlockSearch::Found(entry.kind, entry.value));
                 }
-                (Some(mine), Some(theirs)) if mine > theirs => return Ok(Search::Absent),
-                (Some(_), None) => return Ok(Search::Absent),
+                (Some(mine), Some(theirs)) if mine > theirs => return Ok(BlockSearch::Absent),
+                (Some(_), None) => return Ok(BlockSearch::Absent),
                 _ => matched += common,
             }
         }
-        Ok(Search::Beyond)
+        Ok(BlockSearch::Beyond)
     }
 }
 
 /// The answer of [`Block::find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum BlockSearch {
     /// The entry, and where its value lies in the block's buffer.
     Found(EntryKind, (usize, usize)),
     /// The block proves that the key is not there.
@@ -255,7 +255,7 @@ pub(crate) struct BlockCursor {
 
 impl BlockCursor {
     /// A cursor on the first entry.
-    pub(crate) fn first(block: Block, key_buffer: Vec<u8>) -> Result<Self, Damaged> {
+    pub(crate) fn first(block: Block, key_buffer: Vec<u8>) -> Result<Self, DamagedBlock> {
         let next = block.start;
         let mut this = Self {
             block,
@@ -272,7 +272,11 @@ impl BlockCursor {
     }
 
     /// A cursor on the first entry whose key is not below `key`; it may be past the end.
-    pub(crate) fn seek(block: Block, key: &[u8], key_buffer: Vec<u8>) -> Result<Self, Damaged> {
+    pub(crate) fn seek(
+        block: Block,
+        key: &[u8],
+        key_buffer: Vec<u8>,
+    ) -> Result<Self, DamagedBlock> {
         let start = block.restart_before(key)?;
         let mut this = Self::first(block, key_buffer)?;
         this.next = start;
@@ -285,19 +289,19 @@ impl BlockCursor {
     }
 
     /// Goes to the next entry.
-    pub(crate) fn advance(&mut self) -> Result<(), Damaged> {
+    pub(crate) fn advance(&mut self) -> Result<(), DamagedBlock> {
         self.valid = self.next < self.block.restarts_start;
         if !self.valid {
             return Ok(());
         }
         let (entry, next) = self.block.entry(self.next)?;
         if entry.shared > self.key.len() {
-            return Err(Damaged);
+            return Err(DamagedBlock);
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(self.block.slice(entry.suffix));
         if self.key.len() > KEY_BYTES_MAX {
-            return Err(Damaged);
+            return Err(DamagedBlock);
         }
         self.value = entry.value;
         self.seqno = entry.seqno;
@@ -395,15 +399,15 @@ mod tests {
                 assert_eq!(cursor.valid().then(|| cursor.seqno()), want.map(|entry| entry.1));
                 let want = entries.iter().find(|entry| entry.0 == key && entry.1 <= seqno);
                 match (block.find(&key, seqno).unwrap(), want) {
-                    (Search::Found(kind, value), Some(entry)) => {
+                    (BlockSearch::Found(kind, value), Some(entry)) => {
                         assert_eq!((kind, block.slice(value)), (entry.2, &entry.3[..]));
                     }
-                    (Search::Absent | Search::Beyond, None) => {}
+                    (BlockSearch::Absent | BlockSearch::Beyond, None) => {}
                     (got, want) => panic!("{got:?} against {want:?}"),
                 }
                 let beyond = entries.last().is_some_and(|last| last.0 < key);
                 if beyond {
-                    assert_eq!(block.find(&key, seqno).unwrap(), Search::Beyond);
+                    assert_eq!(block.find(&key, seqno).unwrap(), BlockSearch::Beyond);
                 }
             }
         }

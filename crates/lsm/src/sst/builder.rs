@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::CHECKSUM_BYTES;
 use super::block::BlockBuilder;
-use super::filter::Filter;
-use super::footer::{Footer, Properties, Section};
+use super::filter::SstFilter;
+use super::footer::{FileSection, Footer, Properties};
 use super::index::{IndexBuilder, separator};
 use crate::batch::EntryKind;
 use crate::checksum::checksum;
@@ -142,7 +142,7 @@ impl SstBuilder {
         }
         let (last, len) = self.unindexed.take().expect("the last block waits for its separator");
         self.index.add(&last, len);
-        let filter = Filter::build(&self.hashes, self.bits_per_key).encode();
+        let filter = SstFilter::build(&self.hashes, self.bits_per_key).encode();
         let filter = self.section(&filter)?;
         let index = std::mem::take(&mut self.index).finish();
         let index = self.section(&index)?;
@@ -167,7 +167,7 @@ impl SstBuilder {
         if self.pending.len() >= WRITE_BYTES { self.write_pending() } else { Ok(()) }
     }
 
-    fn section(&mut self, bytes: &[u8]) -> Result<Section> {
+    fn section(&mut self, bytes: &[u8]) -> Result<FileSection> {
         let offset = self.offset();
         let start = self.pending.len();
         self.pending.extend_from_slice(bytes);
@@ -175,7 +175,7 @@ impl SstBuilder {
         if self.pending.len() >= WRITE_BYTES {
             self.write_pending()?;
         }
-        Ok(Section { offset, len: bytes.len() as u64 })
+        Ok(FileSection { offset, len: bytes.len() as u64 })
     }
 
     /// Puts the checksum behind the part that starts at `start` of the pending bytes.

@@ -122,7 +122,7 @@ mod tests {
     use crate::disk::{Disk, MemDisk};
     use crate::error::Error;
     use crate::hash::key_hash;
-    use crate::value::Found;
+    use crate::value::LookupOutcome;
 
     type Entry = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
@@ -180,9 +180,9 @@ mod tests {
             let seqno = dice.u64(94..102);
             let want = all.iter().find(|entry| entry.0 == key && entry.1 <= seqno);
             match (sst.get(&key, seqno).unwrap(), want) {
-                (Found::Nothing, None) => {}
-                (Found::Deleted, Some((_, _, EntryKind::Delete, _))) => {}
-                (Found::Value(got), Some((_, _, EntryKind::Put, value))) => {
+                (LookupOutcome::Nothing, None) => {}
+                (LookupOutcome::Deleted, Some((_, _, EntryKind::Delete, _))) => {}
+                (LookupOutcome::Value(got), Some((_, _, EntryKind::Put, value))) => {
                     assert_eq!(*got, **value)
                 }
                 (got, want) => panic!("{got:?} against {want:?}"),
@@ -204,7 +204,7 @@ mod tests {
         let path = disk.files().into_keys().next().unwrap();
         for at in 0..bytes {
             let bad = disk.fork();
-            let file = bad.open(&path, crate::disk::Access::ReadWrite).unwrap();
+            let file = bad.open(&path, crate::disk::OpenFor::ReadWrite).unwrap();
             let mut byte = [0];
             file.read_at(&mut byte, at).unwrap();
             file.write_at(&[byte[0] ^ 1 << dice.u8(..8)], at).unwrap();

@@ -13,7 +13,7 @@
 //! Putze, Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters" (2007).
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use super::block::Damaged;
+use super::block::DamagedBlock;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -43,12 +43,12 @@ impl FilterLine {
 
 /// A filter in memory.
 #[derive(Debug)]
-pub(crate) struct Filter {
+pub(crate) struct SstFilter {
     lines: Vec<FilterLine>,
     probes: u8,
 }
 
-impl Filter {
+impl SstFilter {
     /// A filter for exactly these key hashes, with `bits_per_key` bits for each.
     pub(crate) fn build(hashes: &[u64], bits_per_key: usize) -> Self {
         let bits = (hashes.len() * bits_per_key).max(1);
@@ -85,11 +85,11 @@ impl Filter {
     }
 
     /// Reads it back.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
-        let (&probes, lines) = bytes.split_last().ok_or(Damaged)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DamagedBlock> {
+        let (&probes, lines) = bytes.split_last().ok_or(DamagedBlock)?;
         let (lines, rest) = lines.as_chunks::<LINE_BYTES>();
         if lines.is_empty() || !rest.is_empty() || !(1..=PROBES_MAX).contains(&probes) {
-            return Err(Damaged);
+            return Err(DamagedBlock);
         }
         Ok(Self { lines: lines.iter().map(FilterLine::decode).collect(), probes })
     }
@@ -154,8 +154,8 @@ mod tests {
         for keys in [1, 100, 10_000, 200_000] {
             let present = hashes(0..keys);
             let absent = hashes(1_000_000..1_100_000);
-            let filter = Filter::build(&present, 10);
-            let filter = Filter::decode(&filter.encode()).unwrap();
+            let filter = SstFilter::build(&present, 10);
+            let filter = SstFilter::decode(&filter.encode()).unwrap();
             assert!(present.iter().all(|&hash| filter.may_contain(hash)));
             let lies = absent.iter().filter(|&&hash| filter.may_contain(hash)).count();
             let rate = lies as f64 / absent.len() as f64;
@@ -174,7 +174,7 @@ mod tests {
         let absent = hashes(1_000_000..1_200_000);
         let rates: Vec<usize> = [8, 10, 12, 16, 20]
             .map(|bits| {
-                let filter = Filter::build(&present, bits);
+                let filter = SstFilter::build(&present, bits);
                 absent.iter().filter(|&&hash| filter.may_contain(hash)).count()
             })
             .to_vec();
@@ -188,11 +188,11 @@ mod tests {
             for probes in [0, 1, 16, 17, 255] {
                 let mut bytes = vec![0xa5; len];
                 bytes.push(probes);
-                if let Ok(filter) = Filter::decode(&bytes) {
+                if let Ok(filter) = SstFilter::decode(&bytes) {
                     filter.may_contain(u64::MAX);
                 }
             }
         }
-        assert_eq!(Filter::decode(&[]).err(), Some(Damaged));
+        assert_eq!(SstFilter::decode(&[]).err(), Some(DamagedBlock));
     }
 }

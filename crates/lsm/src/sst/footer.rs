@@ -13,7 +13,7 @@
 use kallisto_codec::{ByteReader, put_bytes, put_varint};
 
 use super::CHECKSUM_BYTES;
-use super::block::Damaged;
+use super::block::DamagedBlock;
 use crate::checksum::checksum;
 use crate::limits::{KEY_BYTES_MAX, SECTION_BYTES_MAX};
 
@@ -65,10 +65,14 @@ impl Properties {
     }
 
     /// Reads them back.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DamagedBlock> {
         let mut reader = ByteReader::new(bytes);
-        let this = Self::read(&mut reader).ok_or(Damaged)?;
-        if reader.is_empty() && this.smallest <= this.largest { Ok(this) } else { Err(Damaged) }
+        let this = Self::read(&mut reader).ok_or(DamagedBlock)?;
+        if reader.is_empty() && this.smallest <= this.largest {
+            Ok(this)
+        } else {
+            Err(DamagedBlock)
+        }
     }
 
     fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
@@ -87,14 +91,14 @@ impl Properties {
 
 /// A part of a file without its checksum, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct FileSection {
     /// Where it starts.
     pub(crate) offset: u64,
     /// How long it is.
     pub(crate) len: u64,
 }
 
-impl Section {
+impl FileSection {
     fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)?.checked_add(CHECKSUM_BYTES as u64)
     }
@@ -104,11 +108,11 @@ impl Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     /// The Bloom filter; the data ends where it starts.
-    pub(crate) filter: Section,
+    pub(crate) filter: FileSection,
     /// The block index.
-    pub(crate) index: Section,
+    pub(crate) index: FileSection,
     /// The properties.
-    pub(crate) properties: Section,
+    pub(crate) properties: FileSection,
 }
 
 /// Why a footer cannot be used.
@@ -157,7 +161,7 @@ impl Footer {
     }
 
     fn read(reader: &mut ByteReader<'_>) -> Option<(Self, u32, u32)> {
-        let mut section = || Some(Section { offset: reader.u64()?, len: reader.u64()? });
+        let mut section = || Some(FileSection { offset: reader.u64()?, len: reader.u64()? });
         let this = Self { filter: section()?, index: section()?, properties: section()? };
         Some((this, reader.u32()?, reader.u32()?))
     }
@@ -170,9 +174,9 @@ mod tests {
 
     fn footer() -> Footer {
         Footer {
-            filter: Section { offset: 100, len: 65 },
-            index: Section { offset: 169, len: 20 },
-            properties: Section { offset: 193, len: 30 },
+            filter: FileSection { offset: 100, len: 65 },
+            index: FileSection { offset: 169, len: 20 },
+            properties: FileSection { offset: 193, len: 30 },
         }
     }
 

@@ -14,7 +14,7 @@
 use kallisto_codec::{ByteReader, put_varint};
 
 use super::CHECKSUM_BYTES;
-use super::block::Damaged;
+use super::block::DamagedBlock;
 use crate::common_prefix::common_prefix;
 use crate::limits::{BLOCK_BYTES_MAX, KEY_BYTES_MAX};
 
@@ -81,7 +81,7 @@ pub(crate) fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
 
 /// The index in memory.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct BlockIndex {
     /// All separators, one after the other.
     keys: Vec<u8>,
     /// Where each ends in `keys`.
@@ -92,9 +92,9 @@ pub(crate) struct Index {
     places: Vec<BlockPlace>,
 }
 
-impl Index {
+impl BlockIndex {
     /// Reads an index whose blocks fill exactly `data_bytes` bytes.
-    pub(crate) fn decode(bytes: &[u8], data_bytes: u64) -> Result<Self, Damaged> {
+    pub(crate) fn decode(bytes: &[u8], data_bytes: u64) -> Result<Self, DamagedBlock> {
         let mut this = Self {
             keys: Vec::new(),
             key_ends: Vec::new(),
@@ -102,7 +102,7 @@ impl Index {
             heads: Vec::new(),
             places: Vec::new(),
         };
-        this.read(bytes, data_bytes).ok_or(Damaged)?;
+        this.read(bytes, data_bytes).ok_or(DamagedBlock)?;
         this.set_heads();
         Ok(this)
     }
@@ -247,8 +247,8 @@ mod tests {
             keys.iter().for_each(|key| builder.add(key, 10));
             let data_bytes = keys.len() as u64 * 14;
             let bytes = builder.finish();
-            assert!(Index::decode(&bytes, data_bytes + 1).is_err());
-            let index = Index::decode(&bytes, data_bytes).unwrap();
+            assert!(BlockIndex::decode(&bytes, data_bytes + 1).is_err());
+            let index = BlockIndex::decode(&bytes, data_bytes).unwrap();
             for _ in 0..100 {
                 let mut wanted = prefix.clone();
                 wanted.truncate(dice.usize(..prefix.len() + 2));
@@ -273,7 +273,7 @@ mod tests {
                     *byte = dice.u8(..);
                 }
             }
-            if let Ok(index) = Index::decode(&bytes, 40 * 104) {
+            if let Ok(index) = BlockIndex::decode(&bytes, 40 * 104) {
                 index.find(&[0, 0, 0, 20]);
             }
         }

@@ -6,17 +6,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::block::{Block, Damaged, Search};
-use super::filter::Filter;
-use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties, Section};
-use super::index::Index;
+use super::block::{Block, BlockSearch, DamagedBlock};
+use super::filter::SstFilter;
+use super::footer::{FOOTER_BYTES, FileSection, Footer, FooterError, Properties};
+use super::index::BlockIndex;
 use super::{CHECKSUM_BYTES, ReadMode};
 use crate::batch::EntryKind;
 use crate::cache::{BlockCache, FileCache};
 use crate::checksum::checksum;
 use crate::disk::read_full_at;
 use crate::error::{Error, Result};
-use crate::value::{Found, Value};
+use crate::value::{LookupOutcome, ValueBytes};
 
 /// Bytes that a streaming reader takes at once.
 const STREAM_BYTES: u64 = 256 << 10;
@@ -35,8 +35,8 @@ pub(crate) struct SstShared {
 pub(crate) struct Sst {
     number: u64,
     shared: Arc<SstShared>,
-    index: Index,
-    filter: Filter,
+    index: BlockIndex,
+    filter: SstFilter,
     properties: Properties,
 }
 
@@ -66,13 +66,13 @@ impl Sst {
         })?;
         let properties = parts.section(footer.properties, "properties")?;
         let properties = Properties::decode(&properties)
-            .map_err(|Damaged| parts.damaged(footer.properties, "properties"))?;
+            .map_err(|DamagedBlock| parts.damaged(footer.properties, "properties"))?;
         let index = parts.section(footer.index, "block index")?;
-        let index = Index::decode(&index, footer.filter.offset)
-            .map_err(|Damaged| parts.damaged(footer.index, "block index"))?;
+        let index = BlockIndex::decode(&index, footer.filter.offset)
+            .map_err(|DamagedBlock| parts.damaged(footer.index, "block index"))?;
         let filter = parts.section(footer.filter, "filter")?;
-        let filter =
-            Filter::decode(&filter).map_err(|Damaged| parts.damaged(footer.filter, "filter"))?;
+        let filter = SstFilter::decode(&filter)
+            .map_err(|DamagedBlock| parts.damaged(footer.filter, "filter"))?;
         Ok(Self { number, shared, index, filter, properties })
     }
 
@@ -93,27 +93,33 @@ impl Sst {
     }
 
     /// The newest version of `key` that is not newer than `seqno`. The caller has asked the filter.
-    pub(crate) fn get(&self, key: &[u8], seqno: u64) -> Result<Found> {
-        let Some(mut n) = self.index.find(key) else { return Ok(Found::Nothing) };
+    pub(crate) fn get(&self, key: &[u8], seqno: u64) -> Result<LookupOutcome> {
+        let Some(mut n) = self.index.find(key) else { return Ok(LookupOutcome::Nothing) };
         loop {
             let block = self.block(n)?;
-            match block.find(key, seqno).map_err(|Damaged| self.damaged_block(n))? {
-                Search::Found(EntryKind::Delete, _) => return Ok(Found::Deleted),
-                Search::Found(EntryKind::Put, (start, end)) => {
-                    return Ok(Found::Value(Value::shared(block.buffer().clone(), start, end)));
+            match block.find(key, seqno).map_err(|DamagedBlock| self.damaged_block(n))? {
+                BlockSearch::Found(EntryKind::Delete, _) => return Ok(LookupOutcome::Deleted),
+                BlockSearch::Found(EntryKind::Put, (start, end)) => {
+                    return Ok(LookupOutcome::Value(ValueBytes::shared(
+                        block.buffer().clone(),
+                        start,
+                        end,
+                    )));
                 }
-                Search::Absent => return Ok(Found::Nothing),
+                BlockSearch::Absent => return Ok(LookupOutcome::Nothing),
                 // Versions of one key may go on in the next block, but only if this one ended with the key.
-                Search::Beyond if n + 1 < self.index.len() && self.index.separator(n) == key => {
+                BlockSearch::Beyond
+                    if n + 1 < self.index.len() && self.index.separator(n) == key =>
+                {
                     n += 1
                 }
-                Search::Beyond => return Ok(Found::Nothing),
+                BlockSearch::Beyond => return Ok(LookupOutcome::Nothing),
             }
         }
     }
 
     /// The block index.
-    pub(crate) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &BlockIndex {
         &self.index
     }
 
@@ -176,7 +182,7 @@ impl Sst {
         if checksum([self.number, place.offset], &bytes[start..end]) != stored {
             return Err(self.damaged_block(n));
         }
-        Block::new(bytes.clone(), start, end).map_err(|Damaged| self.damaged_block(n))
+        Block::new(bytes.clone(), start, end).map_err(|DamagedBlock| self.damaged_block(n))
     }
 
     /// Says that block `n` is damaged.
@@ -211,7 +217,7 @@ impl CheckedReads<'_> {
         if read == len { Ok(bytes) } else { Err(Error::corrupt(self.path, offset, short)) }
     }
 
-    fn section(&self, section: Section, what: &'static str) -> Result<Vec<u8>> {
+    fn section(&self, section: FileSection, what: &'static str) -> Result<Vec<u8>> {
         let len = usize::try_from(section.len).map_err(|_| self.damaged(section, what))?;
         let mut bytes = self.read(section.offset, len + CHECKSUM_BYTES, what)?;
         let stored = bytes.split_off(len).try_into().expect("a checksum is four bytes");
@@ -221,7 +227,7 @@ impl CheckedReads<'_> {
         Ok(bytes)
     }
 
-    fn damaged(&self, section: Section, what: &'static str) -> Error {
+    fn damaged(&self, section: FileSection, what: &'static str) -> Error {
         Error::corrupt(self.path, section.offset, what)
     }
 }

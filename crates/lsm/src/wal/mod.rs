@@ -29,12 +29,12 @@ use crate::names;
 pub(crate) struct WalWriter {
     pool: Arc<SegmentPool>,
     dir: PathBuf,
-    segment: Option<Open>,
+    segment: Option<OpenSegment>,
     failed: Option<Error>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenSegment {
     ready: ReadySegment,
     /// Where the next frame goes.
     end: u64,
@@ -65,7 +65,7 @@ impl WalWriter {
         self.sync()?;
         let ready = self.pool.take(bytes).inspect_err(|error| self.note(error))?;
         let number = ready.number;
-        self.segment = Some(Open { ready, end: 0, durable: 0 });
+        self.segment = Some(OpenSegment { ready, end: 0, durable: 0 });
         Ok(number)
     }
 
@@ -141,22 +141,22 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::batch::Batch;
-    use crate::disk::{Access, Disk, MemDisk};
-    use crate::numbers::Numbers;
+    use crate::batch::EntryBatch;
+    use crate::disk::{Disk, MemDisk, OpenFor};
+    use crate::numbers::FileNumbers;
 
     const SEGMENT: u64 = 512;
     /// What a frame of these tests takes.
     const FRAME: u64 = 56;
 
     fn writer(disk: &Arc<MemDisk>, first_number: u64) -> (WalWriter, Arc<SegmentPool>) {
-        let numbers = Arc::new(Numbers::new(first_number));
+        let numbers = Arc::new(FileNumbers::new(first_number));
         let pool = Arc::new(SegmentPool::new(disk.clone(), "d".into(), SEGMENT, numbers));
         (WalWriter::new(pool.clone(), "d".into()), pool)
     }
 
     fn append(wal: &mut WalWriter, seqno: u64) -> u64 {
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(&seqno.to_be_bytes(), b"value").unwrap();
         let mut buffer = Vec::new();
         frame::start(&mut buffer);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn flip(disk: &MemDisk, segment: u64, at: u64) {
-        let file = disk.open(&names::wal(Path::new("d"), segment), Access::ReadWrite).unwrap();
+        let file = disk.open(&names::wal(Path::new("d"), segment), OpenFor::ReadWrite).unwrap();
         let mut byte = [0];
         file.read_at(&mut byte, at).unwrap();
         file.write_at(&[byte[0] ^ 0x40], at).unwrap();

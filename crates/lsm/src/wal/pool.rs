@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::disk::{Access, Disk, DiskFile, write_all_at};
+use crate::disk::{Disk, DiskFile, OpenFor, write_all_at};
 use crate::error::{Error, Result};
 use crate::limits::SPARE_SEGMENTS_MAX;
 use crate::names;
-use crate::numbers::Numbers;
+use crate::numbers::FileNumbers;
 use crate::sync::lock;
 
 /// Bytes of zeros written at once.
@@ -41,7 +41,7 @@ pub(crate) struct SegmentPool {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segment_bytes: u64,
-    numbers: Arc<Numbers>,
+    numbers: Arc<FileNumbers>,
     state: Mutex<PoolState>,
 }
 
@@ -62,7 +62,7 @@ impl SegmentPool {
         disk: Arc<dyn Disk>,
         dir: PathBuf,
         segment_bytes: u64,
-        numbers: Arc<Numbers>,
+        numbers: Arc<FileNumbers>,
     ) -> Self {
         Self { disk, dir, segment_bytes, numbers, state: Mutex::default() }
     }
@@ -156,7 +156,7 @@ impl SegmentPool {
     /// Takes back a segment that nobody needs.
     pub(crate) fn release(&self, number: u64) -> Result<()> {
         let path = names::wal(&self.dir, number);
-        let len = self.disk.open(&path, Access::Read).and_then(|file| file.len());
+        let len = self.disk.open(&path, OpenFor::Read).and_then(|file| file.len());
         let usual = len.is_ok_and(|len| len == self.segment_bytes);
         let kept = {
             let mut state = lock(&self.state);
@@ -190,7 +190,7 @@ impl SegmentPool {
         let (from, to) = (names::wal(&self.dir, old), names::wal(&self.dir, number));
         self.disk.rename(&from, &to).map_err(|e| Error::io("rename", &from, &e))?;
         let file =
-            self.disk.open(&to, Access::ReadWrite).map_err(|e| Error::io("open", &to, &e))?;
+            self.disk.open(&to, OpenFor::ReadWrite).map_err(|e| Error::io("open", &to, &e))?;
         self.sync_dir()?;
         Ok(ReadySegment { number, file, bytes: self.segment_bytes })
     }

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::frame::{self, ALIGN_BYTES, Frame, HEADER_BYTES};
-use crate::batch::{Operation, Operations};
-use crate::disk::{Access, Disk, DiskFile, read_full_at};
+use crate::batch::{BatchOperation, Operations};
+use crate::disk::{Disk, DiskFile, OpenFor, read_full_at};
 use crate::error::{Error, Result};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::names;
@@ -45,13 +45,18 @@ pub(crate) trait Visitor {
     fn frame(&mut self, path: &Path, number: u64, at: u64, frame: &Frame<'_>) -> Result<()>;
 
     /// Judges a segment that does not continue the one before it, or that comes first; `starts` is its first sequence
-    /// number. What was read so far is not part of the log if the answer is [`Start::Afresh`].
-    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start>;
+    /// number. What was read so far is not part of the log if the answer is [`SegmentStart::Afresh`].
+    fn start(
+        &mut self,
+        path: &Path,
+        before: Option<&SoundTail>,
+        starts: u64,
+    ) -> Result<SegmentStart>;
 }
 
 /// What a segment is that does not continue the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum SegmentStart {
     /// Part of the log.
     Continues,
     /// Where the log starts: what was read before is left over from a purge.
@@ -66,7 +71,7 @@ pub(crate) fn read(
     visitor: &mut dyn Visitor,
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    let mut tail: Option<Tail> = None;
+    let mut tail: Option<SoundTail> = None;
     let mut window = Vec::new();
     for &number in segments {
         let path = names::wal(dir, number);
@@ -78,7 +83,7 @@ pub(crate) fn read(
         };
         let starts = first.header.seqno_first;
         if tail.as_ref().is_none_or(|tail| tail.seqno_next != starts)
-            && visitor.start(&path, tail.as_ref(), starts)? == Start::Afresh
+            && visitor.start(&path, tail.as_ref(), starts)? == SegmentStart::Afresh
         {
             recovered.unused.append(&mut recovered.used);
         }
@@ -98,19 +103,19 @@ pub(crate) fn recover(
     dir: &Path,
     segments: &[u64],
     seqno_needed: u64,
-    apply: impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+    apply: impl FnMut(u64, u64, BatchOperation<'_>) -> Result<()>,
 ) -> Result<Recovered> {
-    read(disk, dir, segments, &mut Replay { dir, seqno_needed, apply })
+    read(disk, dir, segments, &mut OperationsReplay { dir, seqno_needed, apply })
 }
 
 /// The engine's reading: a frame holds operations, and each has a sequence number.
-struct Replay<'a, A> {
+struct OperationsReplay<'a, A> {
     dir: &'a Path,
     seqno_needed: u64,
     apply: A,
 }
 
-impl<A: FnMut(u64, u64, Operation<'_>) -> Result<()>> Visitor for Replay<'_, A> {
+impl<A: FnMut(u64, u64, BatchOperation<'_>) -> Result<()>> Visitor for OperationsReplay<'_, A> {
     fn frame(&mut self, path: &Path, number: u64, at: u64, frame: &Frame<'_>) -> Result<()> {
         let damaged = || Error::corrupt(path, at, "operations of a frame");
         let mut left = frame.header.ops;
@@ -122,11 +127,16 @@ impl<A: FnMut(u64, u64, Operation<'_>) -> Result<()>> Visitor for Replay<'_, A> 
     }
 
     /// Frames may be missing if a flush made them unnecessary before they were synced.
-    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start> {
+    fn start(
+        &mut self,
+        path: &Path,
+        before: Option<&SoundTail>,
+        starts: u64,
+    ) -> Result<SegmentStart> {
         let what = "frames are missing here";
         let forward = before.is_none_or(|tail| starts > tail.seqno_next);
         match before {
-            _ if forward && starts <= self.seqno_needed => Ok(Start::Continues),
+            _ if forward && starts <= self.seqno_needed => Ok(SegmentStart::Continues),
             Some(tail) => Err(Error::corrupt(&names::wal(self.dir, tail.number), tail.end, what)),
             None => Err(Error::corrupt(path, 0, what)),
         }
@@ -134,7 +144,7 @@ impl<A: FnMut(u64, u64, Operation<'_>) -> Result<()>> Visitor for Replay<'_, A> 
 }
 
 /// Where a segment's sound frames end.
-pub(crate) struct Tail {
+pub(crate) struct SoundTail {
     /// The segment.
     pub(crate) number: u64,
     /// The sequence number that comes next.
@@ -157,7 +167,7 @@ struct SegmentWindow<'a> {
 
 impl<'a> SegmentWindow<'a> {
     fn open(disk: &dyn Disk, path: &'a Path, number: u64, window: &'a mut Vec<u8>) -> Result<Self> {
-        let opened = disk.open(path, Access::Read).and_then(|file| Ok((file.len()?, file)));
+        let opened = disk.open(path, OpenFor::Read).and_then(|file| Ok((file.len()?, file)));
         let (end, file) = opened.map_err(|error| Error::io("read", path, &error))?;
         if end > SEGMENT_BYTES_MAX {
             return Err(Error::corrupt(path, SEGMENT_BYTES_MAX, "a segment over its limit"));
@@ -190,7 +200,7 @@ impl<'a> SegmentWindow<'a> {
         }
     }
 
-    fn replay(&mut self, frames: &mut u64, visitor: &mut dyn Visitor) -> Result<Tail> {
+    fn replay(&mut self, frames: &mut u64, visitor: &mut dyn Visitor) -> Result<SoundTail> {
         let (path, number, end) = (self.path, self.number, self.end);
         let mut at = 0;
         let mut seqno_next = None;
@@ -206,7 +216,7 @@ impl<'a> SegmentWindow<'a> {
         }
         self.refuse_if_frames_follow(at)?;
         let seqno_next = seqno_next.expect("the first frame was sound");
-        Ok(Tail { number, seqno_next, end: at })
+        Ok(SoundTail { number, seqno_next, end: at })
     }
 
     /// Looks behind a bad place for a frame that was written after the place was synced.

@@ -9,20 +9,20 @@
 //! - what [`Log::open`] handed to its reader is durable when it returns;
 //! - after a failed write or sync the log refuses everything;
 //! - which old segments are needed is known by the reader alone: a purge leaves no mark. So after a crash segments may be
-//!   back that were purged, with gaps between them ([`Reader::restart`]), and the reader judges whether what it has been
+//!   back that were purged, with gaps between them ([`PayloadReader::restart`]), and the reader judges whether what it has been
 //!   given is enough.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::frame::{self, Frame};
-use super::recovery::{self, Start, Tail, Visitor};
+use super::recovery::{self, SegmentStart, SoundTail, Visitor};
 use super::{SegmentPool, WalWriter};
-use crate::disk::{Access, Disk, DiskFile, read_full_at};
+use crate::disk::{Disk, DiskFile, OpenFor, read_full_at};
 use crate::error::{Error, Result};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::names::{self, FileName};
-use crate::numbers::Numbers;
+use crate::numbers::FileNumbers;
 use crate::sync::lock;
 
 /// The largest payload, in bytes.
@@ -39,7 +39,7 @@ pub struct SegmentOffset {
 
 /// Where a log ends. Frames are numbered from 1 on over all segments, and no number is given twice to what was synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct LogEnd {
     /// The number of the last frame; 0 of an empty log.
     pub frame: u64,
     /// The segment it is in.
@@ -49,7 +49,7 @@ pub struct End {
 }
 
 /// What makes sense of the payloads that are read back.
-pub trait Reader {
+pub trait PayloadReader {
     /// Takes the next payload.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ pub struct Log {
     pool: Arc<SegmentPool>,
     buffer: Vec<u8>,
     frame_next: u64,
-    end: End,
+    end: LogEnd,
     last_read: LastRead,
 }
 
@@ -95,7 +95,7 @@ impl Log {
         disk: Arc<dyn Disk>,
         dir: &Path,
         segment_bytes: u64,
-        reader: &mut dyn Reader,
+        reader: &mut dyn PayloadReader,
     ) -> Result<Self> {
         let names = disk.list(dir).map_err(|e| Error::io("list", dir, &e))?;
         let mut segments: Vec<u64> = names
@@ -113,16 +113,16 @@ impl Log {
             // A process that died (and not the machine) leaves frames that are readable and not durable.
             let path = names::wal(dir, number);
             let file =
-                disk.open(&path, Access::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
+                disk.open(&path, OpenFor::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
             file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
         }
-        let numbers = Arc::new(Numbers::new(segments.last().map_or(1, |last| last + 1)));
+        let numbers = Arc::new(FileNumbers::new(segments.last().map_or(1, |last| last + 1)));
         let pool = Arc::new(SegmentPool::new(disk, dir.to_owned(), segment_bytes, numbers));
         pool.adopt(&recovered.used);
         recovered.unused.iter().try_for_each(|&number| pool.release(number))?;
         let writer = WalWriter::new(Arc::clone(&pool), dir.to_owned());
         let segment = recovered.used.last().copied().unwrap_or_default();
-        let end = End { frame: frame_next - 1, segment, offset: recovered.end };
+        let end = LogEnd { frame: frame_next - 1, segment, offset: recovered.end };
         let (dir, last_read) = (dir.to_owned(), Arc::default());
         Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, end, last_read })
     }
@@ -148,7 +148,7 @@ impl Log {
         frame::start(&mut self.buffer);
         fill(&mut self.buffer);
         let (at, segment) = self.writer.append_at(&mut self.buffer, self.frame_next, 1)?;
-        self.end = End { frame: self.frame_next, segment, offset: self.writer.written_bytes() };
+        self.end = LogEnd { frame: self.frame_next, segment, offset: self.writer.written_bytes() };
         self.frame_next += 1;
         if self.buffer.capacity() > crate::limits::POOLED_BUFFER_BYTES_MAX {
             self.buffer = Vec::new();
@@ -158,7 +158,7 @@ impl Log {
 
     /// Where it ends: what was read, and what was written since, whether synced or not.
     #[must_use]
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> LogEnd {
         self.end
     }
 
@@ -249,7 +249,8 @@ impl Keeper {
             return Ok(Arc::clone(file));
         }
         let path = names::wal(&self.dir, segment);
-        let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io("open", &path, &e))?;
+        let file =
+            self.disk.open(&path, OpenFor::Read).map_err(|e| Error::io("open", &path, &e))?;
         *last = Some((segment, Arc::clone(&file)));
         Ok(file)
     }
@@ -262,7 +263,7 @@ impl Keeper {
 
 /// Each frame is one payload.
 struct Payloads<'a> {
-    reader: &'a mut dyn Reader,
+    reader: &'a mut dyn PayloadReader,
     frame_next: u64,
 }
 
@@ -276,12 +277,17 @@ impl Visitor for Payloads<'_> {
         self.reader.payload(place, frame.payload)
     }
 
-    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start> {
+    fn start(
+        &mut self,
+        path: &Path,
+        before: Option<&SoundTail>,
+        starts: u64,
+    ) -> Result<SegmentStart> {
         if before.is_some_and(|tail| starts < tail.seqno_next) {
             return Err(Error::corrupt(path, 0, "frames that were there before"));
         }
         self.reader.restart();
-        Ok(Start::Afresh)
+        Ok(SegmentStart::Afresh)
     }
 }
 
@@ -298,7 +304,7 @@ mod tests {
         restarts: u32,
     }
 
-    impl Reader for Found {
+    impl PayloadReader for Found {
         fn payload(&mut self, place: SegmentOffset, payload: &[u8]) -> Result<()> {
             self.payloads.push((place, payload.to_vec()));
             Ok(())
@@ -376,7 +382,7 @@ mod tests {
             .collect();
         let flip = |disk: &MemDisk, place: SegmentOffset| {
             let path = names::wal(Path::new("d"), place.segment);
-            let file = disk.open(&path, Access::ReadWrite).unwrap();
+            let file = disk.open(&path, OpenFor::ReadWrite).unwrap();
             file.write_at(&[99], place.offset).unwrap();
         };
         let torn = Arc::new(disk.fork());

@@ -22,14 +22,14 @@ pub(super) enum KeyFormat {
 
 /// A key as the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StoredKey<'a> {
+pub(super) enum EngineKey<'a> {
     /// The bytes of the text.
     Bytes(&'a [u8]),
     /// A number, high byte first.
     Number([u8; 8]),
 }
 
-impl Deref for StoredKey<'_> {
+impl Deref for EngineKey<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -52,11 +52,11 @@ impl From<NotANumber> for EngineFailure {
 
 impl KeyFormat {
     /// The stored form of a key.
-    pub(super) fn encode(self, text: &[u8]) -> Result<StoredKey<'_>, EngineLineError> {
+    pub(super) fn encode(self, text: &[u8]) -> Result<EngineKey<'_>, EngineLineError> {
         match self {
             Self::Bytes if text.len() > KEY_BYTES_MAX => Err(EngineLineError::KeyTooLong),
-            Self::Bytes => Ok(StoredKey::Bytes(text)),
-            Self::U64 => number(text).map(|number| StoredKey::Number(number.to_be_bytes())),
+            Self::Bytes => Ok(EngineKey::Bytes(text)),
+            Self::U64 => number(text).map(|number| EngineKey::Number(number.to_be_bytes())),
         }
     }
 

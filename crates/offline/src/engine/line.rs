@@ -13,7 +13,7 @@ use std::fmt;
 
 use kallisto_lsm::limits::VALUE_BYTES_MAX;
 
-use super::keys::{KeyFormat, StoredKey};
+use super::keys::{EngineKey, KeyFormat};
 
 /// What a line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,26 @@ pub(super) enum EngineCommand<'a> {
     /// Set a key.
     Put {
         /// Which.
-        key: StoredKey<'a>,
+        key: EngineKey<'a>,
         /// To what.
         value: &'a [u8],
     },
     /// Read a key.
     Get {
         /// Which.
-        key: StoredKey<'a>,
+        key: EngineKey<'a>,
     },
     /// Remove a key.
     Delete {
         /// Which.
-        key: StoredKey<'a>,
+        key: EngineKey<'a>,
     },
     /// Read the keys of a range, both ends included.
     Scan {
         /// The lowest.
-        from: StoredKey<'a>,
+        from: EngineKey<'a>,
         /// The highest.
-        to: StoredKey<'a>,
+        to: EngineKey<'a>,
     },
 }
 
@@ -147,7 +147,7 @@ fn one_key(
     rest: &[u8],
     keys: KeyFormat,
     wrong: EngineLineError,
-) -> Result<StoredKey<'_>, EngineLineError> {
+) -> Result<EngineKey<'_>, EngineLineError> {
     let (key, rest) = word(rest);
     let (more, _) = word(rest);
     if key.is_empty() || !more.is_empty() {
@@ -175,14 +175,14 @@ mod tests {
         value: &'static str,
     ) -> Result<Option<EngineCommand<'static>>, EngineLineError> {
         Ok(Some(EngineCommand::Put {
-            key: StoredKey::Bytes(key.as_bytes()),
+            key: EngineKey::Bytes(key.as_bytes()),
             value: value.as_bytes(),
         }))
     }
 
     #[test]
     fn names_are_long_or_short_in_any_case() {
-        let key = StoredKey::Bytes(b"k");
+        let key = EngineKey::Bytes(b"k");
         for name in ["PUT", "P", "put", "p", "Put"] {
             assert_eq!(bytes(&format!("{name} k v")), put("k", "v"), "{name}");
         }
@@ -197,7 +197,7 @@ mod tests {
             );
         }
         for name in ["SCAN", "S", "scan", "s"] {
-            let wanted = EngineCommand::Scan { from: key, to: StoredKey::Bytes(b"m") };
+            let wanted = EngineCommand::Scan { from: key, to: EngineKey::Bytes(b"m") };
             assert_eq!(bytes(&format!("{name} k m")), Ok(Some(wanted)), "{name}");
         }
     }
@@ -218,7 +218,7 @@ mod tests {
         let command = parse(b"P \xff\x00 \x80\xfe", KeyFormat::Bytes).unwrap().unwrap();
         assert_eq!(
             command,
-            EngineCommand::Put { key: StoredKey::Bytes(b"\xff\x00"), value: b"\x80\xfe" }
+            EngineCommand::Put { key: EngineKey::Bytes(b"\xff\x00"), value: b"\x80\xfe" }
         );
     }
 
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn number_keys_are_checked_wherever_a_key_stands() {
-        let number = StoredKey::Number(10u64.to_be_bytes());
+        let number = EngineKey::Number(10u64.to_be_bytes());
         let numbers = |line: &'static str| parse(line.as_bytes(), KeyFormat::U64);
         assert_eq!(numbers("PUT 10 v"), Ok(Some(EngineCommand::Put { key: number, value: b"v" })));
         assert_eq!(numbers("S 10 10"), Ok(Some(EngineCommand::Scan { from: number, to: number })));

@@ -17,7 +17,7 @@ pub(super) enum Style {
 
 /// Operations carried out, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct OperationTally {
     pub(super) puts: u64,
     pub(super) gets: u64,
     /// Gets whose key was not there.
@@ -28,7 +28,7 @@ pub(super) struct Tally {
     pub(super) entries: u64,
 }
 
-impl Tally {
+impl OperationTally {
     /// Operations of all kinds.
     pub(super) const fn operations(&self) -> u64 {
         self.puts + self.gets + self.deletes + self.scans
@@ -96,7 +96,8 @@ pub(super) fn clock() -> Instant {
 mod tests {
     use super::*;
 
-    const TALLY: Tally = Tally { puts: 4, gets: 3, missing: 1, deletes: 2, scans: 1, entries: 5 };
+    const TALLY: OperationTally =
+        OperationTally { puts: 4, gets: 3, missing: 1, deletes: 2, scans: 1, entries: 5 };
 
     #[test]
     fn the_summary_counts_every_kind() {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_lsm::disk::RealDisk;
-use kallisto_lsm::{Durability, Engine, Options, SyncMode};
+use kallisto_lsm::{Engine, LogKeeping, Options, SyncMode};
 
 use super::failure::EngineFailure;
 use super::files::{self, CommandInput};
@@ -134,7 +134,7 @@ impl RunArgs {
 
 /// Opens the store; when to sync is decided by the session.
 fn open(dir: PathBuf) -> Result<Engine, EngineFailure> {
-    let durability = Durability::Wal(SyncMode::OnDemand);
+    let durability = LogKeeping::Wal(SyncMode::OnDemand);
     let options = Options { durability, ..Options::default() };
     Ok(Engine::open(RealDisk::shared(), dir, options)?)
 }

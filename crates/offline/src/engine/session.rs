@@ -10,12 +10,12 @@
 use std::io::Write;
 use std::num::NonZeroU64;
 
-use kallisto_lsm::{Batch, Engine, Sync};
+use kallisto_lsm::{Engine, EntryBatch, Sync};
 
 use super::failure::EngineFailure;
 use super::keys::KeyFormat;
 use super::line::EngineCommand;
-use super::report::Tally;
+use super::report::OperationTally;
 
 /// A batch at least this large is committed, in bytes: large enough to make a commit cheap, small
 /// enough to stay in the processor's cache.
@@ -40,23 +40,23 @@ pub(super) struct Manner {
 pub(super) struct EngineSession<'a> {
     engine: &'a Engine,
     manner: Manner,
-    batch: Batch,
+    batch: EntryBatch,
     /// Writes that were committed and are not known to be durable.
     unsynced: u64,
     answers: Vec<u8>,
     to: Box<dyn Write + 'a>,
-    tally: Tally,
+    tally: OperationTally,
 }
 
 impl<'a> EngineSession<'a> {
     /// A session without anything pending.
     pub(super) fn new(engine: &'a Engine, manner: Manner, to: Box<dyn Write + 'a>) -> Self {
-        let (batch, answers, tally) = (Batch::new(), Vec::new(), Tally::default());
+        let (batch, answers, tally) = (EntryBatch::new(), Vec::new(), OperationTally::default());
         Self { engine, manner, batch, unsynced: 0, answers, to, tally }
     }
 
     /// What was done so far.
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> OperationTally {
         self.tally
     }
 

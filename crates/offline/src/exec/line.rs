@@ -3,9 +3,9 @@
 //! Words are separated by blanks; a verb may be written in any case. The value of `PUT` is the rest of the line behind one
 //! blank, every byte of it. A path may start and end with a slash, which says nothing; a key is one segment.
 
-use kallisto_securedb::Durability;
+use kallisto_securedb::WriteDurability;
 
-use super::loglevel::LogLevel;
+use super::loglevel::ExecLogLevel;
 use clap::ValueEnum;
 
 /// What there is to say, in the order of `HELP`: the verb, its arguments, what it does.
@@ -32,7 +32,7 @@ const BENCH_MAX: u32 = 10_000_000;
 
 /// What a line asks for. Paths have no slash at either end; the root is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command<'a> {
+pub(super) enum ExecCommand<'a> {
     /// Set a key.
     Put { path: &'a str, key: &'a str, value: &'a [u8] },
     /// Print one key or all of a path.
@@ -44,11 +44,11 @@ pub(super) enum Command<'a> {
     /// Make everything durable.
     Save,
     /// Change or print the durability.
-    Mode(Option<Durability>),
+    Mode(Option<WriteDurability>),
     /// Measure.
     Bench(u32),
     /// Change or print the level of logging.
-    Level(Option<LogLevel>),
+    Level(Option<ExecLogLevel>),
     /// Print numbers.
     Stats,
     /// Print the verbs.
@@ -62,7 +62,7 @@ pub(super) enum Command<'a> {
 pub(super) struct ExecLineError(pub(super) &'static str);
 
 /// The command of a line; `None` if it is empty or a comment.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, ExecLineError> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<ExecCommand<'_>>, ExecLineError> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (verb, rest) = word(line);
     if verb.is_empty() || verb.starts_with(b"#") {
@@ -72,28 +72,28 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, ExecLineError> {
     if verb == b"PUT" {
         return put(rest).map(Some);
     }
-    let words = Words::of(rest)?;
+    let words = LineWords::of(rest)?;
     let command = match (verb.as_slice(), words.all()) {
-        (b"GET", [path]) => Command::Get { path: path_of(path)?, key: None },
-        (b"GET", [path, key]) => Command::Get { path: path_of(path)?, key: Some(key_of(key)?) },
+        (b"GET", [path]) => ExecCommand::Get { path: path_of(path)?, key: None },
+        (b"GET", [path, key]) => ExecCommand::Get { path: path_of(path)?, key: Some(key_of(key)?) },
         (b"GET", _) => return Err(ExecLineError("GET PATH [KEY]")),
-        (b"DEL", [path, key]) => Command::Delete { path: path_of(path)?, key: key_of(key)? },
+        (b"DEL", [path, key]) => ExecCommand::Delete { path: path_of(path)?, key: key_of(key)? },
         (b"DEL", _) => return Err(ExecLineError("DEL PATH KEY")),
-        (b"LIST", []) => Command::List { path: "" },
-        (b"LIST", [path]) => Command::List { path: trim(path) },
+        (b"LIST", []) => ExecCommand::List { path: "" },
+        (b"LIST", [path]) => ExecCommand::List { path: trim(path) },
         (b"LIST", _) => return Err(ExecLineError("LIST [PATH]")),
-        (b"SAVE", []) => Command::Save,
-        (b"MODE", []) => Command::Mode(None),
-        (b"MODE", [mode]) => Command::Mode(Some(mode_of(mode)?)),
+        (b"SAVE", []) => ExecCommand::Save,
+        (b"MODE", []) => ExecCommand::Mode(None),
+        (b"MODE", [mode]) => ExecCommand::Mode(Some(mode_of(mode)?)),
         (b"MODE", _) => return Err(ExecLineError("MODE [STRICT|IMMEDIATE|BATCH|PERF]")),
-        (b"BENCH", [count]) => Command::Bench(count_of(count)?),
+        (b"BENCH", [count]) => ExecCommand::Bench(count_of(count)?),
         (b"BENCH", _) => return Err(ExecLineError("BENCH COUNT")),
-        (b"LOGLEVEL", []) => Command::Level(None),
-        (b"LOGLEVEL", [level]) => Command::Level(Some(level_of(level)?)),
+        (b"LOGLEVEL", []) => ExecCommand::Level(None),
+        (b"LOGLEVEL", [level]) => ExecCommand::Level(Some(level_of(level)?)),
         (b"LOGLEVEL", _) => return Err(ExecLineError("LOGLEVEL [error|warn|info|debug|off]")),
-        (b"STATS", []) => Command::Stats,
-        (b"HELP", _) => Command::Help,
-        (b"EXIT" | b"QUIT", []) => Command::Exit,
+        (b"STATS", []) => ExecCommand::Stats,
+        (b"HELP", _) => ExecCommand::Help,
+        (b"EXIT" | b"QUIT", []) => ExecCommand::Exit,
         (b"SAVE" | b"STATS" | b"EXIT" | b"QUIT", _) => {
             return Err(ExecLineError("that verb stands alone"));
         }
@@ -102,13 +102,13 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Command<'_>>, ExecLineError> {
     Ok(Some(command))
 }
 
-fn put(rest: &[u8]) -> Result<Command<'_>, ExecLineError> {
+fn put(rest: &[u8]) -> Result<ExecCommand<'_>, ExecLineError> {
     const USAGE: ExecLineError = ExecLineError("PUT PATH KEY VALUE");
     let (path, rest) = word(rest);
     let (key, rest) = word(rest);
     let value = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"\t")).ok_or(USAGE)?;
     let (path, key) = (path_of(text(path)?)?, key_of(text(key)?)?);
-    Ok(Command::Put { path, key, value })
+    Ok(ExecCommand::Put { path, key, value })
 }
 
 /// The first word and what is behind it.
@@ -119,12 +119,12 @@ fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// At most three words: no verb takes more, so more are a mistake of their own.
-struct Words<'a> {
+struct LineWords<'a> {
     words: [&'a str; 3],
     count: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> LineWords<'a> {
     fn of(mut rest: &'a [u8]) -> Result<Self, ExecLineError> {
         let mut all = Self { words: [""; 3], count: 0 };
         while all.count < all.words.len() {
@@ -168,14 +168,14 @@ fn key_of(key: &str) -> Result<&str, ExecLineError> {
     }
 }
 
-fn mode_of(mode: &str) -> Result<Durability, ExecLineError> {
-    let mode = super::Mode::from_str(mode, true)
+fn mode_of(mode: &str) -> Result<WriteDurability, ExecLineError> {
+    let mode = super::TypedSyncMode::from_str(mode, true)
         .map_err(|_| ExecLineError("a mode is STRICT, IMMEDIATE, BATCH or PERF"))?;
     Ok(mode.durability())
 }
 
-fn level_of(level: &str) -> Result<LogLevel, ExecLineError> {
-    LogLevel::from_str(level, true)
+fn level_of(level: &str) -> Result<ExecLogLevel, ExecLineError> {
+    ExecLogLevel::from_str(level, true)
         .map_err(|_| ExecLineError("a level is error, warn, info, debug or off"))
 }
 
@@ -191,20 +191,20 @@ mod tests {
     #[test]
     fn verbs_are_read_in_any_case() {
         for line in ["get a b", "GET a b", "gEt  a\tb ", " get /a/ b\r"] {
-            let expected = Command::Get { path: "a", key: Some("b") };
+            let expected = ExecCommand::Get { path: "a", key: Some("b") };
             assert_eq!(parse(line.as_bytes()), Ok(Some(expected)), "{line:?}");
         }
         for (line, command) in [
-            ("save", Command::Save),
-            ("quit", Command::Exit),
-            ("Exit", Command::Exit),
-            ("mode perf", Command::Mode(Some(Durability::Batch))),
-            ("MODE Immediate", Command::Mode(Some(Durability::Strict))),
-            ("mode", Command::Mode(None)),
-            ("bench 1000", Command::Bench(1_000)),
-            ("list", Command::List { path: "" }),
-            ("list a/b/", Command::List { path: "a/b" }),
-            ("loglevel DEBUG", Command::Level(Some(LogLevel::Debug))),
+            ("save", ExecCommand::Save),
+            ("quit", ExecCommand::Exit),
+            ("Exit", ExecCommand::Exit),
+            ("mode perf", ExecCommand::Mode(Some(WriteDurability::Batch))),
+            ("MODE Immediate", ExecCommand::Mode(Some(WriteDurability::Strict))),
+            ("mode", ExecCommand::Mode(None)),
+            ("bench 1000", ExecCommand::Bench(1_000)),
+            ("list", ExecCommand::List { path: "" }),
+            ("list a/b/", ExecCommand::List { path: "a/b" }),
+            ("loglevel DEBUG", ExecCommand::Level(Some(ExecLogLevel::Debug))),
         ] {
             assert_eq!(parse(line.as_bytes()), Ok(Some(command)), "{line}");
         }
@@ -220,7 +220,7 @@ mod tests {
             (b"put a/b k # no comment", b"# no comment"),
             (b"put a/b k \xff\x00\r", b"\xff\x00"),
         ] {
-            assert_eq!(parse(line), Ok(Some(Command::Put { path: "a/b", key: "k", value })));
+            assert_eq!(parse(line), Ok(Some(ExecCommand::Put { path: "a/b", key: "k", value })));
         }
     }
 

@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogLevel {
+pub(super) enum ExecLogLevel {
     /// Nothing
     Off,
     /// What needs a person
@@ -24,7 +24,7 @@ pub(super) enum LogLevel {
     Debug,
 }
 
-impl LogLevel {
+impl ExecLogLevel {
     const fn filter(self) -> LevelFilter {
         match self {
             Self::Off => LevelFilter::OFF,
@@ -49,12 +49,12 @@ impl LogLevel {
 
 /// The running logger.
 pub(super) struct Logging {
-    level: LogLevel,
+    level: ExecLogLevel,
     filter: reload::Handle<LevelFilter, Registry>,
 }
 
 /// Starts logging.
-pub(super) fn start(level: LogLevel) -> Logging {
+pub(super) fn start(level: ExecLogLevel) -> Logging {
     let (layer, filter) = reload::Layer::new(level.filter());
     let text = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     // A process that logs already keeps doing it in its own way.
@@ -64,12 +64,12 @@ pub(super) fn start(level: LogLevel) -> Logging {
 
 impl Logging {
     /// The level there is.
-    pub(super) const fn level(&self) -> LogLevel {
+    pub(super) const fn level(&self) -> ExecLogLevel {
         self.level
     }
 
     /// Changes the level.
-    pub(super) fn set(&mut self, level: LogLevel) {
+    pub(super) fn set(&mut self, level: ExecLogLevel) {
         self.level = level;
         // The layer is gone only when nothing logs any more.
         let _ = self.filter.modify(|filter| *filter = level.filter());

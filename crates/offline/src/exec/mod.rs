@@ -20,10 +20,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kallisto_securedb::{Durability, Options, SecureDb};
+use kallisto_securedb::{DbOptions, SecureDb, WriteDurability};
 
 use self::failure::ExecFailure;
-use self::loglevel::LogLevel;
+use self::loglevel::ExecLogLevel;
 use self::session::StoreSession;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
@@ -62,15 +62,15 @@ pub struct ExecArgs {
     file: Option<PathBuf>,
     /// When an acknowledged write is on the disk
     #[arg(long, value_name = "MODE", value_enum, default_value = "strict", ignore_case = true)]
-    mode: Mode,
+    mode: TypedSyncMode,
     /// What is logged to standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "warn", ignore_case = true)]
-    log_level: LogLevel,
+    log_level: ExecLogLevel,
 }
 
 /// When an acknowledged write is on the disk, as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
+enum TypedSyncMode {
     /// Before it is acknowledged
     #[value(alias = "immediate")]
     Strict,
@@ -79,18 +79,18 @@ enum Mode {
     Batch,
 }
 
-impl Mode {
-    const fn durability(self) -> Durability {
+impl TypedSyncMode {
+    const fn durability(self) -> WriteDurability {
         match self {
-            Self::Strict => Durability::Strict,
-            Self::Batch => Durability::Batch,
+            Self::Strict => WriteDurability::Strict,
+            Self::Batch => WriteDurability::Batch,
         }
     }
 
-    const fn name(durability: Durability) -> &'static str {
+    const fn name(durability: WriteDurability) -> &'static str {
         match durability {
-            Durability::Strict => "STRICT",
-            Durability::Batch => "BATCH",
+            WriteDurability::Strict => "STRICT",
+            WriteDurability::Batch => "BATCH",
         }
     }
 }
@@ -107,7 +107,7 @@ impl ExecArgs {
     fn work(&self) -> Result<(), ExecFailure> {
         let logging = loglevel::start(self.log_level);
         let key = key::find(self.key_file.as_deref(), self.reads_stdin())?;
-        let options = Options { durability: self.mode.durability(), ..Options::default() };
+        let options = DbOptions { durability: self.mode.durability(), ..DbOptions::default() };
         let db = SecureDb::open_with(&self.dir, &key, &options)?;
         drop(key);
         let mut session = StoreSession::new(&db, logging);

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use kallisto_securedb::SecureDb;
 
 use super::failure::ExecFailure;
-use super::line::{self, Command, ExecLineError, VERBS};
+use super::line::{self, ExecCommand, ExecLineError, VERBS};
 use super::session::{SessionFlow, StoreSession};
 
 const PROMPT: &str = "kallisto> ";
@@ -59,9 +59,12 @@ pub(super) fn run(session: &mut StoreSession<'_>) -> Result<(), ExecFailure> {
 }
 
 /// What history keeps of a line.
-fn remembered(line: &str, parsed: &Result<Option<Command<'_>>, ExecLineError>) -> Option<String> {
+fn remembered(
+    line: &str,
+    parsed: &Result<Option<ExecCommand<'_>>, ExecLineError>,
+) -> Option<String> {
     match parsed {
-        Ok(Some(Command::Put { path, key, .. })) => Some(format!("PUT {path} {key}")),
+        Ok(Some(ExecCommand::Put { path, key, .. })) => Some(format!("PUT {path} {key}")),
         Ok(Some(_)) => Some(line.to_owned()),
         // What is no command may be a value that was typed in the wrong place.
         Ok(None) | Err(_) => None,
@@ -159,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use kallisto_lsm::disk::MemDisk;
-    use kallisto_securedb::Options;
+    use kallisto_securedb::DbOptions;
 
     use super::*;
 
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn verbs_paths_and_keys_are_completed() {
         let key: Vec<u8> = (0..32).collect();
-        let options = Options { disk: Arc::new(MemDisk::default()), ..Options::default() };
+        let options = DbOptions { disk: Arc::new(MemDisk::default()), ..DbOptions::default() };
         let db = SecureDb::open_with("store", &key, &options).unwrap();
         for name in ["app/db/password", "app/db/port", "app/web/port", "apple/x"] {
             db.insert(name, b"x").unwrap();

@@ -9,9 +9,9 @@ use std::io::{self, Write};
 
 use kallisto_securedb::SecureDb;
 
-use super::Mode;
+use super::TypedSyncMode;
 use super::failure::ExecFailure;
-use super::line::{Command, VERBS};
+use super::line::{ExecCommand, VERBS};
 use super::loglevel::Logging;
 use super::measure;
 
@@ -55,33 +55,35 @@ impl<'a> StoreSession<'a> {
     }
 
     /// Carries out one command.
-    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<SessionFlow, ExecFailure> {
+    pub(super) fn execute(&mut self, command: ExecCommand<'_>) -> Result<SessionFlow, ExecFailure> {
         let begin = measure::clock();
         let verb = verb_of(command);
         match command {
-            Command::Put { path, key, value } => self.put(path, key, value)?,
-            Command::Get { path, key } => self.get(path, key)?,
-            Command::Delete { path, key } => self.delete(path, key)?,
-            Command::List { path } => self.list(path)?,
-            Command::Save => self.save()?,
-            Command::Mode(None) => self.say(Mode::name(self.db.durability()).as_bytes())?,
-            Command::Mode(Some(mode)) => {
+            ExecCommand::Put { path, key, value } => self.put(path, key, value)?,
+            ExecCommand::Get { path, key } => self.get(path, key)?,
+            ExecCommand::Delete { path, key } => self.delete(path, key)?,
+            ExecCommand::List { path } => self.list(path)?,
+            ExecCommand::Save => self.save()?,
+            ExecCommand::Mode(None) => {
+                self.say(TypedSyncMode::name(self.db.durability()).as_bytes())?
+            }
+            ExecCommand::Mode(Some(mode)) => {
                 self.db.set_durability(mode)?;
-                tracing::info!(mode = Mode::name(mode), "durability changed");
+                tracing::info!(mode = TypedSyncMode::name(mode), "durability changed");
                 self.say(b"OK")?;
             }
-            Command::Bench(count) => {
+            ExecCommand::Bench(count) => {
                 let measured = measure::run(self.db, count)?;
                 self.say(measured.to_string().as_bytes())?;
             }
-            Command::Level(None) => self.say(self.logging.level().name().as_bytes())?,
-            Command::Level(Some(level)) => {
+            ExecCommand::Level(None) => self.say(self.logging.level().name().as_bytes())?,
+            ExecCommand::Level(Some(level)) => {
                 self.logging.set(level);
                 self.say(b"OK")?;
             }
-            Command::Stats => self.stats()?,
-            Command::Help => self.help()?,
-            Command::Exit => return Ok(SessionFlow::End),
+            ExecCommand::Stats => self.stats()?,
+            ExecCommand::Help => self.help()?,
+            ExecCommand::Exit => return Ok(SessionFlow::End),
         }
         tracing::debug!(verb, micros = begin.elapsed().as_micros(), "done");
         Ok(SessionFlow::Command)
@@ -193,7 +195,7 @@ impl<'a> StoreSession<'a> {
         }
         let locked = if stats.keys_locked { "yes" } else { "no" };
         self.say(format!("keys_locked: {locked}").as_bytes())?;
-        self.say(format!("mode: {}", Mode::name(stats.durability)).as_bytes())
+        self.say(format!("mode: {}", TypedSyncMode::name(stats.durability)).as_bytes())
     }
 
     fn help(&mut self) -> Result<(), ExecFailure> {
@@ -234,19 +236,19 @@ fn name(path: &str, key: &str) -> String {
     format!("{path}/{key}")
 }
 
-const fn verb_of(command: Command<'_>) -> &'static str {
+const fn verb_of(command: ExecCommand<'_>) -> &'static str {
     match command {
-        Command::Put { .. } => "PUT",
-        Command::Get { .. } => "GET",
-        Command::Delete { .. } => "DEL",
-        Command::List { .. } => "LIST",
-        Command::Save => "SAVE",
-        Command::Mode(_) => "MODE",
-        Command::Bench(_) => "BENCH",
-        Command::Level(_) => "LOGLEVEL",
-        Command::Stats => "STATS",
-        Command::Help => "HELP",
-        Command::Exit => "EXIT",
+        ExecCommand::Put { .. } => "PUT",
+        ExecCommand::Get { .. } => "GET",
+        ExecCommand::Delete { .. } => "DEL",
+        ExecCommand::List { .. } => "LIST",
+        ExecCommand::Save => "SAVE",
+        ExecCommand::Mode(_) => "MODE",
+        ExecCommand::Bench(_) => "BENCH",
+        ExecCommand::Level(_) => "LOGLEVEL",
+        ExecCommand::Stats => "STATS",
+        ExecCommand::Help => "HELP",
+        ExecCommand::Exit => "EXIT",
     }
 }
 

@@ -24,11 +24,11 @@ use kallisto_index::PathIndex;
 use kallisto_lsm::Engine;
 use kallisto_lsm::disk::DiskLock;
 
-pub use self::read::Scan;
+pub use self::read::DbScan;
 pub use self::rotate::Reencrypted;
 use crate::error::Result;
 use crate::keys::KeysFile;
-use crate::options::Durability;
+use crate::options::WriteDurability;
 
 /// Names whose writes take turns share a stripe: so many that writers seldom meet.
 const STRIPES: usize = 256;
@@ -51,13 +51,13 @@ pub struct SecureDb {
 
 /// Numbers about a store.
 #[derive(Clone, Debug)]
-pub struct Stats {
+pub struct DbStats {
     /// Names in it.
     pub names: u64,
     /// Memory of the index of names, in bytes.
     pub index_bytes: u64,
     /// When writes are on the disk.
-    pub durability: Durability,
+    pub durability: WriteDurability,
     /// The data keys, the active one last.
     pub key_versions: Vec<KeyVersion>,
     /// Whether keys are in memory that is never swapped.
@@ -69,9 +69,9 @@ pub struct Stats {
 impl SecureDb {
     /// Numbers about the store.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> DbStats {
         let keyring = self.keyring.load();
-        Stats {
+        DbStats {
             names: self.index.len(),
             index_bytes: self.index.memory_bytes(),
             durability: self.durability(),

@@ -14,8 +14,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{STRIPES, SecureDb};
 use crate::error::{Error, Result};
-use crate::keys::{Keys, KeysFile};
-use crate::options::{Durability, Options};
+use crate::keys::{KeysFile, StoreKeys};
+use crate::options::{DbOptions, WriteDurability};
 use crate::record::{KIND, storage_key, take_apart};
 
 /// The directory of the engine, within that of the store.
@@ -30,14 +30,14 @@ impl SecureDb {
     /// [`Error::Store`] if another process has the store open or the disk refuses; [`Error::KeysMissing`] and
     /// [`Error::Damaged`] as they say.
     pub fn open(dir: impl Into<PathBuf>, key: &[u8]) -> Result<Self> {
-        Self::open_with(dir, key, &Options::default())
+        Self::open_with(dir, key, &DbOptions::default())
     }
 
     /// Opens the store in `dir` as `options` say.
     ///
     /// # Errors
     /// As [`SecureDb::open`].
-    pub fn open_with(dir: impl Into<PathBuf>, key: &[u8], options: &Options) -> Result<Self> {
+    pub fn open_with(dir: impl Into<PathBuf>, key: &[u8], options: &DbOptions) -> Result<Self> {
         let key = UnsealKey::from_bytes(key)?;
         let dir = dir.into();
         let held = hold(&*options.disk, &dir)?;
@@ -63,7 +63,7 @@ impl SecureDb {
             keys_file,
             writers: RwLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
-            strict: AtomicBool::new(options.durability == Durability::Strict),
+            strict: AtomicBool::new(options.durability == WriteDurability::Strict),
             now_unix: options.now_unix,
             _lock: held,
         })
@@ -97,13 +97,13 @@ fn prepare(disk: &dyn Disk, dir: &Path, engine_dir: &Path) -> Result<()> {
     done.map_err(|error| Error::Store(StoreError::Io(format!("make {}: {error}", dir.display()))))
 }
 
-fn make_keys(file: &KeysFile, key: &UnsealKey, now_unix: i64) -> Result<Keys> {
+fn make_keys(file: &KeysFile, key: &UnsealKey, now_unix: i64) -> Result<StoreKeys> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| Error::Machine("no random bytes from the system"))?;
     let root_key = RootKey::generate()?;
     let keyring = Keyring::generate(id, now_unix)?;
     file.write(&root_key.wrap(key)?, &keyring.seal(&root_key)?)?;
-    Ok(Keys { root_key, keyring })
+    Ok(StoreKeys { root_key, keyring })
 }
 
 /// The names of all records, in order: one scan that opens each of them.

@@ -71,8 +71,8 @@ impl SecureDb {
     /// A name that is there all the while is given once, with the value it has when its turn comes; one that is inserted or
     /// removed meanwhile may be given or not.
     #[must_use]
-    pub fn scan<'a>(&'a self, prefix: &'a str) -> Scan<'a> {
-        Scan { db: self, prefix, names: VecDeque::new(), after: None, done: false }
+    pub fn scan<'a>(&'a self, prefix: &'a str) -> DbScan<'a> {
+        DbScan { db: self, prefix, names: VecDeque::new(), after: None, done: false }
     }
 
     /// The plaintext of the record at `key`.
@@ -94,7 +94,7 @@ impl SecureDb {
 }
 
 /// Names and values in order; see [`SecureDb::scan`].
-pub struct Scan<'a> {
+pub struct DbScan<'a> {
     db: &'a SecureDb,
     prefix: &'a str,
     names: VecDeque<String>,
@@ -102,13 +102,13 @@ pub struct Scan<'a> {
     done: bool,
 }
 
-impl std::fmt::Debug for Scan<'_> {
+impl std::fmt::Debug for DbScan<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scan").finish_non_exhaustive()
+        f.debug_struct("DbScan").finish_non_exhaustive()
     }
 }
 
-impl Scan<'_> {
+impl DbScan<'_> {
     fn refill(&mut self) {
         let from = self.after.as_deref().map_or(Bound::Included(self.prefix), Bound::Excluded);
         let names = self.db.index.range(from, Bound::Unbounded, SCAN_NAMES);
@@ -118,7 +118,7 @@ impl Scan<'_> {
     }
 }
 
-impl Iterator for Scan<'_> {
+impl Iterator for DbScan<'_> {
     type Item = Result<(String, Zeroizing<Vec<u8>>)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kallisto_barrier::{Keyring, RootKey, UnsealKey, envelope_key_version};
-use kallisto_lsm::Batch;
+use kallisto_lsm::EntryBatch;
 use kallisto_lsm::Sync;
 
 use super::{SecureDb, lock};
@@ -93,7 +93,7 @@ impl SecureDb {
         let Some(plain) = self.open_at(key)? else { return Ok(false) };
         let mut sealed = Vec::new();
         self.keyring.load().seal_record(key, &plain, &mut sealed)?;
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(key, &sealed)?;
         self.engine.write(&batch, Sync::Mode)?;
         Ok(true)

@@ -8,14 +8,14 @@ use kallisto_lsm::{Background, Options as EngineOptions};
 
 use super::*;
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::DbOptions;
 use crate::record::{KIND, storage_key};
 
 fn key() -> [u8; 32] {
     std::array::from_fn(|n| 0x40 + u8::try_from(n).unwrap())
 }
 
-fn options(disk: &Arc<MemDisk>) -> Options {
+fn options(disk: &Arc<MemDisk>) -> DbOptions {
     let engine = EngineOptions {
         background: Background::Inline,
         memtable_bytes: 8 << 10,
@@ -23,7 +23,7 @@ fn options(disk: &Arc<MemDisk>) -> Options {
         cache_bytes: 64 << 10,
         ..EngineOptions::default()
     };
-    Options { disk: disk.clone(), engine, now_unix: || 1_000, ..Options::default() }
+    DbOptions { disk: disk.clone(), engine, now_unix: || 1_000, ..DbOptions::default() }
 }
 
 fn open(disk: &Arc<MemDisk>) -> SecureDb {

@@ -5,12 +5,12 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use kallisto_barrier::{ENVELOPE_OVERHEAD, Keyring};
-use kallisto_lsm::{Batch, Sync};
+use kallisto_lsm::{EntryBatch, Sync};
 
 use super::{SecureDb, lock};
-use crate::batch::{Op, WriteBatch};
+use crate::batch::{DbOp, WriteBatch};
 use crate::error::Result;
-use crate::options::Durability;
+use crate::options::WriteDurability;
 use crate::record::{self, StorageKey, storage_key};
 
 impl SecureDb {
@@ -26,7 +26,7 @@ impl SecureDb {
         let key = storage_key(&keyring, name);
         let mut envelope = Vec::with_capacity(ENVELOPE_OVERHEAD + plain.len());
         keyring.seal_record(&key, &plain, &mut envelope)?;
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.put(&key, &envelope)?;
 
         let _turn = lock(self.stripe(&key));
@@ -50,7 +50,7 @@ impl SecureDb {
         if !self.index.contains(name) {
             return Ok(false);
         }
-        let mut batch = Batch::new();
+        let mut batch = EntryBatch::new();
         batch.delete(&key)?;
         self.commit(&batch)?;
         self.index.remove(name);
@@ -91,9 +91,13 @@ impl SecureDb {
 
     /// When acknowledged writes are on the disk.
     #[must_use]
-    pub fn durability(&self) -> Durability {
+    pub fn durability(&self) -> WriteDurability {
         // Acquire: pairs with the release of `set_durability`.
-        if self.strict.load(Ordering::Acquire) { Durability::Strict } else { Durability::Batch }
+        if self.strict.load(Ordering::Acquire) {
+            WriteDurability::Strict
+        } else {
+            WriteDurability::Batch
+        }
     }
 
     /// Changes when acknowledged writes are on the disk. A change to strict drains first: when it returns, everything
@@ -101,22 +105,22 @@ impl SecureDb {
     ///
     /// # Errors
     /// [`crate::Error::Store`] if the disk refuses.
-    pub fn set_durability(&self, durability: Durability) -> Result<()> {
+    pub fn set_durability(&self, durability: WriteDurability) -> Result<()> {
         {
             let _alone = self.alone();
-            self.strict.store(durability == Durability::Strict, Ordering::Release);
+            self.strict.store(durability == WriteDurability::Strict, Ordering::Release);
         }
         match durability {
-            Durability::Strict => self.flush(),
-            Durability::Batch => Ok(()),
+            WriteDurability::Strict => self.flush(),
+            WriteDurability::Batch => Ok(()),
         }
     }
 
     /// Commits a batch of sealed records.
-    fn commit(&self, batch: &Batch) -> Result<()> {
+    fn commit(&self, batch: &EntryBatch) -> Result<()> {
         let sync = match self.durability() {
-            Durability::Strict => Sync::Now,
-            Durability::Batch => Sync::Mode,
+            WriteDurability::Strict => Sync::Now,
+            WriteDurability::Batch => Sync::Mode,
         };
         Ok(self.engine.write(batch, sync)?)
     }
@@ -158,8 +162,8 @@ impl SecureDb {
 }
 
 /// The operations, sealed.
-fn seal(keyring: &Keyring, ops: &[Op], keys: &[StorageKey]) -> Result<Batch> {
-    let mut sealed = Batch::new();
+fn seal(keyring: &Keyring, ops: &[DbOp], keys: &[StorageKey]) -> Result<EntryBatch> {
+    let mut sealed = EntryBatch::new();
     let mut envelope = Vec::new();
     for (op, key) in ops.iter().zip(keys) {
         match &op.plain {

@@ -6,17 +6,17 @@
 
 use std::path::PathBuf;
 
-use kallisto_audit::{Options, Spec};
+use kallisto_audit::{DeviceOptions, DeviceSpec};
 use kallisto_core::DeclaredDevice;
 
 use super::error::Error;
-use super::section::Section;
+use super::section::ConfigSection;
 
 /// Where files may lie that are enabled through the API, when the configuration does not say.
 pub(crate) const DIRECTORIES_DEFAULT: [&str; 1] = ["/var/log"];
 
 /// The directories that devices of the API may write in, if the configuration says which.
-pub(super) fn directories(top: &mut Section<'_>) -> Result<Option<Vec<PathBuf>>, Error> {
+pub(super) fn directories(top: &mut ConfigSection<'_>) -> Result<Option<Vec<PathBuf>>, Error> {
     let raw = top.list("audit_directories")?;
     if raw.is_empty() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn directories(top: &mut Section<'_>) -> Result<Option<Vec<PathBuf>>,
 
 /// Every declared device of every file.
 pub(super) fn read(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<DeclaredDevice>, Error> {
     let mut devices: Vec<DeclaredDevice> = Vec::new();
@@ -41,12 +41,12 @@ pub(super) fn read(
         }
         let description = stanza.raw_value("description")?.map(|raw| raw.text()).transpose()?;
         stanza.switch("local")?;
-        let mut options = Options::new();
+        let mut options = DeviceOptions::new();
         for inner in stanza.stanzas("options")? {
             let every = inner.every()?.into_iter();
             options.extend(every.map(|(name, raw)| (name, raw.as_written().to_owned())));
         }
-        if let Err(why) = Spec::parse(kind, &options) {
+        if let Err(why) = DeviceSpec::parse(kind, &options) {
             return Err(stanza.refuse(&why));
         }
         devices.push(DeclaredDevice {

@@ -15,7 +15,7 @@ pub(crate) struct FilePosition {
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ValueOrigin {
     /// A key of a file: its place and its name.
     File(FilePosition, String),
     /// A variable of the environment, as it was spelled.
@@ -30,7 +30,7 @@ pub(crate) enum Error {
     /// A file is neither HCL nor JSON, or a stanza does not have the form it must have.
     Form(FilePosition, &'static str),
     /// A value is not what it must be, or does not go with another.
-    Value(Origin, String),
+    Value(ValueOrigin, String),
     /// A stanza lacks something, or may not be there.
     Stanza(FilePosition, String),
     /// What comes of something that was refused in the same stanza, and is said no more once that is mended; and what was
@@ -76,7 +76,7 @@ impl fmt::Display for FilePosition {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(place, key) => write!(f, "{place}: {key}"),

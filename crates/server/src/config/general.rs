@@ -12,7 +12,7 @@ use super::error::Error;
 use super::model::{LeaseTtls, LogConfig, LogFile, LogFormat, TelemetryConfig};
 use super::raw_value::RawValue;
 use super::section::Unused::{Ignored, Refused, Silent};
-use super::section::{Section, UnusedKeys};
+use super::section::{ConfigSection, UnusedKeys};
 use kallisto_command::config::Environment;
 
 /// Most operations of batch durability between two syncs: what a power cut may take stays bounded.
@@ -97,7 +97,7 @@ const UNUSED_TELEMETRY: [(&str, super::section::Unused); 10] = [
 
 /// A URL by which this server is reached; the environment wins.
 pub(super) fn url(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     environment: &Environment<'_>,
     key: &'static str,
     variable: &str,
@@ -133,7 +133,7 @@ pub(super) fn environment_first(
 
 /// A key that is true or false, off unless given; the environment wins.
 pub(super) fn switch(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     environment: &Environment<'_>,
     key: &'static str,
     variable: &str,
@@ -142,13 +142,13 @@ pub(super) fn switch(
     raw.map(|raw| raw.switch()).transpose()
 }
 
-pub(super) fn cache_size(top: &mut Section<'_>) -> Result<Option<u64>, Error> {
+pub(super) fn cache_size(top: &mut ConfigSection<'_>) -> Result<Option<u64>, Error> {
     let raw = top.raw_value("cache_size")?;
     raw.map(|raw| raw.bytes(CACHE_BYTES_MIN..=CACHE_BYTES_MAX)).transpose()
 }
 
 /// How far in the past the view of a server may be that answers from it.
-pub(super) fn max_staleness(top: &mut Section<'_>) -> Result<Option<Duration>, Error> {
+pub(super) fn max_staleness(top: &mut ConfigSection<'_>) -> Result<Option<Duration>, Error> {
     let Some(raw) = top.raw_value("max_staleness")? else { return Ok(None) };
     let span = raw.span()?;
     match STALENESS.contains(&span) {
@@ -157,7 +157,7 @@ pub(super) fn max_staleness(top: &mut Section<'_>) -> Result<Option<Duration>, E
     }
 }
 
-pub(super) fn lease_ttls(top: &mut Section<'_>) -> Result<LeaseTtls, Error> {
+pub(super) fn lease_ttls(top: &mut ConfigSection<'_>) -> Result<LeaseTtls, Error> {
     let default = lease_ttl(top, "default_lease_ttl")?;
     let max = lease_ttl(top, "max_lease_ttl")?;
     if let (Some((raw, default)), Some((_, max))) = (&default, &max)
@@ -170,7 +170,7 @@ pub(super) fn lease_ttls(top: &mut Section<'_>) -> Result<LeaseTtls, Error> {
 
 /// A bound on leases; zero stands for the built-in one.
 fn lease_ttl(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     key: &'static str,
 ) -> Result<Option<(RawValue, Duration)>, Error> {
     let Some(raw) = top.raw_value(key)? else { return Ok(None) };
@@ -183,7 +183,7 @@ fn lease_ttl(
 }
 
 pub(super) fn durability(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Durability, Error> {
     let Durability::Batch { ops: ops_default, interval: interval_default } = Durability::BATCH
@@ -216,7 +216,7 @@ pub(super) fn durability(
 }
 
 pub(super) fn log(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     environment: &Environment<'_>,
 ) -> Result<LogConfig, Error> {
     let level = environment_first(environment, "LOG_LEVEL", top.raw_value("log_level")?);
@@ -242,7 +242,7 @@ pub(super) fn log(
 }
 
 /// The file that is logged to, and when the next one begins.
-fn log_file(top: &mut Section<'_>) -> Result<Option<LogFile>, Error> {
+fn log_file(top: &mut ConfigSection<'_>) -> Result<Option<LogFile>, Error> {
     let path = top.raw_value("log_file")?.map(|raw| raw.path()).transpose()?;
     let bytes = top.raw_value("log_rotate_bytes")?.map(|raw| raw.whole(0..=ROTATE_BYTES_MAX));
     let period = top.raw_value("log_rotate_duration")?;
@@ -269,7 +269,7 @@ fn log_file(top: &mut Section<'_>) -> Result<Option<LogFile>, Error> {
 
 /// The last `telemetry` stanza.
 pub(super) fn telemetry(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<TelemetryConfig, Error> {
     let mut config = TelemetryConfig {
@@ -288,7 +288,7 @@ pub(super) fn telemetry(
 }
 
 /// Which metrics are told, and how.
-fn metrics(stanza: &mut Section<'_>) -> Result<MetricsSettings, Error> {
+fn metrics(stanza: &mut ConfigSection<'_>) -> Result<MetricsSettings, Error> {
     let mut metrics = MetricsSettings::default();
     if let Some(raw) = stanza.raw_value("metrics_prefix")? {
         let prefix = raw.text()?;
@@ -324,7 +324,7 @@ fn metrics(stanza: &mut Section<'_>) -> Result<MetricsSettings, Error> {
 }
 
 /// Says what nobody asked for at the top.
-pub(super) fn finish(top: Section<'_>, warnings: &mut Vec<String>) -> Result<(), Error> {
+pub(super) fn finish(top: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<(), Error> {
     let unused: &UnusedKeys = &UNUSED;
     top.finish(unused, warnings)
 }

@@ -7,7 +7,7 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::limits::BODY_BYTES_MAX;
 
 use super::error::Error;
-use super::section::Section;
+use super::section::ConfigSection;
 
 /// Most of anything that is counted: what a machine could hold at all.
 const COUNT_MAX: u64 = 1 << 20;
@@ -19,7 +19,7 @@ const BYTES_MIN: u64 = 2 * BODY_BYTES_MAX as u64;
 
 /// Reads the stanza; what it does not say is as it is without one.
 pub(super) fn read(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<AdmissionLimits, Error> {
     let mut limits = AdmissionLimits::default();

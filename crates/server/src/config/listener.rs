@@ -5,7 +5,7 @@
 //! ignored (a namespace to be confined to, the PROXY protocol) is refused.
 
 use kallisto_core::limits::BODY_BYTES_MAX;
-use kallisto_core::{Access, AddressRange};
+use kallisto_core::{AddressRange, RouteAccess};
 use kallisto_listener::http::ForwardedFor;
 
 use super::Of;
@@ -15,7 +15,7 @@ use super::model::{
     ClientCertificates, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
 };
 use super::raw_value::RawValue;
-use super::section::Section;
+use super::section::ConfigSection;
 use super::section::Unused::{self, Ignored, Refused, Silent};
 
 /// The port when an address names none.
@@ -64,7 +64,7 @@ const UNUSED: [(&str, Unused); 22] = [
 
 /// Every listener of every file: those of HTTP, and those of the Redis protocol.
 pub(super) fn read(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     of: Of,
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<ListenerConfig>, Vec<RespConfig>), Error> {
@@ -83,7 +83,10 @@ pub(super) fn read(
     Ok((listeners, resp))
 }
 
-fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespConfig, Error> {
+fn one_resp(
+    mut stanza: ConfigSection<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<RespConfig, Error> {
     let (place, tls) = match stanza.raw_value("path")? {
         Some(path) => (resp_path(&mut stanza, &path)?, None),
         None => resp_address(&mut stanza, warnings)?,
@@ -105,7 +108,7 @@ fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespC
 }
 
 /// A socket's file; who may open it is what protects it, so TLS and an address have no place beside.
-fn resp_path(stanza: &mut Section<'_>, path: &RawValue) -> Result<RespPlace, Error> {
+fn resp_path(stanza: &mut ConfigSection<'_>, path: &RawValue) -> Result<RespPlace, Error> {
     for key in ["address", "tls_disable", "tls_cert_file", "tls_key_file"] {
         if let Some(raw) = stanza.raw_value(key)? {
             return Err(raw.refuse("has no meaning beside path"));
@@ -123,7 +126,7 @@ fn resp_path(stanza: &mut Section<'_>, path: &RawValue) -> Result<RespPlace, Err
 }
 
 fn resp_address(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(RespPlace, Option<TlsConfig>), Error> {
     let address = address(stanza, "address", RESP_PORT_DEFAULT)?
@@ -138,7 +141,7 @@ fn resp_address(
     Ok((RespPlace::Tcp(address), tls))
 }
 
-fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerConfig, Error> {
+fn one(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<ListenerConfig, Error> {
     let address = address(&mut stanza, "address", PORT_DEFAULT)?
         .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: PORT_DEFAULT });
     // Port 0 takes a free one, and the cluster's does too then.
@@ -163,7 +166,7 @@ fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerCo
 }
 
 fn address(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     key: &'static str,
     port_default: u16,
 ) -> Result<Option<HostPort>, Error> {
@@ -173,7 +176,7 @@ fn address(
 }
 
 fn cluster_address(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     address: &HostPort,
     port: u16,
 ) -> Result<HostPort, Error> {
@@ -182,7 +185,7 @@ fn cluster_address(
 }
 
 fn timeout(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     key: &'static str,
 ) -> Result<Option<std::time::Duration>, Error> {
     let Some(raw) = stanza.raw_value(key)? else { return Ok(None) };
@@ -194,7 +197,10 @@ fn timeout(
 }
 
 /// Certificate, key and what is asked of clients; `None` is plain HTTP.
-fn tls(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Option<TlsConfig>, Error> {
+fn tls(
+    stanza: &mut ConfigSection<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<TlsConfig>, Error> {
     let disabled = stanza.switch("tls_disable")?.unwrap_or(false);
     let cert_file = stanza.raw_value("tls_cert_file")?.map(|raw| raw.path()).transpose()?;
     let key_file = stanza.raw_value("tls_key_file")?.map(|raw| raw.path()).transpose()?;
@@ -215,7 +221,7 @@ fn tls(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Option<Tl
     Ok(Some(TlsConfig { cert_file, key_file, min_version, max_version, client_certificates }))
 }
 
-fn versions(stanza: &mut Section<'_>) -> Result<(TlsVersion, TlsVersion), Error> {
+fn versions(stanza: &mut ConfigSection<'_>) -> Result<(TlsVersion, TlsVersion), Error> {
     let words = [("tls12", TlsVersion::Tls12), ("tls13", TlsVersion::Tls13)];
     let min = stanza.raw_value("tls_min_version")?;
     let max = stanza.raw_value("tls_max_version")?;
@@ -228,7 +234,7 @@ fn versions(stanza: &mut Section<'_>) -> Result<(TlsVersion, TlsVersion), Error>
 }
 
 fn client_certificates(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<ClientCertificates, Error> {
     let raw = stanza.raw_value("tls_client_ca_file")?;
@@ -254,23 +260,28 @@ fn client_certificates(
 }
 
 /// Our own key, or OpenBao's pair: both of its groups must be open, because ours are one.
-fn rekey_access(stanza: &mut Section<'_>) -> Result<Access, Error> {
+fn rekey_access(stanza: &mut ConfigSection<'_>) -> Result<RouteAccess, Error> {
     let ours = stanza.switch("unauthenticated_rekey")?;
     let rekey_closed = stanza.switch("disable_unauthed_rekey_endpoints")?;
     let root_closed = stanza.switch("disable_unauthed_generate_root_endpoints")?;
     let open = ours.unwrap_or(rekey_closed == Some(false) && root_closed != Some(true));
-    Ok(if open { Access::Open } else { Access::Token })
+    Ok(if open { RouteAccess::Open } else { RouteAccess::Token })
 }
 
-fn metrics_access(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Access, Error> {
-    let Some(mut telemetry) = stanza.stanzas("telemetry")?.pop() else { return Ok(Access::Token) };
+fn metrics_access(
+    stanza: &mut ConfigSection<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<RouteAccess, Error> {
+    let Some(mut telemetry) = stanza.stanzas("telemetry")?.pop() else {
+        return Ok(RouteAccess::Token);
+    };
     let open = telemetry.switch("unauthenticated_metrics_access")?.unwrap_or(false);
     telemetry.finish(&[("disallow_metrics", Refused), ("metrics_only", Refused)], warnings)?;
-    Ok(if open { Access::Open } else { Access::Token })
+    Ok(if open { RouteAccess::Open } else { RouteAccess::Token })
 }
 
 fn forwarded_for(
-    stanza: &mut Section<'_>,
+    stanza: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<ForwardedFor, Error> {
     let mut authorized = Vec::new();

@@ -35,12 +35,12 @@ pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
 pub(crate) use model::{
     ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFile, LogFormat,
-    RespConfig, RespPlace, RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig,
+    RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig, StaticKeyConfig, StorageConfig,
     TlsConfig, TlsVersion, TransitSeal,
 };
 
 use error::Error;
-use section::Section;
+use section::ConfigSection;
 
 /// A configuration, and what its author should know about it.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ pub(crate) fn load(
         let text = "no configuration: name a file or a directory with -config".to_owned();
         return Err(alone(Error::Missing(text)));
     }
-    let mut reading = Reading::of(&sources);
+    let mut reading = ConfigReading::of(&sources);
     let config = read_all(&mut reading, environment, of);
-    let Reading { errors, warnings, .. } = reading;
+    let ConfigReading { errors, warnings, .. } = reading;
     let warnings = Problems::sorted(warnings);
     match config {
         Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),
@@ -90,7 +90,7 @@ pub(crate) fn load(
 
 /// Reads every key that is known, whatever is wrong with others.
 fn read_all(
-    reading: &mut Reading<'_>,
+    reading: &mut ConfigReading<'_>,
     environment: &Environment<'_>,
     of: Of,
 ) -> Option<ServerConfig> {
@@ -152,18 +152,18 @@ fn read_all(
 const ERRORS_MAX: usize = 64;
 
 /// All files as they are read, and what was found wrong with them so far.
-struct Reading<'a> {
-    top: Section<'a>,
+struct ConfigReading<'a> {
+    top: ConfigSection<'a>,
     errors: Vec<Error>,
     warnings: Vec<String>,
     /// Something ended before it asked for all that it knows, so nobody can say what is unknown.
     is_cut: bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ConfigReading<'a> {
     fn of(sources: &'a [sources::ConfigFile]) -> Self {
         Self {
-            top: Section::whole(sources),
+            top: ConfigSection::whole(sources),
             errors: Vec::new(),
             warnings: Vec::new(),
             is_cut: false,
@@ -173,7 +173,7 @@ impl<'a> Reading<'a> {
     /// Reads a part. What is refused is set aside and the part read again without it, so that all that is wrong is found.
     fn part<T>(
         &mut self,
-        read: impl Fn(&mut Section<'a>, &mut Vec<String>) -> Result<T, Error>,
+        read: impl Fn(&mut ConfigSection<'a>, &mut Vec<String>) -> Result<T, Error>,
     ) -> Option<T> {
         let mut is_whole = true;
         loop {

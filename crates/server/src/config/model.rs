@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, DeclaredDevice, MetricsSettings};
+use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
 use secrecy::{SecretBox, SecretString};
@@ -23,7 +23,7 @@ pub(crate) struct ServerConfig {
     /// Where to keep the data.
     pub(crate) storage: StorageConfig,
     /// Who keeps the unseal key.
-    pub(crate) seal: SealConfig,
+    pub(crate) seal: SealSettings,
     /// What to tell about the server's work.
     pub(crate) telemetry: TelemetryConfig,
     /// What to log and how.
@@ -84,9 +84,9 @@ pub(crate) struct ListenerConfig {
     /// Time a connection may be idle between requests. None is the built-in limit.
     pub(crate) idle_timeout: Option<Duration>,
     /// Whether rekey and generate-root answer without a token.
-    pub(crate) unauthenticated_rekey: Access,
+    pub(crate) unauthenticated_rekey: RouteAccess,
     /// Whether `sys/metrics` answers without a token.
-    pub(crate) unauthenticated_metrics: Access,
+    pub(crate) unauthenticated_metrics: RouteAccess,
     /// Whose word about a client's address counts.
     pub(crate) forwarded_for: ForwardedFor,
 }
@@ -206,7 +206,7 @@ pub(crate) enum JoinToken {
 
 /// Who keeps the unseal key.
 #[derive(Debug)]
-pub(crate) enum SealConfig {
+pub(crate) enum SealSettings {
     /// People, in shares.
     Shamir,
     /// A key beside the configuration.
@@ -219,14 +219,14 @@ pub(crate) enum SealConfig {
 #[derive(Debug)]
 pub(crate) struct StaticSeal {
     /// The key that new things are wrapped with.
-    pub(crate) current: StaticKey,
+    pub(crate) current: StaticKeyConfig,
     /// The one before it, to open what it wrapped.
-    pub(crate) previous: Option<StaticKey>,
+    pub(crate) previous: Option<StaticKeyConfig>,
 }
 
 /// A wrapping key and its name.
 #[derive(Debug)]
-pub(crate) struct StaticKey {
+pub(crate) struct StaticKeyConfig {
     /// The name, kept beside what the key wrapped.
     pub(crate) id: String,
     /// Where it was read from, if from a file.

@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kallisto_hcl::{Value, ValueKind};
+use kallisto_hcl::{HclValue, ValueKind};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::error::{Error, Origin};
+use super::error::{Error, ValueOrigin};
 use kallisto_command::config::Environment;
 use kallisto_command::duration;
 
@@ -44,7 +44,7 @@ enum ScalarForm {
 
 /// A scalar and where it came from. `Debug` shows only the latter.
 pub(super) struct RawValue {
-    pub(super) origin: Origin,
+    pub(super) origin: ValueOrigin,
     form: ScalarForm,
     text: Zeroizing<String>,
 }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for RawValue {
 
 impl RawValue {
     /// A scalar of a file; `None` when it says nothing, as `null` and `""` do.
-    pub(super) fn of(origin: Origin, value: &Value) -> Result<Option<Self>, Error> {
+    pub(super) fn of(origin: ValueOrigin, value: &HclValue) -> Result<Option<Self>, Error> {
         let (form, text) = match &value.kind {
             ValueKind::Null => return Ok(None),
             ValueKind::Bool(truth) => (ScalarForm::Truth, truth.to_string()),
@@ -75,7 +75,7 @@ impl RawValue {
     pub(super) fn of_environment(environment: &Environment<'_>, name: &str) -> Option<Self> {
         let (spelling, text) = environment.setting(name)?;
         let text = Zeroizing::new(text);
-        Some(Self { origin: Origin::Environment(spelling), form: ScalarForm::Text, text })
+        Some(Self { origin: ValueOrigin::Environment(spelling), form: ScalarForm::Text, text })
     }
 
     /// Another value from the same place.

@@ -13,9 +13,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::error::Error;
 use super::general::{checked_url, environment_first};
-use super::model::{SealConfig, StaticKey, StaticSeal, TransitSeal, TransitTls};
+use super::model::{SealSettings, StaticKeyConfig, StaticSeal, TransitSeal, TransitTls};
 use super::raw_value::RawValue;
-use super::section::Section;
+use super::section::ConfigSection;
 use super::section::Unused::{self, Silent};
 use super::storage::{last, pair};
 use kallisto_command::config::Environment;
@@ -45,10 +45,10 @@ const KINDS: [(&str, SealKind); 3] =
 
 /// The seal that counts.
 pub(super) fn read(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
-) -> Result<SealConfig, Error> {
+) -> Result<SealSettings, Error> {
     let wanted = RawValue::of_environment(environment, "SEAL_TYPE");
     let wanted = wanted.map(|raw| raw.choice(&KINDS)).transpose()?;
     let (kind, stanza) = match last(top.labelled("seal")?)? {
@@ -73,9 +73,9 @@ pub(super) fn read(
         return Err(source.refuse("moving from one seal to another is not supported"));
     }
     let seal = match kind {
-        SealKind::Shamir => SealConfig::Shamir,
-        SealKind::Static => SealConfig::Static(static_seal(&mut source)?),
-        SealKind::Transit => SealConfig::Transit(Box::new(transit(&mut source)?)),
+        SealKind::Shamir => SealSettings::Shamir,
+        SealKind::Static => SealSettings::Static(static_seal(&mut source)?),
+        SealKind::Transit => SealSettings::Transit(Box::new(transit(&mut source)?)),
     };
     if let Some(stanza) = source.stanza {
         stanza.finish(&UNUSED, warnings)?;
@@ -85,7 +85,7 @@ pub(super) fn read(
 
 /// A stanza, which the environment may replace altogether.
 struct SealStanza<'a, 'e> {
-    stanza: Option<Section<'a>>,
+    stanza: Option<ConfigSection<'a>>,
     environment: &'e Environment<'e>,
 }
 
@@ -141,9 +141,13 @@ fn static_seal(source: &mut SealStanza<'_, '_>) -> Result<StaticSeal, Error> {
     Ok(StaticSeal { current, previous })
 }
 
-fn static_key(id: String, raw: &RawValue, source: &SealStanza<'_, '_>) -> Result<StaticKey, Error> {
+fn static_key(
+    id: String,
+    raw: &RawValue,
+    source: &SealStanza<'_, '_>,
+) -> Result<StaticKeyConfig, Error> {
     let file = raw.expose()?.strip_prefix(FILE).map(PathBuf::from);
-    Ok(StaticKey { id, file, key: key_of(raw, source.environment)? })
+    Ok(StaticKeyConfig { id, file, key: key_of(raw, source.environment)? })
 }
 
 /// The path in a key such as `key_file`, as the reference that `current_key` would hold.

@@ -1,25 +1,25 @@
 //! One stanza being read, or the whole of all files: which keys were asked for, and which were not.
 //!
-//! A reader asks for every key it knows; [`Section::finish`] then finds what nobody asked for. So
+//! A reader asks for every key it knows; [`ConfigSection::finish`] then finds what nobody asked for. So
 //! the list of known keys is the code that reads them and cannot fall behind it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use kallisto_hcl::{Body, Item, ValueKind};
+use kallisto_hcl::{BlockBody, TreeItem, ValueKind};
 
-use super::error::{Error, FilePosition, Origin};
+use super::error::{Error, FilePosition, ValueOrigin};
 use super::raw_value::RawValue;
 use super::sources::ConfigFile;
 
 /// A stanza: its title for messages, where it starts, and its parts. Only the top has several.
 #[derive(Clone)]
-pub(super) struct Section<'a> {
+pub(super) struct ConfigSection<'a> {
     aside: Aside,
     title: String,
     place: FilePosition,
-    parts: Vec<(Rc<str>, &'a Body)>,
+    parts: Vec<(Rc<str>, &'a BlockBody)>,
     asked: BTreeSet<&'static str>,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Unused {
 /// Keys that a stanza may hold and that nothing reads. A name ending in `*` is a prefix.
 pub(super) type UnusedKeys = [(&'static str, Unused)];
 
-impl<'a> Section<'a> {
+impl<'a> ConfigSection<'a> {
     /// Everything that stands outside of stanzas, in all files.
     pub(super) fn whole(sources: &'a [ConfigFile]) -> Self {
         let parts: Vec<_> =
@@ -68,7 +68,7 @@ impl<'a> Section<'a> {
         let title = &self.title;
         let mistyped = self.mistyped();
         if self.items().any(|(file, item)| self.is_aside(file, item)) {
-            let say = |(item, meant): (&Item, &str)| {
+            let say = |(item, meant): (&TreeItem, &str)| {
                 let (file, line, key) = (&self.place.file, item.key.at.line, &item.key.text);
                 format!("{file}:{line}: unknown key {key:?} in {title}: did you mean {meant:?}?")
             };
@@ -84,12 +84,12 @@ impl<'a> Section<'a> {
         Error::Stanza(self.place.clone(), text)
     }
 
-    fn items(&self) -> impl Iterator<Item = (&Rc<str>, &'a Item)> {
+    fn items(&self) -> impl Iterator<Item = (&Rc<str>, &'a TreeItem)> {
         self.parts.iter().flat_map(|(file, body)| body.items.iter().map(move |item| (file, item)))
     }
 
     /// Keys that nobody asked for so far, each with one that was asked for, is not there and is nearly the same.
-    fn mistyped(&self) -> Vec<(&'a Item, &'static str)> {
+    fn mistyped(&self) -> Vec<(&'a TreeItem, &'static str)> {
         let there = |name: &str| self.items().any(|(_, item)| item.key.text == name);
         let unread = self.items().filter(|(_, item)| !self.asked.contains(item.key.text.as_str()));
         let found = unread.filter_map(|(_, item)| {
@@ -104,9 +104,9 @@ impl<'a> Section<'a> {
     /// Leaves out what an error is about from now on; whether that was there.
     pub(super) fn set_aside(&self, error: &Error) -> bool {
         let (place, key) = match error {
-            Error::Value(Origin::File(place, key), _) => (place, key.as_str()),
+            Error::Value(ValueOrigin::File(place, key), _) => (place, key.as_str()),
             Error::Stanza(place, _) | Error::Follows(place, _) => (place, ""),
-            Error::Value(Origin::Environment(_), _)
+            Error::Value(ValueOrigin::Environment(_), _)
             | Error::Unreadable(..)
             | Error::Form(..)
             | Error::Missing(_) => return false,
@@ -114,7 +114,7 @@ impl<'a> Section<'a> {
         self.aside.borrow_mut().insert((Rc::clone(&place.file), place.line, key.to_owned()))
     }
 
-    fn is_aside(&self, file: &Rc<str>, item: &Item) -> bool {
+    fn is_aside(&self, file: &Rc<str>, item: &TreeItem) -> bool {
         self.is_aside_at(file, item.key.at.line, &item.key.text)
     }
 
@@ -147,7 +147,7 @@ impl<'a> Section<'a> {
                 continue;
             }
             let place = FilePosition { file: Rc::clone(&file), line: value.at.line };
-            list.extend(RawValue::of(Origin::File(place, name.to_owned()), value)?);
+            list.extend(RawValue::of(ValueOrigin::File(place, name.to_owned()), value)?);
         }
         Ok(list)
     }
@@ -269,7 +269,7 @@ impl<'a> Section<'a> {
         best.filter(|(alike, _)| *alike >= ALIKE_MIN).map(|(_, name)| name)
     }
 
-    fn one(&self, title: String, place: FilePosition, body: &'a Body) -> Option<Self> {
+    fn one(&self, title: String, place: FilePosition, body: &'a BlockBody) -> Option<Self> {
         if self.is_aside_at(&place.file, place.line, "") {
             return None;
         }
@@ -277,14 +277,14 @@ impl<'a> Section<'a> {
         Some(Self { aside: Rc::clone(&self.aside), title, place, parts, asked: BTreeSet::new() })
     }
 
-    fn last(&mut self, name: &'static str) -> Option<(Rc<str>, &'a Item)> {
+    fn last(&mut self, name: &'static str) -> Option<(Rc<str>, &'a TreeItem)> {
         self.asked.insert(name);
         let mut items = self.parts.iter().flat_map(|(file, body)| {
             body.items.iter().filter(|item| item.key.text == name).map(move |item| (file, item))
         });
         // A value that was refused is as good as none, also where an earlier one stands.
         let aside = Rc::clone(&self.aside);
-        let is_aside = |file: &Rc<str>, item: &Item| {
+        let is_aside = |file: &Rc<str>, item: &TreeItem| {
             aside.borrow().contains(&(Rc::clone(file), item.key.at.line, item.key.text.clone()))
         };
         items
@@ -306,11 +306,11 @@ fn fate(unused: &UnusedKeys, key: &str) -> Option<Unused> {
     unused.iter().find(|(name, _)| matches(name)).map(|(_, fate)| *fate)
 }
 
-fn origin(file: &Rc<str>, item: &Item) -> Origin {
-    Origin::File(place_of(file, item), item.key.text.clone())
+fn origin(file: &Rc<str>, item: &TreeItem) -> ValueOrigin {
+    ValueOrigin::File(place_of(file, item), item.key.text.clone())
 }
 
-fn place_of(file: &Rc<str>, item: &Item) -> FilePosition {
+fn place_of(file: &Rc<str>, item: &TreeItem) -> FilePosition {
     FilePosition { file: Rc::clone(file), line: item.key.at.line }
 }
 

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use kallisto_hcl::{Body, Value, ValueKind};
+use kallisto_hcl::{BlockBody, HclValue, ValueKind};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::error::{Error, FilePosition};
@@ -19,7 +19,7 @@ pub(super) struct ConfigFile {
     /// What messages call it.
     pub(super) name: Rc<str>,
     /// What it says.
-    pub(super) body: Body,
+    pub(super) body: BlockBody,
 }
 
 impl Drop for ConfigFile {
@@ -29,11 +29,11 @@ impl Drop for ConfigFile {
 }
 
 /// Nesting is bounded by the reader of the file.
-fn wipe(body: &mut Body) {
+fn wipe(body: &mut BlockBody) {
     body.items.iter_mut().for_each(|item| wipe_value(&mut item.value));
 }
 
-fn wipe_value(value: &mut Value) {
+fn wipe_value(value: &mut HclValue) {
     match &mut value.kind {
         ValueKind::Text(text) | ValueKind::Number(text) => text.zeroize(),
         ValueKind::List(values) => values.iter_mut().for_each(wipe_value),

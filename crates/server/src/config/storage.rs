@@ -7,7 +7,7 @@ use super::error::Error;
 use super::general::{checked_url, environment_first};
 use super::model::{JoinToken, RetryJoin, StorageConfig};
 use super::raw_value::RawValue;
-use super::section::Section;
+use super::section::ConfigSection;
 use super::section::Unused::{self, Ignored, Silent};
 use kallisto_command::config::Environment;
 
@@ -31,7 +31,7 @@ const UNUSED_RAFT: [(&str, Unused); 8] = [
 
 /// The storage that counts.
 pub(super) fn read(
-    top: &mut Section<'_>,
+    top: &mut ConfigSection<'_>,
     environment: &Environment<'_>,
     of: Of,
     warnings: &mut Vec<String>,
@@ -58,8 +58,8 @@ pub(super) fn read(
 
 /// The last stanza, unless another one stands in the same file.
 pub(super) fn last<'a>(
-    mut found: Vec<(&'a str, Section<'a>)>,
-) -> Result<Option<(&'a str, Section<'a>)>, Error> {
+    mut found: Vec<(&'a str, ConfigSection<'a>)>,
+) -> Result<Option<(&'a str, ConfigSection<'a>)>, Error> {
     let Some((kind, stanza)) = found.pop() else { return Ok(None) };
     match found.iter().any(|(_, other)| other.place().file == stanza.place().file) {
         true => Err(stanza.refuse("there can be only one in a file")),
@@ -68,7 +68,7 @@ pub(super) fn last<'a>(
 }
 
 fn raft(
-    mut stanza: Section<'_>,
+    mut stanza: ConfigSection<'_>,
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<StorageConfig, Error> {
@@ -107,7 +107,7 @@ fn raft(
 }
 
 fn retry_join(
-    mut stanza: Section<'_>,
+    mut stanza: ConfigSection<'_>,
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<RetryJoin, Error> {
@@ -146,7 +146,7 @@ fn retry_join(
 
 /// Certificate and key come together or not at all.
 pub(super) fn pair<T>(
-    stanza: &Section<'_>,
+    stanza: &ConfigSection<'_>,
     cert: Option<T>,
     key: Option<T>,
 ) -> Result<Option<(T, T)>, Error> {
@@ -157,7 +157,7 @@ pub(super) fn pair<T>(
     }
 }
 
-fn file(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<StorageConfig, Error> {
+fn file(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<StorageConfig, Error> {
     let path =
         stanza.raw_value("path")?.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
     stanza.finish(&[], warnings)?;

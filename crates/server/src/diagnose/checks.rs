@@ -5,14 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use jiff::Timestamp;
-use kallisto_listener::{Address, Tls};
+use kallisto_listener::{ListenAddress, ListenerTls};
 use kallisto_lsm::disk::{Disk, RealDisk};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::certificate;
-use super::report::Check;
+use super::report::DiagnoseCheck;
 use crate::exposed::{self, Exposed};
-use crate::settings::{ListenerSettings, ServerSettings, Storage};
+use crate::settings::{ListenerSettings, ServerSettings, StorageChoice};
 
 /// Free bytes below which storage is about to stop, and below which it is worth a word.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -27,13 +27,13 @@ const SAMPLE: &[u8; 32] = b"kallisto operator diagnose sends";
 
 /// Whether a check was not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Skipped {
+pub(super) enum SkippedCheck {
     Yes,
     No,
 }
 
 /// What the system allows the process.
-pub(super) fn operating_system(settings: &ServerSettings) -> Check {
+pub(super) fn operating_system(settings: &ServerSettings) -> DiagnoseCheck {
     let name = "Check Open File Limits";
     // The server raises its limit as far as it may.
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
@@ -42,44 +42,44 @@ pub(super) fn operating_system(settings: &ServerSettings) -> Check {
     let granted = settings.limits.clone().within_files(room).connections_max;
     let limits = if granted < wanted {
         let why = format!("{files} open files are room for {granted} of {wanted} connections");
-        Check::warn(name, why)
+        DiagnoseCheck::warn(name, why)
     } else {
-        Check::ok(name, format!("{files} open files are room for {wanted} connections"))
+        DiagnoseCheck::ok(name, format!("{files} open files are room for {wanted} connections"))
     };
-    Check::of("Check Operating System", vec![limits])
+    DiagnoseCheck::of("Check Operating System", vec![limits])
 }
 
 /// What others may read or write.
-pub(super) fn exposed_files(settings: &ServerSettings) -> Check {
+pub(super) fn exposed_files(settings: &ServerSettings) -> DiagnoseCheck {
     let heading = "Check File Permissions";
     let said = exposed::of(settings).into_iter().map(|exposed| {
         let Exposed { what, path, mode, why } = exposed;
-        Check::warn(
+        DiagnoseCheck::warn(
             "Check Path",
             format!("{}, {what}: {why}: its mode is {mode:04o}", path.display()),
         )
     });
     let said: Vec<_> = said.collect();
-    if said.is_empty() { Check::ok(heading, "") } else { Check::of(heading, said) }
+    if said.is_empty() { DiagnoseCheck::ok(heading, "") } else { DiagnoseCheck::of(heading, said) }
 }
 
 /// The directory of the records.
-pub(super) fn storage(settings: &ServerSettings, skipped: Skipped) -> Check {
+pub(super) fn storage(settings: &ServerSettings, skipped: SkippedCheck) -> DiagnoseCheck {
     let heading = "Check Storage";
-    if skipped == Skipped::Yes {
-        return Check::skipped(heading, "as asked");
+    if skipped == SkippedCheck::Yes {
+        return DiagnoseCheck::skipped(heading, "as asked");
     }
-    let Storage::Durable { directory, cluster, .. } = &settings.storage else {
-        return Check::warn(heading, "records are kept in memory, until the server stops");
+    let StorageChoice::Durable { directory, cluster, .. } = &settings.storage else {
+        return DiagnoseCheck::warn(heading, "records are kept in memory, until the server stops");
     };
     let mut found = directory_checks(directory);
     if let Some(cluster) = cluster {
         found.push(bind("Check Cluster Address", cluster.address));
     }
-    Check::of(heading, found)
+    DiagnoseCheck::of(heading, found)
 }
 
-fn directory_checks(directory: &Path) -> Vec<Check> {
+fn directory_checks(directory: &Path) -> Vec<DiagnoseCheck> {
     let name = "Check Storage Folder";
     let shown = directory.display();
     if directory.is_dir() {
@@ -91,13 +91,16 @@ fn directory_checks(directory: &Path) -> Vec<Check> {
         ];
     }
     if directory.exists() {
-        return vec![Check::fail(name, format!("{shown} is not a directory"))];
+        return vec![DiagnoseCheck::fail(name, format!("{shown} is not a directory"))];
     }
     // The server makes it, and what is missing above it.
     match directory.ancestors().find(|above| above.is_dir()) {
-        None => vec![Check::fail(name, format!("{shown} does not exist, nor anything above it"))],
+        None => vec![DiagnoseCheck::fail(
+            name,
+            format!("{shown} does not exist, nor anything above it"),
+        )],
         Some(above) => vec![
-            Check::ok(name, format!("{shown} does not exist and will be made")),
+            DiagnoseCheck::ok(name, format!("{shown} does not exist and will be made")),
             writable("Check Storage Folder Can Be Made", above),
             free_space(above),
         ],
@@ -105,147 +108,152 @@ fn directory_checks(directory: &Path) -> Vec<Check> {
 }
 
 /// Whether nobody but the server may look in.
-fn permissions(directory: &Path) -> Check {
+fn permissions(directory: &Path) -> DiagnoseCheck {
     let name = "Check Storage Folder Permissions";
     let shown = directory.display();
     match rustix::fs::stat(directory) {
-        Err(error) => Check::fail(name, format!("{shown}: {error}")),
+        Err(error) => DiagnoseCheck::fail(name, format!("{shown}: {error}")),
         Ok(stat) if stat.st_uid != geteuid().as_raw() => {
-            Check::warn(name, format!("{shown} is of another user than the one who asks"))
+            DiagnoseCheck::warn(name, format!("{shown} is of another user than the one who asks"))
         }
         Ok(stat) if stat.st_mode & 0o077 != 0 => {
             let mode = stat.st_mode & 0o777;
-            Check::warn(name, format!("{shown} is open to others: its mode is {mode:03o}"))
+            DiagnoseCheck::warn(name, format!("{shown} is open to others: its mode is {mode:03o}"))
         }
-        Ok(_) => Check::ok(name, ""),
+        Ok(_) => DiagnoseCheck::ok(name, ""),
     }
 }
 
-fn writable(name: &'static str, directory: &Path) -> Check {
+fn writable(name: &'static str, directory: &Path) -> DiagnoseCheck {
     let probe = directory.join(PROBE);
     let tried = RealDisk.create(&probe).and_then(|file| {
         let synced = file.write_at(b"diagnose", 0).and_then(|_| file.sync_data());
         RealDisk.remove(&probe).and(synced)
     });
     match tried {
-        Ok(()) => Check::ok(name, directory.display()),
-        Err(error) => Check::fail(name, format!("{}: {error}", directory.display())),
+        Ok(()) => DiagnoseCheck::ok(name, directory.display()),
+        Err(error) => DiagnoseCheck::fail(name, format!("{}: {error}", directory.display())),
     }
 }
 
-fn free_space(directory: &Path) -> Check {
+fn free_space(directory: &Path) -> DiagnoseCheck {
     let name = "Check Disk Usage";
     let shown = directory.display();
     match rustix::fs::statvfs(directory) {
-        Err(error) => Check::fail(name, format!("{shown}: {error}")),
+        Err(error) => DiagnoseCheck::fail(name, format!("{shown}: {error}")),
         Ok(space) => {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
             let said = format!("{shown}: {} MiB are free", free >> 20);
             match free {
-                ..FREE_BYTES_MIN => Check::fail(name, said),
-                FREE_BYTES_MIN..FREE_BYTES_LOW => Check::warn(name, said),
-                FREE_BYTES_LOW.. => Check::ok(name, said),
+                ..FREE_BYTES_MIN => DiagnoseCheck::fail(name, said),
+                FREE_BYTES_MIN..FREE_BYTES_LOW => DiagnoseCheck::warn(name, said),
+                FREE_BYTES_LOW.. => DiagnoseCheck::ok(name, said),
             }
         }
     }
 }
 
 /// Whether a server runs on the directory.
-fn lock(directory: &Path) -> Check {
+fn lock(directory: &Path) -> DiagnoseCheck {
     let name = "Check Storage Lock";
     let path = directory.join(LOCK);
     if !path.exists() {
-        return Check::ok(name, "no server was ever started on it");
+        return DiagnoseCheck::ok(name, "no server was ever started on it");
     }
     match RealDisk.lock(&path) {
-        Ok(_) => Check::ok(name, ""),
+        Ok(_) => DiagnoseCheck::ok(name, ""),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             let why = "a server runs on it; -skip=storage leaves this out";
-            Check::fail(name, format!("{}: {why}", directory.display()))
+            DiagnoseCheck::fail(name, format!("{}: {why}", directory.display()))
         }
-        Err(error) => Check::fail(name, format!("{}: {error}", path.display())),
+        Err(error) => DiagnoseCheck::fail(name, format!("{}: {error}", path.display())),
     }
 }
 
 /// Whether what a seal closes it opens again.
-pub(super) fn seal(settings: &ServerSettings, skipped: Skipped) -> Check {
+pub(super) fn seal(settings: &ServerSettings, skipped: SkippedCheck) -> DiagnoseCheck {
     let name = "Check Autounseal Encryption";
-    if skipped == Skipped::Yes {
-        return Check::skipped(name, "as asked");
+    if skipped == SkippedCheck::Yes {
+        return DiagnoseCheck::skipped(name, "as asked");
     }
     let Some(seal) = &settings.seal else {
-        return Check::skipped(name, "the server is unsealed by shares");
+        return DiagnoseCheck::skipped(name, "the server is unsealed by shares");
     };
     match seal.wrap(SAMPLE).and_then(|wrapped| seal.unwrap(&wrapped)) {
-        Err(why) => Check::fail(name, format!("seal {:?}: {why}", seal.name())),
+        Err(why) => DiagnoseCheck::fail(name, format!("seal {:?}: {why}", seal.name())),
         Ok(opened) if *opened != SAMPLE => {
             let why = "what it opened is not what it closed";
-            Check::fail(name, format!("seal {:?}: {why}", seal.name()))
+            DiagnoseCheck::fail(name, format!("seal {:?}: {why}", seal.name()))
         }
-        Ok(_) => Check::ok(name, format!("seal {:?} closes and opens", seal.name())),
+        Ok(_) => DiagnoseCheck::ok(name, format!("seal {:?} closes and opens", seal.name())),
     }
 }
 
 /// The addresses, and the certificates served there.
-pub(super) fn listeners(settings: &ServerSettings, now: Timestamp, skipped: Skipped) -> Check {
+pub(super) fn listeners(
+    settings: &ServerSettings,
+    now: Timestamp,
+    skipped: SkippedCheck,
+) -> DiagnoseCheck {
     let heading = "Start Listeners";
-    if skipped == Skipped::Yes {
-        return Check::skipped(heading, "as asked");
+    if skipped == SkippedCheck::Yes {
+        return DiagnoseCheck::skipped(heading, "as asked");
     }
     let all = settings.listeners.iter().flat_map(|listener| listener_checks(listener, now));
-    Check::of(heading, all.collect())
+    DiagnoseCheck::of(heading, all.collect())
 }
 
-fn listener_checks(listener: &ListenerSettings, now: Timestamp) -> Vec<Check> {
+fn listener_checks(listener: &ListenerSettings, now: Timestamp) -> Vec<DiagnoseCheck> {
     let (tls, create) = ("Check Listener TLS", "Create Listeners");
     let mut found = Vec::new();
     match (&listener.tls, &listener.address) {
         (Some(files), _) => {
-            found.push(match Tls::load(files.clone(), None) {
-                Err(error) => Check::fail(tls, error),
+            found.push(match ListenerTls::load(files.clone(), None) {
+                Err(error) => DiagnoseCheck::fail(tls, error),
                 Ok(_) => certificate::check(tls, &files.certificate, now),
             });
         }
-        (None, Address::Tcp(address)) if !address.ip().is_loopback() => {
-            found.push(Check::warn(tls, format!("{address}: TLS is disabled")));
+        (None, ListenAddress::Tcp(address)) if !address.ip().is_loopback() => {
+            found.push(DiagnoseCheck::warn(tls, format!("{address}: TLS is disabled")));
         }
-        (None, Address::Tcp(_) | Address::Unix { .. }) => {}
+        (None, ListenAddress::Tcp(_) | ListenAddress::Unix { .. }) => {}
     }
     found.push(match &listener.address {
-        Address::Tcp(address) => bind(create, *address),
-        Address::Unix { path, .. } => socket(create, path),
+        ListenAddress::Tcp(address) => bind(create, *address),
+        ListenAddress::Unix { path, .. } => socket(create, path),
     });
     found
 }
 
-fn bind(name: &'static str, address: SocketAddr) -> Check {
+fn bind(name: &'static str, address: SocketAddr) -> DiagnoseCheck {
     match TcpListener::bind(address) {
-        Ok(_) => Check::ok(name, address),
-        Err(error) => Check::fail(name, format!("{address}: {error}")),
+        Ok(_) => DiagnoseCheck::ok(name, address),
+        Err(error) => DiagnoseCheck::fail(name, format!("{address}: {error}")),
     }
 }
 
-fn socket(name: &'static str, path: &Path) -> Check {
+fn socket(name: &'static str, path: &Path) -> DiagnoseCheck {
     let shown = path.display();
     if UnixStream::connect(path).is_ok() {
-        return Check::fail(name, format!("{shown}: somebody listens there"));
+        return DiagnoseCheck::fail(name, format!("{shown}: somebody listens there"));
     }
     match path.parent() {
         Some(folder) if folder.is_dir() => writable(name, folder),
-        _ => Check::fail(name, format!("{shown}: its directory does not exist")),
+        _ => DiagnoseCheck::fail(name, format!("{shown}: its directory does not exist")),
     }
 }
 
 /// Where audit devices may write.
-pub(super) fn audit(settings: &ServerSettings) -> Check {
+pub(super) fn audit(settings: &ServerSettings) -> DiagnoseCheck {
     let heading = "Check Audit Directories";
     if settings.audit_devices.is_empty() {
-        return Check::skipped(heading, "no audit device is configured");
+        return DiagnoseCheck::skipped(heading, "no audit device is configured");
     }
     let there = settings.audit_directories.iter().filter(|directory| directory.is_dir());
-    let tried: Vec<Check> = there.map(|directory| writable("Check Directory", directory)).collect();
+    let tried: Vec<DiagnoseCheck> =
+        there.map(|directory| writable("Check Directory", directory)).collect();
     if tried.is_empty() {
-        return Check::fail(heading, "none of the directories of audit files exists");
+        return DiagnoseCheck::fail(heading, "none of the directories of audit files exists");
     }
-    Check::of(heading, tried)
+    DiagnoseCheck::of(heading, tried)
 }

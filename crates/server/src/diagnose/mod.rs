@@ -20,17 +20,17 @@ mod running;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 
 use super::arguments::ServerArgs;
 use super::build_settings::without_effect;
 use super::config;
-use checks::Skipped;
+use checks::SkippedCheck;
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 use kallisto_command::flags::ConnectionFlags;
 use kallisto_command::outcome::Outcome;
-use report::{Check, ReportForm};
+use report::{DiagnoseCheck, ReportForm};
 
 /// Exit code when no configuration is named.
 const EXIT_NO_CONFIG: u8 = 3;
@@ -117,17 +117,20 @@ impl Diagnose {
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {
-                let all =
-                    Check::of("Kallisto Diagnose", vec![Check::failed(parse, &error.to_string())]);
+                let all = DiagnoseCheck::of(
+                    "Kallisto Diagnose",
+                    vec![DiagnoseCheck::failed(parse, &error.to_string())],
+                );
                 return Ok(format.print(&all, now).with_code(EXIT_BAD_CONFIG));
             }
         };
-        let skips = |what| if self.skip.contains(&what) { Skipped::Yes } else { Skipped::No };
-        let all = Check::of(
+        let skips =
+            |what| if self.skip.contains(&what) { SkippedCheck::Yes } else { SkippedCheck::No };
+        let all = DiagnoseCheck::of(
             "Kallisto Diagnose",
             vec![
                 checks::operating_system(&settings),
-                Check::warned(parse, settings.warnings.clone()),
+                DiagnoseCheck::warned(parse, settings.warnings.clone()),
                 checks::exposed_files(&settings),
                 checks::storage(&settings, skips(Skip::Storage)),
                 checks::seal(&settings, skips(Skip::Autounseal)),
@@ -154,9 +157,9 @@ impl ValidateConfig {
             Ok(loaded) => {
                 let mut warnings = loaded.warnings;
                 warnings.extend(without_effect(&loaded.config));
-                Check::warned(name, warnings)
+                DiagnoseCheck::warned(name, warnings)
             }
-            Err(problems) => Check::failed(name, &problems.to_string()),
+            Err(problems) => DiagnoseCheck::failed(name, &problems.to_string()),
         };
         Ok(format.print(&check, SystemClock.now()).with_code(check.status().exit_code()))
     }

@@ -21,7 +21,7 @@ pub(super) enum ReportForm {
 
 /// How a check went; the worse is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Status {
+pub(super) enum CheckStatus {
     Skipped,
     Ok,
     Warn,
@@ -30,15 +30,15 @@ pub(super) enum Status {
 
 /// One thing that was tried, or several under one heading.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct DiagnoseCheck {
     name: Cow<'static, str>,
-    status: Status,
+    status: CheckStatus,
     message: String,
     warnings: Vec<String>,
     children: Vec<Self>,
 }
 
-impl Status {
+impl CheckStatus {
     /// The exit code of a program that found this.
     pub(super) const fn exit_code(self) -> u8 {
         match self {
@@ -67,31 +67,31 @@ impl Status {
     }
 }
 
-impl Check {
-    fn new(name: impl Into<Cow<'static, str>>, status: Status, message: impl Display) -> Self {
+impl DiagnoseCheck {
+    fn new(name: impl Into<Cow<'static, str>>, status: CheckStatus, message: impl Display) -> Self {
         let (warnings, children) = (Vec::new(), Vec::new());
         Self { name: name.into(), status, message: message.to_string(), warnings, children }
     }
 
     pub(super) fn ok(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
-        Self::new(name, Status::Ok, message)
+        Self::new(name, CheckStatus::Ok, message)
     }
 
     pub(super) fn skipped(name: impl Into<Cow<'static, str>>, why: impl Display) -> Self {
-        Self::new(name, Status::Skipped, why)
+        Self::new(name, CheckStatus::Skipped, why)
     }
 
     pub(super) fn warn(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
-        Self::new(name, Status::Warn, message)
+        Self::new(name, CheckStatus::Warn, message)
     }
 
     pub(super) fn fail(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
-        Self::new(name, Status::Fail, message)
+        Self::new(name, CheckStatus::Fail, message)
     }
 
     /// A check that is good but for these sentences.
     pub(super) fn warned(name: &'static str, warnings: Vec<String>) -> Self {
-        let status = if warnings.is_empty() { Status::Ok } else { Status::Warn };
+        let status = if warnings.is_empty() { CheckStatus::Ok } else { CheckStatus::Warn };
         Self { warnings, ..Self::new(name, status, "") }
     }
 
@@ -110,11 +110,11 @@ impl Check {
 
     /// A heading, which is as good as the worst below it.
     pub(super) fn of(name: &'static str, children: Vec<Self>) -> Self {
-        let status = children.iter().map(Self::status).max().unwrap_or(Status::Skipped);
+        let status = children.iter().map(Self::status).max().unwrap_or(CheckStatus::Skipped);
         Self { children, ..Self::new(name, status, "") }
     }
 
-    pub(super) const fn status(&self) -> Status {
+    pub(super) const fn status(&self) -> CheckStatus {
         self.status
     }
 
@@ -153,7 +153,7 @@ impl Check {
 
 impl ReportForm {
     /// A report on standard output.
-    pub(super) fn print(self, all: &Check, now: Timestamp) -> Outcome {
+    pub(super) fn print(self, all: &DiagnoseCheck, now: Timestamp) -> Outcome {
         match self {
             Self::Table => {
                 let mut text = String::new();
@@ -173,18 +173,21 @@ impl ReportForm {
 mod tests {
     use super::*;
 
-    fn tree() -> Check {
+    fn tree() -> DiagnoseCheck {
         let both = vec!["one".to_owned(), "two".to_owned()];
-        let inner = Check::of("Inner", vec![Check::ok("Good", "fine"), Check::warned("Odd", both)]);
-        Check::of("All", vec![Check::skipped("Left", "not asked"), inner])
+        let inner = DiagnoseCheck::of(
+            "Inner",
+            vec![DiagnoseCheck::ok("Good", "fine"), DiagnoseCheck::warned("Odd", both)],
+        );
+        DiagnoseCheck::of("All", vec![DiagnoseCheck::skipped("Left", "not asked"), inner])
     }
 
     #[test]
     fn a_heading_is_as_good_as_the_worst_below_it() {
-        assert_eq!(tree().status(), Status::Warn);
-        let worse = Check::of("Top", vec![tree(), Check::fail("Bad", "broken")]);
-        assert_eq!((worse.status(), worse.status().exit_code()), (Status::Fail, 1));
-        let left = Check::of("Top", vec![Check::skipped("Left", "")]);
+        assert_eq!(tree().status(), CheckStatus::Warn);
+        let worse = DiagnoseCheck::of("Top", vec![tree(), DiagnoseCheck::fail("Bad", "broken")]);
+        assert_eq!((worse.status(), worse.status().exit_code()), (CheckStatus::Fail, 1));
+        let left = DiagnoseCheck::of("Top", vec![DiagnoseCheck::skipped("Left", "")]);
         assert_eq!(left.status().exit_code(), 0);
     }
 

@@ -5,13 +5,13 @@
 
 use jiff::Timestamp;
 use kallisto_command::client::error::ClientError;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::{CommonFlags, ConnectionFlags, FormatFlag};
 use kallisto_command::json::{Json, Map};
 
-use super::report::Check;
+use super::report::DiagnoseCheck;
 
 /// The states of a server that `sys/health` is to tell with the status 200, not with one of their own.
 const HEALTH_CODES: [&str; 7] = [
@@ -27,7 +27,7 @@ const HEALTH_CODES: [&str; 7] = [
 const CLOCK_SECS_MAX: u64 = 10;
 
 /// What came of asking for a path.
-enum Told {
+enum FetchOutcome {
     /// An answer.
     Data(Map),
     /// There is none, for a reason that is no fault of the server.
@@ -40,26 +40,32 @@ enum Told {
 ///
 /// # Errors
 /// Settings that allow no client.
-pub(super) fn diagnose(connection: ConnectionFlags, now: Timestamp) -> Result<Check, Error> {
+pub(super) fn diagnose(
+    connection: ConnectionFlags,
+    now: Timestamp,
+) -> Result<DiagnoseCheck, Error> {
     let format = FormatFlag { format: Some("table".to_owned()) };
     let config = Config::load(&CommonFlags { connection, format })?;
     let client = Client::new(&config)?;
     let asked = HEALTH_CODES
         .iter()
-        .fold(Request::get("sys/health"), |request, code| request.with_query(code, "200"));
+        .fold(ClientRequest::get("sys/health"), |request, code| request.with_query(code, "200"));
     let health = match client.send(&asked) {
         Ok(answer) => answer.and_then(|answer| answer.data).unwrap_or_default(),
         Err(error @ ClientError::Shown(_)) => return Err(Error::doing("Error diagnosing")(error)),
         Err(error) => {
             let why = error.to_string();
-            return Ok(Check::of("Kallisto Diagnose", vec![Check::failed("Check Health", &why)]));
+            return Ok(DiagnoseCheck::of(
+                "Kallisto Diagnose",
+                vec![DiagnoseCheck::failed("Check Health", &why)],
+            ));
         }
     };
     let mut checks = vec![check_health(&health), check_clock(&health, now)];
     checks.push(check_seal(ask(&client, "sys/seal-status")));
     if is(&health, "sealed") {
         for name in ["Check Leader", "Check HA Status", "Check Autopilot", "Check Jobs"] {
-            checks.push(Check::skipped(name, "the server is sealed"));
+            checks.push(DiagnoseCheck::skipped(name, "the server is sealed"));
         }
     } else {
         checks.push(check_leader(ask(&client, "sys/leader")));
@@ -67,28 +73,30 @@ pub(super) fn diagnose(connection: ConnectionFlags, now: Timestamp) -> Result<Ch
         checks.push(check_autopilot(ask(&client, "sys/storage/raft/autopilot/state")));
         checks.push(check_jobs(ask(&client, "sys/internal/jobs")));
     }
-    Ok(Check::of("Kallisto Diagnose", checks))
+    Ok(DiagnoseCheck::of("Kallisto Diagnose", checks))
 }
 
-fn ask(client: &Client<'_>, path: &str) -> Told {
-    match client.send(&Request::get(path)) {
-        Ok(Some(answer)) => Told::Data(answer.data.unwrap_or_default()),
-        Ok(None) => Told::Nothing(format!("this server has no {path}")),
+fn ask(client: &Client<'_>, path: &str) -> FetchOutcome {
+    match client.send(&ClientRequest::get(path)) {
+        Ok(Some(answer)) => FetchOutcome::Data(answer.data.unwrap_or_default()),
+        Ok(None) => FetchOutcome::Nothing(format!("this server has no {path}")),
         Err(ClientError::Api(error)) => match error.status {
-            403 => Told::Nothing(format!("it takes a token that may read {path}")),
-            status => Told::Failed(format!("{path}: the server answered with status {status}")),
+            403 => FetchOutcome::Nothing(format!("it takes a token that may read {path}")),
+            status => {
+                FetchOutcome::Failed(format!("{path}: the server answered with status {status}"))
+            }
         },
-        Err(error) => Told::Failed(error.to_string()),
+        Err(error) => FetchOutcome::Failed(error.to_string()),
     }
 }
 
-impl Told {
+impl FetchOutcome {
     /// The check of what was told; of nothing, why there is none.
-    fn check(self, name: &'static str, judge: impl FnOnce(&Map) -> Check) -> Check {
+    fn check(self, name: &'static str, judge: impl FnOnce(&Map) -> DiagnoseCheck) -> DiagnoseCheck {
         match self {
             Self::Data(data) => judge(&data),
-            Self::Nothing(why) => Check::skipped(name, why),
-            Self::Failed(why) => Check::fail(name, why),
+            Self::Nothing(why) => DiagnoseCheck::skipped(name, why),
+            Self::Failed(why) => DiagnoseCheck::fail(name, why),
         }
     }
 }
@@ -108,50 +116,58 @@ fn number(map: &Map, name: &str) -> String {
     }
 }
 
-fn check_health(health: &Map) -> Check {
+fn check_health(health: &Map) -> DiagnoseCheck {
     let name = "Check Health";
     let version = text(health, "version");
     if is(health, "removed_from_cluster") {
-        return Check::fail(name, "the server was removed from its cluster");
+        return DiagnoseCheck::fail(name, "the server was removed from its cluster");
     }
     if !is(health, "initialized") {
-        return Check::fail(name, "the server is not initialized");
+        return DiagnoseCheck::fail(name, "the server is not initialized");
     }
     if is(health, "sealed") {
-        return Check::fail(name, "the server is sealed");
+        return DiagnoseCheck::fail(name, "the server is sealed");
     }
     if health.get("ha_connection_healthy") == Some(&Json::Bool(false)) {
-        return Check::fail(name, "the server is too far behind its cluster to answer");
+        return DiagnoseCheck::fail(name, "the server is too far behind its cluster to answer");
     }
     let role = if is(health, "standby") { "a standby" } else { "the active server" };
-    Check::ok(name, format!("{role} of {}, version {version}", text(health, "cluster_name")))
+    DiagnoseCheck::ok(
+        name,
+        format!("{role} of {}, version {version}", text(health, "cluster_name")),
+    )
 }
 
-fn check_clock(health: &Map, now: Timestamp) -> Check {
+fn check_clock(health: &Map, now: Timestamp) -> DiagnoseCheck {
     let name = "Check Clock";
     let Ok(there) = number(health, "server_time_utc").parse::<i64>() else {
-        return Check::skipped(name, "the server does not tell its time");
+        return DiagnoseCheck::skipped(name, "the server does not tell its time");
     };
     let apart = there.abs_diff(now.as_second());
     let said = format!("{apart} s apart from the clock here");
-    if apart > CLOCK_SECS_MAX { Check::warn(name, said) } else { Check::ok(name, said) }
+    if apart > CLOCK_SECS_MAX {
+        DiagnoseCheck::warn(name, said)
+    } else {
+        DiagnoseCheck::ok(name, said)
+    }
 }
 
-fn check_seal(told: Told) -> Check {
+fn check_seal(told: FetchOutcome) -> DiagnoseCheck {
     let name = "Check Seal";
     told.check(name, |seal| {
         let (needed, shares) = (number(seal, "t"), number(seal, "n"));
         let kind = format!("type {}, {needed} of {shares} shares", text(seal, "type"));
         match is(seal, "sealed") {
-            true => {
-                Check::fail(name, format!("sealed: {kind}, {} given", number(seal, "progress")))
-            }
-            false => Check::ok(name, kind),
+            true => DiagnoseCheck::fail(
+                name,
+                format!("sealed: {kind}, {} given", number(seal, "progress")),
+            ),
+            false => DiagnoseCheck::ok(name, kind),
         }
     })
 }
 
-fn check_leader(told: Told) -> Check {
+fn check_leader(told: FetchOutcome) -> DiagnoseCheck {
     let name = "Check Leader";
     told.check(name, |leader| {
         let address = match (text(leader, "leader_address"), text(leader, "leader_cluster_address"))
@@ -160,41 +176,44 @@ fn check_leader(told: Told) -> Check {
             (api, _) => api,
         };
         match (is(leader, "ha_enabled"), is(leader, "is_self"), address) {
-            (false, ..) => Check::ok(name, "the server is alone"),
-            (true, true, _) => Check::ok(name, "this server leads"),
-            (true, false, "") => Check::fail(name, "no leader is known"),
-            (true, false, address) => Check::ok(name, format!("{address} leads")),
+            (false, ..) => DiagnoseCheck::ok(name, "the server is alone"),
+            (true, true, _) => DiagnoseCheck::ok(name, "this server leads"),
+            (true, false, "") => DiagnoseCheck::fail(name, "no leader is known"),
+            (true, false, address) => DiagnoseCheck::ok(name, format!("{address} leads")),
         }
     })
 }
 
-fn check_members(told: Told) -> Check {
+fn check_members(told: FetchOutcome) -> DiagnoseCheck {
     let name = "Check HA Status";
     told.check(name, |status| {
         let Some(Json::Array(nodes)) = status.get("nodes") else {
-            return Check::skipped(name, "the server names no members");
+            return DiagnoseCheck::skipped(name, "the server names no members");
         };
         let nodes: Vec<&Map> = nodes.iter().filter_map(Json::as_object).collect();
         let active = nodes.iter().filter(|node| is(node, "active_node")).count();
         let rows = nodes.iter().map(|node| {
             let role = if is(node, "active_node") { "active" } else { "standby" };
             let said = format!("{role}, {}", text(node, "api_address"));
-            Check::ok(text(node, "hostname").to_owned(), said)
+            DiagnoseCheck::ok(text(node, "hostname").to_owned(), said)
         });
-        let mut rows: Vec<Check> = rows.collect();
+        let mut rows: Vec<DiagnoseCheck> = rows.collect();
         if active != 1 {
-            rows.push(Check::fail("Check Active Server", format!("{active} servers are active")));
+            rows.push(DiagnoseCheck::fail(
+                "Check Active Server",
+                format!("{active} servers are active"),
+            ));
         }
-        Check::of(name, rows)
+        DiagnoseCheck::of(name, rows)
     })
 }
 
-fn check_autopilot(told: Told) -> Check {
+fn check_autopilot(told: FetchOutcome) -> DiagnoseCheck {
     let name = "Check Autopilot";
     told.check(name, |state| {
         let tolerance = format!("failure tolerance {}", number(state, "failure_tolerance"));
         if is(state, "healthy") {
-            return Check::ok(name, tolerance);
+            return DiagnoseCheck::ok(name, tolerance);
         }
         let servers = state.get("servers").and_then(Json::as_object).cloned().unwrap_or_default();
         let ill = servers.iter().filter_map(|(server, about)| {
@@ -203,38 +222,38 @@ fn check_autopilot(told: Told) -> Check {
         });
         let mut said = vec![tolerance];
         said.extend(ill);
-        Check::warned(name, said)
+        DiagnoseCheck::warned(name, said)
     })
 }
 
-fn check_jobs(told: Told) -> Check {
+fn check_jobs(told: FetchOutcome) -> DiagnoseCheck {
     let name = "Check Jobs";
     told.check(name, |jobs| {
         let about = jobs.get("key_info").and_then(Json::as_object);
         let (Some(Json::Array(names)), Some(about)) = (jobs.get("keys"), about) else {
-            return Check::skipped(name, "the server tells of no jobs");
+            return DiagnoseCheck::skipped(name, "the server tells of no jobs");
         };
         let leads = is(jobs, "leads");
         let row = |job: &Json| {
             let job = job.as_str()?;
             Some(check_job(job, about.get(job)?.as_object()?, leads))
         };
-        let rows: Vec<Check> = names.iter().filter_map(row).collect();
+        let rows: Vec<DiagnoseCheck> = names.iter().filter_map(row).collect();
         match rows.is_empty() {
-            true => Check::skipped(name, "the server has only just started"),
-            false => Check::of(name, rows),
+            true => DiagnoseCheck::skipped(name, "the server has only just started"),
+            false => DiagnoseCheck::of(name, rows),
         }
     })
 }
 
-fn check_job(name: &str, job: &Map, leads: bool) -> Check {
+fn check_job(name: &str, job: &Map, leads: bool) -> DiagnoseCheck {
     let name = name.to_owned();
     if text(job, "place") == "leader" && !leads {
-        return Check::skipped(name, "runs on the leader");
+        return DiagnoseCheck::skipped(name, "runs on the leader");
     }
     let last_start = to_the_second(text(job, "last_start"));
     if last_start.is_empty() {
-        return Check::skipped(name, "did not run yet");
+        return DiagnoseCheck::skipped(name, "did not run yet");
     }
     let took = match job.get("last_duration_ms") {
         Some(Json::Number(millis)) => format!(", {millis} ms"),
@@ -245,10 +264,10 @@ fn check_job(name: &str, job: &Map, leads: bool) -> Check {
     let error = text(job, "last_error");
     let failed = format!("failed at {}: {error}", to_the_second(text(job, "last_error_time")));
     match (is(job, "overdue"), is(job, "failing")) {
-        (true, _) => Check::fail(name, format!("overdue: {last_run}")),
-        (false, true) => Check::warn(name, failed).and_said(last_run),
-        (false, false) if error.is_empty() => Check::ok(name, last_run),
-        (false, false) => Check::ok(name, last_run).and_said(failed),
+        (true, _) => DiagnoseCheck::fail(name, format!("overdue: {last_run}")),
+        (false, true) => DiagnoseCheck::warn(name, failed).and_said(last_run),
+        (false, false) if error.is_empty() => DiagnoseCheck::ok(name, last_run),
+        (false, false) => DiagnoseCheck::ok(name, last_run).and_said(failed),
     }
 }
 
@@ -259,26 +278,35 @@ fn to_the_second(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
+    use super::super::report::CheckStatus;
     use super::*;
 
     fn map(text: &str) -> Map {
         kallisto_command::json::parse_object(text.as_bytes()).unwrap()
     }
 
-    fn data(text: &str) -> Told {
-        Told::Data(map(text))
+    fn data(text: &str) -> FetchOutcome {
+        FetchOutcome::Data(map(text))
     }
 
     #[test]
     fn health_is_told_by_its_worst() {
         for (health, status) in [
-            (r#"{"initialized":true,"sealed":false,"standby":true}"#, Status::Ok),
-            (r#"{"initialized":true,"sealed":false,"ha_connection_healthy":true}"#, Status::Ok),
-            (r#"{"initialized":true,"sealed":false,"ha_connection_healthy":false}"#, Status::Fail),
-            (r#"{"initialized":true,"sealed":true}"#, Status::Fail),
-            (r#"{"initialized":false,"sealed":true}"#, Status::Fail),
-            (r#"{"initialized":true,"sealed":false,"removed_from_cluster":true}"#, Status::Fail),
+            (r#"{"initialized":true,"sealed":false,"standby":true}"#, CheckStatus::Ok),
+            (
+                r#"{"initialized":true,"sealed":false,"ha_connection_healthy":true}"#,
+                CheckStatus::Ok,
+            ),
+            (
+                r#"{"initialized":true,"sealed":false,"ha_connection_healthy":false}"#,
+                CheckStatus::Fail,
+            ),
+            (r#"{"initialized":true,"sealed":true}"#, CheckStatus::Fail),
+            (r#"{"initialized":false,"sealed":true}"#, CheckStatus::Fail),
+            (
+                r#"{"initialized":true,"sealed":false,"removed_from_cluster":true}"#,
+                CheckStatus::Fail,
+            ),
         ] {
             assert_eq!(check_health(&map(health)).status(), status, "{health}");
         }
@@ -288,23 +316,23 @@ mod tests {
     fn a_clock_far_from_ours_is_doubtful() {
         let now = Timestamp::from_second(1000).unwrap();
         let status = |health: &str| check_clock(&map(health), now).status();
-        assert_eq!(status(r#"{"server_time_utc":1010}"#), Status::Ok);
-        assert_eq!(status(r#"{"server_time_utc":989}"#), Status::Warn);
-        assert_eq!(status("{}"), Status::Skipped);
+        assert_eq!(status(r#"{"server_time_utc":1010}"#), CheckStatus::Ok);
+        assert_eq!(status(r#"{"server_time_utc":989}"#), CheckStatus::Warn);
+        assert_eq!(status("{}"), CheckStatus::Skipped);
     }
 
     #[test]
     fn a_cluster_has_one_leader_and_one_active_server() {
         let leader = |text: &str| check_leader(data(text)).status();
-        assert_eq!(leader(r#"{"ha_enabled":false}"#), Status::Ok);
-        assert_eq!(leader(r#"{"ha_enabled":true,"leader_address":"https://a"}"#), Status::Ok);
-        assert_eq!(leader(r#"{"ha_enabled":true,"leader_address":""}"#), Status::Fail);
+        assert_eq!(leader(r#"{"ha_enabled":false}"#), CheckStatus::Ok);
+        assert_eq!(leader(r#"{"ha_enabled":true,"leader_address":"https://a"}"#), CheckStatus::Ok);
+        assert_eq!(leader(r#"{"ha_enabled":true,"leader_address":""}"#), CheckStatus::Fail);
         let members = |text: &str| check_members(data(text)).status();
         assert_eq!(
             members(r#"{"nodes":[{"active_node":true},{"active_node":false}]}"#),
-            Status::Ok
+            CheckStatus::Ok
         );
-        assert_eq!(members(r#"{"nodes":[{"active_node":false}]}"#), Status::Fail);
+        assert_eq!(members(r#"{"nodes":[{"active_node":false}]}"#), CheckStatus::Fail);
     }
 
     #[test]
@@ -315,17 +343,19 @@ mod tests {
         };
         let ran = r#""place":"leader","last_start":"1970-01-01T00:00:00Z","runs":1,"failures":1"#;
         let job = |more: &str| format!("{{{ran},{more}}}");
-        assert_eq!(jobs(true, &job(r#""failing":false,"overdue":false"#)), Status::Ok);
-        assert_eq!(jobs(true, &job(r#""failing":true,"last_error":"why""#)), Status::Warn);
-        assert_eq!(jobs(true, &job(r#""overdue":true"#)), Status::Fail);
-        assert_eq!(jobs(false, &job(r#""failing":true"#)), Status::Skipped);
-        assert_eq!(jobs(true, r#"{"place":"leader","last_start":null}"#), Status::Skipped);
+        assert_eq!(jobs(true, &job(r#""failing":false,"overdue":false"#)), CheckStatus::Ok);
+        assert_eq!(jobs(true, &job(r#""failing":true,"last_error":"why""#)), CheckStatus::Warn);
+        assert_eq!(jobs(true, &job(r#""overdue":true"#)), CheckStatus::Fail);
+        assert_eq!(jobs(false, &job(r#""failing":true"#)), CheckStatus::Skipped);
+        assert_eq!(jobs(true, r#"{"place":"leader","last_start":null}"#), CheckStatus::Skipped);
     }
 
     #[test]
     fn what_a_token_may_not_read_is_left_out() {
-        let skipped = Told::Nothing("no token".to_owned()).check("N", |_| Check::ok("N", ""));
-        let failed = Told::Failed("status 500".to_owned()).check("N", |_| Check::ok("N", ""));
-        assert_eq!((skipped.status(), failed.status()), (Status::Skipped, Status::Fail));
+        let skipped =
+            FetchOutcome::Nothing("no token".to_owned()).check("N", |_| DiagnoseCheck::ok("N", ""));
+        let failed = FetchOutcome::Failed("status 500".to_owned())
+            .check("N", |_| DiagnoseCheck::ok("N", ""));
+        assert_eq!((skipped.status(), failed.status()), (CheckStatus::Skipped, CheckStatus::Fail));
     }
 }

@@ -4,5 +4,5 @@
 mod static_key;
 mod transit;
 
-pub(super) use static_key::{NamedKey, StaticKey};
-pub(super) use transit::{Transit, TransitSettings};
+pub(super) use static_key::{SealKey, StaticKeySeal};
+pub(super) use transit::{TransitSettings, TransitUnsealer};

@@ -5,12 +5,12 @@ use kallisto_core::AutoSeal;
 use zeroize::Zeroizing;
 
 /// A key and what the configuration calls it.
-pub(crate) struct NamedKey {
+pub(crate) struct SealKey {
     id: String,
     key: SecretKey,
 }
 
-impl NamedKey {
+impl SealKey {
     /// The key `bytes`, of which there are 32.
     ///
     /// # Errors
@@ -22,20 +22,20 @@ impl NamedKey {
 }
 
 /// Wraps the unseal key under a key from a file or the environment.
-pub(crate) struct StaticKey {
-    current: NamedKey,
+pub(crate) struct StaticKeySeal {
+    current: SealKey,
     /// Opens what was wrapped before the key was changed.
-    previous: Option<NamedKey>,
+    previous: Option<SealKey>,
 }
 
-impl StaticKey {
+impl StaticKeySeal {
     /// A seal under `current` that still opens what `previous` wrapped.
-    pub(crate) fn new(current: NamedKey, previous: Option<NamedKey>) -> Self {
+    pub(crate) fn new(current: SealKey, previous: Option<SealKey>) -> Self {
         Self { current, previous }
     }
 }
 
-impl AutoSeal for StaticKey {
+impl AutoSeal for StaticKeySeal {
     fn name(&self) -> &str {
         "static"
     }
@@ -74,16 +74,16 @@ mod tests {
     #[test]
     fn a_key_comes_back_and_another_seal_key_is_refused() {
         let bytes = |first: u8| -> [u8; 32] { std::array::from_fn(|at| first + at as u8) };
-        let key = |id: &str, first: u8| NamedKey::new(id, &bytes(first)).unwrap();
-        let seal = StaticKey::new(key("old", 0), None);
-        let other = StaticKey::new(key("new", 50), None);
-        let changed = StaticKey::new(key("new", 50), Some(key("old", 0)));
+        let key = |id: &str, first: u8| SealKey::new(id, &bytes(first)).unwrap();
+        let seal = StaticKeySeal::new(key("old", 0), None);
+        let other = StaticKeySeal::new(key("new", 50), None);
+        let changed = StaticKeySeal::new(key("new", 50), Some(key("old", 0)));
         let wrapped = seal.wrap(&bytes(100)).unwrap();
         assert_eq!(**seal.unwrap(&wrapped).unwrap(), bytes(100));
         assert_eq!(**changed.unwrap(&wrapped).unwrap(), bytes(100));
         assert!(changed.is_outdated(&wrapped) && !seal.is_outdated(&wrapped));
         let refused = other.unwrap(&wrapped).unwrap_err();
         assert!(refused.ends_with("wrong key, of new"), "{refused}");
-        assert!(NamedKey::new("short", b"short").is_err());
+        assert!(SealKey::new("short", b"short").is_err());
     }
 }

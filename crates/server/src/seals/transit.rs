@@ -5,7 +5,7 @@ use kallisto_core::AutoSeal;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::json::{Json, Map};
 
@@ -20,9 +20,9 @@ pub(crate) struct TransitSettings {
 }
 
 /// Wraps the unseal key by `encrypt` and gives it back by `decrypt`.
-pub(crate) struct Transit(TransitSettings);
+pub(crate) struct TransitUnsealer(TransitSettings);
 
-impl Transit {
+impl TransitUnsealer {
     pub(crate) fn new(settings: TransitSettings) -> Self {
         Self(settings)
     }
@@ -33,7 +33,7 @@ impl Transit {
         let body: Map = [(field.to_owned(), Json::from(value))].into_iter().collect();
         let client = Client::new(&self.0.client).map_err(|error| error.to_string())?;
         let answer = client
-            .send(&Request::put(&path, body))
+            .send(&ClientRequest::put(&path, body))
             .map_err(|error| format!("transit seal, {verb}: {error}"))?;
         answer
             .as_ref()
@@ -43,7 +43,7 @@ impl Transit {
     }
 }
 
-impl AutoSeal for Transit {
+impl AutoSeal for TransitUnsealer {
     fn name(&self) -> &str {
         "transit"
     }

@@ -7,9 +7,9 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_command::client::reach::{Bounded, Reach};
+use kallisto_command::client::reach::{AddressReach, Bounded};
 use kallisto_core::{S3Target, SnapshotSink, StoredSnapshot, form_component};
-use kallisto_listener::{Clock, SystemClock};
+use kallisto_listener::{SystemClock, WallClock};
 use secrecy::ExposeSecret;
 use ureq::Agent;
 use ureq::http::Request;
@@ -153,7 +153,7 @@ fn agent() -> Agent {
         .timeout_global(Some(REQUEST_TIMEOUT))
         .tls_config(tls)
         .build();
-    let resolver = Bounded::of_system(Reach::ServersAndHere);
+    let resolver = Bounded::of_system(AddressReach::ServersAndHere);
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 

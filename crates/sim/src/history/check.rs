@@ -2,26 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Deed, Texts};
-use super::search::{STATES_MAX, Search, Searched, Stuck};
-use super::verdict::{Breach, HistoryFigures, Verdict};
-use super::{End, Operation};
+use super::model::{KeyOperation, Texts};
+use super::search::{HistorySearch, STATES_MAX, Searched, Stuck};
+use super::verdict::{Breach, HistoryFigures, HistoryVerdict};
+use super::{ClientOperation, OperationEnd};
 
 /// Most operations that a report of a breach shows.
 const SHOWN_MAX: usize = 8;
 
 /// Judges a history.
 #[must_use]
-pub fn check(operations: &[Operation]) -> Verdict {
+pub fn check(operations: &[ClientOperation]) -> HistoryVerdict {
     check_within(operations, STATES_MAX)
 }
 
-fn check_within(operations: &[Operation], states_max: usize) -> Verdict {
-    let mut keys = BTreeMap::<&str, Vec<&Operation>>::new();
+fn check_within(operations: &[ClientOperation], states_max: usize) -> HistoryVerdict {
+    let mut keys = BTreeMap::<&str, Vec<&ClientOperation>>::new();
     for operation in operations {
         keys.entry(&operation.key).or_default().push(operation);
     }
-    let unknown = operations.iter().filter(|operation| operation.end == End::Unknown).count();
+    let unknown =
+        operations.iter().filter(|operation| operation.end == OperationEnd::Unknown).count();
     let mut figures = HistoryFigures {
         keys: keys.len(),
         operations: operations.len(),
@@ -30,20 +31,27 @@ fn check_within(operations: &[Operation], states_max: usize) -> Verdict {
     };
     for (key, operations) in keys {
         let mut texts = Texts::default();
-        let deeds: Vec<(&Operation, Deed)> = operations
+        let deeds: Vec<(&ClientOperation, KeyOperation)> = operations
             .into_iter()
-            .filter_map(|operation| Some((operation, Deed::of(operation, &mut texts)?)))
+            .filter_map(|operation| Some((operation, KeyOperation::of(operation, &mut texts)?)))
             .collect();
-        match Search::new(&deeds, states_max).run() {
+        match HistorySearch::new(&deeds, states_max).run() {
             Searched::Explained { states } => figures.states += states,
-            Searched::TooHard => return Verdict::Undecided { key: key.to_owned() },
-            Searched::Stuck(stuck) => return Verdict::Broken(tell(key, &deeds, &texts, &stuck)),
+            Searched::TooHard => return HistoryVerdict::Undecided { key: key.to_owned() },
+            Searched::Stuck(stuck) => {
+                return HistoryVerdict::Broken(tell(key, &deeds, &texts, &stuck));
+            }
         }
     }
-    Verdict::Linearizable(figures)
+    HistoryVerdict::Linearizable(figures)
 }
 
-fn tell(key: &str, deeds: &[(&Operation, Deed)], texts: &Texts<'_>, stuck: &Stuck) -> Breach {
+fn tell(
+    key: &str,
+    deeds: &[(&ClientOperation, KeyOperation)],
+    texts: &Texts<'_>,
+    stuck: &Stuck,
+) -> Breach {
     let line = |at: &usize| deeds[*at].0.to_line();
     let certain = deeds.iter().filter(|(_, deed)| deed.is_certain()).count();
     let last = stuck.order.len().saturating_sub(SHOWN_MAX);
@@ -64,7 +72,7 @@ mod tests {
     use super::*;
 
     /// Histories in short: `client op value [version] call-return`, a `?` for an outcome nobody knows, a `!` for a refused swap.
-    fn judge(lines: &[&str]) -> Verdict {
+    fn judge(lines: &[&str]) -> HistoryVerdict {
         let text: String = lines.iter().map(|line| expand(line) + "\n").collect();
         check(&read(text.as_bytes()).unwrap())
     }
@@ -102,12 +110,14 @@ mod tests {
 
     fn assert_good(lines: &[&str]) {
         let verdict = judge(lines);
-        assert!(matches!(verdict, Verdict::Linearizable(_)), "{lines:?}: {verdict}");
+        assert!(matches!(verdict, HistoryVerdict::Linearizable(_)), "{lines:?}: {verdict}");
     }
 
     fn assert_bad(lines: &[&str], placed: usize) {
         match judge(lines) {
-            Verdict::Broken(breach) => assert_eq!(breach.placed, placed, "{lines:?}: {breach:?}"),
+            HistoryVerdict::Broken(breach) => {
+                assert_eq!(breach.placed, placed, "{lines:?}: {breach:?}")
+            }
             other => panic!("{lines:?}: {other}"),
         }
     }
@@ -182,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_breach_says_where() {
-        let Verdict::Broken(breach) = judge(&["w1 x 0-1", "w1 y 2-3", "r2 x 4-5"]) else {
+        let HistoryVerdict::Broken(breach) = judge(&["w1 x 0-1", "w1 y 2-3", "r2 x 4-5"]) else {
             panic!("it is broken")
         };
         assert_eq!((breach.certain, breach.state.as_str()), (3, "\"y\" at version 2"));
@@ -196,7 +206,7 @@ mod tests {
         let text = [on("a", "w1 x 0-1"), on("b", "r1 - 2-3"), on("a", "r1 x 4-5")].join("\n");
         let operations = read(text.as_bytes()).unwrap();
         let expected = HistoryFigures { keys: 2, operations: 3, unknown: 0, states: 1 };
-        assert_eq!(check(&operations), Verdict::Linearizable(expected));
+        assert_eq!(check(&operations), HistoryVerdict::Linearizable(expected));
     }
 
     #[test]
@@ -207,7 +217,7 @@ mod tests {
         let text: String = lines.iter().map(|line| expand(line) + "\n").collect();
         let operations = read(text.as_bytes()).unwrap();
         let verdict = check_within(&operations, 10_000);
-        assert_eq!(verdict, Verdict::Undecided { key: "k".into() });
+        assert_eq!(verdict, HistoryVerdict::Undecided { key: "k".into() });
     }
 
     #[test]
@@ -231,7 +241,7 @@ mod tests {
         let mut lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         assert_good(&lines);
         lines.push("r99 x1 200000-200001");
-        assert!(matches!(judge(&lines), Verdict::Broken(_)));
+        assert!(matches!(judge(&lines), HistoryVerdict::Broken(_)));
     }
 
     #[test]
@@ -246,19 +256,23 @@ mod tests {
         let mut lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         assert_good(&lines);
         lines.push("r51 v0 5000-5001");
-        assert!(matches!(judge(&lines), Verdict::Broken(_)));
+        assert!(matches!(judge(&lines), HistoryVerdict::Broken(_)));
     }
 
     /// Every order there is, without any cleverness.
-    fn brute(deeds: &[(&Operation, Deed)], placed: &mut Vec<usize>, state: KeyState) -> bool {
+    fn brute(
+        deeds: &[(&ClientOperation, KeyOperation)],
+        placed: &mut Vec<usize>,
+        state: KeyState,
+    ) -> bool {
         let open = |at: &usize| !placed.contains(at);
         let rest: Vec<usize> = (0..deeds.len()).filter(open).collect();
         if !rest.iter().any(|&at| deeds[at].1.is_certain()) {
             return true;
         }
         let end_of = |at: usize| match deeds[at].0.end {
-            End::Done { at, .. } | End::Refused { at } => at,
-            End::Failed | End::Unknown => u64::MAX,
+            OperationEnd::Done { at, .. } | OperationEnd::Refused { at } => at,
+            OperationEnd::Failed | OperationEnd::Unknown => u64::MAX,
         };
         let first_end = rest.iter().map(|&at| end_of(at)).min().unwrap();
         for at in rest {
@@ -286,11 +300,11 @@ mod tests {
             let mut texts = Texts::default();
             let deeds: Vec<_> = operations
                 .iter()
-                .filter_map(|operation| Some((operation, Deed::of(operation, &mut texts)?)))
+                .filter_map(|operation| Some((operation, KeyOperation::of(operation, &mut texts)?)))
                 .collect();
             let expected = brute(&deeds, &mut Vec::new(), KeyState::default());
             let verdict = check(&operations);
-            assert_eq!(matches!(verdict, Verdict::Linearizable(_)), expected, "{lines:?}");
+            assert_eq!(matches!(verdict, HistoryVerdict::Linearizable(_)), expected, "{lines:?}");
             *(if expected { &mut good } else { &mut bad }) += 1;
         }
         assert!(good > 2000 && bad > 2000, "{good} good and {bad} bad ones");

@@ -8,7 +8,7 @@ use std::io::{BufRead, Read as _};
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, End, Expect, Operation};
+use super::{Action, ClientOperation, Expect, OperationEnd};
 
 /// Longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
@@ -36,7 +36,7 @@ impl std::error::Error for LineError {}
 ///
 /// # Errors
 /// The first line that is none.
-pub fn read(mut text: impl BufRead) -> Result<Vec<Operation>, LineError> {
+pub fn read(mut text: impl BufRead) -> Result<Vec<ClientOperation>, LineError> {
     let mut operations = Vec::new();
     let mut bytes = Vec::new();
     for line in 1.. {
@@ -61,22 +61,22 @@ pub fn read(mut text: impl BufRead) -> Result<Vec<Operation>, LineError> {
     Ok(operations)
 }
 
-fn parse(line: &[u8]) -> Result<Operation, String> {
+fn parse(line: &[u8]) -> Result<ClientOperation, String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let Value::Object(object) = value else { return Err("not an object".into()) };
-    let fields = Fields(object);
+    let fields = LineFields(object);
     fields.only_known()?;
     let action = fields.action()?;
     let call = fields.number("call")?.ok_or("call is missing")?;
     let end = fields.end(&action)?;
     let ended = match end {
-        End::Done { at, .. } | End::Refused { at } => at,
-        End::Failed | End::Unknown => call,
+        OperationEnd::Done { at, .. } | OperationEnd::Refused { at } => at,
+        OperationEnd::Failed | OperationEnd::Unknown => call,
     };
     if ended < call {
         return Err("return is before call".into());
     }
-    Ok(Operation {
+    Ok(ClientOperation {
         client: fields.number("client")?.ok_or("client is missing")?,
         key: fields.text("key")?.ok_or("key is missing")?,
         action,
@@ -99,9 +99,9 @@ const NAMES: [&str; 10] = [
     "expect_version",
 ];
 
-struct Fields(Map<String, Value>);
+struct LineFields(Map<String, Value>);
 
-impl Fields {
+impl LineFields {
     fn only_known(&self) -> Result<(), String> {
         match self.0.keys().find(|name| !NAMES.contains(&name.as_str())) {
             Some(name) => Err(format!("{name:?} is no field")),
@@ -144,28 +144,30 @@ impl Fields {
         }
     }
 
-    fn end(&self, action: &Action) -> Result<End, String> {
+    fn end(&self, action: &Action) -> Result<OperationEnd, String> {
         let at = || self.number("return")?.ok_or_else(|| "return is missing".to_owned());
         let reads = *action == Action::Read;
         match self.text("outcome")?.ok_or("outcome is missing")?.as_str() {
             "ok" if reads && !self.0.contains_key("value") => {
                 Err("a read that is ok says what it found in value".into())
             }
-            "ok" => Ok(End::Done {
+            "ok" => Ok(OperationEnd::Done {
                 at: at()?,
                 found: if reads { self.text("value")? } else { None },
                 version: self.number("version")?,
             }),
-            "refused" if matches!(action, Action::Swap(..)) => Ok(End::Refused { at: at()? }),
+            "refused" if matches!(action, Action::Swap(..)) => {
+                Ok(OperationEnd::Refused { at: at()? })
+            }
             "refused" => Err("only a cas is refused".into()),
-            "failed" => Ok(End::Failed),
-            "unknown" => Ok(End::Unknown),
+            "failed" => Ok(OperationEnd::Failed),
+            "unknown" => Ok(OperationEnd::Unknown),
             other => Err(format!("{other:?} is no outcome")),
         }
     }
 }
 
-impl Operation {
+impl ClientOperation {
     /// The operation as a line, without its end.
     #[must_use]
     pub fn to_line(&self) -> String {
@@ -191,7 +193,7 @@ impl Operation {
             }
         };
         match &self.end {
-            End::Done { at, found, version } => {
+            OperationEnd::Done { at, found, version } => {
                 put("outcome", json!("ok"));
                 put("return", json!(at));
                 if self.action == Action::Read {
@@ -199,12 +201,12 @@ impl Operation {
                 }
                 version.and_then(|version| put("version", json!(version)))
             }
-            End::Refused { at } => {
+            OperationEnd::Refused { at } => {
                 put("return", json!(at));
                 put("outcome", json!("refused"))
             }
-            End::Failed => put("outcome", json!("failed")),
-            End::Unknown => put("outcome", json!("unknown")),
+            OperationEnd::Failed => put("outcome", json!("failed")),
+            OperationEnd::Unknown => put("outcome", json!("unknown")),
         };
         Value::Object(line).to_string()
     }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let done = |found: Option<&str>, version| End::Done {
+        let done = |found: Option<&str>, version| OperationEnd::Done {
             at: 9,
             found: found.map(str::to_owned),
             version,
@@ -224,15 +226,15 @@ mod tests {
         let cases = [
             (Action::Read, done(Some("x\n\""), Some(3))),
             (Action::Read, done(None, None)),
-            (Action::Read, End::Unknown),
+            (Action::Read, OperationEnd::Unknown),
             (Action::Write("x".into()), done(None, Some(1))),
-            (Action::Write(String::new()), End::Failed),
-            (Action::Swap(Expect::Version(0), "x".into()), End::Refused { at: 5 }),
+            (Action::Write(String::new()), OperationEnd::Failed),
+            (Action::Swap(Expect::Version(0), "x".into()), OperationEnd::Refused { at: 5 }),
             (Action::Swap(Expect::Value(None), "x".into()), done(None, None)),
-            (Action::Swap(Expect::Value(Some("y".into())), "x".into()), End::Unknown),
+            (Action::Swap(Expect::Value(Some("y".into())), "x".into()), OperationEnd::Unknown),
             (Action::Delete, done(None, None)),
         ];
-        let operations = cases.map(|(action, end)| Operation {
+        let operations = cases.map(|(action, end)| ClientOperation {
             client: 7,
             key: "k".into(),
             action,

@@ -1,10 +1,10 @@
 //! What clients did and saw, and whether one order of it all explains it.
 //!
-//! A history is a list of [`Operation`]s on registers with a version (KV v2's secrets, or plain keys if no version is ever
+//! A history is a list of [`ClientOperation`]s on registers with a version (KV v2's secrets, or plain keys if no version is ever
 //! told). It is *linearizable* (Herlihy and Wing, 1990) if each operation can be given one moment between its call and its
 //! return such that, taken in the order of these moments, everything was answered as one register would have answered it.
 //!
-//! In a file a history is lines of JSON, in any order ([`read`], [`Operation::to_line`]):
+//! In a file a history is lines of JSON, in any order ([`read`], [`ClientOperation::to_line`]):
 //!
 //! ```text
 //! {"client":1,"op":"write","key":"a","value":"x","call":10,"return":17,"outcome":"ok","version":1}
@@ -29,11 +29,11 @@ mod verdict;
 pub use check::check;
 pub use lines::{LINE_BYTES_MAX, LineError, OPERATIONS_MAX, read};
 pub use search::STATES_MAX;
-pub use verdict::{Breach, HistoryFigures, Verdict};
+pub use verdict::{Breach, HistoryFigures, HistoryVerdict};
 
 /// One operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct ClientOperation {
     /// Who did it. One client may have several under way.
     pub client: u64,
     /// On what.
@@ -43,7 +43,7 @@ pub struct Operation {
     /// When it was asked.
     pub call: u64,
     /// How it ended.
-    pub end: End,
+    pub end: OperationEnd,
 }
 
 /// What a client asks.
@@ -70,7 +70,7 @@ pub enum Expect {
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum OperationEnd {
     /// It was done.
     Done {
         /// When the client heard of it.

@@ -1,11 +1,11 @@
 //! The register that a key is compared with: a value or none, and the count of the values it had.
 //!
-//! [`Deed`] is an operation on one key with its texts replaced by numbers, so that a state is a few bytes and is compared in no
-//! time. [`Deed::follow`] is the whole meaning of a history: what may happen in a state, and what comes of it.
+//! [`KeyOperation`] is an operation on one key with its texts replaced by numbers, so that a state is a few bytes and is compared in no
+//! time. [`KeyOperation::follow`] is the whole meaning of a history: what may happen in a state, and what comes of it.
 
 use std::collections::HashMap;
 
-use super::{Action, End, Expect, Operation};
+use super::{Action, ClientOperation, Expect, OperationEnd};
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,9 +18,9 @@ pub(super) struct KeyState {
 
 /// An operation on one key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deed {
+pub(super) struct KeyOperation {
     act: Act,
-    known: Known,
+    known: KnownEnd,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ enum Act {
 
 /// What is known of how it ended.
 #[derive(Clone, Copy, Debug)]
-enum Known {
+enum KnownEnd {
     Done { found: Option<u32>, version: Option<u64> },
     Refused,
     Nothing,
@@ -66,15 +66,15 @@ impl<'a> Texts<'a> {
     }
 }
 
-impl Deed {
+impl KeyOperation {
     /// The deed of an operation; `None` if nothing came of it that anybody could see.
-    pub(super) fn of<'a>(operation: &'a Operation, texts: &mut Texts<'a>) -> Option<Self> {
+    pub(super) fn of<'a>(operation: &'a ClientOperation, texts: &mut Texts<'a>) -> Option<Self> {
         let known = match &operation.end {
-            End::Failed => return None,
-            End::Unknown if operation.action == Action::Read => return None,
-            End::Unknown => Known::Nothing,
-            End::Refused { .. } => Known::Refused,
-            End::Done { found, version, .. } => Known::Done {
+            OperationEnd::Failed => return None,
+            OperationEnd::Unknown if operation.action == Action::Read => return None,
+            OperationEnd::Unknown => KnownEnd::Nothing,
+            OperationEnd::Refused { .. } => KnownEnd::Refused,
+            OperationEnd::Done { found, version, .. } => KnownEnd::Done {
                 found: found.as_deref().map(|found| texts.number(found)),
                 version: *version,
             },
@@ -96,7 +96,7 @@ impl Deed {
 
     /// Whether it has to have happened.
     pub(super) fn is_certain(&self) -> bool {
-        !matches!(self.known, Known::Nothing)
+        !matches!(self.known, KnownEnd::Nothing)
     }
 
     /// Whether it replaces what is there without a look at it.
@@ -106,13 +106,13 @@ impl Deed {
 
     /// Whether it speaks of a version.
     pub(super) fn counts(&self) -> bool {
-        let told = matches!(self.known, Known::Done { version: Some(_), .. });
+        let told = matches!(self.known, KnownEnd::Done { version: Some(_), .. });
         told || matches!(self.act, Act::SwapVersion(..))
     }
 
     /// Whether it never changes anything, whatever the state.
     pub(super) fn only_looks(&self) -> bool {
-        matches!(self.act, Act::Read) || matches!(self.known, Known::Refused)
+        matches!(self.act, Act::Read) || matches!(self.known, KnownEnd::Refused)
     }
 
     /// The state after it, or `None` if a register in `state` would not have answered so. What is not known to have happened
@@ -127,9 +127,9 @@ impl Deed {
             Act::Delete => (true, KeyState { value: None, ..state }),
         };
         match self.known {
-            Known::Refused => (!holds).then_some(state),
-            Known::Nothing => (holds && next != state).then_some(next),
-            Known::Done { found, version } => {
+            KnownEnd::Refused => (!holds).then_some(state),
+            KnownEnd::Nothing => (holds && next != state).then_some(next),
+            KnownEnd::Done { found, version } => {
                 let seen = !matches!(self.act, Act::Read) || found == state.value;
                 let told = version.is_none_or(|version| version == next.version);
                 (holds && seen && told).then_some(next)

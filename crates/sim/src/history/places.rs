@@ -6,7 +6,7 @@ pub(super) struct Bits(Box<[u64]>);
 /// The same for keeping: without the words at both ends that say nothing, since nearly everything before a moment has a
 /// place and nearly nothing after it.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Places {
+pub(super) struct TrimmedPath {
     full: usize,
     words: Box<[u64]>,
 }
@@ -23,10 +23,10 @@ impl Bits {
     }
 
     /// As it is kept.
-    pub(super) fn places(&self) -> Places {
+    pub(super) fn places(&self) -> TrimmedPath {
         let full = self.0.iter().take_while(|&&word| word == u64::MAX).count();
         let rest = &self.0[full..];
         let used = rest.len() - rest.iter().rev().take_while(|&&word| word == 0).count();
-        Places { full, words: rest[..used].into() }
+        TrimmedPath { full, words: rest[..used].into() }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Three things make the search short. What only looks (a read, a refused swap) and fits now is given its place at once and for good: in an
 //! order that has it later, it can be moved to here and the rest does not notice. What may have happened or not need not be
-//! given a place: the search ends when everything certain has one. And it is given one only where it is seen ([`Search::guessed`]).
+//! given a place: the search ends when everything certain has one. And it is given one only where it is seen ([`HistorySearch::guessed`]).
 //!
 //! Invariants:
 //! - an operation is given its place only while nothing that has to come after its call's end is: the list of calls and returns is searched
@@ -16,10 +16,10 @@
 
 use std::collections::HashSet;
 
-use super::Operation;
-use super::model::{Deed, KeyState};
-use super::places::{Bits, Places};
-use super::timeline::{Event, Timeline};
+use super::ClientOperation;
+use super::model::{KeyOperation, KeyState};
+use super::places::{Bits, TrimmedPath};
+use super::timeline::{Timeline, TimelineEvent};
 
 /// Most states of one key that are looked at.
 pub const STATES_MAX: usize = 8 << 20;
@@ -48,8 +48,8 @@ pub(super) struct Stuck {
 }
 
 /// A search of one key's history.
-pub(super) struct Search<'a> {
-    deeds: &'a [(&'a Operation, Deed)],
+pub(super) struct HistorySearch<'a> {
+    deeds: &'a [(&'a ClientOperation, KeyOperation)],
     timeline: Timeline,
     placed: Bits,
     /// Certain operations without a place.
@@ -57,16 +57,16 @@ pub(super) struct Search<'a> {
     state: KeyState,
     /// What was given a place: where its call is, and the state before.
     order: Vec<(usize, KeyState)>,
-    seen: HashSet<(Places, KeyState, bool)>,
+    seen: HashSet<(TrimmedPath, KeyState, bool)>,
     /// Whether any operation speaks of a version.
     counts: bool,
     states_max: usize,
     furthest: Option<Stuck>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> HistorySearch<'a> {
     /// A search that looks at so many states at most.
-    pub(super) fn new(deeds: &'a [(&'a Operation, Deed)], states_max: usize) -> Self {
+    pub(super) fn new(deeds: &'a [(&'a ClientOperation, KeyOperation)], states_max: usize) -> Self {
         Self {
             timeline: Timeline::of(deeds),
             placed: Bits::none(deeds.len()),
@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
 
     /// Gives the operation called at `at` the next place if it can have it. Returns where to go on.
     fn place(&mut self, at: usize) -> usize {
-        let Event { deed, after, .. } = self.timeline.event(at);
+        let TimelineEvent { deed, after, .. } = self.timeline.event(at);
         let Some(next) = self.deeds[deed].1.follow(self.state) else { return after };
         let (this, guess) = (&self.deeds[deed].1, self.guessed());
         if guess && this.is_blind() {
@@ -131,7 +131,8 @@ impl<'a> Search<'a> {
     /// Gives everything its place that only looks and fits now.
     fn absorb(&mut self) {
         let mut at = self.timeline.first();
-        while let Some(&Event { deed, returns, is_call: true, .. }) = self.timeline.get(at) {
+        while let Some(&TimelineEvent { deed, returns, is_call: true, .. }) = self.timeline.get(at)
+        {
             let deed = &self.deeds[deed].1;
             let fits = deed.only_looks() && deed.follow(self.state).is_some();
             if fits {

@@ -3,12 +3,12 @@
 //! A linked list in a vector: the search takes operations out where it gives them a place, and puts them back, in the reverse order,
 //! where it turns back. The event at 0 is none: the beginning.
 
-use super::model::Deed;
-use super::{End, Operation};
+use super::model::KeyOperation;
+use super::{ClientOperation, OperationEnd};
 
 /// A call or a return, in a list that is linked so that a pair can be taken out and put back.
 #[derive(Clone, Copy)]
-pub(super) struct Event {
+pub(super) struct TimelineEvent {
     /// Of which operation.
     pub(super) deed: usize,
     /// Where the return of this call is; of a return, and of a call that never returned, nowhere.
@@ -23,23 +23,25 @@ pub(super) struct Event {
 const NOWHERE: usize = usize::MAX;
 
 /// The list.
-pub(super) struct Timeline(Vec<Event>);
+pub(super) struct Timeline(Vec<TimelineEvent>);
 
 impl Timeline {
     /// Calls and returns in the order of time. At the same moment calls come first, so that the two overlap: clocks are coarse.
-    pub(super) fn of(deeds: &[(&Operation, Deed)]) -> Self {
+    pub(super) fn of(deeds: &[(&ClientOperation, KeyOperation)]) -> Self {
         let mut moments = Vec::with_capacity(2 * deeds.len());
         for (deed, (operation, _)) in deeds.iter().enumerate() {
             moments.push((operation.call, false, deed));
             match operation.end {
-                End::Done { at, .. } | End::Refused { at } => moments.push((at, true, deed)),
-                End::Failed | End::Unknown => {}
+                OperationEnd::Done { at, .. } | OperationEnd::Refused { at } => {
+                    moments.push((at, true, deed))
+                }
+                OperationEnd::Failed | OperationEnd::Unknown => {}
             }
         }
         moments.sort_unstable();
         let count = moments.len();
         let after = |at: usize| if at < count { at + 1 } else { NOWHERE };
-        let mut events = vec![Event {
+        let mut events = vec![TimelineEvent {
             deed: NOWHERE,
             returns: None,
             is_call: false,
@@ -49,7 +51,13 @@ impl Timeline {
         let mut calls = vec![0; deeds.len()];
         for (at, (_, is_return, deed)) in (1..).zip(moments) {
             let is_call = !is_return;
-            events.push(Event { deed, returns: None, is_call, before: at - 1, after: after(at) });
+            events.push(TimelineEvent {
+                deed,
+                returns: None,
+                is_call,
+                before: at - 1,
+                after: after(at),
+            });
             if is_call {
                 calls[deed] = at;
             } else {
@@ -65,19 +73,19 @@ impl Timeline {
     }
 
     /// The event at a place, if there is one.
-    pub(super) fn get(&self, at: usize) -> Option<&Event> {
+    pub(super) fn get(&self, at: usize) -> Option<&TimelineEvent> {
         self.0.get(at)
     }
 
     /// The event at a place where there is one.
-    pub(super) fn event(&self, at: usize) -> Event {
+    pub(super) fn event(&self, at: usize) -> TimelineEvent {
         self.0[at]
     }
 
     /// Takes the operation called at `call` out of the list.
     pub(super) fn take_out(&mut self, call: usize) {
         for at in [Some(call), self.0[call].returns].into_iter().flatten() {
-            let Event { before, after, .. } = self.0[at];
+            let TimelineEvent { before, after, .. } = self.0[at];
             self.0[before].after = after;
             if after != NOWHERE {
                 self.0[after].before = before;
@@ -88,7 +96,7 @@ impl Timeline {
     /// The exact reverse of [`Self::take_out`], in the reverse order: neighbours may be each other.
     pub(super) fn put_back(&mut self, call: usize) {
         for at in [self.0[call].returns, Some(call)].into_iter().flatten() {
-            let Event { before, after, .. } = self.0[at];
+            let TimelineEvent { before, after, .. } = self.0[at];
             self.0[before].after = at;
             if after != NOWHERE {
                 self.0[after].before = at;

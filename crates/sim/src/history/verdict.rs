@@ -6,7 +6,7 @@ use super::search::STATES_MAX;
 
 /// What is to be said of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HistoryVerdict {
     /// There is an order that explains it.
     Linearizable(HistoryFigures),
     /// There is none.
@@ -48,7 +48,7 @@ pub struct Breach {
     pub stuck: Vec<String>,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for HistoryVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Linearizable(HistoryFigures { keys, operations, unknown, states }) => write!(

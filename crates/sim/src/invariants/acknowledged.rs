@@ -3,18 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
-use crate::mirror::{Changes, StoredState};
+use super::{InvariantViolation, violated};
+use crate::mirror::{MirrorChanges, StoredState};
 
 const NAME: &str = "acknowledged is durable";
 
 /// What clients were told.
 #[derive(Debug, Default)]
-pub(crate) struct Acknowledged(BTreeMap<u64, Changes>);
+pub(crate) struct AcknowledgedWrites(BTreeMap<u64, MirrorChanges>);
 
-impl Acknowledged {
+impl AcknowledgedWrites {
     /// A client was told that its batch is at `position`.
-    pub(crate) fn told(&mut self, position: u64, changes: Changes) -> Result<(), Violation> {
+    pub(crate) fn told(
+        &mut self,
+        position: u64,
+        changes: MirrorChanges,
+    ) -> Result<(), InvariantViolation> {
         match self.0.insert(position, changes) {
             None => Ok(()),
             Some(_) => {
@@ -29,7 +33,7 @@ impl Acknowledged {
         server: u64,
         position: u64,
         state: &StoredState,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let lost = |what: String| violated(NAME)(format!("server {server}, at {position}: {what}"));
         if let Some((&last, _)) = self.0.last_key_value().filter(|(last, _)| **last > position) {
             return Err(lost(format!("the cluster has forgotten position {last}")));
@@ -61,8 +65,8 @@ mod tests {
 
     #[test]
     fn what_was_told_is_there_or_written_over() {
-        let mut acknowledged = Acknowledged::default();
-        let changes = Changes::from([(b"a".to_vec(), Some(b"1".to_vec()))]);
+        let mut acknowledged = AcknowledgedWrites::default();
+        let changes = MirrorChanges::from([(b"a".to_vec(), Some(b"1".to_vec()))]);
         acknowledged.told(5, changes.clone()).unwrap();
         let state = |value: &str, at: u64| StoredState::from([(b"a".to_vec(), (value.into(), at))]);
         assert_eq!(acknowledged.held(1, 5, &state("1", 5)), Ok(()));

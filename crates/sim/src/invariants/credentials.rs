@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 use crate::estate::Estate;
 use crate::site::LEASE_SECS;
 
 /// What is known of the leases that somebody was told of, by the user that they are of.
 #[derive(Debug, Default)]
-pub(crate) struct Credentials(BTreeMap<String, Credential>);
+pub(crate) struct CredentialsOracle(BTreeMap<String, Credential>);
 
 #[derive(Clone, Debug)]
 struct Credential {
@@ -36,7 +36,7 @@ fn after(from: Timestamp, secs: u64) -> Timestamp {
     from.saturating_add(span).unwrap_or(Timestamp::MAX)
 }
 
-impl Credentials {
+impl CredentialsOracle {
     /// Somebody was told of a lease that was given at `at` for `secs`.
     pub(crate) fn made(&mut self, user: &str, lease: &str, owner: usize, at: Timestamp, secs: u64) {
         let max = after(at, LEASE_SECS);
@@ -93,7 +93,7 @@ impl Credentials {
         user: &str,
         estate: &Estate,
         latest: Timestamp,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let Some(known) = self.0.get(user) else { return Ok(()) };
         let is_sure = !known.doomed
             && latest < known.sure_until
@@ -107,7 +107,7 @@ impl Credentials {
     }
 
     /// Everything is over, and these are left.
-    pub(crate) fn left(users: &[(String, std::time::Duration)]) -> Result<(), Violation> {
+    pub(crate) fn left(users: &[(String, std::time::Duration)]) -> Result<(), InvariantViolation> {
         if users.is_empty() {
             return Ok(());
         }
@@ -118,12 +118,12 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estate::Token;
+    use crate::estate::SimToken;
 
     #[test]
     fn a_credential_that_goes_too_early_or_stays_is_seen() {
         let at = |secs| Timestamp::from_second(secs).unwrap();
-        let root = Token {
+        let root = SimToken {
             text: String::new(),
             parent: None,
             index: 0,
@@ -134,7 +134,7 @@ mod tests {
             gone_at: None,
         };
         let mut estate = Estate { tokens: vec![root], ..Estate::default() };
-        let mut credentials = Credentials::default();
+        let mut credentials = CredentialsOracle::default();
         credentials.made("u", "far/creds/9/x", 0, at(100), 10);
         assert!(credentials.gone("u", &estate, at(109)).is_err());
         assert!(credentials.gone("u", &estate, at(110)).is_ok());
@@ -151,6 +151,6 @@ mod tests {
         estate.tokens[0].doomed = false;
         credentials.doomed("u");
         assert!(credentials.gone("u", &estate, at(124)).is_ok());
-        assert!(Credentials::left(&[("v".into(), std::time::Duration::ZERO)]).is_err());
+        assert!(CredentialsOracle::left(&[("v".into(), std::time::Duration::ZERO)]).is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 use crate::clock::RATE_MIN;
 use crate::clock::RIGHT_RATE;
 use crate::site::MAX_STALENESS;
@@ -14,9 +14,9 @@ const BOUND: Duration =
 
 /// Up to where anybody had applied, and since when; both only grow.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh(Vec<(Duration, u64)>);
+pub(crate) struct FreshnessOracle(Vec<(Duration, u64)>);
 
-impl Fresh {
+impl FreshnessOracle {
     /// A server has applied everything up to `held`.
     pub(crate) fn applied(&mut self, now: Duration, held: u64) {
         if self.0.last().is_none_or(|(_, known)| *known < held) {
@@ -30,7 +30,7 @@ impl Fresh {
         server: u64,
         taken: Duration,
         held: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let before = self.0.partition_point(|(since, _)| *since + BOUND <= taken);
         match before.checked_sub(1).map(|last| self.0[last]) {
             Some((since, known)) if known > held => {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_too_old_is_seen() {
-        let mut fresh = Fresh::default();
+        let mut fresh = FreshnessOracle::default();
         let second = Duration::from_secs(1);
         fresh.applied(second, 5);
         fresh.applied(2 * second, 4);

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 use crate::estate::Estate;
 
 /// A server whose view holds everything up to `held`, and whose clock shows `now`, refused `token`.
@@ -13,7 +13,7 @@ pub(crate) fn refused(
     server: u64,
     held: u64,
     now: Timestamp,
-) -> Result<(), Violation> {
+) -> Result<(), InvariantViolation> {
     if !estate.is_sure(token, held, now) {
         return Ok(());
     }

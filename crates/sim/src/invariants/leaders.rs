@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 
 /// Who led in which term.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Leaders(BTreeMap<u64, u64>);
 
 impl Leaders {
     /// A server says that it leads in `term`; true if that is news.
-    pub(crate) fn leads(&mut self, server: u64, term: u64) -> Result<bool, Violation> {
+    pub(crate) fn leads(&mut self, server: u64, term: u64) -> Result<bool, InvariantViolation> {
         match self.0.insert(term, server) {
             None => Ok(true),
             Some(known) if known == server => Ok(false),

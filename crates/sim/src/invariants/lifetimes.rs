@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 
 /// How long each token may live at most.
 #[derive(Debug, Default)]
-pub(crate) struct Lifetimes(BTreeMap<usize, Life>);
+pub(crate) struct Lifetimes(BTreeMap<usize, TokenLife>);
 
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct TokenLife {
     /// Its maximum.
     max: Timestamp,
     /// The latest end that anything asked for.
@@ -31,7 +31,7 @@ impl Lifetimes {
     /// A token was made at `at`, by the clock of the server that made it.
     pub(crate) fn made(&mut self, token: usize, at: Timestamp, secs: u64, secs_max: u64) {
         let max = after(at, secs_max);
-        self.0.insert(token, Life { max, end: after(at, secs).min(max) });
+        self.0.insert(token, TokenLife { max, end: after(at, secs).min(max) });
     }
 
     /// A server set out to renew it at `at` by its clock.
@@ -42,9 +42,14 @@ impl Lifetimes {
     }
 
     /// A server let somebody in by it at `at` by its clock.
-    pub(crate) fn used(&self, token: usize, server: u64, at: Timestamp) -> Result<(), Violation> {
+    pub(crate) fn used(
+        &self,
+        token: usize,
+        server: u64,
+        at: Timestamp,
+    ) -> Result<(), InvariantViolation> {
         let Some(life) = self.0.get(&token).filter(|life| at >= life.end) else { return Ok(()) };
-        let Life { max, end } = life;
+        let TokenLife { max, end } = life;
         Err(violated("leases never outlive their maximum")(format!(
             "server {server} lets token {token} in at {at} by its clock: its end was {end}, its maximum {max}"
         )))

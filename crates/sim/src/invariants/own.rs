@@ -1,9 +1,13 @@
 //! A cubbyhole is its token's own: what is found there was put there by the same token.
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 
 /// A server showed a token what lies in its cubbyhole: something that the token of number `of` put there.
-pub(crate) fn fetched(token: usize, server: u64, of: Option<u64>) -> Result<(), Violation> {
+pub(crate) fn fetched(
+    token: usize,
+    server: u64,
+    of: Option<u64>,
+) -> Result<(), InvariantViolation> {
     if of == Some(token as u64) {
         return Ok(());
     }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 use crate::oracle::Oracle;
 
 const NAME: &str = "no read goes back in time";
 
 /// A read on one server.
 #[derive(Clone, Debug)]
-pub(crate) struct Read<'a> {
+pub(crate) struct ServerRead<'a> {
     pub(crate) client: u64,
     pub(crate) server: u64,
     pub(crate) key: &'a [u8],
@@ -22,9 +22,9 @@ pub(crate) struct Read<'a> {
 
 /// How far each client has seen.
 #[derive(Debug, Default)]
-pub(crate) struct Reads(BTreeMap<u64, u64>);
+pub(crate) struct ClientReads(BTreeMap<u64, u64>);
 
-impl Reads {
+impl ClientReads {
     /// How far a client has seen.
     pub(crate) fn index(&self, client: u64) -> u64 {
         self.0.get(&client).copied().unwrap_or_default()
@@ -37,8 +37,12 @@ impl Reads {
     }
 
     /// A client read.
-    pub(crate) fn read(&mut self, read: &Read<'_>, log: &Oracle) -> Result<(), Violation> {
-        let Read { client, server, key, position, found } = read;
+    pub(crate) fn read(
+        &mut self,
+        read: &ServerRead<'_>,
+        log: &Oracle,
+    ) -> Result<(), InvariantViolation> {
+        let ServerRead { client, server, key, position, found } = read;
         let index = self.index(*client);
         let wrong = |what: String| {
             let key = String::from_utf8_lossy(key);
@@ -60,16 +64,16 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::Changes;
+    use crate::mirror::MirrorChanges;
 
     #[test]
     fn a_read_of_the_past_is_seen() {
         let mut log = Oracle::default();
         for at in [2, 3] {
-            log.learn(at, &Changes::from([(b"k".to_vec(), Some(vec![at as u8]))])).unwrap();
+            log.learn(at, &MirrorChanges::from([(b"k".to_vec(), Some(vec![at as u8]))])).unwrap();
         }
-        let mut reads = Reads::default();
-        let read = |position: u64, of: u64| Read {
+        let mut reads = ClientReads::default();
+        let read = |position: u64, of: u64| ServerRead {
             client: 1,
             server: 2,
             key: b"k",

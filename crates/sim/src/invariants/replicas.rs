@@ -1,8 +1,8 @@
 //! Replicas are equal at equal positions, and what is committed never changes: every fold is of one log, without a gap, and what
 //! a server holds at a position is what that log makes of it. The oracle keeps the log.
 
-use super::{Violation, violated};
-use crate::mirror::{Changes, StoredState};
+use super::{InvariantViolation, violated};
+use crate::mirror::{MirrorChanges, StoredState};
 use crate::oracle::Oracle;
 
 const NAME: &str = "replicas are equal";
@@ -18,8 +18,8 @@ impl Replicas {
         server: u64,
         previous: u64,
         position: u64,
-        changes: &Changes,
-    ) -> Result<(), Violation> {
+        changes: &MirrorChanges,
+    ) -> Result<(), InvariantViolation> {
         self.0.folded(previous, position, changes).map_err(|what| Self::differs(server, &what))
     }
 
@@ -29,12 +29,16 @@ impl Replicas {
         server: u64,
         position: u64,
         state: &StoredState,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         self.0.loaded(position, state).map_err(|what| Self::differs(server, &what))
     }
 
     /// A client was told that its batch is at `position`.
-    pub(crate) fn told(&mut self, position: u64, changes: &Changes) -> Result<(), Violation> {
+    pub(crate) fn told(
+        &mut self,
+        position: u64,
+        changes: &MirrorChanges,
+    ) -> Result<(), InvariantViolation> {
         let differs = |what: String| violated(NAME)(format!("a client was told: {what}"));
         self.0.learn(position, changes).map_err(differs)
     }
@@ -45,7 +49,7 @@ impl Replicas {
         server: u64,
         position: u64,
         state: &StoredState,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         self.0.compare(position, state).map_err(|what| Self::differs(server, &what))
     }
 
@@ -54,7 +58,7 @@ impl Replicas {
         &self.0
     }
 
-    fn differs(server: u64, what: &str) -> Violation {
+    fn differs(server: u64, what: &str) -> InvariantViolation {
         violated(NAME)(format!("server {server}: {what}"))
     }
 }

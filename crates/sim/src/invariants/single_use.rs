@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 
 /// How often each thing may be used, and was.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl SingleUse {
     }
 
     /// A server granted it once.
-    pub(crate) fn granted(&mut self, thing: Thing, server: u64) -> Result<(), Violation> {
+    pub(crate) fn granted(&mut self, thing: Thing, server: u64) -> Result<(), InvariantViolation> {
         let Some((uses, servers)) = self.0.get_mut(&thing) else { return Ok(()) };
         servers.push(server);
         if servers.len() as u64 <= *uses {

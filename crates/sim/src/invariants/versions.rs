@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 
 const NAME: &str = "acknowledged versions survive";
 /// Versions that a secret keeps.
@@ -11,10 +11,10 @@ const KEPT: u64 = 10;
 
 /// What writers were told, by secret and version.
 #[derive(Debug, Default)]
-pub(crate) struct Versions(BTreeMap<String, BTreeMap<u64, Acknowledged>>);
+pub(crate) struct VersionsOracle(BTreeMap<String, BTreeMap<u64, AcknowledgedVersion>>);
 
 #[derive(Debug)]
-struct Acknowledged {
+struct AcknowledgedVersion {
     value: String,
     /// A position that holds it.
     index: u64,
@@ -22,7 +22,7 @@ struct Acknowledged {
 
 /// What a server whose view holds everything up to `held` shows of a secret.
 #[derive(Clone, Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct SecretLook<'a> {
     pub(crate) server: u64,
     pub(crate) held: u64,
     pub(crate) key: &'a str,
@@ -34,7 +34,7 @@ pub(crate) struct Look<'a> {
     pub(crate) value: Option<&'a str>,
 }
 
-impl Versions {
+impl VersionsOracle {
     /// A writer was told that its value is this version of a secret.
     pub(crate) fn told(
         &mut self,
@@ -42,9 +42,9 @@ impl Versions {
         version: u64,
         value: &str,
         index: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let versions = self.0.entry(key.to_owned()).or_default();
-        let told = Acknowledged { value: value.to_owned(), index };
+        let told = AcknowledgedVersion { value: value.to_owned(), index };
         match versions.insert(version, told) {
             None => Ok(()),
             Some(other) => Err(violated(NAME)(format!(
@@ -62,7 +62,7 @@ impl Versions {
 
     /// Secrets, with those of their acknowledged versions that may still be kept.
     pub(crate) fn newest(&self) -> Vec<(String, Vec<u64>)> {
-        let kept = |key: &String, versions: &BTreeMap<u64, Acknowledged>| {
+        let kept = |key: &String, versions: &BTreeMap<u64, AcknowledgedVersion>| {
             let oldest = (self.newest_of(key) + 1).saturating_sub(KEPT);
             versions.range(oldest..).map(|(at, _)| *at).collect()
         };
@@ -70,7 +70,7 @@ impl Versions {
     }
 
     /// A server shows a secret.
-    pub(crate) fn looked(&self, look: &Look<'_>) -> Result<(), Violation> {
+    pub(crate) fn looked(&self, look: &SecretLook<'_>) -> Result<(), InvariantViolation> {
         let Some(versions) = self.0.get(look.key) else { return Ok(()) };
         let newest = versions.iter().rfind(|(_, told)| told.index <= look.held);
         let newest = newest.map_or(0, |(version, _)| *version);
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn a_version_that_is_lost_or_another_is_seen() {
-        let mut versions = Versions::default();
+        let mut versions = VersionsOracle::default();
         for version in 1..=12 {
             versions.told("k", version, &format!("v{version}"), 100 + version).unwrap();
         }
         assert_eq!(versions.newest(), [("k".to_owned(), (3..=12).collect())]);
         let look = |held, asked, version, value| {
-            versions.looked(&Look { server: 1, held, key: "k", asked, version, value })
+            versions.looked(&SecretLook { server: 1, held, key: "k", asked, version, value })
         };
         assert_eq!(look(112, None, 12, Some("v12")), Ok(()));
         assert_eq!(look(111, None, 11, Some("v11")), Ok(()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, violated};
+use super::{InvariantViolation, violated};
 use crate::wire::Vote;
 
 /// Whom each server voted for, by server and term.
@@ -11,7 +11,7 @@ pub(crate) struct Votes(BTreeMap<(u64, u64), u64>);
 
 impl Votes {
     /// A vote was on the wire.
-    pub(crate) fn cast(&mut self, vote: Vote) -> Result<(), Violation> {
+    pub(crate) fn cast(&mut self, vote: Vote) -> Result<(), InvariantViolation> {
         let Vote { voter, candidate, term } = vote;
         match self.0.insert((voter, term), candidate) {
             Some(known) if known != candidate => Err(violated("nobody votes twice")(format!(

@@ -194,7 +194,7 @@ impl Flight {
 
     /// What came of it, if anything did yet.
     pub(crate) fn poll(&mut self) -> Option<CoreAnswer> {
-        let woken = Arc::new(Woken::default());
+        let woken = Arc::new(WokenFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
         for _ in 0..WAKES_MAX {
             match self.0.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -209,9 +209,9 @@ impl Flight {
 
 /// Remembers that it was woken. Relaxed is enough: one thread runs at a time.
 #[derive(Default)]
-struct Woken(AtomicBool);
+struct WokenFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WokenFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }

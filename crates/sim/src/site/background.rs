@@ -103,13 +103,13 @@ thread_local! {
 }
 
 /// A task that was begun.
-pub(crate) struct Running {
+pub(crate) struct RunningTask {
     thread: Option<JoinHandle<()>>,
     said: Receiver<TaskStep>,
     go: SyncSender<Go>,
 }
 
-impl Running {
+impl RunningTask {
     /// Begins a task, which draws its random bytes from `seed` and does nothing until it is told to go on.
     pub(crate) fn begin(task: BackgroundTask, seed: u64) -> io::Result<Self> {
         let (to_world, said) = sync_channel(1);
@@ -179,7 +179,7 @@ mod tests {
             }
         };
         tasks.start("test", Box::new(task)).unwrap();
-        let mut running = Running::begin(tasks.take().pop().unwrap(), 1).unwrap();
+        let mut running = RunningTask::begin(tasks.take().pop().unwrap(), 1).unwrap();
         assert!(heard.try_recv().is_err());
         for turn in 0..3 {
             assert!(

@@ -18,7 +18,7 @@ use kallisto_core::{Error, Json, Response, add_engines};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
     Call, EngineContext, EngineLeases, EngineSpec, FieldKind, Handler, LeaseCall, NewLease,
-    RowIndex, Table, handler, row,
+    RouteRows, RowIndex, handler, row,
 };
 
 use super::background;
@@ -36,7 +36,7 @@ const HANGS_MS_MAX: u64 = 20_000;
 
 const SECS: Field = field("secs", FieldKind::Text, "How long it shall live, in seconds.");
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "far",
     tag: "secrets",
     about: "Users at a far end, in simulations.",
@@ -63,7 +63,7 @@ static ADDED: Once = Once::new();
 
 /// What is asked of a far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum FarEndRequest {
     /// To make a user.
     Make(String),
     /// To renew one.
@@ -75,16 +75,16 @@ pub(crate) enum Deed {
 /// A server with users.
 pub(crate) struct FaultyFarEnd {
     number: u64,
-    inner: Mutex<Inner>,
+    inner: Mutex<FarEndInner>,
 }
 
-struct Inner {
+struct FarEndInner {
     dice: fastrand::Rng,
     now: Duration,
     made: u64,
     users: BTreeMap<String, Duration>,
     /// Deeds that are on their way, by when they come there.
-    coming: BTreeMap<(Duration, u64), Deed>,
+    coming: BTreeMap<(Duration, u64), FarEndRequest>,
     next: u64,
     /// Users that were revoked since anybody looked.
     revoked: Vec<String>,
@@ -104,7 +104,7 @@ impl FaultyFarEnd {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         ADDED.call_once(|| add_engines(ENGINES));
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let inner = Inner {
+        let inner = FarEndInner {
             dice: fastrand::Rng::with_seed(seed ^ 0xfa4e),
             now: Duration::ZERO,
             made: 0,
@@ -124,7 +124,7 @@ impl FaultyFarEnd {
         serde_json::json!({ OPTION: format!("{:012}", self.number) })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, FarEndInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,11 +140,11 @@ impl FaultyFarEnd {
         while let Some(entry) = inner.coming.first_entry().filter(|entry| entry.key().0 <= now) {
             let (at, deed) = (entry.key().0, entry.remove());
             match deed {
-                Deed::Make(user) => {
+                FarEndRequest::Make(user) => {
                     inner.users.insert(user, at);
                 }
-                Deed::Renew(_) => {}
-                Deed::Revoke(user) => {
+                FarEndRequest::Renew(_) => {}
+                FarEndRequest::Revoke(user) => {
                     if inner.users.remove(&user).is_some() {
                         inner.revoked.push(user);
                     }
@@ -169,7 +169,7 @@ impl FaultyFarEnd {
     }
 
     /// Asks for something, and waits for the answer.
-    async fn ask(&self, deed: Deed) -> Result<(), Error> {
+    async fn ask(&self, deed: FarEndRequest) -> Result<(), Error> {
         if background::is_gone() {
             return std::future::pending().await;
         }
@@ -180,16 +180,16 @@ impl FaultyFarEnd {
     }
 }
 
-impl Inner {
+impl FarEndInner {
     /// Sends a deed on its way, and draws what becomes of it.
-    fn take_up(&mut self, deed: Deed) -> Fate {
+    fn take_up(&mut self, deed: FarEndRequest) -> Fate {
         let there = self.draw_way();
         let back = self.draw_way();
         let at = self.now + there + back;
         let failed = |text: &str| Err(Error::invalid(text.to_owned()));
         let knows = match &deed {
-            Deed::Renew(user) => self.users.contains_key(user),
-            Deed::Make(_) | Deed::Revoke(_) => true,
+            FarEndRequest::Renew(user) => self.users.contains_key(user),
+            FarEndRequest::Make(_) | FarEndRequest::Revoke(_) => true,
         };
         let drawn = if self.is_calm { 0 } else { self.dice.u8(..20) };
         let fate = match drawn {
@@ -253,7 +253,7 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
     };
     call.issue(lease, move |_| {
         Box::pin(async move {
-            far_end.ask(Deed::Make(user.clone())).await?;
+            far_end.ask(FarEndRequest::Make(user.clone())).await?;
             Ok(Json::object([("username", user.into())]))
         })
     })
@@ -261,11 +261,11 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
 }
 
 async fn revoke(call: LeaseCall<'_>) -> Result<(), Error> {
-    far_end(&call.context)?.ask(Deed::Revoke(user(&call))).await
+    far_end(&call.context)?.ask(FarEndRequest::Revoke(user(&call))).await
 }
 
 async fn renew(call: LeaseCall<'_>) -> Result<(), Error> {
-    far_end(&call.context)?.ask(Deed::Renew(user(&call))).await
+    far_end(&call.context)?.ask(FarEndRequest::Renew(user(&call))).await
 }
 
 fn user(call: &LeaseCall<'_>) -> String {
@@ -281,11 +281,11 @@ mod tests {
         let far_end = FaultyFarEnd::new(1);
         far_end.calm();
         let user = || "v-1".to_owned();
-        far_end.inner().take_up(Deed::Make(user()));
+        far_end.inner().take_up(FarEndRequest::Make(user()));
         assert!(!far_end.has("v-1"));
         far_end.follow(Duration::from_millis(WAY_MS_MAX));
         assert!(far_end.has("v-1") && far_end.take_revoked().is_empty());
-        far_end.inner().take_up(Deed::Revoke(user()));
+        far_end.inner().take_up(FarEndRequest::Revoke(user()));
         far_end.follow(Duration::from_secs(1));
         assert!(!far_end.has("v-1") && far_end.take_revoked() == [user()]);
     }
@@ -293,8 +293,9 @@ mod tests {
     #[test]
     fn it_fails_hangs_and_lies() {
         let far_end = FaultyFarEnd::new(2);
-        let fates: Vec<Fate> =
-            (0..200).map(|made| far_end.inner().take_up(Deed::Make(format!("v-{made}")))).collect();
+        let fates: Vec<Fate> = (0..200)
+            .map(|made| far_end.inner().take_up(FarEndRequest::Make(format!("v-{made}"))))
+            .collect();
         let count = |is: fn(&Fate) -> bool| fates.iter().filter(|fate| is(fate)).count();
         assert!(count(|fate| fate.happens && fate.answer.is_ok()) > 100);
         assert!(count(|fate| !fate.happens && fate.answer.is_err()) > 10, "it fails");

@@ -13,13 +13,13 @@ mod watched;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_core::{Access, Core, LeaseTimes, ServerInfo};
+use kallisto_core::{Core, LeaseTimes, RouteAccess, ServerInfo};
 use kallisto_store::RaftStore;
 
 use self::asks::Flight;
-use self::background::{BackgroundTasks, Running};
+use self::background::{BackgroundTasks, RunningTask};
 pub(crate) use self::wall::Wall;
-use self::watched::Watched;
+use self::watched::MirroredStore;
 use crate::mirror::Mirror;
 use crate::sabotage::Sabotage;
 
@@ -31,30 +31,30 @@ pub(crate) const MAX_STALENESS: Duration = Duration::from_secs(1);
 const HOT_BYTES_MAX: usize = 64 << 10;
 
 /// A core and what runs for it.
-pub(crate) struct Site {
+pub(crate) struct CoreSite {
     pub(crate) core: Arc<Core>,
     pub(crate) tasks: Arc<BackgroundTasks>,
     /// Tasks that have paused, by number.
-    pub(crate) running: Vec<(u64, Running)>,
+    pub(crate) running: Vec<(u64, RunningTask)>,
     /// The pass over the jobs by the clock that is under way.
     pub(crate) due_jobs: Option<Flight>,
     /// The share of the unseal key that is being given.
     pub(crate) opening: Option<Flight>,
 }
 
-impl Site {
+impl CoreSite {
     /// A sealed core over a store.
     pub(crate) fn open(
         store: &Arc<RaftStore>,
         mirror: &Arc<Mirror>,
         sabotage: Option<Sabotage>,
     ) -> Self {
-        let watched = Watched::new(Arc::clone(store), Arc::clone(mirror), sabotage);
+        let watched = MirroredStore::new(Arc::clone(store), Arc::clone(mirror), sabotage);
         let info = ServerInfo {
             storage_type: "raft".to_owned(),
             leases: LeaseTimes { default_secs: LEASE_SECS, max_secs: LEASE_SECS },
             hot_bytes_max: HOT_BYTES_MAX,
-            unauthenticated_rekey: Access::Token,
+            unauthenticated_rekey: RouteAccess::Token,
             max_staleness: match sabotage {
                 Some(Sabotage::NoLease) => Duration::MAX,
                 _ => MAX_STALENESS,

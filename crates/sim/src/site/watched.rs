@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_store::{
-    Batch, Commit, Durability, Error, Fold, Op, Position, RaftStore, Record, Records, Replaced,
-    Replicated, Seqno, Stats, Store, Visit,
+    Batch, Commit, Durability, Error, Fold, Position, RaftStore, Record, Records, Replaced,
+    Replicated, Seqno, Store, StoreOp, StoreStats, Visit,
 };
 
 use super::background::pause;
@@ -16,13 +16,13 @@ use crate::sabotage::Sabotage;
 const ATTACH_PAUSE: Duration = Duration::from_millis(2);
 
 /// A store with a mirror.
-pub(crate) struct Watched {
+pub(crate) struct MirroredStore {
     inner: Arc<RaftStore>,
     mirror: Arc<Mirror>,
     sabotage: Option<Sabotage>,
 }
 
-impl Watched {
+impl MirroredStore {
     /// Watches `inner`.
     pub(crate) fn new(
         inner: Arc<RaftStore>,
@@ -45,20 +45,20 @@ impl Watched {
         }
         for op in batch.ops() {
             match op {
-                Op::Put { key, value } => {
+                StoreOp::Put { key, value } => {
                     left.put(key.clone(), value.clone());
                 }
-                Op::Delete { key, note } if deletes => {
+                StoreOp::Delete { key, note } if deletes => {
                     left.delete_noted(key.clone(), note.clone());
                 }
-                Op::Delete { .. } => {}
+                StoreOp::Delete { .. } => {}
             }
         }
         left
     }
 }
 
-impl Records for Watched {
+impl Records for MirroredStore {
     fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
         self.inner.get(key)
     }
@@ -76,7 +76,7 @@ impl Records for Watched {
     }
 }
 
-impl Store for Watched {
+impl Store for MirroredStore {
     fn commit(&self, batch: Batch) -> Commit {
         self.inner.commit(self.sabotaged(batch))
     }
@@ -123,7 +123,7 @@ impl Store for Watched {
         self.inner.leads()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         self.inner.stats()
     }
 

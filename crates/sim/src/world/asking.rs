@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use kallisto_store::{Error, Position, Records, Replicated, Store};
 
-use super::{Event, World};
-use crate::clients::{PATIENCE, Pending, SimClient, What, end_of, micros, name_of};
-use crate::history::End;
-use crate::invariants::Violation;
-use crate::invariants::reads::Read;
+use super::{SimWorld, WorldEvent};
+use crate::clients::{AskedFor, PATIENCE, PendingRequest, SimClient, end_of, micros, name_of};
+use crate::history::OperationEnd;
+use crate::invariants::InvariantViolation;
+use crate::invariants::reads::ServerRead;
 use crate::sabotage::Sabotage;
-use crate::server::Subject;
+use crate::server::SimSubject;
 
-impl World {
+impl SimWorld {
     /// A client does something, or has waited long enough.
-    pub(super) fn ask(&mut self, client: usize, number: u64) -> Result<(), Violation> {
+    pub(super) fn ask(&mut self, client: usize, number: u64) -> Result<(), InvariantViolation> {
         if self.clients[client].scheduled != number {
             return Ok(());
         }
@@ -23,7 +23,7 @@ impl World {
             self.think(client);
             return Ok(());
         }
-        if self.plan.subject == Subject::Core {
+        if self.plan.subject == SimSubject::Core {
             return self.tenant_asks(client);
         }
         if self.calm {
@@ -52,16 +52,16 @@ impl World {
     pub(super) fn schedule_client(&mut self, client: usize, after: Duration) {
         self.clients[client].scheduled += 1;
         let number = self.clients[client].scheduled;
-        self.schedule(after, Event::Ask { client, number });
+        self.schedule(after, WorldEvent::Ask { client, number });
     }
 
-    fn give_up(&mut self, client: usize, pending: &Pending) {
+    fn give_up(&mut self, client: usize, pending: &PendingRequest) {
         self.figures.unknown += 1;
         let end = match (&pending.what, self.plan.sabotage) {
-            (What::Write { .. }, Some(Sabotage::EarlyAck)) => {
-                End::Done { at: micros(self.now), found: None, version: None }
+            (AskedFor::Write { .. }, Some(Sabotage::EarlyAck)) => {
+                OperationEnd::Done { at: micros(self.now), found: None, version: None }
             }
-            _ => End::Unknown,
+            _ => OperationEnd::Unknown,
         };
         let id = self.clients[client].id;
         self.note(30, id, || format!("client {id} gives up {:?}", pending.what));
@@ -85,7 +85,7 @@ impl World {
         self.servers.get(&leader).filter(|s| s.serves(self.now)).map(|s| s.id)
     }
 
-    fn write(&mut self, client: usize) -> Result<(), Violation> {
+    fn write(&mut self, client: usize) -> Result<(), InvariantViolation> {
         let key = SimClient::key(&mut self.dice);
         let (Some(leader), Some(other)) = (self.draw_leader(), self.draw_server()) else {
             return Ok(());
@@ -102,7 +102,7 @@ impl World {
         self.wait(client, leader, draft.what, commit)
     }
 
-    fn read_latest(&mut self, client: usize, key: String) -> Result<(), Violation> {
+    fn read_latest(&mut self, client: usize, key: String) -> Result<(), InvariantViolation> {
         if self.plan.sabotage == Some(Sabotage::StaleReads) {
             return self.read_stale(client, key);
         }
@@ -113,16 +113,16 @@ impl World {
         self.note(32, id, || format!("client {id} asks {leader} for the latest of {key}"));
         self.prepare(leader);
         let commit = store.read_index();
-        self.wait(client, leader, What::Read { key }, commit)
+        self.wait(client, leader, AskedFor::Read { key }, commit)
     }
 
     /// The latest that any server has, whoever leads.
-    fn read_stale(&mut self, client: usize, key: String) -> Result<(), Violation> {
+    fn read_stale(&mut self, client: usize, key: String) -> Result<(), InvariantViolation> {
         let Some(server) = self.draw_server() else { return Ok(()) };
         let life = self.servers.get(&server).map_or(0, |server| server.life);
         let commit = kallisto_store::Commit::decided(Ok(Position(0)));
-        let what = What::Read { key };
-        let pending = Pending { commit, server: (server, life), what, call: self.now };
+        let what = AskedFor::Read { key };
+        let pending = PendingRequest { commit, server: (server, life), what, call: self.now };
         self.clients[client].pending = Some(pending);
         self.poll_clients(server)
     }
@@ -138,11 +138,11 @@ impl World {
         &mut self,
         client: usize,
         server: u64,
-        what: What,
+        what: AskedFor,
         commit: kallisto_store::Commit,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let life = self.servers.get(&server).map_or(0, |server| server.life);
-        let pending = Pending { commit, server: (server, life), what, call: self.now };
+        let pending = PendingRequest { commit, server: (server, life), what, call: self.now };
         self.clients[client].pending = Some(pending);
         self.schedule_client(client, PATIENCE);
         // To ask a store without threads is to have it work.
@@ -150,7 +150,7 @@ impl World {
     }
 
     /// A read on any server that is as far as the client has seen.
-    fn read_anywhere(&mut self, client: usize) -> Result<(), Violation> {
+    fn read_anywhere(&mut self, client: usize) -> Result<(), InvariantViolation> {
         let Some(server) = self.draw_server() else { return Ok(()) };
         let Some(store) = self.servers.get(&server).and_then(|s| s.store.clone()) else {
             return Ok(());
@@ -164,14 +164,14 @@ impl World {
         let key = SimClient::key(&mut self.dice);
         let Ok(found) = store.get(key.as_bytes()) else { return Ok(()) };
         let found = found.map(|record| (record.value.to_vec(), record.seqno.0));
-        let read = Read { client: id, server, key: key.as_bytes(), position, found };
+        let read = ServerRead { client: id, server, key: key.as_bytes(), position, found };
         self.figures.local_reads += 1;
         self.note(33, position, || format!("client {id} reads {key} on {server} at {position}"));
         self.invariants.reads.read(&read, self.invariants.replicas.log())
     }
 
     /// Tells clients of a server that has worked, or is gone, what came of what they asked.
-    pub(super) fn poll_clients(&mut self, server: u64) -> Result<(), Violation> {
+    pub(super) fn poll_clients(&mut self, server: u64) -> Result<(), InvariantViolation> {
         for client in 0..self.clients.len() {
             let pending = self.clients[client].pending.as_mut();
             let Some(pending) = pending.filter(|pending| pending.server.0 == server) else {
@@ -189,31 +189,31 @@ impl World {
     fn answered(
         &mut self,
         client: usize,
-        pending: &Pending,
+        pending: &PendingRequest,
         outcome: Result<Position, Error>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let (id, at) = (self.clients[client].id, micros(self.now));
         let tells = outcome.as_ref().map_or(0, |position| position.0);
         self.note(34, tells, || format!("client {id} hears {outcome:?} of {:?}", pending.what));
         let end = match (outcome, &pending.what) {
-            (Ok(position), What::Write { changes, .. }) => {
+            (Ok(position), AskedFor::Write { changes, .. }) => {
                 self.figures.acknowledged += 1;
                 self.invariants.reads.told(id, position.0);
                 self.invariants.replicas.told(position.0, changes)?;
                 self.invariants.acknowledged.told(position.0, changes.clone())?;
-                End::Done { at, found: None, version: None }
+                OperationEnd::Done { at, found: None, version: None }
             }
-            (Ok(_), What::Read { key }) => match self.latest(pending.server, key) {
+            (Ok(_), AskedFor::Read { key }) => match self.latest(pending.server, key) {
                 Some(found) => {
                     self.figures.linear_reads += 1;
-                    End::Done { at, found, version: None }
+                    OperationEnd::Done { at, found, version: None }
                 }
-                None => End::Failed,
+                None => OperationEnd::Failed,
             },
-            (Err(_), What::Read { .. }) => End::Failed,
-            (Err(error), What::Write { .. }) => {
+            (Err(_), AskedFor::Read { .. }) => OperationEnd::Failed,
+            (Err(error), AskedFor::Write { .. }) => {
                 let end = end_of(&error, at);
-                let unknown = matches!(end, End::Unknown);
+                let unknown = matches!(end, OperationEnd::Unknown);
                 *(if unknown { &mut self.figures.unknown } else { &mut self.figures.refused }) += 1;
                 end
             }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use kallisto_barrier::envelope_key_version;
 use kallisto_store::{Records, Replicated, Store, Visit};
 
-use super::World;
-use crate::invariants::credentials::Credentials;
+use super::SimWorld;
+use crate::invariants::credentials::CredentialsOracle;
 use crate::invariants::progress::{HEALED_WITHIN, stuck};
-use crate::invariants::{Violation, violated};
-use crate::server::Subject;
+use crate::invariants::{InvariantViolation, violated};
+use crate::server::SimSubject;
 
 /// How often it is looked whether the members have come together.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -22,9 +22,9 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// What the storage keys of the barrier's own records begin with: they are under no data key (`docs/format.md`).
 const BARRIER_KIND: u8 = 0;
 
-impl World {
+impl SimWorld {
     /// Brings the run to its close.
-    pub(super) fn end(&mut self) -> Result<(), Violation> {
+    pub(super) fn end(&mut self) -> Result<(), InvariantViolation> {
         self.calm = true;
         self.far_end.calm();
         self.note(70, 0, || "everything is mended".into());
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Waits until all members hold the same and no client waits any more.
-    fn come_together(&mut self) -> Result<(), Violation> {
+    fn come_together(&mut self) -> Result<(), InvariantViolation> {
         let until = self.now + HEALED_WITHIN;
         let mut look = self.now;
         loop {
@@ -92,7 +92,7 @@ impl World {
     /// Whether no record is left under a key that was replaced, where there are cores.
     fn is_under_one_key(&self) -> bool {
         let leader = self.leader().and_then(|leader| self.servers.get(&leader)?.store.clone());
-        let Some(store) = leader.filter(|_| self.plan.subject == Subject::Core) else {
+        let Some(store) = leader.filter(|_| self.plan.subject == SimSubject::Core) else {
             return true;
         };
         let mut versions = BTreeSet::new();
@@ -105,7 +105,7 @@ impl World {
         scanned.is_ok() && versions.len() < 2
     }
 
-    fn compare_all(&mut self) -> Result<(), Violation> {
+    fn compare_all(&mut self) -> Result<(), InvariantViolation> {
         for id in self.members() {
             self.compare(id)?;
             let Some(store) = self.servers.get(&id).and_then(|server| server.store.clone()) else {
@@ -127,7 +127,7 @@ impl World {
 
     /// Whether every member's core is unsealed and its view is of now, where there are cores.
     fn are_cores_open(&self) -> bool {
-        self.plan.subject == Subject::Store
+        self.plan.subject == SimSubject::Store
             || self.members().iter().all(|id| {
                 let site = self.servers.get(id).and_then(|server| server.site.as_ref());
                 site.is_some_and(|site| site.core.shown().is_some())
@@ -135,8 +135,8 @@ impl World {
     }
 
     /// Asks every member's core for what was acknowledged.
-    fn look_at_cores(&mut self) -> Result<(), Violation> {
-        if self.plan.subject == Subject::Store {
+    fn look_at_cores(&mut self) -> Result<(), InvariantViolation> {
+        if self.plan.subject == SimSubject::Store {
             return Ok(());
         }
         for id in self.members() {
@@ -157,8 +157,8 @@ impl World {
     }
 
     /// Waits until every lease is up, and the last user gone from the far end.
-    fn end_credentials(&mut self) -> Result<(), Violation> {
-        if self.plan.subject == Subject::Store {
+    fn end_credentials(&mut self) -> Result<(), InvariantViolation> {
+        if self.plan.subject == SimSubject::Store {
             return Ok(());
         }
         let until = self.now + LEASES_END_WITHIN;
@@ -169,7 +169,7 @@ impl World {
                 tidy = self.now + TIDY_EVERY;
             }
             if self.now > until {
-                return Credentials::left(&self.far_end.users());
+                return CredentialsOracle::left(&self.far_end.users());
             }
             self.step()?;
         }
@@ -181,7 +181,7 @@ impl World {
 
     /// Where everybody is, for a person.
     fn standing(&self) -> String {
-        let tell = |server: &crate::server::Server| {
+        let tell = |server: &crate::server::SimServer| {
             let raft = server.store.as_ref().and_then(|store| store.stats().raft);
             match raft {
                 None => format!("server {} is off", server.id),

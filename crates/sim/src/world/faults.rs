@@ -7,11 +7,11 @@ use std::time::Duration;
 use kallisto_lsm::disk::FaultKind;
 use kallisto_store::{Candidacy, Error, Replicated, Store};
 
-use super::{Event, World};
+use super::{SimWorld, WorldEvent};
 use crate::clock::{RATE_MIN, RIGHT_RATE};
-use crate::invariants::{Violation, violated};
+use crate::invariants::{InvariantViolation, violated};
 use crate::sabotage::Sabotage;
-use crate::server::Subject;
+use crate::server::SimSubject;
 
 /// Disk operations after which a planned failure strikes, at most.
 const STRIKES_WITHIN: u64 = 60;
@@ -103,16 +103,16 @@ impl FaultEvent {
     pub(super) fn draw_some(
         dice: &mut fastrand::Rng,
         sabotage: Option<Sabotage>,
-        subject: Subject,
+        subject: SimSubject,
     ) -> Vec<Self> {
         let mut some: Vec<Self> = Self::ALL.into_iter().filter(|_| dice.bool()).collect();
         if sabotage.is_some() || some.len() < 3 {
             some = Self::ALL.to_vec();
         }
-        if subject == Subject::Core && dice.bool() {
+        if subject == SimSubject::Core && dice.bool() {
             some.push(Self::WallClock);
         }
-        if subject == Subject::Core && dice.bool() {
+        if subject == SimSubject::Core && dice.bool() {
             some.push(Self::Seal);
         }
         some
@@ -144,14 +144,14 @@ impl FaultEvent {
     }
 }
 
-impl World {
+impl SimWorld {
     /// The next thing goes wrong.
-    pub(super) fn go_wrong(&mut self) -> Result<(), Violation> {
+    pub(super) fn go_wrong(&mut self) -> Result<(), InvariantViolation> {
         if self.calm {
             return Ok(());
         }
         let next = self.between(200, 3000);
-        self.schedule(next, Event::Fault);
+        self.schedule(next, WorldEvent::Fault);
         let kind = self.allowed[self.dice.usize(..self.allowed.len())];
         let running: Vec<u64> =
             self.servers.values().filter(|s| s.serves(self.now)).map(|s| s.id).collect();
@@ -167,7 +167,7 @@ impl World {
         self.inflict(kind, server)
     }
 
-    fn inflict(&mut self, kind: FaultEvent, server: u64) -> Result<(), Violation> {
+    fn inflict(&mut self, kind: FaultEvent, server: u64) -> Result<(), InvariantViolation> {
         let fault = WorldFault::new(kind, server);
         match kind {
             FaultEvent::Isolate | FaultEvent::OneWay | FaultEvent::Split => {
@@ -235,7 +235,7 @@ impl World {
     }
 
     /// Mends a fault.
-    pub(super) fn mend(&mut self, fault: WorldFault) -> Result<(), Violation> {
+    pub(super) fn mend(&mut self, fault: WorldFault) -> Result<(), InvariantViolation> {
         let id = fault.server;
         match fault.kind {
             FaultEvent::Isolate
@@ -277,7 +277,7 @@ impl World {
 
     fn mend_after(&mut self, fault: WorldFault, from_ms: u64, to_ms: u64) {
         let after = self.between(from_ms, to_ms);
-        self.schedule(after, Event::Mend(fault));
+        self.schedule(after, WorldEvent::Mend(fault));
     }
 
     fn cut_wires(&mut self, kind: FaultEvent, server: u64) {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    fn stop(&mut self, id: u64) -> Result<(), Violation> {
+    fn stop(&mut self, id: u64) -> Result<(), InvariantViolation> {
         self.drop_transfers(id);
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
         server.clock.follow(self.now);
@@ -334,7 +334,11 @@ impl World {
         }
     }
 
-    pub(super) fn stand(&mut self, id: u64, candidacy: Candidacy) -> Result<(), Violation> {
+    pub(super) fn stand(
+        &mut self,
+        id: u64,
+        candidacy: Candidacy,
+    ) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get(&id) else { return Ok(()) };
         let Some(store) = &server.store else { return Ok(()) };
         if server.site.as_ref().is_some_and(|site| site.core.is_sealed()) {
@@ -346,7 +350,7 @@ impl World {
         self.look(id)
     }
 
-    fn transfer(&mut self) -> Result<(), Violation> {
+    fn transfer(&mut self) -> Result<(), InvariantViolation> {
         let Some(leader) = self.leader() else { return Ok(()) };
         let Some(store) = self.servers.get(&leader).and_then(|s| s.store.clone()) else {
             return Ok(());
@@ -363,7 +367,7 @@ impl World {
     }
 
     /// Everything is as it should be again.
-    pub(super) fn mend_all(&mut self) -> Result<(), Violation> {
+    pub(super) fn mend_all(&mut self) -> Result<(), InvariantViolation> {
         self.network.mend();
         let ids: Vec<u64> = self.servers.keys().copied().collect();
         for &id in &ids {

@@ -3,17 +3,17 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::World;
+use super::SimWorld;
 use super::serving::Door;
-use super::tenants::{SECRET_ID_USES, Why};
-use crate::estate::{Limited, Token};
+use super::tenants::{RequestReason, SECRET_ID_USES};
+use crate::estate::{LimitedUse, SimToken};
 use crate::invariants::single_use::Thing;
-use crate::invariants::versions::Look;
-use crate::invariants::{Violation, kept, own, revoked, violated};
+use crate::invariants::versions::SecretLook;
+use crate::invariants::{InvariantViolation, kept, own, revoked, violated};
 use crate::site::LEASE_SECS;
 use crate::site::asks::{AnswerParts, CoreAnswer, Recency};
 
-impl World {
+impl SimWorld {
     /// A door takes a request up: from now on it may have happened.
     pub(super) fn taken_up(&mut self, number: u64, door: &Door, leads: bool) {
         let Some(call) = self.calls.get(&number) else { return };
@@ -21,12 +21,12 @@ impl World {
             self.estate.tokens[token].tried += 1;
         }
         match call.why {
-            Why::Renew { token, secs } if leads => {
+            RequestReason::Renew { token, secs } if leads => {
                 self.invariants.lifetimes.renewed(token, door.at, secs);
                 self.estate.may_end_at(token, door.at, secs);
             }
-            Why::Revoke { token } => self.estate.tokens[token].doomed = true,
-            Why::RenewLease { ref user, secs } => {
+            RequestReason::Revoke { token } => self.estate.tokens[token].doomed = true,
+            RequestReason::RenewLease { ref user, secs } => {
                 self.invariants.credentials.may_end_at(user, door.at, secs);
             }
             _ => {}
@@ -40,7 +40,7 @@ impl World {
         door: &Door,
         answer: &CoreAnswer,
         held: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let why = call.why.clone();
         // One that asks for everything waits for it first: there is an order for those.
@@ -54,56 +54,58 @@ impl World {
         if let Some(token) = why.bearer() {
             self.judge_bearer(token, door, answer)?;
         }
-        if let Why::Look { key, version } = &why {
+        if let RequestReason::Look { key, version } = &why {
             return self.judge_look(door, key, *version, answer);
         }
         let Some(told) = answer.told() else { return Ok(()) };
         match why {
-            Why::Make { parent, secs, secs_max, uses } => {
+            RequestReason::Make { parent, secs, secs_max, uses } => {
                 self.token_made(door, told, held, (Some(parent), secs, secs_max, uses));
                 Ok(())
             }
-            Why::Revoke { token } => {
+            RequestReason::Revoke { token } => {
                 let gone_at = &mut self.estate.tokens[token].gone_at;
                 *gone_at = Some(gone_at.map_or(held, |known| known.min(held)));
                 Ok(())
             }
-            Why::Wrap => {
+            RequestReason::Wrap => {
                 let text = text_of(&told.wrap_info["token"])?;
                 let wrap = self.estate.wraps.len();
                 self.invariants.single_use.made(Thing::Wrap(wrap), 1);
-                self.estate.wraps.push(Limited { text, index: held });
+                self.estate.wraps.push(LimitedUse { text, index: held });
                 Ok(())
             }
-            Why::MakeSecretId => {
+            RequestReason::MakeSecretId => {
                 let text = text_of(&told.data["secret_id"])?;
                 let id = self.estate.secret_ids.len();
                 self.invariants.single_use.made(Thing::SecretId(id), SECRET_ID_USES);
-                self.estate.secret_ids.push(Limited { text, index: held });
+                self.estate.secret_ids.push(LimitedUse { text, index: held });
                 Ok(())
             }
-            Why::Fetch { token } => own::fetched(token, door.server, told.data["of"].as_u64()),
-            Why::Lease { owner, secs } => self.lease_made(door, told, owner, secs),
-            Why::RenewLease { user, secs } => {
+            RequestReason::Fetch { token } => {
+                own::fetched(token, door.server, told.data["of"].as_u64())
+            }
+            RequestReason::Lease { owner, secs } => self.lease_made(door, told, owner, secs),
+            RequestReason::RenewLease { user, secs } => {
                 self.invariants.credentials.renewed(&user, Some((door.at, secs)));
                 self.expect_user(&user)
             }
-            Why::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
-            Why::LogIn { secret_id } => {
+            RequestReason::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
+            RequestReason::LogIn { secret_id } => {
                 self.granted(Thing::SecretId(secret_id), door)?;
                 self.token_made(door, told, held, (None, LEASE_SECS, LEASE_SECS, 0));
                 Ok(())
             }
-            Why::Write { .. }
-            | Why::Read { .. }
-            | Why::Look { .. }
-            | Why::Use { .. }
-            | Why::Keep { .. }
-            | Why::Seal
-            | Why::Rotate
-            | Why::EndLease { .. }
-            | Why::Tidy
-            | Why::Renew { .. } => Ok(()),
+            RequestReason::Write { .. }
+            | RequestReason::Read { .. }
+            | RequestReason::Look { .. }
+            | RequestReason::Use { .. }
+            | RequestReason::Keep { .. }
+            | RequestReason::Seal
+            | RequestReason::Rotate
+            | RequestReason::EndLease { .. }
+            | RequestReason::Tidy
+            | RequestReason::Renew { .. } => Ok(()),
         }
     }
 
@@ -113,7 +115,7 @@ impl World {
         told: &AnswerParts,
         owner: usize,
         secs: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let user = text_of(&told.data["username"])?;
         self.figures.credentials += 1;
         self.invariants.credentials.made(&user, &told.lease, owner, door.at, secs);
@@ -121,7 +123,7 @@ impl World {
     }
 
     /// A user that somebody was just told of is there.
-    fn expect_user(&self, user: &str) -> Result<(), Violation> {
+    fn expect_user(&self, user: &str) -> Result<(), InvariantViolation> {
         match self.far_end.has(user) {
             true => Ok(()),
             false => self.invariants.credentials.gone(user, &self.estate, self.estate.latest),
@@ -134,7 +136,7 @@ impl World {
         key: &str,
         asked: Option<u64>,
         answer: &CoreAnswer,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let (version, value) = match answer {
             CoreAnswer::Done(told) => {
                 let version = told.data["metadata"]["version"].as_u64().unwrap_or_default();
@@ -146,10 +148,10 @@ impl World {
         };
         self.figures.local_reads += 1;
         let Door { server, held, .. } = *door;
-        self.invariants.versions.looked(&Look { server, held, key, asked, version, value })
+        self.invariants.versions.looked(&SecretLook { server, held, key, asked, version, value })
     }
 
-    fn granted(&mut self, thing: Thing, door: &Door) -> Result<(), Violation> {
+    fn granted(&mut self, thing: Thing, door: &Door) -> Result<(), InvariantViolation> {
         self.figures.single_uses += 1;
         self.invariants.single_use.granted(thing, door.server)
     }
@@ -159,7 +161,7 @@ impl World {
         token: usize,
         door: &Door,
         answer: &CoreAnswer,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         match answer {
             CoreAnswer::Done(_) => {
                 self.figures.borne += 1;
@@ -194,7 +196,7 @@ impl World {
         }
         let text = told.auth["client_token"].as_str().unwrap_or_default().to_owned();
         self.figures.tokens += 1;
-        self.estate.tokens.push(Token {
+        self.estate.tokens.push(SimToken {
             text,
             parent,
             index: held,
@@ -208,7 +210,7 @@ impl World {
     }
 }
 
-fn text_of(value: &Value) -> Result<String, Violation> {
+fn text_of(value: &Value) -> Result<String, InvariantViolation> {
     let text = value.as_str().map(str::to_owned);
     text.ok_or_else(|| violated("an answer says what it hands out")(value.to_string()))
 }

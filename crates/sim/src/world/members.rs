@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kallisto_store::{Change, Commit, Invitation, MemberRole, Replicated};
+use kallisto_store::{Commit, Invitation, MemberChange, MemberRole, Replicated};
 
 use super::faults::{FaultEvent, WorldFault};
-use super::{Event, SERVERS, World};
-use crate::invariants::{Violation, violated};
-use crate::server::Server;
+use super::{SERVERS, SimWorld, WorldEvent};
+use crate::invariants::{InvariantViolation, violated};
+use crate::server::SimServer;
 
 /// How often somebody looks after the members.
 const EVERY: Duration = Duration::from_millis(200);
@@ -30,12 +30,12 @@ pub(super) struct Admin {
     /// A server that has joined and is not among the members yet.
     joining: Option<u64>,
     /// A change that was asked for: of whom, and when it is given up.
-    pending: Option<(Commit, Change, Duration)>,
+    pending: Option<(Commit, MemberChange, Duration)>,
 }
 
-impl World {
+impl SimWorld {
     /// The first server makes the store.
-    pub(super) fn found_cluster(&mut self) -> Result<(), Violation> {
+    pub(super) fn found_cluster(&mut self) -> Result<(), InvariantViolation> {
         self.admin.wanted = SERVERS;
         let id = self.make_server();
         if let Some(server) = self.servers.get_mut(&id) {
@@ -47,7 +47,7 @@ impl World {
     fn make_server(&mut self) -> u64 {
         self.admin.next_id += 1;
         let id = self.admin.next_id;
-        self.servers.insert(id, Server::new(id, self.dice.u64(..)));
+        self.servers.insert(id, SimServer::new(id, self.dice.u64(..)));
         id
     }
 
@@ -57,8 +57,8 @@ impl World {
     }
 
     /// Looks after the members.
-    pub(super) fn administer(&mut self) -> Result<(), Violation> {
-        self.schedule(EVERY, Event::Admin);
+    pub(super) fn administer(&mut self) -> Result<(), InvariantViolation> {
+        self.schedule(EVERY, WorldEvent::Admin);
         if let Some((mut commit, change, until)) = self.admin.pending.take() {
             match Pin::new(&mut commit).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Ok(_)) => self.changed(&change),
@@ -81,7 +81,8 @@ impl World {
                 self.admin.joining = None;
                 return Ok(());
             }
-            return self.change(leader, Change::Put(Server::peer(id), MemberRole::Learner));
+            return self
+                .change(leader, MemberChange::Put(SimServer::peer(id), MemberRole::Learner));
         }
         let count = members.len() as u64;
         if self.calm || count == self.admin.wanted {
@@ -91,10 +92,10 @@ impl World {
             return self.add_server(leader);
         }
         let gone = members[self.dice.usize(..members.len())];
-        self.change(leader, Change::Remove(gone))
+        self.change(leader, MemberChange::Remove(gone))
     }
 
-    fn change(&mut self, leader: u64, change: Change) -> Result<(), Violation> {
+    fn change(&mut self, leader: u64, change: MemberChange) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get(&leader) else { return Ok(()) };
         let Some(store) = server.store.clone() else { return Ok(()) };
         server.clock.follow(self.now);
@@ -104,19 +105,19 @@ impl World {
         self.look(leader)
     }
 
-    fn changed(&mut self, change: &Change) {
+    fn changed(&mut self, change: &MemberChange) {
         self.figures.fault("members");
         self.note(61, 0, || format!("it holds: {change:?}"));
-        if let Change::Remove(id) = change
+        if let MemberChange::Remove(id) = change
             && let Some(server) = self.servers.get_mut(id)
         {
             server.removed = true;
-            self.schedule(LINGERS, Event::Mend(WorldFault::new(FaultEvent::SwitchOff, *id)));
+            self.schedule(LINGERS, WorldEvent::Mend(WorldFault::new(FaultEvent::SwitchOff, *id)));
         }
     }
 
     /// A new server leaves its own store for the cluster's.
-    fn add_server(&mut self, leader: u64) -> Result<(), Violation> {
+    fn add_server(&mut self, leader: u64) -> Result<(), InvariantViolation> {
         let Some(store) = self.servers.get(&leader).and_then(|s| s.store.clone()) else {
             return Ok(());
         };
@@ -127,7 +128,7 @@ impl World {
         let invitation = Invitation {
             store_id: store.store_id(),
             node_id: id,
-            peers: vec![Server::peer(leader)],
+            peers: vec![SimServer::peer(leader)],
         };
         let failed = |what: String| violated("a new server joins")(format!("server {id}: {what}"));
         let mut joined = own.join(invitation);

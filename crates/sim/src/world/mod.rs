@@ -19,21 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_lsm::disk::Tail;
+use kallisto_lsm::disk::UnsyncedTail;
 use kallisto_store::{ChunkSink, Chunks, Durability, RaftStore, Replicated, Store};
 
 use self::faults::{FaultEvent, WorldFault};
 use self::members::Admin;
-use self::serving::{Call, Way};
+use self::serving::{RequestWay, SimCall};
 use self::tenants::Tenant;
 use crate::clients::SimClient;
 use crate::estate::Estate;
 use crate::figures::Figures;
-use crate::invariants::{Invariants, Violation, violated};
+use crate::invariants::{InvariantViolation, Invariants, violated};
 use crate::mirror::FoldEvent;
-use crate::network::Network;
+use crate::network::SimNetwork;
 use crate::sabotage::Sabotage;
-use crate::server::{Server, Setup, Subject};
+use crate::server::{Setup, SimServer, SimSubject};
 use crate::site::chance;
 use crate::site::far_end::FaultyFarEnd;
 use crate::wire;
@@ -46,7 +46,7 @@ pub(crate) struct WorldPlan {
     /// For how long faults happen, in the simulation's time.
     pub(crate) lasts: Duration,
     /// What it is about.
-    pub(crate) subject: Subject,
+    pub(crate) subject: SimSubject,
     /// What is broken on purpose.
     pub(crate) sabotage: Option<Sabotage>,
     /// Whether each event is told, on standard error.
@@ -65,7 +65,7 @@ const CHUNKS_BETWEEN_BREAKS: u64 = 8;
 const EVENTS_MAX: u64 = 50_000_000;
 
 /// Something that happens.
-enum Event {
+enum WorldEvent {
     /// A server looks around.
     Turn { server: u64, life: u64 },
     /// A message comes.
@@ -75,7 +75,7 @@ enum Event {
     /// A client does something, or has waited long enough.
     Ask { client: usize, number: u64 },
     /// A request to a core goes on its way.
-    Call { number: u64, turn: u64, way: Way },
+    Call { number: u64, turn: u64, way: RequestWay },
     /// A core hears the time.
     Tick { server: u64, life: u64 },
     /// A task of a core goes on.
@@ -91,7 +91,7 @@ enum Event {
 struct Scheduled {
     at: Duration,
     number: u64,
-    event: Event,
+    event: WorldEvent,
 }
 
 impl PartialEq for Scheduled {
@@ -151,22 +151,22 @@ impl Transfer {
 }
 
 /// Everything there is.
-pub(crate) struct World {
+pub(crate) struct SimWorld {
     plan: WorldPlan,
     setup: Setup,
     dice: fastrand::Rng,
     now: Duration,
     number: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
-    servers: BTreeMap<u64, Server>,
-    network: Network,
+    servers: BTreeMap<u64, SimServer>,
+    network: SimNetwork,
     clients: Vec<SimClient>,
     tenants: Vec<Tenant>,
     estate: Estate,
     /// Where the credentials are that cores make.
     far_end: Arc<FaultyFarEnd>,
     /// Requests to cores that are under way.
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, SimCall>,
     call_next: u64,
     task_next: u64,
     transfers: BTreeMap<u64, Transfer>,
@@ -186,7 +186,7 @@ pub(crate) struct World {
 ///
 /// # Errors
 /// The first invariant that did not hold.
-pub(crate) fn run(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
+pub(crate) fn run(plan: WorldPlan) -> Result<(Figures, u64), InvariantViolation> {
     // The ids of requests are seeded once a thread; nothing comes of them, but a draw less is another run.
     kallisto_core::RequestId::make();
     chance::draw_from(plan.seed);
@@ -195,8 +195,8 @@ pub(crate) fn run(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
     ran
 }
 
-fn run_seeded(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
-    let mut world = World::new(plan)?;
+fn run_seeded(plan: WorldPlan) -> Result<(Figures, u64), InvariantViolation> {
+    let mut world = SimWorld::new(plan)?;
     world.live()?;
     world.end()?;
     world.figures.seeds = 1;
@@ -204,8 +204,8 @@ fn run_seeded(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
     Ok((world.figures, world.digest))
 }
 
-impl World {
-    fn new(plan: WorldPlan) -> Result<Self, Violation> {
+impl SimWorld {
+    fn new(plan: WorldPlan) -> Result<Self, InvariantViolation> {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
         let durability = if batch { Durability::BATCH } else { Durability::Strict };
@@ -218,7 +218,7 @@ impl World {
             number: 0,
             queue: BinaryHeap::new(),
             servers: BTreeMap::new(),
-            network: Network::default(),
+            network: SimNetwork::default(),
             clients: (0..CLIENTS).map(SimClient::new).collect(),
             tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
             estate: Estate::default(),
@@ -236,19 +236,19 @@ impl World {
             digest: 0xcbf2_9ce4_8422_2325,
         };
         world.found_cluster()?;
-        if plan.subject == Subject::Core {
+        if plan.subject == SimSubject::Core {
             world.open_first()?;
         }
         for client in 0..world.clients.len() {
-            world.schedule(Duration::from_secs(2), Event::Ask { client, number: 0 });
+            world.schedule(Duration::from_secs(2), WorldEvent::Ask { client, number: 0 });
         }
-        world.schedule(Duration::from_secs(4), Event::Fault);
-        world.schedule(Duration::from_millis(10), Event::Admin);
+        world.schedule(Duration::from_secs(4), WorldEvent::Fault);
+        world.schedule(Duration::from_millis(10), WorldEvent::Admin);
         Ok(world)
     }
 
     /// Has time go on until it is up.
-    fn live(&mut self) -> Result<(), Violation> {
+    fn live(&mut self) -> Result<(), InvariantViolation> {
         while self.now < self.plan.lasts {
             self.step()?;
         }
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// Takes the next event.
-    fn step(&mut self) -> Result<(), Violation> {
+    fn step(&mut self) -> Result<(), InvariantViolation> {
         let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() else {
             return Err(violated("it goes on")("nothing happens any more".into()));
         };
@@ -269,28 +269,28 @@ impl World {
             self.invariants.credentials.gone(&user, &self.estate, self.estate.latest)?;
         }
         match event {
-            Event::Turn { server, life } => {
+            WorldEvent::Turn { server, life } => {
                 if self.servers.get(&server).is_none_or(|s| s.life != life || s.store.is_none()) {
                     return Ok(());
                 }
                 let half = TICK / 2;
                 let next = half + half.mul_f64(self.dice.f64());
-                self.schedule(next, Event::Turn { server, life });
+                self.schedule(next, WorldEvent::Turn { server, life });
                 self.turn(server)
             }
-            Event::Deliver { from, to, message } => self.deliver(from, to, message),
-            Event::Chunk { transfer } => self.carry_chunk(transfer),
-            Event::Ask { client, number } => self.ask(client, number),
-            Event::Call { number, turn, way } => self.carry_call(number, turn, way),
-            Event::Tick { server, life } => self.tick_core(server, life),
-            Event::Task { server, life, number } => self.run_task(server, life, number),
-            Event::Fault => self.go_wrong(),
-            Event::Mend(fault) => self.mend(fault),
-            Event::Admin => self.administer(),
+            WorldEvent::Deliver { from, to, message } => self.deliver(from, to, message),
+            WorldEvent::Chunk { transfer } => self.carry_chunk(transfer),
+            WorldEvent::Ask { client, number } => self.ask(client, number),
+            WorldEvent::Call { number, turn, way } => self.carry_call(number, turn, way),
+            WorldEvent::Tick { server, life } => self.tick_core(server, life),
+            WorldEvent::Task { server, life, number } => self.run_task(server, life, number),
+            WorldEvent::Fault => self.go_wrong(),
+            WorldEvent::Mend(fault) => self.mend(fault),
+            WorldEvent::Admin => self.administer(),
         }
     }
 
-    fn schedule(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: WorldEvent) {
         self.number += 1;
         let scheduled = Scheduled { at: self.now + after, number: self.number, event };
         self.queue.push(Reverse(scheduled));
@@ -312,7 +312,7 @@ impl World {
     }
 
     /// Starts a server's store, and its turns.
-    fn start(&mut self, id: u64) -> Result<(), Violation> {
+    fn start(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get_mut(&id).filter(|s| s.store.is_none() && !s.removed)
         else {
             return Ok(());
@@ -323,16 +323,16 @@ impl World {
         server.folded = 0;
         let life = server.life;
         self.note(1, id, || format!("server {id} starts, life {life}"));
-        self.schedule(TICK, Event::Turn { server: id, life });
-        if self.plan.subject == Subject::Core {
+        self.schedule(TICK, WorldEvent::Turn { server: id, life });
+        if self.plan.subject == SimSubject::Core {
             let after = self.between(20, 1500);
-            self.schedule(after, Event::Tick { server: id, life });
+            self.schedule(after, WorldEvent::Tick { server: id, life });
         }
         self.look(id)
     }
 
     /// Has a server do what is due, if it can.
-    fn turn(&mut self, id: u64) -> Result<(), Violation> {
+    fn turn(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id).filter(|s| s.paused_until <= now) else {
             return Ok(());
@@ -344,7 +344,7 @@ impl World {
     }
 
     /// Looks at what came of a server's work.
-    fn look(&mut self, id: u64) -> Result<(), Violation> {
+    fn look(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get(&id) else { return Ok(()) };
         if let Some(error) = server.fatal() {
             return self.ended(id, &error);
@@ -368,7 +368,7 @@ impl World {
     }
 
     /// A store has ended itself: as it should, if its disk failed.
-    fn ended(&mut self, id: u64, error: &kallisto_store::Error) -> Result<(), Violation> {
+    fn ended(&mut self, id: u64, error: &kallisto_store::Error) -> Result<(), InvariantViolation> {
         let excused = self.servers.get(&id).is_some_and(|server| server.excused)
             // A disk that is full in the middle of taking a snapshot in: the server ends and starts again with either state.
             || matches!(error, kallisto_store::Error::Full(_));
@@ -380,19 +380,19 @@ impl World {
         self.figures.fault("ended by its disk");
         self.cut_power(id)?;
         let after = self.between(200, 5000);
-        self.schedule(after, Event::Mend(WorldFault::new(FaultEvent::Crash, id)));
+        self.schedule(after, WorldEvent::Mend(WorldFault::new(FaultEvent::Crash, id)));
         Ok(())
     }
 
     /// What a mode of durability may lose: in batch mode servers die, their machines do not.
-    fn draw_tail(&mut self) -> Tail {
+    fn draw_tail(&mut self) -> UnsyncedTail {
         match self.setup.durability {
-            Durability::Strict => Tail::ALL[self.dice.usize(..Tail::ALL.len())],
-            Durability::Batch { .. } => Tail::Kept,
+            Durability::Strict => UnsyncedTail::ALL[self.dice.usize(..UnsyncedTail::ALL.len())],
+            Durability::Batch { .. } => UnsyncedTail::Kept,
         }
     }
 
-    fn cut_power(&mut self, id: u64) -> Result<(), Violation> {
+    fn cut_power(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let (tail, seed) = (self.draw_tail(), self.dice.u64(..));
         self.note(4, id, || format!("server {id} loses power, {tail:?}"));
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
@@ -409,7 +409,7 @@ impl World {
     }
 
     /// Puts what a server said on the wires.
-    fn carry(&mut self, id: u64) -> Result<(), Violation> {
+    fn carry(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get(&id) else { return Ok(()) };
         let (said, life, joined) = (server.end.take(), server.life, server.joined);
         for (to, mut message) in said.messages {
@@ -424,7 +424,7 @@ impl World {
             if self.network.reaches(id, to) {
                 for after in self.network.fates(&mut self.dice) {
                     let message = message.clone();
-                    self.schedule(after, Event::Deliver { from: id, to, message });
+                    self.schedule(after, WorldEvent::Deliver { from: id, to, message });
                 }
             }
         }
@@ -433,14 +433,14 @@ impl World {
             let transfer =
                 Transfer { from: source, to: (id, life), chunks: None, sink: Some(sink) };
             self.transfers.insert(self.transfer_next, transfer);
-            self.schedule(TICK, Event::Chunk { transfer: self.transfer_next });
+            self.schedule(TICK, WorldEvent::Chunk { transfer: self.transfer_next });
             self.transfer_next += 1;
             self.note(5, id, || format!("server {id} asks {from} for a snapshot"));
         }
         Ok(())
     }
 
-    fn deliver(&mut self, from: u64, to: u64, message: Bytes) -> Result<(), Violation> {
+    fn deliver(&mut self, from: u64, to: u64, message: Bytes) -> Result<(), InvariantViolation> {
         if !self.network.reaches(from, to) {
             return Ok(());
         }
@@ -451,7 +451,7 @@ impl World {
         if server.paused_until > now {
             // It waits in the kernel's buffers.
             let after = server.paused_until - now;
-            self.schedule(after, Event::Deliver { from, to, message });
+            self.schedule(after, WorldEvent::Deliver { from, to, message });
             return Ok(());
         }
         self.figures.delivered += 1;
@@ -468,7 +468,7 @@ impl World {
     }
 
     /// Carries the next part of a snapshot, or drops all of it.
-    fn carry_chunk(&mut self, number: u64) -> Result<(), Violation> {
+    fn carry_chunk(&mut self, number: u64) -> Result<(), InvariantViolation> {
         let Some(mut transfer) = self.transfers.remove(&number) else { return Ok(()) };
         let ((from, from_life), (to, to_life)) = (transfer.from, transfer.to);
         let now = self.now;
@@ -491,7 +491,7 @@ impl World {
                     if matches!(taken, Some(Ok(()))) {
                         self.transfers.insert(number, transfer);
                         let after = self.network.delay(&mut self.dice) * 4;
-                        self.schedule(after, Event::Chunk { transfer: number });
+                        self.schedule(after, WorldEvent::Chunk { transfer: number });
                         return Ok(());
                     }
                 }
@@ -507,7 +507,7 @@ impl World {
     }
 
     /// Shows what a server's fold was told to the invariants.
-    fn hear_mirror(&mut self, id: u64) -> Result<(), Violation> {
+    fn hear_mirror(&mut self, id: u64) -> Result<(), InvariantViolation> {
         loop {
             let Some(server) = self.servers.get(&id) else { return Ok(()) };
             let told = server.mirror.take();
@@ -545,7 +545,7 @@ impl World {
     }
 
     /// Compares the whole state of a server with what it should be.
-    fn compare(&mut self, id: u64) -> Result<(), Violation> {
+    fn compare(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(store) = self.servers.get(&id).and_then(|server| server.store.clone()) else {
             return Ok(());
         };

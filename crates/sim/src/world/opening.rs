@@ -9,12 +9,12 @@ use kallisto_core::{InitSpec, Initialized, KvVersion, Operation};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use super::World;
+use super::SimWorld;
 use super::tenants::{POLICY, SECRET_ID_USES};
-use crate::estate::{ROOT, Token};
-use crate::invariants::{Violation, violated};
+use crate::estate::{ROOT, SimToken};
+use crate::invariants::{InvariantViolation, violated};
 use crate::site::asks::{Ask, CoreAnswer, Flight};
-use crate::site::background::Running;
+use crate::site::background::RunningTask;
 use crate::site::far_end::ENGINE_NAME;
 
 /// Most turns of a server for something that it does alone.
@@ -26,9 +26,9 @@ path "auth/token/create" { capabilities = ["create", "update"] }
 path "far/creds/*" { capabilities = ["create", "update"] }
 "#;
 
-impl World {
+impl SimWorld {
     /// Opens the core of the first server.
-    pub(super) fn open_first(&mut self) -> Result<(), Violation> {
+    pub(super) fn open_first(&mut self) -> Result<(), InvariantViolation> {
         let Some(id) = self.servers.keys().next().copied() else { return Ok(()) };
         let core =
             self.servers.get(&id).and_then(|s| s.site.as_ref()).map(|site| site.core.clone());
@@ -42,7 +42,7 @@ impl World {
         self.estate.keys = Initialized::hex(&made.keys);
         let key = json!({ "key": self.estate.keys.first() });
         self.ask_first(id, "sys/unseal", "", &key)?;
-        self.estate.tokens.push(Token {
+        self.estate.tokens.push(SimToken {
             text: made.root_token.expose_secret().to_owned(),
             parent: None,
             index: 0,
@@ -78,7 +78,7 @@ impl World {
         path: &str,
         token: &str,
         body: &serde_json::Value,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), InvariantViolation> {
         let ask = Ask::new(Operation::Update, path, token).with(body);
         match self.answer_first(id, ask)? {
             CoreAnswer::Done(_) => Ok(()),
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    fn answer_first(&mut self, id: u64, ask: Ask) -> Result<CoreAnswer, Violation> {
+    fn answer_first(&mut self, id: u64, ask: Ask) -> Result<CoreAnswer, InvariantViolation> {
         let Some(server) = self.servers.get(&id) else { return Ok(CoreAnswer::Sealed) };
         let Some(site) = &server.site else { return Ok(CoreAnswer::Sealed) };
         let mut flight = Flight::ask(site.core.clone(), ask, server.wall.now(self.now));
@@ -97,7 +97,11 @@ impl World {
     }
 
     /// Has a server that is alone do something to its end, tasks included.
-    fn settle<T>(&mut self, id: u64, future: impl Future<Output = T>) -> Result<T, Violation> {
+    fn settle<T>(
+        &mut self,
+        id: u64,
+        future: impl Future<Output = T>,
+    ) -> Result<T, InvariantViolation> {
         let mut future = pin!(future);
         for _ in 0..TURNS_MAX {
             if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -112,7 +116,7 @@ impl World {
                 let failed = |error: std::io::Error| {
                     violated("the simulation has threads")(error.to_string())
                 };
-                Running::begin(task, seed).map_err(failed)?.run_through();
+                RunningTask::begin(task, seed).map_err(failed)?.run_through();
             }
         }
         Err(violated("a core begins")("it is not done".into()))

@@ -15,12 +15,12 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_core::Operation;
 use kallisto_store::Store;
 
-use super::tenants::Why;
-use super::{Event, World};
-use crate::invariants::{Violation, violated};
+use super::tenants::RequestReason;
+use super::{SimWorld, WorldEvent};
+use crate::invariants::{InvariantViolation, violated};
 use crate::sabotage::Sabotage;
 use crate::site::asks::{Ask, CoreAnswer, Flight, Recency};
-use crate::site::background::{Running, TaskStep};
+use crate::site::background::{RunningTask, TaskStep};
 
 /// How long a request waits for somebody to lead, and for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,10 +36,10 @@ const STARTS_WITHIN_MICROS: u64 = 50_000;
 const SLOW: SignedDuration = SignedDuration::from_hours(1);
 
 /// A request under way.
-pub(super) struct Call {
+pub(super) struct SimCall {
     pub(super) tenant: usize,
     pub(super) ask: Ask,
-    pub(super) why: Why,
+    pub(super) why: RequestReason,
     /// The server that was asked, and in which of its lives.
     pub(super) entry: (u64, u64),
     pub(super) began: Duration,
@@ -47,10 +47,10 @@ pub(super) struct Call {
     ways: u64,
     /// Whether it is for the leader: the server that was asked does not lead.
     is_relayed: bool,
-    stage: Stage,
+    stage: ServingStage,
 }
 
-enum Stage {
+enum ServingStage {
     /// It waits for something.
     Waits,
     /// A core works on it.
@@ -75,7 +75,7 @@ pub(super) struct Door {
 
 /// Where a request goes next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum RequestWay {
     /// It is looked at again at the server that was asked.
     Step,
     /// It comes to another server, in one of its lives.
@@ -84,22 +84,22 @@ pub(super) enum Way {
     Back,
 }
 
-impl World {
+impl SimWorld {
     /// Sends a request to a server.
     pub(super) fn begin(
         &mut self,
         tenant: usize,
         entry: u64,
         ask: Ask,
-        why: Why,
-    ) -> Result<(), Violation> {
+        why: RequestReason,
+    ) -> Result<(), InvariantViolation> {
         let life = self.servers.get(&entry).map_or(0, |server| server.life);
         let number = self.call_next;
         self.call_next += 1;
         self.note(80, number << 8 | entry, || {
             format!("call {number} of {tenant} to {entry}: {why:?}")
         });
-        let call = Call {
+        let call = SimCall {
             tenant,
             ask,
             why,
@@ -107,33 +107,38 @@ impl World {
             began: self.now,
             ways: 0,
             is_relayed: false,
-            stage: Stage::Waits,
+            stage: ServingStage::Waits,
         };
         self.calls.insert(number, call);
         self.step_call(number)
     }
 
-    fn send_on(&mut self, number: u64, way: Way, after: Duration) {
+    fn send_on(&mut self, number: u64, way: RequestWay, after: Duration) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.ways += 1;
         let turn = call.ways;
-        self.schedule(after, Event::Call { number, turn, way });
+        self.schedule(after, WorldEvent::Call { number, turn, way });
     }
 
     /// A request comes to where it was sent on to.
-    pub(super) fn carry_call(&mut self, number: u64, turn: u64, way: Way) -> Result<(), Violation> {
+    pub(super) fn carry_call(
+        &mut self,
+        number: u64,
+        turn: u64,
+        way: RequestWay,
+    ) -> Result<(), InvariantViolation> {
         if self.calls.get(&number).is_none_or(|call| call.ways != turn) {
             return Ok(());
         }
         match way {
-            Way::Step => self.step_call(number),
-            Way::Door(server, life) => self.come_to(number, server, life),
-            Way::Back => self.come_back(number),
+            RequestWay::Step => self.step_call(number),
+            RequestWay::Door(server, life) => self.come_to(number, server, life),
+            RequestWay::Back => self.come_back(number),
         }
     }
 
     /// Looks after a request at the server that was asked.
-    fn step_call(&mut self, number: u64) -> Result<(), Violation> {
+    fn step_call(&mut self, number: u64) -> Result<(), InvariantViolation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let ((entry, life), is_relayed) = (call.entry, call.is_relayed);
         if self.now.saturating_sub(call.began) > PATIENCE {
@@ -146,27 +151,27 @@ impl World {
         };
         if server.paused_until > self.now {
             let after = server.paused_until - self.now;
-            self.send_on(number, Way::Step, after);
+            self.send_on(number, RequestWay::Step, after);
             return Ok(());
         }
         if is_relayed { self.relay(number, entry) } else { self.come_to(number, entry, life) }
     }
 
     /// A request is at the door of a server.
-    fn come_to(&mut self, number: u64, id: u64, life: u64) -> Result<(), Violation> {
+    fn come_to(&mut self, number: u64, id: u64, life: u64) -> Result<(), InvariantViolation> {
         let now = self.now;
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let Some(server) = self.servers.get(&id).filter(|s| s.life == life) else {
-            self.send_on(number, Way::Step, LOOK_PAUSE);
+            self.send_on(number, RequestWay::Step, LOOK_PAUSE);
             return Ok(());
         };
         let Some(site) = &server.site else {
-            self.send_on(number, Way::Step, LOOK_PAUSE);
+            self.send_on(number, RequestWay::Step, LOOK_PAUSE);
             return Ok(());
         };
         if server.paused_until > now {
             let after = server.paused_until - now;
-            self.send_on(number, Way::Door(id, life), after);
+            self.send_on(number, RequestWay::Door(id, life), after);
             return Ok(());
         }
         server.clock.follow(now);
@@ -179,7 +184,7 @@ impl World {
             if now.saturating_sub(call.began) > BEHIND_MAX {
                 return self.hear(number, CoreAnswer::NotLeader, 0);
             }
-            self.send_on(number, Way::Door(id, life), LOOK_PAUSE);
+            self.send_on(number, RequestWay::Door(id, life), LOOK_PAUSE);
             return Ok(());
         }
         let at = server.wall.now(now);
@@ -199,7 +204,8 @@ impl World {
         let door = Door { server: id, life, at, held, taken: now, shown };
         let (core, leads) = (site.core.clone(), site.core.store().leads());
         let mut ask = call.ask.clone();
-        if let (Some(Sabotage::MixedTokens), Why::Fetch { token }) = (self.plan.sabotage, &call.why)
+        if let (Some(Sabotage::MixedTokens), RequestReason::Fetch { token }) =
+            (self.plan.sabotage, &call.why)
         {
             ask.token.clone_from(&self.estate.tokens[token - 1].text);
         }
@@ -208,7 +214,7 @@ impl World {
         self.note(81, number << 8 | id, || format!("call {number} at the door of {id}, {at}"));
         self.taken_up(number, &door, leads);
         if let Some(call) = self.calls.get_mut(&number) {
-            call.stage = Stage::Flies { door, flight };
+            call.stage = ServingStage::Flies { door, flight };
         }
         // To ask a store without threads is to have it work.
         self.poll_calls(id)?;
@@ -216,7 +222,7 @@ impl World {
     }
 
     /// Sends a request to the server that leads, as the one believes that was asked.
-    fn relay(&mut self, number: u64, entry: u64) -> Result<(), Violation> {
+    fn relay(&mut self, number: u64, entry: u64) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get(&entry) else { return Ok(()) };
         let (life, leader) = (server.life, server.leader());
         let leader = leader.filter(|leader| {
@@ -227,20 +233,20 @@ impl World {
             Some(leader) if self.servers.contains_key(&leader) => {
                 let life = self.servers.get(&leader).map_or(0, |leader| leader.life);
                 let after = self.network.delay(&mut self.dice);
-                self.send_on(number, Way::Door(leader, life), after);
+                self.send_on(number, RequestWay::Door(leader, life), after);
                 Ok(())
             }
             _ => {
-                self.send_on(number, Way::Step, LOOK_PAUSE);
+                self.send_on(number, RequestWay::Step, LOOK_PAUSE);
                 Ok(())
             }
         }
     }
 
     /// Looks what came of the requests that a server's core works on, or worked on when it went away.
-    pub(super) fn poll_calls(&mut self, id: u64) -> Result<(), Violation> {
-        let flying = |call: &Call| match &call.stage {
-            Stage::Flies { door, .. } => door.server == id,
+    pub(super) fn poll_calls(&mut self, id: u64) -> Result<(), InvariantViolation> {
+        let flying = |call: &SimCall| match &call.stage {
+            ServingStage::Flies { door, .. } => door.server == id,
             _ => false,
         };
         let numbers: Vec<u64> =
@@ -248,13 +254,13 @@ impl World {
         for number in numbers {
             let life = self.servers.get(&id).filter(|s| s.site.is_some()).map(|s| s.life);
             let Some(call) = self.calls.get_mut(&number) else { continue };
-            let Stage::Flies { door, flight } = &mut call.stage else { continue };
+            let ServingStage::Flies { door, flight } = &mut call.stage else { continue };
             let door = *door;
             if life != Some(door.life) {
-                call.stage = Stage::Waits;
+                call.stage = ServingStage::Waits;
                 self.lost(number, door)?;
             } else if let Some(answer) = flight.poll() {
-                call.stage = Stage::Waits;
+                call.stage = ServingStage::Waits;
                 self.landed(number, door, answer)?;
             }
         }
@@ -262,7 +268,12 @@ impl World {
     }
 
     /// A door has answered.
-    fn landed(&mut self, number: u64, door: Door, answer: CoreAnswer) -> Result<(), Violation> {
+    fn landed(
+        &mut self,
+        number: u64,
+        door: Door,
+        answer: CoreAnswer,
+    ) -> Result<(), InvariantViolation> {
         let Door { server: id, .. } = door;
         let held =
             self.servers.get(&id).and_then(|s| s.store.as_ref()).map_or(0, |s| s.position().0);
@@ -283,7 +294,7 @@ impl World {
             if answer == CoreAnswer::NotLeader {
                 let again = std::mem::replace(&mut call.is_relayed, true);
                 let after = if again { LOOK_PAUSE } else { Duration::ZERO };
-                self.send_on(number, Way::Step, after);
+                self.send_on(number, RequestWay::Step, after);
                 return Ok(());
             }
             return self.hear(number, answer, held);
@@ -293,42 +304,49 @@ impl World {
             return self.lost(number, door);
         }
         if let Some(call) = self.calls.get_mut(&number) {
-            call.stage = Stage::Answered(Box::new(answer), held);
+            call.stage = ServingStage::Answered(Box::new(answer), held);
         }
         let after = self.network.delay(&mut self.dice);
-        self.send_on(number, Way::Back, after);
+        self.send_on(number, RequestWay::Back, after);
         Ok(())
     }
 
     /// The connection is gone on which an answer would have come.
-    fn lost(&mut self, number: u64, door: Door) -> Result<(), Violation> {
+    fn lost(&mut self, number: u64, door: Door) -> Result<(), InvariantViolation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let reads = matches!(call.ask.operation, Operation::Read | Operation::List);
         if door.server != call.entry.0 && reads {
-            self.send_on(number, Way::Step, LOOK_PAUSE);
+            self.send_on(number, RequestWay::Step, LOOK_PAUSE);
             return Ok(());
         }
         self.hear(number, CoreAnswer::Unclear("the connection is gone".into()), 0)
     }
 
     /// An answer has come back to the server that was asked.
-    fn come_back(&mut self, number: u64) -> Result<(), Violation> {
+    fn come_back(&mut self, number: u64) -> Result<(), InvariantViolation> {
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         let (entry, life) = call.entry;
-        let Stage::Answered(answer, held) = std::mem::replace(&mut call.stage, Stage::Waits) else {
+        let ServingStage::Answered(answer, held) =
+            std::mem::replace(&mut call.stage, ServingStage::Waits)
+        else {
             return Ok(());
         };
         if self.servers.get(&entry).is_none_or(|s| s.life != life || s.site.is_none()) {
             return self.hear(number, CoreAnswer::Unclear("the connection is gone".into()), 0);
         }
         if *answer == CoreAnswer::NotLeader {
-            self.send_on(number, Way::Step, LOOK_PAUSE);
+            self.send_on(number, RequestWay::Step, LOOK_PAUSE);
             return Ok(());
         }
         self.hear(number, *answer, held)
     }
 
-    fn hear(&mut self, number: u64, answer: CoreAnswer, held: u64) -> Result<(), Violation> {
+    fn hear(
+        &mut self,
+        number: u64,
+        answer: CoreAnswer,
+        held: u64,
+    ) -> Result<(), InvariantViolation> {
         match self.calls.remove(&number) {
             Some(call) => self.heard(call, &answer, held),
             None => Ok(()),
@@ -336,14 +354,14 @@ impl World {
     }
 
     /// Has a server's core run the jobs that are due, and opens its seal.
-    pub(super) fn tick_core(&mut self, id: u64, life: u64) -> Result<(), Violation> {
+    pub(super) fn tick_core(&mut self, id: u64, life: u64) -> Result<(), InvariantViolation> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else {
             return Ok(());
         };
         let paused = server.paused_until.saturating_sub(now);
         if paused > Duration::ZERO {
-            self.schedule(paused, Event::Tick { server: id, life });
+            self.schedule(paused, WorldEvent::Tick { server: id, life });
             return Ok(());
         }
         let (at, joined) = (server.wall.now(now), server.joined);
@@ -358,13 +376,13 @@ impl World {
             site.due_jobs = Some(Flight::run_jobs(core, at));
             self.estate.latest = self.estate.latest.max(at);
         }
-        self.schedule(TICK, Event::Tick { server: id, life });
+        self.schedule(TICK, WorldEvent::Tick { server: id, life });
         self.poll_own(id)?;
         self.look(id)
     }
 
     /// Looks what came of what a core does without being asked.
-    fn poll_own(&mut self, id: u64) -> Result<(), Violation> {
+    fn poll_own(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
         let excused = server.excused;
         let Some(site) = &mut server.site else { return Ok(()) };
@@ -380,7 +398,7 @@ impl World {
     }
 
     /// Begins the tasks that a server's core has started.
-    pub(super) fn begin_tasks(&mut self, id: u64) -> Result<(), Violation> {
+    pub(super) fn begin_tasks(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let Some(site) = self.servers.get_mut(&id).and_then(|server| server.site.as_mut()) else {
             return Ok(());
         };
@@ -388,7 +406,7 @@ impl World {
             let seed = self.dice.u64(..);
             let failed =
                 |error: std::io::Error| violated("the simulation has threads")(error.to_string());
-            let task = Running::begin(task, seed).map_err(failed)?;
+            let task = RunningTask::begin(task, seed).map_err(failed)?;
             let number = self.task_next;
             self.task_next += 1;
             let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
@@ -397,20 +415,25 @@ impl World {
                 site.running.push((number, task));
             }
             let after = Duration::from_micros(self.dice.u64(10..STARTS_WITHIN_MICROS));
-            self.schedule(after, Event::Task { server: id, life, number });
+            self.schedule(after, WorldEvent::Task { server: id, life, number });
         }
         Ok(())
     }
 
     /// A task goes on to its next pause.
-    pub(super) fn run_task(&mut self, id: u64, life: u64, number: u64) -> Result<(), Violation> {
+    pub(super) fn run_task(
+        &mut self,
+        id: u64,
+        life: u64,
+        number: u64,
+    ) -> Result<(), InvariantViolation> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else {
             return Ok(());
         };
         let paused = server.paused_until.saturating_sub(now);
         if paused > Duration::ZERO {
-            self.schedule(paused, Event::Task { server: id, life, number });
+            self.schedule(paused, WorldEvent::Task { server: id, life, number });
             return Ok(());
         }
         server.clock.follow(now);
@@ -420,7 +443,7 @@ impl World {
         };
         match site.running[place].1.go_on() {
             TaskStep::Pauses(duration) => {
-                self.schedule(duration, Event::Task { server: id, life, number })
+                self.schedule(duration, WorldEvent::Task { server: id, life, number })
             }
             TaskStep::Ended => {
                 site.running.remove(place);

@@ -6,12 +6,12 @@
 use kallisto_core::Operation;
 use serde_json::json;
 
-use super::World;
-use super::serving::Call;
+use super::SimWorld;
+use super::serving::SimCall;
 use crate::clients::{end_of_answer, micros};
-use crate::estate::{Limited, ROOT};
-use crate::history::{Action, End, Expect, Operation as Done};
-use crate::invariants::Violation;
+use crate::estate::{LimitedUse, ROOT};
+use crate::history::{Action, ClientOperation as Done, Expect, OperationEnd};
+use crate::invariants::InvariantViolation;
 use crate::sabotage::Sabotage;
 use crate::site::LEASE_SECS;
 use crate::site::asks::{Ask, CoreAnswer, Recency};
@@ -47,7 +47,7 @@ pub(super) struct Tenant {
 
 /// Why a request is sent. Tokens are named by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum RequestReason {
     /// To write a secret.
     Write { key: String, action: Action },
     /// To read its latest.
@@ -88,7 +88,7 @@ pub(super) enum Why {
     Tidy,
 }
 
-impl Why {
+impl RequestReason {
     /// The token that the request bears.
     pub(super) fn bearer(&self) -> Option<usize> {
         match self {
@@ -114,9 +114,9 @@ impl Why {
     }
 }
 
-impl World {
+impl SimWorld {
     /// A tenant asks for something.
-    pub(super) fn tenant_asks(&mut self, tenant: usize) -> Result<(), Violation> {
+    pub(super) fn tenant_asks(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let after = self.between(10, 150);
         self.schedule_client(tenant, after);
         if self.calm || self.calls.values().filter(|call| call.tenant == tenant).count() > 1 {
@@ -139,18 +139,18 @@ impl World {
             15 => {
                 let body = json!({ "v": self.name_value(tenant) });
                 let ask = self.root_ask(tenant, Operation::Update, "sys/wrapping/wrap").with(&body);
-                self.ask_any(tenant, Ask { wrap_ttl_secs: WRAP_SECS, ..ask }, Why::Wrap)
+                self.ask_any(tenant, Ask { wrap_ttl_secs: WRAP_SECS, ..ask }, RequestReason::Wrap)
             }
             16..=17 => self.unwrap(tenant),
             18 => {
                 let path = format!("auth/approle/role/{POLICY}/secret-id");
                 let ask = self.root_ask(tenant, Operation::Update, &path).with(&json!({}));
-                self.ask_any(tenant, ask, Why::MakeSecretId)
+                self.ask_any(tenant, ask, RequestReason::MakeSecretId)
             }
             19 => self.log_in(tenant),
             20 if self.dice.u8(..ROTATED_ONE_IN) == 0 => {
                 let ask = self.root_ask(tenant, Operation::Update, "sys/rotate");
-                self.ask_any(tenant, ask, Why::Rotate)
+                self.ask_any(tenant, ask, RequestReason::Rotate)
             }
             20..=22 => self.use_cubbyhole(tenant),
             23..=24 => self.make_lease(tenant),
@@ -160,7 +160,7 @@ impl World {
     }
 
     /// A credential of a token of many uses, or of root's.
-    fn make_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn make_lease(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let owner = match self.dice.bool() {
             true => self.pick_token().filter(|token| self.estate.tokens[*token].uses == 0),
             false => None,
@@ -168,7 +168,7 @@ impl World {
         let owner = owner.unwrap_or(ROOT);
         let secs = self.dice.u64(2..LEASE_SECS);
         let ask = self.borne(tenant, owner, Operation::Update, &format!("far/creds/{secs}"));
-        self.ask_any(tenant, ask, Why::Lease { owner, secs })
+        self.ask_any(tenant, ask, RequestReason::Lease { owner, secs })
     }
 
     /// One of the newest users.
@@ -177,7 +177,7 @@ impl World {
         self.pick(users.len()).map(|user| users[user].clone())
     }
 
-    fn renew_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn renew_lease(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(user) = self.pick_user() else { return Ok(()) };
         let Some((lease, _)) = self.invariants.credentials.lease_of(&user) else { return Ok(()) };
         let secs = self.dice.u64(2..LEASE_SECS);
@@ -185,22 +185,22 @@ impl World {
         let ask = ask.with(&json!({ "lease_id": lease, "increment": format!("{secs}s") }));
         let Some(server) = self.draw_server() else { return Ok(()) };
         self.invariants.credentials.renewing(&user);
-        self.begin(tenant, server, ask, Why::RenewLease { user, secs })
+        self.begin(tenant, server, ask, RequestReason::RenewLease { user, secs })
     }
 
-    fn end_lease(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn end_lease(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(user) = self.pick_user() else { return Ok(()) };
         let Some((lease, _)) = self.invariants.credentials.lease_of(&user) else { return Ok(()) };
         let body = json!({ "lease_id": lease, "sync": self.dice.bool() });
         let ask = self.root_ask(tenant, Operation::Update, "sys/leases/revoke").with(&body);
         self.invariants.credentials.doomed(&user);
-        self.ask_any(tenant, ask, Why::EndLease { user })
+        self.ask_any(tenant, ask, RequestReason::EndLease { user })
     }
 
     /// Has leases that could not be ended tried again.
-    pub(super) fn tidy_leases(&mut self) -> Result<(), Violation> {
+    pub(super) fn tidy_leases(&mut self) -> Result<(), InvariantViolation> {
         let ask = self.root_ask(0, Operation::Update, "sys/leases/tidy").with(&json!({}));
-        self.ask_any(0, ask, Why::Tidy)
+        self.ask_any(0, ask, RequestReason::Tidy)
     }
 
     fn name_value(&mut self, tenant: usize) -> String {
@@ -213,7 +213,12 @@ impl World {
         Ask::new(operation, path, &self.estate.tokens[ROOT].text).seen(index)
     }
 
-    fn ask_any(&mut self, tenant: usize, ask: Ask, why: Why) -> Result<(), Violation> {
+    fn ask_any(
+        &mut self,
+        tenant: usize,
+        ask: Ask,
+        why: RequestReason,
+    ) -> Result<(), InvariantViolation> {
         match self.draw_server() {
             Some(server) => self.begin(tenant, server, ask, why),
             None => Ok(()),
@@ -230,7 +235,7 @@ impl World {
         self.pick(self.estate.tokens.len() - 1).map(|token| token + 1)
     }
 
-    fn write_secret(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn write_secret(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let key = format!("s{}", self.dice.u64(..SECRETS));
         let ask = self.root_ask(tenant, Operation::Update, &format!("{DATA}/{key}"));
         let (ask, action) = match self.dice.u8(..8) {
@@ -247,20 +252,20 @@ impl World {
                 (ask.with(&json!({ "data": { "v": value } })), Action::Write(value))
             }
         };
-        self.ask_any(tenant, ask, Why::Write { key, action })
+        self.ask_any(tenant, ask, RequestReason::Write { key, action })
     }
 
-    fn read_secret(&mut self, tenant: usize, key: String) -> Result<(), Violation> {
+    fn read_secret(&mut self, tenant: usize, key: String) -> Result<(), InvariantViolation> {
         let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
         let ask = Ask { recency: Recency::Everything, ..ask };
-        self.ask_any(tenant, ask, Why::Read { key })
+        self.ask_any(tenant, ask, RequestReason::Read { key })
     }
 
-    fn look_at_secret(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn look_at_secret(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let key = format!("s{}", self.dice.u64(..SECRETS));
         let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
         let ask = self.by_default(ask);
-        self.ask_any(tenant, ask, Why::Look { key, version: None })
+        self.ask_any(tenant, ask, RequestReason::Look { key, version: None })
     }
 
     /// The same request, which sometimes does not say what its client has seen: as most requests are.
@@ -279,35 +284,35 @@ impl World {
         Ask::new(operation, path, &text).seen(index)
     }
 
-    fn use_token(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn use_token(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(token) = self.pick_token() else { return Ok(()) };
         let ask = self.borne(tenant, token, Operation::Read, "auth/token/lookup-self");
         let ask = self.by_default(ask);
         if self.dice.u8(..3) == 0 {
-            self.ask_any(tenant, ask.clone(), Why::Use { token })?;
+            self.ask_any(tenant, ask.clone(), RequestReason::Use { token })?;
         }
-        self.ask_any(tenant, ask, Why::Use { token })
+        self.ask_any(tenant, ask, RequestReason::Use { token })
     }
 
     /// Puts something into the cubbyhole of a token, or looks what is there: what was put by the same token.
-    fn use_cubbyhole(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn use_cubbyhole(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(token) = self.pick_token() else { return Ok(()) };
         if self.dice.bool() {
             let ask = self.borne(tenant, token, Operation::Read, CUBBYHOLE);
-            return self.ask_any(tenant, ask, Why::Fetch { token });
+            return self.ask_any(tenant, ask, RequestReason::Fetch { token });
         }
         let ask = self.borne(tenant, token, Operation::Update, CUBBYHOLE);
-        self.ask_any(tenant, ask.with(&json!({ "of": token })), Why::Keep { token })
+        self.ask_any(tenant, ask.with(&json!({ "of": token })), RequestReason::Keep { token })
     }
 
     /// An operator seals a server's core.
-    pub(super) fn seal(&mut self, server: u64) -> Result<(), Violation> {
+    pub(super) fn seal(&mut self, server: u64) -> Result<(), InvariantViolation> {
         let ask = self.root_ask(0, Operation::Update, "sys/seal");
         let ask = Ask { recency: Recency::Seen(0), ..ask };
-        self.begin(0, server, ask, Why::Seal)
+        self.begin(0, server, ask, RequestReason::Seal)
     }
 
-    fn make_token(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn make_token(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let parent = match self.dice.u8(..3) {
             0 => self.pick_token().filter(|token| self.estate.tokens[*token].uses == 0),
             _ => None,
@@ -322,49 +327,49 @@ impl World {
             "num_uses": uses,
         });
         let ask = self.borne(tenant, parent, Operation::Update, "auth/token/create").with(&body);
-        self.ask_any(tenant, ask, Why::Make { parent, secs, secs_max, uses })
+        self.ask_any(tenant, ask, RequestReason::Make { parent, secs, secs_max, uses })
     }
 
-    fn renew_token(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn renew_token(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(token) = self.pick_token() else { return Ok(()) };
         let secs = self.dice.u64(1..60);
         let ask = self.borne(tenant, token, Operation::Update, "auth/token/renew-self");
         let ask = ask.with(&json!({ "increment": format!("{secs}s") }));
-        self.ask_any(tenant, ask, Why::Renew { token, secs })
+        self.ask_any(tenant, ask, RequestReason::Renew { token, secs })
     }
 
-    fn revoke_token(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn revoke_token(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(token) = self.pick_token() else { return Ok(()) };
         let (text, index) =
             (self.estate.tokens[token].text.clone(), self.estate.tokens[token].index);
         let index = index.max(self.tenants[tenant].index);
         let ask = self.root_ask(tenant, Operation::Update, "auth/token/revoke");
         let ask = ask.seen(index).with(&json!({ "token": text }));
-        self.ask_any(tenant, ask, Why::Revoke { token })
+        self.ask_any(tenant, ask, RequestReason::Revoke { token })
     }
 
     /// Opens something twice, at two servers at once.
-    fn unwrap(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn unwrap(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(wrap) = self.pick(self.estate.wraps.len()) else { return Ok(()) };
-        let Limited { text, index } = self.estate.wraps[wrap].clone();
+        let LimitedUse { text, index } = self.estate.wraps[wrap].clone();
         let ask = Ask::new(Operation::Update, "sys/wrapping/unwrap", &text);
         let ask = ask.seen(index.max(self.tenants[tenant].index));
-        self.ask_any(tenant, ask.clone(), Why::Unwrap { wrap })?;
-        self.ask_any(tenant, ask, Why::Unwrap { wrap })
+        self.ask_any(tenant, ask.clone(), RequestReason::Unwrap { wrap })?;
+        self.ask_any(tenant, ask, RequestReason::Unwrap { wrap })
     }
 
-    fn log_in(&mut self, tenant: usize) -> Result<(), Violation> {
+    fn log_in(&mut self, tenant: usize) -> Result<(), InvariantViolation> {
         let Some(secret_id) = self.pick(self.estate.secret_ids.len()) else { return Ok(()) };
-        let Limited { text, index } = self.estate.secret_ids[secret_id].clone();
+        let LimitedUse { text, index } = self.estate.secret_ids[secret_id].clone();
         let body = json!({ "role_id": self.estate.role_id, "secret_id": text });
         let ask = Ask::new(Operation::Update, "auth/approle/login", "").with(&body);
         let ask = ask.seen(index.max(self.tenants[tenant].index));
-        self.ask_any(tenant, ask.clone(), Why::LogIn { secret_id })?;
-        self.ask_any(tenant, ask, Why::LogIn { secret_id })
+        self.ask_any(tenant, ask.clone(), RequestReason::LogIn { secret_id })?;
+        self.ask_any(tenant, ask, RequestReason::LogIn { secret_id })
     }
 
     /// What is asked of every server at the end: secrets with their versions, and the newest tokens, gone ones too.
-    pub(super) fn last_asks(&self, held: u64) -> Vec<(Ask, Why)> {
+    pub(super) fn last_asks(&self, held: u64) -> Vec<(Ask, RequestReason)> {
         let root = &self.estate.tokens[ROOT].text;
         let mut asks = Vec::new();
         for (key, versions) in self.invariants.versions.newest() {
@@ -372,14 +377,14 @@ impl World {
                 let ask = Ask::new(Operation::Read, format!("{DATA}/{key}"), root).seen(held);
                 let query = version.map(|version| ("version".to_owned(), version.to_string()));
                 let ask = Ask { query: query.into_iter().collect(), ..ask };
-                asks.push((ask, Why::Look { key: key.clone(), version }));
+                asks.push((ask, RequestReason::Look { key: key.clone(), version }));
             }
         }
         let count = self.estate.tokens.len();
         for token in count.saturating_sub(LAST_TOKENS).max(1)..count {
             let text = &self.estate.tokens[token].text;
             let ask = Ask::new(Operation::Read, "auth/token/lookup-self", text).seen(held);
-            asks.push((ask, Why::Use { token }));
+            asks.push((ask, RequestReason::Use { token }));
         }
         asks
     }
@@ -387,11 +392,11 @@ impl World {
     /// A tenant hears what came of its request.
     pub(super) fn heard(
         &mut self,
-        call: Call,
+        call: SimCall,
         answer: &CoreAnswer,
         held: u64,
-    ) -> Result<(), Violation> {
-        let Call { tenant, why, began, .. } = call;
+    ) -> Result<(), InvariantViolation> {
+        let SimCall { tenant, why, began, .. } = call;
         self.note(83, held, || format!("{tenant} hears {answer:?} of {why:?}"));
         let told = answer.told();
         match answer {
@@ -403,42 +408,44 @@ impl World {
             _ => self.figures.refused += 1,
         }
         match (why, told) {
-            (Why::Write { key, action }, _) => {
+            (RequestReason::Write { key, action }, _) => {
                 let at = micros(self.now);
                 if matches!(answer, CoreAnswer::Unclear(_)) {
                     self.tenants[tenant].doubts = Some(key.clone());
                 }
                 let end = match (answer, self.plan.sabotage) {
                     (CoreAnswer::Unclear(_), Some(Sabotage::EarlyAck)) => {
-                        End::Done { at, found: None, version: None }
+                        OperationEnd::Done { at, found: None, version: None }
                     }
                     _ => end_of_answer(answer, at),
                 };
                 if let (
                     Action::Write(value) | Action::Swap(_, value),
-                    End::Done { version: Some(version), .. },
+                    OperationEnd::Done { version: Some(version), .. },
                 ) = (&action, &end)
                 {
                     self.invariants.versions.told(&key, *version, value, held)?;
                 }
                 self.done(tenant, key, action, began, end);
             }
-            (Why::Read { key }, told) => {
+            (RequestReason::Read { key }, told) => {
                 let end = match told {
                     Some(told) => {
                         self.figures.linear_reads += 1;
                         let found = told.data["data"]["v"].as_str().map(str::to_owned);
-                        End::Done { at: micros(self.now), found, version: None }
+                        OperationEnd::Done { at: micros(self.now), found, version: None }
                     }
                     None if matches!(answer, CoreAnswer::Refused(_)) => {
-                        End::Done { at: micros(self.now), found: None, version: None }
+                        OperationEnd::Done { at: micros(self.now), found: None, version: None }
                     }
-                    None => End::Failed,
+                    None => OperationEnd::Failed,
                 };
                 self.done(tenant, key, Action::Read, began, end);
             }
             // One that is of unknown outcome may have happened: what it was sure of is settled at the doors.
-            (Why::RenewLease { user, .. }, _) => self.invariants.credentials.renewed(&user, None),
+            (RequestReason::RenewLease { user, .. }, _) => {
+                self.invariants.credentials.renewed(&user, None)
+            }
             _ => {}
         }
         Ok(())
@@ -450,7 +457,7 @@ impl World {
         key: String,
         action: Action,
         began: std::time::Duration,
-        end: End,
+        end: OperationEnd,
     ) {
         let call = micros(began);
         self.invariants.order.ended(Done { client: tenant as u64, key, action, call, end });

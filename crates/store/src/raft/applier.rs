@@ -10,21 +10,21 @@ use std::sync::Arc;
 use super::limits::RESOLVE_MAX;
 use super::lock;
 use super::shared::StoreShared;
-use super::tasks::Task;
+use super::tasks::ApplierTask;
 use crate::Error;
 use crate::commit::{CommitOutcome, Promise};
 
 /// The applier's own.
 pub(crate) struct Applier {
     shared: Arc<StoreShared>,
-    backlog: VecDeque<Task>,
+    backlog: VecDeque<ApplierTask>,
     /// What is applied and not yet said to be.
     unsaid: Vec<(Promise, CommitOutcome)>,
 }
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ApplierTurn {
     /// Everything is applied.
     Done,
     /// The disk is full; try again later.
@@ -38,7 +38,7 @@ impl Applier {
     }
 
     /// Where tasks go.
-    pub(crate) fn backlog(&mut self) -> &mut VecDeque<Task> {
+    pub(crate) fn backlog(&mut self) -> &mut VecDeque<ApplierTask> {
         &mut self.backlog
     }
 
@@ -46,14 +46,14 @@ impl Applier {
     ///
     /// # Errors
     /// What makes the store useless; everyone who waits has been told.
-    pub(crate) fn turn(&mut self) -> Result<Turn, Error> {
+    pub(crate) fn turn(&mut self) -> Result<ApplierTurn, Error> {
         let (mut count, mut bytes) = (0, 0);
         let ended = loop {
-            let Some(task) = self.backlog.pop_front() else { break Ok(Turn::Done) };
+            let Some(task) = self.backlog.pop_front() else { break Ok(ApplierTurn::Done) };
             let task_bytes = task.bytes();
             match self.perform(task) {
-                Ok(Turn::Done) => {}
-                Ok(Turn::Stalled) => break Ok(Turn::Stalled),
+                Ok(ApplierTurn::Done) => {}
+                Ok(ApplierTurn::Stalled) => break Ok(ApplierTurn::Stalled),
                 Err(error) => break Err(error),
             }
             count += 1;
@@ -67,7 +67,7 @@ impl Applier {
             self.abandon(error);
             return ended;
         }
-        let stalled = ended == Ok(Turn::Stalled);
+        let stalled = ended == Ok(ApplierTurn::Stalled);
         if stalled {
             count += self.tell_who_waits();
         }
@@ -78,17 +78,17 @@ impl Applier {
         ended
     }
 
-    fn perform(&mut self, task: Task) -> Result<Turn, Error> {
+    fn perform(&mut self, task: ApplierTask) -> Result<ApplierTurn, Error> {
         let (entry, promise) = match task {
-            Task::Settled(promise) => {
+            ApplierTask::Settled(promise) => {
                 self.unsaid.push((promise, Ok(self.shared.machine.position())));
-                return Ok(Turn::Done);
+                return Ok(ApplierTurn::Done);
             }
-            Task::Confirmed(asked) => {
+            ApplierTask::Confirmed(asked) => {
                 self.shared.lease.confirm(asked);
-                return Ok(Turn::Done);
+                return Ok(ApplierTurn::Done);
             }
-            Task::Apply(entry, promise) => (entry, promise),
+            ApplierTask::Apply(entry, promise) => (entry, promise),
         };
         let outcome = self.shared.machine.apply(&entry);
         if entry.members.is_some() && outcome.is_ok() {
@@ -98,12 +98,12 @@ impl Applier {
             Ok(_) | Err(Error::Conflict | Error::Unknown(_)) => {
                 self.shared.note_space();
                 self.unsaid.extend(promise.map(|promise| (promise, outcome)));
-                Ok(Turn::Done)
+                Ok(ApplierTurn::Done)
             }
             Err(Error::Full(what)) => {
                 *lock(&self.shared.full) = Some(Error::Full(what.clone()));
-                self.backlog.push_front(Task::Apply(entry, promise));
-                Ok(Turn::Stalled)
+                self.backlog.push_front(ApplierTask::Apply(entry, promise));
+                Ok(ApplierTurn::Stalled)
             }
             Err(error) => {
                 if let Some(promise) = promise {
@@ -127,15 +127,15 @@ impl Applier {
         let Some(full) = self.shared.stalled() else { return 0 };
         for task in std::mem::take(&mut self.backlog) {
             match task {
-                Task::Settled(promise) => promise.keep(Err(full.clone())),
+                ApplierTask::Settled(promise) => promise.keep(Err(full.clone())),
                 // Not while something before it waits: it is asked for again.
-                Task::Confirmed(_) => {}
-                Task::Apply(entry, promise) => {
+                ApplierTask::Confirmed(_) => {}
+                ApplierTask::Apply(entry, promise) => {
                     if let Some(promise) = promise {
                         let what = "it is in the log and will be applied once the disk has space";
                         promise.keep(Err(Error::Unknown(what.into())));
                     }
-                    self.backlog.push_back(Task::Apply(entry, None));
+                    self.backlog.push_back(ApplierTask::Apply(entry, None));
                 }
             }
         }

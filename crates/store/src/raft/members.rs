@@ -14,7 +14,7 @@ use kallisto_codec::{ByteReader, put_bytes};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
 
 use super::limits::MEMBERS_MAX;
-use crate::cluster::{Change, MemberRole, PEER_TEXT_BYTES_MAX, Peer};
+use crate::cluster::{MemberChange, MemberRole, PEER_TEXT_BYTES_MAX, Peer};
 use crate::codec::SharedReader;
 
 /// A change that is committed.
@@ -27,12 +27,12 @@ pub(crate) struct Changed {
 }
 
 /// The proposal of some changes.
-pub(crate) fn propose(changes: &[Change]) -> ConfChangeV2 {
+pub(crate) fn propose(changes: &[MemberChange]) -> ConfChangeV2 {
     let mut proposal = ConfChangeV2::default();
     let mut put = Vec::new();
     for change in changes {
         let (node_id, change_type) = match change {
-            Change::Put(peer, role) => {
+            MemberChange::Put(peer, role) => {
                 put.push(peer.clone());
                 let role = match role {
                     MemberRole::Voter => ConfChangeType::AddNode,
@@ -40,7 +40,7 @@ pub(crate) fn propose(changes: &[Change]) -> ConfChangeV2 {
                 };
                 (peer.id, role)
             }
-            Change::Remove(id) => (*id, ConfChangeType::RemoveNode),
+            MemberChange::Remove(id) => (*id, ConfChangeType::RemoveNode),
         };
         let single = ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() };
         proposal.mut_changes().push(single);
@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn changes_as_the_library_writes_them_come_back() {
         let cases = [
-            vec![Change::Put(peer(2), MemberRole::Learner)],
-            vec![Change::Remove(300)],
+            vec![MemberChange::Put(peer(2), MemberRole::Learner)],
+            vec![MemberChange::Remove(300)],
             vec![
-                Change::Put(peer(u64::MAX), MemberRole::Voter),
-                Change::Remove(3),
-                Change::Put(peer(7), MemberRole::Learner),
+                MemberChange::Put(peer(u64::MAX), MemberRole::Voter),
+                MemberChange::Remove(3),
+                MemberChange::Put(peer(7), MemberRole::Learner),
             ],
         ];
         for changes in cases {
@@ -218,8 +218,8 @@ mod tests {
             assert_eq!(read, proposal);
             for change in changes {
                 match change {
-                    Change::Put(peer, _) => assert!(changed.put.contains(&peer)),
-                    Change::Remove(id) => assert!(changed.removed.contains(&id)),
+                    MemberChange::Put(peer, _) => assert!(changed.put.contains(&peer)),
+                    MemberChange::Remove(id) => assert!(changed.removed.contains(&id)),
                 }
             }
         }
@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn cut_or_changed_bytes_are_refused_or_other_changes() {
-        let proposal = propose(&[Change::Put(peer(2), MemberRole::Learner), Change::Remove(9)]);
+        let proposal =
+            propose(&[MemberChange::Put(peer(2), MemberRole::Learner), MemberChange::Remove(9)]);
         let bytes = library_bytes(&proposal);
         for len in 0..bytes.len() {
             if let Some((read, _)) = read_change(&bytes.slice(..len)) {

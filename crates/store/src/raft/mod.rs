@@ -49,8 +49,8 @@ use self::limits::ESSENTIAL_BYTES_MAX;
 pub use self::log::Losses;
 use self::log::mark::Mark;
 use self::log::record::{LogIdentity, SegmentState};
-use self::log::{LogSync, Opened, RaftLog};
-use self::machine::{Home, Machine, Replacement};
+use self::log::{LogSync, OpenedLog, RaftLog};
+use self::machine::{EngineHome, Replacement, StateMachine};
 use self::node::RaftNode;
 pub use self::options::{OnFatal, RaftOptions};
 use self::requests::{DriverRequest, Requests};
@@ -61,8 +61,8 @@ use self::snapshot::HeldMoments;
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Candidacy, Commit, Durability, Error, Fold, Look, Need, Peer, Position, RaftStats,
-    Record, Records, Replicated, Seqno, Stats, Store, Visit,
+    Batch, Candidacy, Commit, Durability, Error, Fold, Need, Peer, Position, RaftStats, Record,
+    RecordVisitor, Records, Replicated, Seqno, Store, StoreStats, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -109,7 +109,7 @@ impl RaftStore {
         let held = make_dirs(&*disk, &dir, [&log_dir, &engine_dir])?;
         let mut mark = Mark::open(Arc::clone(&disk), &dir)?;
         let known = (&mark, options.losses);
-        let Opened { log, mut index, keeper, identity, engine, loss } =
+        let OpenedLog { log, mut index, keeper, identity, engine, loss } =
             RaftLog::open(Arc::clone(&disk), &log_dir, options.log_segment_bytes, known, || {
                 refuse_orphan(&*disk, &engine_dir)?;
                 Ok(first_state(&options))
@@ -117,11 +117,11 @@ impl RaftStore {
         let log = Arc::new(Mutex::new(log));
         let log_sync = Arc::<LogSync>::default();
         log_sync.set(Arc::clone(&log));
-        let home = Home {
+        let home = EngineHome {
             disk,
             dir,
             options: kallisto_lsm::Options {
-                durability: kallisto_lsm::Durability::External,
+                durability: kallisto_lsm::LogKeeping::External,
                 outer_log: Some(log_sync),
                 ..options.engine.clone()
             },
@@ -146,7 +146,7 @@ impl RaftStore {
         let floor = index.floor().0;
         // A log begins behind its first entry, or behind nothing; the engine knows of what was purged later.
         let applied = |engine: &Engine| engine.flushed_position().max(floor.min(FIRST_INDEX));
-        let machine = Machine::open(home, first, applied)?;
+        let machine = StateMachine::open(home, first, applied)?;
         let applied = machine.position().0;
         if let Some(membership) = machine.stored_membership()? {
             // As of the engine's files: entries that changed the members since are applied again.
@@ -336,7 +336,7 @@ impl Drop for RaftStore {
 }
 
 /// Removes what a crash left of engines before and after the one that the log goes with.
-fn remove_replaced(home: &Home, engine: u64) {
+fn remove_replaced(home: &EngineHome, engine: u64) {
     let near = engine.saturating_sub(REPLACED_MAX)..=engine.saturating_add(REPLACED_MAX);
     near.filter(|&other| other != engine).for_each(|other| home.remove(other));
 }
@@ -437,7 +437,7 @@ impl Records for RaftStore {
         self.shared.machine.records().scan(prefix, visit)
     }
 
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
         self.shared.machine.records().scan_borrowed(prefix, visit)
     }
 
@@ -493,7 +493,7 @@ impl Store for RaftStore {
         self.shared.machine.generation()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         let shared = &self.shared;
         let standing = *lock(&shared.standing);
         let (unsynced, counters, node_id) = {
@@ -516,7 +516,7 @@ impl Store for RaftStore {
             commits: *lock(&shared.commits),
             engine: shared.machine.records().0.stats(),
         };
-        Stats {
+        StoreStats {
             position: self.position(),
             durability: self.durability(),
             records: self.approximate_len(),

@@ -43,7 +43,7 @@ pub(crate) struct RaftNode {
 
 /// What the node wants done, in this order.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub(crate) struct NodeOutput {
     /// Names the output in [`RaftNode::persisted`].
     pub(crate) number: u64,
     /// To be sent at once.
@@ -79,12 +79,12 @@ pub(crate) struct Committed {
     /// An encoded batch; empty for the entry with which a leader begins.
     pub(crate) data: bytes::Bytes,
     /// The members from here on, if the entry changes them.
-    pub(crate) members: Option<Box<Members>>,
+    pub(crate) members: Option<Box<MembersFrom>>,
 }
 
 /// The members from an entry on.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Members {
+pub(crate) struct MembersFrom {
     pub(crate) membership: ConfState,
     pub(crate) changed: Changed,
 }
@@ -107,7 +107,7 @@ pub(crate) struct RaftStatus {
 
 /// What a leader knows of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct MemberProgress {
     pub(crate) id: u64,
     pub(crate) matched: u64,
 }
@@ -201,7 +201,7 @@ impl RaftNode {
     }
 
     /// Takes the state that a snapshot brought, which the library may find to be of the past; then nothing comes of it.
-    pub(crate) fn restore(&mut self, restart: &Restart) -> Restored {
+    pub(crate) fn restore(&mut self, restart: &Restart) -> SnapshotRestored {
         let raft = &self.raw.raft;
         let mut message = Message {
             msg_type: MessageType::MsgSnapshot,
@@ -214,12 +214,14 @@ impl RaftNode {
         (metadata.index, metadata.term) = (restart.index, restart.term);
         metadata.set_conf_state(restart.membership.clone());
         if raft.leader_id == 0 || raft.state != StateRole::Follower {
-            return Restored::NobodyLeads;
+            return SnapshotRestored::NobodyLeads;
         }
         self.step(message);
         match self.raw.snap() {
-            Some(snapshot) if snapshot.get_metadata().index == restart.index => Restored::Taken,
-            _ => Restored::Past,
+            Some(snapshot) if snapshot.get_metadata().index == restart.index => {
+                SnapshotRestored::Taken
+            }
+            _ => SnapshotRestored::Past,
         }
     }
 
@@ -293,12 +295,12 @@ impl RaftNode {
     }
 
     /// What a leader knows of the members; nothing on others.
-    pub(crate) fn progress(&self) -> Vec<Progress> {
+    pub(crate) fn progress(&self) -> Vec<MemberProgress> {
         if !self.leads() {
             return Vec::new();
         }
         let prs = self.raw.raft.prs().iter();
-        prs.map(|(&id, pr)| Progress { id, matched: pr.matched }).collect()
+        prs.map(|(&id, pr)| MemberProgress { id, matched: pr.matched }).collect()
     }
 
     /// Whether the node wants to say something.
@@ -337,7 +339,7 @@ impl RaftNode {
     }
 
     /// What is to be done now, if anything. Each output must be followed by [`RaftNode::persisted`].
-    pub(crate) fn poll(&mut self) -> Result<Option<Output>, Error> {
+    pub(crate) fn poll(&mut self) -> Result<Option<NodeOutput>, Error> {
         if !self.raw.has_ready() {
             return Ok(None);
         }
@@ -377,7 +379,7 @@ impl RaftNode {
                 .filter(|message| message.msg_type == MessageType::MsgSnapshot)
                 .map(|message| message.to),
         );
-        Ok(Some(Output {
+        Ok(Some(NodeOutput {
             number,
             messages,
             restart,
@@ -466,7 +468,7 @@ impl RaftNode {
         Ok(committed)
     }
 
-    fn change_members(&mut self, index: u64, data: &bytes::Bytes) -> Result<Members, Error> {
+    fn change_members(&mut self, index: u64, data: &bytes::Bytes) -> Result<MembersFrom, Error> {
         let unreadable = || Error::Damaged(format!("raft: entry {index} is no change of members"));
         let (change, changed) = read_change(data).ok_or_else(unreadable)?;
         let membership = self.raw.apply_conf_change(&change).map_err(refused)?;
@@ -478,7 +480,7 @@ impl RaftNode {
             self.raw.raft.become_follower(term, raft::INVALID_ID);
             self.draw_timeout();
         }
-        Ok(Members { membership, changed })
+        Ok(MembersFrom { membership, changed })
     }
 
     /// The library draws a timeout whenever it starts a term or a role; ours takes its place.
@@ -511,7 +513,7 @@ fn own_read_number(own: u64, context: &[u8]) -> Option<u64> {
 
 /// What became of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Restored {
+pub(crate) enum SnapshotRestored {
     /// The next output begins anew from it.
     Taken,
     /// The log holds as much already.

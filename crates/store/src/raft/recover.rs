@@ -14,7 +14,7 @@ use super::lock;
 use super::log::RaftLog;
 use super::log::index::LogIndex;
 use super::log::record::SegmentState;
-use super::machine::Machine;
+use super::machine::StateMachine;
 use super::node::Committed;
 use crate::{Error, Peer};
 
@@ -22,7 +22,7 @@ use crate::{Error, Peer};
 pub(super) fn become_only_member(
     log: &Arc<Mutex<RaftLog>>,
     index: &LogIndex,
-    machine: &Machine,
+    machine: &StateMachine,
     own: Peer,
 ) -> Result<LogIndex, Error> {
     let (last, last_term) = index.last();

@@ -13,8 +13,8 @@ use super::restore::RestoreStep;
 use super::snapshot::{Outgoing, ResumePoint};
 use super::{RaftStore, lock, wire};
 use crate::{
-    AsOf, Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, MemberRole,
-    Peer, Position, Replicated, Store,
+    AsOf, Candidacy, Chunks, Commit, Error, Invitation, Leadership, Member, MemberChange,
+    MemberRole, Peer, Position, Replicated, Store,
 };
 
 impl Replicated for RaftStore {
@@ -60,7 +60,7 @@ impl Replicated for RaftStore {
         known.membership.voters.len() + known.membership.learners.len() <= 1
     }
 
-    fn change(&self, changes: Vec<Change>) -> Commit {
+    fn change(&self, changes: Vec<MemberChange>) -> Commit {
         self.request(|promise| DriverRequest::Change(changes, promise))
     }
 
@@ -129,7 +129,7 @@ impl Replicated for RaftStore {
         let Some(member) = members.iter().find(|member| member.peer.id == peer.id) else { return };
         // Whoever has moved says so again with its next connection; nobody waits for this.
         let peer = Peer { wants: member.peer.wants, ..peer };
-        drop(self.change(vec![Change::Put(peer, member.role)]));
+        drop(self.change(vec![MemberChange::Put(peer, member.role)]));
     }
 
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {

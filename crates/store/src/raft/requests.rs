@@ -14,7 +14,7 @@ use super::limits::{
 };
 use super::lock;
 use super::snapshot::Fetched;
-use crate::cluster::{Change, Invitation};
+use crate::cluster::{Invitation, MemberChange};
 use crate::commit::Promise;
 use crate::{Durability, Error, Need};
 
@@ -30,7 +30,7 @@ pub(crate) enum DriverRequest {
     /// Hear a peer.
     Message(Message),
     /// Change the members.
-    Change(Vec<Change>, Promise),
+    Change(Vec<MemberChange>, Promise),
     /// Say when everything committed anywhere before is applied here.
     ReadIndex(Promise),
     /// Let another server lead.

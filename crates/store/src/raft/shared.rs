@@ -16,10 +16,10 @@ use super::lease::Lease;
 use super::limits::RESTING_BYTES_MAX;
 use super::lock;
 use super::log::RaftLog;
-use super::log::index::Fault;
+use super::log::index::ReadFault;
 use super::log::mark::{Followed, Mark};
-use super::machine::{Home, Machine};
-use super::node::{Progress, RaftStatus, is_alone};
+use super::machine::{EngineHome, StateMachine};
+use super::node::{MemberProgress, RaftStatus, is_alone};
 use super::options::OnFatal;
 use super::requests::{Backpressure, Requests};
 use super::snapshot::HeldMoments;
@@ -41,7 +41,7 @@ pub(crate) struct StoreShared {
     pub(crate) removed: AtomicBool,
     /// Up to when the state holds everything.
     pub(crate) lease: Lease,
-    pub(crate) machine: Machine,
+    pub(crate) machine: StateMachine,
     pub(crate) log: Arc<Mutex<RaftLog>>,
     /// How far the log was synced, as the disk has it.
     pub(crate) mark: Mutex<Mark>,
@@ -62,7 +62,7 @@ pub(crate) struct StoreShared {
     /// How long commits took.
     pub(crate) commits: Mutex<CommitStats>,
     /// The members as the driver knows them.
-    pub(crate) members: Mutex<Known>,
+    pub(crate) members: Mutex<KnownMembers>,
     /// The leader as of the last turn, and this server: read before every write.
     pub(crate) leader_id: AtomicU64,
     pub(crate) node_id: AtomicU64,
@@ -81,15 +81,15 @@ pub(crate) struct StoreShared {
     pub(crate) closing: AtomicBool,
     pub(crate) fatal: OnceLock<Error>,
     /// Why an entry of the log could not be read.
-    pub(crate) fault: Fault,
+    pub(crate) fault: ReadFault,
     pub(crate) on_fatal: OnFatal,
 }
 
 /// The members, and what is known of each.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownMembers {
     pub(crate) membership: ConfState,
-    pub(crate) progress: Vec<Progress>,
+    pub(crate) progress: Vec<MemberProgress>,
     /// When each was last heard.
     pub(crate) heard: BTreeMap<u64, Duration>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Chores {
 
 /// What the thread that keeps the segments has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum SegmentWork {
     /// Chores.
     Chores,
     /// The mark.
@@ -138,7 +138,7 @@ impl StoreShared {
         if self.removed.swap(true, Ordering::Relaxed) {
             return;
         }
-        let Home { disk, dir, .. } = self.machine.home();
+        let EngineHome { disk, dir, .. } = self.machine.home();
         // A server that cannot write it down is told again after its next start.
         let _ = disk
             .create(&dir.join(REMOVED_FILE))
@@ -237,11 +237,11 @@ impl StoreShared {
 
 /// Sees whether a store is at rest: nothing was applied between two looks.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct RestWatch {
     seen: Position,
 }
 
-impl Rest {
+impl RestWatch {
     /// Looks; at rest, what is in memory goes to files when it takes much. A server that is not written to has no
     /// use for it there, and starts the sooner.
     pub(crate) fn look(&mut self, shared: &StoreShared) -> Result<(), Error> {
@@ -289,21 +289,21 @@ impl Chores {
     }
 
     /// Waits for something to do, and no longer than `patience`.
-    pub(crate) fn wait(&self, patience: Duration) -> Due {
+    pub(crate) fn wait(&self, patience: Duration) -> SegmentWork {
         let state = lock(&self.state);
         let waited =
             self.came.wait_timeout_while(state, patience, |state| *state == MarkDemand::Nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match *state {
-            MarkDemand::Nothing => Due::Look,
-            MarkDemand::End => Due::End,
+            MarkDemand::Nothing => SegmentWork::Look,
+            MarkDemand::End => SegmentWork::End,
             MarkDemand::Mark => {
                 *state = MarkDemand::Nothing;
-                Due::Mark
+                SegmentWork::Mark
             }
             MarkDemand::Chores => {
                 *state = MarkDemand::Nothing;
-                Due::Chores
+                SegmentWork::Chores
             }
         }
     }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_store_at_rest_keeps_little_in_memory() {
         let store = open(&MemDisk::shared());
-        let mut rest = Rest::default();
+        let mut rest = RestWatch::default();
         let in_memory = || store.shared.machine.records().0.stats().memtable_bytes;
         (0..VALUES).for_each(|at| put(&store, at));
         rest.look(&store.shared).unwrap();

@@ -16,7 +16,7 @@ use crate::commit::Promise;
 
 /// What the applier does.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum ApplierTask {
     /// Apply an entry; tell who proposed it here.
     Apply(Committed, Option<Promise>),
     /// Say that everything before is applied.
@@ -34,7 +34,7 @@ pub(crate) struct Tasks {
 
 #[derive(Debug, Default)]
 struct TasksState {
-    waiting: VecDeque<Task>,
+    waiting: VecDeque<ApplierTask>,
     /// Not done yet, whether they wait or are in work.
     count: usize,
     bytes: usize,
@@ -43,7 +43,7 @@ struct TasksState {
 
 impl Tasks {
     /// Hands tasks over; drops them if the applier is gone, which tells those who wait.
-    pub(crate) fn push(&self, tasks: impl IntoIterator<Item = Task>) {
+    pub(crate) fn push(&self, tasks: impl IntoIterator<Item = ApplierTask>) {
         let mut state = lock(&self.state);
         if state.closed {
             return;
@@ -59,7 +59,11 @@ impl Tasks {
 
     /// Moves all tasks to `backlog`, waiting for some if there are none and `patience` allows; false when it is closed
     /// and empty.
-    pub(crate) fn take(&self, backlog: &mut VecDeque<Task>, patience: Option<Duration>) -> bool {
+    pub(crate) fn take(
+        &self,
+        backlog: &mut VecDeque<ApplierTask>,
+        patience: Option<Duration>,
+    ) -> bool {
         let mut state = lock(&self.state);
         if patience.is_none() {
             while state.waiting.is_empty() && !state.closed {
@@ -109,7 +113,7 @@ impl TasksState {
     }
 }
 
-impl Task {
+impl ApplierTask {
     /// Tells who waits for it, if anybody does, that nothing comes of it.
     pub(crate) fn refuse(self, error: Error) {
         match self {

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::applier::{Applier, Turn};
+use super::applier::{Applier, ApplierTurn};
 use super::driver::Driver;
 use super::limits::{FULL_RETRY, LOOK_PAUSE};
 use super::log::mark::MARK_PAUSE;
 use super::requests::DrainState;
-use super::shared::{Due, Rest, StoreShared};
+use super::shared::{RestWatch, SegmentWork, StoreShared};
 use crate::Error;
 
 /// Starts the threads.
@@ -35,7 +35,7 @@ fn spawn(
 ) -> Result<JoinHandle<()>, Error> {
     let shared = Arc::clone(shared);
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let guard = Panicked(&shared);
+        let guard = PoisonOnPanic(&shared);
         if let Err(error) = body(&shared) {
             shared.poison(&error);
         }
@@ -45,9 +45,9 @@ fn spawn(
 }
 
 /// Poisons the store when its thread panics.
-struct Panicked<'a>(&'a StoreShared);
+struct PoisonOnPanic<'a>(&'a StoreShared);
 
-impl Drop for Panicked<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         // The library answers a log that cannot be read with a panic.
         let panicked = || Error::Poisoned("a thread of the store panicked".into());
@@ -73,7 +73,7 @@ fn drive(shared: &StoreShared, driver: &mut Driver) -> Result<(), Error> {
 
 fn apply(shared: &StoreShared, applier: &mut Applier) -> Result<(), Error> {
     while shared.tasks.take(applier.backlog(), None) {
-        while applier.turn()? == Turn::Stalled {
+        while applier.turn()? == ApplierTurn::Stalled {
             if shared.closing.load(Ordering::Acquire) || shared.fatal.get().is_some() {
                 // What is left is in the log and is applied at the next start.
                 shared.tasks.abandon();
@@ -89,7 +89,7 @@ fn apply(shared: &StoreShared, applier: &mut Applier) -> Result<(), Error> {
 }
 
 fn keep(shared: &StoreShared) -> Result<(), Error> {
-    let mut rest = Rest::default();
+    let mut rest = RestWatch::default();
     // What a start leaves to do waits for the first look, since the start has the disk and a processor busy: the next
     // segment, say, is megabytes of zeros.
     let mut starting = true;
@@ -109,12 +109,12 @@ fn keep(shared: &StoreShared) -> Result<(), Error> {
             false => next_look - now,
         };
         match shared.chores.wait(patience) {
-            Due::Chores => {
+            SegmentWork::Chores => {
                 starting = false;
                 shared.do_chores()?;
             }
-            Due::Mark | Due::Look => {}
-            Due::End => return Ok(()),
+            SegmentWork::Mark | SegmentWork::Look => {}
+            SegmentWork::End => return Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_store::{
-    Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, MemberRole, Peer,
+    ChunkSink, Chunks, Commit, Durability, Error, Invitation, MemberChange, MemberRole, Peer,
     RaftOptions, RaftStore, Replicated, Store, Transport,
 };
 
@@ -300,7 +300,7 @@ impl Cluster {
             peers: vec![Self::peer(1)],
         }))
         .unwrap();
-        let change = vec![Change::Put(Self::peer(id), role)];
+        let change = vec![MemberChange::Put(Self::peer(id), role)];
         let leader = self.leader().unwrap();
         self.decide(self.store(leader).change(change)).unwrap();
         self.until("the new server follows", |cluster| cluster.caught_up(id));
@@ -335,7 +335,7 @@ impl Cluster {
         cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
         for id in [2, 3] {
             cluster.join(id, MemberRole::Learner);
-            let change = vec![Change::Put(Self::peer(id), MemberRole::Voter)];
+            let change = vec![MemberChange::Put(Self::peer(id), MemberRole::Voter)];
             cluster.decide(cluster.store(1).change(change)).unwrap();
         }
         cluster

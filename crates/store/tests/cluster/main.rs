@@ -12,8 +12,8 @@ mod snapshots;
 use bytes::Bytes;
 use kallisto_lsm::clock::Clock;
 use kallisto_store::{
-    Batch, Candidacy, Change, Error, Invitation, MemberRole, Peer, RaftStore, Records, Replicated,
-    Store,
+    Batch, Candidacy, Error, Invitation, MemberChange, MemberRole, Peer, RaftStore, Records,
+    Replicated, Store,
 };
 
 use common::{put, state_of};
@@ -203,7 +203,8 @@ fn leadership_is_handed_over_at_once() {
 #[test]
 fn members_go_and_change_together() {
     let cluster = Cluster::of_three();
-    let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), MemberRole::Learner)];
+    let changes =
+        vec![MemberChange::Remove(3), MemberChange::Put(Cluster::peer(2), MemberRole::Learner)];
     cluster.decide(cluster.store(1).change(changes)).unwrap();
     cluster.until("the joint state is left", |cluster| {
         let members = cluster.store(1).members();
@@ -245,7 +246,9 @@ fn a_learner_that_is_to_vote_is_promoted_once_it_caught_up() {
     let store_id = cluster.store(1).store_id();
     let invitation = Invitation { store_id, node_id: 3, peers: vec![Cluster::peer(1)] };
     cluster.decide(cluster.store(3).join(invitation)).unwrap();
-    cluster.decide(cluster.store(1).change(vec![Change::Put(stays, MemberRole::Learner)])).unwrap();
+    cluster
+        .decide(cluster.store(1).change(vec![MemberChange::Put(stays, MemberRole::Learner)]))
+        .unwrap();
     (0..100).for_each(|_| cluster.tick());
     assert_eq!(role(&cluster, 3), Some(MemberRole::Learner));
     assert!(cluster.caught_up(3));

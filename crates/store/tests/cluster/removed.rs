@@ -1,6 +1,6 @@
 //! A server that the cluster has let go learns it, and does not forget it.
 
-use kallisto_store::{Change, Replicated};
+use kallisto_store::{MemberChange, Replicated};
 
 use crate::harness::Cluster;
 
@@ -23,7 +23,7 @@ fn a_removed_server_knows_it_once_it_is_told_and_after_every_start() {
     let mut cluster = Cluster::of_three();
     cluster.cut.push(3);
     let leader = cluster.leader().unwrap();
-    cluster.decide(cluster.store(leader).change(vec![Change::Remove(3)])).unwrap();
+    cluster.decide(cluster.store(leader).change(vec![MemberChange::Remove(3)])).unwrap();
     (0..400).for_each(|_| cluster.tick());
     assert!(!cluster.store(3).is_removed(), "nobody told it yet");
     cluster.store(3).told_removed();
@@ -41,7 +41,7 @@ fn a_server_that_sees_its_own_removal_knows_it() {
     let cluster = Cluster::of_three();
     let leader = cluster.leader().unwrap();
     cluster.decide(cluster.store(leader).transfer(Some(2))).unwrap();
-    cluster.decide(cluster.store(2).change(vec![Change::Remove(1)])).unwrap();
+    cluster.decide(cluster.store(2).change(vec![MemberChange::Remove(1)])).unwrap();
     cluster.write("later");
     // Whether the word of its own leaving still reaches it is chance: if it does, it knows.
     let left = cluster.store(1).members().iter().all(|member| member.peer.id != 1);

@@ -11,7 +11,8 @@ use kallisto_lsm::Background;
 use kallisto_lsm::clock::Clock;
 use kallisto_lsm::disk::Disk;
 use kallisto_store::{
-    Batch, Durability, Error, Fold, Op, Position, RaftOptions, RaftStore, Records, Seqno, Visit,
+    Batch, Durability, Error, Fold, Position, RaftOptions, RaftStore, Records, Seqno, StoreOp,
+    Visit,
 };
 
 /// Every key with its value and seqno.
@@ -113,18 +114,18 @@ impl Fold for Mirror {
         mirrored.folded += 1;
         for op in batch.ops() {
             match op {
-                Op::Put { key, value } => {
+                StoreOp::Put { key, value } => {
                     let entry = (value.to_vec(), Seqno(position.0));
                     mirrored.state.insert(key.clone(), entry);
                 }
-                Op::Delete { key, note } => {
+                StoreOp::Delete { key, note } => {
                     mirrored.state.remove(key);
                     mirrored.notes.push(note.to_vec());
                 }
             }
         }
         for op in batch.ops() {
-            let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+            let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
             let shown = records.get(key).unwrap().map(|r| (r.value.to_vec(), r.seqno));
             assert_eq!(shown.as_ref(), mirrored.state.get(key), "the batch is applied");
         }

@@ -7,13 +7,13 @@ use kallisto_api::{Error, Fields, Json, Logical, Response};
 use kallisto_engine::Call;
 use kallisto_engine::outbound::form_component;
 
-use super::super::config::{Client, Config, ResponseMode};
+use super::super::config::{JwtConfig, OidcClient, ResponseMode};
 use super::super::memory::JwtMemory;
-use super::super::provider::{self, Provider};
-use super::super::role::{CallbackMode, Role, RoleType};
+use super::super::provider::{self, DiscoveredProvider};
+use super::super::role::{CallbackMode, JwtRole, RoleType};
 use super::super::{ROLES, named_role};
-use super::exchange::Peer;
-use super::state::{LIFE_SECS, State};
+use super::exchange::TokenEndpoint;
+use super::state::{LIFE_SECS, LoginUnderWay};
 use super::{parties, record, redirect};
 
 use crate::records;
@@ -23,7 +23,7 @@ const DEVICE_INTERVAL_SECS: std::ops::RangeInclusive<i64> = 1..=60;
 
 /// Answers with an address to log in at.
 pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error> {
-    let config = records::config::<Config>(&run.storage)?;
+    let config = records::config::<JwtConfig>(&run.storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load configuration"))?;
     let (client, discovery) = parties(&config)?;
     let body = run.request.object()?;
@@ -31,7 +31,7 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
     let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
     let (name, mut redirect_uri, client_nonce) =
         (named_role(fields, &config)?, text("redirect_uri")?, text("client_nonce")?);
-    let role = ROLES.load::<Role>(&run.storage, &name)?;
+    let role = ROLES.load::<JwtRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
     let is_device = role.role_type == RoleType::Oidc && role.callback_mode == CallbackMode::Device;
     if redirect_uri.is_empty() && !is_device {
@@ -63,7 +63,7 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
         Some(remote) if is_direct => remote.ip().to_string(),
         _ => String::new(),
     };
-    let state = State::make(&run.context, &name, &redirect_uri, &client_nonce, from)?;
+    let state = LoginUnderWay::make(&run.context, &name, &redirect_uri, &client_nonce, from)?;
     let mut sealed = state.seal(run.keyed_hash, &config)?;
     if let Some(namespace) = namespace {
         sealed = format!("{sealed},ns={namespace}");
@@ -84,7 +84,7 @@ fn answer<const N: usize>(data: [(&str, Json); N]) -> Response {
 }
 
 /// Takes `namespace` out of the query of a redirect URI, so that one URI serves every namespace: the state says it instead.
-fn take_namespace(config: &Config, redirect_uri: &mut String) -> Option<String> {
+fn take_namespace(config: &JwtConfig, redirect_uri: &mut String) -> Option<String> {
     if !config.namespace_in_state {
         return None;
     }
@@ -105,7 +105,7 @@ fn take_namespace(config: &Config, redirect_uri: &mut String) -> Option<String> 
 }
 
 /// The scopes that are asked for, `openid` first.
-fn scope(role: &Role) -> String {
+fn scope(role: &JwtRole) -> String {
     let others = role.oidc_scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
     std::iter::once("openid").chain(others).collect::<Vec<_>>().join(" ")
 }
@@ -113,11 +113,11 @@ fn scope(role: &Role) -> String {
 /// The address of the provider's page, with all that it is to know (OpenID Connect Core 1.0, section 3.1.2.1).
 fn address(
     run: &Call<'_>,
-    config: &Config,
-    provider: &Provider,
-    client: &Client,
-    role: &Role,
-    state: &State,
+    config: &JwtConfig,
+    provider: &DiscoveredProvider,
+    client: &OidcClient,
+    role: &JwtRole,
+    state: &LoginUnderWay,
     sealed: &str,
 ) -> Result<String, Error> {
     let mut types: Vec<&str> = config.response_types.iter().map(String::as_str).collect();
@@ -159,9 +159,9 @@ fn address(
 /// Begins a login by device: the provider says what its user is to do, and is asked by `oidc/poll` whether they did (RFC 8628).
 async fn device(
     run: &Call<'_>,
-    config: &Config,
+    config: &JwtConfig,
     name: &str,
-    role: &Role,
+    role: &JwtRole,
     client_nonce: &str,
 ) -> Result<Response, Error> {
     if client_nonce.is_empty() {
@@ -175,7 +175,7 @@ async fn device(
     if provider.device_endpoint.is_empty() {
         return Err(Error::invalid("no device auth endpoint url discovered"));
     }
-    let peer = Peer { outbound: run.outbound, provider: &provider, client, authorities };
+    let peer = TokenEndpoint { outbound: run.outbound, provider: &provider, client, authorities };
     let refuse = |why: &str| Error::invalid(format!("error starting a login by device: {why}"));
     let said = peer.device_codes(&scope(role)).await.map_err(|why| refuse(&why.text()))?;
     let text = |name: &str| said.get(name).and_then(Json::as_str).unwrap_or_default();
@@ -194,7 +194,7 @@ async fn device(
     let life = number("expires_in").unwrap_or(LIFE_SECS).clamp(1, LIFE_SECS);
     let interval = number("interval").unwrap_or_else(|| role.poll_interval_secs());
     let interval = interval.clamp(*DEVICE_INTERVAL_SECS.start(), *DEVICE_INTERVAL_SECS.end());
-    let state = State::make(&run.context, name, "", client_nonce, String::new())?;
+    let state = LoginUnderWay::make(&run.context, name, "", client_nonce, String::new())?;
     let stored = record::encode(
         state.issued + life,
         [("device_code", device_code.into()), ("interval", interval.into())],
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn a_namespace_moves_from_the_redirect_uri_into_the_state() {
-        let taken = |config: &Config, uri: &str| {
+        let taken = |config: &JwtConfig, uri: &str| {
             let mut uri = uri.to_owned();
             (take_namespace(config, &mut uri), uri)
         };
-        let config = Config::default();
+        let config = JwtConfig::default();
         for (uri, namespace, left) in [
             ("https://v/cb", None, "https://v/cb"),
             ("https://v/cb?namespace=a/b", Some("a/b"), "https://v/cb"),
@@ -230,7 +230,7 @@ mod tests {
             let expected = (namespace.map(str::to_owned), left.to_owned());
             assert_eq!(taken(&config, uri), expected, "{uri}");
         }
-        let elsewhere = Config { namespace_in_state: false, ..Config::default() };
+        let elsewhere = JwtConfig { namespace_in_state: false, ..JwtConfig::default() };
         assert_eq!(taken(&elsewhere, "https://v/cb?namespace=a").0, None);
     }
 }

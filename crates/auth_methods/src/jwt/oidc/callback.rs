@@ -11,21 +11,21 @@ use kallisto_engine::outbound::form_component;
 use kallisto_engine::route::Operation;
 use kallisto_engine::{Call, address};
 
-use super::super::config::{Config, ResponseMode};
+use super::super::config::{JwtConfig, ResponseMode};
 use super::super::memory::JwtMemory;
-use super::super::role::{CallbackMode, Role, RoleType};
+use super::super::role::{CallbackMode, JwtRole, RoleType};
 use super::super::{ROLES, login};
-use super::proof::{Brought, Strictness, prove};
-use super::state::State;
+use super::proof::{CallbackParameters, Strictness, prove};
+use super::state::LoginUnderWay;
 use super::{expired, failed, pages, poll, record};
 use crate::records;
 
 /// What came back, and of whom.
-struct Came {
-    config: Config,
-    state: State,
-    role: Role,
-    brought: Brought,
+struct CallbackOutcome {
+    config: JwtConfig,
+    state: LoginUnderWay,
+    role: JwtRole,
+    brought: CallbackParameters,
     client_nonce: String,
 }
 
@@ -53,29 +53,29 @@ pub(in super::super) async fn callback(run: Call<'_>) -> Result<Response, Error>
 }
 
 /// Finds the login that came back.
-fn come(run: &Call<'_>, fields: Fields<'_>) -> Result<Came, Error> {
+fn come(run: &Call<'_>, fields: Fields<'_>) -> Result<CallbackOutcome, Error> {
     let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
-    let config = records::config::<Config>(&run.storage)?;
+    let config = records::config::<JwtConfig>(&run.storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load configuration"))?;
-    let state = State::open(&run.context, &config, &text("state")?)?.ok_or_else(expired)?;
+    let state = LoginUnderWay::open(&run.context, &config, &text("state")?)?.ok_or_else(expired)?;
     let now = run.now.as_second();
     if record::load(&run.storage, &used(&state), now)?.is_some() {
         return Err(expired());
     }
-    let role = ROLES.load::<Role>(&run.storage, &state.role)?;
+    let role = ROLES.load::<JwtRole>(&run.storage, &state.role)?;
     let role = role.filter(|role| role.role_type == RoleType::Oidc);
     let role = role.ok_or_else(|| failed("Role could not be found"))?;
-    let brought = Brought {
+    let brought = CallbackParameters {
         code: text("code")?.into(),
         id_token: text("id_token")?.into(),
         error: text("error")?,
         issuer: text("iss")?,
     };
-    Ok(Came { config, state, role, brought, client_nonce: text("client_nonce")? })
+    Ok(CallbackOutcome { config, state, role, brought, client_nonce: text("client_nonce")? })
 }
 
 /// The record that says that a state was used.
-pub(super) fn used(state: &State) -> String {
+pub(super) fn used(state: &LoginUnderWay) -> String {
     format!("{}{}", record::USED, state.id)
 }
 
@@ -84,7 +84,11 @@ pub(super) fn used(state: &State) -> String {
 /// # Errors
 /// [`Error::Invalid`] when it was used before: of any number of servers and requests one uses it. [`Error::Unavailable`] when too many are
 /// remembered.
-pub(super) async fn use_up(run: &Call<'_>, state: &State, other: &str) -> Result<(), Error> {
+pub(super) async fn use_up(
+    run: &Call<'_>,
+    state: &LoginUnderWay,
+    other: &str,
+) -> Result<(), Error> {
     if !run.memory::<JwtMemory>()?.has_place_for_used() {
         return Err(Error::Unavailable("too many logins were granted lately at this mount".into()));
     }
@@ -104,8 +108,8 @@ pub(super) async fn use_up(run: &Call<'_>, state: &State, other: &str) -> Result
 }
 
 /// Answers a client that hands on what it heard with its token.
-async fn finish(run: &Call<'_>, came: Came) -> Result<Response, Error> {
-    let Came { config, state, role, mut brought, client_nonce } = came;
+async fn finish(run: &Call<'_>, came: CallbackOutcome) -> Result<Response, Error> {
+    let CallbackOutcome { config, state, role, mut brought, client_nonce } = came;
     state.check_client(run.keyed_hash, &client_nonce)?;
     address::check(&role.params.bound_cidrs, run.request.remote)?;
     let kept = format!("{}{}", record::POSTED, state.id);
@@ -125,8 +129,8 @@ async fn finish(run: &Call<'_>, came: Came) -> Result<Response, Error> {
 }
 
 /// Takes what a provider had the browser post, when a client is to come with the same state.
-async fn posted(run: &Call<'_>, came: &Came) -> Result<Response, Error> {
-    let Came { config, state, role, brought, .. } = came;
+async fn posted(run: &Call<'_>, came: &CallbackOutcome) -> Result<Response, Error> {
+    let CallbackOutcome { config, state, role, brought, .. } = came;
     if config.asks_for("id_token") && !brought.has_code() {
         if !run.memory::<JwtMemory>()?.has_place() {
             return Err(Error::Unavailable(
@@ -147,7 +151,11 @@ async fn posted(run: &Call<'_>, came: &Came) -> Result<Response, Error> {
 }
 
 /// Sends the browser to the page that began the login; `None` when a client on the user's machine did.
-fn on_to_the_page(request: &Request<'_>, state: &State, brought: &Brought) -> Option<Response> {
+fn on_to_the_page(
+    request: &Request<'_>,
+    state: &LoginUnderWay,
+    brought: &CallbackParameters,
+) -> Option<Response> {
     let (_, path) = state.redirect_uri.split_once("://")?.1.split_once('/')?;
     let mount = path.strip_prefix("v1/auth/")?.strip_suffix("/oidc/callback")?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./~".contains(&byte);
@@ -169,8 +177,8 @@ fn on_to_the_page(request: &Request<'_>, state: &State, brought: &Brought) -> Op
 }
 
 /// Asks the user of a browser that came here by itself whether the login is wanted.
-async fn direct(run: &Call<'_>, came: &Came) -> Result<Response, Error> {
-    let Came { config, state, role, brought, .. } = came;
+async fn direct(run: &Call<'_>, came: &CallbackOutcome) -> Result<Response, Error> {
+    let CallbackOutcome { config, state, role, brought, .. } = came;
     let name = format!("{}{}", record::REQUEST, state.id);
     let now = run.now.as_second();
     if record::load(&run.storage, &name, now)?.is_some() {
@@ -192,7 +200,7 @@ async fn direct(run: &Call<'_>, came: &Came) -> Result<Response, Error> {
     let (members, page) = match found {
         Ok(login) => {
             let confirm = format!("{}.{secret}", state.id);
-            let question = pages::question(&pages::Question {
+            let question = pages::question(&pages::ConsentQuestion {
                 mount: run.mount.path,
                 role: &state.role,
                 from: &state.from,

@@ -8,8 +8,8 @@ use kallisto_engine::outbound::form_component;
 use kallisto_engine::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::super::config::Client;
-use super::super::provider::Provider;
+use super::super::config::OidcClient;
+use super::super::provider::DiscoveredProvider;
 use super::super::token::JWT_BYTES_MAX;
 
 /// Longest code or token of a provider, in bytes.
@@ -19,15 +19,15 @@ const ERROR_BYTES_MAX: usize = 64;
 
 /// Who is asked, as whom, and whose word is believed of who that is.
 #[derive(Clone, Copy)]
-pub(super) struct Peer<'a> {
+pub(super) struct TokenEndpoint<'a> {
     pub(super) outbound: &'a dyn Outbound,
-    pub(super) provider: &'a Provider,
-    pub(super) client: &'a Client,
+    pub(super) provider: &'a DiscoveredProvider,
+    pub(super) client: &'a OidcClient,
     pub(super) authorities: &'a str,
 }
 
 /// What a provider gives for a code.
-pub(super) struct Tokens {
+pub(super) struct ExchangedTokens {
     pub(super) id_token: SecretString,
     /// Empty where there is none.
     pub(super) access_token: SecretString,
@@ -58,7 +58,7 @@ pub(super) fn error_code(text: &str) -> Option<&str> {
     (!text.is_empty() && text.len() <= ERROR_BYTES_MAX && text.bytes().all(fits)).then_some(text)
 }
 
-impl Peer<'_> {
+impl TokenEndpoint<'_> {
     /// Asks for the tokens of a code.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Peer<'_> {
         code: &str,
         redirect_uri: &str,
         code_verifier: String,
-    ) -> Result<Tokens, NoTokens> {
+    ) -> Result<ExchangedTokens, NoTokens> {
         let fields = vec![
             ("grant_type", "authorization_code".into()),
             ("code", code.into()),
@@ -82,7 +82,10 @@ impl Peer<'_> {
     ///
     /// # Errors
     /// Why there are no tokens: `authorization_pending` and `slow_down` are refusals too.
-    pub(super) async fn tokens_of_device(self, device_code: &str) -> Result<Tokens, NoTokens> {
+    pub(super) async fn tokens_of_device(
+        self,
+        device_code: &str,
+    ) -> Result<ExchangedTokens, NoTokens> {
         let fields = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code".into()),
             ("device_code", device_code.into()),
@@ -90,7 +93,10 @@ impl Peer<'_> {
         self.tokens(fields).await
     }
 
-    async fn tokens(self, fields: Vec<(&'static str, SecretString)>) -> Result<Tokens, NoTokens> {
+    async fn tokens(
+        self,
+        fields: Vec<(&'static str, SecretString)>,
+    ) -> Result<ExchangedTokens, NoTokens> {
         let unusable = |why: &str| NoTokens::Unusable(why.to_owned());
         let answer = self.post(&self.provider.token_endpoint, fields).await?;
         let said = json::parse_object(&answer.body);
@@ -118,7 +124,7 @@ impl Peer<'_> {
         if !access_token.is_empty() && !text("token_type").eq_ignore_ascii_case("bearer") {
             return Err(unusable("the provider answered with an access token that is no bearer's"));
         }
-        Ok(Tokens { id_token: id_token.into(), access_token: access_token.into() })
+        Ok(ExchangedTokens { id_token: id_token.into(), access_token: access_token.into() })
     }
 
     /// Asks for the codes of a device (RFC 8628, section 3.1).

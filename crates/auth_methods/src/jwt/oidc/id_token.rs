@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kallisto_api::{Json, Map};
 
 use super::super::claims;
-use super::super::role::Role;
+use super::super::role::JwtRole;
 
 /// Longest subject, in bytes.
 const SUBJECT_BYTES_MAX: usize = 255;
@@ -32,7 +32,7 @@ const OF_THE_TOKEN: [&str; 14] = [
 ];
 
 /// What an ID token is held to.
-pub(in super::super) struct Wanted<'a> {
+pub(in super::super) struct IdTokenChecks<'a> {
     pub(in super::super) issuer: &'a str,
     pub(in super::super) client_id: &'a str,
     /// `None` where none was asked for.
@@ -41,7 +41,7 @@ pub(in super::super) struct Wanted<'a> {
     pub(in super::super) access_token: &'a str,
     /// The algorithm of its signature.
     pub(in super::super) algorithm: &'a str,
-    pub(in super::super) role: &'a Role,
+    pub(in super::super) role: &'a JwtRole,
     pub(in super::super) now: Timestamp,
 }
 
@@ -49,7 +49,7 @@ pub(in super::super) struct Wanted<'a> {
 ///
 /// # Errors
 /// What is wrong.
-pub(in super::super) fn check(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
+pub(in super::super) fn check(claims: &Map, wanted: &IdTokenChecks<'_>) -> Result<(), String> {
     let text = |name: &str| claims.get(name).and_then(Json::as_str);
     if text("iss") != Some(wanted.issuer) {
         return Err("invalid issuer (iss) claim".to_owned());
@@ -76,7 +76,7 @@ pub(in super::super) fn check(claims: &Map, wanted: &Wanted<'_>) -> Result<(), S
 }
 
 /// The token must be for this client, and where it is for others too, or says so, to be used by it.
-fn check_audience(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
+fn check_audience(claims: &Map, wanted: &IdTokenChecks<'_>) -> Result<(), String> {
     let audiences = claims::audiences(claims)?;
     if !audiences.contains(&wanted.client_id) {
         return Err("invalid audience (aud) claim: it is not for this client".to_owned());
@@ -93,7 +93,7 @@ fn check_audience(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
 }
 
 /// Who it is must have been shown to the provider lately enough.
-fn check_age(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
+fn check_age(claims: &Map, wanted: &IdTokenChecks<'_>) -> Result<(), String> {
     let most = wanted.role.max_age_secs;
     if most == 0 {
         return Ok(());
@@ -108,7 +108,7 @@ fn check_age(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
 }
 
 /// An access token that the ID token knows must be the one that came with it (section 3.1.3.8).
-fn check_hash_of_access_token(claims: &Map, wanted: &Wanted<'_>) -> Result<(), String> {
+fn check_hash_of_access_token(claims: &Map, wanted: &IdTokenChecks<'_>) -> Result<(), String> {
     let Some(said) = claims.get("at_hash").filter(|said| **said != Json::Null) else {
         return Ok(());
     };
@@ -149,7 +149,7 @@ pub(in super::super) fn merge(claims: &mut Map, user_info: Map) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
+    use crate::records::FieldsRecord;
     use kallisto_api::Fields;
     use kallisto_api::json::parse_object;
 
@@ -163,7 +163,7 @@ mod tests {
         let role = object(&format!(
             r#"{{"user_claim":"sub","allowed_redirect_uris":"http://localhost/x"{role}}}"#
         ));
-        let role = Role::written(None, Fields::new(&role)).unwrap();
+        let role = JwtRole::written(None, Fields::new(&role)).unwrap();
         let mut all = object(
             r#"{"iss":"https://idp","sub":"ann","aud":"me","exp":1000300,"iat":999990,"nonce":"n"}"#,
         );
@@ -175,7 +175,7 @@ mod tests {
         }
         check(
             &all,
-            &Wanted {
+            &IdTokenChecks {
                 issuer: "https://idp",
                 client_id: "me",
                 nonce: Some("n"),

@@ -29,7 +29,7 @@ pub(super) mod state;
 use kallisto_api::{BoxFuture, Error};
 use kallisto_engine::EngineContext;
 
-use super::config::{Client, Config};
+use super::config::{JwtConfig, OidcClient};
 use super::memory::JwtMemory;
 
 pub(super) use auth_url::auth_url;
@@ -48,7 +48,7 @@ fn expired() -> Error {
 }
 
 /// This server as a client, and where its provider describes itself.
-fn parties(config: &Config) -> Result<(&Client, (&str, &str)), Error> {
+fn parties(config: &JwtConfig) -> Result<(&OidcClient, (&str, &str)), Error> {
     let parties = config.client.as_ref().zip(config.discovery());
     parties.ok_or_else(|| Error::invalid("OIDC login is not configured for this mount"))
 }

@@ -6,7 +6,7 @@
 use kallisto_api::Response;
 
 /// What is asked before a login by direct callback is granted.
-pub(super) struct Question<'a> {
+pub(super) struct ConsentQuestion<'a> {
     pub(super) mount: &'a str,
     pub(super) role: &'a str,
     /// The address of who asked for the login; empty if that is not known.
@@ -18,7 +18,7 @@ pub(super) struct Question<'a> {
 }
 
 /// Asks whether the login is wanted.
-pub(super) fn question(asked: &Question<'_>) -> Response {
+pub(super) fn question(asked: &ConsentQuestion<'_>) -> Response {
     let from = match asked.from {
         "" => String::new(),
         from => format!(" from the address <b>{}</b>", escape(from)),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_named_on_a_page_is_text() {
-        let named = Question {
+        let named = ConsentQuestion {
             mount: "auth/<b>/",
             role: "\"><script>alert(1)</script>",
             from: "'&",

@@ -8,15 +8,15 @@ use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::{Error, Fields, Json, Map, Response};
 use kallisto_engine::{Call, Login, address};
 
-use super::super::config::Config;
+use super::super::config::JwtConfig;
 use super::super::memory::JwtMemory;
 use super::super::provider;
-use super::super::role::{CallbackMode, Role};
+use super::super::role::{CallbackMode, JwtRole};
 use super::super::{ROLES, login};
 use super::callback::use_up;
-use super::exchange::{NoTokens, Peer};
+use super::exchange::{NoTokens, TokenEndpoint};
 use super::proof::vouched;
-use super::state::State;
+use super::state::LoginUnderWay;
 use super::{expired, failed, pages, parties, record};
 use crate::records;
 
@@ -75,17 +75,17 @@ pub(super) async fn confirm(run: &Call<'_>, given: &str) -> Result<Response, Err
 
 /// Answers a client with its token, or that it has to ask again.
 pub(in super::super) async fn poll(run: Call<'_>) -> Result<Response, Error> {
-    let config = records::config::<Config>(&run.storage)?;
+    let config = records::config::<JwtConfig>(&run.storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load configuration"))?;
     let body = run.request.object()?;
     let fields = Fields::new(&body);
     let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
-    let state = State::open(&run.context, &config, &text("state")?)?.ok_or_else(expired)?;
+    let state = LoginUnderWay::open(&run.context, &config, &text("state")?)?.ok_or_else(expired)?;
     if !state.has_client_nonce() {
         return Err(expired());
     }
     state.check_client(run.keyed_hash, &text("client_nonce")?)?;
-    let role = ROLES.load::<Role>(&run.storage, &state.role)?;
+    let role = ROLES.load::<JwtRole>(&run.storage, &state.role)?;
     let role = role.ok_or_else(|| failed("Role could not be found"))?;
     address::check(&role.params.bound_cidrs, run.request.remote)?;
     let name = format!("{}{}", record::REQUEST, state.id);
@@ -105,8 +105,8 @@ fn pending() -> Error {
 
 async fn direct(
     run: &Call<'_>,
-    state: &State,
-    role: Role,
+    state: &LoginUnderWay,
+    role: JwtRole,
     name: &str,
     found: Option<Map>,
 ) -> Result<Response, Error> {
@@ -143,9 +143,9 @@ async fn direct(
 
 async fn device(
     run: &Call<'_>,
-    config: &Config,
-    state: &State,
-    role: Role,
+    config: &JwtConfig,
+    state: &LoginUnderWay,
+    role: JwtRole,
     name: &str,
     found: &Map,
 ) -> Result<Response, Error> {
@@ -159,7 +159,7 @@ async fn device(
     }
     let (client, (url, authorities)) = parties(config)?;
     let provider = provider::provider(&run.context, url, authorities).await?;
-    let peer = Peer { outbound: run.outbound, provider: &provider, client, authorities };
+    let peer = TokenEndpoint { outbound: run.outbound, provider: &provider, client, authorities };
     let tokens = match peer.tokens_of_device(record::text(found, "device_code")).await {
         Ok(tokens) => tokens,
         Err(NoTokens::Refused(code)) if code == "authorization_pending" || code == "slow_down" => {

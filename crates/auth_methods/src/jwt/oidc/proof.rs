@@ -8,13 +8,13 @@ use kallisto_engine::Call;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::super::claims;
-use super::super::config::Config;
-use super::super::provider::{self, Provider};
-use super::super::role::Role;
+use super::super::config::JwtConfig;
+use super::super::provider::{self, DiscoveredProvider};
+use super::super::role::JwtRole;
 use super::super::token::Jwt;
-use super::exchange::{Peer, Tokens, error_code};
-use super::id_token::{self, Wanted};
-use super::state::State;
+use super::exchange::{ExchangedTokens, TokenEndpoint, error_code};
+use super::id_token::{self, IdTokenChecks};
+use super::state::LoginUnderWay;
 use super::{failed, parties};
 
 /// The algorithms of ID tokens where the configuration names none: that which every provider has (OpenID Connect Discovery 1.0, section 3).
@@ -23,7 +23,7 @@ const ALGORITHMS: [&str; 1] = ["RS256"];
 const NO_CODE: &str = "no_code";
 
 /// What a browser brought back.
-pub(super) struct Brought {
+pub(super) struct CallbackParameters {
     pub(super) code: SecretString,
     pub(super) id_token: SecretString,
     /// What the provider says instead.
@@ -32,7 +32,7 @@ pub(super) struct Brought {
     pub(super) issuer: String,
 }
 
-impl Brought {
+impl CallbackParameters {
     pub(super) fn has_code(&self) -> bool {
         !matches!(self.code.expose_secret(), "" | NO_CODE)
     }
@@ -52,12 +52,12 @@ pub(super) enum Strictness {
 }
 
 /// What a provider vouches for.
-pub(super) struct Proof {
+pub(super) struct OidcProof {
     claims: Map,
     bounds: Result<(), String>,
 }
 
-impl Proof {
+impl OidcProof {
     /// The claims, if the role lets them in.
     ///
     /// # Errors
@@ -76,12 +76,12 @@ impl Proof {
 /// [`Error::Invalid`] when the provider vouches for nobody; [`Error::Unavailable`] when it does not say who it is or what its keys are.
 pub(super) async fn prove(
     run: &Call<'_>,
-    config: &Config,
-    role: &Role,
-    state: &State,
-    brought: &Brought,
+    config: &JwtConfig,
+    role: &JwtRole,
+    state: &LoginUnderWay,
+    brought: &CallbackParameters,
     strictness: Strictness,
-) -> Result<Proof, Error> {
+) -> Result<OidcProof, Error> {
     if !brought.error.is_empty() {
         let code = error_code(&brought.error).unwrap_or("an error");
         return Err(failed(&format!("The provider answered {code}")));
@@ -89,14 +89,17 @@ pub(super) async fn prove(
     let (client, (url, authorities)) = parties(config)?;
     let provider = provider::provider(&run.context, url, authorities).await?;
     check_issuer(&provider, &brought.issuer, strictness)?;
-    let peer = Peer { outbound: run.outbound, provider: &provider, client, authorities };
+    let peer = TokenEndpoint { outbound: run.outbound, provider: &provider, client, authorities };
     let tokens = if brought.has_code() && config.asks_for("code") {
         let verifier = state.code_verifier(run.keyed_hash)?;
         let code = brought.code.expose_secret();
         let exchanged = peer.tokens_of_code(code, &state.redirect_uri, verifier).await;
         exchanged.map_err(|why| failed(&format!("Error exchanging oidc code: {:?}", why.text())))?
     } else if !brought.id_token_text().is_empty() && config.asks_for("id_token") {
-        Tokens { id_token: brought.id_token.clone(), access_token: SecretString::default() }
+        ExchangedTokens {
+            id_token: brought.id_token.clone(),
+            access_token: SecretString::default(),
+        }
     } else {
         return Err(failed("OAuth code parameter not provided"));
     };
@@ -105,7 +108,11 @@ pub(super) async fn prove(
 }
 
 /// Another provider's answer is no answer of this one (RFC 9207, section 2.4).
-fn check_issuer(provider: &Provider, said: &str, strictness: Strictness) -> Result<(), Error> {
+fn check_issuer(
+    provider: &DiscoveredProvider,
+    said: &str,
+    strictness: Strictness,
+) -> Result<(), Error> {
     let must = provider.names_itself && strictness == Strictness::Browser;
     if said == provider.issuer || (said.is_empty() && !must) {
         return Ok(());
@@ -119,12 +126,12 @@ fn check_issuer(provider: &Provider, said: &str, strictness: Strictness) -> Resu
 /// As [`prove`].
 pub(super) async fn vouched(
     run: &Call<'_>,
-    config: &Config,
-    role: &Role,
-    peer: Peer<'_>,
-    tokens: &Tokens,
+    config: &JwtConfig,
+    role: &JwtRole,
+    peer: TokenEndpoint<'_>,
+    tokens: &ExchangedTokens,
     nonce: Option<&str>,
-) -> Result<Proof, Error> {
+) -> Result<OidcProof, Error> {
     let refuse = |why: String| failed(&format!("error validating token: {why}"));
     let text = tokens.id_token.expose_secret();
     let jwt = Jwt::parse(text).ok_or_else(|| refuse("it is no signed JWT".to_owned()))?;
@@ -139,7 +146,7 @@ pub(super) async fn vouched(
     if !jwt.is_signed_by(&keys) {
         return Err(refuse("no known key successfully validated the token signature".to_owned()));
     }
-    let wanted = Wanted {
+    let wanted = IdTokenChecks {
         issuer: &peer.provider.issuer,
         client_id: &peer.client.id,
         nonce,
@@ -159,5 +166,5 @@ pub(super) async fn vouched(
         id_token::merge(&mut claims, said).map_err(|why| failed(&why))?;
     }
     let bounds = claims::check_bounds(&claims, role);
-    Ok(Proof { claims, bounds })
+    Ok(OidcProof { claims, bounds })
 }

@@ -18,7 +18,7 @@ use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::{Error, Json, json};
 use kallisto_engine::{EngineContext, KeyedHash};
 
-use super::super::config::Config;
+use super::super::config::JwtConfig;
 
 /// How long a login may take, in seconds.
 pub(super) const LIFE_SECS: i64 = 600;
@@ -33,7 +33,7 @@ const ID_BYTES: usize = 16;
 
 /// A login that is on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct LoginUnderWay {
     /// Names it in the storage; random.
     pub(super) id: String,
     /// In seconds since 1970.
@@ -46,7 +46,7 @@ pub(super) struct State {
     pub(super) from: String,
 }
 
-impl State {
+impl LoginUnderWay {
     /// A login that begins.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl State {
     ///
     /// # Errors
     /// When the key is gone.
-    pub(super) fn seal(&self, hash: &dyn KeyedHash, config: &Config) -> Result<String, Error> {
+    pub(super) fn seal(&self, hash: &dyn KeyedHash, config: &JwtConfig) -> Result<String, Error> {
         let payload = Json::Array(vec![
             self.id.as_str().into(),
             self.issued.into(),
@@ -105,7 +105,7 @@ impl State {
     /// When the key is gone.
     pub(super) fn open(
         context: &EngineContext<'_>,
-        config: &Config,
+        config: &JwtConfig,
         text: &str,
     ) -> Result<Option<Self>, Error> {
         let text = text.split_once(",ns=").map_or(text, |(text, _)| text);
@@ -206,7 +206,7 @@ fn hash_of_nonce(hash: &dyn KeyedHash, id: &str, given: &str) -> Result<String, 
     Ok(BASE64URL_NOPAD.encode(&hash[..16]))
 }
 
-fn tag(hash: &dyn KeyedHash, config: &Config, payload: &str) -> Result<[u8; 32], Error> {
+fn tag(hash: &dyn KeyedHash, config: &JwtConfig, payload: &str) -> Result<[u8; 32], Error> {
     let (url, _) = config.discovery().unwrap_or_default();
     let client = config.client.as_ref().map_or("", |client| &client.id);
     // No URL has a line end, so no two pairs are written alike.
@@ -228,10 +228,10 @@ pub(in super::super) fn fuzz(text: &str) {
         }
     }
     let payload = BASE64URL_NOPAD.encode(text.as_bytes());
-    let Some(state) = State::parse(&payload) else { return };
-    let Ok(sealed) = state.seal(&Zeros, &Config::default()) else { return };
+    let Some(state) = LoginUnderWay::parse(&payload) else { return };
+    let Ok(sealed) = state.seal(&Zeros, &JwtConfig::default()) else { return };
     let again = sealed.strip_prefix(PREFIX).and_then(|sealed| sealed.split_once('.'));
-    assert_eq!(again.and_then(|(payload, _)| State::parse(payload)), Some(state));
+    assert_eq!(again.and_then(|(payload, _)| LoginUnderWay::parse(payload)), Some(state));
 }
 
 #[cfg(test)]
@@ -242,7 +242,11 @@ mod tests {
     fn a_payload_is_read_as_it_was_written_and_nothing_else_is_one() {
         fuzz(r#"["id",7,"role","http://localhost/x","hash","127.0.0.1"]"#);
         for other in ["", "[]", "{}", r#"["id","7","r","u","h","f"]"#, r#"["id",7,"r","u","h"]"#] {
-            assert_eq!(State::parse(&BASE64URL_NOPAD.encode(other.as_bytes())), None, "{other}");
+            assert_eq!(
+                LoginUnderWay::parse(&BASE64URL_NOPAD.encode(other.as_bytes())),
+                None,
+                "{other}"
+            );
         }
     }
 }

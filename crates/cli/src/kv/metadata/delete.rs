@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::super::place::MountFlag;
 use super::metadata_path;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -29,7 +29,7 @@ impl Delete {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
-        let request = Request::new(Method::Delete, &path);
+        let request = ClientRequest::new(Method::Delete, &path);
         match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
             Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, None)

@@ -4,13 +4,13 @@ use clap::Args;
 
 use super::super::place::MountFlag;
 use super::metadata_path;
-use kallisto_command::client::{Client, Request};
+use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, Format, table};
+use kallisto_command::output::{self, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 /// Prints the metadata and the versions of a secret.
@@ -34,10 +34,10 @@ impl Get {
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let doing = format!("Error reading {path}");
-        let secret = client.send(&Request::get(&path)).map_err(Error::doing(doing))?;
+        let secret = client.send(&ClientRequest::get(&path)).map_err(Error::doing(doing))?;
         let secret = secret.ok_or_else(|| Error::no_value(&path))?;
         match (&secret.data, config.format) {
-            (Some(data), Format::Table) if secret.wrap_info.is_none() => {
+            (Some(data), OutputFormat::Table) if secret.wrap_info.is_none() => {
                 Ok(tables(data, &path, &secret))
             }
             _ => output::secret(&secret, &config, None),

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::super::place::MountFlag;
 use super::metadata_path;
-use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
 use kallisto_command::error::Error;
@@ -119,7 +119,7 @@ impl MetadataSettings {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
-        let request = Request::new(method, &path).with_body(&Json::Object(body));
+        let request = ClientRequest::new(method, &path).with_body(&Json::Object(body));
         match client
             .send(&request)
             .map_err(Error::doing(format!("Error writing data to {path}")))?

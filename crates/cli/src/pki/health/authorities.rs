@@ -3,22 +3,22 @@
 use jiff::Timestamp;
 
 use super::super::fetch;
-use super::mount::{Asked, Mount};
-use super::{Finding, Parameters, Severity};
+use super::mount::{FetchResult, PkiMount};
+use super::{CheckParameters, HealthFinding, Severity};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::crl;
 
 /// An issuer of the mount.
-struct Found {
+struct FoundIssuer {
     /// `issuer/ID`.
     inside: String,
     data: Map,
-    certificate: Parsed,
+    certificate: ParsedCertificate,
 }
 
-impl Found {
+impl FoundIssuer {
     fn may(&self, usage: &str) -> bool {
         let usages = self.data.get("usage").and_then(Json::as_str).unwrap_or_default();
         usages.split(',').any(|one| one == usage)
@@ -31,36 +31,39 @@ impl Found {
 }
 
 /// All issuers, and what kept some from being seen.
-fn issuers(mount: &Mount<'_>) -> Result<(Vec<Found>, Vec<Finding>), Error> {
+fn issuers(mount: &PkiMount<'_>) -> Result<(Vec<FoundIssuer>, Vec<HealthFinding>), Error> {
     let (mut issuers, mut findings) = (Vec::new(), Vec::new());
     let ids = match mount.page("issuers", "")? {
-        Asked::Answered(ids) => ids,
-        Asked::Nothing => Vec::new(),
-        Asked::Refused(finding) => return Ok((issuers, vec![finding])),
+        FetchResult::Answered(ids) => ids,
+        FetchResult::Nothing => Vec::new(),
+        FetchResult::Refused(finding) => return Ok((issuers, vec![finding])),
     };
     for id in ids {
         let inside = format!("issuer/{id}");
         match mount.read(&mount.at(&inside))? {
-            Asked::Answered(data) => {
+            FetchResult::Answered(data) => {
                 let text = data.get("certificate").and_then(Json::as_str).unwrap_or_default();
                 match fetch::certificate(text) {
-                    Ok(certificate) => issuers.push(Found { inside, data, certificate }),
-                    Err(why) => findings.push(Finding::new(
+                    Ok(certificate) => issuers.push(FoundIssuer { inside, data, certificate }),
+                    Err(why) => findings.push(HealthFinding::new(
                         Severity::Warning,
                         &mount.at(&inside),
                         format!("The certificate cannot be read: {why}."),
                     )),
                 }
             }
-            Asked::Nothing => {}
-            Asked::Refused(finding) => findings.push(finding),
+            FetchResult::Nothing => {}
+            FetchResult::Refused(finding) => findings.push(finding),
         }
     }
     Ok((issuers, findings))
 }
 
 /// Issuers that will end soon.
-pub(super) fn validity(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn validity(
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let (issuers, mut findings) = issuers(mount)?;
     for issuer in &issuers {
         let kind = if issuer.certificate.is_self_signed() { "root" } else { "intermediate" };
@@ -82,26 +85,26 @@ pub(super) fn validity(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<F
                 left / 86_400
             ),
         };
-        findings.push(Finding::new(severity, &mount.at(&issuer.inside), message));
+        findings.push(HealthFinding::new(severity, &mount.at(&issuer.inside), message));
     }
     Ok(findings)
 }
 
 /// Revocation lists that are about to be out of date.
 pub(super) fn revocation_lists(
-    mount: &Mount<'_>,
-    with: &Parameters<'_>,
-) -> Result<Vec<Finding>, Error> {
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let (issuers, mut findings) = issuers(mount)?;
     let deltas = match mount.read(&mount.at("config/crl"))? {
-        Asked::Answered(data) if data.get("disable") == Some(&Json::Bool(true)) => {
+        FetchResult::Answered(data) if data.get("disable") == Some(&Json::Bool(true)) => {
             let message = "Revocation lists are disabled, so there is nothing to be out of date.";
             let path = mount.at("config/crl");
-            return Ok(vec![Finding::new(Severity::NotApplicable, &path, message)]);
+            return Ok(vec![HealthFinding::new(Severity::NotApplicable, &path, message)]);
         }
-        Asked::Answered(data) => data.get("enable_delta") == Some(&Json::Bool(true)),
-        Asked::Nothing => false,
-        Asked::Refused(finding) => {
+        FetchResult::Answered(data) => data.get("enable_delta") == Some(&Json::Bool(true)),
+        FetchResult::Nothing => false,
+        FetchResult::Refused(finding) => {
             findings.push(finding);
             false
         }
@@ -116,12 +119,12 @@ pub(super) fn revocation_lists(
         for (list, what, most) in &lists {
             let inside = format!("{}/{list}/der", issuer.inside);
             match mount.bytes(&inside)? {
-                Asked::Answered(der) => {
+                FetchResult::Answered(der) => {
                     let (severity, message) = age(&der, what, *most, mount.now);
-                    findings.push(Finding::new(severity, &mount.at(&inside), message));
+                    findings.push(HealthFinding::new(severity, &mount.at(&inside), message));
                 }
-                Asked::Nothing => {}
-                Asked::Refused(finding) => findings.push(finding),
+                FetchResult::Nothing => {}
+                FetchResult::Refused(finding) => findings.push(finding),
             }
         }
     }
@@ -130,7 +133,7 @@ pub(super) fn revocation_lists(
 
 /// How much of a list's time is over.
 fn age(der: &[u8], what: &str, percent_max: u64, now: i64) -> (Severity, String) {
-    let list = match crl::Parsed::from_der(der) {
+    let list = match crl::ParsedList::from_der(der) {
         Ok(list) => list,
         Err(why) => return (Severity::Critical, format!("{what} cannot be read: {why}.")),
     };
@@ -153,29 +156,32 @@ fn age(der: &[u8], what: &str, percent_max: u64, now: i64) -> (Severity, String)
 }
 
 /// Keys of roots in hardware, which no mount here has.
-pub(super) fn hardware(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn hardware(
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let message = "This server keeps all keys behind its barrier and has none in hardware.";
-    Ok(vec![Finding::new(Severity::NotApplicable, &mount.at("keys"), message)])
+    Ok(vec![HealthFinding::new(Severity::NotApplicable, &mount.at("keys"), message)])
 }
 
 /// Certificates of no CA that a root has issued.
 pub(super) fn leaves_of_roots(
-    mount: &Mount<'_>,
-    with: &Parameters<'_>,
-) -> Result<Vec<Finding>, Error> {
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let (issuers, mut findings) = issuers(mount)?;
     let roots: Vec<_> =
         issuers.iter().filter(|issuer| issuer.certificate.is_self_signed()).collect();
     let path = mount.at("certs");
     if roots.is_empty() {
         let message = "The mount has no root.";
-        findings.push(Finding::new(Severity::NotApplicable, &path, message));
+        findings.push(HealthFinding::new(Severity::NotApplicable, &path, message));
         return Ok(findings);
     }
     let serials = match mount.page("certs", "")? {
-        Asked::Answered(serials) => serials,
-        Asked::Nothing => Vec::new(),
-        Asked::Refused(finding) => {
+        FetchResult::Answered(serials) => serials,
+        FetchResult::Nothing => Vec::new(),
+        FetchResult::Refused(finding) => {
             findings.push(finding);
             return Ok(findings);
         }
@@ -183,24 +189,24 @@ pub(super) fn leaves_of_roots(
     let most = usize::try_from(with.number("certs_to_fetch")?).unwrap_or(usize::MAX);
     let mut leaves = 0_u64;
     for serial in serials.iter().take(most) {
-        let Asked::Answered(data) = mount.read(&mount.at(&format!("cert/{serial}")))? else {
+        let FetchResult::Answered(data) = mount.read(&mount.at(&format!("cert/{serial}")))? else {
             continue;
         };
         let text = data.get("certificate").and_then(Json::as_str).unwrap_or_default();
         let Ok(found) = fetch::certificate(text) else { continue };
-        let is_of = |root: &&Found| found.is_signed_by(&root.certificate.public);
+        let is_of = |root: &&FoundIssuer| found.is_signed_by(&root.certificate.public);
         leaves += u64::from(!found.is_ca && roots.iter().any(is_of));
     }
     let looked = serials.len().min(most);
     findings.push(if leaves == 0 {
         let message = format!("No root has issued any of {looked} certificates of no CA.");
-        Finding::new(Severity::Ok, &path, message)
+        HealthFinding::new(Severity::Ok, &path, message)
     } else {
         let message = format!(
             "{leaves} of {looked} certificates were issued by a root directly: issue from an \
              intermediate, and keep the root out of use."
         );
-        Finding::new(Severity::Warning, &path, message)
+        HealthFinding::new(Severity::Warning, &path, message)
     });
     Ok(findings)
 }

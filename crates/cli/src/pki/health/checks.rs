@@ -1,22 +1,22 @@
 //! The checks: a row each, in the order in which they are shown.
 
-use super::mount::Mount;
-use super::{Finding, Parameters, authorities, roles, tidying};
+use super::mount::PkiMount;
+use super::{CheckParameters, HealthFinding, authorities, roles, tidying};
 use kallisto_command::error::Error;
 
 /// A check.
-pub(super) struct Check {
+pub(super) struct PkiCheck {
     /// Its name, as files and answers have it.
     pub(super) name: &'static str,
     /// Its parameters, as JSON.
     pub(super) parameters: &'static [(&'static str, &'static str)],
     /// Looks.
-    pub(super) run: fn(&Mount<'_>, &Parameters<'_>) -> Result<Vec<Finding>, Error>,
+    pub(super) run: fn(&PkiMount<'_>, &CheckParameters<'_>) -> Result<Vec<HealthFinding>, Error>,
 }
 
 /// All of them.
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[PkiCheck] = &[
+    PkiCheck {
         name: "ca_validity_period",
         parameters: &[
             ("root_expiry_critical", r#""180d""#),
@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         run: authorities::validity,
     },
-    Check {
+    PkiCheck {
         name: "crl_validity_period",
         parameters: &[
             ("crl_expiry_pct_critical", r#""95""#),
@@ -36,30 +36,30 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         run: authorities::revocation_lists,
     },
-    Check {
+    PkiCheck {
         name: "hardware_backed_root",
         parameters: &[("enabled", "false")],
         run: authorities::hardware,
     },
-    Check {
+    PkiCheck {
         name: "root_issued_leaves",
         parameters: &[("certs_to_fetch", "100")],
         run: authorities::leaves_of_roots,
     },
-    Check { name: "role_allows_localhost", parameters: &[], run: roles::localhost },
-    Check { name: "role_allows_glob_wildcards", parameters: &[], run: roles::glob_wildcards },
-    Check {
+    PkiCheck { name: "role_allows_localhost", parameters: &[], run: roles::localhost },
+    PkiCheck { name: "role_allows_glob_wildcards", parameters: &[], run: roles::glob_wildcards },
+    PkiCheck {
         name: "role_no_store_false",
         parameters: &[("allowed_roles", "[]")],
         run: roles::stored,
     },
-    Check {
+    PkiCheck {
         name: "audit_visibility",
         parameters: &[("ignored_parameters", "[]")],
         run: tidying::audit_visibility,
     },
-    Check { name: "allow_if_modified_since", parameters: &[], run: tidying::if_modified_since },
-    Check {
+    PkiCheck { name: "allow_if_modified_since", parameters: &[], run: tidying::if_modified_since },
+    PkiCheck {
         name: "enable_auto_tidy",
         parameters: &[
             ("interval_duration_critical", r#""7d""#),
@@ -69,16 +69,16 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         run: tidying::auto_tidy,
     },
-    Check {
+    PkiCheck {
         name: "tidy_last_run",
         parameters: &[("last_run_critical", r#""7d""#), ("last_run_warning", r#""2d""#)],
         run: tidying::last_run,
     },
-    Check {
+    PkiCheck {
         name: "too_many_certs",
         parameters: &[("count_critical", "250000"), ("count_warning", "50000")],
         run: tidying::stored_certificates,
     },
-    Check { name: "enable_acme_issuance", parameters: &[], run: tidying::acme },
-    Check { name: "allow_acme_headers", parameters: &[], run: tidying::acme_headers },
+    PkiCheck { name: "enable_acme_issuance", parameters: &[], run: tidying::acme },
+    PkiCheck { name: "allow_acme_headers", parameters: &[], run: tidying::acme_headers },
 ];

@@ -21,8 +21,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use jiff::Timestamp;
 
-use self::checks::{CHECKS, Check};
-use self::mount::Mount;
+use self::checks::{CHECKS, PkiCheck};
+use self::mount::PkiMount;
 use kallisto_command::client::{Client, url};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
@@ -31,7 +31,7 @@ use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map, parse, parse_object};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{Document, Format, table};
+use kallisto_command::output::{Document, OutputFormat, table};
 
 /// How bad a finding is. Its number is the exit code that it may lead to, but for the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,14 +68,14 @@ impl Severity {
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct HealthFinding {
     severity: Severity,
     /// What was asked, with a slash before it.
     endpoint: String,
     message: String,
 }
 
-impl Finding {
+impl HealthFinding {
     /// A finding at a path below `/v1/`.
     pub(super) fn new(severity: Severity, path: &str, message: impl Into<String>) -> Self {
         Self { severity, endpoint: format!("/{path}"), message: message.into() }
@@ -150,18 +150,18 @@ impl HealthCheck {
         };
         let path = url::clean(path)?;
         let client = Client::new(&config)?;
-        let mount = Mount::open(&client, &path, Timestamp::now().as_second())?;
+        let mount = PkiMount::open(&client, &path, Timestamp::now().as_second())?;
         let mut found = Vec::new();
         for check in CHECKS {
             let parameters = parameters(check, &given)?;
             if is_enabled(&parameters, !self.default_disabled)? {
-                found.push((check.name, (check.run)(&mount, &Parameters(&parameters))?));
+                found.push((check.name, (check.run)(&mount, &CheckParameters(&parameters))?));
             }
         }
         let all = found.iter().flat_map(|(_, findings)| findings);
         let worst = all.map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
         let text = match config.format {
-            Format::Table => tables(&found),
+            OutputFormat::Table => tables(&found),
             format => Document::Object(&as_json(&found)).to_text(format)?,
         };
         Ok(Outcome::print(text).with_code(self.return_indicator.code(worst)))
@@ -192,7 +192,7 @@ impl HealthCheck {
 }
 
 /// The parameters of a check: its own, and over them what the file says.
-fn parameters(check: &Check, given: &Map) -> Result<Map, Error> {
+fn parameters(check: &PkiCheck, given: &Map) -> Result<Map, Error> {
     let mut parameters = Map::new();
     for (name, text) in check.parameters {
         let value = parse(text.as_bytes()).map_err(|why| Error::usage(why.to_string()))?;
@@ -213,9 +213,9 @@ fn is_enabled(parameters: &Map, otherwise: bool) -> Result<bool, Error> {
 }
 
 /// The parameters of a check, read by kind.
-pub(super) struct Parameters<'a>(&'a Map);
+pub(super) struct CheckParameters<'a>(&'a Map);
 
-impl Parameters<'_> {
+impl CheckParameters<'_> {
     /// A length of time, in seconds.
     pub(super) fn secs(&self, name: &str) -> Result<i64, Error> {
         let text = self.text(name);
@@ -246,18 +246,18 @@ impl Parameters<'_> {
     }
 }
 
-fn list(given: &Map, format: Format) -> Result<Outcome, Error> {
+fn list(given: &Map, format: OutputFormat) -> Result<Outcome, Error> {
     let mut all = Map::new();
     for check in CHECKS {
         all.insert(check.name.to_owned(), Json::Object(parameters(check, given)?));
     }
-    let format = if format == Format::Table { Format::Json } else { format };
+    let format = if format == OutputFormat::Table { OutputFormat::Json } else { format };
     Ok(Outcome::print(Document::Object(&all).to_text(format)?))
 }
 
 /// A table for each check, below its name.
-fn tables(found: &[(&str, Vec<Finding>)]) -> String {
-    let one = |(name, findings): &(&str, Vec<Finding>)| {
+fn tables(found: &[(&str, Vec<HealthFinding>)]) -> String {
+    let one = |(name, findings): &(&str, Vec<HealthFinding>)| {
         let rows = findings.iter().map(|finding| {
             vec![finding.severity.name().into(), finding.endpoint.clone(), finding.message.clone()]
         });
@@ -267,8 +267,8 @@ fn tables(found: &[(&str, Vec<Finding>)]) -> String {
     found.iter().map(one).collect()
 }
 
-fn as_json(found: &[(&str, Vec<Finding>)]) -> Map {
-    let one = |finding: &Finding| {
+fn as_json(found: &[(&str, Vec<HealthFinding>)]) -> Map {
+    let one = |finding: &HealthFinding| {
         Json::Object(Map::from([
             ("status_code".to_owned(), Json::from(finding.severity as u64)),
             ("status".to_owned(), Json::from(finding.severity.name())),
@@ -276,7 +276,7 @@ fn as_json(found: &[(&str, Vec<Finding>)]) -> Map {
             ("message".to_owned(), Json::from(&*finding.message)),
         ]))
     };
-    let check = |(name, findings): &(&str, Vec<Finding>)| {
+    let check = |(name, findings): &(&str, Vec<HealthFinding>)| {
         ((*name).to_owned(), Json::Array(findings.iter().map(one).collect()))
     };
     found.iter().map(check).collect()
@@ -310,7 +310,7 @@ mod tests {
     fn every_parameter_of_every_check_reads_as_its_kind() {
         for check in CHECKS {
             let own = parameters(check, &Map::new()).expect(check.name);
-            let read = Parameters(&own);
+            let read = CheckParameters(&own);
             for (name, _) in check.parameters {
                 let fits = *name == "enabled"
                     || read.secs(name).is_ok()

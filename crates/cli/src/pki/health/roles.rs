@@ -1,34 +1,34 @@
 //! Checks of roles.
 
 use super::super::fetch;
-use super::mount::{Asked, Mount};
-use super::{Finding, Parameters, Severity};
+use super::mount::{FetchResult, PkiMount};
+use super::{CheckParameters, HealthFinding, Severity};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
 /// Most roles that are looked at.
 const ROLES_MAX: usize = 10_000;
 
-type Judge<'a> = &'a dyn Fn(&str, &Map) -> Option<(Severity, String)>;
+type RoleJudge<'a> = &'a dyn Fn(&str, &Map) -> Option<(Severity, String)>;
 
 /// Asks each role; what kept one from being seen is a finding.
-fn each(mount: &Mount<'_>, judge: Judge<'_>) -> Result<Vec<Finding>, Error> {
+fn each(mount: &PkiMount<'_>, judge: RoleJudge<'_>) -> Result<Vec<HealthFinding>, Error> {
     let names = match mount.page("roles", "")? {
-        Asked::Answered(names) => names,
-        Asked::Nothing => Vec::new(),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(names) => names,
+        FetchResult::Nothing => Vec::new(),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     let mut findings = Vec::new();
     for name in names.iter().take(ROLES_MAX) {
         let path = mount.at(&format!("roles/{name}"));
         match mount.read(&path)? {
-            Asked::Answered(role) => {
+            FetchResult::Answered(role) => {
                 let (severity, message) =
                     judge(name, &role).unwrap_or((Severity::Ok, "The role is well.".to_owned()));
-                findings.push(Finding::new(severity, &path, message));
+                findings.push(HealthFinding::new(severity, &path, message));
             }
-            Asked::Nothing => {}
-            Asked::Refused(finding) => findings.push(finding),
+            FetchResult::Nothing => {}
+            FetchResult::Refused(finding) => findings.push(finding),
         }
     }
     Ok(findings)
@@ -39,7 +39,10 @@ fn is(role: &Map, field: &str) -> bool {
 }
 
 /// Roles of certain domains that name `localhost` too.
-pub(super) fn localhost(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn localhost(
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     each(mount, &|_, role| {
         let of_domains = !fetch::strings(role, "allowed_domains").is_empty();
         let too_wide = of_domains && is(role, "allow_localhost") && !is(role, "allow_any_name");
@@ -50,7 +53,10 @@ pub(super) fn localhost(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Fin
 }
 
 /// Roles whose wildcards of domains meet wildcard certificates.
-pub(super) fn glob_wildcards(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn glob_wildcards(
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     each(mount, &|_, role| {
         let has_glob =
             fetch::strings(role, "allowed_domains").iter().any(|domain| domain.contains('*'));
@@ -64,7 +70,10 @@ pub(super) fn glob_wildcards(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Ve
 }
 
 /// Roles that keep what they issue.
-pub(super) fn stored(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn stored(
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let allowed = with.texts("allowed_roles");
     each(mount, &|name, role| {
         let keeps = !is(role, "no_store") && !allowed.iter().any(|one| one == name);

@@ -2,8 +2,8 @@
 
 use super::super::fetch;
 use super::authorities::day;
-use super::mount::{Asked, Mount, PAGE};
-use super::{Finding, Parameters, Severity};
+use super::mount::{FetchResult, PAGE, PkiMount};
+use super::{CheckParameters, HealthFinding, Severity};
 use jiff::Timestamp;
 use kallisto_command::duration;
 use kallisto_command::error::Error;
@@ -44,14 +44,14 @@ const SECRET: &[&str] = &["private_key", "pem_bundle"];
 
 /// Fields of the audit log that could be plain, and secrets that are.
 pub(super) fn audit_visibility(
-    mount: &Mount<'_>,
-    with: &Parameters<'_>,
-) -> Result<Vec<Finding>, Error> {
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let path = mount.tune_path();
     let tune = match mount.tune()? {
-        Asked::Answered(tune) => tune,
-        Asked::Nothing => return Ok(Vec::new()),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(tune) => tune,
+        FetchResult::Nothing => return Ok(Vec::new()),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     let ignored = with.texts("ignored_parameters");
     let mut findings = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn audit_visibility(
         for secret in SECRET.iter().filter(|name| has(name)) {
             let message =
                 format!("{list} has {secret}: private keys reach the audit log in clear.");
-            findings.push(Finding::new(Severity::Critical, &path, message));
+            findings.push(HealthFinding::new(Severity::Critical, &path, message));
         }
         let missing: Vec<&str> = wanted
             .iter()
@@ -76,24 +76,24 @@ pub(super) fn audit_visibility(
                 "The audit log masks what is no secret; whoever reads it would be helped by these in {list}: {}.",
                 missing.join(", ")
             );
-            findings.push(Finding::new(Severity::Informational, &path, message));
+            findings.push(HealthFinding::new(Severity::Informational, &path, message));
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::new(Severity::Ok, &path, "The audit log shows what it can."));
+        findings.push(HealthFinding::new(Severity::Ok, &path, "The audit log shows what it can."));
     }
     Ok(findings)
 }
 
 /// Headers by which clients fetch CAs and lists only when they changed.
 pub(super) fn if_modified_since(
-    mount: &Mount<'_>,
-    _: &Parameters<'_>,
-) -> Result<Vec<Finding>, Error> {
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let tune = match mount.tune()? {
-        Asked::Answered(tune) => tune,
-        Asked::Nothing => return Ok(Vec::new()),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(tune) => tune,
+        FetchResult::Nothing => return Ok(Vec::new()),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     let has = |list: &str, name: &str| {
         fetch::strings(tune, list).iter().any(|one| one.eq_ignore_ascii_case(name))
@@ -109,21 +109,24 @@ pub(super) fn if_modified_since(
              passthrough_request_headers=If-Modified-Since and allowed_response_headers=Last-Modified.",
         )
     };
-    Ok(vec![Finding::new(severity, &mount.tune_path(), message)])
+    Ok(vec![HealthFinding::new(severity, &mount.tune_path(), message)])
 }
 
 /// Whether the mount tidies itself, and how.
-pub(super) fn auto_tidy(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn auto_tidy(
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let path = mount.at("config/auto-tidy");
     let data = match mount.read(&path)? {
-        Asked::Answered(data) => data,
-        Asked::Nothing => return Ok(Vec::new()),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(data) => data,
+        FetchResult::Nothing => return Ok(Vec::new()),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     if data.get("enabled") != Some(&Json::Bool(true)) {
         let message = "The mount does not tidy itself, so certificates that ended stay stored: \
                        write enabled=true and tidy_cert_store=true.";
-        return Ok(vec![Finding::new(Severity::Informational, &path, message)]);
+        return Ok(vec![HealthFinding::new(Severity::Informational, &path, message)]);
     }
     let mut findings = Vec::new();
     let interval = secs(&data, "interval_duration");
@@ -133,7 +136,7 @@ pub(super) fn auto_tidy(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<
     ] {
         if findings.is_empty() && interval > bound {
             let message = format!("The mount tidies itself only every {} hours.", interval / 3600);
-            findings.push(Finding::new(severity, &path, message));
+            findings.push(HealthFinding::new(severity, &path, message));
         }
     }
     let text = data.get("pause_duration").map(table::show).unwrap_or_default();
@@ -146,38 +149,41 @@ pub(super) fn auto_tidy(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<
             let message = format!(
                 "Tidying pauses {pause} ms after each certificate and may not end in time."
             );
-            findings.push(Finding::new(severity, &path, message));
+            findings.push(HealthFinding::new(severity, &path, message));
             break;
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::new(Severity::Ok, &path, "The mount tidies itself."));
+        findings.push(HealthFinding::new(Severity::Ok, &path, "The mount tidies itself."));
     }
     Ok(findings)
 }
 
 /// When it was tidied last.
-pub(super) fn last_run(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn last_run(
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let path = mount.at("tidy-status");
     let data = match mount.read(&path)? {
-        Asked::Answered(data) => data,
-        Asked::Nothing => Map::new(),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(data) => data,
+        FetchResult::Nothing => Map::new(),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     let state = data.get("state").and_then(Json::as_str).unwrap_or("Inactive");
     if state == "Running" {
-        return Ok(vec![Finding::new(Severity::Ok, &path, "Tidying runs now.")]);
+        return Ok(vec![HealthFinding::new(Severity::Ok, &path, "Tidying runs now.")]);
     }
     let finished = data.get("time_finished").and_then(Json::as_str);
     let finished = finished.and_then(|text| text.parse::<Timestamp>().ok());
     let Some(finished) = finished.map(Timestamp::as_second) else {
         let message = "The mount was never tidied, so certificates that ended stay stored: enable \
                        auto-tidy, or write to tidy.";
-        return Ok(vec![Finding::new(Severity::Critical, &path, message)]);
+        return Ok(vec![HealthFinding::new(Severity::Critical, &path, message)]);
     };
     if state == "Error" {
         let message = format!("Tidying failed on {}.", day(finished));
-        return Ok(vec![Finding::new(Severity::Warning, &path, message)]);
+        return Ok(vec![HealthFinding::new(Severity::Warning, &path, message)]);
     }
     let ago = mount.now.saturating_sub(finished);
     let severity = if ago > with.secs("last_run_critical")? {
@@ -188,23 +194,23 @@ pub(super) fn last_run(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<F
         Severity::Ok
     };
     let message = format!("The mount was tidied last on {}.", day(finished));
-    Ok(vec![Finding::new(severity, &path, message)])
+    Ok(vec![HealthFinding::new(severity, &path, message)])
 }
 
 /// How many certificates it stores.
 pub(super) fn stored_certificates(
-    mount: &Mount<'_>,
-    with: &Parameters<'_>,
-) -> Result<Vec<Finding>, Error> {
+    mount: &PkiMount<'_>,
+    with: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let path = mount.at("certs");
     let (critical, warning) = (with.number("count_critical")?, with.number("count_warning")?);
     let (mut count, mut after) = (0_u64, String::new());
     // No more pages than it takes to know the answer.
     while count <= critical {
         let names = match mount.page("certs", &after)? {
-            Asked::Answered(names) => names,
-            Asked::Nothing => Vec::new(),
-            Asked::Refused(finding) => return Ok(vec![finding]),
+            FetchResult::Answered(names) => names,
+            FetchResult::Nothing => Vec::new(),
+            FetchResult::Refused(finding) => return Ok(vec![finding]),
         };
         let here = u64::try_from(names.len()).unwrap_or(u64::MAX);
         count = count.saturating_add(here);
@@ -220,28 +226,34 @@ pub(super) fn stored_certificates(
     } else {
         (Severity::Ok, format!("The mount stores {count} certificates."))
     };
-    Ok(vec![Finding::new(severity, &path, message)])
+    Ok(vec![HealthFinding::new(severity, &path, message)])
 }
 
 /// Whether clients can get certificates by themselves.
-pub(super) fn acme(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn acme(
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let path = mount.at("config/acme");
     let data = match mount.read(&path)? {
-        Asked::Answered(data) => data,
-        Asked::Nothing => Map::new(),
-        Asked::Refused(finding) => return Ok(vec![finding]),
+        FetchResult::Answered(data) => data,
+        FetchResult::Nothing => Map::new(),
+        FetchResult::Refused(finding) => return Ok(vec![finding]),
     };
     if data.get("enabled") == Some(&Json::Bool(true)) {
-        return Ok(vec![Finding::new(Severity::Ok, &path, "ACME is enabled.")]);
+        return Ok(vec![HealthFinding::new(Severity::Ok, &path, "ACME is enabled.")]);
     }
     let message = "ACME is not enabled: with it, clients such as certbot get and renew certificates by themselves.";
-    Ok(vec![Finding::new(Severity::Informational, &path, message)])
+    Ok(vec![HealthFinding::new(Severity::Informational, &path, message)])
 }
 
 /// Headers that ACME needs, which this server lets through without being told.
-pub(super) fn acme_headers(mount: &Mount<'_>, _: &Parameters<'_>) -> Result<Vec<Finding>, Error> {
+pub(super) fn acme_headers(
+    mount: &PkiMount<'_>,
+    _: &CheckParameters<'_>,
+) -> Result<Vec<HealthFinding>, Error> {
     let message = "The server lets the headers of ACME through by itself.";
-    Ok(vec![Finding::new(Severity::NotApplicable, &mount.at("config/acme"), message)])
+    Ok(vec![HealthFinding::new(Severity::NotApplicable, &mount.at("config/acme"), message)])
 }
 
 fn secs(data: &Map, name: &str) -> i64 {

@@ -25,7 +25,7 @@ pub(super) const SCHEDULES_MAX: usize = 64;
 
 /// A schedule.
 #[derive(Clone, Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct BackupSchedule {
     pub(crate) interval: Span,
     pub(crate) retain: u64,
     /// What names of files begin with.
@@ -37,7 +37,7 @@ pub(crate) struct Schedule {
     pub(crate) target: SnapshotTarget,
 }
 
-impl Schedule {
+impl BackupSchedule {
     /// The schedule of this name, and when it was written.
     pub(super) fn read(
         unsealed: &NamespaceContext,

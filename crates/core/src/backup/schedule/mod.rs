@@ -26,7 +26,7 @@ use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 
-use config::Schedule;
+use config::BackupSchedule;
 use status::ScheduleStatus;
 
 /// Longest that a try which failed is waited for, in seconds.
@@ -37,7 +37,7 @@ fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
 }
 
 /// When a schedule is due, in seconds since 1970.
-fn next(schedule: &Schedule, status: &ScheduleStatus) -> i64 {
+fn next(schedule: &BackupSchedule, status: &ScheduleStatus) -> i64 {
     let interval = schedule.interval.secs();
     let wait = if status.failed_in_a_row > 0 { interval.min(RETRY_SECS) } else { interval };
     status.tried.saturating_add(wait)
@@ -56,7 +56,7 @@ pub(crate) fn start_due(
     let names = storage(unsealed)?.list_some(config::CONFIGS, config::SCHEDULES_MAX);
     *core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = figures(unsealed);
     for name in names {
-        let Some((schedule, seqno)) = Schedule::read(unsealed, &name)? else { continue };
+        let Some((schedule, seqno)) = BackupSchedule::read(unsealed, &name)? else { continue };
         let status = ScheduleStatus::read(unsealed, &name)?;
         // A clock that was set back stops no schedule.
         let is_ahead = status.tried > now.as_second().saturating_add(schedule.interval.secs());
@@ -97,7 +97,7 @@ fn figures(unsealed: &NamespaceContext) -> Vec<SnapshotFigures> {
     let Ok(storage) = storage(unsealed) else { return Vec::new() };
     let names = storage.list_some(config::CONFIGS, config::SCHEDULES_MAX);
     let of = |name: String| {
-        let (schedule, _) = Schedule::read(unsealed, &name).ok()??;
+        let (schedule, _) = BackupSchedule::read(unsealed, &name).ok()??;
         let status = ScheduleStatus::read(unsealed, &name).ok()?;
         Some(SnapshotFigures {
             name,
@@ -133,7 +133,7 @@ pub(crate) fn read(
     name: &str,
 ) -> Result<Response, Error> {
     check_replicates(core)?;
-    let (schedule, _) = Schedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
+    let (schedule, _) = BackupSchedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(schedule.to_map())))
 }
 
@@ -148,7 +148,7 @@ pub(crate) async fn write(
     if name.contains('/') {
         return Err(Error::invalid("the name of a schedule has no '/'"));
     }
-    let before = Schedule::read(unsealed, name)?.map(|(schedule, _)| schedule);
+    let before = BackupSchedule::read(unsealed, name)?.map(|(schedule, _)| schedule);
     let storage = storage(unsealed)?;
     if before.is_none() && storage.list(config::CONFIGS)?.len() >= config::SCHEDULES_MAX {
         return Err(Error::invalid(format!(
@@ -156,7 +156,7 @@ pub(crate) async fn write(
             config::SCHEDULES_MAX
         )));
     }
-    let schedule = Schedule::of(body, before.as_ref())?;
+    let schedule = BackupSchedule::of(body, before.as_ref())?;
     storage.put(&config::record(name), schedule.to_record()).await?;
     Ok(Response::Empty)
 }
@@ -184,7 +184,7 @@ pub(crate) fn status(
     name: &str,
 ) -> Result<Response, Error> {
     check_replicates(core)?;
-    let (schedule, _) = Schedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
+    let (schedule, _) = BackupSchedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
     let status = ScheduleStatus::read(unsealed, name)?;
     let running = core.services.snapshot_running.load(Ordering::Acquire);
     let next = next(&schedule, &status);

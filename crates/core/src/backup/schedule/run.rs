@@ -10,7 +10,7 @@ use kallisto_backup::{Examiner, FileWriter, KeyGiven, TAG};
 use kallisto_barrier::RootKey;
 use kallisto_store::{Batch, Seqno, Store};
 
-use super::{Schedule, ScheduleStatus, config, status};
+use super::{BackupSchedule, ScheduleStatus, config, status};
 use crate::backup::save;
 use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
 use crate::platform::threads::{Threads, give_way, outcome_of};
@@ -38,7 +38,7 @@ impl Drop for RunningGuard {
 /// A snapshot to make.
 pub(super) struct SnapshotRun {
     pub(super) name: String,
-    pub(super) schedule: Schedule,
+    pub(super) schedule: BackupSchedule,
     /// Since when the schedule is as it is.
     pub(super) seqno: Seqno,
     pub(super) status: ScheduleStatus,

@@ -5,17 +5,17 @@
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::entities;
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::engines::identity::site::list_reply;
 use crate::identity::names;
-use crate::identity::record::{Alias, Entity, Id, Metadata};
+use crate::identity::record::{Alias, Entity, IdentityId, IdentityMetadata};
 
 /// What a body says of an alias.
 struct AliasFields {
@@ -23,7 +23,7 @@ struct AliasFields {
     name: Option<String>,
     accessor: Option<String>,
     canonical: Option<String>,
-    custom_metadata: Option<Metadata>,
+    custom_metadata: Option<IdentityMetadata>,
 }
 
 impl AliasFields {
@@ -61,7 +61,7 @@ impl AliasFields {
 }
 
 /// Makes or changes an alias; `id` is from the path.
-pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response, Error> {
+pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
     let given = AliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
@@ -79,7 +79,11 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
 }
 
 /// The ids of the alias of that name with that login method, and of its entity: made if need be.
-fn upsert(draft: &mut Draft<'_>, given: &AliasFields, now: Timestamp) -> Result<(Id, Id), Error> {
+fn upsert(
+    draft: &mut IdentityDraft<'_>,
+    given: &AliasFields,
+    now: Timestamp,
+) -> Result<(IdentityId, IdentityId), Error> {
     let (Some(name), Some(accessor)) = (&given.name, &given.accessor) else {
         return Err(Error::internal(&"an alias without its name got past the check"));
     };
@@ -112,11 +116,11 @@ fn upsert(draft: &mut Draft<'_>, given: &AliasFields, now: Timestamp) -> Result<
 /// A new alias, which nobody has yet.
 pub(super) fn make(accessor: &str, name: &str, now: Timestamp) -> Result<Alias, Error> {
     Ok(Alias {
-        id: Id::make()?,
+        id: IdentityId::make()?,
         accessor: accessor.to_owned(),
         name: name.to_owned(),
-        metadata: Metadata::new(),
-        custom_metadata: Metadata::new(),
+        metadata: IdentityMetadata::new(),
+        custom_metadata: IdentityMetadata::new(),
         merged_from: Vec::new(),
         created_at: now,
         updated_at: now,
@@ -128,24 +132,24 @@ fn taken() -> Error {
 }
 
 fn entity_given(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     given: &AliasFields,
     refusal: &str,
 ) -> Result<Option<Entity>, Error> {
     let Some(canonical) = &given.canonical else { return Ok(None) };
-    let entity = Id::parse(canonical).map(|id| draft.entity(id)).transpose()?.flatten();
+    let entity = IdentityId::parse(canonical).map(|id| draft.entity(id)).transpose()?.flatten();
     entity.map(Some).ok_or_else(|| Error::invalid(refusal))
 }
 
 /// Changes the alias with this id; `None` when it is what it is asked to be already.
 fn update(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     id: &str,
     given: &AliasFields,
     now: Timestamp,
-) -> Result<Option<(Id, Id)>, Error> {
+) -> Result<Option<(IdentityId, IdentityId)>, Error> {
     let unknown = || Error::invalid("invalid alias ID provided");
-    let id = Id::parse(id).ok_or_else(unknown)?;
+    let id = IdentityId::parse(id).ok_or_else(unknown)?;
     let owner = draft.directory.entity_with_alias_id(id).ok_or_else(unknown)?;
     let entity = draft.entity(owner.id)?.ok_or(Error::Conflict)?;
     let old = entity.aliases.iter().find(|alias| alias.id == id).cloned();
@@ -172,12 +176,12 @@ fn update(
 /// Puts a changed alias of `entity` where it belongs: with the entity that is wanted, or where it
 /// was.
 fn place(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     mut entity: Entity,
     mut alias: Alias,
     wanted: Option<Entity>,
     now: Timestamp,
-) -> Result<(Id, Id), Error> {
+) -> Result<(IdentityId, IdentityId), Error> {
     entity.aliases.retain(|other| other.id != alias.id);
     alias.updated_at = now;
     let mut home = match wanted {
@@ -199,15 +203,15 @@ fn place(
     Ok(ids)
 }
 
-pub(super) fn read(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    let id = Id::parse(id).ok_or(Error::NotFound)?;
+pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    let id = IdentityId::parse(id).ok_or(Error::NotFound)?;
     let entity = site.directory.entity_with_alias_id(id).ok_or(Error::NotFound)?;
     let alias = entity.aliases.iter().find(|alias| alias.id == id).ok_or(Error::NotFound)?;
     let methods = Methods::of(&site.unsealed.view.mounts);
     Ok(Response::data(&wire::alias(alias, entity.id, &methods)))
 }
 
-pub(super) fn list(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
     let all = site.directory.entities();
     let aliases = all.iter().flat_map(|entity| {
@@ -219,8 +223,8 @@ pub(super) fn list(site: &Site<'_>) -> Result<Response, Error> {
 }
 
 /// Takes an alias from its entity, which stays.
-pub(super) async fn delete(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    let Some(id) = Id::parse(id) else { return Ok(Response::Empty) };
+pub(super) async fn delete(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    let Some(id) = IdentityId::parse(id) else { return Ok(Response::Empty) };
     change(site.unsealed, site.mount, "entities", |draft| {
         let Some(owner) = draft.directory.entity_with_alias_id(id) else { return Ok(()) };
         let Some(mut entity) = draft.entity(owner.id)? else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! A change of identity records, made whole or not at all.
 //!
-//! A [`Draft`] reads records, remembers what it read, and collects what is to be written;
+//! A [`IdentityDraft`] reads records, remembers what it read, and collects what is to be written;
 //! [`change`] commits it on the condition that nothing it read has changed, and decides again when
 //! something has. What a draft decides by is in what it reads, so two racing changes never both win:
 //! that a name or an alias belongs to one entity rests on its *claim*, a record of its own.
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use kallisto_store::{Batch, Seqno};
 
 use crate::api::error::Error;
-use crate::identity::directory::{Directory, ENTITIES, GROUP_WRITES, GROUPS};
+use crate::identity::directory::{ENTITIES, GROUP_WRITES, GROUPS, IdentityDirectory};
 use crate::identity::names::{Folded, alias_claim, entity_claim};
-use crate::identity::record::{Alias, Entity, Group, Id};
+use crate::identity::record::{Alias, Entity, Group, IdentityId};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::storage::transact::transact;
@@ -29,15 +29,15 @@ const RECORDS_MAX: usize = 16 << 10;
 const _: () = assert!(RECORDS_MAX < kallisto_store::BATCH_OPS_MAX);
 
 /// A change in the making.
-pub(super) struct Draft<'u> {
+pub(super) struct IdentityDraft<'u> {
     storage: &'u EngineStorage<'u>,
-    pub(super) directory: &'u Directory,
+    pub(super) directory: &'u IdentityDirectory,
     /// What stands in each record that was looked at or written, by its name.
-    records: BTreeMap<String, Slot>,
+    records: BTreeMap<String, DraftSlot>,
     counts_groups: bool,
 }
 
-struct Slot {
+struct DraftSlot {
     read_at: Seqno,
     value: Option<Vec<u8>>,
     is_written: bool,
@@ -52,14 +52,15 @@ pub(super) async fn change<T>(
     unsealed: &NamespaceContext,
     mount: &Mount,
     latch: &str,
-    mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, Error>,
+    mut decide: impl FnMut(&mut IdentityDraft<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let storage = EngineStorage::of(unsealed, mount);
     let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, latch)).await;
     transact(&unsealed.store, |batch| {
         let directory = directory_of(mount)?;
         let records = BTreeMap::new();
-        let mut draft = Draft { storage: &storage, directory, records, counts_groups: false };
+        let mut draft =
+            IdentityDraft { storage: &storage, directory, records, counts_groups: false };
         let told = decide(&mut draft)?;
         draft.write_into(batch)?;
         Ok(told)
@@ -67,14 +68,14 @@ pub(super) async fn change<T>(
     .await
 }
 
-impl Draft<'_> {
+impl IdentityDraft<'_> {
     /// The record as this draft has it.
     fn get(&mut self, name: &str) -> Result<Option<&[u8]>, Error> {
         if !self.records.contains_key(name) {
             let record = self.storage.get(name)?;
             let read_at = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
             let value = record.map(|record| record.value.to_vec());
-            self.records.insert(name.to_owned(), Slot { read_at, value, is_written: false });
+            self.records.insert(name.to_owned(), DraftSlot { read_at, value, is_written: false });
         }
         Ok(self.records.get(name).and_then(|slot| slot.value.as_deref()))
     }
@@ -92,7 +93,7 @@ impl Draft<'_> {
     }
 
     /// The entity with exactly this id.
-    pub(super) fn entity(&mut self, id: Id) -> Result<Option<Entity>, Error> {
+    pub(super) fn entity(&mut self, id: IdentityId) -> Result<Option<Entity>, Error> {
         let Some(bytes) = self.get(&format!("{ENTITIES}{id}"))? else { return Ok(None) };
         let entity = Entity::decode(bytes);
         entity.map(Some).ok_or_else(|| Error::internal(&"an entity's record is damaged"))
@@ -111,14 +112,14 @@ impl Draft<'_> {
         self.set(&format!("{ENTITIES}{}", entity.id), None)
     }
 
-    fn claimed(&mut self, claim: &str) -> Result<Option<Id>, Error> {
+    fn claimed(&mut self, claim: &str) -> Result<Option<IdentityId>, Error> {
         let Some(bytes) = self.get(claim)? else { return Ok(None) };
-        let id = std::str::from_utf8(bytes).ok().and_then(Id::parse);
+        let id = std::str::from_utf8(bytes).ok().and_then(IdentityId::parse);
         id.map(Some).ok_or_else(|| Error::internal(&"a claim of a name is damaged"))
     }
 
     /// The entity that has a name.
-    pub(super) fn owner_of_name(&mut self, name: &str) -> Result<Option<Id>, Error> {
+    pub(super) fn owner_of_name(&mut self, name: &str) -> Result<Option<IdentityId>, Error> {
         self.claimed(&entity_claim(&Folded::new(name)))
     }
 
@@ -127,12 +128,12 @@ impl Draft<'_> {
         &mut self,
         accessor: &str,
         name: &str,
-    ) -> Result<Option<Id>, Error> {
+    ) -> Result<Option<IdentityId>, Error> {
         self.claimed(&alias_claim(accessor, &Folded::new(name)))
     }
 
     /// Gives a name to an entity.
-    pub(super) fn claim_name(&mut self, name: &str, id: Id) -> Result<(), Error> {
+    pub(super) fn claim_name(&mut self, name: &str, id: IdentityId) -> Result<(), Error> {
         self.set(&entity_claim(&Folded::new(name)), Some(id.to_string().into_bytes()))
     }
 
@@ -141,7 +142,7 @@ impl Draft<'_> {
     }
 
     /// Gives an alias to an entity.
-    pub(super) fn claim_alias(&mut self, alias: &Alias, id: Id) -> Result<(), Error> {
+    pub(super) fn claim_alias(&mut self, alias: &Alias, id: IdentityId) -> Result<(), Error> {
         let claim = alias_claim(&alias.accessor, &Folded::new(&alias.name));
         self.set(&claim, Some(id.to_string().into_bytes()))
     }
@@ -167,14 +168,14 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Writes a group; [`Draft::lock_groups`] comes first.
+    /// Writes a group; [`IdentityDraft::lock_groups`] comes first.
     pub(super) fn put_group(&mut self, group: &Group) -> Result<(), Error> {
         assert!(self.counts_groups, "writes of groups are counted");
         self.set(&format!("{GROUPS}{}", group.id), Some(group.encode()))
     }
 
-    /// Takes a group out; [`Draft::lock_groups`] comes first.
-    pub(super) fn delete_group(&mut self, id: Id) -> Result<(), Error> {
+    /// Takes a group out; [`IdentityDraft::lock_groups`] comes first.
+    pub(super) fn delete_group(&mut self, id: IdentityId) -> Result<(), Error> {
         assert!(self.counts_groups, "writes of groups are counted");
         self.set(&format!("{GROUPS}{id}"), None)
     }

@@ -2,22 +2,22 @@
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::engines::identity::site::list_reply;
 use crate::engines::identity::site::not_empty;
-use crate::identity::directory::Directory;
+use crate::identity::directory::IdentityDirectory;
 use crate::identity::names::{self, Folded};
-use crate::identity::record::{Entity, Id, Metadata};
+use crate::identity::record::{Entity, IdentityId, IdentityMetadata};
 use crate::limits::SWEEP_RECORDS_MAX;
 
 /// Which entity a write is about.
-pub(super) enum Target<'p> {
+pub(super) enum EntityTarget<'p> {
     /// The body says, by id or by name; else a new one.
     Body,
     Id(&'p str),
@@ -29,7 +29,7 @@ struct EntityFields {
     id: Option<String>,
     name: Option<String>,
     policies: Option<Vec<String>>,
-    metadata: Option<Metadata>,
+    metadata: Option<IdentityMetadata>,
     disabled: Option<bool>,
 }
 
@@ -50,12 +50,15 @@ impl EntityFields {
     }
 }
 
-pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
+pub(super) async fn write(
+    site: &IdentityRequest<'_>,
+    target: EntityTarget<'_>,
+) -> Result<Response, Error> {
     let mut given = EntityFields::read(&site.call.object()?)?;
     match target {
-        Target::Body => {}
-        Target::Id(id) => given.id = Some(id.to_owned()),
-        Target::Name(name) => {
+        EntityTarget::Body => {}
+        EntityTarget::Id(id) => given.id = Some(id.to_owned()),
+        EntityTarget::Name(name) => {
             names::check("the name of an entity", name)?;
             given.id = None;
             given.name = Some(name.to_owned());
@@ -75,13 +78,13 @@ pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Respons
 
 /// Changes the entity that is meant, or makes one, which is returned.
 fn upsert(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     given: &EntityFields,
     now: Timestamp,
 ) -> Result<Option<Entity>, Error> {
     let known = match (&given.id, &given.name) {
         (Some(id), _) => {
-            let entity = Id::parse(id).map(|id| draft.entity(id)).transpose()?.flatten();
+            let entity = IdentityId::parse(id).map(|id| draft.entity(id)).transpose()?.flatten();
             Some(entity.ok_or_else(|| Error::invalid("entity not found from id"))?)
         }
         (None, Some(name)) => {
@@ -108,7 +111,7 @@ fn upsert(
 
 /// A new entity, which has claimed its name; one is drawn when none is given.
 pub(super) fn make(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     name: Option<&str>,
     now: Timestamp,
 ) -> Result<Entity, Error> {
@@ -119,13 +122,13 @@ pub(super) fn make(
     if draft.owner_of_name(&name)?.is_some() {
         return Err(Error::Conflict);
     }
-    let id = Id::make()?;
+    let id = IdentityId::make()?;
     draft.claim_name(&name, id)?;
     Ok(Entity {
         id,
         name,
         policies: Vec::new(),
-        metadata: Metadata::new(),
+        metadata: IdentityMetadata::new(),
         disabled: false,
         aliases: Vec::new(),
         groups: Vec::new(),
@@ -135,7 +138,7 @@ pub(super) fn make(
     })
 }
 
-fn rename(draft: &mut Draft<'_>, entity: &mut Entity, name: &str) -> Result<(), Error> {
+fn rename(draft: &mut IdentityDraft<'_>, entity: &mut Entity, name: &str) -> Result<(), Error> {
     if entity.name == name {
         return Ok(());
     }
@@ -148,27 +151,30 @@ fn rename(draft: &mut Draft<'_>, entity: &mut Entity, name: &str) -> Result<(), 
     Ok(())
 }
 
-fn with_id(directory: &Directory, id: &str) -> Option<std::sync::Arc<Entity>> {
-    let id = Id::parse(id)?;
+fn with_id(directory: &IdentityDirectory, id: &str) -> Option<std::sync::Arc<Entity>> {
+    let id = IdentityId::parse(id)?;
     // An entity that became part of another is gone, though its tokens live on as the other's.
     directory.entity(id).filter(|entity| entity.id == id)
 }
 
-pub(super) fn read_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
+pub(super) fn read_id(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
     show(site, with_id(site.directory, id))
 }
 
-pub(super) fn read_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+pub(super) fn read_name(site: &IdentityRequest<'_>, name: &str) -> Result<Response, Error> {
     show(site, site.directory.entity_named(&Folded::new(name)))
 }
 
-fn show(site: &Site<'_>, entity: Option<std::sync::Arc<Entity>>) -> Result<Response, Error> {
+fn show(
+    site: &IdentityRequest<'_>,
+    entity: Option<std::sync::Arc<Entity>>,
+) -> Result<Response, Error> {
     let entity = entity.ok_or(Error::NotFound)?;
     let methods = Methods::of(&site.unsealed.view.mounts);
     Ok(Response::data(&wire::entity(&entity, site.directory, &methods)))
 }
 
-pub(super) fn list_ids(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list_ids(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
     let all = site.directory.entities();
     list_reply(
@@ -176,35 +182,35 @@ pub(super) fn list_ids(site: &Site<'_>) -> Result<Response, Error> {
     )
 }
 
-pub(super) fn list_names(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list_names(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let mut names: Vec<String> =
         site.directory.entities().iter().map(|entity| entity.name.clone()).collect();
     names.sort();
     Ok(Response::data(&Json::object([("keys", Json::strings(not_empty(names)?))])))
 }
 
-pub(super) async fn delete_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    delete_all(site, &Id::parse(id).into_iter().collect::<Vec<_>>()).await
+pub(super) async fn delete_id(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    delete_all(site, &IdentityId::parse(id).into_iter().collect::<Vec<_>>()).await
 }
 
-pub(super) async fn delete_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete_name(site: &IdentityRequest<'_>, name: &str) -> Result<Response, Error> {
     let named = site.directory.entity_named(&Folded::new(name));
     delete_all(site, &named.map(|entity| entity.id).into_iter().collect::<Vec<_>>()).await
 }
 
 /// `entity/batch-delete`: those that there are.
-pub(super) async fn batch_delete(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) async fn batch_delete(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let body = site.call.object()?;
     let texts = Fields::new(&body).strings("entity_ids")?.unwrap_or_default();
     if texts.is_empty() {
         return Err(Error::invalid("missing entity ids to delete"));
     }
-    let ids: Vec<Id> = texts.iter().filter_map(|text| Id::parse(text)).collect();
+    let ids: Vec<IdentityId> = texts.iter().filter_map(|text| IdentityId::parse(text)).collect();
     delete_all(site, &ids).await
 }
 
 /// Deletes entities, a bounded number at a time. Their tokens do nothing from then on.
-async fn delete_all(site: &Site<'_>, ids: &[Id]) -> Result<Response, Error> {
+async fn delete_all(site: &IdentityRequest<'_>, ids: &[IdentityId]) -> Result<Response, Error> {
     for some in ids.chunks(SWEEP_RECORDS_MAX) {
         change(site.unsealed, site.mount, "entities", |draft| {
             for id in some {

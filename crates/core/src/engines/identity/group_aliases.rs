@@ -5,17 +5,17 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::aliases;
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::groups;
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::engines::identity::site::list_reply;
 use crate::identity::names::{self, Folded};
-use crate::identity::record::{Group, GroupKind, Id};
+use crate::identity::record::{Group, GroupKind, IdentityId};
 
 /// What a body says of a group's alias.
 struct GroupAliasFields {
@@ -58,7 +58,7 @@ impl GroupAliasFields {
 }
 
 /// Makes or changes an alias; `id` is from the path.
-pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response, Error> {
+pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
     let given = GroupAliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
@@ -75,15 +75,15 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
 /// The ids of the alias and of its group; `None` when the alias with the given id is what it is asked to
 /// be already.
 fn upsert(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     given: &GroupAliasFields,
     now: Timestamp,
-) -> Result<Option<(Id, Id)>, Error> {
+) -> Result<Option<(IdentityId, IdentityId)>, Error> {
     draft.lock_groups()?;
     let directory = draft.directory;
     let known = match &given.id {
         Some(id) => {
-            let group = Id::parse(id).and_then(|id| directory.group_with_alias_id(id));
+            let group = IdentityId::parse(id).and_then(|id| directory.group_with_alias_id(id));
             Some(group.ok_or_else(|| Error::invalid("invalid group alias ID"))?)
         }
         None => None,
@@ -134,14 +134,14 @@ fn upsert(
 
 /// The external group that the alias is for: the one that is named, the one that has it, a new one.
 fn home(
-    draft: &Draft<'_>,
+    draft: &IdentityDraft<'_>,
     given: &GroupAliasFields,
     known: Option<&Arc<Group>>,
     now: Timestamp,
 ) -> Result<Group, Error> {
     let group = match (&given.canonical, known) {
         (Some(canonical), _) => {
-            let group = Id::parse(canonical).and_then(|id| draft.directory.group(id));
+            let group = IdentityId::parse(canonical).and_then(|id| draft.directory.group(id));
             let unknown = || Error::invalid("invalid group ID given in 'canonical_id'");
             Group::clone(&*group.ok_or_else(unknown)?)
         }
@@ -159,15 +159,15 @@ fn touch(group: &mut Group, now: Timestamp) {
     group.updated_at = now;
 }
 
-pub(super) fn read(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    let group = Id::parse(id).and_then(|id| site.directory.group_with_alias_id(id));
+pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    let group = IdentityId::parse(id).and_then(|id| site.directory.group_with_alias_id(id));
     let group = group.ok_or(Error::NotFound)?;
     let alias = group.alias.as_ref().ok_or(Error::NotFound)?;
     let methods = Methods::of(&site.unsealed.view.mounts);
     Ok(Response::data(&wire::alias(alias, group.id, &methods)))
 }
 
-pub(super) fn list(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
     let all = site.directory.groups();
     let aliases = all.iter().filter_map(|group| Some((group.alias.as_ref()?, group.id)));
@@ -177,8 +177,8 @@ pub(super) fn list(site: &Site<'_>) -> Result<Response, Error> {
 }
 
 /// Takes the alias from its group, which stays, with the members it has until they log in again.
-pub(super) async fn delete(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    let Some(id) = Id::parse(id) else { return Ok(Response::Empty) };
+pub(super) async fn delete(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    let Some(id) = IdentityId::parse(id) else { return Ok(Response::Empty) };
     change(site.unsealed, site.mount, "groups", |draft| {
         let Some(group) = draft.directory.group_with_alias_id(id) else { return Ok(()) };
         draft.lock_groups()?;

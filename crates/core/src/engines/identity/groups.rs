@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::engines::identity::site::list_reply;
 use crate::engines::identity::site::not_empty;
-use crate::identity::directory::Directory;
+use crate::identity::directory::IdentityDirectory;
 use crate::identity::names::{self, Folded};
-use crate::identity::record::{Group, GroupKind, Id, Metadata};
+use crate::identity::record::{Group, GroupKind, IdentityId, IdentityMetadata};
 
 /// How many groups may lie inside each other.
 pub(super) const DEPTH_MAX: usize = 32;
@@ -32,7 +32,7 @@ pub(super) const GROUPS_OF_ENTITY_MAX: usize = 1024;
 const MEMBERS_CHANGED_MAX: usize = 4096;
 
 /// Which group a write is about.
-pub(super) enum Target<'p> {
+pub(super) enum GroupTarget<'p> {
     /// The body says, by id or by name; else a new one.
     Body,
     Id(&'p str),
@@ -45,9 +45,9 @@ struct GroupFields {
     name: Option<String>,
     kind: Option<String>,
     policies: Option<Vec<String>>,
-    metadata: Option<Metadata>,
-    entities: Option<Vec<Id>>,
-    groups: Option<Vec<Id>>,
+    metadata: Option<IdentityMetadata>,
+    entities: Option<Vec<IdentityId>>,
+    groups: Option<Vec<IdentityId>>,
 }
 
 impl GroupFields {
@@ -72,12 +72,15 @@ impl GroupFields {
     }
 }
 
-pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
+pub(super) async fn write(
+    site: &IdentityRequest<'_>,
+    target: GroupTarget<'_>,
+) -> Result<Response, Error> {
     let mut given = GroupFields::read(&site.call.object()?)?;
     match target {
-        Target::Body => {}
-        Target::Id(id) => given.id = Some(id.to_owned()),
-        Target::Name(name) => {
+        GroupTarget::Body => {}
+        GroupTarget::Id(id) => given.id = Some(id.to_owned()),
+        GroupTarget::Name(name) => {
             names::check("the name of a group", name)?;
             given.id = None;
             given.name = Some(name.to_owned());
@@ -96,7 +99,7 @@ pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Respons
 
 /// Changes the group that is meant, or makes one, which is returned.
 fn upsert(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     given: &GroupFields,
     now: Timestamp,
 ) -> Result<Option<Group>, Error> {
@@ -132,10 +135,10 @@ fn upsert(
     Ok(is_new.then_some(group))
 }
 
-fn find(directory: &Directory, given: &GroupFields) -> Result<Option<Arc<Group>>, Error> {
+fn find(directory: &IdentityDirectory, given: &GroupFields) -> Result<Option<Arc<Group>>, Error> {
     match (&given.id, &given.name) {
         (Some(id), _) => {
-            let group = Id::parse(id).and_then(|id| directory.group(id));
+            let group = IdentityId::parse(id).and_then(|id| directory.group(id));
             group.map(Some).ok_or_else(|| Error::invalid("invalid group ID"))
         }
         (None, Some(name)) => Ok(directory.group_named(&Folded::new(name))),
@@ -149,17 +152,21 @@ fn kind_given(given: &GroupFields) -> Result<GroupKind, Error> {
 }
 
 /// A new group under a name that was drawn for it.
-pub(super) fn make(directory: &Directory, kind: GroupKind, now: Timestamp) -> Result<Group, Error> {
+pub(super) fn make(
+    directory: &IdentityDirectory,
+    kind: GroupKind,
+    now: Timestamp,
+) -> Result<Group, Error> {
     let name = names::make("group")?;
     if directory.group_named(&Folded::new(&name)).is_some() {
         return Err(Error::Conflict);
     }
     Ok(Group {
-        id: Id::make()?,
+        id: IdentityId::make()?,
         name,
         kind,
         policies: Vec::new(),
-        metadata: Metadata::new(),
+        metadata: IdentityMetadata::new(),
         groups: Vec::new(),
         alias: None,
         modify_index: 0,
@@ -169,7 +176,11 @@ pub(super) fn make(directory: &Directory, kind: GroupKind, now: Timestamp) -> Re
 }
 
 /// Refuses groups that cannot lie inside `group`.
-fn check_inside(directory: &Directory, group: &Group, inside: &[Id]) -> Result<(), Error> {
+fn check_inside(
+    directory: &IdentityDirectory,
+    group: &Group,
+    inside: &[IdentityId],
+) -> Result<(), Error> {
     if group.kind == GroupKind::External && !inside.is_empty() {
         return Err(Error::invalid("member groups can't be set for external groups"));
     }
@@ -195,8 +206,13 @@ fn check_inside(directory: &Directory, group: &Group, inside: &[Id]) -> Result<(
 
 /// How deep groups lie below one that has `inside` in it. Walks level by level, so that a group
 /// inside itself is met again before the walk ends.
-fn depth_below(directory: &Directory, id: Id, inside: &[Id]) -> Result<usize, Error> {
-    let mut level: BTreeSet<(Id, Id)> = inside.iter().map(|id| (*id, *id)).collect();
+fn depth_below(
+    directory: &IdentityDirectory,
+    id: IdentityId,
+    inside: &[IdentityId],
+) -> Result<usize, Error> {
+    let mut level: BTreeSet<(IdentityId, IdentityId)> =
+        inside.iter().map(|id| (*id, *id)).collect();
     let mut depth = 0;
     while !level.is_empty() {
         if let Some((_, member)) = level.iter().find(|(at, _)| *at == id) {
@@ -220,7 +236,7 @@ fn depth_below(directory: &Directory, id: Id, inside: &[Id]) -> Result<usize, Er
 }
 
 /// How many groups lie around this one.
-fn height_above(directory: &Directory, id: Id) -> usize {
+fn height_above(directory: &IdentityDirectory, id: IdentityId) -> usize {
     let mut level = BTreeSet::from([id]);
     for height in 0..=DEPTH_MAX {
         level = level.iter().flat_map(|id| directory.parents_of(*id)).collect();
@@ -232,13 +248,17 @@ fn height_above(directory: &Directory, id: Id) -> usize {
 }
 
 /// Makes exactly these entities the direct members of a group.
-fn set_members(draft: &mut Draft<'_>, group: &Group, wanted: &[Id]) -> Result<(), Error> {
+fn set_members(
+    draft: &mut IdentityDraft<'_>,
+    group: &Group,
+    wanted: &[IdentityId],
+) -> Result<(), Error> {
     if group.kind == GroupKind::External {
         return Err(Error::invalid("member entities can't be set manually for external groups"));
     }
-    let now: BTreeSet<Id> = draft.directory.members_of(group.id).into_iter().collect();
-    let wanted: BTreeSet<Id> = wanted.iter().copied().collect();
-    let changed: Vec<Id> = now.symmetric_difference(&wanted).copied().collect();
+    let now: BTreeSet<IdentityId> = draft.directory.members_of(group.id).into_iter().collect();
+    let wanted: BTreeSet<IdentityId> = wanted.iter().copied().collect();
+    let changed: Vec<IdentityId> = now.symmetric_difference(&wanted).copied().collect();
     if changed.len() > MEMBERS_CHANGED_MAX {
         return Err(Error::invalid(format!(
             "more than {MEMBERS_CHANGED_MAX} members added or removed at once"
@@ -262,7 +282,11 @@ fn set_members(draft: &mut Draft<'_>, group: &Group, wanted: &[Id]) -> Result<()
 }
 
 /// Adds a group to those of an entity. Groups that are no more make room.
-pub(super) fn join(directory: &Directory, groups: &mut Vec<Id>, id: Id) -> Result<(), Error> {
+pub(super) fn join(
+    directory: &IdentityDirectory,
+    groups: &mut Vec<IdentityId>,
+    id: IdentityId,
+) -> Result<(), Error> {
     groups.retain(|group| *group != id);
     if groups.len() >= GROUPS_OF_ENTITY_MAX {
         groups.retain(|group| directory.group(*group).is_some());
@@ -277,47 +301,47 @@ pub(super) fn join(directory: &Directory, groups: &mut Vec<Id>, id: Id) -> Resul
     Ok(())
 }
 
-pub(super) fn read_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    show(site, Id::parse(id).and_then(|id| site.directory.group(id)))
+pub(super) fn read_id(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    show(site, IdentityId::parse(id).and_then(|id| site.directory.group(id)))
 }
 
-pub(super) fn read_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+pub(super) fn read_name(site: &IdentityRequest<'_>, name: &str) -> Result<Response, Error> {
     show(site, site.directory.group_named(&Folded::new(name)))
 }
 
-fn show(site: &Site<'_>, group: Option<Arc<Group>>) -> Result<Response, Error> {
+fn show(site: &IdentityRequest<'_>, group: Option<Arc<Group>>) -> Result<Response, Error> {
     let group = group.ok_or(Error::NotFound)?;
     let methods = Methods::of(&site.unsealed.view.mounts);
     Ok(Response::data(&wire::group(&group, site.directory, &methods)))
 }
 
-pub(super) fn list_ids(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list_ids(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let all = site.directory.groups();
     let listed =
         all.iter().map(|group| (group.id.to_string(), wire::group_info(group, site.directory)));
     list_reply(listed)
 }
 
-pub(super) fn list_names(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn list_names(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let mut names: Vec<String> =
         site.directory.groups().iter().map(|group| group.name.clone()).collect();
     names.sort();
     Ok(Response::data(&Json::object([("keys", Json::strings(not_empty(names)?))])))
 }
 
-pub(super) async fn delete_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
-    delete(site, |directory| Id::parse(id).and_then(|id| directory.group(id))).await
+pub(super) async fn delete_id(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
+    delete(site, |directory| IdentityId::parse(id).and_then(|id| directory.group(id))).await
 }
 
-pub(super) async fn delete_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete_name(site: &IdentityRequest<'_>, name: &str) -> Result<Response, Error> {
     delete(site, |directory| directory.group_named(&Folded::new(name))).await
 }
 
 /// Deletes a group. Its id may stay with entities and groups that had to do with it, and counts for
 /// nothing.
 async fn delete(
-    site: &Site<'_>,
-    find: impl Fn(&Directory) -> Option<Arc<Group>>,
+    site: &IdentityRequest<'_>,
+    find: impl Fn(&IdentityDirectory) -> Option<Arc<Group>>,
 ) -> Result<Response, Error> {
     change(site.unsealed, site.mount, "groups", |draft| {
         let Some(group) = find(draft.directory) else { return Ok(()) };

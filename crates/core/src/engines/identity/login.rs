@@ -7,20 +7,20 @@
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::{aliases, entities, groups};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::scalar_text;
 use crate::api::json::Map;
 use crate::engines::identity::site::directory_of;
-use crate::identity::directory::{Directory, Person};
+use crate::identity::directory::{IdentityDirectory, Person};
 use crate::identity::names::{self, Folded, alias_claim};
-use crate::identity::record::{Id, Metadata};
+use crate::identity::record::{IdentityId, IdentityMetadata};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// Somebody as a login method knows them.
-pub(crate) struct Alias<'l> {
+pub(crate) struct LoginAlias<'l> {
     /// The login method.
     pub(crate) mount: &'l Mount,
     /// What the method calls them: a user name, a role id, a subject. Never empty.
@@ -32,10 +32,10 @@ pub(crate) struct Alias<'l> {
 }
 
 /// What a login method says of somebody.
-struct Said<'l> {
+struct LoginFacts<'l> {
     accessor: &'l str,
     name: &'l str,
-    metadata: Metadata,
+    metadata: IdentityMetadata,
     /// The names of groups.
     groups: &'l [String],
 }
@@ -46,13 +46,13 @@ struct Said<'l> {
 /// A denial when the entity is disabled; [`Error::Invalid`] for a name that is none.
 pub(crate) async fn log_in(
     unsealed: &NamespaceContext,
-    alias: &Alias<'_>,
+    alias: &LoginAlias<'_>,
     now: Timestamp,
-) -> Result<Id, Error> {
+) -> Result<IdentityId, Error> {
     names::check("the name of an alias", alias.name)?;
     let metadata = alias.metadata.iter();
     let metadata = metadata.filter_map(|(key, value)| Some((key.clone(), scalar_text(value)?)));
-    let said = Said {
+    let said = LoginFacts {
         accessor: &alias.mount.entry.accessor,
         name: alias.name,
         metadata: metadata.collect(),
@@ -66,12 +66,12 @@ pub(crate) async fn log_in(
     change(unsealed, &mount, &claim, |draft| enter(draft, &said, now)).await
 }
 
-fn admit(disabled: bool, id: Id) -> Result<Id, Error> {
+fn admit(disabled: bool, id: IdentityId) -> Result<IdentityId, Error> {
     if disabled { Err(Error::Denied(Denial::BadToken)) } else { Ok(id) }
 }
 
 /// Who it is, when the directory says of them what the login method does.
-fn known(directory: &Directory, said: &Said<'_>) -> Option<Person> {
+fn known(directory: &IdentityDirectory, said: &LoginFacts<'_>) -> Option<Person> {
     let entity = directory.entity_with_alias(said.accessor, &Folded::new(said.name))?;
     let person = directory.person(entity.id)?;
     let alias = person.entity.alias_at(said.accessor)?;
@@ -81,18 +81,22 @@ fn known(directory: &Directory, said: &Said<'_>) -> Option<Person> {
 }
 
 /// The ids of the external groups that the login method has them in, sorted.
-fn groups_said(directory: &Directory, said: &Said<'_>) -> Vec<Id> {
+fn groups_said(directory: &IdentityDirectory, said: &LoginFacts<'_>) -> Vec<IdentityId> {
     let named = said.groups.iter().filter_map(|name| {
         directory.group_with_alias(said.accessor, &Folded::new(name)).map(|group| group.id)
     });
-    let mut ids: Vec<Id> = named.collect();
+    let mut ids: Vec<IdentityId> = named.collect();
     ids.sort_unstable();
     ids.dedup();
     ids
 }
 
 /// Makes the entity, or brings it up to date.
-fn enter(draft: &mut Draft<'_>, said: &Said<'_>, now: Timestamp) -> Result<Id, Error> {
+fn enter(
+    draft: &mut IdentityDraft<'_>,
+    said: &LoginFacts<'_>,
+    now: Timestamp,
+) -> Result<IdentityId, Error> {
     let owner = draft.owner_of_alias(said.accessor, said.name)?;
     let known = owner.map(|id| draft.entity(id)).transpose()?.flatten();
     let mut entity = match known {
@@ -162,7 +166,7 @@ mod tests {
         let unsealed = unsealed.as_ref().unwrap();
         let mount = unsealed.view.mounts.at(&format!("auth/{method}/")).unwrap();
         let groups: Vec<String> = groups.iter().map(|&name| name.to_owned()).collect();
-        let alias = Alias { mount: &mount, name: "bob", metadata, groups: &groups };
+        let alias = LoginAlias { mount: &mount, name: "bob", metadata, groups: &groups };
         let id = pollster::block_on(log_in(unsealed, &alias, Timestamp::UNIX_EPOCH)).unwrap();
         unsealed.view.ask_directory(|all| all.person(id).unwrap().policies()).unwrap()
     }

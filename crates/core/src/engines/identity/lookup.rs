@@ -6,19 +6,19 @@ use super::wire::{self, Methods};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::identity::names::Folded;
-use crate::identity::record::{Entity, Group, Id};
+use crate::identity::record::{Entity, Group, IdentityId};
 
 /// What to look by: exactly one of the ways there are.
-enum By {
+enum LookupBy {
     Id(String),
     Name(String),
     AliasId(String),
     Alias { accessor: String, name: String },
 }
 
-impl By {
+impl LookupBy {
     fn read(fields: Fields<'_>) -> Result<Self, Error> {
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.filter(|t| !t.is_empty()));
         let id = text("id")?.map(Self::Id);
@@ -44,28 +44,35 @@ impl By {
     }
 }
 
-pub(super) fn entity(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn entity(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let directory = site.directory;
-    let found: Option<Arc<Entity>> = match By::read(Fields::new(&site.call.object()?))? {
-        By::Id(id) => {
-            Id::parse(&id).and_then(|id| directory.entity(id).filter(|entity| entity.id == id))
+    let found: Option<Arc<Entity>> = match LookupBy::read(Fields::new(&site.call.object()?))? {
+        LookupBy::Id(id) => IdentityId::parse(&id)
+            .and_then(|id| directory.entity(id).filter(|entity| entity.id == id)),
+        LookupBy::Name(name) => directory.entity_named(&Folded::new(&name)),
+        LookupBy::AliasId(id) => {
+            IdentityId::parse(&id).and_then(|id| directory.entity_with_alias_id(id))
         }
-        By::Name(name) => directory.entity_named(&Folded::new(&name)),
-        By::AliasId(id) => Id::parse(&id).and_then(|id| directory.entity_with_alias_id(id)),
-        By::Alias { accessor, name } => directory.entity_with_alias(&accessor, &Folded::new(&name)),
+        LookupBy::Alias { accessor, name } => {
+            directory.entity_with_alias(&accessor, &Folded::new(&name))
+        }
     };
     let Some(entity) = found else { return Ok(Response::Empty) };
     let methods = Methods::of(&site.unsealed.view.mounts);
     Ok(Response::data(&wire::entity(&entity, directory, &methods)))
 }
 
-pub(super) fn group(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) fn group(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let directory = site.directory;
-    let found: Option<Arc<Group>> = match By::read(Fields::new(&site.call.object()?))? {
-        By::Id(id) => Id::parse(&id).and_then(|id| directory.group(id)),
-        By::Name(name) => directory.group_named(&Folded::new(&name)),
-        By::AliasId(id) => Id::parse(&id).and_then(|id| directory.group_with_alias_id(id)),
-        By::Alias { accessor, name } => directory.group_with_alias(&accessor, &Folded::new(&name)),
+    let found: Option<Arc<Group>> = match LookupBy::read(Fields::new(&site.call.object()?))? {
+        LookupBy::Id(id) => IdentityId::parse(&id).and_then(|id| directory.group(id)),
+        LookupBy::Name(name) => directory.group_named(&Folded::new(&name)),
+        LookupBy::AliasId(id) => {
+            IdentityId::parse(&id).and_then(|id| directory.group_with_alias_id(id))
+        }
+        LookupBy::Alias { accessor, name } => {
+            directory.group_with_alias(&accessor, &Folded::new(&name))
+        }
     };
     let Some(group) = found else { return Ok(Response::Empty) };
     let methods = Methods::of(&site.unsealed.view.mounts);

@@ -7,30 +7,30 @@
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, change};
+use super::draft::{IdentityDraft, change};
 use super::wire::Methods;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 use crate::identity::names;
-use crate::identity::record::{Entity, Id};
+use crate::identity::record::{Entity, IdentityId};
 
 /// Most entities merged at once.
 const MERGED_MAX: usize = 256;
 
 /// What is asked.
 struct MergeRequest {
-    from: Vec<Id>,
-    to: Id,
+    from: Vec<IdentityId>,
+    to: IdentityId,
     /// Of aliases in conflict, those that stay.
-    keep: Vec<Id>,
+    keep: Vec<IdentityId>,
     /// Whether of two aliases with one login method the entity's own stays when the caller names neither; the merge is refused
     /// otherwise.
     keeps_own: bool,
 }
 
-pub(super) async fn merge(site: &Site<'_>) -> Result<Response, Error> {
+pub(super) async fn merge(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let body = site.call.object()?;
     let asked = read(Fields::new(&body))?;
     let methods = Methods::of(&site.unsealed.view.mounts);
@@ -53,7 +53,8 @@ fn read(fields: Fields<'_>) -> Result<MergeRequest, Error> {
     if from.len() > MERGED_MAX {
         return Err(Error::invalid(format!("more than {MERGED_MAX} entities to merge")));
     }
-    let to = Id::parse(&to).ok_or_else(|| Error::invalid("entity id to merge to is invalid"))?;
+    let to =
+        IdentityId::parse(&to).ok_or_else(|| Error::invalid("entity id to merge to is invalid"))?;
     if from.contains(&to) {
         return Err(Error::invalid("to_entity_id should not be present in from_entity_ids"));
     }
@@ -72,7 +73,7 @@ fn read(fields: Fields<'_>) -> Result<MergeRequest, Error> {
 }
 
 fn unite(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     asked: &MergeRequest,
     methods: &Methods,
     now: Timestamp,
@@ -96,7 +97,7 @@ fn unite(
 
 /// Moves the aliases of `other`, whose claims were released, to `one`.
 fn take_aliases(
-    draft: &mut Draft<'_>,
+    draft: &mut IdentityDraft<'_>,
     one: &mut Entity,
     other: &Entity,
     asked: &MergeRequest,

@@ -28,14 +28,16 @@ mod site;
 mod wire;
 
 use crate::dispatch::route_handler;
-use crate::dispatch::server_engine::{Answer, OpenRun, Run, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{
+    EngineAnswer, OpenRun, RunningRequest, ServerEngine, Weighed,
+};
 use kallisto_engine::{Route, Routes};
 use kallisto_engines::IDENTITY_OIDC;
 
-pub(crate) use login::{Alias, log_in};
+pub(crate) use login::{LoginAlias, log_in};
 
 /// Who bearers of tokens are, at `identity/`. What is at `identity/oidc/` knows the server by its contract alone.
-pub(crate) struct Identity;
+pub(crate) struct IdentityEngine;
 
 /// Whether a path is one of the OIDC provider's.
 fn is_of_provider(path: &str) -> bool {
@@ -79,19 +81,19 @@ impl Routes for AllRoutes {
     }
 }
 
-impl ServerEngine for Identity {
+impl ServerEngine for IdentityEngine {
     fn routes(&self) -> &'static dyn Routes {
         &AllRoutes
     }
 
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         if is_of_provider(run.path) {
             return IDENTITY_OIDC.handle(run);
         }
         route_handler::answer(&routes::IDENTITY, run)
     }
 
-    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> EngineAnswer<'a> {
         IDENTITY_OIDC.handle_open(run)
     }
 

@@ -2,14 +2,14 @@
 
 use kallisto_engine::FieldKind::{Flag, Map, Text, Texts};
 use kallisto_engine::route::{Field, field};
-use kallisto_engine::{Group, RowIndex, Table, row};
+use kallisto_engine::{RouteRows, RowGroup, RowIndex, row};
 
 use super::{aliases, entities, group_aliases, groups, lookup, merge, mfa};
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
-use crate::engines::identity::site::Site;
+use crate::engines::identity::site::IdentityRequest;
 
 /// `identity/`.
-pub(crate) static IDENTITY: RouteTable = Table {
+pub(crate) static IDENTITY: RouteTable = RouteRows {
     name: "identity",
     tag: "identity",
     about: "Who the bearers of tokens are: entities, their aliases with login methods, groups.",
@@ -30,36 +30,36 @@ const OF_A_MERGE: &[Field] = &[
     field("force", Flag, "Keep its own alias where two are with one login method."),
     field("conflicting_alias_ids_to_keep", Texts, "The aliases to keep where two are in conflict."),
 ];
-const ENTITIES: Group<RouteHandler> = &[
+const ENTITIES: RowGroup<RouteHandler> = &[
     row!("entity", OF_AN_ENTITY, {
         Update => "Make an entity, or change the one named.",
-            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Body).await);
+            runs!(async |run| entities::write(&IdentityRequest::of(&run)?, entities::EntityTarget::Body).await);
     }),
     row!("entity/id", &[], {
-        List => "List entities by id.", runs!(|run| entities::list_ids(&Site::of(&run)?));
+        List => "List entities by id.", runs!(|run| entities::list_ids(&IdentityRequest::of(&run)?));
     }),
     row!("entity/id/{id}", OF_AN_ENTITY, {
-        Read => "Read an entity.", runs!(|run| entities::read_id(&Site::of(&run)?, run.params.get("id")));
+        Read => "Read an entity.", runs!(|run| entities::read_id(&IdentityRequest::of(&run)?, run.params.get("id")));
         Update => "Change an entity.",
-            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Id(run.params.get("id"))).await);
+            runs!(async |run| entities::write(&IdentityRequest::of(&run)?, entities::EntityTarget::Id(run.params.get("id"))).await);
         Delete => "Delete an entity.",
-            runs!(async |run| entities::delete_id(&Site::of(&run)?, run.params.get("id")).await);
+            runs!(async |run| entities::delete_id(&IdentityRequest::of(&run)?, run.params.get("id")).await);
     }),
     row!("entity/name", &[], {
-        List => "List the names of entities.", runs!(|run| entities::list_names(&Site::of(&run)?));
+        List => "List the names of entities.", runs!(|run| entities::list_names(&IdentityRequest::of(&run)?));
     }),
     row!("entity/name/{name..}", OF_AN_ENTITY, {
-        Read => "Read an entity.", runs!(|run| entities::read_name(&Site::of(&run)?, run.params.get("name")));
+        Read => "Read an entity.", runs!(|run| entities::read_name(&IdentityRequest::of(&run)?, run.params.get("name")));
         Update => "Make or change an entity.",
-            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Name(run.params.get("name"))).await);
+            runs!(async |run| entities::write(&IdentityRequest::of(&run)?, entities::EntityTarget::Name(run.params.get("name"))).await);
         Delete => "Delete an entity.",
-            runs!(async |run| entities::delete_name(&Site::of(&run)?, run.params.get("name")).await);
+            runs!(async |run| entities::delete_name(&IdentityRequest::of(&run)?, run.params.get("name")).await);
     }),
     row!("entity/merge", OF_A_MERGE, {
-        Update => "Make several entities one.", runs!(async |run| merge::merge(&Site::of(&run)?).await);
+        Update => "Make several entities one.", runs!(async |run| merge::merge(&IdentityRequest::of(&run)?).await);
     }),
     row!("entity/batch-delete", &[field("entity_ids", Texts, "Their ids.")], {
-        Update => "Delete entities.", runs!(async |run| entities::batch_delete(&Site::of(&run)?).await);
+        Update => "Delete entities.", runs!(async |run| entities::batch_delete(&IdentityRequest::of(&run)?).await);
     }),
 ];
 
@@ -70,32 +70,32 @@ const OF_AN_ALIAS: &[Field] = &[
     field("canonical_id", Text, "The id of the entity; a new one when absent."),
     field("custom_metadata", Map, "Names and texts, for people and for templates in policies."),
 ];
-const ENTITY_ALIASES: Group<RouteHandler> = &[
+const ENTITY_ALIASES: RowGroup<RouteHandler> = &[
     row!("entity-alias", OF_AN_ALIAS, {
-        Update => "Make or change an alias.", runs!(async |run| aliases::write(&Site::of(&run)?, None).await);
+        Update => "Make or change an alias.", runs!(async |run| aliases::write(&IdentityRequest::of(&run)?, None).await);
     }),
     row!("entity-alias/id", &[], {
-        List => "List aliases by id.", runs!(|run| aliases::list(&Site::of(&run)?));
+        List => "List aliases by id.", runs!(|run| aliases::list(&IdentityRequest::of(&run)?));
     }),
     row!("entity-alias/id/{id}", OF_AN_ALIAS, {
-        Read => "Read an alias.", runs!(|run| aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Read => "Read an alias.", runs!(|run| aliases::read(&IdentityRequest::of(&run)?, run.params.get("id")));
         Update => "Change an alias.",
-            runs!(async |run| aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+            runs!(async |run| aliases::write(&IdentityRequest::of(&run)?, Some(run.params.get("id"))).await);
         Delete => "Delete an alias.",
-            runs!(async |run| aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+            runs!(async |run| aliases::delete(&IdentityRequest::of(&run)?, run.params.get("id")).await);
     }),
     row!("alias", OF_AN_ALIAS, {
-        Update => "Make or change an alias.", runs!(async |run| aliases::write(&Site::of(&run)?, None).await);
+        Update => "Make or change an alias.", runs!(async |run| aliases::write(&IdentityRequest::of(&run)?, None).await);
     } .alias_of("entity-alias")),
     row!("alias/id", &[], {
-        List => "List aliases by id.", runs!(|run| aliases::list(&Site::of(&run)?));
+        List => "List aliases by id.", runs!(|run| aliases::list(&IdentityRequest::of(&run)?));
     } .alias_of("entity-alias/id")),
     row!("alias/id/{id}", OF_AN_ALIAS, {
-        Read => "Read an alias.", runs!(|run| aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Read => "Read an alias.", runs!(|run| aliases::read(&IdentityRequest::of(&run)?, run.params.get("id")));
         Update => "Change an alias.",
-            runs!(async |run| aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+            runs!(async |run| aliases::write(&IdentityRequest::of(&run)?, Some(run.params.get("id"))).await);
         Delete => "Delete an alias.",
-            runs!(async |run| aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+            runs!(async |run| aliases::delete(&IdentityRequest::of(&run)?, run.params.get("id")).await);
     } .alias_of("entity-alias/id/{id}")),
 ];
 
@@ -108,30 +108,30 @@ const OF_A_GROUP: &[Field] = &[
     field("member_entity_ids", Texts, "The entities directly in it."),
     field("member_group_ids", Texts, "The groups directly in it."),
 ];
-const GROUPS: Group<RouteHandler> = &[
+const GROUPS: RowGroup<RouteHandler> = &[
     row!("group", OF_A_GROUP, {
         Update => "Make a group, or change the one named.",
-            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Body).await);
+            runs!(async |run| groups::write(&IdentityRequest::of(&run)?, groups::GroupTarget::Body).await);
     }),
     row!("group/id", &[], {
-        List => "List groups by id.", runs!(|run| groups::list_ids(&Site::of(&run)?));
+        List => "List groups by id.", runs!(|run| groups::list_ids(&IdentityRequest::of(&run)?));
     }),
     row!("group/id/{id}", OF_A_GROUP, {
-        Read => "Read a group.", runs!(|run| groups::read_id(&Site::of(&run)?, run.params.get("id")));
+        Read => "Read a group.", runs!(|run| groups::read_id(&IdentityRequest::of(&run)?, run.params.get("id")));
         Update => "Change a group.",
-            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Id(run.params.get("id"))).await);
+            runs!(async |run| groups::write(&IdentityRequest::of(&run)?, groups::GroupTarget::Id(run.params.get("id"))).await);
         Delete => "Delete a group.",
-            runs!(async |run| groups::delete_id(&Site::of(&run)?, run.params.get("id")).await);
+            runs!(async |run| groups::delete_id(&IdentityRequest::of(&run)?, run.params.get("id")).await);
     }),
     row!("group/name", &[], {
-        List => "List the names of groups.", runs!(|run| groups::list_names(&Site::of(&run)?));
+        List => "List the names of groups.", runs!(|run| groups::list_names(&IdentityRequest::of(&run)?));
     }),
     row!("group/name/{name..}", OF_A_GROUP, {
-        Read => "Read a group.", runs!(|run| groups::read_name(&Site::of(&run)?, run.params.get("name")));
+        Read => "Read a group.", runs!(|run| groups::read_name(&IdentityRequest::of(&run)?, run.params.get("name")));
         Update => "Make or change a group.",
-            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Name(run.params.get("name"))).await);
+            runs!(async |run| groups::write(&IdentityRequest::of(&run)?, groups::GroupTarget::Name(run.params.get("name"))).await);
         Delete => "Delete a group.",
-            runs!(async |run| groups::delete_name(&Site::of(&run)?, run.params.get("name")).await);
+            runs!(async |run| groups::delete_name(&IdentityRequest::of(&run)?, run.params.get("name")).await);
     }),
 ];
 
@@ -141,19 +141,19 @@ const OF_A_GROUP_ALIAS: &[Field] = &[
     field("mount_accessor", Text, "The accessor of the login method's mount."),
     field("canonical_id", Text, "The id of an external group; a new one when absent."),
 ];
-const GROUP_ALIASES: Group<RouteHandler> = &[
+const GROUP_ALIASES: RowGroup<RouteHandler> = &[
     row!("group-alias", OF_A_GROUP_ALIAS, {
-        Update => "Make or change an alias.", runs!(async |run| group_aliases::write(&Site::of(&run)?, None).await);
+        Update => "Make or change an alias.", runs!(async |run| group_aliases::write(&IdentityRequest::of(&run)?, None).await);
     }),
     row!("group-alias/id", &[], {
-        List => "List aliases by id.", runs!(|run| group_aliases::list(&Site::of(&run)?));
+        List => "List aliases by id.", runs!(|run| group_aliases::list(&IdentityRequest::of(&run)?));
     }),
     row!("group-alias/id/{id}", OF_A_GROUP_ALIAS, {
-        Read => "Read an alias.", runs!(|run| group_aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Read => "Read an alias.", runs!(|run| group_aliases::read(&IdentityRequest::of(&run)?, run.params.get("id")));
         Update => "Change an alias.",
-            runs!(async |run| group_aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+            runs!(async |run| group_aliases::write(&IdentityRequest::of(&run)?, Some(run.params.get("id"))).await);
         Delete => "Delete an alias.",
-            runs!(async |run| group_aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+            runs!(async |run| group_aliases::delete(&IdentityRequest::of(&run)?, run.params.get("id")).await);
     }),
 ];
 
@@ -164,11 +164,11 @@ const OF_A_LOOKUP: &[Field] = &[
     field("alias_name", Text, "The name of an alias of its, with `alias_mount_accessor`."),
     field("alias_mount_accessor", Text, "The accessor of that alias's login method."),
 ];
-const LOOKUPS: Group<RouteHandler> = &[
+const LOOKUPS: RowGroup<RouteHandler> = &[
     row!("lookup/entity", OF_A_LOOKUP, {
-        Update => "Find an entity.", runs!(|run| lookup::entity(&Site::of(&run)?));
+        Update => "Find an entity.", runs!(|run| lookup::entity(&IdentityRequest::of(&run)?));
     }),
     row!("lookup/group", OF_A_LOOKUP, {
-        Update => "Find a group.", runs!(|run| lookup::group(&Site::of(&run)?));
+        Update => "Find a group.", runs!(|run| lookup::group(&IdentityRequest::of(&run)?));
     }),
 ];

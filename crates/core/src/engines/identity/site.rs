@@ -4,32 +4,32 @@ use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::json::Map;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::RouteCall;
-use crate::identity::directory::Directory;
+use crate::identity::directory::IdentityDirectory;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// What a request to the identity engine is about.
-pub(crate) struct Site<'s> {
+pub(crate) struct IdentityRequest<'s> {
     pub(crate) unsealed: &'s NamespaceContext,
     pub(crate) mount: &'s Mount,
-    pub(crate) directory: &'s Directory,
-    pub(crate) call: &'s Call<'s, 's>,
+    pub(crate) directory: &'s IdentityDirectory,
+    pub(crate) call: &'s AuthorizedCall<'s, 's>,
 }
 
 /// The directory of an identity mount.
 ///
 /// # Errors
 /// When the mount is none, which is damage.
-pub(crate) fn directory_of(mount: &Mount) -> Result<&Directory, Error> {
+pub(crate) fn directory_of(mount: &Mount) -> Result<&IdentityDirectory, Error> {
     mount.memory.directory().ok_or_else(|| Error::internal(&"the identity mount has no directory"))
 }
 
-impl<'s> Site<'s> {
+impl<'s> IdentityRequest<'s> {
     pub(crate) fn of(run: &'s RouteCall<'_>) -> Result<Self, Error> {
         let RouteCall { unsealed, call, mount, .. } = run;
-        Ok(Site { unsealed, mount, directory: directory_of(mount)?, call })
+        Ok(IdentityRequest { unsealed, mount, directory: directory_of(mount)?, call })
     }
 }
 

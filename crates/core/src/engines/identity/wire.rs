@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use crate::api::json::{Json, Map};
-use crate::identity::directory::Directory;
-use crate::identity::record::{Alias, Entity, Group, Id, Metadata, ids_json, metadata_json};
+use crate::identity::directory::IdentityDirectory;
+use crate::identity::record::{
+    Alias, Entity, Group, IdentityId, IdentityMetadata, ids_json, metadata_json,
+};
 use crate::view::Mounts;
 
 /// The one namespace that identities live in.
@@ -49,15 +51,15 @@ impl Methods {
 }
 
 /// `null` for nothing, as the wire has it.
-fn metadata_or_null(metadata: &Metadata) -> Json {
+fn metadata_or_null(metadata: &IdentityMetadata) -> Json {
     if metadata.is_empty() { Json::Null } else { metadata_json(metadata) }
 }
 
-fn ids_or_null(ids: &[Id]) -> Json {
+fn ids_or_null(ids: &[IdentityId]) -> Json {
     if ids.is_empty() { Json::Null } else { ids_json(ids) }
 }
 
-fn alias_map(alias: &Alias, canonical: Id, methods: &Methods) -> Map {
+fn alias_map(alias: &Alias, canonical: IdentityId, methods: &Methods) -> Map {
     let mut map = Map::new();
     let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
     put("canonical_id", canonical.to_string().into());
@@ -74,14 +76,14 @@ fn alias_map(alias: &Alias, canonical: Id, methods: &Methods) -> Map {
 }
 
 /// An alias that is asked for by itself.
-pub(super) fn alias(alias: &Alias, canonical: Id, methods: &Methods) -> Json {
+pub(super) fn alias(alias: &Alias, canonical: IdentityId, methods: &Methods) -> Json {
     let mut map = alias_map(alias, canonical, methods);
     map.insert("namespace_id".into(), NAMESPACE.into());
     Json::Object(map)
 }
 
 /// An alias in the `key_info` of a list of aliases.
-pub(super) fn alias_info(alias: &Alias, canonical: Id, methods: &Methods) -> Json {
+pub(super) fn alias_info(alias: &Alias, canonical: IdentityId, methods: &Methods) -> Json {
     let mut map = alias_map(alias, canonical, methods);
     for name in ["id", "creation_time", "last_update_time", "merged_from_canonical_ids"] {
         map.remove(name);
@@ -90,12 +92,13 @@ pub(super) fn alias_info(alias: &Alias, canonical: Id, methods: &Methods) -> Jso
 }
 
 /// An entity that is asked for by itself.
-pub(super) fn entity(entity: &Entity, directory: &Directory, methods: &Methods) -> Json {
+pub(super) fn entity(entity: &Entity, directory: &IdentityDirectory, methods: &Methods) -> Json {
     let person = directory.person(entity.id);
     let groups = person.map(|person| person.groups).unwrap_or_default();
-    let is_direct = |id: &Id| entity.groups.binary_search(id).is_ok();
-    let ids: Vec<Id> = groups.iter().map(|group| group.id).collect();
-    let (direct, inherited): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| is_direct(id));
+    let is_direct = |id: &IdentityId| entity.groups.binary_search(id).is_ok();
+    let ids: Vec<IdentityId> = groups.iter().map(|group| group.id).collect();
+    let (direct, inherited): (Vec<IdentityId>, Vec<IdentityId>) =
+        ids.iter().partition(|id| is_direct(id));
     let aliases = entity.aliases.iter().map(|alias| alias_map(alias, entity.id, methods).into());
     Json::object([
         ("aliases", Json::Array(aliases.collect())),
@@ -131,8 +134,8 @@ pub(super) fn entity_info(entity: &Entity, methods: &Methods) -> Json {
 }
 
 /// A group that is asked for by itself.
-pub(super) fn group(group: &Group, directory: &Directory, methods: &Methods) -> Json {
-    let inside: Vec<Id> =
+pub(super) fn group(group: &Group, directory: &IdentityDirectory, methods: &Methods) -> Json {
+    let inside: Vec<IdentityId> =
         group.groups.iter().copied().filter(|id| directory.group(*id).is_some()).collect();
     let policies = match group.policies.as_slice() {
         [] => Json::Null,
@@ -162,7 +165,7 @@ pub(super) fn group(group: &Group, directory: &Directory, methods: &Methods) -> 
 }
 
 /// A group in the `key_info` of a list of groups.
-pub(super) fn group_info(group: &Group, directory: &Directory) -> Json {
+pub(super) fn group_info(group: &Group, directory: &IdentityDirectory) -> Json {
     Json::object([
         ("name", group.name.as_str().into()),
         ("num_member_entities", (directory.member_count(group.id) as u64).into()),

@@ -1,8 +1,8 @@
 //! What a KV handler works with.
 
 use crate::api::error::Error;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::ReadCall;
 use crate::dispatch::route_handler::RouteCall;
 use crate::limits::ENTRY_BYTES_MAX;
@@ -13,7 +13,7 @@ use crate::view::NamespaceContext;
 /// What a KV handler works with.
 pub(crate) struct Kv<'a> {
     pub(crate) unsealed: &'a NamespaceContext,
-    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
     pub(crate) path: &'a str,
@@ -44,15 +44,18 @@ impl Kv<'_> {
 pub(crate) fn author(
     unsealed: &NamespaceContext,
     mount: &Mount,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Option<Author> {
     let is_kept = !mount.kv_config.load().is_anonymous;
     is_kept.then(|| caller_as_author(unsealed, call)).flatten()
 }
 
 /// Who asks; `None` when the token ended meanwhile.
-pub(crate) fn caller_as_author(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Option<Author> {
-    let caller = Caller::of(unsealed, call).ok()?;
+pub(crate) fn caller_as_author(
+    unsealed: &NamespaceContext,
+    call: &AuthorizedCall<'_, '_>,
+) -> Option<Author> {
+    let caller = CallerPolicies::of(unsealed, call).ok()?;
     let token = caller.token();
     let made_at = caller.home(unsealed).view.mounts.route(&token.path);
     let mount = made_at.as_ref().map_or("", |(mount, _)| mount.entry.path.as_str());
@@ -79,6 +82,6 @@ pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
 }
 
 /// The failure of a record that was stored by us and cannot be read back.
-pub(crate) fn damaged(error: crate::records::kv::Malformed) -> Error {
+pub(crate) fn damaged(error: crate::records::kv::MalformedKv) -> Error {
     Error::internal(&error)
 }

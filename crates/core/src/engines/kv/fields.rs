@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::api::request::TokenText;
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     fn write(
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_write_that_expects_another_version_changes_nothing_and_says_so() {
         use ExpectedVersion::{Any, Version};
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         for (value, expected, outcome) in [
             ("one", Version(1), FieldsWrite::CasMismatch),
             ("one", Version(0), FieldsWrite::Written),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn rules_about_parameters_hold_for_fields_without_a_text() {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         let rules = r#"path \"one/*\" { capabilities = [\"create\", \"update\"] denied_parameters = { \"v\" = [\"bad\"] } }"#;
         ask(
             &core,

@@ -11,7 +11,7 @@ use crate::limits::LIST_ENTRIES_MAX;
 
 /// Which names are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum ListDepth {
     /// The direct children: entries, and folders with a trailing slash.
     Children,
     /// Every entry below.
@@ -20,12 +20,12 @@ pub(super) enum Depth {
 
 /// A page of names: those after `after`, at most `limit`.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ListPage {
     pub(super) after: Option<String>,
     limit: Option<usize>,
 }
 
-impl Page {
+impl ListPage {
     /// The page a request asks for with `after` and `limit`; a limit of 0 or less means all that
     /// the caller's policies let it see at once.
     pub(super) fn from_query(kv: &Kv<'_>) -> Result<Self, Error> {
@@ -41,14 +41,14 @@ impl Page {
     }
 }
 
-impl Page {
+impl ListPage {
     /// How many names it may hold; one more than a list without pages, to see that there are more.
     pub(super) fn names_max(&self) -> usize {
         self.limit.unwrap_or(LIST_ENTRIES_MAX + 1).min(LIST_ENTRIES_MAX + 1)
     }
 }
 
-impl Depth {
+impl ListDepth {
     /// What a list asks for, and what a scan.
     pub(super) fn of(operation: Operation) -> Self {
         if operation == Operation::Scan { Self::All } else { Self::Children }
@@ -77,8 +77,8 @@ impl Depth {
 pub(super) fn names(
     kv: &Kv<'_>,
     folder: &str,
-    depth: Depth,
-    page: &Page,
+    depth: ListDepth,
+    page: &ListPage,
 ) -> Result<Vec<String>, Error> {
     let names = depth.names(&kv.mount.index, folder, page.after.as_deref(), page.names_max());
     if names.len() > LIST_ENTRIES_MAX {

@@ -9,7 +9,7 @@
 use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
-use super::list::{Depth, Page, ignored_page, too_many};
+use super::list::{ListDepth, ListPage, ignored_page, too_many};
 use super::v2;
 use super::v2::detail;
 use crate::api::error::Error;
@@ -21,7 +21,7 @@ use crate::limits::LIST_ENTRIES_MAX;
 use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
 use crate::view::Mount;
-use kallisto_engine::pace::Pace;
+use kallisto_engine::pace::TurnPace;
 use kallisto_engine::pace::cooperative_yield;
 
 /// Entries below a folder up to which its list is made in one go.
@@ -36,7 +36,7 @@ const DETAILED_STEP: usize = 16;
 /// Which list is asked for.
 struct ListQuery<'p> {
     folder: &'p str,
-    depth: Depth,
+    depth: ListDepth,
     is_detailed: bool,
 }
 
@@ -44,8 +44,8 @@ impl<'p> ListQuery<'p> {
     /// The list that a request asks for at a path inside a mount; `None` when it asks for none.
     fn new(operation: Operation, kind: EngineKind, path: &'p str) -> Option<Self> {
         let depth = match operation {
-            Operation::List => Depth::Children,
-            Operation::Scan => Depth::All,
+            Operation::List => ListDepth::Children,
+            Operation::Scan => ListDepth::All,
             _ => return None,
         };
         match kind.kv() {
@@ -97,17 +97,17 @@ pub(crate) async fn list(core: &Core, kv: &Kv<'_>) -> Result<Response, Error> {
     let asked = ListQuery::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
     let _place = core.admission.lists.take(call.client(), 1)?;
     let (page, warnings) = match kind.kv() {
-        Some(KvState::V1) => (Page::default(), ignored_page(kv)),
-        _ => (Page::from_query(kv)?, Vec::new()),
+        Some(KvState::V1) => (ListPage::default(), ignored_page(kv)),
+        _ => (ListPage::from_query(kv)?, Vec::new()),
     };
     let data = write(kv, &asked, page).await?;
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
-async fn write(kv: &Kv<'_>, asked: &ListQuery<'_>, page: Page) -> Result<Vec<u8>, Error> {
+async fn write(kv: &Kv<'_>, asked: &ListQuery<'_>, page: ListPage) -> Result<Vec<u8>, Error> {
     let most = page.names_max();
     let step = if asked.is_detailed { DETAILED_STEP } else { STEP };
-    let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), Pace::default());
+    let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), TurnPace::default());
     let (mut after, mut count) = (page.after, 0);
     loop {
         let wanted = step.min(most - count);
@@ -120,7 +120,7 @@ async fn write(kv: &Kv<'_>, asked: &ListQuery<'_>, page: Page) -> Result<Vec<u8>
             if asked.is_detailed {
                 let before = info.len();
                 detail(kv, asked.folder, name, &mut info)?;
-                pace.spend(Pace::of_bytes(info.len() - before)).await;
+                pace.spend(TurnPace::of_bytes(info.len() - before)).await;
             }
         }
         count += names.len();

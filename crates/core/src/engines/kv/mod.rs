@@ -20,9 +20,9 @@ pub(crate) mod weight;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
-use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_watch;
 use crate::limits::LIGHT_BODY_BYTES_MAX;
@@ -60,7 +60,7 @@ impl ServerEngine for KvEngine {
         &self,
         secret_bytes_max: usize,
         unsealed: &NamespaceContext,
-        call: &Call<'_, '_>,
+        call: &AuthorizedCall<'_, '_>,
         mount: &Mount,
         path: &str,
     ) -> Option<Result<Response, Error>> {
@@ -82,7 +82,7 @@ impl ServerEngine for KvEngine {
         route_handler::answer_now(self.table(), run)
     }
 
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         route_handler::answer(self.table(), run)
     }
 
@@ -107,13 +107,13 @@ impl ServerEngine for KvEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]
     fn paths_that_name_no_secret_are_told_from_those_that_may() {
         use Operation::{Delete, List, Patch, Read, Scan, Update};
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         for (operation, path, told) in [
             (Read, "secret/", "missing"),
             (Delete, "secret/", "missing"),

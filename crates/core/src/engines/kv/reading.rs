@@ -4,15 +4,15 @@ use super::long;
 use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::dispatch::route_handler::RouteCall;
-use crate::dispatch::server_engine::Answer;
+use crate::dispatch::server_engine::EngineAnswer;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv_watch;
 
 /// What answers a read or a list; `None` when it takes more than [`Kv`] lets it. The path is of the secret or the folder.
-pub(crate) type Read = fn(&Kv<'_>, &str) -> Option<Result<Response, Error>>;
+pub(crate) type KvRead = fn(&Kv<'_>, &str) -> Option<Result<Response, Error>>;
 
 /// Answers a read or a list that may ask to wait, or be too long to be made in one go.
-pub(crate) fn answer_read(run: RouteCall<'_>, read: Read) -> Answer<'_> {
+pub(crate) fn answer_read(run: RouteCall<'_>, read: KvRead) -> EngineAnswer<'_> {
     Box::pin(async move {
         let kv = Kv::of(&run);
         let now = || {

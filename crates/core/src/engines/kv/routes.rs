@@ -2,7 +2,7 @@
 
 use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Field, field};
-use kallisto_engine::{RowIndex, Table, row};
+use kallisto_engine::{RouteRows, RowIndex, row};
 
 use super::{upgrade, v1};
 use crate::dispatch::route_handler::{RouteTable, runs};
@@ -23,7 +23,7 @@ macro_rules! reads {
 pub(super) use reads;
 
 /// KV version 1.
-pub(crate) static VERSION_1: RouteTable = Table {
+pub(crate) static VERSION_1: RouteTable = RouteRows {
     name: "kv-v1",
     tag: "secrets",
     about: "Key-value secrets without versions: each path holds one object, and a write replaces \
@@ -43,7 +43,7 @@ pub(crate) static VERSION_1: RouteTable = Table {
 };
 
 /// On the way from version 1 to version 2.
-pub(super) static UPGRADING: RouteTable = Table {
+pub(super) static UPGRADING: RouteTable = RouteRows {
     name: "kv-upgrading",
     tag: "secrets",
     about: "Key-value secrets that are getting versions.",

@@ -21,9 +21,9 @@ use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::engines::kv::access::damaged;
 use crate::records::engine_kind::EngineKind;
-use crate::records::kv::{Metadata, VersionInfo, decode_one, encode_version};
+use crate::records::kv::{SecretMetadata, VersionInfo, decode_one, encode_version};
 use crate::records::mount::MountEntry;
-use crate::storage::keys::{self, MountId, Parsed, kind};
+use crate::storage::keys::{self, MountId, ParsedKey, kind};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -115,7 +115,7 @@ async fn upgrade(weak: &Weak<NamespaceContext>, id: MountId, now: Timestamp) -> 
 fn next_secrets(unsealed: &NamespaceContext, id: MountId) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
     unsealed.store.scan(&keys::engine_prefix(kind::KV_ONE, id), &mut |key, _| {
-        if let Parsed::KvOne(_, path) = keys::parse(key) {
+        if let ParsedKey::KvOne(_, path) = keys::parse(key) {
             paths.push(path.to_owned());
         }
         if paths.len() < BATCH_SECRETS_MAX { Visit::Continue } else { Visit::Stop }
@@ -148,7 +148,7 @@ async fn move_secrets(
     }
 }
 
-fn first_version(now_ns: i64) -> Metadata {
+fn first_version(now_ns: i64) -> SecretMetadata {
     let info = VersionInfo {
         version: 1,
         created_ns: now_ns,
@@ -156,13 +156,13 @@ fn first_version(now_ns: i64) -> Metadata {
         deleted: false,
         destroyed: false,
     };
-    Metadata {
+    SecretMetadata {
         created_ns: now_ns,
         updated_ns: now_ns,
         current_version: 1,
         oldest_version: 1,
         versions: vec![info],
-        ..Metadata::default()
+        ..SecretMetadata::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::engines::kv::access::damaged;
 use kallisto_store::Batch;
 
-use super::list::{Depth, Page, ignored_page, keys_object, names};
+use super::list::{ListDepth, ListPage, ignored_page, keys_object, names};
 use super::staged::Staged;
 use super::upgrade::refuse_if_begun;
 use crate::api::Span;
@@ -135,7 +135,7 @@ pub(super) fn list(kv: &Kv<'_>, folder: &str) -> Option<Result<Response, Error>>
 }
 
 fn listed(kv: &Kv<'_>, folder: &str) -> Result<Response, Error> {
-    let names = names(kv, folder, Depth::of(kv.call.operation), &Page::default())?;
+    let names = names(kv, folder, ListDepth::of(kv.call.operation), &ListPage::default())?;
     let data = keys_object(names).to_text();
     Ok(Response::Logical(Logical { data, warnings: ignored_page(kv), ..Logical::default() }))
 }

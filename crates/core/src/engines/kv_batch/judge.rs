@@ -7,24 +7,24 @@
 use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
 
-use super::place::Secret;
+use super::place::SecretName;
 use crate::api::error::{Denial, Error};
 use crate::authz::authz_request;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::registry;
 use crate::view::NamespaceContext;
 use crate::view::{Mount, View};
 
 /// A request that was not made, as the decision sees it.
-struct Question<'p> {
+struct BatchQuestion<'p> {
     operation: Operation,
     capability: Capability,
     needs_sudo: bool,
     path: Path<'p>,
 }
 
-impl Subject for Question<'_> {
+impl Subject for BatchQuestion<'_> {
     fn operation(&self) -> Operation {
         self.operation
     }
@@ -43,24 +43,24 @@ impl Subject for Question<'_> {
 }
 
 /// Asks for one caller.
-pub(in crate::engines) struct Judge<'u> {
-    caller: Caller,
+pub(in crate::engines) struct BatchJudge<'u> {
+    caller: CallerPolicies,
     view: &'u View,
     now: Timestamp,
 }
 
-impl<'u> Judge<'u> {
+impl<'u> BatchJudge<'u> {
     /// For the caller of a request.
     pub(in crate::engines) fn of(
         unsealed: &'u NamespaceContext,
-        call: &Call<'_, '_>,
+        call: &AuthorizedCall<'_, '_>,
     ) -> Result<Self, Error> {
-        Ok(Self::for_caller(unsealed, Caller::of(unsealed, call)?, call.now))
+        Ok(Self::for_caller(unsealed, CallerPolicies::of(unsealed, call)?, call.now))
     }
 
     pub(in crate::engines) fn for_caller(
         unsealed: &'u NamespaceContext,
-        caller: Caller,
+        caller: CallerPolicies,
         now: Timestamp,
     ) -> Self {
         Self { caller, view: &unsealed.view, now }
@@ -77,7 +77,7 @@ impl<'u> Judge<'u> {
             ),
             None => (operation.capability(), false),
         };
-        let question = Question { operation, capability, needs_sudo, path };
+        let question = BatchQuestion { operation, capability, needs_sudo, path };
         authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
     }
 
@@ -92,7 +92,7 @@ impl<'u> Judge<'u> {
     /// Whether the caller may know that this secret exists: by reading or changing it.
     pub(in crate::engines) fn may_see(&self, mount: &Mount, path: &str) -> bool {
         use Operation::{Delete, Patch, Read, Update};
-        let data = Secret::api_path(mount, "data", path);
+        let data = SecretName::api_path(mount, "data", path);
         self.may(Read, &data)
             || self.may_read_metadata(mount, path)
             || [Update, Patch, Delete].into_iter().any(|operation| self.may(operation, &data))
@@ -101,21 +101,21 @@ impl<'u> Judge<'u> {
     /// Whether the caller may read what is known of the secret besides its data. A read of the data
     /// shows the custom metadata too.
     pub(in crate::engines) fn may_see_metadata(&self, mount: &Mount, path: &str) -> bool {
-        self.may(Operation::Read, &Secret::api_path(mount, "data", path))
+        self.may(Operation::Read, &SecretName::api_path(mount, "data", path))
             || self.may_read_metadata(mount, path)
     }
 
     /// Whether the caller may know which keys the secret has: by reading its data, or its shape.
     pub(in crate::engines) fn may_see_keys(&self, mount: &Mount, path: &str) -> bool {
-        self.may(Operation::Read, &Secret::api_path(mount, "data", path))
+        self.may(Operation::Read, &SecretName::api_path(mount, "data", path))
             || (mount.entry.kind.has_versions()
-                && self.may(Operation::Read, &Secret::api_path(mount, "subkeys", path)))
+                && self.may(Operation::Read, &SecretName::api_path(mount, "subkeys", path)))
     }
 
     /// Whether a request of its own would show the caller the metadata of the secret.
     pub(in crate::engines) fn may_read_metadata(&self, mount: &Mount, path: &str) -> bool {
         mount.entry.kind.has_versions()
-            && self.may(Operation::Read, &Secret::api_path(mount, "metadata", path))
+            && self.may(Operation::Read, &SecretName::api_path(mount, "metadata", path))
     }
 
     /// Whether some rule speaks of anything in this folder; false saves looking into it.
@@ -123,6 +123,6 @@ impl<'u> Judge<'u> {
         self.caller.is_root()
             || ["data", "metadata", "subkeys"]
                 .iter()
-                .any(|noun| self.caller.acl().reaches(&Secret::api_path(mount, noun, folder)))
+                .any(|noun| self.caller.acl().reaches(&SecretName::api_path(mount, noun, folder)))
     }
 }

@@ -6,20 +6,20 @@
 
 use kallisto_auth::Operation;
 
-use super::place::{Place, Secret};
+use super::place::{SecretName, SecretPlace};
 use crate::api::error::Error;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 
 /// Counts for one request.
 #[derive(Clone, Copy)]
 pub(in crate::engines) struct Meter<'a> {
     core: &'a Core,
-    call: &'a Call<'a, 'a>,
+    call: &'a AuthorizedCall<'a, 'a>,
 }
 
 impl<'a> Meter<'a> {
-    pub(in crate::engines) const fn of(core: &'a Core, call: &'a Call<'a, 'a>) -> Self {
+    pub(in crate::engines) const fn of(core: &'a Core, call: &'a AuthorizedCall<'a, 'a>) -> Self {
         Self { core, call }
     }
 
@@ -35,9 +35,9 @@ impl<'a> Meter<'a> {
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub(in crate::engines) fn take_list(&self, place: &Place) -> Result<(), Error> {
+    pub(in crate::engines) fn take_list(&self, place: &SecretPlace) -> Result<(), Error> {
         let operation = if place.is_folder() { Operation::List } else { Operation::Read };
-        self.take(operation, &Secret::api_path(&place.mount, "metadata", &place.path))
+        self.take(operation, &SecretName::api_path(&place.mount, "metadata", &place.path))
     }
 }
 
@@ -48,26 +48,26 @@ mod tests {
     use super::*;
     use crate::api::request::Request;
     use crate::api::response::Response;
-    use crate::platform::server_info::Access;
-    use crate::quotas::scope::Scope;
-    use crate::quotas::{RULES, Spec};
+    use crate::platform::server_info::RouteAccess;
+    use crate::quotas::scope::QuotaScope;
+    use crate::quotas::{RULES, RuleSpec};
     use crate::routes::tests::{ROOT, ask, open_core, request};
 
     /// A server with three secrets, and a rule that lets `rate` requests pass at a path.
     fn limited(path: &str, rate: f64) -> Core {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         for name in ["a", "b", "c"] {
             let data = r#"{"data":{"k":"v"}}"#;
             ask(&core, Some(ROOT), Update, &format!("secret/data/f/{name}"), data).unwrap();
             let custom = r#"{"custom_metadata":{"team":"x"}}"#;
             ask(&core, Some(ROOT), Update, &format!("secret/metadata/f/{name}"), custom).unwrap();
         }
-        let spec = Spec {
+        let spec = RuleSpec {
             name: "q".to_owned(),
-            scope: Scope { path: path.to_owned(), ..Scope::default() },
+            scope: QuotaScope { path: path.to_owned(), ..QuotaScope::default() },
             rate,
             interval_secs: 60,
-            ..Spec::default()
+            ..RuleSpec::default()
         };
         let unsealed = core.unsealed.load_full().unwrap();
         assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));

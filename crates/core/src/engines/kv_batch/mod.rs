@@ -19,7 +19,7 @@ mod together;
 mod write;
 
 use meter::Meter;
-use relocate::Keep;
+use relocate::RelocateKeep;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
@@ -46,9 +46,9 @@ pub(crate) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
 }
 
 pub(crate) async fn copy(run: &RouteCall<'_>) -> Result<Response, Error> {
-    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, Keep::Source).await
+    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, RelocateKeep::Source).await
 }
 
 pub(crate) async fn move_to(run: &RouteCall<'_>) -> Result<Response, Error> {
-    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, Keep::Nothing).await
+    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, RelocateKeep::Nothing).await
 }

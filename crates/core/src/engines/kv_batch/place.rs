@@ -7,14 +7,14 @@ use kallisto_auth::Path;
 
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// A secret or a folder of a KV mount.
 #[derive(Clone)]
-pub(in crate::engines) struct Place {
+pub(in crate::engines) struct SecretPlace {
     pub(in crate::engines) mount: Arc<Mount>,
     /// The path inside the mount; that of a folder ends in a slash, and the mount's own is empty.
     pub(in crate::engines) path: String,
@@ -23,9 +23,9 @@ pub(in crate::engines) struct Place {
 }
 
 /// Names of secrets.
-pub(in crate::engines) struct Secret;
+pub(in crate::engines) struct SecretName;
 
-impl Secret {
+impl SecretName {
     /// The path at which a request of its own finds a secret: version 2 wants a noun, version 1 none.
     pub(in crate::engines) fn api_path(mount: &Mount, noun: &str, path: &str) -> String {
         let at = &mount.entry.path;
@@ -37,7 +37,7 @@ impl Secret {
     }
 }
 
-impl Place {
+impl SecretPlace {
     /// The place that the field `name` names.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Place {
     /// only: to others, an unknown one is refused as one they may not use.
     pub(in crate::engines) fn from_field(
         unsealed: &NamespaceContext,
-        call: &Call<'_, '_>,
+        call: &AuthorizedCall<'_, '_>,
         fields: Fields<'_>,
         name: &str,
     ) -> Result<Self, Error> {
@@ -64,7 +64,7 @@ impl Place {
             return Ok(Self { mount, path: inside.to_owned(), has_slash });
         }
         let path = path.as_str().to_owned();
-        if Caller::of(unsealed, call)?.is_root() {
+        if CallerPolicies::of(unsealed, call)?.is_root() {
             return Err(Error::invalid(format!("'{name}': no KV engine is mounted at \"{path}\"")));
         }
         Err(Error::Denied(Denial::At(path)))

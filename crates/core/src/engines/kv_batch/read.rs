@@ -10,16 +10,16 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
-use crate::api::response::{Answered, Response};
+use crate::api::response::{BatchAnswer, Response};
 use crate::authz::judge;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch;
 use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
 use crate::view::NamespaceContext;
 
 /// One read asked for.
-struct Item {
+struct BatchRead {
     path: String,
     version: Option<String>,
 }
@@ -27,11 +27,11 @@ struct Item {
 pub(in crate::engines) fn read(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let items = items(&body)?;
-    let caller = Caller::of(unsealed, call)?;
+    let caller = CallerPolicies::of(unsealed, call)?;
     let mut bytes = 0;
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
@@ -43,13 +43,13 @@ pub(in crate::engines) fn read(
         if let Ok(Response::Logical(logical) | Response::Missing(logical)) = &answer {
             bytes += logical.data.len();
         }
-        answers.push(Answered { operation: Operation::Read, path: item.path, answer });
+        answers.push(BatchAnswer { operation: Operation::Read, path: item.path, answer });
     }
     Ok(Response::Each(answers))
 }
 
 /// The list `paths`: texts, or objects with `path` and `version`.
-fn items(body: &Map) -> Result<Vec<Item>, Error> {
+fn items(body: &Map) -> Result<Vec<BatchRead>, Error> {
     let Some(Json::Array(given)) = body.get("paths") else {
         return Err(Error::invalid("'paths' must be a list of paths"));
     };
@@ -63,13 +63,13 @@ fn items(body: &Map) -> Result<Vec<Item>, Error> {
         .iter()
         .enumerate()
         .map(|(at, item)| match item {
-            Json::String(path) => Ok(Item { path: path.clone(), version: None }),
+            Json::String(path) => Ok(BatchRead { path: path.clone(), version: None }),
             Json::Object(map) => {
                 let fields = Fields::new(map);
                 let path = fields.string("path")?;
                 let path =
                     path.ok_or_else(|| Error::invalid(format!("paths[{at}] has no 'path'")))?;
-                Ok(Item { path, version: fields.string("version")? })
+                Ok(BatchRead { path, version: fields.string("version")? })
             }
             _ => Err(Error::invalid(format!("paths[{at}] is neither a path nor an object"))),
         })
@@ -79,9 +79,9 @@ fn items(body: &Map) -> Result<Vec<Item>, Error> {
 fn read_one(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    caller: &Caller,
-    item: &Item,
+    call: &AuthorizedCall<'_, '_>,
+    caller: &CallerPolicies,
+    item: &BatchRead,
 ) -> Result<Response, Error> {
     let path = Path::literal(item.path.as_str());
     let request = Request {

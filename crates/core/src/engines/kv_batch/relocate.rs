@@ -8,27 +8,27 @@
 use kallisto_auth::Operation;
 use kallisto_store::Seqno;
 
-use super::judge::Judge;
+use super::judge::BatchJudge;
 use super::meter::Meter;
-use super::place::{Place, Secret};
+use super::place::{SecretName, SecretPlace};
 use super::remove::{check_count, secrets_at};
 use super::together;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
-use crate::api::response::{Logical, Response, Touched};
-use crate::caller::call::Call;
+use crate::api::response::{Logical, Response, TouchedPath};
+use crate::caller::call::AuthorizedCall;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
-use crate::records::kv::Metadata;
+use crate::records::kv::SecretMetadata;
 use crate::storage::keys;
 use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// What stays where the secrets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum Keep {
+pub(in crate::engines) enum RelocateKeep {
     /// Everything: a copy.
     Source,
     /// Nothing: a move.
@@ -36,7 +36,7 @@ pub(in crate::engines) enum Keep {
 }
 
 /// One secret and where it goes, by their paths inside their mounts.
-struct Pair {
+struct RelocatePair {
     from: String,
     to: String,
 }
@@ -45,10 +45,10 @@ struct Pair {
 struct Relocation<'a> {
     meter: Meter<'a>,
     unsealed: &'a NamespaceContext,
-    judge: Judge<'a>,
-    from: Place,
-    to: Place,
-    keep: Keep,
+    judge: BatchJudge<'a>,
+    from: SecretPlace,
+    to: SecretPlace,
+    keep: RelocateKeep,
     is_dry: bool,
     now_ns: i64,
 }
@@ -56,16 +56,16 @@ struct Relocation<'a> {
 pub(in crate::engines) async fn relocate(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    keep: Keep,
+    call: &AuthorizedCall<'_, '_>,
+    keep: RelocateKeep,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let from = Place::from_field(unsealed, call, fields, "from")?.meant()?;
-    let to = Place::from_field(unsealed, call, fields, "to")?.meant()?;
+    let from = SecretPlace::from_field(unsealed, call, fields, "from")?.meant()?;
+    let to = SecretPlace::from_field(unsealed, call, fields, "to")?.meant()?;
     check_places(&from, &to)?;
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
-    let judge = Judge::of(unsealed, call)?;
+    let judge = BatchJudge::of(unsealed, call)?;
     let relocation =
         Relocation { meter, unsealed, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
     let pairs = relocation.pairs()?;
@@ -85,9 +85,10 @@ pub(in crate::engines) async fn relocate(
     } else {
         relocation.run(&pairs).await?;
     }
-    let shown = |pair: &Pair| {
-        let full =
-            |place: &Place, path: &str| Json::from(format!("{}{path}", place.mount.entry.path));
+    let shown = |pair: &RelocatePair| {
+        let full = |place: &SecretPlace, path: &str| {
+            Json::from(format!("{}{path}", place.mount.entry.path))
+        };
         Json::object([
             ("from", full(&relocation.from, &pair.from)),
             ("to", full(&relocation.to, &pair.to)),
@@ -102,7 +103,7 @@ pub(in crate::engines) async fn relocate(
 }
 
 /// What is wrong with going from here to there whatever lies here.
-fn check_places(from: &Place, to: &Place) -> Result<(), Error> {
+fn check_places(from: &SecretPlace, to: &SecretPlace) -> Result<(), Error> {
     let wrong = |what: &str| Err(Error::invalid(what));
     if from.mount.entry.kind != to.mount.entry.kind {
         return wrong("'from' and 'to' must be in mounts of one version");
@@ -124,19 +125,19 @@ fn check_places(from: &Place, to: &Place) -> Result<(), Error> {
 }
 
 impl Relocation<'_> {
-    fn pairs(&self) -> Result<Vec<Pair>, Error> {
+    fn pairs(&self) -> Result<Vec<RelocatePair>, Error> {
         let pair = |path: String| {
             let to = match path.strip_prefix(&self.from.path) {
                 Some(below) if self.from.is_folder() => format!("{}{below}", self.to.path),
                 _ => self.to.path.clone(),
             };
-            Pair { from: path, to }
+            RelocatePair { from: path, to }
         };
         Ok(secrets_at(self.meter, &self.judge, &self.from)?.into_iter().map(pair).collect())
     }
 
     /// Asks for every right that can be asked for without looking at the secret.
-    fn judge_pair(&self, pair: &Pair, touched: &mut Vec<Touched>) -> Result<(), Error> {
+    fn judge_pair(&self, pair: &RelocatePair, touched: &mut Vec<TouchedPath>) -> Result<(), Error> {
         use Operation::{Delete, Read, Update};
         let is_v2 = self.from.mount.entry.kind.has_versions();
         let mut asked = vec![(Read, &self.from, "data", &pair.from)];
@@ -144,22 +145,22 @@ impl Relocation<'_> {
             asked.push((Read, &self.from, "metadata", &pair.from));
             asked.push((Update, &self.to, "metadata", &pair.to));
         }
-        if self.keep == Keep::Nothing {
+        if self.keep == RelocateKeep::Nothing {
             asked.push((Delete, &self.from, "metadata", &pair.from));
         }
         asked.push((Update, &self.to, "data", &pair.to));
         for (operation, place, noun, path) in asked {
-            let path = Secret::api_path(&place.mount, noun, path);
+            let path = SecretName::api_path(&place.mount, noun, path);
             if !self.is_dry {
                 self.meter.take(operation, &path)?;
             }
             self.judge.demand(operation, &path)?;
-            touched.push(Touched { operation, path });
+            touched.push(TouchedPath { operation, path });
         }
         Ok(())
     }
 
-    async fn run(&self, pairs: &[Pair]) -> Result<(), Error> {
+    async fn run(&self, pairs: &[RelocatePair]) -> Result<(), Error> {
         let keys: Vec<_> = pairs
             .iter()
             .flat_map(|pair| {
@@ -171,7 +172,7 @@ impl Relocation<'_> {
         together::commit(self.unsealed, &keys, pairs.len(), stage).await.map(drop)
     }
 
-    fn stage(&self, pair: &Pair, staged: &mut Staged) -> Result<(), Error> {
+    fn stage(&self, pair: &RelocatePair, staged: &mut Staged) -> Result<(), Error> {
         let to_key = together::record_key(&self.to.mount, &pair.to);
         if self.to.mount.index.contains(&pair.to) {
             return Err(Error::invalid(format!(
@@ -195,29 +196,34 @@ impl Relocation<'_> {
             &metadata,
             staged,
         )?;
-        if self.keep == Keep::Nothing {
+        if self.keep == RelocateKeep::Nothing {
             v2::stage::remove_known(from, path, &metadata, staged)?;
         }
         Ok(())
     }
 
     /// A secret without versions.
-    fn stage_whole(&self, pair: &Pair, to_key: Vec<u8>, staged: &mut Staged) -> Result<(), Error> {
+    fn stage_whole(
+        &self,
+        pair: &RelocatePair,
+        to_key: Vec<u8>,
+        staged: &mut Staged,
+    ) -> Result<(), Error> {
         let from_key = together::record_key(&self.from.mount, &pair.from);
         let record = self.unsealed.store.get(&from_key)?.ok_or(Error::NotFound)?;
         staged.expect(from_key.clone(), record.seqno);
         staged.put(to_key, record.value)?;
         match self.keep {
-            Keep::Source => Ok(()),
-            Keep::Nothing => staged.delete(from_key),
+            RelocateKeep::Source => Ok(()),
+            RelocateKeep::Nothing => staged.delete(from_key),
         }
     }
 
     /// Deleted versions that can come back go along, so it takes the right to bring them back.
-    fn judge_deleted(&self, path: &str, metadata: &Metadata) -> Result<(), Error> {
+    fn judge_deleted(&self, path: &str, metadata: &SecretMetadata) -> Result<(), Error> {
         let mut versions = metadata.versions.iter();
         if versions.any(|info| !info.destroyed && !info.is_live(self.now_ns)) {
-            let path = Secret::api_path(&self.from.mount, "undelete", path);
+            let path = SecretName::api_path(&self.from.mount, "undelete", path);
             self.judge.demand(Operation::Update, &path)?;
         }
         Ok(())

@@ -6,15 +6,15 @@
 use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
-use super::judge::Judge;
+use super::judge::BatchJudge;
 use super::meter::Meter;
-use super::place::{Place, Secret};
+use super::place::{SecretName, SecretPlace};
 use super::together;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
-use crate::api::response::{Logical, Response, Touched};
-use crate::caller::call::Call;
+use crate::api::response::{Logical, Response, TouchedPath};
+use crate::caller::call::AuthorizedCall;
 use crate::engines::kv::access::author;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
@@ -36,25 +36,25 @@ enum Extent {
 pub(in crate::engines) async fn remove(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let place = Place::from_field(unsealed, call, fields, "path")?.meant()?;
+    let place = SecretPlace::from_field(unsealed, call, fields, "path")?.meant()?;
     let extent =
         if fields.boolean("purge")?.unwrap_or(false) { Extent::All } else { Extent::Latest };
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
-    let judge = Judge::of(unsealed, call)?;
+    let judge = BatchJudge::of(unsealed, call)?;
     let secrets = secrets_at(meter, &judge, &place)?;
     let noun = if extent == Extent::All { "metadata" } else { "data" };
     let mut touched = Vec::with_capacity(secrets.len());
     for (at, path) in secrets.iter().enumerate() {
-        let path = Secret::api_path(&place.mount, noun, path);
+        let path = SecretName::api_path(&place.mount, noun, path);
         if !is_dry {
             meter.take(Operation::Delete, &path)?;
         }
         judge.demand(Operation::Delete, &path)?;
-        touched.push(Touched { operation: Operation::Delete, path });
+        touched.push(TouchedPath { operation: Operation::Delete, path });
         if at % ITEMS_PER_TURN == 0 {
             cooperative_yield().await;
         }
@@ -85,15 +85,15 @@ pub(in crate::engines) async fn remove(
 /// [`Error::NotFound`] for an empty folder, [`Error::TooLarge`] with the count for one past the limit.
 pub(in crate::engines) fn secrets_at(
     meter: Meter<'_>,
-    judge: &Judge<'_>,
-    place: &Place,
+    judge: &BatchJudge<'_>,
+    place: &SecretPlace,
 ) -> Result<Vec<String>, Error> {
     if !place.is_folder() {
         return Ok(vec![place.path.clone()]);
     }
     meter.take_list(place)?;
     let folder = place.path.as_str();
-    judge.demand(Operation::List, &Secret::api_path(&place.mount, "metadata", folder))?;
+    judge.demand(Operation::List, &SecretName::api_path(&place.mount, "metadata", folder))?;
     let mut names = place.mount.index.scan(folder, None, TOGETHER_SECRETS_MAX + 1);
     if names.len() > TOGETHER_SECRETS_MAX {
         return Err(Error::TooLarge(format!(
@@ -123,7 +123,7 @@ pub(in crate::engines) fn check_count(fields: Fields<'_>, found: usize) -> Resul
 
 fn stage(
     unsealed: &NamespaceContext,
-    place: &Place,
+    place: &SecretPlace,
     path: &str,
     extent: Extent,
     by: (Option<&Author>, i64),

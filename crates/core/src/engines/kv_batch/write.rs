@@ -11,10 +11,10 @@ use super::together;
 use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
-use crate::api::response::{Answered, Response};
+use crate::api::response::{BatchAnswer, Response};
 use crate::authz::judge;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch;
 use crate::engines::kv::access::caller_as_author;
 use crate::engines::kv::access::check_entry_path;
@@ -28,16 +28,16 @@ use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// One write that was let in.
-struct Item {
+struct BatchWrite {
     /// Where a request of its own would write.
     api_path: String,
     mount: Arc<Mount>,
     /// The secret's path inside the mount.
     path: String,
-    content: Content,
+    content: WriteContent,
 }
 
-enum Content {
+enum WriteContent {
     /// A new version: its data as text, and check-and-set.
     Version { text: Vec<u8>, cas: Option<i64> },
     /// A secret without versions.
@@ -47,7 +47,7 @@ enum Content {
 pub(in crate::engines) async fn write(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let mut body = call.object()?;
     let Some(Json::Array(given)) = body.remove("writes") else {
@@ -59,7 +59,7 @@ pub(in crate::engines) async fn write(
             given.len()
         )));
     }
-    let caller = Caller::of(unsealed, call)?;
+    let caller = CallerPolicies::of(unsealed, call)?;
     let items = given
         .into_iter()
         .enumerate()
@@ -79,7 +79,7 @@ pub(in crate::engines) async fn write(
             .map_err(|error| named(error, &item.api_path))
     })
     .await?;
-    let answer = |(item, answer): (Item, Response)| Answered {
+    let answer = |(item, answer): (BatchWrite, Response)| BatchAnswer {
         operation: Operation::Update,
         path: item.api_path,
         answer: Ok(answer),
@@ -89,18 +89,18 @@ pub(in crate::engines) async fn write(
 
 fn stage(
     unsealed: &NamespaceContext,
-    item: &Item,
+    item: &BatchWrite,
     (author, now_ns): (Option<&Author>, i64),
     staged: &mut Staged,
 ) -> Result<Response, Error> {
     match &item.content {
-        Content::Version { text, cas } => {
+        WriteContent::Version { text, cas } => {
             let author = author.filter(|_| !item.mount.kv_config.load().is_anonymous);
             let write = (text.as_slice(), *cas, author);
             let put = v2::stage::put(unsealed, &item.mount, &item.path, write, now_ns, staged);
             put.map(Response::Logical)
         }
-        Content::Whole(map) => {
+        WriteContent::Whole(map) => {
             v1::stage(&item.mount, &item.path, map.clone(), staged).map(|()| Response::Empty)
         }
     }
@@ -110,11 +110,11 @@ fn stage(
 fn admit(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    caller: &Caller,
+    call: &AuthorizedCall<'_, '_>,
+    caller: &CallerPolicies,
     at: usize,
     item: Json,
-) -> Result<Item, Error> {
+) -> Result<BatchWrite, Error> {
     let wrong = |what: &str| Error::invalid(format!("writes[{at}]: {what}"));
     let Json::Object(mut item) = item else { return Err(wrong("is no object")) };
     let Some(Json::String(api_path)) = item.remove("path") else {
@@ -160,12 +160,12 @@ fn admit(
     let content =
         content(mount.entry.kind, call.object()?).map_err(|error| named(error, &api_path))?;
     let path = path.to_owned();
-    Ok(Item { api_path, mount, path, content })
+    Ok(BatchWrite { api_path, mount, path, content })
 }
 
-fn content(kind: EngineKind, mut body: Map) -> Result<Content, Error> {
+fn content(kind: EngineKind, mut body: Map) -> Result<WriteContent, Error> {
     if kind == EngineKind::KV_V1 {
-        return Ok(Content::Whole(body));
+        return Ok(WriteContent::Whole(body));
     }
     let cas = v2::asked_cas(&body)?;
     let text = match body.remove("data") {
@@ -173,7 +173,7 @@ fn content(kind: EngineKind, mut body: Map) -> Result<Content, Error> {
         _ => return Err(Error::invalid("'data' must be an object")),
     };
     check_entry_size(&text)?;
-    Ok(Content::Version { text, cas })
+    Ok(WriteContent::Version { text, cas })
 }
 
 /// The same error, saying where.

@@ -8,10 +8,10 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::engines::kv::{time, v2};
-use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::judge::BatchJudge;
 use crate::engines::kv_batch::meter::Meter;
-use crate::engines::kv_batch::place::{Place, Secret};
-use crate::records::kv::Metadata;
+use crate::engines::kv_batch::place::{SecretName, SecretPlace};
+use crate::records::kv::SecretMetadata;
 use crate::view::NamespaceContext;
 
 /// The keys of custom metadata that are shown.
@@ -23,8 +23,8 @@ const SHOWN_KEYS: [&str; 2] = ["due", "owner"];
 /// [`Error::OverQuota`] when a limit for reads of metadata is used up, or a record cannot be read.
 pub(super) fn shown(
     unsealed: &NamespaceContext,
-    (meter, judge): (Meter<'_>, &Judge<'_>),
-    folder: &Place,
+    (meter, judge): (Meter<'_>, &BatchJudge<'_>),
+    folder: &SecretPlace,
     name: &str,
     now_ns: i64,
 ) -> Result<Map, Error> {
@@ -37,7 +37,7 @@ pub(super) fn shown(
     if is_folder || !judge.may_read_metadata(mount, &path) {
         return Ok(entry);
     }
-    meter.take(Operation::Read, &Secret::api_path(mount, "metadata", &path))?;
+    meter.take(Operation::Read, &SecretName::api_path(mount, "metadata", &path))?;
     // Removed since it was listed, or never there: the name is all there is to tell.
     if let (Some(metadata), _) = v2::stage::metadata(unsealed, mount, &path)? {
         add(&metadata, now_ns, &mut entry)?;
@@ -45,7 +45,7 @@ pub(super) fn shown(
     Ok(entry)
 }
 
-fn add(metadata: &Metadata, now_ns: i64, entry: &mut Map) -> Result<(), Error> {
+fn add(metadata: &SecretMetadata, now_ns: i64, entry: &mut Map) -> Result<(), Error> {
     let current = metadata.version(metadata.current_version);
     let state = match current {
         None => "empty",

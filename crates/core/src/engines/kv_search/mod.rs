@@ -13,7 +13,7 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::RouteCall;
 use crate::engines::kv_batch::meter_of;
 
@@ -26,6 +26,6 @@ pub(crate) async fn search(run: &RouteCall<'_>) -> Result<Response, Error> {
 }
 
 /// The parameters: a body's, or a query's where there is no body.
-fn parameters(call: &Call<'_, '_>) -> Result<Map, Error> {
+fn parameters(call: &AuthorizedCall<'_, '_>) -> Result<Map, Error> {
     if call.operation == Operation::Update { call.object() } else { Ok(call.query_fields()) }
 }

@@ -4,16 +4,16 @@
 //! request of its own would let the caller read or change that secret, and a folder when there is such
 //! a secret in it. With `detail=true` each name comes with what its metadata says ([`detail`]).
 
-use super::walk::{Page, Step, seal_cursor, walk};
+use super::walk::{SearchPage, WalkStep, seal_cursor, walk};
 use super::{detail, parameters};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
-use crate::engines::kv_batch::judge::Judge;
+use crate::caller::call::AuthorizedCall;
+use crate::engines::kv_batch::judge::BatchJudge;
 use crate::engines::kv_batch::meter::Meter;
-use crate::engines::kv_batch::place::Place;
+use crate::engines::kv_batch::place::SecretPlace;
 use crate::limits::PAGE_DETAILS_MAX;
 use crate::view::NamespaceContext;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
@@ -21,22 +21,22 @@ use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 pub(in crate::engines) async fn list(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
-    let mut folder = Place::from_field(unsealed, call, fields, "path")?;
+    let mut folder = SecretPlace::from_field(unsealed, call, fields, "path")?;
     if !folder.is_folder() {
         folder.path.push('/');
     }
     meter.take_list(&folder)?;
     let is_deep = fields.boolean("recursive")?.unwrap_or(false);
-    let mut page = Page::from_fields(unsealed, fields, &folder)?;
+    let mut page = SearchPage::from_fields(unsealed, fields, &folder)?;
     let has_details = fields.boolean("detail")?.unwrap_or(false);
     if has_details {
         page.limit = page.limit.min(PAGE_DETAILS_MAX);
     }
-    let judge = Judge::of(unsealed, call)?;
+    let judge = BatchJudge::of(unsealed, call)?;
     let mut names = Vec::new();
     let next = walk(&folder, &page, |name| {
         let path = format!("{}{name}", folder.path);
@@ -44,22 +44,22 @@ pub(in crate::engines) async fn list(
         if let Some(at) = below
             && !judge.reaches(&folder.mount, &path[..=folder.path.len() + at])
         {
-            return Ok(Step::PastFolder(at + 1));
+            return Ok(WalkStep::PastFolder(at + 1));
         }
         if !judge.may_see(&folder.mount, &path) {
-            return Ok(Step::Next);
+            return Ok(WalkStep::Next);
         }
         if names.len() == page.limit {
-            return Ok(Step::Stop);
+            return Ok(WalkStep::Stop);
         }
         match below {
             Some(at) => {
                 names.push(name[..=at].to_owned());
-                Ok(Step::PastFolder(at + 1))
+                Ok(WalkStep::PastFolder(at + 1))
             }
             None => {
                 names.push(name.to_owned());
-                Ok(Step::Next)
+                Ok(WalkStep::Next)
             }
         }
     })

@@ -13,29 +13,29 @@ use zeroize::Zeroizing;
 
 use super::parameters;
 use super::walk::{
-    Page, Step, limit, seal_cursor, seal_everywhere, unseal_everywhere, walk_within,
+    SearchPage, WalkStep, limit, seal_cursor, seal_everywhere, unseal_everywhere, walk_within,
 };
-use super::wanted::Wanted;
+use super::wanted::SearchPattern;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::engines::kv::{v1, v2};
-use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::judge::BatchJudge;
 use crate::engines::kv_batch::meter::Meter;
-use crate::engines::kv_batch::place::{Place, Secret};
+use crate::engines::kv_batch::place::{SecretName, SecretPlace};
 use crate::limits::{EXAMINED_PATHS_MAX, SEARCH_DATA_BYTES_MAX};
 use crate::records::engine_kind::KvState;
 use crate::view::NamespaceContext;
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// A search under way.
-struct Search<'a> {
+struct SecretSearch<'a> {
     unsealed: &'a NamespaceContext,
     meter: Meter<'a>,
-    judge: Judge<'a>,
-    wanted: Wanted,
+    judge: BatchJudge<'a>,
+    wanted: SearchPattern,
     limit: usize,
     now_ns: i64,
     /// Paths that may still be looked at.
@@ -48,15 +48,15 @@ struct Search<'a> {
 pub(in crate::engines) async fn search(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
-    let mut search = Search {
+    let mut search = SecretSearch {
         unsealed,
         meter,
-        judge: Judge::of(unsealed, call)?,
-        wanted: Wanted::from_fields(fields)?,
+        judge: BatchJudge::of(unsealed, call)?,
+        wanted: SearchPattern::from_fields(fields)?,
         limit: limit(fields)?,
         now_ns: call.now_ns(),
         paths_left: EXAMINED_PATHS_MAX,
@@ -66,11 +66,11 @@ pub(in crate::engines) async fn search(
     let next = match fields.string("path")?.is_none_or(|path| path.is_empty()) {
         true => search.everywhere(fields).await?,
         false => {
-            let mut folder = Place::from_field(unsealed, call, fields, "path")?;
+            let mut folder = SecretPlace::from_field(unsealed, call, fields, "path")?;
             if !folder.is_folder() {
                 folder.path.push('/');
             }
-            let page = Page::from_fields(unsealed, fields, &folder)?;
+            let page = SearchPage::from_fields(unsealed, fields, &folder)?;
             let next = search.folder(&folder, page.after()).await?;
             next.map(|at| seal_cursor(unsealed, &folder, &at))
         }
@@ -79,7 +79,7 @@ pub(in crate::engines) async fn search(
     Ok(Response::data(&Json::object([("results", Json::Array(search.found)), ("next", next)])))
 }
 
-impl Search<'_> {
+impl SecretSearch<'_> {
     /// Looks through every KV mount that the caller reaches, in the order of their paths.
     async fn everywhere(&mut self, fields: Fields<'_>) -> Result<Option<String>, Error> {
         let from = match fields.string("next")?.filter(|next| !next.is_empty()) {
@@ -97,7 +97,7 @@ impl Search<'_> {
             }
             let path = mount.entry.path.clone();
             let after = if path == from.0 { from.1.as_str() } else { "" };
-            if let Some(at) = self.folder(&Place::whole(mount), after).await? {
+            if let Some(at) = self.folder(&SecretPlace::whole(mount), after).await? {
                 return Ok(Some(seal_everywhere(self.unsealed, &path, &at)));
             }
         }
@@ -105,21 +105,21 @@ impl Search<'_> {
     }
 
     /// Looks through one folder. Returns where to go on, or `None` at its end.
-    async fn folder(&mut self, folder: &Place, after: &str) -> Result<Option<String>, Error> {
+    async fn folder(&mut self, folder: &SecretPlace, after: &str) -> Result<Option<String>, Error> {
         self.meter.take_list(folder)?;
         let mut paths_left = self.paths_left;
         let next = walk_within(folder, after, &mut paths_left, |name| {
             if !self.wanted.names(name) {
-                return Ok(Step::Next);
+                return Ok(WalkStep::Next);
             }
             if self.found.len() == self.limit || self.bytes_left == 0 {
-                return Ok(Step::Stop);
+                return Ok(WalkStep::Stop);
             }
             let path = format!("{}{name}", folder.path);
             if let Some(shown) = self.look(&folder.mount, &path)? {
                 self.found.push(shown);
             }
-            Ok(Step::Next)
+            Ok(WalkStep::Next)
         })
         .await;
         self.paths_left = paths_left;
@@ -144,14 +144,14 @@ impl Search<'_> {
                 return Ok(None);
             }
             // What the answer shows of it, a read of its metadata would.
-            self.meter.take(Operation::Read, &Secret::api_path(mount, "metadata", path))?;
+            self.meter.take(Operation::Read, &SecretName::api_path(mount, "metadata", path))?;
             shown.insert("custom_metadata".into(), custom.map_or(Json::Null, Json::Object));
         }
         if self.wanted.asks_keys() {
             if !self.judge.may_see_keys(mount, path) || !self.has_key(mount, path)? {
                 return Ok(None);
             }
-            self.meter.take(Operation::Read, &Secret::api_path(mount, "subkeys", path))?;
+            self.meter.take(Operation::Read, &SecretName::api_path(mount, "subkeys", path))?;
         }
         Ok(Some(shown.into()))
     }

@@ -10,7 +10,7 @@ use kallisto_barrier::MEMORY_OVERHEAD;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
-use crate::engines::kv_batch::place::Place;
+use crate::engines::kv_batch::place::SecretPlace;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
@@ -19,7 +19,7 @@ use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// What to do after a path was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum Step {
+pub(in crate::engines) enum WalkStep {
     /// Go to the next path.
     Next,
     /// Go past the folder that so many bytes of the path name, its slash included.
@@ -29,14 +29,14 @@ pub(in crate::engines) enum Step {
 }
 
 /// The page that a request asks for.
-pub(in crate::engines) struct Page {
+pub(in crate::engines) struct SearchPage {
     /// The path after which it begins.
     after: String,
     /// How many names it may hold.
     pub(in crate::engines) limit: usize,
 }
 
-impl Page {
+impl SearchPage {
     /// The path after which it begins.
     pub(in crate::engines) fn after(&self) -> &str {
         &self.after
@@ -49,7 +49,7 @@ impl Page {
     pub(in crate::engines) fn from_fields(
         unsealed: &NamespaceContext,
         fields: Fields<'_>,
-        folder: &Place,
+        folder: &SecretPlace,
     ) -> Result<Self, Error> {
         let limit = limit(fields)?;
         let after = match fields.string("next")?.filter(|next| !next.is_empty()) {
@@ -71,19 +71,19 @@ pub(in crate::engines) fn limit(fields: Fields<'_>) -> Result<usize, Error> {
 /// Shows `visit` the paths below `folder`, relative to it. Returns where to go on, or `None` after
 /// the last.
 pub(in crate::engines) async fn walk(
-    folder: &Place,
-    page: &Page,
-    visit: impl FnMut(&str) -> Result<Step, Error>,
+    folder: &SecretPlace,
+    page: &SearchPage,
+    visit: impl FnMut(&str) -> Result<WalkStep, Error>,
 ) -> Result<Option<String>, Error> {
     walk_within(folder, &page.after, &mut { EXAMINED_PATHS_MAX }, visit).await
 }
 
 /// The same from behind `after`, where no more than `budget` paths may be looked at; what is left of it stays there.
 pub(in crate::engines) async fn walk_within(
-    folder: &Place,
+    folder: &SecretPlace,
     after: &str,
     budget: &mut usize,
-    mut visit: impl FnMut(&str) -> Result<Step, Error>,
+    mut visit: impl FnMut(&str) -> Result<WalkStep, Error>,
 ) -> Result<Option<String>, Error> {
     let prefix = folder.path.as_str();
     let end = if prefix.is_empty() { Bound::Unbounded } else { Bound::Excluded(past(prefix)) };
@@ -105,9 +105,9 @@ pub(in crate::engines) async fn walk_within(
             *budget -= 1;
             let name = &path[prefix.len()..];
             match visit(name)? {
-                Step::Next => name.clone_into(&mut last),
-                Step::Stop => return Ok(Some(last)),
-                Step::PastFolder(bytes) => {
+                WalkStep::Next => name.clone_into(&mut last),
+                WalkStep::Stop => return Ok(Some(last)),
+                WalkStep::PastFolder(bytes) => {
                     name[..bytes].clone_into(&mut last);
                     from = Bound::Included(past(&path[..prefix.len() + bytes]));
                     cooperative_yield().await;
@@ -129,7 +129,7 @@ fn past(folder: &str) -> String {
 }
 
 /// What `next` is bound to: a place in one folder is none in another.
-fn cursor_key(folder: &Place) -> Vec<u8> {
+fn cursor_key(folder: &SecretPlace) -> Vec<u8> {
     hot_key(folder.mount.entry.id, &format!("\0{}", folder.path))
 }
 
@@ -141,7 +141,7 @@ fn everywhere_key() -> Vec<u8> {
 /// The text that leads back to a place in `folder`.
 pub(in crate::engines) fn seal_cursor(
     unsealed: &NamespaceContext,
-    folder: &Place,
+    folder: &SecretPlace,
     at: &str,
 ) -> String {
     seal_at(unsealed, &cursor_key(folder), at)
@@ -173,7 +173,7 @@ pub(in crate::engines) fn unseal_everywhere(
     })
 }
 
-fn unseal_cursor(unsealed: &NamespaceContext, folder: &Place, text: &str) -> Option<String> {
+fn unseal_cursor(unsealed: &NamespaceContext, folder: &SecretPlace, text: &str) -> Option<String> {
     unseal_at(unsealed, &cursor_key(folder), text)
 }
 

@@ -16,7 +16,7 @@ use crate::api::json::{Json, Map};
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
 
 /// What is looked for.
-pub(super) struct Wanted {
+pub(super) struct SearchPattern {
     /// In lower case; empty for any.
     name: String,
     metadata: Vec<(String, Test)>,
@@ -31,7 +31,7 @@ enum Test {
     Above(String),
 }
 
-impl Wanted {
+impl SearchPattern {
     pub(super) fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
         let name = fields.string("name")?.unwrap_or_default().to_lowercase();
         let mut metadata = match fields.raw("metadata") {

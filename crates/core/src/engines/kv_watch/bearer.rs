@@ -11,19 +11,19 @@ use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::request::TokenText;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
-use crate::engines::kv_batch::judge::Judge;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
+use crate::engines::kv_batch::judge::BatchJudge;
 use crate::state::Core;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::NamespaceContext;
 
 /// Who an answer goes to.
-pub(crate) struct Bearer(Option<SecretString>);
+pub(crate) struct WatchCaller(Option<SecretString>);
 
-impl Bearer {
+impl WatchCaller {
     /// The bearer of a request's token.
-    pub(crate) fn of(call: &Call<'_, '_>) -> Self {
+    pub(crate) fn of(call: &AuthorizedCall<'_, '_>) -> Self {
         Self(call.token.map(|text| SecretString::from(text.expose())))
     }
 
@@ -32,27 +32,27 @@ impl Bearer {
         &self,
         unsealed: &NamespaceContext,
         now: Timestamp,
-    ) -> Option<Caller> {
+    ) -> Option<CallerPolicies> {
         let text = TokenText::new(self.0.as_ref()?.expose_secret());
-        Caller::with_text(unsealed, text, now).ok()
+        CallerPolicies::with_text(unsealed, text, now).ok()
     }
 
     /// Whether its bearer may read at `path`, at `now`.
     pub(crate) fn may_read(&self, unsealed: &NamespaceContext, path: &str, now: Timestamp) -> bool {
         let caller = self.caller(unsealed, now);
         caller.is_some_and(|caller| {
-            Judge::for_caller(unsealed, caller, now).may(Operation::Read, path)
+            BatchJudge::for_caller(unsealed, caller, now).may(Operation::Read, path)
         })
     }
 }
 
 /// Where what answers a namespace is found as long as it is unsealed and there.
-pub(in crate::engines) struct Slot {
+pub(in crate::engines) struct ContextSlot {
     root: Arc<ArcSwapOption<NamespaceContext>>,
     number: NamespaceNumber,
 }
 
-impl Slot {
+impl ContextSlot {
     pub(in crate::engines) fn of(core: &Core, unsealed: &NamespaceContext) -> Self {
         Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
     }

@@ -6,7 +6,7 @@ mod bearer;
 mod poll;
 mod watch;
 
-pub(crate) use bearer::Bearer;
+pub(crate) use bearer::WatchCaller;
 pub(crate) use poll::{asks_to_wait, wait};
 
 use crate::api::error::Error;

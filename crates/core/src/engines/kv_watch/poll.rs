@@ -11,26 +11,26 @@ use jiff::Timestamp;
 use kallisto_auth::Operation;
 use tokio::sync::watch;
 
-use super::bearer::{Bearer, Slot};
+use super::bearer::{ContextSlot, WatchCaller};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{Logical, Response};
 use crate::api::stream::{Awaited, Bell, Waiting};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::engines::kv::access::Kv;
 use crate::limits::WAIT_SECS_MAX;
 use crate::records::engine_kind::EngineKind;
 use crate::records::engine_kind::KvState;
 use crate::state::Core;
 use crate::storage::keys::MountId;
-use crate::view::{Change, Feed, FeedPosition, Permit};
+use crate::view::{Feed, FeedChange, FeedPosition, Permit};
 
 /// Changes looked at in one go.
 const LOOK_MAX: usize = 1024;
 
 /// Whether a request asks to wait, or to be told the index.
-pub(crate) fn asks_to_wait(call: &Call<'_, '_>) -> bool {
+pub(crate) fn asks_to_wait(call: &AuthorizedCall<'_, '_>) -> bool {
     !call.query.is_empty()
         && !call.operation.writes()
         && call.query.iter().any(|(name, _)| name == "wait")
@@ -38,14 +38,14 @@ pub(crate) fn asks_to_wait(call: &Call<'_, '_>) -> bool {
 
 /// Which changes are waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum Interest {
+pub(in crate::engines) enum ChangeInterest {
     /// Those of one secret.
     Secret(String),
     /// Those below a folder, whose name ends in a slash; of all in the mount for the empty one.
     Folder(String),
 }
 
-impl Interest {
+impl ChangeInterest {
     pub(in crate::engines) fn covers(&self, path: &str) -> bool {
         match self {
             Self::Secret(secret) => path == secret,
@@ -94,7 +94,7 @@ pub(crate) fn wait(
         FeedPosition::parse(&text)
             .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
-    let interest = Interest::of(mount.entry.kind, call.operation, inside)
+    let interest = ChangeInterest::of(mount.entry.kind, call.operation, inside)
         .ok_or_else(|| Error::invalid("nothing to wait for: this path has no changes"))?;
     // Before the answer is read: what happens between comes again, and nothing is missed.
     let feed = &unsealed.view.feed;
@@ -102,12 +102,12 @@ pub(crate) fn wait(
     let Some(at) = index.transpose()?.filter(|_| !longest.is_zero()) else {
         return with_index(read(), latest);
     };
-    let caller = Caller::of(unsealed, call)?;
-    let mut follower = Follower {
-        slot: Slot::of(core, unsealed),
+    let caller = CallerPolicies::of(unsealed, call)?;
+    let mut follower = ChangeFollower {
+        slot: ContextSlot::of(core, unsealed),
         feed: Arc::clone(feed),
         bell: feed.listen(),
-        bearer: Bearer::of(call),
+        bearer: WatchCaller::of(call),
         now: call.now,
         at,
         mount: mount.entry.id,
@@ -124,7 +124,10 @@ pub(crate) fn wait(
 ///
 /// # Errors
 /// [`Error::Invalid`] for a token of limited use, [`Error::Unavailable`] when there are too many.
-pub(in crate::engines) fn admit(feed: &Arc<Feed>, caller: &Caller) -> Result<Permit, Error> {
+pub(in crate::engines) fn admit(
+    feed: &Arc<Feed>,
+    caller: &CallerPolicies,
+) -> Result<Permit, Error> {
     if caller.is_limited() {
         return Err(Error::invalid("a token of limited use can neither wait nor watch"));
     }
@@ -145,20 +148,20 @@ fn with_index(answer: Result<Response, Error>, latest: FeedPosition) -> Result<R
 }
 
 /// Looks for a change since a place.
-pub(crate) struct Follower {
-    slot: Slot,
+pub(crate) struct ChangeFollower {
+    slot: ContextSlot,
     feed: Arc<Feed>,
     bell: watch::Receiver<()>,
-    bearer: Bearer,
+    bearer: WatchCaller,
     /// When the request came.
     now: Timestamp,
     at: FeedPosition,
     mount: MountId,
-    interest: Interest,
+    interest: ChangeInterest,
     _permit: Permit,
 }
 
-impl Awaited for Follower {
+impl Awaited for ChangeFollower {
     fn has_news(&mut self) -> bool {
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
@@ -172,7 +175,7 @@ impl Awaited for Follower {
             return true;
         }
         let wants =
-            |change: &Change| change.mount == self.mount && self.interest.covers(&change.path);
+            |change: &FeedChange| change.mount == self.mount && self.interest.covers(&change.path);
         loop {
             let Ok(taken) = self.feed.take(self.at, LOOK_MAX, wants) else { return true };
             if !taken.changes.is_empty() {

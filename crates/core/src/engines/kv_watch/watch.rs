@@ -11,22 +11,22 @@ use jiff::Timestamp;
 use kallisto_auth::Operation;
 use tokio::sync::watch;
 
-use super::bearer::{Bearer, Slot};
-use super::poll::{Interest, admit};
+use super::bearer::{ContextSlot, WatchCaller};
+use super::poll::{ChangeInterest, admit};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, Next, Source, Stream};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
-use crate::engines::kv_batch::judge::Judge;
+use crate::api::stream::{Bell, NextPiece, Source, Stream};
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
+use crate::engines::kv_batch::judge::BatchJudge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place;
 use crate::state::Core;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
-use crate::view::{Change, Feed, FeedPosition, Mount, Permit, What};
+use crate::view::{Feed, FeedChange, FeedPosition, Mount, PathEvent, Permit};
 
 /// Changes looked at for one piece of a stream; bounds its bytes.
 const LOOK_MAX: usize = 256;
@@ -35,15 +35,15 @@ const LOOK_MAX: usize = 256;
 const WATCH: &str = "sys/kallisto/kv/watch";
 
 /// A stream of events.
-struct Watch {
-    slot: Slot,
+struct EventStream {
+    slot: ContextSlot,
     feed: Arc<Feed>,
     bell: watch::Receiver<()>,
-    bearer: Bearer,
+    bearer: WatchCaller,
     mount: MountId,
     /// Where the mount was when the stream began: rules name that path.
     mount_path: String,
-    interest: Interest,
+    interest: ChangeInterest,
     at: FeedPosition,
     /// What is said first.
     greeting: Option<Vec<u8>>,
@@ -54,29 +54,29 @@ struct Watch {
 pub(in crate::engines) fn open(
     core: &Core,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
     let fields = Fields::new(&query);
-    let place = place::Place::from_field(unsealed, call, fields, "path")?;
+    let place = place::SecretPlace::from_field(unsealed, call, fields, "path")?;
     let index = fields.string("index")?.map(|text| {
         FeedPosition::parse(&text)
             .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
     Meter::of(core, call).take_list(&place)?;
-    let caller = Caller::of(unsealed, call)?;
+    let caller = CallerPolicies::of(unsealed, call)?;
     let feed = &unsealed.view.feed;
     let permit = admit(feed, &caller)?;
     let at = index.transpose()?.unwrap_or_else(|| feed.latest());
     let interest = match place.is_folder() {
-        true => Interest::Folder(place.path.clone()),
-        false => Interest::Secret(place.path.clone()),
+        true => ChangeInterest::Folder(place.path.clone()),
+        false => ChangeInterest::Secret(place.path.clone()),
     };
-    let source = Watch {
-        slot: Slot::of(core, unsealed),
+    let source = EventStream {
+        slot: ContextSlot::of(core, unsealed),
         feed: Arc::clone(feed),
         bell: feed.listen(),
-        bearer: Bearer::of(call),
+        bearer: WatchCaller::of(call),
         mount: place.mount.entry.id,
         mount_path: place.mount.entry.path.clone(),
         interest,
@@ -88,28 +88,30 @@ pub(in crate::engines) fn open(
     Ok(Response::Stream(Stream { content_type: "text/event-stream", source }))
 }
 
-impl Source for Watch {
-    fn next(&mut self, now: Timestamp) -> Next {
+impl Source for EventStream {
+    fn next(&mut self, now: Timestamp) -> NextPiece {
         if let Some(greeting) = self.greeting.take() {
-            return Next::Bytes(greeting);
+            return NextPiece::Bytes(greeting);
         }
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
         let unsealed = self.slot.load();
         let unsealed = unsealed.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
-        let Some(unsealed) = unsealed else { return Next::End(farewell("the server was sealed")) };
+        let Some(unsealed) = unsealed else {
+            return NextPiece::End(farewell("the server was sealed"));
+        };
         if !unsealed.is_fresh() {
-            return Next::End(farewell(
+            return NextPiece::End(farewell(
                 "the server was not told for too long what the cluster committed",
             ));
         }
         let mount = unsealed.view.mounts.with_id(self.mount);
         let mount = mount.filter(|mount| mount.entry.path == self.mount_path);
         let Some(mount) = mount else {
-            return Next::End(farewell("the mount was moved or is gone"));
+            return NextPiece::End(farewell("the mount was moved or is gone"));
         };
         let Some(judge) = self.judge(unsealed, now) else {
-            return Next::End(farewell("permission denied"));
+            return NextPiece::End(farewell("permission denied"));
         };
         self.pull(&judge, &mount, now)
     }
@@ -128,24 +130,25 @@ impl Source for Watch {
     }
 }
 
-impl Watch {
+impl EventStream {
     /// The judge of this moment; `None` when the token ended or may not watch any more.
-    fn judge<'u>(&self, unsealed: &'u NamespaceContext, now: Timestamp) -> Option<Judge<'u>> {
+    fn judge<'u>(&self, unsealed: &'u NamespaceContext, now: Timestamp) -> Option<BatchJudge<'u>> {
         let caller = self.bearer.caller(unsealed, now)?;
-        let judge = Judge::for_caller(unsealed, caller, now);
+        let judge = BatchJudge::for_caller(unsealed, caller, now);
         judge.may(Operation::Read, WATCH).then_some(judge)
     }
 
     /// The next events that the caller may hear of.
-    fn pull(&mut self, judge: &Judge<'_>, mount: &Mount, now: Timestamp) -> Next {
+    fn pull(&mut self, judge: &BatchJudge<'_>, mount: &Mount, now: Timestamp) -> NextPiece {
         loop {
-            let wants =
-                |change: &Change| change.mount == self.mount && self.interest.covers(&change.path);
+            let wants = |change: &FeedChange| {
+                change.mount == self.mount && self.interest.covers(&change.path)
+            };
             let Ok(taken) = self.feed.take(self.at, LOOK_MAX, wants) else {
                 self.at = self.feed.latest();
                 let reason = "changes were forgotten: read anew what you follow";
                 let data = Json::object([("reason", reason.into())]);
-                return Next::Bytes(event("resync", Some(self.at), &data));
+                return NextPiece::Bytes(event("resync", Some(self.at), &data));
             };
             self.at = taken.upto;
             let mut bytes = Vec::new();
@@ -155,20 +158,20 @@ impl Watch {
                 }
             }
             if !bytes.is_empty() {
-                return Next::Bytes(bytes);
+                return NextPiece::Bytes(bytes);
             }
             if taken.at_end {
-                return Next::Wait;
+                return NextPiece::Wait;
             }
         }
     }
 }
 
-fn event_of(at: FeedPosition, change: &Change, mount: &Mount, now: Timestamp) -> Vec<u8> {
+fn event_of(at: FeedPosition, change: &FeedChange, mount: &Mount, now: Timestamp) -> Vec<u8> {
     let path = Json::from(format!("{}{}", mount.entry.path, change.path));
     match change.what {
-        What::Removed => event("remove", Some(at), &Json::object([("path", path)])),
-        What::Written { version, deletion_ns, gone } => {
+        PathEvent::Removed => event("remove", Some(at), &Json::object([("path", path)])),
+        PathEvent::Written { version, deletion_ns, gone } => {
             let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
             let is_live = !gone && deletion_ns.is_none_or(|deletion| deletion > now_ns);
             let name = if is_live { "put" } else { "delete" };

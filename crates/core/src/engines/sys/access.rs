@@ -13,14 +13,14 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::Timestamp;
 use kallisto_auth::{AclSet, NoIdentity, TokenKind};
 
-use super::explain::{Question, question};
+use super::explain::{ExplainQuestion, question};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
 use crate::dispatch::route_handler::RouteCall;
 use crate::identity::directory::Person;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::NamespaceContext;
 use crate::view::{Mount, TokenSet};
@@ -53,7 +53,7 @@ struct Via {
 /// A question under way.
 struct Review<'a> {
     unsealed: &'a NamespaceContext,
-    question: Question,
+    question: ExplainQuestion,
     now: Timestamp,
     /// What sets of policies without templates come to.
     decided: HashMap<Vec<String>, Option<Via>>,
@@ -149,7 +149,7 @@ impl Review<'_> {
     }
 
     fn entities(&mut self, after: &str, count: usize) -> Option<String> {
-        let after = Id::parse(after);
+        let after = IdentityId::parse(after);
         let directory = &self.unsealed.view;
         let entities = directory.ask_directory(|all| all.entities_after(after, count))?;
         for entity in &entities {
@@ -168,7 +168,7 @@ impl Review<'_> {
     }
 
     fn groups(&mut self, after: &str, count: usize) -> Option<String> {
-        let after = Id::parse(after);
+        let after = IdentityId::parse(after);
         let groups = self.unsealed.view.ask_directory(|all| all.groups_after(after, count))?;
         for (group, policies) in &groups {
             self.left -= 1;

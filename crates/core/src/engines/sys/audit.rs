@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_audit::limits::{DEVICES_MAX, HEADERS_MAX};
-use kallisto_audit::{Destination, Device, Health, Options, Spec, check_path, file_of};
+use kallisto_audit::{
+    AuditDestination, Device, DeviceOptions, DeviceSpec, Health, check_path, file_of,
+};
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::engines::sys::web::is_header_name;
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::storage::engine_storage::EngineStorage;
@@ -36,7 +38,7 @@ pub(super) fn read_all(audit: &Audit) -> Response {
 pub(super) async fn enable(
     audit: &Audit,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -77,7 +79,7 @@ fn new_record(fields: Fields<'_>) -> Result<DeviceRecord, Error> {
             "description is longer than {DESCRIPTION_BYTES_MAX} bytes"
         )));
     }
-    let mut options = Options::new();
+    let mut options = DeviceOptions::new();
     if let Some(given) = fields.pairs("options")? {
         for name in given.keys() {
             if let Some(text) = Fields::new(&given).string(name)? {
@@ -95,13 +97,13 @@ fn check_destination(
     record: &DeviceRecord,
     records: &BTreeMap<String, DeviceRecord>,
 ) -> Result<(), Error> {
-    let spec = Spec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
-    if let Destination::File { path, .. } = &spec.destination {
+    let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    if let AuditDestination::File { path, .. } = &spec.destination {
         check_path(path, &audit.settings.directories).map_err(Error::Invalid)?;
     }
     let Some(file) = file_of(&spec) else { return Ok(()) };
     let shares = |other: &DeviceRecord| {
-        let other = Spec::parse(&other.kind, &other.options).ok();
+        let other = DeviceSpec::parse(&other.kind, &other.options).ok();
         other.and_then(|other| file_of(&other)).is_some_and(|other| other == file)
     };
     match records.iter().find(|(_, other)| shares(other)) {
@@ -138,7 +140,11 @@ fn known(audit: &Audit, path: &str) -> Result<Arc<Device>, Error> {
     device.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{path}/\"")))
 }
 
-pub(super) fn hash(audit: &Audit, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) fn hash(
+    audit: &Audit,
+    call: &AuthorizedCall<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let input = Fields::new(&body).string("input")?.filter(|text| !text.is_empty());
     let input = input.ok_or_else(|| Error::invalid("the \"input\" parameter is empty"))?;
@@ -183,7 +189,7 @@ pub(super) fn read_header(audit: &Audit, asked: &str) -> Result<Response, Error>
 pub(super) async fn put_header(
     audit: &Audit,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let name = &*name.to_ascii_lowercase();

@@ -7,7 +7,7 @@
 //! Only what this server wrote is here: each server of a cluster has files of its own, and a file that was moved away is not looked for.
 
 use jiff::Timestamp;
-use kallisto_audit::{LineBack, LinesBack, Spec, file_of};
+use kallisto_audit::{DeviceSpec, LineBack, LinesBack, file_of};
 use memchr::memmem;
 
 use crate::api::error::Error;
@@ -25,7 +25,7 @@ const RECORDS_MAX: usize = 1_000;
 const RECORDS_DEFAULT: usize = 100;
 
 /// Which records are asked for.
-struct Filter {
+struct RecordFilter {
     from_seq: Option<u64>,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -34,12 +34,12 @@ struct Filter {
     /// The id of an entity, or a display name.
     entity: String,
     operation: String,
-    outcome: Option<Outcome>,
+    outcome: Option<RecordOutcome>,
 }
 
 /// What came of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum RecordOutcome {
     Ok,
     Denied,
     Error,
@@ -61,7 +61,7 @@ enum Fit {
 pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let query = run.call.query_fields();
     let fields = Fields::new(&query);
-    let filter = Filter::from_fields(fields)?;
+    let filter = RecordFilter::from_fields(fields)?;
     let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.filter(|limit| *limit > 0).unwrap_or(RECORDS_DEFAULT).min(RECORDS_MAX);
     let is_raw = fields.boolean("raw")?.unwrap_or(false);
@@ -74,7 +74,7 @@ pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let record = records.get(device);
     let record =
         record.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{device}/\"")))?;
-    let spec = Spec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
     let file = file_of(&spec);
     let file = file.ok_or_else(|| Error::invalid("only what a file device wrote can be read"))?;
     let lines =
@@ -99,7 +99,7 @@ fn wrong_next() -> Error {
 /// The lines that fit, the newest first, and where to go on; `None` when all were seen that may fit.
 fn scan(
     mut lines: LinesBack,
-    filter: &Filter,
+    filter: &RecordFilter,
     limit: usize,
 ) -> Result<(Vec<Vec<u8>>, Option<u64>), Error> {
     let (mut found, mut bytes, mut seen) = (Vec::new(), 0, None);
@@ -148,7 +148,7 @@ fn parse(line: &[u8]) -> Option<Map> {
     json::parse_object(&line[at..]).ok()
 }
 
-impl Filter {
+impl RecordFilter {
     fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
         let time = |name: &str| match fields.string(name)?.filter(|text| !text.is_empty()) {
             None => Ok(None),
@@ -159,9 +159,9 @@ impl Filter {
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
         let outcome = match text("outcome")?.as_str() {
             "" => None,
-            "ok" => Some(Outcome::Ok),
-            "denied" => Some(Outcome::Denied),
-            "error" => Some(Outcome::Error),
+            "ok" => Some(RecordOutcome::Ok),
+            "denied" => Some(RecordOutcome::Denied),
+            "error" => Some(RecordOutcome::Error),
             _ => return Err(Error::invalid("'outcome' must be ok, denied or error")),
         };
         Ok(Self {
@@ -222,18 +222,19 @@ impl Filter {
             && is_operation
             && self.outcome.is_none_or(|wanted| {
                 outcome(record) == Some(wanted)
-                    || (wanted == Outcome::Error && outcome(record) == Some(Outcome::Denied))
+                    || (wanted == RecordOutcome::Error
+                        && outcome(record) == Some(RecordOutcome::Denied))
             })
     }
 }
 
 /// What came of the request of an answer's record; `None` for the record of a request that is under way.
-fn outcome(record: &Map) -> Option<Outcome> {
+fn outcome(record: &Map) -> Option<RecordOutcome> {
     let error = record.get("error").and_then(Json::as_str).unwrap_or_default();
     match record.get("type").and_then(Json::as_str) {
-        Some("response") if error.is_empty() => Some(Outcome::Ok),
-        Some(_) if error.contains("denied") => Some(Outcome::Denied),
-        Some(_) if !error.is_empty() => Some(Outcome::Error),
+        Some("response") if error.is_empty() => Some(RecordOutcome::Ok),
+        Some(_) if error.contains("denied") => Some(RecordOutcome::Denied),
+        Some(_) if !error.is_empty() => Some(RecordOutcome::Error),
         _ => None,
     }
 }

@@ -5,14 +5,14 @@
 //! and a healthy majority stay. A member is promoted once it has caught up, whatever `server_stabilization_time` says; it is
 //! kept for clients that set it.
 
-use kallisto_store::{Change, Member, MemberRole, Replicated};
+use kallisto_store::{Member, MemberChange, MemberRole, Replicated};
 
 use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::cluster;
 use crate::cluster::quorum::member_name;
 use crate::metrics::observed::MemberHealth;
@@ -30,7 +30,7 @@ const MIN_QUORUM_MIN: i64 = 3;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct AutopilotSettings {
     /// Whether servers that are gone are removed.
     removes_dead: bool,
     pub(super) silent_max: Span,
@@ -44,7 +44,7 @@ fn secs(secs: i64) -> Span {
     Span::from_secs(secs).unwrap_or(Span::ZERO)
 }
 
-impl Default for Settings {
+impl Default for AutopilotSettings {
     fn default() -> Self {
         Self {
             removes_dead: false,
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl AutopilotSettings {
     /// The settings of the cluster.
     pub(super) fn of(unsealed: &NamespaceContext) -> Result<Self, Error> {
         let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
@@ -126,16 +126,16 @@ fn silent_nanos(member: &Member) -> Option<i64> {
 
 /// `configuration`, read.
 pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    Ok(Response::data(&Settings::of(unsealed)?.to_json()))
+    Ok(Response::data(&AutopilotSettings::of(unsealed)?.to_json()))
 }
 
 /// `configuration`, written: what is not named stays.
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let settings = Settings::of(unsealed)?.with(Fields::new(&body))?;
+    let settings = AutopilotSettings::of(unsealed)?.with(Fields::new(&body))?;
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     storage.put(RECORD, settings.to_json().to_text()).await?;
     Ok(Response::Empty)
@@ -147,7 +147,7 @@ pub(super) fn state(
     unsealed: &NamespaceContext,
     cluster: &dyn Replicated,
 ) -> Result<Response, Error> {
-    let settings = Settings::of(unsealed)?;
+    let settings = AutopilotSettings::of(unsealed)?;
     let leadership = cluster.leadership();
     let members = cluster.members();
     let position = core.store.position().0;
@@ -206,7 +206,7 @@ pub(crate) fn health(
     unsealed: &NamespaceContext,
     cluster: &dyn Replicated,
 ) -> Result<MemberHealth, Error> {
-    let settings = Settings::of(unsealed)?;
+    let settings = AutopilotSettings::of(unsealed)?;
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
     let is_healthy = |member: &Member| settings.finds_healthy(member, own, position);
@@ -231,14 +231,14 @@ fn tolerance(members: &[Member], is_healthy: impl Fn(&Member) -> bool) -> usize 
 /// What the store says.
 pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
     let Some(cluster) = core.store.replicated() else { return Ok(()) };
-    let settings = Settings::of(unsealed)?;
+    let settings = AutopilotSettings::of(unsealed)?;
     if !settings.removes_dead {
         return Ok(());
     }
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
     let Some(gone) = choose_gone(&members, &settings, own, position) else { return Ok(()) };
-    cluster::change(core, vec![Change::Remove(gone.peer.id)]).await?;
+    cluster::change(core, vec![MemberChange::Remove(gone.peer.id)]).await?;
     tracing::warn!(
         server = member_name(&gone.peer),
         "removed a server that was silent for too long"
@@ -249,7 +249,7 @@ pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result
 /// The member that may be removed: silent for too long, and the rest is enough without it.
 fn choose_gone<'m>(
     members: &'m [Member],
-    settings: &Settings,
+    settings: &AutopilotSettings,
     own: u64,
     position: u64,
 ) -> Option<&'m Member> {
@@ -272,9 +272,9 @@ mod tests {
 
     use super::*;
 
-    fn settings(text: &str) -> Result<Settings, Error> {
+    fn settings(text: &str) -> Result<AutopilotSettings, Error> {
         let map = json::parse_object(text.as_bytes()).unwrap();
-        Settings::default().with(Fields::new(&map))
+        AutopilotSettings::default().with(Fields::new(&map))
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let text = r#"{"cleanup_dead_servers":true,"min_quorum":3,"dead_server_last_contact_threshold":"2m"}"#;
         let made = settings(text).unwrap();
         let Json::Object(map) = made.to_json() else { panic!("no object") };
-        assert_eq!(Settings::default().with(Fields::new(&map)), Ok(made));
+        assert_eq!(AutopilotSettings::default().with(Fields::new(&map)), Ok(made));
         for bad in [
             r#"{"cleanup_dead_servers":true}"#,
             r#"{"dead_server_last_contact_threshold":"59s"}"#,

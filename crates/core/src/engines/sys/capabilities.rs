@@ -5,26 +5,26 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::TokenText;
 use crate::api::response::Response;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::view::NamespaceContext;
 
 pub(crate) fn own_capabilities(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let caller = Caller::of(unsealed, call)?;
+    let caller = CallerPolicies::of(unsealed, call)?;
     policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
 pub(crate) fn capabilities_of_token(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let given = Fields::new(&body).string("token")?.unwrap_or_default();
-    let caller = Caller::with_text(unsealed, TokenText::new(&given), call.now);
+    let caller = CallerPolicies::with_text(unsealed, TokenText::new(&given), call.now);
     let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
     let caller = caller.map_err(invalid)?;
     policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
@@ -32,7 +32,7 @@ pub(crate) fn capabilities_of_token(
 
 pub(crate) fn capabilities_of_accessor(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
@@ -42,10 +42,10 @@ pub(crate) fn capabilities_of_accessor(
 
 pub(crate) fn caller_with_accessor(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     accessor: &str,
-) -> Result<Caller, Error> {
+) -> Result<CallerPolicies, Error> {
     let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
     let hash = unsealed.view.tokens.with_accessor(accessor).ok_or_else(invalid)?;
-    Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
+    CallerPolicies::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
 }

@@ -8,7 +8,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 
 /// Most operations a batch may acknowledge before they are on the disk.
@@ -31,7 +31,7 @@ pub(super) fn read(core: &Core) -> Response {
 
 /// Switches; the answer comes when the new mode holds, and everything before a switch to strict is
 /// on the disk.
-pub(super) async fn write(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn write(core: &Core, call: &AuthorizedCall<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let durability = match fields.string("mode")?.unwrap_or_default().as_str() {

@@ -7,8 +7,10 @@
 //!
 //! Bounds: [`EXPLAINED_CELLS_MAX`] questions, [`EXPLAINED_RULES_MAX`] looks at rules, [`EXPLAINED_LOST_MAX`] losers shown for each.
 
-use kallisto_auth::acl::{Dropped, Explanation, Lost, PolicyRule, Reason, RuleReport, Why};
-use kallisto_auth::policy::Refusal;
+use kallisto_auth::acl::{
+    Dropped, Explanation, LostRule, PolicyRule, Reason, RuleReport, SkipReason,
+};
+use kallisto_auth::policy::ConstraintRefusal;
 use kallisto_auth::{Capability, Operation, Path, Precedence, Subject, Unresolved};
 
 use crate::api::error::Error;
@@ -17,16 +19,16 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::authz::authz_request;
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::caller::spelling;
-use crate::engines::sys::explain_subject::Asked;
+use crate::engines::sys::explain_subject::SubjectQuery;
 use crate::limits::{EXPLAINED_CELLS_MAX, EXPLAINED_LOST_MAX, EXPLAINED_RULES_MAX};
 use crate::view::NamespaceContext;
 use crate::view::View;
 
 /// What is asked about.
-pub(super) struct Question {
+pub(super) struct ExplainQuestion {
     path: Path<'static>,
     capability: Capability,
     needs_sudo: bool,
@@ -50,14 +52,14 @@ pub(super) const fn operation(capability: Capability) -> Operation {
     }
 }
 
-impl Question {
+impl ExplainQuestion {
     /// What is asked for.
     pub(super) const fn capability(&self) -> Capability {
         self.capability
     }
 }
 
-impl Subject for Question {
+impl Subject for ExplainQuestion {
     fn operation(&self) -> Operation {
         operation(self.capability)
     }
@@ -81,7 +83,7 @@ impl Subject for Question {
 
 /// Answers what `body` asks about `asked`: `path` and `capability` (which is `read` if absent), or each of `paths` for each of
 /// `capabilities`. A path is taken as a request's would be: a question about what no request can ask is refused like it.
-pub(super) fn answer(view: &View, body: &Map, asked: &Asked) -> Result<Response, Error> {
+pub(super) fn answer(view: &View, body: &Map, asked: &SubjectQuery) -> Result<Response, Error> {
     let fields = Fields::new(body);
     let many =
         |name| -> Result<Vec<String>, Error> { Ok(fields.strings(name)?.unwrap_or_default()) };
@@ -136,7 +138,7 @@ pub(super) fn answer(view: &View, body: &Map, asked: &Asked) -> Result<Response,
 pub(super) fn about_itself(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
     let answer = || -> Result<Option<Response>, Error> {
         let body = request.object()?;
@@ -150,7 +152,7 @@ pub(super) fn about_itself(
         if !is_own || others {
             return Ok(None);
         }
-        let asked = Asked::by_itself(unsealed, &body, caller, request.now)?;
+        let asked = SubjectQuery::by_itself(unsealed, &body, caller, request.now)?;
         self::answer(&unsealed.view, &body, &asked).map(Some)
     };
     answer().transpose()
@@ -160,7 +162,7 @@ pub(super) fn about_itself(
 pub(super) fn only_about_itself(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     about_itself(unsealed, request, caller).unwrap_or_else(|| {
         Err(Error::invalid(
@@ -172,14 +174,14 @@ pub(super) fn only_about_itself(
 /// Answers about the subject that the body names.
 pub(super) fn about_others(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let asked = Asked::named(unsealed, &body, call)?;
+    let asked = SubjectQuery::named(unsealed, &body, call)?;
     answer(&unsealed.view, &body, &asked)
 }
 
-pub(super) fn question(view: &View, path: &str, name: &str) -> Result<Question, Error> {
+pub(super) fn question(view: &View, path: &str, name: &str) -> Result<ExplainQuestion, Error> {
     let path = path.trim_start_matches('/');
     if path.is_empty() {
         return Err(Error::invalid("path must be supplied"));
@@ -191,7 +193,7 @@ pub(super) fn question(view: &View, path: &str, name: &str) -> Result<Question, 
     let path = path.map_err(|error| Error::invalid(error.to_string()))?;
     let needs_sudo = authz_request::needs_sudo(operation(capability), path.as_str(), view);
     let caseless = spelling::caseless(path.as_str(), view);
-    Ok(Question { path, capability, needs_sudo, caseless })
+    Ok(ExplainQuestion { path, capability, needs_sudo, caseless })
 }
 
 /// A decision, with at most `lost_max` of the rules that were not asked.
@@ -243,7 +245,7 @@ fn source_json(source: &PolicyRule) -> Json {
     ])
 }
 
-fn lost_json(lost: &Lost) -> Json {
+fn lost_json(lost: &LostRule) -> Json {
     let mut map = rule_json(&lost.rule);
     map.insert("because".into(), precedence_text(lost.to).into());
     map.into()
@@ -251,11 +253,11 @@ fn lost_json(lost: &Lost) -> Json {
 
 fn dropped_json(dropped: &Dropped) -> Json {
     let because = match dropped.why {
-        Why::Template(Unresolved::NoValue) => "the caller has no value for its template",
-        Why::Template(Unresolved::UnsafeValue) => {
+        SkipReason::Template(Unresolved::NoValue) => "the caller has no value for its template",
+        SkipReason::Template(Unresolved::UnsafeValue) => {
             "the caller's value for its template holds '/', '*' or '+'"
         }
-        Why::Expired => "it has expired",
+        SkipReason::Expired => "it has expired",
     };
     Json::object([("rule", source_json(&dropped.source)), ("because", because.into())])
 }
@@ -273,14 +275,20 @@ fn reason_text(reason: Reason) -> String {
     }
 }
 
-const fn refusal_text(refusal: Refusal) -> &'static str {
+const fn refusal_text(refusal: ConstraintRefusal) -> &'static str {
     match refusal {
-        Refusal::WrapTtl => "the rule asks for a wrapped answer of a certain time to live",
-        Refusal::PageTooLong => "the rule allows shorter pages only",
-        Refusal::ParametersUnknown => "the rule judges parameters, and this question has none",
-        Refusal::ParameterMissing => "the rule requires a parameter",
-        Refusal::ParameterDenied => "the rule denies a parameter or its value",
-        Refusal::ParameterNotAllowed => "the rule does not allow a parameter or its value",
+        ConstraintRefusal::WrapTtl => {
+            "the rule asks for a wrapped answer of a certain time to live"
+        }
+        ConstraintRefusal::PageTooLong => "the rule allows shorter pages only",
+        ConstraintRefusal::ParametersUnknown => {
+            "the rule judges parameters, and this question has none"
+        }
+        ConstraintRefusal::ParameterMissing => "the rule requires a parameter",
+        ConstraintRefusal::ParameterDenied => "the rule denies a parameter or its value",
+        ConstraintRefusal::ParameterNotAllowed => {
+            "the rule does not allow a parameter or its value"
+        }
     }
 }
 

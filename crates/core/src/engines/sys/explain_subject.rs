@@ -18,23 +18,23 @@ use jiff::Timestamp;
 use kallisto_auth::{AclSet, NoIdentity, Policy, PolicyName, TokenKind};
 
 use super::capabilities::caller_with_accessor;
-use super::explain::{self, Question};
+use super::explain::{self, ExplainQuestion};
 use super::policies;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::identity::directory::Person;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::limits::{EXPLAINED_POLICIES_MAX, TOKEN_RULES_MAX};
 use crate::view::NamespaceContext;
 
 /// The subject of a question.
-pub(super) struct Asked {
+pub(super) struct SubjectQuery {
     standing: SubjectStanding,
     policies: Vec<String>,
-    entity_id: Option<Id>,
+    entity_id: Option<IdentityId>,
 }
 
 /// What decides about a subject.
@@ -47,24 +47,25 @@ enum SubjectStanding {
     Acl(Box<AclSet>),
 }
 
-impl Asked {
+impl SubjectQuery {
     /// The caller itself, with the drafts of the body.
     pub(super) fn by_itself(
         unsealed: &NamespaceContext,
         body: &Map,
-        caller: &Caller,
+        caller: &CallerPolicies,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let drafts = drafts(body)?;
         let person = caller.home(unsealed).view.person(caller.entry());
-        Subject { caller: Some(caller), person, extra: Vec::new() }.resolve(unsealed, drafts, now)
+        ExplainSubject { caller: Some(caller), person, extra: Vec::new() }
+            .resolve(unsealed, drafts, now)
     }
 
     /// Whom the body names.
     pub(super) fn named(
         unsealed: &NamespaceContext,
         body: &Map,
-        call: &Call<'_, '_>,
+        call: &AuthorizedCall<'_, '_>,
     ) -> Result<Self, Error> {
         let fields = Fields::new(body);
         let accessor = fields.string("accessor")?.unwrap_or_default();
@@ -85,19 +86,19 @@ impl Asked {
             (Some(caller), _) => unsealed.view.person(caller.entry()),
             (None, "") => None,
             (None, entity) => {
-                let id = Id::parse(entity);
+                let id = IdentityId::parse(entity);
                 let found = id.and_then(|id| unsealed.view.ask_directory(|all| all.person(id)));
                 let missing = || Error::invalid(format!("no entity has the id {entity:?}"));
                 Some(found.flatten().ok_or_else(missing)?)
             }
         };
         let extra = extra.iter().map(|name| name.to_lowercase()).collect();
-        let subject = Subject { caller: caller.as_ref(), person, extra };
+        let subject = ExplainSubject { caller: caller.as_ref(), person, extra };
         subject.resolve(unsealed, drafts(body)?, call.now)
     }
 
     /// Decides and says why, with at most `lost_max` of the rules that were not asked.
-    pub(super) fn explain(&self, question: &Question, lost_max: usize) -> Map {
+    pub(super) fn explain(&self, question: &ExplainQuestion, lost_max: usize) -> Map {
         match &self.standing {
             SubjectStanding::Root => said(true, "the token is a root token"),
             SubjectStanding::Barred(reason) => said(false, reason),
@@ -137,28 +138,31 @@ fn said(allowed: bool, reason: &str) -> Map {
 }
 
 /// A subject before its policies are looked up.
-struct Subject<'c> {
-    caller: Option<&'c Caller>,
+struct ExplainSubject<'c> {
+    caller: Option<&'c CallerPolicies>,
     person: Option<Person>,
     extra: Vec<String>,
 }
 
-impl Subject<'_> {
+impl ExplainSubject<'_> {
     fn resolve(
         self,
         unsealed: &NamespaceContext,
         drafts: Vec<Policy>,
         now: Timestamp,
-    ) -> Result<Asked, Error> {
+    ) -> Result<SubjectQuery, Error> {
         let Self { caller, person, extra } = self;
         let entity_id = person.as_ref().map(|person| person.entity.id);
-        let own = caller.map_or(&[][..], Caller::policies);
+        let own = caller.map_or(&[][..], CallerPolicies::policies);
         let of_person = person.as_ref().map(Person::policies).unwrap_or_default();
         let drafted = drafts.iter().map(|draft| draft.name().to_string());
         let names: BTreeSet<String> =
             own.iter().cloned().chain(of_person).chain(extra).chain(drafted).collect();
-        let asked =
-            |standing| Asked { standing, policies: names.iter().cloned().collect(), entity_id };
+        let asked = |standing| SubjectQuery {
+            standing,
+            policies: names.iter().cloned().collect(),
+            entity_id,
+        };
         let is_root = caller.is_some_and(|caller| caller.token().kind == TokenKind::Root);
         if is_root {
             return Ok(asked(SubjectStanding::Root));
@@ -166,7 +170,7 @@ impl Subject<'_> {
         if person.as_ref().is_some_and(|person| person.entity.disabled) {
             return Ok(asked(SubjectStanding::Barred("the entity is disabled")));
         }
-        if let Some(above) = caller.and_then(Caller::above) {
+        if let Some(above) = caller.and_then(CallerPolicies::above) {
             if !drafts.is_empty() {
                 return Err(Error::invalid(
                     "the token's policies are those of a namespace above: a draft is tried there",
@@ -174,7 +178,7 @@ impl Subject<'_> {
             }
             let below = unsealed.view.namespace_path();
             let below = below.strip_prefix(above.view.namespace_path()).unwrap_or(below);
-            let entry = caller.map(Caller::entry);
+            let entry = caller.map(CallerPolicies::entry);
             let compiled = entry.map(|entry| above.view.compile_below(entry, below, now));
             let acl = compiled.map(|compiled| compiled.acl).unwrap_or_default();
             return Ok(asked(SubjectStanding::Acl(Box::new(acl))));

@@ -4,7 +4,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 
@@ -12,7 +12,7 @@ use crate::view::NamespaceContext;
 pub(super) fn read(
     core: &Core,
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
     let asked = Fields::new(&query).string("mount_accessor")?.filter(|text| !text.is_empty());

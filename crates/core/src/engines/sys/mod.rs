@@ -35,9 +35,9 @@ pub(crate) mod ui;
 mod ui_settings;
 mod web;
 
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::{self, AnyoneCall};
-use crate::dispatch::server_engine::{Answer, Run, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
 use crate::view::NamespaceContext;
 use kallisto_engine::Routes;
 
@@ -56,11 +56,11 @@ impl ServerEngine for System {
         &routes::SYSTEM
     }
 
-    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+    fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         route_handler::answer(&routes::SYSTEM, run)
     }
 
-    fn answer_anyone<'a>(&self, path: &str, call: AnyoneCall<'a>) -> Answer<'a> {
+    fn answer_anyone<'a>(&self, path: &str, call: AnyoneCall<'a>) -> EngineAnswer<'a> {
         route_handler::answer_anyone(&routes::SYSTEM, path, call)
     }
 
@@ -69,7 +69,7 @@ impl ServerEngine for System {
         path: &str,
         context: &NamespaceContext,
         request: &Request<'_>,
-        caller: &Caller,
+        caller: &CallerPolicies,
     ) -> Option<Result<Response, Error>> {
         route_handler::answer_any_token(&routes::SYSTEM, path, context, request, caller)
     }

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::leases::revoke::{Closing, Unmount, revoke_mount};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
 use crate::random;
@@ -67,7 +67,7 @@ pub(super) fn find(unsealed: &NamespaceContext, class: Class, path: &str) -> Opt
 
 pub(super) async fn mount(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     class: Class,
     path: &str,
 ) -> Result<Response, Error> {
@@ -231,7 +231,7 @@ pub(super) async fn unmount(
     unsealed: &NamespaceContext,
     class: Class,
     path: &str,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     if class == Class::Auth && path == "token" {
         return Err(Error::invalid("token credential backend cannot be disabled"));
@@ -259,7 +259,7 @@ pub(super) async fn unmount(
 }
 
 /// Whether the query asks for the mount to go although credentials of it may stay.
-fn how_to_unmount(call: &Call<'_, '_>) -> Result<Unmount, Error> {
+fn how_to_unmount(call: &AuthorizedCall<'_, '_>) -> Result<Unmount, Error> {
     let given = call.query.iter().find(|(name, _)| name == "force");
     match given.map(|(_, text)| parse_bool(text)) {
         None | Some(Some(false)) => Ok(Unmount::WhenRevoked),
@@ -294,7 +294,7 @@ mod tests {
     use kallisto_auth::Operation;
 
     use super::*;
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{ROOT, ask, open_core};
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_login_method_is_read_beside_the_secrets_engines() {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         let read = |path: &str| match ask(&core, Some(ROOT), Operation::Read, path, "") {
             Ok(Response::Merged(logical)) => Ok(logical.data),
             Ok(other) => panic!("{path}: {other:?}"),

@@ -12,8 +12,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
-use crate::caller::policies::Caller;
+use crate::caller::call::AuthorizedCall;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::RouteCall;
 use crate::leases::revoke::Closing;
 use crate::limits::{
@@ -26,53 +26,53 @@ use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
 use crate::view::Closed;
 use crate::view::NamespaceContext;
-use crate::view::namespaces::Space;
+use crate::view::namespaces::NamespaceSpace;
 
 /// Names that no namespace may have, since they lead elsewhere or mean the root namespace.
 const RESERVED: [&str; 6] = ["audit", "auth", "cubbyhole", "identity", "root", "sys"];
 /// Characters of the key that unlocks a namespace.
 const UNLOCK_KEY_CHARS: usize = 24;
 
-impl<'u> Routes<'u> {
+impl<'u> NamespaceRoutes<'u> {
     fn of(run: &'u RouteCall<'_>) -> Result<Self, Error> {
         let root = run.core.unsealed.load_full().ok_or(Error::Sealed)?;
         Ok(Self { root, here: &run.unsealed })
     }
 }
 
-pub(super) fn list(run: &RouteCall<'_>, depth: Depth) -> Result<Response, Error> {
-    Routes::of(run)?.list(depth)
+pub(super) fn list(run: &RouteCall<'_>, depth: NamespaceDepth) -> Result<Response, Error> {
+    NamespaceRoutes::of(run)?.list(depth)
 }
 
 pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.read(run.params.get("name"))
+    NamespaceRoutes::of(run)?.read(run.params.get("name"))
 }
 
 pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.write(run.call, run.params.get("name")).await
+    NamespaceRoutes::of(run)?.write(run.call, run.params.get("name")).await
 }
 
 pub(super) async fn patch(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.patch(run.call, run.params.get("name")).await
+    NamespaceRoutes::of(run)?.patch(run.call, run.params.get("name")).await
 }
 
 pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.delete(run.params.get("name")).await
+    NamespaceRoutes::of(run)?.delete(run.params.get("name")).await
 }
 
 /// Locks the namespace that the path names; without a path, this one.
 pub(super) async fn lock(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.lock(run.params.get("path")).await
+    NamespaceRoutes::of(run)?.lock(run.params.get("path")).await
 }
 
 /// Unlocks it.
 pub(super) async fn unlock(run: &RouteCall<'_>) -> Result<Response, Error> {
-    Routes::of(run)?.unlock(run.call, run.params.get("path")).await
+    NamespaceRoutes::of(run)?.unlock(run.call, run.params.get("path")).await
 }
 
 /// The namespaces directly below that a caller can reach anything of.
-pub(super) fn reached(unsealed: &NamespaceContext, caller: &Caller) -> Response {
-    let names = below(unsealed, Depth::One).into_iter().map(|(name, _)| name);
+pub(super) fn reached(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Response {
+    let names = below(unsealed, NamespaceDepth::One).into_iter().map(|(name, _)| name);
     let names: Vec<String> = names.filter(|name| caller.reaches(name)).collect();
     let keys = if names.is_empty() {
         Map::new()
@@ -84,43 +84,44 @@ pub(super) fn reached(unsealed: &NamespaceContext, caller: &Caller) -> Response 
 
 /// How far a listing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum NamespaceDepth {
     One,
     All,
 }
 
 /// The namespaces below this one, by their path from it.
-fn below(unsealed: &NamespaceContext, depth: Depth) -> Vec<(String, Arc<Space>)> {
+fn below(unsealed: &NamespaceContext, depth: NamespaceDepth) -> Vec<(String, Arc<NamespaceSpace>)> {
     let own = unsealed.view.namespace_path();
     let all = unsealed.ask_namespaces(|namespaces| namespaces.below(own));
     let relative =
         all.into_iter().map(|space| (space.namespace.path[own.len()..].to_owned(), space));
-    let fits = |path: &str| depth == Depth::All || !path.trim_end_matches('/').contains('/');
+    let fits =
+        |path: &str| depth == NamespaceDepth::All || !path.trim_end_matches('/').contains('/');
     relative.filter(|(path, _)| fits(path)).collect()
 }
 
 /// What the routes work on.
-struct Routes<'u> {
+struct NamespaceRoutes<'u> {
     root: Arc<NamespaceContext>,
     /// The namespace that they are of.
     here: &'u NamespaceContext,
 }
 
 /// A namespace's record as it is stored.
-struct Stored {
+struct StoredNamespace {
     namespace: Namespace,
     seqno: Seqno,
 }
 
-impl Routes<'_> {
+impl NamespaceRoutes<'_> {
     /// The namespace of this name, directly below.
-    fn find(&self, name: &str) -> Result<Option<Arc<Space>>, Error> {
+    fn find(&self, name: &str) -> Result<Option<Arc<NamespaceSpace>>, Error> {
         check_name(name)?;
         let path = format!("{}{name}/", self.here.view.namespace_path());
         Ok(self.root.view.namespaces.at(&path))
     }
 
-    fn list(&self, depth: Depth) -> Result<Response, Error> {
+    fn list(&self, depth: NamespaceDepth) -> Result<Response, Error> {
         let all = below(self.here, depth);
         if all.is_empty() {
             return Err(Error::NotFound);
@@ -137,7 +138,7 @@ impl Routes<'_> {
     }
 
     /// Makes a namespace, or writes the metadata of the one there is.
-    async fn write(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+    async fn write(&self, call: &AuthorizedCall<'_, '_>, name: &str) -> Result<Response, Error> {
         check_new_name(name)?;
         let body = call.object()?;
         let given = Fields::new(&body).map("custom_metadata")?.cloned();
@@ -204,7 +205,7 @@ impl Routes<'_> {
         Ok(())
     }
 
-    async fn patch(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+    async fn patch(&self, call: &AuthorizedCall<'_, '_>, name: &str) -> Result<Response, Error> {
         let body = call.merge_patch()?;
         let _latches = self.hold().await;
         let space = self.find(name)?.ok_or(Error::NoNamespace)?;
@@ -239,7 +240,7 @@ impl Routes<'_> {
         if !self.root.view.namespaces.below(&space.namespace.path).is_empty() {
             return Err(Error::invalid("unable to delete namespace containing child namespaces"));
         }
-        let Stored { mut namespace, seqno } = self.stored(&space)?;
+        let StoredNamespace { mut namespace, seqno } = self.stored(&space)?;
         let number = namespace.number;
         // Their credentials would stay where they are: nothing inside is there to take them back.
         let _closing = Closing::begin(&self.root, Closed::Namespace(number.0));
@@ -275,7 +276,7 @@ impl Routes<'_> {
     }
 
     /// Opens it again, for who has the key, or `sudo` here.
-    async fn unlock(&self, call: &Call<'_, '_>, target: &str) -> Result<Response, Error> {
+    async fn unlock(&self, call: &AuthorizedCall<'_, '_>, target: &str) -> Result<Response, Error> {
         let body = call.object()?;
         let key = Fields::new(&body).string("unlock_key")?.filter(|key| !key.is_empty());
         let _latches = self.hold().await;
@@ -290,7 +291,7 @@ impl Routes<'_> {
             Some(key) if self.hash(&key)? == *lock => {}
             Some(_) => return Err(Error::invalid("incorrect unlock key")),
             None => {
-                let caller = Caller::of(self.here, call)?;
+                let caller = CallerPolicies::of(self.here, call)?;
                 if !caller.is_root() && !caller.has_sudo(call.path.as_str()) {
                     return Err(Error::invalid("provided empty key"));
                 }
@@ -306,7 +307,7 @@ impl Routes<'_> {
     }
 
     /// The namespace at a path from here; this one for the empty path.
-    fn target(&self, path: &str) -> Result<Arc<Space>, Error> {
+    fn target(&self, path: &str) -> Result<Arc<NamespaceSpace>, Error> {
         let own = self.here.view.namespace_path();
         let path = if path.is_empty() { own.to_owned() } else { format!("{own}{path}/") };
         if path.is_empty() {
@@ -326,19 +327,19 @@ impl Routes<'_> {
         self.root.latches.hold_all(&[keys::mount_counter(), keys::namespace_counter()]).await
     }
 
-    fn stored(&self, space: &Space) -> Result<Stored, Error> {
+    fn stored(&self, space: &NamespaceSpace) -> Result<StoredNamespace, Error> {
         let record = self.root.store.get(&keys::namespace(space.namespace.number))?;
         let record = record.ok_or(Error::NoNamespace)?;
         let namespace = Namespace::decode(&record.value);
         let namespace =
             namespace.ok_or_else(|| Error::internal(&"a namespace record is damaged"))?;
-        Ok(Stored { namespace, seqno: record.seqno })
+        Ok(StoredNamespace { namespace, seqno: record.seqno })
     }
 
     /// Writes a changed record; the answer shows it.
     async fn put(
         &self,
-        Stored { mut namespace, seqno }: Stored,
+        StoredNamespace { mut namespace, seqno }: StoredNamespace,
         change: impl FnOnce(&mut Namespace),
     ) -> Result<Response, Error> {
         if namespace.is_tainted {

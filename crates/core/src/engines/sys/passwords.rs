@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -63,7 +63,7 @@ pub(super) fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Respon
 
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     if name.contains('/') {

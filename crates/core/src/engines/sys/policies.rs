@@ -9,20 +9,20 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::storage::keys;
 use crate::view::NamespaceContext;
 
 /// The two families of routes over the same policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum PolicyFamily {
     /// `sys/policies/acl`
     Acl,
     /// `sys/policy`, from before there were other kinds of policies.
     Legacy,
 }
 
-pub(super) fn list(unsealed: &NamespaceContext, family: Family) -> Response {
+pub(super) fn list(unsealed: &NamespaceContext, family: PolicyFamily) -> Response {
     let mut names = unsealed.view.policies.names();
     if unsealed.is_top() {
         // No policy, but listed with them.
@@ -30,8 +30,8 @@ pub(super) fn list(unsealed: &NamespaceContext, family: Family) -> Response {
         names.sort();
     }
     match family {
-        Family::Acl => Response::data(&Json::object([("keys", Json::strings(names))])),
-        Family::Legacy => Response::merged(&Json::object([
+        PolicyFamily::Acl => Response::data(&Json::object([("keys", Json::strings(names))])),
+        PolicyFamily::Legacy => Response::merged(&Json::object([
             ("keys", Json::strings(names.clone())),
             ("policies", Json::strings(names)),
         ])),
@@ -41,7 +41,7 @@ pub(super) fn list(unsealed: &NamespaceContext, family: Family) -> Response {
 pub(super) fn read(
     unsealed: &NamespaceContext,
     name: &str,
-    family: Family,
+    family: PolicyFamily,
 ) -> Result<Response, Error> {
     let name = name.to_lowercase();
     let text = match unsealed.view.policies.get(&name) {
@@ -50,21 +50,21 @@ pub(super) fn read(
         None => return Err(Error::NotFound),
     };
     let text_field = match family {
-        Family::Acl => "policy",
-        Family::Legacy => "rules",
+        PolicyFamily::Acl => "policy",
+        PolicyFamily::Legacy => "rules",
     };
     let data = Json::object([("name", name.as_str().into()), (text_field, (&*text).into())]);
     Ok(match family {
-        Family::Acl => Response::data(&data),
-        Family::Legacy => Response::merged(&data),
+        PolicyFamily::Acl => Response::data(&data),
+        PolicyFamily::Legacy => Response::merged(&data),
     })
 }
 
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
-    family: Family,
+    family: PolicyFamily,
 ) -> Result<Response, Error> {
     let name = parse_name(name, "update")?;
     let body = call.object()?;
@@ -73,7 +73,7 @@ pub(super) async fn write(
     let text = match fields.string("policy")?.filter(|text| !text.is_empty()) {
         Some(text) => text,
         None => match fields.string("rules")?.filter(|text| !text.is_empty()) {
-            Some(rules) if family == Family::Legacy => {
+            Some(rules) if family == PolicyFamily::Legacy => {
                 warnings.push("'rules' is deprecated, please use 'policy' instead".to_owned());
                 rules
             }

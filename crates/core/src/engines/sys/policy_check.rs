@@ -17,7 +17,7 @@ use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::authz::authz_request;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::registry;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -36,7 +36,7 @@ struct Warning {
 pub(super) fn answer(
     unsealed: &NamespaceContext,
     request: &Request<'_>,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     let body = request.object()?;
     let text = Fields::new(&body).string("policy")?.filter(|text| !text.is_empty());
@@ -49,7 +49,7 @@ pub(super) fn answer(
             ("message", error.message().into()),
         ])
     });
-    let places = Places::of(unsealed, caller);
+    let places = KnownMounts::of(unsealed, caller);
     let mut warnings = Vec::new();
     for rule in &checked.rules {
         of_reach(rule, &mut warnings);
@@ -99,7 +99,7 @@ fn of_reach(rule: &CheckedRule, warnings: &mut Vec<Warning>) {
 }
 
 /// The mounts that a caller may hear of.
-struct Places {
+struct KnownMounts {
     mounts: Vec<std::sync::Arc<Mount>>,
     /// Whether these are all there are.
     knows_all: bool,
@@ -107,8 +107,8 @@ struct Places {
     namespaces: Vec<String>,
 }
 
-impl Places {
-    fn of(unsealed: &NamespaceContext, caller: &Caller) -> Self {
+impl KnownMounts {
+    fn of(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Self {
         let held = caller.capabilities(&unsealed.view, "sys/mounts");
         let knows_all = held.iter().any(|name| matches!(*name, "read" | "root"));
         let mut mounts = unsealed.view.mounts.all();

@@ -6,10 +6,10 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::quotas::lease_count::{LEASE_RULES, LeaseSpec};
-use crate::quotas::scope::Scope;
-use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec};
+use crate::quotas::scope::QuotaScope;
+use crate::quotas::{RULES, RULES_MAX, RuleSpec, SETTINGS};
 use crate::registry;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -56,7 +56,7 @@ pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, 
 
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -66,7 +66,7 @@ pub(super) async fn write(
     if !role.is_empty() {
         check_role(&place, &role)?;
     }
-    let spec = Spec {
+    let spec = RuleSpec {
         name: name.to_owned(),
         scope: place.scope(role, fields)?,
         rate: rate(&body)?,
@@ -107,7 +107,7 @@ pub(super) fn read_lease_count(unsealed: &NamespaceContext, name: &str) -> Resul
 
 pub(super) async fn write_lease_count(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -161,7 +161,7 @@ pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Re
 
 pub(super) async fn configure(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
@@ -200,10 +200,10 @@ struct RuleScope {
 
 impl RuleScope {
     /// The scope of a rule here. The rule for everything holds everywhere unless somebody says otherwise.
-    fn scope(self, role: String, fields: Fields<'_>) -> Result<Scope, Error> {
+    fn scope(self, role: String, fields: Fields<'_>) -> Result<QuotaScope, Error> {
         let path = format!("{}{}", self.namespace, self.inside);
         let is_inheritable = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
-        Ok(Scope { path, namespace: self.namespace, role, is_inheritable })
+        Ok(QuotaScope { path, namespace: self.namespace, role, is_inheritable })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sys/storage/raft`: the members, and how a server joins them.
 
-use kallisto_store::{Change, Member, MemberRole, Peer, Replicated};
+use kallisto_store::{Member, MemberChange, MemberRole, Peer, Replicated};
 
 use super::autopilot;
 use crate::api::error::Error;
@@ -9,7 +9,7 @@ use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::cluster;
 use crate::cluster::quorum::member_name;
 use crate::dispatch::route_handler::RouteCall;
@@ -169,7 +169,7 @@ fn nobody_leads(cluster: &dyn Replicated) -> String {
     )
 }
 
-fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>, Error> {
+fn find(cluster: &dyn Replicated, call: &AuthorizedCall<'_, '_>) -> Result<Option<Member>, Error> {
     let body = call.object()?;
     let asked = Fields::new(&body).string("server_id")?.unwrap_or_default();
     if asked.is_empty() {
@@ -191,7 +191,7 @@ pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {
         cluster.transfer(None).await?;
         return Err(Error::NotLeader);
     }
-    cluster::change(core, vec![Change::Remove(member.peer.id)]).await?;
+    cluster::change(core, vec![MemberChange::Remove(member.peer.id)]).await?;
     Ok(Response::Empty)
 }
 
@@ -208,6 +208,6 @@ pub(super) async fn set_role(run: &RouteCall<'_>, role: MemberRole) -> Result<Re
         return Err(Error::NotLeader);
     }
     let peer = Peer { wants: role, ..member.peer };
-    cluster::change(core, vec![Change::Put(peer, role)]).await?;
+    cluster::change(core, vec![MemberChange::Put(peer, role)]).await?;
     Ok(Response::Empty)
 }

@@ -8,11 +8,11 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::seal::{Initialized, RekeyProgress, RekeyResult, Verified};
+use crate::seal::{Initialized, RekeyProgress, RekeyResult, VerifyOutcome};
 use crate::state::Core;
 use crate::state::seal::parse_share;
 use crate::state::seal::progress::RekeySpec;
-use crate::state::seal::progress::Target;
+use crate::state::seal::progress::ShareTarget;
 
 /// Who asks for an operation that exists with and without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) fn given_nonce(request: &Request<'_>, caller: Asker) -> Result<Option
 pub(super) async fn start(
     core: &Core,
     request: &Request<'_>,
-    target: Target,
+    target: ShareTarget,
 ) -> Result<Response, Error> {
     let body = request.object()?;
     let fields = Fields::new(&body);
@@ -103,10 +103,10 @@ pub(super) async fn update(core: &Core, request: &Request<'_>) -> Result<Respons
 pub(super) async fn verify(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
     match core.verify_rekey(share, &nonce).await? {
-        Verified::Done(nonce) => {
+        VerifyOutcome::Done(nonce) => {
             Ok(bare(Json::object([("nonce", nonce.into()), ("complete", true.into())])))
         }
-        Verified::Waiting => verification_status(core),
+        VerifyOutcome::Waiting => verification_status(core),
     }
 }
 

@@ -14,9 +14,9 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::random;
-use crate::records::mount::Moved;
+use crate::records::mount::MountMove;
 use crate::storage::keys;
 use crate::tokens;
 use crate::view::NamespaceContext;
@@ -25,7 +25,7 @@ use kallisto_engine::Class;
 /// `POST sys/remount {from, to}`.
 pub(super) async fn remount(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
@@ -60,7 +60,7 @@ pub(super) async fn remount(
     let record = unsealed.store.get(&key)?.ok_or(Error::Conflict)?;
     let id = random::make_uuid()?;
     let mut entry = mount.entry.clone();
-    entry.moved = Some(Moved { id: id.clone(), from: entry.path.clone() });
+    entry.moved = Some(MountMove { id: id.clone(), from: entry.path.clone() });
     entry.path = to;
     let mut batch = Batch::new();
     batch.expect(key.clone(), record.seqno);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 
@@ -25,7 +25,7 @@ pub(super) fn key_status(unsealed: &NamespaceContext) -> Response {
 pub(super) async fn rotate(
     core: &Core,
     unsealed: &Arc<NamespaceContext>,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     call.object()?;
     core.rotate(unsealed, call.now).await?;

@@ -14,7 +14,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -29,7 +29,7 @@ const INTERVAL_SECS_MIN: i64 = 24 * 60 * 60;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Settings {
+struct RotationSettings {
     /// Whether the key is replaced at all unless somebody asks.
     is_enabled: bool,
     /// Age at which a key is replaced; zero for none.
@@ -38,13 +38,13 @@ struct Settings {
     operations_max: u64,
 }
 
-impl Default for Settings {
+impl Default for RotationSettings {
     fn default() -> Self {
         Self { is_enabled: true, interval: Span::ZERO, operations_max: *OPERATIONS.end() }
     }
 }
 
-impl Settings {
+impl RotationSettings {
     fn load(storage: &EngineStorage<'_>) -> Result<Self, Error> {
         let Some(record) = storage.get(RECORD)? else { return Ok(Self::default()) };
         let read = || {
@@ -103,7 +103,7 @@ impl Settings {
 
 /// Answers a read of the settings.
 pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
+    let settings = RotationSettings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
     let interval = match settings.interval {
         Span::ZERO => 0_u64.into(),
         interval => interval.to_go().into(),
@@ -114,11 +114,11 @@ pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
 /// Answers a write of them.
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    let settings = Settings::load(&storage)?.written(Fields::new(&body))?;
+    let settings = RotationSettings::load(&storage)?.written(Fields::new(&body))?;
     let interval = settings.interval.to_go().into();
     storage.put(RECORD, Json::Object(settings.to_map(interval)).to_text()).await?;
     Ok(Response::Empty)
@@ -133,7 +133,7 @@ pub(crate) async fn rotate_due(
     unsealed: &Arc<NamespaceContext>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
+    let settings = RotationSettings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
     let Some(key) = Core::active_key(unsealed) else { return Ok(()) };
     let age_secs = now.as_second().saturating_sub(key.installed_at_unix);
     if settings.is_due(age_secs, key.seals) {
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
     use crate::platform::server_info::ServerInfo;
 
-    fn settings(text: &str) -> Result<Settings, Error> {
+    fn settings(text: &str) -> Result<RotationSettings, Error> {
         let map = json::parse_object(text.as_bytes()).unwrap();
-        Settings::default().written(Fields::new(&map))
+        RotationSettings::default().written(Fields::new(&map))
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         let good = good.unwrap();
         assert!(!good.is_enabled);
         assert_eq!((good.interval.secs(), good.operations_max), (90_000, 1_000_000));
-        assert_eq!(settings("{}").unwrap(), Settings::default());
+        assert_eq!(settings("{}").unwrap(), RotationSettings::default());
         assert_eq!(settings(r#"{"interval":0}"#).unwrap().interval, Span::ZERO);
         for (text, word) in [
             (r#"{"interval":"23h59m"}"#, "24h0m0s"),

@@ -9,7 +9,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::engines::kv::upgrade;
 use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::records::engine_kind::EngineKind;
@@ -55,7 +55,7 @@ pub(super) fn read(unsealed: &NamespaceContext, path: &str) -> Result<Response, 
 
 pub(super) async fn write(
     unsealed: &Arc<NamespaceContext>,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;

@@ -7,7 +7,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::state::Core;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -17,7 +17,7 @@ use kallisto_engine::Class;
 pub(super) fn preflight(
     unsealed: &NamespaceContext,
     path: &str,
-    caller: &Caller,
+    caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     let folder = format!("{path}/");
     let found = unsealed.view.mounts.route(&folder);
@@ -30,14 +30,14 @@ pub(super) fn preflight(
 }
 
 /// Every mount that the caller can reach anything of.
-pub(super) fn all_mounts(unsealed: &NamespaceContext, caller: &Caller) -> Response {
+pub(super) fn all_mounts(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Response {
     let all = unsealed.view.mounts.all();
     let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
     reply(reached.map(|mount| (mount, mount.entry.to_wire())))
 }
 
 /// What the caller's policies come to, as the web page asks.
-pub(super) fn resultant_acl(caller: &Caller) -> Response {
+pub(super) fn resultant_acl(caller: &CallerPolicies) -> Response {
     if caller.is_root() {
         return Response::data(&Json::object([("root", true.into())]));
     }

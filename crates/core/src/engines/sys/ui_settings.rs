@@ -11,7 +11,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -73,7 +73,7 @@ pub(super) async fn delete(unsealed: &NamespaceContext) -> Result<Response, Erro
 /// [`Error::Invalid`] naming the field that is out of its bounds.
 pub(super) async fn write(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let mut settings = stored(unsealed)?;

@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::platform::web::{ANY_ORIGIN, CORS, Origins, PAGE_HEADERS, encode_page_header};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -58,7 +58,7 @@ pub(super) fn read_origins(unsealed: &NamespaceContext) -> Response {
 
 pub(super) async fn write_origins(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
@@ -104,7 +104,7 @@ pub(super) fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Erro
 
 pub(super) fn read_header(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let name = &*canonical(name);
@@ -121,7 +121,7 @@ pub(super) fn read_header(
 
 pub(super) async fn write_header(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let name = &*canonical(name);

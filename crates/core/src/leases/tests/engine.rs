@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kallisto_engine::FieldKind::{Span, Text};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, RowIndex, Table, handler, row,
+    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, RouteRows, RowIndex, handler, row,
 };
 
 use crate::api::error::Error;
@@ -21,7 +21,7 @@ use crate::api::response::Response;
 const NAME: Field = field("name", Text, "A role.");
 const TTL: Field = field("ttl", Span, "How long it shall live.");
 
-static ROUTES: Table<Handler> = Table {
+static ROUTES: RouteRows<Handler> = RouteRows {
     name: "far",
     tag: "secrets",
     about: "Users at a far end, in tests.",

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use kallisto_auth::Operation::{Delete, Update};
-use kallisto_leases::Phase;
+use kallisto_leases::LeasePhase;
 
 use super::engine::Mood;
 use super::site::{ROOT, Site};
@@ -17,7 +17,7 @@ fn a_server_that_lost_the_lead_over_the_intent_does_not_ask_the_far_end() {
     let mut site = Site::open();
     site.store.deposed_after.store(1, Ordering::SeqCst);
     assert_eq!(site.make(ROOT, 0, "r").unwrap_err(), Error::NotLeader);
-    assert_eq!(site.phases(), [Phase::Pending], "its successor committed the intent");
+    assert_eq!(site.phases(), [LeasePhase::Pending], "its successor committed the intent");
     assert_eq!(site.far_end.at_once_max(), 0);
     site.restart();
     site.settle(60);
@@ -52,7 +52,7 @@ fn a_creation_under_way_on_another_server_is_left_to_it_for_its_time() {
     site.tick(59);
     let refused = error_of(site.ask(59, Delete, "sys/mounts/far", ""));
     assert_eq!(refused, "credentials are being made at this mount");
-    assert_eq!(site.phases(), [Phase::Pending]);
+    assert_eq!(site.phases(), [LeasePhase::Pending]);
     assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
     site.tick(60);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());

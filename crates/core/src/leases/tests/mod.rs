@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_auth::Path;
-use kallisto_leases::Phase;
+use kallisto_leases::LeasePhase;
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
@@ -65,7 +65,7 @@ fn a_credential_comes_with_a_lease_that_is_known_by_its_id() {
     assert_eq!(names("sys/leases/lookup/far/creds"), Json::strings(["r/"]));
     assert_eq!(names("sys/leases/lookup/far/creds/r"), Json::strings([random]));
     site.check();
-    assert_eq!(site.phases(), [Phase::Live]);
+    assert_eq!(site.phases(), [LeasePhase::Live]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn who_waits_for_a_revocation_hears_how_it_went() {
     site.far_end.set(Mood::Fails);
     let failed = error_of(revoke(&site, 0, &id, true));
     assert_eq!(failed, "failed to revoke entry: ERROR: the far end is down");
-    assert_eq!(site.phases(), [Phase::Live], "the lease stays as it was");
+    assert_eq!(site.phases(), [LeasePhase::Live], "the lease stays as it was");
     site.far_end.set(Mood::Healthy);
     revoke(&site, 0, &id, true).unwrap();
     assert!(is_gone(&site, &id) && !site.far_end.users().contains(&user));
@@ -119,7 +119,7 @@ fn who_does_not_wait_is_answered_before_the_far_end() {
     let (id, user) = site.make(ROOT, 0, "r").unwrap();
     site.far_end.set(Mood::Hangs);
     revoke(&site, 1, &id, false).unwrap();
-    assert_eq!(site.phases(), [Phase::Revoking]);
+    assert_eq!(site.phases(), [LeasePhase::Revoking]);
     assert!(site.far_end.users().contains(&user));
     site.settle(2);
     assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
@@ -159,7 +159,7 @@ fn after_six_attempts_a_lease_is_irrevocable_until_an_operator_says_otherwise() 
     assert_eq!(data(none, "leases"), Json::Array(Vec::new()));
     site.far_end.set(Mood::Healthy);
     site.tick(2000);
-    assert_eq!(site.phases(), [Phase::Irrevocable], "time does not help");
+    assert_eq!(site.phases(), [LeasePhase::Irrevocable], "time does not help");
     site.ask(2000, Update, "sys/leases/tidy", "").unwrap();
     site.tick(2001);
     assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
@@ -280,7 +280,7 @@ fn a_mount_goes_when_its_credentials_are_gone_unless_it_is_forced() {
     site.far_end.set(Mood::Fails);
     site.ask(0, Delete, "sys/mounts/far?force=true", "").unwrap();
     assert!(site.core.engine_at("far/").is_none());
-    assert_eq!(site.phases(), [Phase::Irrevocable]);
+    assert_eq!(site.phases(), [LeasePhase::Irrevocable]);
     let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
     assert_eq!(data(counted, "lease_count"), 1_u64.into());
     site.ask(0, Update, "sys/leases/revoke-force/far", "").unwrap();
@@ -325,12 +325,12 @@ fn a_client_that_leaves_while_the_far_end_hangs_leaves_a_pending_lease() {
     let site = Site::open();
     site.far_end.set(Mood::Hangs);
     assert!(site.make(ROOT, 0, "r").is_err());
-    assert_eq!(site.phases(), [Phase::Pending]);
+    assert_eq!(site.phases(), [LeasePhase::Pending]);
     let id = site.records()[0].id.to_string();
     assert!(is_gone(&site, &id), "a client knows nothing of it");
     site.far_end.set(Mood::Healthy);
     site.tick(59);
-    assert_eq!(site.phases(), [Phase::Pending]);
+    assert_eq!(site.phases(), [LeasePhase::Pending]);
     site.tick(60);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
 }
@@ -353,7 +353,7 @@ fn make_while(site: &Site, meanwhile: impl FnOnce(&Site, &str)) -> Result<Respon
     site.far_end.set(Mood::Waits);
     let mut answer = Box::pin(site.core.handle(&request));
     assert!(poll_some(&mut answer).is_none());
-    assert_eq!(site.phases(), [Phase::Pending]);
+    assert_eq!(site.phases(), [LeasePhase::Pending]);
     meanwhile(site, &token);
     site.far_end.set(Mood::Healthy);
     poll_some(&mut answer).unwrap()
@@ -379,7 +379,7 @@ fn what_is_being_made_is_ended_by_who_makes_it() {
         assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
     });
     assert!(!is_gone(&site, &logical(made.unwrap()).lease.unwrap().id));
-    assert_eq!((site.phases(), site.far_end.users().len()), (vec![Phase::Live], 1));
+    assert_eq!((site.phases(), site.far_end.users().len()), (vec![LeasePhase::Live], 1));
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn what_fails_is_rolled_back_at_once_or_by_the_queue() {
     site.far_end.set(Mood::Lies);
     let refused = site.make(ROOT, 0, "r").unwrap_err();
     assert_eq!(refused, Error::invalid("ERROR: the far end hung up"));
-    assert_eq!(site.phases(), [Phase::Revoking]);
+    assert_eq!(site.phases(), [LeasePhase::Revoking]);
     site.settle(10);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
 }

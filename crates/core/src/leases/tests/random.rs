@@ -1,7 +1,7 @@
 //! Random histories: operations, moods of the far end and crashes between any two commits.
 
 use kallisto_auth::Operation::Update;
-use kallisto_leases::Phase;
+use kallisto_leases::LeasePhase;
 
 use super::engine::Mood;
 use super::site::{ROOT, Site};
@@ -69,7 +69,7 @@ fn end(site: &mut Site, now: i64, told: &[(String, String)]) {
     site.settle(now + 2000);
     site.check();
     let records = site.records();
-    assert!(records.iter().all(|record| record.state.phase() == Phase::Live));
+    assert!(records.iter().all(|record| record.state.phase() == LeasePhase::Live));
     // Every lease that is left has its user, and was told to a client.
     let users = site.far_end.users();
     assert_eq!(users.len(), records.len());

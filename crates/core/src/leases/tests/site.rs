@@ -10,10 +10,10 @@ use std::{io, thread};
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
-use kallisto_leases::{LeaseRecord, Phase};
+use kallisto_leases::{LeasePhase, LeaseRecord};
 use kallisto_store::{
-    Batch, Commit, Durability, Error as StoreError, Fold, GENERATION_KEY, MemoryStore, Op,
-    Position, Record, Records, Seqno, Stats, Store, Visit,
+    Batch, Commit, Durability, Error as StoreError, Fold, GENERATION_KEY, MemoryStore, Position,
+    Record, Records, Seqno, Store, StoreOp, StoreStats, Visit,
 };
 
 use super::engine::{FarEnd, Mood};
@@ -25,7 +25,7 @@ use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::{BackgroundTask, OwnThreads, Threads};
 use crate::seal::{InitSpec, Initialized};
 use crate::state::Core;
-use crate::storage::keys::{self, NamespaceNumber, Parsed};
+use crate::storage::keys::{self, NamespaceNumber, ParsedKey};
 
 pub(super) const ROOT: &str = "root";
 /// How often what waits is asked before it counts as hanging.
@@ -68,8 +68,8 @@ fn without_generation(batch: Batch) -> Batch {
     }
     for op in batch.ops() {
         match op {
-            Op::Put { key, value } => rest.put(key.clone(), value.clone()),
-            Op::Delete { key, note } => rest.delete_noted(key.clone(), note.clone()),
+            StoreOp::Put { key, value } => rest.put(key.clone(), value.clone()),
+            StoreOp::Delete { key, note } => rest.delete_noted(key.clone(), note.clone()),
         };
     }
     rest
@@ -125,7 +125,7 @@ impl Store for FaultyStore {
         self.leads.load(Ordering::SeqCst)
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         self.inner.stats()
     }
 
@@ -300,7 +300,7 @@ impl Site {
         let unsealed = self.core.unsealed.load_full().unwrap();
         let mut records = Vec::new();
         let scanned = unsealed.store.scan(&[keys::kind::LEASE], &mut |key, record| {
-            assert!(matches!(keys::parse(key), Parsed::Lease(_)));
+            assert!(matches!(keys::parse(key), ParsedKey::Lease(_)));
             records.push(LeaseRecord::decode(&record.value).unwrap());
             Visit::Continue
         });
@@ -308,7 +308,7 @@ impl Site {
         records
     }
 
-    pub(super) fn phases(&self) -> Vec<Phase> {
+    pub(super) fn phases(&self) -> Vec<LeasePhase> {
         self.records().iter().map(|record| record.state.phase()).collect()
     }
 

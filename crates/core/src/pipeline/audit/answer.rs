@@ -12,12 +12,12 @@ use super::describe::{mount_of, name_of, names_in};
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
-use crate::api::response::{Answered, Logical, Response};
+use crate::api::response::{BatchAnswer, Logical, Response};
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
 /// What a request is answered.
-pub(super) type Answer = Result<Response, Error>;
+pub(super) type AuditedAnswer = Result<Response, Error>;
 
 /// What is mounted where a request asks.
 pub(super) fn mount_at(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Arc<Mount>> {
@@ -28,15 +28,15 @@ pub(super) fn mount_at(unsealed: &NamespaceContext, request: &Request<'_>) -> Op
 pub(super) fn with_described<T>(
     mount: Option<&Mount>,
     request: &Request<'_>,
-    answer: &Answer,
-    tell: impl FnOnce(&audit::Response<'_>, &str) -> T,
+    answer: &AuditedAnswer,
+    tell: impl FnOnce(&audit::AuditResponse<'_>, &str) -> T,
 ) -> T {
     let exempt = names_in(mount, "audit_non_hmac_response_keys");
-    let mut response = audit::Response {
+    let mut response = audit::AuditResponse {
         mount: mount.map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         exempt: &exempt,
         is_listing: matches!(request.operation, Operation::List | Operation::Scan),
-        ..audit::Response::default()
+        ..audit::AuditResponse::default()
     };
     match answer {
         // Text is what the server says of itself; no secret was ever written as one.
@@ -91,13 +91,13 @@ pub(super) fn with_described<T>(
     }
 }
 
-fn touched(operation: Operation, path: &str) -> audit::Touched<'_> {
-    audit::Touched { operation: name_of(operation, Capability::Update), path }
+fn touched(operation: Operation, path: &str) -> audit::AuditTouched<'_> {
+    audit::AuditTouched { operation: name_of(operation, Capability::Update), path }
 }
 
 /// The answers of a request that named many paths, each with its path: their values are masked as
 /// those of an answer of its own.
-fn each(answers: &[Answered]) -> Vec<u8> {
+fn each(answers: &[BatchAnswer]) -> Vec<u8> {
     let mut out = b"{\"results\":[".to_vec();
     for (at, answered) in answers.iter().enumerate() {
         if at > 0 {
@@ -200,8 +200,8 @@ impl IssuedParts {
         self.text("accessor")
     }
 
-    fn describe(&self) -> audit::Issued<'_> {
-        audit::Issued {
+    fn describe(&self) -> audit::IssuedToken<'_> {
+        audit::IssuedToken {
             client_token: self.text("client_token"),
             accessor: self.accessor(),
             display_name: self.text("display_name"),

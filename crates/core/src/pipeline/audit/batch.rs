@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
-use kallisto_audit::{Common, Device, Records};
+use kallisto_audit::{CommonFields, Device, FinishedRecords};
 use kallisto_auth::Operation;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AuditedAnswer};
 use super::describe;
 use super::gate::any_written;
 use crate::api::error::Error;
@@ -30,12 +30,12 @@ use crate::view::NamespaceContext;
 pub struct AuditBatch {
     /// The devices of all these reads, and for each what it is to write.
     devices: Option<Arc<Vec<Arc<Device>>>>,
-    records: Vec<Records>,
-    answered: Vec<Answered>,
+    records: Vec<FinishedRecords>,
+    answered: Vec<AuditedRead>,
 }
 
 /// What became of a read, to be counted when it was written down.
-struct Answered {
+struct AuditedRead {
     operation: Operation,
     outcome: usize,
 }
@@ -65,12 +65,12 @@ impl AuditBatch {
     fn add(
         &mut self,
         devices: &Arc<Vec<Arc<Device>>>,
-        commons: &[Common],
+        commons: &[CommonFields],
         error: &str,
-        (response, class): (&kallisto_audit::Response<'_>, &str),
+        (response, class): (&kallisto_audit::AuditResponse<'_>, &str),
     ) -> bool {
         let before = 2 * self.answered.len();
-        self.records.resize_with(devices.len(), Records::default);
+        self.records.resize_with(devices.len(), FinishedRecords::default);
         let each = devices.iter().zip(commons).zip(&mut self.records);
         let is_sound = each.fold(true, |sound, ((device, common), records)| {
             device.add_request(common, error, records);
@@ -102,8 +102,8 @@ impl Core {
         request: &Request<'_>,
         gathered: &mut AuditBatch,
         judgement: Judgement<'_>,
-        answer: Answer,
-    ) -> Option<Answer> {
+        answer: AuditedAnswer,
+    ) -> Option<AuditedAnswer> {
         if !self.can_gather(gathered) {
             return None;
         }
@@ -112,7 +112,7 @@ impl Core {
         let mount = judgement.mount;
         let commons = describe::with_described(self, unsealed, request, judgement, |subject| {
             let commons = devices.iter().map(|device| device.common(subject));
-            commons.collect::<Option<Vec<Common>>>()
+            commons.collect::<Option<Vec<CommonFields>>>()
         })?;
         let is_sound = answer::with_described(mount, request, &answer, |response, class| {
             gathered.add(&devices, &commons, error, (response, class))
@@ -121,7 +121,7 @@ impl Core {
             return None;
         }
         let (operation, outcome) = (request.operation, crate::metrics::outcome(&answer));
-        gathered.answered.push(Answered { operation, outcome });
+        gathered.answered.push(AuditedRead { operation, outcome });
         Some(answer)
     }
 
@@ -137,7 +137,7 @@ impl Core {
             self.count_audited(Timer::AuditRequest, begin, is_written);
             self.count_audited(Timer::AuditResponse, begin, is_written);
         }
-        for Answered { operation, outcome } in answered {
+        for AuditedRead { operation, outcome } in answered {
             let refused = || crate::metrics::outcome(&Err(Error::Unaudited));
             self.metrics.count(operation, if is_written { outcome } else { refused() });
         }

@@ -27,7 +27,7 @@ pub(super) fn with_described<T>(
     context: &NamespaceContext,
     request: &Request<'_>,
     judgement: Judgement<'_>,
-    tell: impl FnOnce(&audit::Subject<'_>) -> T,
+    tell: impl FnOnce(&audit::AuditSubject<'_>) -> T,
 ) -> T {
     let view = &context.view;
     let path = request.path.as_str();
@@ -36,7 +36,7 @@ pub(super) fn with_described<T>(
         true => "help",
         false => name_of(request.operation, capability),
     };
-    let decision = decision.map(|PolicyDecision { is_allowed, granted_by }| audit::Decision {
+    let decision = decision.map(|PolicyDecision { is_allowed, granted_by }| audit::AuditDecision {
         allowed: is_allowed,
         granted_by,
     });
@@ -45,7 +45,7 @@ pub(super) fn with_described<T>(
     let data = data_of(request);
     let exempt = names_in(mount, "audit_non_hmac_request_keys");
     let headers = headers_of(&core.audit, request);
-    let bearer = live.map(|(live, view)| Bearer::of(view, live)).unwrap_or_default();
+    let bearer = live.map(|(live, view)| AuditEntity::of(view, live)).unwrap_or_default();
     let live = live.map(|(live, _)| live);
     let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn with_described<T>(
         _ => bearer.entity_id.as_str(),
     };
     let auth = auth_of(live, &bearer, request.token, decision, &metadata);
-    let request = audit::Request {
+    let request = audit::AuditRequest {
         id: &id,
         client_id,
         operation,
@@ -70,12 +70,12 @@ pub(super) fn with_described<T>(
         headers: &headers,
         is_stale_read: freshness::is_stale_read(context, request),
     };
-    tell(&audit::Subject { auth, request })
+    tell(&audit::AuditSubject { auth, request })
 }
 
 /// The mount as a record shows it.
-pub(super) fn mount_of(entry: &MountEntry) -> audit::Mount<'_> {
-    audit::Mount {
+pub(super) fn mount_of(entry: &MountEntry) -> audit::AuditMount<'_> {
+    audit::AuditMount {
         point: &entry.path,
         kind: entry.kind.name(),
         accessor: &entry.accessor,
@@ -132,7 +132,7 @@ const INTENT: &str = "x-kallisto-intent";
 const INTENTS: [&str; 5] = ["copy", "diff", "edit", "export", "reveal"];
 
 /// The headers that are audited: those that operators named, and the intent in its few words unless they named that one too.
-fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::Header> {
+fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::RequestHeader> {
     let wanted = audit.headers();
     let mut intent = match wanted.contains_key(INTENT) {
         true => Vec::new(),
@@ -140,8 +140,8 @@ fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::Header> {
     };
     intent.retain(|word| INTENTS.contains(&word.as_str()));
     intent.truncate(1);
-    let intent = audit::Header { name: INTENT.to_owned(), values: intent, masked: false };
-    let given = wanted.iter().map(|(name, record)| audit::Header {
+    let intent = audit::RequestHeader { name: INTENT.to_owned(), values: intent, masked: false };
+    let given = wanted.iter().map(|(name, record)| audit::RequestHeader {
         name: name.clone(),
         values: request.headers.values(name),
         masked: record.hmac,
@@ -151,14 +151,14 @@ fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::Header> {
 
 /// What the entity that bears a token adds to it.
 #[derive(Default)]
-struct Bearer {
+struct AuditEntity {
     entity_id: String,
     identity_policies: Vec<String>,
     /// These and the token's own: sorted, each once.
     policies: Vec<String>,
 }
 
-impl Bearer {
+impl AuditEntity {
     fn of(view: &View, live: &CachedToken) -> Self {
         let entry = live.shared();
         let Some(id) = entry.entity_id else { return Self::default() };
@@ -173,9 +173,9 @@ impl Bearer {
 
 fn auth_of<'a>(
     live: Option<&'a CachedToken>,
-    bearer: &'a Bearer,
+    bearer: &'a AuditEntity,
     token: Option<TokenText<'a>>,
-    decision: Option<audit::Decision>,
+    decision: Option<audit::AuditDecision>,
     metadata: &'a [u8],
 ) -> audit::Auth<'a> {
     let Some(live) = live else {

@@ -13,15 +13,15 @@ use crate::pipeline::open_routes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_audit::{Common, Device, Records, Subject, Ticket};
+use kallisto_audit::{AuditSubject, CommonFields, Device, FinishedRecords, Ticket};
 use kallisto_auth::Operation;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AuditedAnswer};
 use super::describe;
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::authz::judge::{Judgement, Purpose, judge};
-use crate::pipeline::stages::Step;
+use crate::authz::judge::{JudgePurpose, Judgement, judge};
+use crate::pipeline::stages::NextStep;
 use crate::state::Core;
 use crate::timers::Timer;
 use crate::view::Mount;
@@ -40,7 +40,7 @@ pub(crate) struct RequestRecords {
 /// when the request could not be written: it has refused.
 struct DeviceContext {
     device: Arc<Device>,
-    common: Option<Common>,
+    common: Option<CommonFields>,
 }
 
 impl Core {
@@ -87,8 +87,8 @@ impl Core {
         context: &Arc<NamespaceContext>,
         request: &Request<'_>,
         mut records: RequestRecords,
-        answer: Answer,
-    ) -> Answer {
+        answer: AuditedAnswer,
+    ) -> AuditedAnswer {
         self.add_new_devices(context, request, &mut records);
         if records.devices.is_empty() {
             return answer;
@@ -116,8 +116,8 @@ impl Core {
         context: &NamespaceContext,
         request: &Request<'_>,
         records: RequestRecords,
-        answer: Answer,
-    ) -> Answer {
+        answer: AuditedAnswer,
+    ) -> AuditedAnswer {
         if records.devices.is_empty() {
             return answer;
         }
@@ -145,8 +145,8 @@ impl Core {
         context: Arc<NamespaceContext>,
         request: &Request<'_>,
         records: RequestRecords,
-        step: Step<'_, '_>,
-    ) -> Answer {
+        step: NextStep<'_, '_>,
+    ) -> AuditedAnswer {
         let mount = answer::mount_at(&context, request);
         let mut tickets = records.submit_requests();
         // Handed on, not shared: sealing waits until nobody holds the keys.
@@ -176,7 +176,11 @@ impl Core {
     ///
     /// # Errors
     /// The refusal; [`Error::Unaudited`] when no device took the records.
-    pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
+    pub(crate) async fn audit_refusal(
+        &self,
+        request: &Request<'_>,
+        refusal: Error,
+    ) -> AuditedAnswer {
         let Ok(context) = self.namespace_context(request.namespace) else { return Err(refusal) };
         // What is refused enables no device.
         if !self.audit.is_on() {
@@ -185,7 +189,7 @@ impl Core {
         let mut records = RequestRecords::default();
         let mut open = |judgement: Judgement<'_>| records.open(self, &context, request, judgement);
         // What anyone may ask is judged by no token.
-        let _ = judge(&context, request, Purpose::Record, Some(&mut open));
+        let _ = judge(&context, request, JudgePurpose::Record, Some(&mut open));
         self.audit_both(&context, request, records, Err(refusal)).await
     }
 
@@ -210,14 +214,14 @@ impl Core {
                 records.devices.extend(DeviceContext::each(&new, subject));
             });
         };
-        let _ = judge(context, request, Purpose::Record, Some(&mut add));
+        let _ = judge(context, request, JudgePurpose::Record, Some(&mut add));
     }
 }
 
 impl DeviceContext {
     fn each<'d>(
         devices: &'d [Arc<Device>],
-        subject: &'d Subject<'_>,
+        subject: &'d AuditSubject<'_>,
     ) -> impl Iterator<Item = Self> + use<'d> {
         devices.iter().map(|device| {
             let common = device.common(subject);
@@ -246,7 +250,7 @@ impl RequestRecords {
 
     fn submit_requests(&self) -> Vec<Ticket> {
         let submit = |context: &DeviceContext| {
-            let mut records = Records::default();
+            let mut records = FinishedRecords::default();
             context.device.add_request(context.common.as_ref()?, self.error, &mut records);
             Some(context.device.submit(records))
         };
@@ -257,11 +261,11 @@ impl RequestRecords {
         &self,
         mount: Option<&Mount>,
         request: &Request<'_>,
-        answer: &Answer,
+        answer: &AuditedAnswer,
     ) -> Vec<Ticket> {
         answer::with_described(mount, request, answer, |response, error| {
             let submit = |context: &DeviceContext| {
-                let mut records = Records::default();
+                let mut records = FinishedRecords::default();
                 let common = context.common.as_ref()?;
                 let is_sound = context.device.add_response(common, response, error, &mut records);
                 is_sound.then(|| context.device.submit(records))
@@ -274,11 +278,11 @@ impl RequestRecords {
         &self,
         mount: Option<&Mount>,
         request: &Request<'_>,
-        answer: &Answer,
+        answer: &AuditedAnswer,
     ) -> Vec<Ticket> {
         answer::with_described(mount, request, answer, |response, class| {
             let submit = |context: &DeviceContext| {
-                let mut records = Records::default();
+                let mut records = FinishedRecords::default();
                 let common = context.common.as_ref()?;
                 context.device.add_request(common, self.error, &mut records);
                 let is_sound = context.device.add_response(common, response, class, &mut records);

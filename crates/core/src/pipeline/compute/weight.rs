@@ -12,7 +12,7 @@ use kallisto_auth::Operation;
 use crate::admission::Cost;
 use crate::api::request::Request;
 use crate::dispatch::server_engine::Weighed;
-use crate::namespaces::Home;
+use crate::namespaces::TokenHome;
 use crate::pipeline::resolve_namespace;
 use crate::platform::pool::TURN;
 use crate::registry;
@@ -96,12 +96,12 @@ fn has_heavy_policies(unsealed: &NamespaceContext, request: &Request<'_>) -> boo
         find::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
     match unsealed.home_of(request.token) {
-        Ok(Home::Here) => {
+        Ok(TokenHome::Here) => {
             let view = &unsealed.view;
             of_token(view, &|live| is_heavy_to_judge(view, live, request.now))
         }
         // What a token grants below its own namespace is compiled for each request.
-        Ok(Home::Above { context, .. }) => {
+        Ok(TokenHome::Above { context, .. }) => {
             of_token(&context.view, &|live| has_many_rules(&context.view, live))
         }
         Err(_) => false,
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::api::request::TokenText;
-    use crate::platform::server_info::Access;
+    use crate::platform::server_info::RouteAccess;
     use crate::routes::tests::{OPERATIONS, open_core, rows};
 
     /// The routes of which every operation is light, and whose row does not say so. A new one is heavy until somebody writes it down here, having looked
@@ -170,7 +170,7 @@ mod tests {
     ];
 
     fn core() -> Core {
-        let core = open_core(Access::Token);
+        let core = open_core(RouteAccess::Token);
         for (path, body) in
             [("transit/keys/aes", "{}"), ("transit/keys/rsa", r#"{"type":"rsa-2048"}"#)]
         {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kallisto_store::{EngineStats, RaftStats};
 
-use crate::admission::Shares;
-use crate::metrics::{Figure, JobRecord, Point, SnapshotFigures, Value};
+use crate::admission::SharedAmount;
+use crate::metrics::{Figure, JobRecord, MetricPoint, MetricValue, SnapshotFigures};
 use crate::quotas::lease_count::LeaseSpec;
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -70,7 +70,7 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
     figures.push(one(
         "kallisto.store.records",
         "About how many records there are.",
-        Value::Gauge(stats.records as f64),
+        MetricValue::Gauge(stats.records as f64),
     ));
     if let Some(stats) = &stats.raft {
         raft(stats, &mut figures);
@@ -93,7 +93,7 @@ fn freshness(core: &Core, figures: &mut Vec<Figure>) {
         one(
             "kallisto.raft.staleness_seconds",
             "How far in the past the view may be: since when the leader and its majority were not heard.",
-            Value::Gauge(age.as_secs_f64()),
+            MetricValue::Gauge(age.as_secs_f64()),
         ),
         one(
             "kallisto.raft.fresh",
@@ -108,12 +108,12 @@ fn freshness(core: &Core, figures: &mut Vec<Figure>) {
         one(
             "kallisto.raft.stale_refused_total",
             "Requests that were refused because the view is too old.",
-            Value::Counter(core.metrics.stale_refused.total()),
+            MetricValue::Counter(core.metrics.stale_refused.total()),
         ),
         one(
             "kallisto.raft.stale_answered_total",
             "Requests that asked for stale reads and were answered from a view that is too old.",
-            Value::Counter(core.metrics.stale_answered.total()),
+            MetricValue::Counter(core.metrics.stale_answered.total()),
         ),
     ]);
 }
@@ -123,16 +123,16 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
     figures.push(one(
         "vault.core.handle_request",
         "Requests over HTTP and the milliseconds they took.",
-        Value::Summary(durations.summary(core.services.timers.oldest_requests().as_ref())),
+        MetricValue::Summary(durations.summary(core.services.timers.oldest_requests().as_ref())),
     ));
     figures.push(one(
         "vault.quota.rate_limit.violation",
         "Requests that a rate limit refused.",
-        Value::Counter(core.metrics.over_quota.total()),
+        MetricValue::Counter(core.metrics.over_quota.total()),
     ));
-    let points = core.metrics.requests().map(|(operation, outcome, sum)| Point {
+    let points = core.metrics.requests().map(|(operation, outcome, sum)| MetricPoint {
         labels: vec![("operation", operation.to_owned()), ("outcome", outcome.to_owned())],
-        value: Value::Counter(sum),
+        value: MetricValue::Counter(sum),
     });
     figures.push(Figure {
         name: "kallisto.requests_total".into(),
@@ -142,28 +142,28 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
 }
 
 fn jobs(core: &Core, figures: &mut Vec<Figure>) {
-    type Of = fn(&JobRecord) -> Option<Value>;
+    type Of = fn(&JobRecord) -> Option<MetricValue>;
     let rows: [(&'static str, &'static str, Of); 4] = [
         (
             "kallisto.jobs.last_start_time_seconds",
             "When a job last began, in seconds since 1970, by job.",
-            |job| job.last_start.map(|start| Value::Gauge(start.as_second() as f64)),
+            |job| job.last_start.map(|start| MetricValue::Gauge(start.as_second() as f64)),
         ),
         ("kallisto.jobs.last_duration_seconds", "How long its last run took, by job.", |job| {
-            job.last_duration.map(|took| Value::Gauge(took.as_secs_f64()))
+            job.last_duration.map(|took| MetricValue::Gauge(took.as_secs_f64()))
         }),
         ("kallisto.jobs.runs_total", "How often a job ran on this server, by job.", |job| {
-            Some(Value::Counter(job.runs))
+            Some(MetricValue::Counter(job.runs))
         }),
         ("kallisto.jobs.failures_total", "How often it failed, by job.", |job| {
-            Some(Value::Counter(job.failures))
+            Some(MetricValue::Counter(job.failures))
         }),
     ];
     let jobs = core.metrics.jobs.all();
     figures.extend(rows.map(|(name, about, of)| {
         let points = jobs.iter().filter_map(|job| {
             let labels = vec![("job", job.facts.name.clone())];
-            of(job).map(|value| Point { labels, value })
+            of(job).map(|value| MetricPoint { labels, value })
         });
         Figure { name: name.into(), about, points: points.collect() }
     }));
@@ -171,28 +171,28 @@ fn jobs(core: &Core, figures: &mut Vec<Figure>) {
 
 /// The leader alone knows how schedules fare.
 fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
-    type Of = fn(&SnapshotFigures) -> Value;
+    type Of = fn(&SnapshotFigures) -> MetricValue;
     let rows: [(&'static str, &'static str, Of); 5] = [
         (
             "kallisto.snapshots.last_verified_time_seconds",
             "When the last scheduled snapshot was written and verified, in seconds since 1970, by schedule; 0 for never.",
-            |known| Value::Gauge(known.verified_at as f64),
+            |known| MetricValue::Gauge(known.verified_at as f64),
         ),
         (
             "kallisto.snapshots.interval_seconds",
             "How often a schedule asks for a snapshot.",
-            |known| Value::Gauge(known.interval_secs as f64),
+            |known| MetricValue::Gauge(known.interval_secs as f64),
         ),
         (
             "kallisto.snapshots.last_size_bytes",
             "Bytes of the last scheduled snapshot that was verified.",
-            |known| Value::Gauge(known.bytes as f64),
+            |known| MetricValue::Gauge(known.bytes as f64),
         ),
         ("kallisto.snapshots.failures_total", "Scheduled snapshots that failed.", |known| {
-            Value::Counter(known.failures)
+            MetricValue::Counter(known.failures)
         }),
         ("kallisto.snapshots.kept", "Files of a schedule that are there.", |known| {
-            Value::Gauge(known.kept as f64)
+            MetricValue::Gauge(known.kept as f64)
         }),
     ];
     let known = match core.store.leads() {
@@ -200,7 +200,7 @@ fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
         false => Vec::new(),
     };
     figures.extend(rows.into_iter().map(|(name, about, of)| {
-        let point = |known: &SnapshotFigures| Point {
+        let point = |known: &SnapshotFigures| MetricPoint {
             labels: vec![("name", known.name.clone())],
             value: of(known),
         };
@@ -217,32 +217,32 @@ fn http(core: &Core, figures: &mut Vec<Figure>) {
         one(
             "kallisto.listener.connections",
             "Open connections.",
-            Value::Gauge(accepted.saturating_sub(closed) as f64),
+            MetricValue::Gauge(accepted.saturating_sub(closed) as f64),
         ),
         one(
             "kallisto.listener.connections_accepted_total",
             "Connections that were accepted.",
-            Value::Counter(accepted),
+            MetricValue::Counter(accepted),
         ),
         one(
             "kallisto.listener.accept_errors_total",
             "Connections that could not be accepted.",
-            Value::Counter(listener.accept_errors.total()),
+            MetricValue::Counter(listener.accept_errors.total()),
         ),
         one(
             "kallisto.listener.handshakes_failed_total",
             "TLS handshakes that failed.",
-            Value::Counter(listener.handshakes_failed.total()),
+            MetricValue::Counter(listener.handshakes_failed.total()),
         ),
         one(
             "kallisto.http.request_duration_seconds",
             "Time from a request's last byte to its reply.",
-            Value::Histogram(http.durations.snapshot()),
+            MetricValue::Histogram(http.durations.snapshot()),
         ),
     ]);
-    let points = (1..).zip(http.replies.sums()).map(|(digit, sum)| Point {
+    let points = (1..).zip(http.replies.sums()).map(|(digit, sum)| MetricPoint {
         labels: vec![("class", format!("{digit}xx"))],
-        value: Value::Counter(sum),
+        value: MetricValue::Counter(sum),
     });
     figures.push(Figure {
         name: "kallisto.http.replies_total".into(),
@@ -252,7 +252,7 @@ fn http(core: &Core, figures: &mut Vec<Figure>) {
 }
 
 fn admission(core: &Core, figures: &mut Vec<Figure>) {
-    type Of = fn(&Shares) -> Value;
+    type Of = fn(&SharedAmount) -> MetricValue;
     let rows: [(&'static str, &'static str, Of); 3] = [
         ("kallisto.admission.held", "What clients make the server hold, by kind.", |shares| {
             gauge(shares.held())
@@ -261,11 +261,11 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
         (
             "kallisto.admission.refused_total",
             "How often a client was refused, by what it asked for too much of.",
-            |shares| Value::Counter(shares.refused()),
+            |shares| MetricValue::Counter(shares.refused()),
         ),
     ];
     figures.extend(rows.map(|(name, about, of)| {
-        let points = core.admission.all().map(|(kind, shares)| Point {
+        let points = core.admission.all().map(|(kind, shares)| MetricPoint {
             labels: vec![("kind", kind.to_owned())],
             value: of(shares),
         });
@@ -276,22 +276,22 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
         one(
             "kallisto.compute.offloaded_total",
             "Requests that were answered beside the workers, since they may take a processor for long.",
-            Value::Counter(core.metrics.offloaded.total()),
+            MetricValue::Counter(core.metrics.offloaded.total()),
         ),
         one(
             "kallisto.compute.handshakes_total",
             "TLS handshakes that were done beside the workers, since the server's key takes a processor for long.",
-            Value::Counter(core.metrics.handshakes.total()),
+            MetricValue::Counter(core.metrics.handshakes.total()),
         ),
         one(
             "kallisto.admission.waited_total",
             "Requests that waited for their turn.",
-            Value::Counter(listener.waited.total()),
+            MetricValue::Counter(listener.waited.total()),
         ),
         one(
             "kallisto.listener.timeouts_total",
             "Connections that were too slow or too long silent.",
-            Value::Counter(listener.timeouts.total()),
+            MetricValue::Counter(listener.timeouts.total()),
         ),
     ]);
 }
@@ -300,7 +300,9 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
 fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
     let timers = &core.services.timers;
     figures.extend(
-        timers.summaries().map(|(name, about, summary)| one(name, about, Value::Summary(summary))),
+        timers
+            .summaries()
+            .map(|(name, about, summary)| one(name, about, MetricValue::Summary(summary))),
     );
     let [requests, answers] = timers.unaudited.sums();
     let certificate_end = core.metrics.listener.certificate_end.load(Ordering::Relaxed);
@@ -308,17 +310,17 @@ fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
         one(
             "vault.audit.log_request_failure",
             "Requests that no audit device took, and that were refused for it.",
-            Value::Counter(requests),
+            MetricValue::Counter(requests),
         ),
         one(
             "vault.audit.log_response_failure",
             "Answers that no audit device took, and that were not given for it.",
-            Value::Counter(answers),
+            MetricValue::Counter(answers),
         ),
         one(
             "vault.ha.rpc.client.forward.errors",
             "Requests that the leader was to answer for this server, and whose answer did not come.",
-            Value::Counter(timers.forward_errors.total()),
+            MetricValue::Counter(timers.forward_errors.total()),
         ),
         one(
             "vault.core.locked_users",
@@ -330,7 +332,7 @@ fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
         name: "kallisto.listener.certificate_end_time_seconds".into(),
         about: "When the first of the listeners' certificates ends, in seconds since 1970; of a server with TLS.",
         points: (certificate_end != 0)
-            .then(|| Point { labels: Vec::new(), value: Value::Gauge(certificate_end as f64) })
+            .then(|| MetricPoint { labels: Vec::new(), value: MetricValue::Gauge(certificate_end as f64) })
             .into_iter()
             .collect(),
     });
@@ -342,12 +344,12 @@ fn reencryption(root: &NamespaceContext, figures: &mut Vec<Figure>) {
         one(
             "kallisto.reencryption.running",
             "Whether records under older data keys are being written again.",
-            Value::Gauge(progress.running.load(Ordering::Relaxed) as f64),
+            MetricValue::Gauge(progress.running.load(Ordering::Relaxed) as f64),
         ),
         one(
             "kallisto.reencryption.records_total",
             "Records that were written again under the newest data key.",
-            Value::Counter(progress.done.load(Ordering::Relaxed)),
+            MetricValue::Counter(progress.done.load(Ordering::Relaxed)),
         ),
     ]);
 }
@@ -362,7 +364,7 @@ fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
     };
     let tables = [("auth", Class::Auth), ("logical", Class::Secret)];
     let points = tables.into_iter().flat_map(|(name, class)| {
-        [false, true].map(|local| Point {
+        [false, true].map(|local| MetricPoint {
             labels: vec![("type", name.to_owned()), ("local", local.to_string())],
             value: of_class(class, local),
         })
@@ -397,13 +399,15 @@ fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
         one(
             "kallisto.index.memory_bytes",
             "Memory of the index of paths.",
-            Value::Gauge(mounts.iter().map(|mount| mount.index.memory_bytes()).sum::<u64>() as f64),
+            MetricValue::Gauge(
+                mounts.iter().map(|mount| mount.index.memory_bytes()).sum::<u64>() as f64
+            ),
         ),
         one("kallisto.hot.entries", "Secrets in the hot table.", gauge(view.hot.len())),
         one(
             "kallisto.hot.load_ratio",
             "Filled part of the hot table.",
-            Value::Gauge(view.hot.load_factor()),
+            MetricValue::Gauge(view.hot.load_factor()),
         ),
         one(
             "kallisto.hot.entry_bytes",
@@ -413,12 +417,12 @@ fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
         one(
             "kallisto.hot.evicted_total",
             "Secrets that left the hot table to make room.",
-            Value::Counter(view.evicted() as u64),
+            MetricValue::Counter(view.evicted() as u64),
         ),
         one(
             "kallisto.hot.returned_total",
             "Secrets that were read from the store and offered to the hot table again.",
-            Value::Counter(view.offered()),
+            MetricValue::Counter(view.offered()),
         ),
     ]);
 }
@@ -428,8 +432,8 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
     let specs = view.quotas.leases.specs();
     let counts: Vec<usize> =
         specs.iter().map(|spec| view.count_leases(&spec.scope, usize::MAX)).collect();
-    let points = |value: fn(&LeaseSpec, usize) -> Value| {
-        let point = |(spec, &count): (&LeaseSpec, &usize)| Point {
+    let points = |value: fn(&LeaseSpec, usize) -> MetricValue| {
+        let point = |(spec, &count): (&LeaseSpec, &usize)| MetricPoint {
             labels: vec![("name", spec.name.clone())],
             value: value(spec, count),
         };
@@ -439,7 +443,7 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
         one(
             "vault.quota.lease_count.violation",
             "Leases that a lease count refused.",
-            Value::Counter(view.quotas.leases.refused.total()),
+            MetricValue::Counter(view.quotas.leases.refused.total()),
         ),
         Figure {
             name: "vault.quota.lease_count.counter".into(),
@@ -449,7 +453,7 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
         Figure {
             name: "vault.quota.lease_count.max".into(),
             about: "Leases that a lease count allows.",
-            points: points(|spec, _| Value::Gauge(spec.max_leases as f64)),
+            points: points(|spec, _| MetricValue::Gauge(spec.max_leases as f64)),
         },
         Figure {
             name: "kallisto.quota.lease_count.near_max".into(),
@@ -461,7 +465,7 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
 
 fn barrier(unsealed: &NamespaceContext, figures: &mut Vec<Figure>) {
     let [gets, puts, deletes, scans] = unsealed.store.counts();
-    let count = |name, about, sum| one(name, about, Value::Counter(sum));
+    let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
     figures.extend([
         count("vault.barrier.get_count", "Records read through the barrier.", gets),
         count("vault.barrier.put_count", "Records written through the barrier.", puts),
@@ -471,7 +475,7 @@ fn barrier(unsealed: &NamespaceContext, figures: &mut Vec<Figure>) {
 }
 
 fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
-    let number = |name, about, number: u64| one(name, about, Value::Gauge(number as f64));
+    let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
     figures.extend([
         number("kallisto.raft.term", "Raft's term.", stats.term),
         one(
@@ -494,11 +498,15 @@ fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
         ),
         one("kallisto.raft.waiting_batches", "Batches not proposed yet.", gauge(stats.waiting)),
         number("kallisto.raft.log_bytes", "Bytes of the log in use.", stats.log_bytes),
-        one("kallisto.raft.log_syncs_total", "Syncs of the log.", Value::Counter(stats.log_syncs)),
+        one(
+            "kallisto.raft.log_syncs_total",
+            "Syncs of the log.",
+            MetricValue::Counter(stats.log_syncs),
+        ),
         one(
             "kallisto.raft.log_entries_total",
             "Entries appended to the log.",
-            Value::Counter(stats.log_entries),
+            MetricValue::Counter(stats.log_entries),
         ),
     ]);
 }
@@ -506,13 +514,13 @@ fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
 fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
     let per_level =
         |name: &'static str, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
-            let points = stats.levels.iter().enumerate().map(|(level, stats)| Point {
+            let points = stats.levels.iter().enumerate().map(|(level, stats)| MetricPoint {
                 labels: vec![("level", level.to_string())],
-                value: Value::Gauge(of(stats)),
+                value: MetricValue::Gauge(of(stats)),
             });
             Figure { name: name.into(), about, points: points.collect() }
         };
-    let count = |name, about, sum| one(name, about, Value::Counter(sum));
+    let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
     figures.extend([
         per_level("kallisto.lsm.files", "Sorted files, by level.", |level| level.files as f64),
         per_level("kallisto.lsm.level_bytes", "Their bytes, by level.", |level| level.bytes as f64),
@@ -525,7 +533,7 @@ fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
         one(
             "kallisto.lsm.cache_bytes",
             "Memory of cached blocks.",
-            Value::Gauge(stats.cache_bytes as f64),
+            MetricValue::Gauge(stats.cache_bytes as f64),
         ),
         count("kallisto.lsm.cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
         count("kallisto.lsm.cache_misses_total", "Blocks read from files.", stats.cache_misses),
@@ -558,9 +566,9 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
     figures.push(Figure {
         name: "kallisto.build_info".into(),
         about: "Always 1; the version is a label.",
-        points: vec![Point {
+        points: vec![MetricPoint {
             labels: vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
-            value: Value::Gauge(1.0),
+            value: MetricValue::Gauge(1.0),
         }],
     });
     let Some(process) = core.host.as_ref().and_then(|host| host.process()) else { return };
@@ -568,34 +576,42 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
         one(
             "process.cpu_seconds_total",
             "Time of processors that the process used.",
-            Value::Seconds(process.cpu.as_secs_f64()),
+            MetricValue::Seconds(process.cpu.as_secs_f64()),
         ),
         one(
             "process.resident_memory_bytes",
             "Memory of the process in RAM.",
-            Value::Gauge(process.resident_bytes as f64),
+            MetricValue::Gauge(process.resident_bytes as f64),
         ),
-        one("process.open_fds", "Open files and sockets.", Value::Gauge(process.open_files as f64)),
-        one("process.max_fds", "Most that may be open.", Value::Gauge(process.files_max as f64)),
-        one("process.threads", "Threads.", Value::Gauge(process.threads as f64)),
+        one(
+            "process.open_fds",
+            "Open files and sockets.",
+            MetricValue::Gauge(process.open_files as f64),
+        ),
+        one(
+            "process.max_fds",
+            "Most that may be open.",
+            MetricValue::Gauge(process.files_max as f64),
+        ),
+        one("process.threads", "Threads.", MetricValue::Gauge(process.threads as f64)),
         one(
             "process.start_time_seconds",
             "When the process began, in seconds since 1970.",
-            Value::Gauge(process.started.as_second() as f64),
+            MetricValue::Gauge(process.started.as_second() as f64),
         ),
     ]);
 }
 
-fn one(name: &'static str, about: &'static str, value: Value) -> Figure {
-    Figure { name: name.into(), about, points: vec![Point { labels: Vec::new(), value }] }
+fn one(name: &'static str, about: &'static str, value: MetricValue) -> Figure {
+    Figure { name: name.into(), about, points: vec![MetricPoint { labels: Vec::new(), value }] }
 }
 
-fn gauge(count: usize) -> Value {
-    Value::Gauge(count as f64)
+fn gauge(count: usize) -> MetricValue {
+    MetricValue::Gauge(count as f64)
 }
 
-const fn flag(is: bool) -> Value {
-    Value::Gauge(if is { 1.0 } else { 0.0 })
+const fn flag(is: bool) -> MetricValue {
+    MetricValue::Gauge(if is { 1.0 } else { 0.0 })
 }
 
 #[cfg(test)]
@@ -613,18 +629,18 @@ mod tests {
     use crate::metrics::observed::MemberHealth;
     use crate::metrics::prometheus;
     use crate::metrics::usage::{NamedCounts, NamespacedName};
-    use crate::platform::host::{Host, LogForm, LogLevel, Machine, Process};
+    use crate::platform::host::{Host, HostMachine, HostProcess, LogForm, LogLevel};
     use crate::platform::server_info::ServerInfo;
 
     struct AnyHost;
 
     impl Host for AnyHost {
-        fn machine(&self) -> Option<Machine> {
+        fn machine(&self) -> Option<HostMachine> {
             None
         }
 
-        fn process(&self) -> Option<Process> {
-            Some(Process {
+        fn process(&self) -> Option<HostProcess> {
+            Some(HostProcess {
                 cpu: std::time::Duration::ZERO,
                 resident_bytes: 0,
                 open_files: 0,
@@ -717,11 +733,11 @@ mod tests {
         let name = figure.name.replace('.', "_");
         let first = figure.points.first();
         let kind = match first.map(|point| &point.value) {
-            Some(Value::Counter(_)) => "counter",
-            Some(Value::Seconds(_)) => "counter, seconds",
-            Some(Value::Summary(_)) => "summary, milliseconds",
-            Some(Value::Histogram(_)) => "histogram, seconds",
-            Some(Value::Gauge(_)) | None => "gauge",
+            Some(MetricValue::Counter(_)) => "counter",
+            Some(MetricValue::Seconds(_)) => "counter, seconds",
+            Some(MetricValue::Summary(_)) => "summary, milliseconds",
+            Some(MetricValue::Histogram(_)) => "histogram, seconds",
+            Some(MetricValue::Gauge(_)) | None => "gauge",
         };
         let labels = first.map_or(&[][..], |point| &point.labels);
         let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
@@ -738,10 +754,10 @@ mod tests {
             let labels = point.map(|point| point.labels.as_slice()).unwrap_or_default();
             let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
             let kind = match point.map(|point| &point.value) {
-                Some(Value::Gauge(_)) => "gauge",
-                Some(Value::Counter(_) | Value::Seconds(_)) => "counter",
-                Some(Value::Summary { .. }) => "summary",
-                Some(Value::Histogram(_)) => "histogram",
+                Some(MetricValue::Gauge(_)) => "gauge",
+                Some(MetricValue::Counter(_) | MetricValue::Seconds(_)) => "counter",
+                Some(MetricValue::Summary { .. }) => "summary",
+                Some(MetricValue::Histogram(_)) => "histogram",
                 None => "gauge",
             };
             let name = format!("`{}`", figure.name.replace('.', "_"));

@@ -3,8 +3,8 @@
 use kallisto_store::{Leadership, Member, RaftStats};
 
 use super::{flag, gauge, one};
-use crate::counts::{BUCKET_ENDS_US, Snapshot};
-use crate::metrics::{Figure, Point, Value};
+use crate::counts::{BUCKET_ENDS_US, HistogramSnapshot};
+use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::state::Core;
 
 // What the store counts by are the buckets of everything else.
@@ -18,13 +18,13 @@ const _: () = {
 };
 
 /// How long commits took, as a snapshot like any other.
-pub(crate) fn commits(stats: &RaftStats) -> Snapshot {
-    Snapshot { buckets: stats.commits.buckets, sum: stats.commits.sum }
+pub(crate) fn commits(stats: &RaftStats) -> HistogramSnapshot {
+    HistogramSnapshot { buckets: stats.commits.buckets, sum: stats.commits.sum }
 }
 
 /// What the log tells in Vault's words.
 pub(super) fn log(core: &Core, stats: &RaftStats, figures: &mut Vec<Figure>) {
-    let number = |name, about, number: u64| one(name, about, Value::Gauge(number as f64));
+    let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
     let before = core.services.timers.oldest_commits();
     figures.extend([
         number(
@@ -45,12 +45,12 @@ pub(super) fn log(core: &Core, stats: &RaftStats, figures: &mut Vec<Figure>) {
         one(
             "vault.raft.apply",
             "Batches that this server, as the leader, put into the log.",
-            Value::Counter(stats.commits.batches),
+            MetricValue::Counter(stats.commits.batches),
         ),
         one(
             "vault.raft.commitTime",
             "Groups of batches that this server, as the leader, had committed, and the milliseconds that took.",
-            Value::Summary(commits(stats).summary(before.as_ref())),
+            MetricValue::Summary(commits(stats).summary(before.as_ref())),
         ),
     ]);
 }
@@ -63,12 +63,12 @@ pub(super) fn members(core: &Core, members: &[Member], own: Leadership, figures:
         one(
             "vault.raft.state.leader",
             "How often this server was seen to begin to lead, looked at once a second.",
-            Value::Counter(seen.led),
+            MetricValue::Counter(seen.led),
         ),
         one(
             "vault.raft.state.follower",
             "How often this server was seen to begin to follow, looked at once a second.",
-            Value::Counter(seen.followed),
+            MetricValue::Counter(seen.followed),
         ),
     ]);
     let others: Vec<&Member> = match own.is_mine() && own.leader_id != 0 {
@@ -77,9 +77,9 @@ pub(super) fn members(core: &Core, members: &[Member], own: Leadership, figures:
     };
     let position = core.store.position().0;
     let of_others = |of: &dyn Fn(&Member) -> f64| {
-        let point = |member: &&Member| Point {
+        let point = |member: &&Member| MetricPoint {
             labels: vec![("peer_id", name_of(member))],
-            value: Value::Gauge(of(member)),
+            value: MetricValue::Gauge(of(member)),
         };
         others.iter().map(point).collect()
     };
@@ -101,7 +101,7 @@ pub(super) fn members(core: &Core, members: &[Member], own: Leadership, figures:
 /// What autopilot finds; nothing on servers that do not lead.
 fn autopilot(core: &Core, figures: &mut Vec<Figure>) {
     let Some(health) = core.metrics.observed().health else { return };
-    let nodes = health.servers.into_iter().map(|(name, is_healthy)| Point {
+    let nodes = health.servers.into_iter().map(|(name, is_healthy)| MetricPoint {
         labels: vec![("node_id", name)],
         value: flag(is_healthy),
     });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{flag, gauge, one};
 use crate::metrics::routes::RouteVerb;
 use crate::metrics::usage::{NamedCounts, NamespacedName};
-use crate::metrics::{Figure, Point, Value};
+use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
 use crate::view::View;
@@ -30,20 +30,22 @@ pub(super) fn secrets(core: &Core, root: &View) -> Figure {
         }
         if core.info.metrics.usage_period.is_none() {
             let all: u64 = by_mount.values().sum();
-            points.push(Point {
+            points.push(MetricPoint {
                 labels: vec![("version", version.to_owned())],
-                value: Value::Gauge(all as f64),
+                value: MetricValue::Gauge(all as f64),
             });
             continue;
         }
         let most = most(by_mount, core.info.metrics.cardinality_max);
-        points.extend(most.into_iter().map(|(NamespacedName([namespace, mount]), count)| Point {
-            labels: vec![
-                ("version", version.to_owned()),
-                ("namespace", namespace),
-                ("mount_point", mount),
-            ],
-            value: Value::Gauge(count as f64),
+        points.extend(most.into_iter().map(|(NamespacedName([namespace, mount]), count)| {
+            MetricPoint {
+                labels: vec![
+                    ("version", version.to_owned()),
+                    ("namespace", namespace),
+                    ("mount_point", mount),
+                ],
+                value: MetricValue::Gauge(count as f64),
+            }
         }));
     }
     let about = "Secrets, by version of the engine; by mount too where usage_gauge_period is set.";
@@ -56,9 +58,11 @@ pub(super) fn counted(core: &Core, figures: &mut Vec<Figure>) {
     let max = core.info.metrics.cardinality_max;
     let named = |names: [&'static str; 2], counts: BTreeMap<NamespacedName, u64>| {
         let points =
-            most(counts, max).into_iter().map(|(NamespacedName([namespace, name]), count)| Point {
-                labels: vec![(names[0], namespace), (names[1], name)],
-                value: Value::Gauge(count as f64),
+            most(counts, max).into_iter().map(|(NamespacedName([namespace, name]), count)| {
+                MetricPoint {
+                    labels: vec![(names[0], namespace), (names[1], name)],
+                    value: MetricValue::Gauge(count as f64),
+                }
             });
         points.collect::<Vec<_>>()
     };
@@ -94,9 +98,9 @@ pub(super) fn routes(core: &Core, figures: &mut Vec<Figure>) {
             figures.push(Figure {
                 name: format!("vault.route.{operation}.{}", mount.replace(['/', '-', '.'], "_")).into(),
                 about: "Requests to a mount and the milliseconds they took; where usage_gauge_period is set.",
-                points: vec![Point {
+                points: vec![MetricPoint {
                     labels: Vec::new(),
-                    value: Value::Summary(snapshot.summary(None)),
+                    value: MetricValue::Summary(snapshot.summary(None)),
                 }],
             });
         }
@@ -114,13 +118,15 @@ pub(super) fn cluster(root: &View, figures: &mut Vec<Figure>) {
 /// Tokens that were made, by method, lifetime and kind.
 pub(super) fn creations(core: &Core, figures: &mut Vec<Figure>) {
     let points =
-        core.services.timers.creations().into_iter().map(|((method, ttl, kind), count)| Point {
-            labels: vec![
-                ("auth_method", method),
-                ("creation_ttl", ttl.to_owned()),
-                ("token_type", kind.to_owned()),
-            ],
-            value: Value::Counter(count),
+        core.services.timers.creations().into_iter().map(|((method, ttl, kind), count)| {
+            MetricPoint {
+                labels: vec![
+                    ("auth_method", method),
+                    ("creation_ttl", ttl.to_owned()),
+                    ("token_type", kind.to_owned()),
+                ],
+                value: MetricValue::Counter(count),
+            }
         });
     figures.push(Figure {
         name: "vault.token.creation".into(),

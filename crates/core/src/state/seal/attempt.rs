@@ -14,7 +14,7 @@ const SHARE_BYTES_MIN: usize = 16;
 const SHARE_BYTES_MAX: usize = 33;
 
 /// Shares given so far towards one goal.
-pub(crate) struct Attempt {
+pub(crate) struct ShareAttempt {
     /// Identifies the attempt to those who give shares.
     pub(crate) nonce: String,
     shares: Vec<ShareBytes>,
@@ -23,7 +23,7 @@ pub(crate) struct Attempt {
 /// The bytes of a share as it was given.
 pub(crate) type ShareBytes = Zeroizing<Vec<u8>>;
 
-impl Attempt {
+impl ShareAttempt {
     /// An attempt without shares, under a fresh nonce.
     ///
     /// # Errors

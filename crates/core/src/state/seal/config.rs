@@ -6,7 +6,7 @@ use crate::api::json::{self, Json, Map};
 
 /// How the unseal key is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub(crate) enum SealScheme {
     /// In shares, by people.
     Shamir,
     /// Wrapped by something that gives it back without people.
@@ -24,7 +24,7 @@ pub(crate) enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SealConfig {
     /// How the unseal key is kept.
-    pub(crate) scheme: Scheme,
+    pub(crate) scheme: SealScheme,
     /// Shares there are; recovery shares where the unseal key is not shared out.
     pub(crate) shares: u8,
     /// Shares that are enough.
@@ -37,16 +37,16 @@ impl SealConfig {
     /// The name clients know the scheme by.
     pub(crate) fn name(&self) -> &str {
         match &self.scheme {
-            Scheme::Shamir => "shamir",
-            Scheme::Auto { name, .. } => name,
+            SealScheme::Shamir => "shamir",
+            SealScheme::Auto { name, .. } => name,
         }
     }
 
     /// The wrapped key that the shares prove themselves on.
     pub(crate) fn proof(&self) -> &[u8] {
         match &self.scheme {
-            Scheme::Shamir => &self.root,
-            Scheme::Auto { proof, .. } => proof,
+            SealScheme::Shamir => &self.root,
+            SealScheme::Auto { proof, .. } => proof,
         }
     }
 
@@ -60,7 +60,7 @@ impl SealConfig {
         ]
         .into_iter()
         .collect();
-        if let Scheme::Auto { wrapped, proof, .. } = &self.scheme {
+        if let SealScheme::Auto { wrapped, proof, .. } = &self.scheme {
             map.insert("wrapped".into(), hex(wrapped));
             map.insert("proof".into(), hex(proof));
         }
@@ -76,8 +76,8 @@ impl SealConfig {
             _ => None,
         };
         let scheme = match map.get("type")?.as_str()? {
-            "shamir" => Scheme::Shamir,
-            name => Scheme::Auto {
+            "shamir" => SealScheme::Shamir,
+            name => SealScheme::Auto {
                 name: name.to_owned(),
                 wrapped: hex("wrapped")?,
                 proof: hex("proof")?,
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn configurations_read_back() {
-        let auto = Scheme::Auto { name: "static".into(), wrapped: vec![1, 2], proof: vec![3] };
-        for scheme in [Scheme::Shamir, auto] {
+        let auto = SealScheme::Auto { name: "static".into(), wrapped: vec![1, 2], proof: vec![3] };
+        for scheme in [SealScheme::Shamir, auto] {
             let config = SealConfig { scheme, shares: 5, threshold: 3, root: vec![0xab; 40] };
             assert_eq!(SealConfig::decode(&config.encode()), Some(config));
         }

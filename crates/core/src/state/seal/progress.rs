@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use secrecy::SecretString;
 use tokio::sync::OwnedMutexGuard;
 
-use super::attempt::Attempt;
+use super::attempt::ShareAttempt;
 use super::config::SealConfig;
 use crate::api::request_id::RequestId;
 
@@ -13,17 +13,17 @@ use crate::api::request_id::RequestId;
 #[derive(Default)]
 pub(crate) struct Seal {
     turn: Arc<tokio::sync::Mutex<()>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<ShareProgress>,
 }
 
 /// Shares collected so far, per purpose.
 #[derive(Default)]
-pub(crate) struct Progress {
-    pub(crate) unseal: Option<Attempt>,
+pub(crate) struct ShareProgress {
+    pub(crate) unseal: Option<ShareAttempt>,
     pub(crate) rekey: Option<RekeyAttempt>,
     pub(crate) root: Option<RootAttempt>,
     /// What the last shares brought about.
-    pub(crate) brought: Option<Brought>,
+    pub(crate) brought: Option<ShareOutcome>,
 }
 
 impl Seal {
@@ -36,20 +36,20 @@ impl Seal {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, ShareProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A generation under way.
 pub(crate) struct RootAttempt {
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: ShareAttempt,
     pub(crate) otp: SecretString,
 }
 
 /// Which shares are made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ShareTarget {
     /// Those of the unseal key.
     Unseal,
     /// Those of the recovery key.
@@ -59,7 +59,7 @@ pub(crate) enum Target {
 /// How the new shares shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RekeySpec {
-    pub(crate) target: Target,
+    pub(crate) target: ShareTarget,
     pub(crate) shares: u8,
     pub(crate) threshold: u8,
     /// Whether new shares must come back before they count.
@@ -69,24 +69,24 @@ pub(crate) struct RekeySpec {
 /// A rekey under way.
 pub(crate) struct RekeyAttempt {
     pub(crate) spec: RekeySpec,
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: ShareAttempt,
     pub(crate) unverified: Option<Unverified>,
 }
 
 /// New shares that were handed out and do not count yet.
 pub(crate) struct Unverified {
     pub(crate) config: SealConfig,
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: ShareAttempt,
 }
 
 /// What a request's share brought about.
-pub(crate) struct Brought {
+pub(crate) struct ShareOutcome {
     pub(crate) by: RequestId,
-    pub(crate) what: Outcome,
+    pub(crate) what: SealOutcome,
 }
 
 /// What there is to be undone.
-pub(crate) enum Outcome {
+pub(crate) enum SealOutcome {
     /// A root token, by its accessor.
     Root(String),
     /// A seal configuration in place of another.

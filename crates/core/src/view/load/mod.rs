@@ -27,12 +27,12 @@ use super::View;
 use super::fold::Folding;
 use super::hot::HotSlot;
 use super::mounts::Mount;
-use super::token_relations::Gathered;
+use super::token_relations::GatheredTokens;
 use crate::storage::barrier_store::BarrierRecords;
-use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed};
-use crate::view::damaged::Damaged;
-use paths::Paths;
-use prepare::{Item, Prepared, Preparer, Sealed};
+use crate::storage::keys::{self, MountId, NamespaceNumber, ParsedKey};
+use crate::view::damaged::DamagedRecord;
+use paths::WaitingPaths;
+use prepare::{HotSecret, PreparedItem, PreparedRecords, Preparer};
 
 /// Things put in between two looks at the memory budget.
 const BUDGET_ITEMS: u64 = 512;
@@ -49,7 +49,7 @@ const CHUNKS_WAITING_MAX: usize = 4;
 
 /// Some records as the store has them, one behind the other.
 #[derive(Default)]
-struct Chunk {
+struct RecordChunk {
     bytes: Vec<u8>,
     /// Where in the bytes each key and each value ends, and the record's seqno.
     ends: Vec<(usize, usize, Seqno)>,
@@ -59,7 +59,7 @@ struct Chunk {
 struct Loading<'v> {
     root: Load<&'v View>,
     /// The namespace whose records come now; nothing is loaded of one that was deleted.
-    inside: Option<(NamespaceNumber, Option<Inside>)>,
+    inside: Option<(NamespaceNumber, Option<NamespaceLoad>)>,
     position: Position,
     records: u64,
     /// How many of them came before the first secret: tokens and the like.
@@ -69,10 +69,10 @@ struct Loading<'v> {
 }
 
 /// The load of a namespace's view, which prepares by itself.
-struct Inside {
+struct NamespaceLoad {
     load: Load<Arc<View>>,
     preparer: Preparer,
-    prepared: Prepared,
+    prepared: PreparedRecords,
 }
 
 /// What of a scan goes into one view.
@@ -80,9 +80,9 @@ struct Load<V> {
     view: V,
     items: u64,
     hand: Hand,
-    paths: Paths,
-    ties: Gathered,
-    leases: kallisto_leases::Gathered,
+    paths: WaitingPaths,
+    ties: GatheredTokens,
+    leases: kallisto_leases::GatheredLeases,
     /// The mount asked for last: a mount's secrets come together.
     mount: Option<Arc<Mount>>,
 }
@@ -140,20 +140,20 @@ fn ended(thread: ScopedJoinHandle<'_, Result<(), StoreError>>) -> Result<(), Sto
     thread.join().map_err(|_| panicked())?
 }
 
-fn unsound(Damaged(what): &Damaged) -> StoreError {
+fn unsound(DamagedRecord(what): &DamagedRecord) -> StoreError {
     StoreError::Damaged(format!("a record says nothing sound: {what}"))
 }
 
 /// Reads everything and hands it on, until nobody wants it any more.
-fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), StoreError> {
-    let mut chunk = Chunk::default();
+fn read_all(records: &dyn Records, onward: &SyncSender<RecordChunk>) -> Result<(), StoreError> {
+    let mut chunk = RecordChunk::default();
     records.scan_borrowed(&[], &mut |storage, seqno, value| {
         chunk.push(storage, seqno, value);
         if chunk.ends.len() < CHUNK_RECORDS {
             return Visit::Continue;
         }
         // The next one will be about as large.
-        let next = Chunk::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 16);
+        let next = RecordChunk::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 16);
         let full = std::mem::replace(&mut chunk, next);
         if onward.send(full).is_ok() { Visit::Continue } else { Visit::Stop }
     })?;
@@ -166,12 +166,12 @@ fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), Sto
 fn open_all(
     view: &View,
     clear: &BarrierRecords<'_>,
-    stored: &Receiver<Chunk>,
-    onward: &SyncSender<Prepared>,
+    stored: &Receiver<RecordChunk>,
+    onward: &SyncSender<PreparedRecords>,
 ) -> Result<(), StoreError> {
     let mut preparer = Preparer::default();
     let mut plain = Zeroizing::new(Vec::new());
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedRecords::default();
     for chunk in stored {
         for (storage, seqno, envelope) in chunk.records() {
             let Some((key, value)) = clear.open_into(storage, envelope, &mut plain)? else {
@@ -193,7 +193,7 @@ fn open_all(
     Ok(())
 }
 
-impl Chunk {
+impl RecordChunk {
     fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(CHUNK_RECORDS) }
     }
@@ -220,20 +220,21 @@ impl Loading<'_> {
     /// Puts in what was prepared of about `expected` records, and says of how many it was.
     fn fold_all(
         mut self,
-        opened: Receiver<Prepared>,
+        opened: Receiver<PreparedRecords>,
         records: &BarrierRecords<'_>,
         expected: u64,
-    ) -> Result<u64, Damaged> {
+    ) -> Result<u64, DamagedRecord> {
         for mut prepared in &opened {
             let mut items = std::mem::take(&mut prepared.items).into_iter();
             let hot = &self.root.view.hot;
             while let Some(item) = items.next() {
-                if let Some(Item::Versioned(later) | Item::One(later)) = items.as_slice().get(AHEAD)
+                if let Some(PreparedItem::Versioned(later) | PreparedItem::One(later)) =
+                    items.as_slice().get(AHEAD)
                 {
                     hot.prefetch(prepared.entry(later).0, &hot.pin());
                 }
                 match item {
-                    Item::Other(key, record) => self.take(&key, &record, records)?,
+                    PreparedItem::Other(key, record) => self.take(&key, &record, records)?,
                     item => self.root.put(item, &prepared, records)?,
                 }
             }
@@ -276,14 +277,14 @@ impl Loading<'_> {
         key: &[u8],
         record: &Record,
         records: &BarrierRecords<'_>,
-    ) -> Result<(), Damaged> {
-        let Parsed::Inside(number, inner) = keys::parse(key) else {
+    ) -> Result<(), DamagedRecord> {
+        let ParsedKey::Inside(number, inner) = keys::parse(key) else {
             return self.root.take_other(key, record, records);
         };
         if self.inside.as_ref().is_none_or(|(known, _)| *known != number) {
             self.end_inside(records)?;
             let view = self.root.view.namespaces.view(number);
-            self.inside = Some((number, view.map(Inside::new)));
+            self.inside = Some((number, view.map(NamespaceLoad::new)));
         }
         match &mut self.inside {
             Some((_, Some(inside))) => inside.take(inner, record, &records.inside(number)),
@@ -291,7 +292,7 @@ impl Loading<'_> {
         }
     }
 
-    fn end_inside(&mut self, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
+    fn end_inside(&mut self, records: &BarrierRecords<'_>) -> Result<(), DamagedRecord> {
         match self.inside.take() {
             Some((number, Some(inside))) => inside.end(self.position, &records.inside(number)),
             _ => Ok(()),
@@ -299,9 +300,9 @@ impl Loading<'_> {
     }
 }
 
-impl Inside {
+impl NamespaceLoad {
     fn new(view: Arc<View>) -> Self {
-        let (preparer, prepared) = (Preparer::default(), Prepared::default());
+        let (preparer, prepared) = (Preparer::default(), PreparedRecords::default());
         Self { load: Load::new(view), preparer, prepared }
     }
 
@@ -310,13 +311,13 @@ impl Inside {
         key: &[u8],
         record: &Record,
         records: &BarrierRecords<'_>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         let Self { load, preparer, prepared } = self;
         preparer.take(&load.view, key, record.seqno, &record.value, prepared)?;
         self.put(records)
     }
 
-    fn put(&mut self, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
+    fn put(&mut self, records: &BarrierRecords<'_>) -> Result<(), DamagedRecord> {
         for item in std::mem::take(&mut self.prepared.items) {
             self.load.put(item, &self.prepared, records)?;
         }
@@ -324,7 +325,11 @@ impl Inside {
         Ok(())
     }
 
-    fn end(mut self, position: Position, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
+    fn end(
+        mut self,
+        position: Position,
+        records: &BarrierRecords<'_>,
+    ) -> Result<(), DamagedRecord> {
         self.preparer.settle(&self.load.view, &mut self.prepared)?;
         self.put(records)?;
         self.load.end(position)
@@ -337,14 +342,14 @@ impl<V: Deref<Target = View>> Load<V> {
             view,
             items: 0,
             hand: Hand::default(),
-            paths: Paths::default(),
-            ties: Gathered::default(),
-            leases: kallisto_leases::Gathered::default(),
+            paths: WaitingPaths::default(),
+            ties: GatheredTokens::default(),
+            leases: kallisto_leases::GatheredLeases::default(),
             mount: None,
         }
     }
 
-    fn end(mut self, position: Position) -> Result<(), Damaged> {
+    fn end(mut self, position: Position) -> Result<(), DamagedRecord> {
         self.view.keep_to_budget(&mut self.hand);
         self.index_paths()?;
         self.view.tokens.settle(self.ties);
@@ -357,35 +362,39 @@ impl<V: Deref<Target = View>> Load<V> {
 
     fn put(
         &mut self,
-        item: Item,
-        prepared: &Prepared,
+        item: PreparedItem,
+        prepared: &PreparedRecords,
         records: &BarrierRecords<'_>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), DamagedRecord> {
         self.items += 1;
         if self.items.is_multiple_of(BUDGET_ITEMS) {
             self.view.keep_to_budget(&mut self.hand);
         }
         match item {
-            Item::Versioned(sealed) => self.put_sealed(&sealed, prepared),
-            Item::One(sealed) if self.view.is_versioned(sealed.mount) => Ok(()),
-            Item::One(sealed) => self.put_sealed(&sealed, prepared),
-            Item::Token(hash, live) => {
+            PreparedItem::Versioned(sealed) => self.put_sealed(&sealed, prepared),
+            PreparedItem::One(sealed) if self.view.is_versioned(sealed.mount) => Ok(()),
+            PreparedItem::One(sealed) => self.put_sealed(&sealed, prepared),
+            PreparedItem::Token(hash, live) => {
                 let put = self.view.tokens.put_loaded(hash, live, &mut self.ties);
-                put.map_err(|_| Damaged("token over the table's limits"))
+                put.map_err(|_| DamagedRecord("token over the table's limits"))
             }
-            Item::Other(key, record) => self.take_other(&key, &record, records),
+            PreparedItem::Other(key, record) => self.take_other(&key, &record, records),
         }
     }
 
-    fn put_sealed(&mut self, sealed: &Sealed, prepared: &Prepared) -> Result<(), Damaged> {
+    fn put_sealed(
+        &mut self,
+        sealed: &HotSecret,
+        prepared: &PreparedRecords,
+    ) -> Result<(), DamagedRecord> {
         if self.mount(sealed.mount).is_none() {
             return Ok(());
         }
         let (key, value) = prepared.entry(sealed);
         let stored = self.view.hot.upsert(key, HotSlot::new(sealed.header), value);
-        stored.map_err(|_| Damaged("secret over the table's limits"))?;
+        stored.map_err(|_| DamagedRecord("secret over the table's limits"))?;
         let path = key.get(size_of::<MountId>()..).map(std::str::from_utf8);
-        let Some(Ok(path)) = path else { return Err(Damaged("path of a secret")) };
+        let Some(Ok(path)) = path else { return Err(DamagedRecord("path of a secret")) };
         self.take_path(sealed.mount, path)
     }
 
@@ -394,15 +403,15 @@ impl<V: Deref<Target = View>> Load<V> {
         key: &[u8],
         record: &Record,
         records: &BarrierRecords<'_>,
-    ) -> Result<(), Damaged> {
-        if let Parsed::EngineStorage(mount, name) = keys::parse(key) {
+    ) -> Result<(), DamagedRecord> {
+        if let ParsedKey::EngineStorage(mount, name) = keys::parse(key) {
             self.view.put_shelf(mount, name, &record.value)?;
             return self.take_path(mount, name);
         }
         // Those of namespaces go into the same table one by one: sorting it again for each would take longer.
-        if let (Parsed::Lease(id), None) = (keys::parse(key), &self.view.inside) {
+        if let (ParsedKey::Lease(id), None) = (keys::parse(key), &self.view.inside) {
             let gathered = self.view.leases.gather(id, &record.value, &mut self.leases);
-            return gathered.then_some(()).ok_or(Damaged("lease"));
+            return gathered.then_some(()).ok_or(DamagedRecord("lease"));
         }
         let batch = Batch::new();
         let mut at = Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };
@@ -417,17 +426,17 @@ impl<V: Deref<Target = View>> Load<V> {
         self.mount.as_deref()
     }
 
-    fn take_path(&mut self, mount: MountId, path: &str) -> Result<(), Damaged> {
+    fn take_path(&mut self, mount: MountId, path: &str) -> Result<(), DamagedRecord> {
         self.paths.push(mount, path);
         if self.paths.are_many() { self.index_paths() } else { Ok(()) }
     }
 
-    fn index_paths(&mut self) -> Result<(), Damaged> {
+    fn index_paths(&mut self) -> Result<(), DamagedRecord> {
         let mut paths = std::mem::take(&mut self.paths);
         for of_mount in paths.sorted() {
             let Some(mount) = self.mount(of_mount.id()) else { continue };
             let filled = mount.index.fill(of_mount.iter());
-            filled.map_err(|_| Damaged("path over the index's limits"))?;
+            filled.map_err(|_| DamagedRecord("path over the index's limits"))?;
         }
         paths.clear();
         self.paths = paths;

@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Paths that wait for their index.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(super) struct WaitingPaths {
     text: String,
     places: Vec<PathSpan>,
 }
@@ -33,7 +33,7 @@ pub(super) struct OfMount<'p> {
     places: &'p [PathSpan],
 }
 
-impl Paths {
+impl WaitingPaths {
     pub(super) fn push(&mut self, mount: MountId, path: &str) {
         // One path is far below what is left of 4 GiB.
         let start = self.text.len() as u32;
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn paths_come_by_mount_and_in_order() {
-        let mut paths = Paths::default();
+        let mut paths = WaitingPaths::default();
         for (mount, path) in [(9, "b"), (7, "z/ä"), (9, "a/b"), (9, "b"), (7, "z"), (9, "a")] {
             paths.push(MountId(mount), path);
         }
-        let sorted = |paths: &mut Paths| -> Vec<(u32, Vec<String>)> {
+        let sorted = |paths: &mut WaitingPaths| -> Vec<(u32, Vec<String>)> {
             let of = |of: OfMount<'_>| (of.id().0, of.iter().map(str::to_owned).collect());
             paths.sorted().map(of).collect()
         };

@@ -15,45 +15,45 @@ use kallisto_store::{Record, Seqno};
 
 use super::super::fold::{one_header, secret_header};
 use super::super::{CachedToken, HotHeader, View};
-use crate::records::kv::{Metadata, decode_one, decode_version};
-use crate::records::token::Hash;
+use crate::records::kv::{SecretMetadata, decode_one, decode_version};
 use crate::records::token::TokenEntry;
-use crate::storage::keys::{self, MountId, Parsed};
-use crate::view::damaged::Damaged;
+use crate::records::token::TokenHash;
+use crate::storage::keys::{self, MountId, ParsedKey};
+use crate::view::damaged::DamagedRecord;
 
 /// What some records come to, in their order.
 #[derive(Default)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRecords {
     /// Records that were opened for it.
     pub(super) records: u64,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<PreparedItem>,
     /// The table keys and sealed values of its secrets.
     bytes: Vec<u8>,
 }
 
 /// What a record, or a secret's records together, come to.
-pub(super) enum Item {
+pub(super) enum PreparedItem {
     /// A secret of a KV v2 mount.
-    Versioned(Sealed),
+    Versioned(HotSecret),
     /// A secret of a KV v1 mount; of one that was upgraded it is nobody's.
-    One(Sealed),
+    One(HotSecret),
     /// A token and the hash it is stored under.
-    Token(Hash, CachedToken),
+    Token(TokenHash, CachedToken),
     /// Any other record, as it is.
     Other(Vec<u8>, Record),
 }
 
 /// A secret as the hot table takes it.
-pub(super) struct Sealed {
+pub(super) struct HotSecret {
     pub(super) mount: MountId,
     pub(super) header: HotHeader,
     key: Range<usize>,
     value: Range<usize>,
 }
 
-impl Prepared {
+impl PreparedRecords {
     /// The key in the hot table, and the value there.
-    pub(super) fn entry(&self, sealed: &Sealed) -> (&[u8], &[u8]) {
+    pub(super) fn entry(&self, sealed: &HotSecret) -> (&[u8], &[u8]) {
         (&self.bytes[sealed.key.clone()], &self.bytes[sealed.value.clone()])
     }
 
@@ -75,14 +75,14 @@ impl Prepared {
 /// Prepares the records of one view.
 #[derive(Default)]
 pub(super) struct Preparer {
-    pending: Option<Pending>,
+    pending: Option<PendingSecret>,
 }
 
 /// A secret whose metadata was met and whose current version comes next.
-struct Pending {
+struct PendingSecret {
     mount: MountId,
     path: String,
-    metadata: Metadata,
+    metadata: SecretMetadata,
 }
 
 impl Preparer {
@@ -93,31 +93,32 @@ impl Preparer {
         key: &[u8],
         seqno: Seqno,
         value: &[u8],
-        out: &mut Prepared,
-    ) -> Result<(), Damaged> {
+        out: &mut PreparedRecords,
+    ) -> Result<(), DamagedRecord> {
         let parsed = keys::parse(key);
-        if let Parsed::KvVersion(mount, path, version) = parsed {
+        if let ParsedKey::KvVersion(mount, path, version) = parsed {
             return self.take_version(view, (mount, path, version), value, out);
         }
         self.settle(view, out)?;
         match parsed {
-            Parsed::KvMeta(mount, path) => {
-                let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
-                self.pending = Some(Pending { mount, path: path.to_owned(), metadata });
+            ParsedKey::KvMeta(mount, path) => {
+                let metadata =
+                    SecretMetadata::decode(value).map_err(|_| DamagedRecord("kv metadata"))?;
+                self.pending = Some(PendingSecret { mount, path: path.to_owned(), metadata });
             }
-            Parsed::KvOne(mount, path) => {
-                let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
+            ParsedKey::KvOne(mount, path) => {
+                let (lease, data) = decode_one(value).map_err(|_| DamagedRecord("kv secret"))?;
                 let sealed = seal(view, (mount, path), one_header(seqno, lease), &[data], out);
-                out.items.push(Item::One(sealed));
+                out.items.push(PreparedItem::One(sealed));
             }
-            Parsed::Token(hash) => {
-                let hash = Hash::try_from(hash).map_err(|_| Damaged("token"))?;
-                let entry = TokenEntry::decode(value).ok_or(Damaged("token"))?;
-                out.items.push(Item::Token(hash, view.tokens.live(entry)));
+            ParsedKey::Token(hash) => {
+                let hash = TokenHash::try_from(hash).map_err(|_| DamagedRecord("token"))?;
+                let entry = TokenEntry::decode(value).ok_or(DamagedRecord("token"))?;
+                out.items.push(PreparedItem::Token(hash, view.tokens.live(entry)));
             }
             _ => {
                 let record = Record { value: Bytes::copy_from_slice(value), seqno };
-                out.items.push(Item::Other(key.to_vec(), record));
+                out.items.push(PreparedItem::Other(key.to_vec(), record));
             }
         }
         Ok(())
@@ -129,8 +130,8 @@ impl Preparer {
         view: &View,
         (mount, path, version): (MountId, &str, u64),
         value: &[u8],
-        out: &mut Prepared,
-    ) -> Result<(), Damaged> {
+        out: &mut PreparedRecords,
+    ) -> Result<(), DamagedRecord> {
         let current = self.pending.take_if(|pending| {
             pending.mount == mount
                 && pending.path == path
@@ -142,11 +143,15 @@ impl Preparer {
     }
 
     /// Ends a secret whose current version has no record: destroyed, or metadata alone.
-    pub(super) fn settle(&mut self, view: &View, out: &mut Prepared) -> Result<(), Damaged> {
+    pub(super) fn settle(
+        &mut self,
+        view: &View,
+        out: &mut PreparedRecords,
+    ) -> Result<(), DamagedRecord> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         let current = pending.metadata.version(pending.metadata.current_version);
         if current.is_some_and(|info| !info.destroyed) {
-            return Err(Damaged("kv version missing"));
+            return Err(DamagedRecord("kv version missing"));
         }
         complete(view, &pending, None, out)
     }
@@ -154,17 +159,17 @@ impl Preparer {
 
 fn complete(
     view: &View,
-    pending: &Pending,
+    pending: &PendingSecret,
     record: Option<&[u8]>,
-    out: &mut Prepared,
-) -> Result<(), Damaged> {
-    let Pending { mount, path, metadata } = pending;
+    out: &mut PreparedRecords,
+) -> Result<(), DamagedRecord> {
+    let PendingSecret { mount, path, metadata } = pending;
     let data = record.map_or(Ok(&[][..]), decode_version);
-    let data = data.map_err(|_| Damaged("kv version"))?;
+    let data = data.map_err(|_| DamagedRecord("kv version"))?;
     let custom = metadata.custom.as_deref().unwrap_or_default();
     let parts = [data, custom.as_bytes()];
     let sealed = seal(view, (*mount, path), secret_header(metadata)?, &parts, out);
-    out.items.push(Item::Versioned(sealed));
+    out.items.push(PreparedItem::Versioned(sealed));
     Ok(())
 }
 
@@ -173,12 +178,12 @@ fn seal(
     (mount, path): (MountId, &str),
     header: HotHeader,
     parts: &[&[u8]],
-    out: &mut Prepared,
-) -> Sealed {
+    out: &mut PreparedRecords,
+) -> HotSecret {
     let start = out.bytes.len();
     out.bytes.extend_from_slice(&mount.0.to_be_bytes());
     out.bytes.extend_from_slice(path.as_bytes());
     let key = start..out.bytes.len();
     view.seal_hot(key.clone(), parts, &mut out.bytes);
-    Sealed { mount, header, value: key.end..out.bytes.len(), key }
+    HotSecret { mount, header, value: key.end..out.bytes.len(), key }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use kallisto_audit::{Destinations, Group, Head, Sink, Spec, Verifier};
+use kallisto_audit::{ChainHead, Destinations, DeviceSpec, LineGroup, Sink, Verifier};
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{
     AuditSettings, Core, DeclaredDevice, Error, HeaderSource, Headers, Operation, Request,
@@ -29,17 +29,17 @@ struct Memory {
 struct MemorySink(Memory);
 
 impl Destinations for Memory {
-    fn sink(&self, _: &Spec) -> Box<dyn Sink> {
+    fn sink(&self, _: &DeviceSpec) -> Box<dyn Sink> {
         Box::new(MemorySink(self.clone()))
     }
 }
 
 impl Sink for MemorySink {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         if self.0.fails.load(Ordering::SeqCst) {
             return Err(ErrorKind::StorageFull.into());
         }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use jiff::Timestamp;
 use kallisto_core::limits::{FEED_CHANGES_MAX, STREAMS_PER_TOKEN_MAX, TOGETHER_SECRETS_MAX};
-use kallisto_core::{Error, Json, Next, Operation, Response, Stream};
+use kallisto_core::{Error, Json, NextPiece, Operation, Response, Stream};
 
 use super::{ROUTES, bearer, own, policy, query, query_for};
 use crate::support::{Site, TOKEN, ask_as};
@@ -51,10 +51,10 @@ fn drain(stream: &mut Stream, secs: i64) -> (Vec<Event>, bool) {
     let mut events = Vec::new();
     loop {
         match stream.source.next(Timestamp::from_second(secs).unwrap()) {
-            Next::Bytes(bytes) => events.extend(parse(&bytes)),
-            Next::Wait => return (events, false),
-            Next::Cut => panic!("what is followed ends with a word"),
-            Next::End(bytes) => {
+            NextPiece::Bytes(bytes) => events.extend(parse(&bytes)),
+            NextPiece::Wait => return (events, false),
+            NextPiece::Cut => panic!("what is followed ends with a word"),
+            NextPiece::End(bytes) => {
                 events.extend(parse(&bytes));
                 return (events, true);
             }
@@ -168,7 +168,7 @@ fn a_client_from_before_the_history_is_told_to_start_over() {
 }
 
 fn drain_greeting(stream: &mut Stream) {
-    assert!(matches!(stream.source.next(Timestamp::UNIX_EPOCH), Next::Bytes(_)));
+    assert!(matches!(stream.source.next(Timestamp::UNIX_EPOCH), NextPiece::Bytes(_)));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kallisto_core::limits::{BULK_PATHS_MAX, TOGETHER_SECRETS_MAX};
-use kallisto_core::{Answered, Denial, Error, Operation, Response};
+use kallisto_core::{BatchAnswer, Denial, Error, Operation, Response};
 
 use super::{ROUTES, all_names, bearer, data, own, text};
 use crate::support::{Site, TOKEN, ask_as};
 
-fn answers(reply: Response) -> Vec<Answered> {
+fn answers(reply: Response) -> Vec<BatchAnswer> {
     match reply {
         Response::Each(answers) => answers,
         other => panic!("{other:?}"),

@@ -12,12 +12,12 @@ use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 
 use super::config::EabPolicy;
-use super::desk::{Desk, Directory, Reply, Signed};
+use super::desk::{AcmeDirectory, AcmeReply, Desk, SignedRequest};
 use super::eab;
-use super::jws::{Binding, Jwk, Jws, Signer};
+use super::jws::{Binding, Jwk, Jws, JwsSigner};
 use super::problem::{Failure, Kind, Problem, fail, malformed};
-use crate::pki::given::{Given, object};
-use crate::pki::ids::Id;
+use crate::pki::given::{GivenFields, object};
+use crate::pki::ids::IssuerId;
 
 /// Most accounts of a mount.
 const ACCOUNTS_MAX: usize = 200_000;
@@ -28,12 +28,12 @@ const CONTACT_BYTES_MAX: usize = 320;
 
 /// Whether an account may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum AccountStatus {
     Valid,
     Deactivated,
 }
 
-impl Status {
+impl AccountStatus {
     const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -44,9 +44,9 @@ impl Status {
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Account {
+pub(super) struct AcmeAccount {
     pub(super) id: String,
-    pub(super) status: Status,
+    pub(super) status: AccountStatus,
     contacts: Vec<String>,
     pub(super) key: Jwk,
     /// The path of its directory inside the mount.
@@ -72,7 +72,7 @@ fn damaged() -> Error {
     Error::internal(&"the record of an ACME account is damaged")
 }
 
-impl Account {
+impl AcmeAccount {
     fn encode(&self) -> Vec<u8> {
         Json::Object(object([
             ("status", self.status.name().into()),
@@ -88,12 +88,12 @@ impl Account {
 
     pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).map_err(|_| damaged())?;
-        let given = Given::of(&map);
+        let given = GivenFields::of(&map);
         Ok(Self {
             id: id.to_owned(),
             status: match given.text("status")?.as_str() {
-                "valid" => Status::Valid,
-                _ => Status::Deactivated,
+                "valid" => AccountStatus::Valid,
+                _ => AccountStatus::Deactivated,
             },
             contacts: given.list("contacts")?,
             key: Jwk::parse(&given.text("key")?).ok_or_else(damaged)?,
@@ -104,11 +104,11 @@ impl Account {
         })
     }
 
-    fn url(&self, directory: &Directory) -> String {
+    fn url(&self, directory: &AcmeDirectory) -> String {
         directory.at(&format!("account/{}", self.id))
     }
 
-    fn reply(&self, desk: &Desk<'_>, code: u16) -> Reply {
+    fn reply(&self, desk: &Desk<'_>, code: u16) -> AcmeReply {
         let url = self.url(&desk.directory);
         let mut shown = object([
             ("status", self.status.name().into()),
@@ -117,17 +117,17 @@ impl Account {
         if !self.contacts.is_empty() {
             shown.insert("contact".to_owned(), Json::strings(self.contacts.clone()));
         }
-        Reply::json(code, shown).at(url)
+        AcmeReply::json(code, shown).at(url)
     }
 }
 
 /// The account at a URL, if it is of this directory.
-pub(super) fn by_url(desk: &Desk<'_>, url: &str) -> Result<Account, Failure> {
+pub(super) fn by_url(desk: &Desk<'_>, url: &str) -> Result<AcmeAccount, Failure> {
     let missing = || fail(Kind::AccountDoesNotExist, "account not found");
     let id = url.strip_prefix(&desk.directory.at("account/")).ok_or_else(missing)?;
-    let id = Id::parse(id).ok_or_else(missing)?.to_string();
+    let id = IssuerId::parse(id).ok_or_else(missing)?.to_string();
     let stored = desk.call.storage.get(&record(&id))?.ok_or_else(missing)?;
-    let account = Account::decode(&id, &stored.value)?;
+    let account = AcmeAccount::decode(&id, &stored.value)?;
     if account.directory == desk.directory.path { Ok(account) } else { Err(missing()) }
 }
 
@@ -172,13 +172,13 @@ fn flag(payload: &Map, name: &str) -> Result<bool, Failure> {
 }
 
 /// What a new account comes to.
-enum Made {
+enum NewAccount {
     New,
-    Known(Box<Account>),
+    Known(Box<AcmeAccount>),
 }
 
 /// Makes an account, or finds the one that the key has (7.3, 7.3.1).
-pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let payload = signed.object()?;
     let only_finds = flag(&payload, "onlyReturnExisting")?;
     let contacts = contacts(&payload)?.unwrap_or_default();
@@ -189,9 +189,9 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
     };
     desk.policy()?;
     let key_name = key_record(&desk.directory.path, &signed.key);
-    let mut account = Account {
-        id: Id::make(desk.call.random)?.to_string(),
-        status: Status::Valid,
+    let mut account = AcmeAccount {
+        id: IssuerId::make(desk.call.random)?.to_string(),
+        status: AccountStatus::Valid,
         contacts,
         key: signed.key.clone(),
         directory: desk.directory.path.clone(),
@@ -207,7 +207,7 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
         if let Some(known) = transaction.get(&key_name)? {
             let id = String::from_utf8(known.value.to_vec()).map_err(|_| damaged())?;
             let stored = transaction.get(&record(&id))?.ok_or_else(damaged)?;
-            return Ok(Ok(Made::Known(Box::new(Account::decode(&id, &stored.value)?))));
+            return Ok(Ok(NewAccount::Known(Box::new(AcmeAccount::decode(&id, &stored.value)?))));
         }
         if only_finds {
             let why = "an account with this key does not exist";
@@ -230,11 +230,11 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
         }
         transaction.put(&key_name, account.id.clone().into_bytes())?;
         transaction.put(&record(&account.id), account.encode())?;
-        Ok(Ok(Made::New))
+        Ok(Ok(NewAccount::New))
     });
     match made.await?? {
-        Made::New => Ok(account.reply(desk, 201)),
-        Made::Known(known) => {
+        NewAccount::New => Ok(account.reply(desk, 201)),
+        NewAccount::Known(known) => {
             desk.check(&known)?;
             Ok(known.reply(desk, 200))
         }
@@ -242,7 +242,7 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
 }
 
 /// Reads, changes or deactivates an account (7.3.2, 7.3.6).
-pub(super) async fn update(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn update(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = own(desk, signed)?;
     if signed.only_reads() {
         return Ok(account.reply(desk, 200));
@@ -258,12 +258,12 @@ pub(super) async fn update(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Fa
     let (name, now) = (record(&account.id), desk.now());
     let changed = desk.call.storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = Account::decode(&account.id, &stored.value)?;
+        let mut changed = AcmeAccount::decode(&account.id, &stored.value)?;
         if let Some(contacts) = &contacts {
             changed.contacts.clone_from(contacts);
         }
         if ends {
-            changed.status = Status::Deactivated;
+            changed.status = AccountStatus::Deactivated;
             changed.ended_at = now;
         }
         if contacts.is_some() || ends {
@@ -275,7 +275,10 @@ pub(super) async fn update(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Fa
 }
 
 /// The account that signed, if the path is its own.
-pub(super) fn own<'s>(desk: &Desk<'_>, signed: &'s Signed) -> Result<&'s Account, Failure> {
+pub(super) fn own<'s>(
+    desk: &Desk<'_>,
+    signed: &'s SignedRequest,
+) -> Result<&'s AcmeAccount, Failure> {
     let account = signed.account()?;
     let asked = desk.call.params.get("kid");
     if !asked.is_empty() && asked != account.id {
@@ -285,10 +288,13 @@ pub(super) fn own<'s>(desk: &Desk<'_>, signed: &'s Signed) -> Result<&'s Account
 }
 
 /// Gives an account another key (7.3.5): the outer request is signed by the old one, the inner by the new.
-pub(super) async fn change_key(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn change_key(
+    desk: &Desk<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let inner = Jws::of(&signed.object()?)?;
-    let Signer::Key(new) = &inner.signer else {
+    let JwsSigner::Key(new) = &inner.signer else {
         return Err(malformed("the inner JWS is signed by the new key, given as jwk"));
     };
     inner.verify(new)?;
@@ -316,7 +322,7 @@ pub(super) async fn change_key(desk: &Desk<'_>, signed: &Signed) -> Result<Reply
             return Ok(Err(String::from_utf8_lossy(&other.value).into_owned()));
         }
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = Account::decode(&account.id, &stored.value)?;
+        let mut changed = AcmeAccount::decode(&account.id, &stored.value)?;
         if changed.key != account.key {
             return Err(Error::Conflict);
         }

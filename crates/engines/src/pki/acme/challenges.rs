@@ -21,11 +21,14 @@ use kallisto_engine::{
 use kallisto_pki::San;
 use kallisto_pki::acme::AcmeCertificate;
 
-use super::accounts::{self, Account};
-use super::desk::{Desk, Directory, Reply, Signed};
-use super::orders::{AUTHORIZATION_SECS, Authorization, Identifier, Status, authorization_record};
+use super::accounts::{self, AcmeAccount};
+use super::desk::{AcmeDirectory, AcmeReply, Desk, SignedRequest};
+use super::orders::{
+    AUTHORIZATION_SECS, AcmeAuthorization, AcmeIdentifier, AuthorizationStatus,
+    authorization_record,
+};
 use super::problem::{Failure, Kind, Problem, fail, malformed};
-use crate::pki::given::{Given, object, write_time};
+use crate::pki::given::{GivenFields, object, write_time};
 use crate::pki::memory::Pki;
 
 /// Seconds between the end of a look and the next: a first mistake is often mended within a moment, and a client that waits is told soon.
@@ -59,19 +62,21 @@ impl ChallengeKind {
 }
 
 /// How a name may be shown. A wildcard is of all names below it, which only its zone says; an address has no zone.
-pub(super) fn kinds(identifier: &Identifier) -> &'static [ChallengeKind] {
+pub(super) fn kinds(identifier: &AcmeIdentifier) -> &'static [ChallengeKind] {
     match identifier {
-        Identifier::Dns(name) if name.starts_with("*.") => &[ChallengeKind::Dns],
-        Identifier::Dns(_) => &[ChallengeKind::Http, ChallengeKind::Dns, ChallengeKind::TlsAlpn],
-        Identifier::Ip(_) => &[ChallengeKind::Http, ChallengeKind::TlsAlpn],
+        AcmeIdentifier::Dns(name) if name.starts_with("*.") => &[ChallengeKind::Dns],
+        AcmeIdentifier::Dns(_) => {
+            &[ChallengeKind::Http, ChallengeKind::Dns, ChallengeKind::TlsAlpn]
+        }
+        AcmeIdentifier::Ip(_) => &[ChallengeKind::Http, ChallengeKind::TlsAlpn],
     }
 }
 
 /// A challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(super) struct AcmeChallenge {
     kind: ChallengeKind,
-    pub(super) status: Status,
+    pub(super) status: AuthorizationStatus,
     token: String,
     /// When it was found to be right; 0 before that.
     validated_at: i64,
@@ -85,11 +90,11 @@ pub(super) struct Challenge {
     next_at: i64,
 }
 
-impl Challenge {
+impl AcmeChallenge {
     pub(super) const fn new(kind: ChallengeKind, token: String) -> Self {
         Self {
             kind,
-            status: Status::Pending,
+            status: AuthorizationStatus::Pending,
             token,
             validated_at: 0,
             error: None,
@@ -117,10 +122,10 @@ impl Challenge {
 
     pub(super) fn decode(json: &Json) -> Option<Self> {
         let Json::Object(map) = json else { return None };
-        let given = Given::of(map);
+        let given = GivenFields::of(map);
         Some(Self {
             kind: ChallengeKind::named(&given.text("type").ok()?)?,
-            status: Status::named(&given.text("status").ok()?)?,
+            status: AuthorizationStatus::named(&given.text("status").ok()?)?,
             token: given.text("token").ok()?,
             validated_at: given.whole("validated_at", 0).ok()?,
             error: match map.get("error") {
@@ -134,7 +139,7 @@ impl Challenge {
     }
 
     /// What is told of it.
-    pub(super) fn shown(&self, directory: &Directory, authorization: &str) -> Map {
+    pub(super) fn shown(&self, directory: &AcmeDirectory, authorization: &str) -> Map {
         let url = directory.at(&format!("challenge/{authorization}/{}", self.kind.name()));
         let mut map = object([
             ("type", self.kind.name().into()),
@@ -146,7 +151,7 @@ impl Challenge {
             map.insert("validated".to_owned(), write_time(self.validated_at).into());
         }
         if let Some(error) = &self.error
-            && self.status != Status::Valid
+            && self.status != AuthorizationStatus::Valid
         {
             map.insert("error".to_owned(), Json::Object(error.clone()));
         }
@@ -154,18 +159,22 @@ impl Challenge {
     }
 
     /// What shows that whoever put it there has the key of the account (RFC 8555, 8.1).
-    fn key_authorization(&self, account: &Account) -> String {
+    fn key_authorization(&self, account: &AcmeAccount) -> String {
         format!("{}.{}", self.token, account.key.thumbprint())
     }
 
     /// What to look at.
-    fn probe(&self, authorization: &Authorization, context: &EngineContext<'_>) -> Option<Probe> {
+    fn probe(
+        &self,
+        authorization: &AcmeAuthorization,
+        context: &EngineContext<'_>,
+    ) -> Option<Probe> {
         let base = authorization.base();
         let memory = context.memory::<Pki>().ok()?;
         let config = memory.read().acme.clone();
         let host = match &authorization.identifier {
-            Identifier::Dns(_) => ProbeHost::Name(base.clone()),
-            Identifier::Ip(address) => ProbeHost::Address(*address),
+            AcmeIdentifier::Dns(_) => ProbeHost::Name(base.clone()),
+            AcmeIdentifier::Ip(address) => ProbeHost::Address(*address),
         };
         let (host, what) = match self.kind {
             ChallengeKind::Http => {
@@ -177,8 +186,8 @@ impl Challenge {
             }
             ChallengeKind::TlsAlpn => {
                 let server_name = match &authorization.identifier {
-                    Identifier::Dns(_) => base,
-                    Identifier::Ip(address) => reverse_name(*address),
+                    AcmeIdentifier::Dns(_) => base,
+                    AcmeIdentifier::Ip(address) => reverse_name(*address),
                 };
                 (host, ProbeKind::TlsAlpn { server_name })
             }
@@ -190,8 +199,8 @@ impl Challenge {
     /// What a look comes to.
     fn judge(
         &self,
-        authorization: &Authorization,
-        account: &Account,
+        authorization: &AcmeAuthorization,
+        account: &AcmeAccount,
         outcome: Result<ProbeAnswer, ProbeFailure>,
     ) -> Result<(), Problem> {
         let expected = self.key_authorization(account);
@@ -213,8 +222,8 @@ impl Challenge {
             }
             ProbeAnswer::Certificate(der) if self.kind == ChallengeKind::TlsAlpn => {
                 let name = match &authorization.identifier {
-                    Identifier::Dns(_) => San::Dns(authorization.base()),
-                    Identifier::Ip(address) => San::Ip(*address),
+                    AcmeIdentifier::Dns(_) => San::Dns(authorization.base()),
+                    AcmeIdentifier::Ip(address) => San::Ip(*address),
                 };
                 let shown = AcmeCertificate::from_der(&der)
                     .map_err(|_| wrong("the certificate that is shown is none of tls-alpn-01"))?;
@@ -274,12 +283,12 @@ fn probe_record(account: &str, authorization: &str) -> String {
 }
 
 /// Tells of a challenge, or takes the client's word that it is ready (7.5.1).
-pub(super) async fn respond(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn respond(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (storage, now) = (desk.call.storage, desk.now());
     let missing = || malformed("there is no such challenge").not_found();
     let kind = ChallengeKind::named(desk.call.params.get("type")).ok_or_else(missing)?;
-    let found = Authorization::find(storage, &account.id, desk.call.params.get("id"))?;
+    let found = AcmeAuthorization::find(storage, &account.id, desk.call.params.get("id"))?;
     let mut found = found.ok_or_else(missing)?;
     if !found.challenges.iter().any(|challenge| challenge.kind == kind) {
         return Err(missing());
@@ -298,17 +307,17 @@ pub(super) async fn respond(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, F
     };
     let Some(Json::Object(challenge)) = challenge else { return Err(missing()) };
     let up = desk.directory.at(&format!("authorization/{}", found.id));
-    Ok(Reply::json(200, challenge).linked(&up, "up"))
+    Ok(AcmeReply::json(200, challenge).linked(&up, "up"))
 }
 
 /// Enters a challenge among those that are looked at.
 async fn begin(
     desk: &Desk<'_>,
-    account: &Account,
+    account: &AcmeAccount,
     id: &str,
     kind: ChallengeKind,
     now: i64,
-) -> Result<Authorization, Failure> {
+) -> Result<AcmeAuthorization, Failure> {
     let storage = desk.call.storage;
     let limit = |folder: &str, most: usize| storage.scan_some(folder, most).len() >= most;
     if limit(&probe_folder(&account.id), PROBES_OF_ACCOUNT_MAX) {
@@ -320,13 +329,15 @@ async fn begin(
     let (name, entry) = (authorization_record(&account.id, id), probe_record(&account.id, id));
     let begun = storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut found = Authorization::decode(id, &stored.value)?;
-        let is_looked_at = |one: &Challenge| one.status == Status::Processing;
-        if found.status(now) != Status::Pending || found.challenges.iter().any(is_looked_at) {
+        let mut found = AcmeAuthorization::decode(id, &stored.value)?;
+        let is_looked_at = |one: &AcmeChallenge| one.status == AuthorizationStatus::Processing;
+        if found.status(now) != AuthorizationStatus::Pending
+            || found.challenges.iter().any(is_looked_at)
+        {
             return Ok(found);
         }
         if let Some(one) = found.challenges.iter_mut().find(|one| one.kind == kind) {
-            one.status = Status::Processing;
+            one.status = AuthorizationStatus::Processing;
             (one.began_at, one.next_at) = (now, now);
         }
         transaction.put(&name, found.encode())?;
@@ -339,15 +350,15 @@ async fn begin(
 /// Goes on with a challenge that is looked at: begins a look, or takes what one came to. Does not wait for it.
 pub(super) async fn advance(
     context: &EngineContext<'_>,
-    account: &Account,
-    authorization: &mut Authorization,
+    account: &AcmeAccount,
+    authorization: &mut AcmeAuthorization,
 ) -> Result<(), Error> {
     let now = context.now.as_second();
-    let is_looked_at = |one: &&Challenge| one.status == Status::Processing;
+    let is_looked_at = |one: &&AcmeChallenge| one.status == AuthorizationStatus::Processing;
     let Some(challenge) = authorization.challenges.iter().find(is_looked_at).cloned() else {
         return Ok(());
     };
-    if authorization.status(now) != Status::Pending {
+    if authorization.status(now) != AuthorizationStatus::Pending {
         return Ok(());
     }
     let (mount, kind) = (context.mount.accessor, challenge.kind.name());
@@ -374,17 +385,17 @@ pub(super) async fn advance(
 /// Writes down what a look came to.
 async fn enter(
     context: &EngineContext<'_>,
-    account: &Account,
+    account: &AcmeAccount,
     id: &str,
-    looked_at: &Challenge,
+    looked_at: &AcmeChallenge,
     judged: Result<(), Problem>,
-) -> Result<Authorization, Error> {
+) -> Result<AcmeAuthorization, Error> {
     let now = context.now.as_second();
     let (name, entry) = (authorization_record(&account.id, id), probe_record(&account.id, id));
     let entered = context.storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut found = Authorization::decode(id, &stored.value)?;
-        let is_pending = found.status(now) == Status::Pending;
+        let mut found = AcmeAuthorization::decode(id, &stored.value)?;
+        let is_pending = found.status(now) == AuthorizationStatus::Pending;
         // Somebody else wrote it down, or it has ended meanwhile.
         let Some(challenge) = found.challenges.iter_mut().find(|one| *one == looked_at) else {
             return Ok(found);
@@ -395,7 +406,7 @@ async fn enter(
         let next_at = next_at.filter(|at| *at <= challenge.began_at + LOOKS_SECS);
         let is_final = match (&judged, next_at) {
             (Ok(()), _) => {
-                challenge.status = Status::Valid;
+                challenge.status = AuthorizationStatus::Valid;
                 challenge.validated_at = now;
                 challenge.error = None;
                 true
@@ -406,14 +417,18 @@ async fn enter(
                 challenge.error = Some(error);
                 challenge.next_at = next_at.unwrap_or(now);
                 if next_at.is_none() {
-                    challenge.status = Status::Invalid;
+                    challenge.status = AuthorizationStatus::Invalid;
                 }
                 next_at.is_none()
             }
         };
         if is_final {
             if is_pending {
-                found.stored = if judged.is_ok() { Status::Valid } else { Status::Invalid };
+                found.stored = if judged.is_ok() {
+                    AuthorizationStatus::Valid
+                } else {
+                    AuthorizationStatus::Invalid
+                };
                 if judged.is_ok() {
                     found.expires = now + AUTHORIZATION_SECS;
                 }
@@ -433,14 +448,16 @@ pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
         let name = format!("acme/probe/{place}");
         let Some((account, authorization)) = place.split_once('/') else { continue };
         let stored = context.storage.get(&accounts::record(account))?;
-        let known = stored.map(|stored| Account::decode(account, &stored.value)).transpose()?;
-        let found = Authorization::find(context.storage, account, authorization)?;
+        let known = stored.map(|stored| AcmeAccount::decode(account, &stored.value)).transpose()?;
+        let found = AcmeAuthorization::find(context.storage, account, authorization)?;
         let (Some(known), Some(mut found)) = (known, found) else {
             context.storage.delete(&name).await?;
             continue;
         };
-        let is_looked_at = |one: &Challenge| one.status == Status::Processing;
-        if found.status(now) != Status::Pending || !found.challenges.iter().any(is_looked_at) {
+        let is_looked_at = |one: &AcmeChallenge| one.status == AuthorizationStatus::Processing;
+        if found.status(now) != AuthorizationStatus::Pending
+            || !found.challenges.iter().any(is_looked_at)
+        {
             context.storage.delete(&name).await?;
             continue;
         }

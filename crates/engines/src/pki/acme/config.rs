@@ -11,8 +11,8 @@ use kallisto_engine::address::parse_all;
 use kallisto_engine::{AllowedAddresses, Call, names};
 
 use crate::pki::answer;
-use crate::pki::config::Cluster;
-use crate::pki::given::{Given, object};
+use crate::pki::config::ClusterUrls;
+use crate::pki::given::{GivenFields, object};
 use crate::pki::memory::{ACME, CLUSTER, Pki};
 
 /// What a directory without a role issues.
@@ -118,7 +118,7 @@ fn default_policy(text: &str) -> Result<DefaultPolicy, Error> {
 
 impl AcmeConfig {
     /// Changes what a request gives.
-    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+    fn update(&self, given: GivenFields<'_>) -> Result<Self, Error> {
         let list = |name: &str, known: &Vec<String>| {
             given.list_given(name).map(|list| list.unwrap_or_else(|| known.clone()))
         };
@@ -204,7 +204,7 @@ impl AcmeConfig {
 
     pub(in crate::pki) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        Self::default().update(Given(Fields::new(&map))).ok()
+        Self::default().update(GivenFields(Fields::new(&map))).ok()
     }
 }
 
@@ -222,10 +222,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             None => AcmeConfig::default(),
             Some(record) => AcmeConfig::decode(&record.value).ok_or_else(damaged)?,
         };
-        let config = known.update(Given::of(&body))?;
+        let config = known.update(GivenFields::of(&body))?;
         let cluster = match transaction.get(CLUSTER)? {
-            None => Cluster::default(),
-            Some(record) => Cluster::decode(&record.value).ok_or_else(damaged)?,
+            None => ClusterUrls::default(),
+            Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
         };
         if config.is_enabled && cluster.path.is_empty() {
             return Err(Error::invalid(

@@ -13,14 +13,14 @@ use kallisto_api::json::{Json, Map};
 use kallisto_api::{BodyKind, BoxFuture, Error, Response};
 use kallisto_engine::{Call, names};
 
-use super::accounts::{self, Account, Status};
+use super::accounts::{self, AccountStatus, AcmeAccount};
 use super::config::{AcmeConfig, DefaultPolicy, EabPolicy};
-use super::jws::{Jwk, Jws, Signer};
+use super::jws::{Jwk, Jws, JwsSigner};
 use super::nonces;
 use super::problem::{Failure, Kind, Problem, fail, malformed};
-use crate::pki::issue::Authority;
-use crate::pki::memory::{Pki, State};
-use crate::pki::role::Role;
+use crate::pki::issue::SigningAuthority;
+use crate::pki::memory::{Pki, PkiState};
+use crate::pki::role::PkiRole;
 
 /// What requests are sent as (RFC 8555, 6.2).
 const JOSE: &str = "application/jose+json";
@@ -29,7 +29,7 @@ const PROBLEM: &str = "application/problem+json";
 
 /// A directory: below it stands whatever its clients make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(super) struct AcmeDirectory {
     /// Its path inside the mount, without a slash at its end.
     pub(super) path: String,
     /// Its URL, likewise.
@@ -38,8 +38,8 @@ pub(super) struct Directory {
     issuer: String,
 }
 
-impl Directory {
-    fn of(call: &Call<'_>, state: &State) -> Self {
+impl AcmeDirectory {
+    fn of(call: &Call<'_>, state: &PkiState) -> Self {
         let (role, issuer) = (call.params.get("role"), call.params.get("ref"));
         let path = match (issuer, role) {
             ("", "") => "acme".to_owned(),
@@ -62,29 +62,29 @@ impl Directory {
 }
 
 /// What a directory issues by, and who signs.
-pub(super) struct Policy {
-    pub(super) role: Arc<Role>,
+pub(super) struct IssuingPolicy {
+    pub(super) role: Arc<PkiRole>,
     /// What the role is called; empty where any name will do.
     pub(super) role_name: String,
-    pub(super) authority: Authority,
+    pub(super) authority: SigningAuthority,
 }
 
 /// A request that is being served.
 pub(super) struct Desk<'a> {
     pub(super) call: Call<'a>,
     pub(super) config: Arc<AcmeConfig>,
-    pub(super) directory: Directory,
+    pub(super) directory: AcmeDirectory,
 }
 
 /// What a signed request says.
-pub(super) struct Signed {
+pub(super) struct SignedRequest {
     pub(super) key: Jwk,
     /// Who signed, where the request names an account.
-    account: Option<Account>,
+    account: Option<AcmeAccount>,
     jws: Jws,
 }
 
-impl Signed {
+impl SignedRequest {
     /// Whether it only reads (POST-as-GET).
     pub(super) fn only_reads(&self) -> bool {
         self.jws.payload.is_empty()
@@ -96,11 +96,11 @@ impl Signed {
     }
 
     /// The account that signed.
-    pub(super) fn account(&self) -> Result<&Account, Failure> {
+    pub(super) fn account(&self) -> Result<&AcmeAccount, Failure> {
         self.account.as_ref().ok_or_else(|| malformed("the request is to be signed by an account"))
     }
 
-    pub(super) const fn account_if_any(&self) -> Option<&Account> {
+    pub(super) const fn account_if_any(&self) -> Option<&AcmeAccount> {
         self.account.as_ref()
     }
 
@@ -111,7 +111,7 @@ impl Signed {
 
 /// By what a request may be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum SignedBy {
     /// An account.
     Account,
     /// A key that it brings along.
@@ -121,7 +121,7 @@ pub(super) enum By {
 }
 
 /// A good answer.
-pub(super) struct Reply {
+pub(super) struct AcmeReply {
     code: u16,
     content_type: &'static str,
     body: Vec<u8>,
@@ -129,7 +129,7 @@ pub(super) struct Reply {
     links: Vec<String>,
 }
 
-impl Reply {
+impl AcmeReply {
     pub(super) fn json(code: u16, body: Map) -> Self {
         Self::bytes(code, JSON, Json::Object(body).to_text())
     }
@@ -151,9 +151,9 @@ impl Reply {
 }
 
 /// What serves a request.
-pub(super) type Serving<'d> = BoxFuture<'d, Result<Reply, Failure>>;
+pub(super) type Serving<'d> = BoxFuture<'d, Result<AcmeReply, Failure>>;
 /// A function that serves signed requests.
-pub(super) type Serve = for<'d> fn(&'d Desk<'d>, &'d Signed) -> Serving<'d>;
+pub(super) type Serve = for<'d> fn(&'d Desk<'d>, &'d SignedRequest) -> Serving<'d>;
 
 impl<'a> Desk<'a> {
     /// What a request is for.
@@ -169,7 +169,7 @@ impl<'a> Desk<'a> {
         if !state.acme.is_enabled || state.cluster.path.is_empty() {
             return Err(Failure::Disabled);
         }
-        let directory = Directory::of(&call, &state);
+        let directory = AcmeDirectory::of(&call, &state);
         Ok(Self { call, config: Arc::clone(&state.acme), directory })
     }
 
@@ -185,7 +185,7 @@ impl<'a> Desk<'a> {
     ///
     /// # Errors
     /// When there is no such directory, or the settings do not allow it.
-    pub(super) fn policy(&self) -> Result<Policy, Failure> {
+    pub(super) fn policy(&self) -> Result<IssuingPolicy, Failure> {
         let memory = self.memory()?;
         let state = memory.read();
         let role_name = match self.directory.role.as_str() {
@@ -200,7 +200,7 @@ impl<'a> Desk<'a> {
             role => role,
         };
         let role = match role_name {
-            "" => Arc::new(Role::verbatim()?),
+            "" => Arc::new(PkiRole::verbatim()?),
             name if !self.config.allows_role(name) => {
                 let why =
                     format!("the role {name} is not allowed by the ACME policy of this mount");
@@ -215,18 +215,18 @@ impl<'a> Desk<'a> {
             "" => &role.issuer_ref,
             issuer => issuer,
         };
-        let authority = Authority::of(&state, reference)?;
+        let authority = SigningAuthority::of(&state, reference)?;
         let id = authority.issuer.id.to_string();
         if !self.config.allows_issuer(&[reference, &id, &authority.issuer.name]) {
             let why =
                 format!("the issuer {reference} is not allowed by the ACME policy of this mount");
             return Err(fail(Kind::Unauthorized, why));
         }
-        Ok(Policy { role, role_name: role_name.to_owned(), authority })
+        Ok(IssuingPolicy { role, role_name: role_name.to_owned(), authority })
     }
 
     /// Reads what was signed, and checks that it is whole.
-    async fn read(&self, by: By) -> Result<Signed, Failure> {
+    async fn read(&self, by: SignedBy) -> Result<SignedRequest, Failure> {
         let request = self.call.request;
         if !matches!(request.body_kind, BodyKind::Other(kind) if is_jose(kind)) {
             let problem = Problem::new(Kind::Malformed, format!("requests are sent as {JOSE}"));
@@ -242,15 +242,15 @@ impl<'a> Desk<'a> {
             return Err(fail(Kind::Unauthorized, why));
         }
         let (key, account) = match (&jws.signer, by) {
-            (Signer::Key(key), By::Key | By::AccountOrKey) => (key.clone(), None),
-            (Signer::Account(url), By::Account | By::AccountOrKey) => {
+            (JwsSigner::Key(key), SignedBy::Key | SignedBy::AccountOrKey) => (key.clone(), None),
+            (JwsSigner::Account(url), SignedBy::Account | SignedBy::AccountOrKey) => {
                 let account = accounts::by_url(self, url)?;
                 (account.key.clone(), Some(account))
             }
-            (Signer::Key(_), By::Account) => {
+            (JwsSigner::Key(_), SignedBy::Account) => {
                 return Err(malformed("this request is signed by an account, named by kid"));
             }
-            (Signer::Account(_), By::Key) => {
+            (JwsSigner::Account(_), SignedBy::Key) => {
                 return Err(malformed("this request is signed by a key, given as jwk"));
             }
         };
@@ -260,12 +260,12 @@ impl<'a> Desk<'a> {
         if let Some(account) = &account {
             self.check(account)?;
         }
-        Ok(Signed { key, account, jws })
+        Ok(SignedRequest { key, account, jws })
     }
 
     /// Whether an account may ask for anything.
-    pub(super) fn check(&self, account: &Account) -> Result<(), Failure> {
-        if account.status != Status::Valid {
+    pub(super) fn check(&self, account: &AcmeAccount) -> Result<(), Failure> {
+        if account.status != AccountStatus::Valid {
             return Err(fail(Kind::Unauthorized, "the account is deactivated"));
         }
         if self.config.eab == EabPolicy::Always && account.eab.is_empty() {
@@ -284,9 +284,9 @@ impl<'a> Desk<'a> {
         self.directory.at(below.map_or("", |below| below.trim_start_matches('/')))
     }
 
-    fn answer(&self, result: Result<Reply, Failure>) -> Result<Response, Error> {
+    fn answer(&self, result: Result<AcmeReply, Failure>) -> Result<Response, Error> {
         let (code, content_type, body, location, links) = match result {
-            Ok(Reply { code, content_type, body, location, links }) => {
+            Ok(AcmeReply { code, content_type, body, location, links }) => {
                 (code, content_type, body, location, links)
             }
             Err(Failure::Problem(problem)) => {
@@ -315,7 +315,7 @@ fn is_jose(kind: &str) -> bool {
 /// Serves a request that nobody signs.
 pub(super) async fn open(
     call: Call<'_>,
-    serve: for<'d> fn(&'d Desk<'d>) -> Result<Reply, Failure>,
+    serve: for<'d> fn(&'d Desk<'d>) -> Result<AcmeReply, Failure>,
 ) -> Result<Response, Error> {
     match Desk::new(call) {
         Ok(desk) => desk.answer(serve(&desk)),
@@ -325,7 +325,7 @@ pub(super) async fn open(
 }
 
 /// Serves a signed request.
-pub(super) async fn signed(call: Call<'_>, by: By, serve: Serve) -> Result<Response, Error> {
+pub(super) async fn signed(call: Call<'_>, by: SignedBy, serve: Serve) -> Result<Response, Error> {
     let desk = match Desk::new(call) {
         Ok(desk) => desk,
         Err(Failure::Server(error)) => return Err(error),
@@ -339,11 +339,11 @@ pub(super) async fn signed(call: Call<'_>, by: By, serve: Serve) -> Result<Respo
 }
 
 /// The directory itself (RFC 8555, 7.1.1).
-pub(super) fn directory(desk: &Desk<'_>) -> Result<Reply, Failure> {
+pub(super) fn directory(desk: &Desk<'_>) -> Result<AcmeReply, Failure> {
     desk.policy()?;
     let at = |what: &str| Json::from(desk.directory.at(what));
     let is_required = desk.config.eab != EabPolicy::NotRequired;
-    Ok(Reply::json(
+    Ok(AcmeReply::json(
         200,
         crate::pki::given::object([
             ("keyChange", at("key-change")),
@@ -357,11 +357,11 @@ pub(super) fn directory(desk: &Desk<'_>) -> Result<Reply, Failure> {
 }
 
 /// A fresh nonce (RFC 8555, 7.2): every answer has one.
-pub(super) fn new_nonce(_: &Desk<'_>) -> Result<Reply, Failure> {
-    Ok(Reply::bytes(204, "", Vec::new()))
+pub(super) fn new_nonce(_: &Desk<'_>) -> Result<AcmeReply, Failure> {
+    Ok(AcmeReply::bytes(204, "", Vec::new()))
 }
 
 /// What is read by POST-as-GET alone (RFC 8555, 6.3).
-pub(super) fn refuse_get(_: &Desk<'_>) -> Result<Reply, Failure> {
+pub(super) fn refuse_get(_: &Desk<'_>) -> Result<AcmeReply, Failure> {
     Err(Problem::new(Kind::Malformed, "resources are read by POST-as-GET").with_code(405).into())
 }

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use super::jws::Binding;
 use super::problem::{Failure, Kind, fail};
 use crate::pki::answer;
-use crate::pki::given::{Given, object, write_time};
-use crate::pki::ids::Id;
+use crate::pki::given::{GivenFields, object, write_time};
+use crate::pki::ids::IssuerId;
 
 /// What the text of a key begins with.
 const PREFIX: &str = "vault-eab-0-";
@@ -40,7 +40,7 @@ fn directory(call: &Call<'_>) -> String {
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
     call.random.fill(&mut *bytes)?;
-    let id = Id::make(call.random)?.to_string();
+    let id = IssuerId::make(call.random)?.to_string();
     let key = Zeroizing::new(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&*bytes)));
     let kept = object([
         ("key", key.as_str().into()),
@@ -86,14 +86,14 @@ pub(super) fn consume(
     directory: &str,
 ) -> Result<Result<(), Failure>, Error> {
     let unknown = || fail(Kind::Unauthorized, "the external account binding is not verified");
-    if Id::parse(&binding.key_id).is_none() {
+    if IssuerId::parse(&binding.key_id).is_none() {
         return Ok(Err(unknown()));
     }
     let name = record(&binding.key_id);
     let Some(stored) = transaction.get(&name)? else { return Ok(Err(unknown())) };
     let damaged = || Error::internal(&"the record of an external account binding is damaged");
     let kept = json::parse_object(&stored.value).map_err(|_| damaged())?;
-    let given = Given::of(&kept);
+    let given = GivenFields::of(&kept);
     let secret = Zeroizing::new(given.text("key")?);
     let secret = BASE64URL_NOPAD.decode(secret.as_bytes()).map_err(|_| damaged())?;
     let secret = Zeroizing::new(secret);

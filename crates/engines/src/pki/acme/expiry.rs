@@ -15,9 +15,9 @@ use kallisto_engine::storage::Page;
 use kallisto_engine::{EngineContext, Storage, Transaction};
 use kallisto_pki::Serial;
 
-use super::accounts::{self, Account, Status as AccountStatus};
-use super::orders::{self, Authorization, Order, Status};
-use crate::pki::given::{Given, object};
+use super::accounts::{self, AccountStatus, AcmeAccount};
+use super::orders::{self, AcmeAuthorization, AcmeOrder, AuthorizationStatus};
+use crate::pki::given::{GivenFields, object};
 
 /// How long an order is told of after it ended, in seconds.
 const KEPT_SECS: i64 = 3600;
@@ -32,7 +32,7 @@ pub(super) fn certificate_record(account: &str, serial: &Serial) -> String {
 
 /// What is left of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Left {
+struct LeftOver {
     account: String,
     order: String,
     authorizations: Vec<String>,
@@ -45,7 +45,7 @@ fn name(at: i64, order: &str) -> String {
     format!("{FOLDER}{at:012}-{order}")
 }
 
-impl Left {
+impl LeftOver {
     fn encode(&self) -> Vec<u8> {
         Json::Object(object([
             ("account", self.account.as_str().into()),
@@ -59,7 +59,7 @@ impl Left {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
-        let given = Given::of(&map);
+        let given = GivenFields::of(&map);
         Some(Self {
             account: given.text("account").ok()?,
             order: given.text("order").ok()?,
@@ -70,8 +70,8 @@ impl Left {
     }
 }
 
-fn left_of(account: &str, order: &Order) -> Left {
-    Left {
+fn left_of(account: &str, order: &AcmeOrder) -> LeftOver {
+    LeftOver {
         account: account.to_owned(),
         order: order.id.clone(),
         authorizations: order.authorizations.clone(),
@@ -84,7 +84,7 @@ fn left_of(account: &str, order: &Order) -> Left {
 pub(super) fn enter(
     transaction: &mut Transaction<'_>,
     account: &str,
-    order: &Order,
+    order: &AcmeOrder,
 ) -> Result<(), Error> {
     let left = left_of(account, order);
     transaction.put(&name(order.expires + KEPT_SECS, &order.id), left.encode())
@@ -94,12 +94,12 @@ pub(super) fn enter(
 pub(super) fn enter_certificate(
     transaction: &mut Transaction<'_>,
     account: &str,
-    order: &Order,
+    order: &AcmeOrder,
     serial: &Serial,
     not_after: i64,
 ) -> Result<(), Error> {
     transaction.put(&certificate_record(account, serial), Vec::new())?;
-    let left = Left { serial: serial.dashed(), not_after, ..left_of(account, order) };
+    let left = LeftOver { serial: serial.dashed(), not_after, ..left_of(account, order) };
     transaction.put(&name(order.expires + KEPT_SECS, &order.id), left.encode())
 }
 
@@ -123,7 +123,7 @@ async fn end(storage: Storage<'_>, place: &str, now: i64) -> Result<(), Error> {
         .transact(place, |transaction| {
             let Some(stored) = transaction.get(place)? else { return Ok(()) };
             transaction.delete(place)?;
-            let Some(mut left) = Left::decode(&stored.value) else { return Ok(()) };
+            let Some(mut left) = LeftOver::decode(&stored.value) else { return Ok(()) };
             let mut next_at = i64::MAX;
             if !left.order.is_empty() {
                 transaction.delete(&orders::record(&left.account, &left.order))?;
@@ -132,9 +132,9 @@ async fn end(storage: Storage<'_>, place: &str, now: i64) -> Result<(), Error> {
             for id in &left.authorizations {
                 let record = orders::authorization_record(&left.account, id);
                 let Some(stored) = transaction.get(&record)? else { continue };
-                let one = Authorization::decode(id, &stored.value);
+                let one = AcmeAuthorization::decode(id, &stored.value);
                 match one {
-                    Ok(one) if one.status(now) == Status::Valid => {
+                    Ok(one) if one.status(now) == AuthorizationStatus::Valid => {
                         next_at = next_at.min(one.expires);
                         kept.push(id.clone());
                     }
@@ -183,7 +183,7 @@ pub(in crate::pki) fn tidy_accounts(
         found.last = Some(id.clone());
         let record = accounts::record(&id);
         let Some(stored) = storage.get(&record)? else { continue };
-        let Ok(account) = Account::decode(&id, &stored.value) else { continue };
+        let Ok(account) = AcmeAccount::decode(&id, &stored.value) else { continue };
         let since = match account.status {
             AccountStatus::Valid => account.made_at,
             AccountStatus::Deactivated => account.ended_at,

@@ -12,23 +12,23 @@ use std::sync::Arc;
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
 use kallisto_api::json::Json;
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::names::grant;
 use kallisto_pki::pem::{self, Label};
-use kallisto_pki::request::Request;
+use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::san::parse_oid;
 
-use super::desk::{Desk, Policy, Reply, Signed};
-use super::orders::{self, Fulfilled, Identifier, Order, OrderStatus};
+use super::desk::{AcmeReply, Desk, IssuingPolicy, SignedRequest};
+use super::orders::{self, AcmeIdentifier, AcmeOrder, Fulfilled, OrderStatus};
 use super::problem::{Failure, Kind, fail, malformed};
 use super::{accounts, expiry};
-use crate::pki::given::{Given, refuse};
-use crate::pki::ids::Id;
+use crate::pki::given::{GivenFields, refuse};
+use crate::pki::ids::IssuerId;
 use crate::pki::issue::{check_key, contents, csr_names, note_unstored, sign_contents};
 use crate::pki::issuer::{Issuer, Outliving};
-use crate::pki::memory::State;
+use crate::pki::memory::PkiState;
 use crate::pki::revoked::{StoredCertificate, certificate_record};
-use crate::pki::role::Role;
+use crate::pki::role::PkiRole;
 use crate::pki::templates;
 use crate::pki::wanted::Bounds;
 
@@ -37,7 +37,7 @@ const CHAIN: &str = "application/pem-certificate-chain";
 const SERVER_AUTH: &str = "1.3.6.1.5.5.7.3.1";
 
 /// The names of a request, as those of orders are.
-fn names_of(request: &Request) -> Result<BTreeSet<String>, Failure> {
+fn names_of(request: &CertificateRequest) -> Result<BTreeSet<String>, Failure> {
     let names = csr_names(request);
     let has_others = !names.uris.is_empty() || !names.others.is_empty();
     if has_others || names.names.iter().any(|name| name.contains('@')) {
@@ -55,7 +55,7 @@ fn names_of(request: &Request) -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Whether a request asks for what an order is of.
-fn check_request(order: &Order, request: &Request) -> Result<(), Failure> {
+fn check_request(order: &AcmeOrder, request: &CertificateRequest) -> Result<(), Failure> {
     if request.wants_ca {
         let why = "refusing to accept CSR with Basic Constraints extension with CA set to true";
         return Err(fail(Kind::BadCsr, why));
@@ -63,8 +63,8 @@ fn check_request(order: &Order, request: &Request) -> Result<(), Failure> {
     let names = names_of(request)?;
     for identifier in &order.identifiers {
         let (kind, value) = match identifier {
-            Identifier::Dns(name) => ("DNS", name.clone()),
-            Identifier::Ip(address) => ("IP", address.to_string()),
+            AcmeIdentifier::Dns(name) => ("DNS", name.clone()),
+            AcmeIdentifier::Ip(address) => ("IP", address.to_string()),
         };
         if !names.contains(&value) {
             let why = format!("CSR is missing order {kind} identifier {value}");
@@ -78,8 +78,8 @@ fn check_request(order: &Order, request: &Request) -> Result<(), Failure> {
 }
 
 /// The role by which the certificate is issued.
-fn role(desk: &Desk<'_>, policy: &Policy) -> Result<Role, Failure> {
-    let mut role = Role::clone(&policy.role);
+fn role(desk: &Desk<'_>, policy: &IssuingPolicy) -> Result<PkiRole, Failure> {
+    let mut role = PkiRole::clone(&policy.role);
     role.rules.require_cn = false;
     let says_usages = desk.config.allows_role_usages && !policy.role_name.is_empty();
     if !says_usages {
@@ -89,7 +89,10 @@ fn role(desk: &Desk<'_>, policy: &Policy) -> Result<Role, Failure> {
 }
 
 /// Issues the certificate of an order.
-pub(super) async fn finalize(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn finalize(
+    desk: &Desk<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (order, authorizations) = orders::load(desk, &account.id)?;
     let not_ready = |status: OrderStatus| {
@@ -105,7 +108,7 @@ pub(super) async fn finalize(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, 
         OrderStatus::Ready => {}
         status => return Err(not_ready(status)),
     }
-    let request = Request::from_der(&csr)
+    let request = CertificateRequest::from_der(&csr)
         .map_err(|error| fail(Kind::BadCsr, format!("failed to parse csr: {error}")))?;
     check_request(&order, &request)?;
     if request.public.spki() == account.key.public().spki() {
@@ -138,7 +141,7 @@ pub(super) async fn finalize(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, 
             },
         )),
     };
-    let (mut validity, _) = bounds.validity(Given::of(&empty))?;
+    let (mut validity, _) = bounds.validity(GivenFields::of(&empty))?;
     validity.not_after =
         validity.not_after.min(desk.now().saturating_add(desk.config.max_ttl_secs));
     let contents = contents(
@@ -160,7 +163,7 @@ pub(super) async fn finalize(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, 
     let account_name = accounts::record(&account.id);
     let done = desk.call.storage.transact(&name, |transaction| {
         let known = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut known = Order::decode(&order.id, &known.value)?;
+        let mut known = AcmeOrder::decode(&order.id, &known.value)?;
         if known.certificate.is_some() {
             return Ok(None);
         }
@@ -193,8 +196,9 @@ fn bad_csr(error: Error) -> Failure {
 }
 
 /// The issuers whose chains a certificate has: the one that signed it, and those of the same name and key.
-fn issuers(state: &State, fulfilled: &Fulfilled) -> Vec<Arc<Issuer>> {
-    let Some(first) = Id::parse(&fulfilled.issuer).and_then(|id| state.issuers.get(&id)) else {
+fn issuers(state: &PkiState, fulfilled: &Fulfilled) -> Vec<Arc<Issuer>> {
+    let Some(first) = IssuerId::parse(&fulfilled.issuer).and_then(|id| state.issuers.get(&id))
+    else {
         return Vec::new();
     };
     let others = state.issuers_of(first.scope).filter(|other| other.id != first.id);
@@ -204,7 +208,10 @@ fn issuers(state: &State, fulfilled: &Fulfilled) -> Vec<Arc<Issuer>> {
 }
 
 /// Tells the certificate with its chain (7.4.2); other chains are linked.
-pub(super) async fn certificate(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn certificate(
+    desk: &Desk<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (order, _) = orders::load(desk, &account.id)?;
     let missing = || malformed("the order has no certificate").not_found();
@@ -230,7 +237,7 @@ pub(super) async fn certificate(desk: &Desk<'_>, signed: &Signed) -> Result<Repl
     }
     text.push('\n');
     let url = format!("{}/cert", order.url(&desk.directory));
-    let mut reply = Reply::bytes(200, CHAIN, text.into_bytes());
+    let mut reply = AcmeReply::bytes(200, CHAIN, text.into_bytes());
     for number in (0..issuers.len()).filter(|number| *number != which) {
         let alternate = if number == 0 { url.clone() } else { format!("{url}/{number}") };
         reply = reply.linked(&alternate, "alternate");
@@ -239,7 +246,7 @@ pub(super) async fn certificate(desk: &Desk<'_>, signed: &Signed) -> Result<Repl
 }
 
 /// The names that a certificate is for, as orders have them.
-pub(super) fn names_of_certificate(certificate: &Parsed) -> Vec<String> {
+pub(super) fn names_of_certificate(certificate: &ParsedCertificate) -> Vec<String> {
     let names = certificate.alt_names.iter().filter_map(|san| match san {
         kallisto_pki::San::Dns(name) => Some(name.to_ascii_lowercase()),
         kallisto_pki::San::Ip(address) => Some(address.to_string()),

@@ -2,16 +2,16 @@
 //!
 //! Called by `fuzz` alone. What is read has to be refused, or to mean one thing.
 
-use super::jws::{Binding, Jwk, Jws, Signer};
-use super::orders::Identifier;
+use super::jws::{Binding, Jwk, Jws, JwsSigner};
+use super::orders::AcmeIdentifier;
 use kallisto_api::json;
 use kallisto_pki::acme::AcmeCertificate;
-use kallisto_pki::request::Request;
+use kallisto_pki::request::CertificateRequest;
 
 /// Reads bytes as a signed request, a binding, a key, a name, and what a probe or a client brings.
 pub fn read_hostile(bytes: &[u8]) {
     if let Ok(jws) = Jws::read(bytes) {
-        if let Signer::Key(key) = &jws.signer {
+        if let JwsSigner::Key(key) = &jws.signer {
             check_key(key);
             let _ = jws.verify(key);
         }
@@ -24,7 +24,7 @@ pub fn read_hostile(bytes: &[u8]) {
         let _ = Binding::read(&map, "", &key);
     }
     if let Ok(text) = std::str::from_utf8(bytes)
-        && let Ok(identifier) = Identifier::dns(text)
+        && let Ok(identifier) = AcmeIdentifier::dns(text)
     {
         let value = identifier.value();
         assert_eq!(value, text, "a name is the one that was sent");
@@ -32,7 +32,7 @@ pub fn read_hostile(bytes: &[u8]) {
         assert!(value.len() <= 255 && value.matches('*').count() <= 1);
     }
     let _ = AcmeCertificate::from_der(bytes);
-    let _ = Request::from_der(bytes);
+    let _ = CertificateRequest::from_der(bytes);
 }
 
 /// A key that is written is the key that was read, in one spelling.

@@ -16,7 +16,7 @@ use aws_lc_rs::signature::{
 use aws_lc_rs::{digest, hmac};
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::json::{self, Json, Map};
-use kallisto_pki::{KeyKind, PublicKey};
+use kallisto_pki::{PkiKeyKind, PublicKey};
 
 use super::problem::{Failure, Kind, Problem, fail, malformed};
 
@@ -58,9 +58,9 @@ impl Jwk {
         let (canonical, public) = match (member(jwk, "kty"), member(jwk, "crv")) {
             (Some("EC"), Some(curve)) => {
                 let (kind, width) = match curve {
-                    "P-256" => (KeyKind::P256, 32),
-                    "P-384" => (KeyKind::P384, 48),
-                    "P-521" => (KeyKind::P521, 66),
+                    "P-256" => (PkiKeyKind::P256, 32),
+                    "P-384" => (PkiKeyKind::P384, 48),
+                    "P-521" => (PkiKeyKind::P521, 66),
                     _ => return Err(unsupported()),
                 };
                 let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
@@ -83,7 +83,7 @@ impl Jwk {
                     r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#,
                     BASE64URL_NOPAD.encode(&x)
                 );
-                (canonical, PublicKey::of_curve(KeyKind::Ed25519, &x))
+                (canonical, PublicKey::of_curve(PkiKeyKind::Ed25519, &x))
             }
             (Some("RSA"), _) => {
                 let (n, e) = (bytes(jwk, "n")?, bytes(jwk, "e")?);
@@ -134,11 +134,11 @@ impl Jwk {
     fn verify(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> Result<(), Failure> {
         let verification: &'static dyn VerificationAlgorithm = match (algorithm, self.public.kind())
         {
-            ("ES256", Some(KeyKind::P256)) => &ECDSA_P256_SHA256_FIXED,
-            ("ES384", Some(KeyKind::P384)) => &ECDSA_P384_SHA384_FIXED,
-            ("ES512", Some(KeyKind::P521)) => &ECDSA_P521_SHA512_FIXED,
-            ("RS256", Some(KeyKind::Rsa(_))) => &RSA_PKCS1_2048_8192_SHA256,
-            ("EdDSA", Some(KeyKind::Ed25519)) => &ED25519,
+            ("ES256", Some(PkiKeyKind::P256)) => &ECDSA_P256_SHA256_FIXED,
+            ("ES384", Some(PkiKeyKind::P384)) => &ECDSA_P384_SHA384_FIXED,
+            ("ES512", Some(PkiKeyKind::P521)) => &ECDSA_P521_SHA512_FIXED,
+            ("RS256", Some(PkiKeyKind::Rsa(_))) => &RSA_PKCS1_2048_8192_SHA256,
+            ("EdDSA", Some(PkiKeyKind::Ed25519)) => &ED25519,
             _ => return Err(malformed("the algorithm does not go with the key")),
         };
         let key = UnparsedPublicKey::new(verification, self.public.bits());
@@ -148,7 +148,7 @@ impl Jwk {
 
 /// Who signed, as the request says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Signer {
+pub(super) enum JwsSigner {
     /// The key itself.
     Key(Jwk),
     /// The URL of an account.
@@ -161,7 +161,7 @@ pub(super) struct Jws {
     pub(super) algorithm: String,
     pub(super) nonce: Option<String>,
     pub(super) url: String,
-    pub(super) signer: Signer,
+    pub(super) signer: JwsSigner,
     /// The payload; empty for POST-as-GET.
     pub(super) payload: Vec<u8>,
     message: Vec<u8>,
@@ -169,14 +169,14 @@ pub(super) struct Jws {
 }
 
 /// The three parts of a JWS.
-struct Parts {
+struct JwsParts {
     protected: Map,
     payload: Vec<u8>,
     message: Vec<u8>,
     signature: Vec<u8>,
 }
 
-impl Parts {
+impl JwsParts {
     fn read(body: &Map) -> Result<Self, Failure> {
         if body.contains_key("header") || body.contains_key("signatures") {
             return Err(malformed("a JWS has one signature and no header that is not protected"));
@@ -227,7 +227,7 @@ impl Jws {
 
     /// Reads one that was parsed: the inner request of a change of keys.
     pub(super) fn of(body: &Map) -> Result<Self, Failure> {
-        let parts = Parts::read(body)?;
+        let parts = JwsParts::read(body)?;
         let algorithm = parts.algorithm()?.to_owned();
         if !ALGORITHMS.contains(&&*algorithm) {
             let problem = Problem::new(Kind::BadSignatureAlgorithm, "");
@@ -235,8 +235,8 @@ impl Jws {
         }
         let header = &parts.protected;
         let signer = match (header.get("jwk"), header.get("kid")) {
-            (Some(Json::Object(jwk)), None) => Signer::Key(Jwk::read(jwk)?),
-            (None, Some(Json::String(kid))) => Signer::Account(kid.clone()),
+            (Some(Json::Object(jwk)), None) => JwsSigner::Key(Jwk::read(jwk)?),
+            (None, Some(Json::String(kid))) => JwsSigner::Account(kid.clone()),
             _ => return Err(malformed("the JWS names its key by one of jwk and kid")),
         };
         let nonce = match header.get("nonce") {
@@ -269,13 +269,13 @@ impl Jws {
 /// An external account binding (RFC 8555, 7.3.4), not yet verified.
 pub(super) struct Binding {
     pub(super) key_id: String,
-    parts: Parts,
+    parts: JwsParts,
 }
 
 impl Binding {
     /// Reads one. It is of a request to `url`, for the account of `key`.
     pub(super) fn read(binding: &Map, url: &str, key: &Jwk) -> Result<Self, Failure> {
-        let parts = Parts::read(binding)?;
+        let parts = JwsParts::read(binding)?;
         if parts.algorithm()? != "HS256" {
             let problem = Problem::new(Kind::BadSignatureAlgorithm, "");
             return Err(problem.also("algorithms", Json::strings(["HS256"])).into());

@@ -13,15 +13,15 @@ use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_engine::{Random, Storage};
-use kallisto_pki::names::{Source, Wanted, grant, host_name};
+use kallisto_pki::names::{NameSource, WantedNames, grant, host_name};
 
 use super::accounts;
 use super::challenges;
-use super::desk::{Desk, Directory, Policy, Reply, Signed};
+use super::desk::{AcmeDirectory, AcmeReply, Desk, IssuingPolicy, SignedRequest};
 use super::expiry;
 use super::problem::{Failure, Kind, fail, malformed};
-use crate::pki::given::{Given, object, write_time};
-use crate::pki::ids::Id;
+use crate::pki::given::{GivenFields, object, write_time};
+use crate::pki::ids::IssuerId;
 use crate::pki::templates;
 
 /// How long an order may take, in seconds.
@@ -39,14 +39,14 @@ const TOKEN_BYTES: usize = 24;
 
 /// What a certificate is wanted for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identifier {
+pub(super) enum AcmeIdentifier {
     /// A name in lower case and A-labels; a wildcard with its `*.`.
     Dns(String),
     /// An address.
     Ip(IpAddr),
 }
 
-impl Identifier {
+impl AcmeIdentifier {
     fn read(given: &Json) -> Result<Self, Failure> {
         let Json::Object(given) = given else {
             return Err(malformed("an identifier is no JSON object"));
@@ -141,12 +141,12 @@ impl Identifier {
 }
 
 /// The names of an order as a role judges them.
-pub(super) fn wanted(identifiers: &[Identifier]) -> Wanted {
-    let mut wanted = Wanted { source: Source::Csr, ..Wanted::default() };
+pub(super) fn wanted(identifiers: &[AcmeIdentifier]) -> WantedNames {
+    let mut wanted = WantedNames { source: NameSource::Csr, ..WantedNames::default() };
     for identifier in identifiers {
         match identifier {
-            Identifier::Dns(name) => wanted.names.push(name.clone()),
-            Identifier::Ip(address) => wanted.ips.push(*address),
+            AcmeIdentifier::Dns(name) => wanted.names.push(name.clone()),
+            AcmeIdentifier::Ip(address) => wanted.ips.push(*address),
         }
     }
     wanted
@@ -155,8 +155,8 @@ pub(super) fn wanted(identifiers: &[Identifier]) -> Wanted {
 /// Whether a role issues for these names.
 fn check_names(
     desk: &Desk<'_>,
-    policy: &Policy,
-    identifiers: &[Identifier],
+    policy: &IssuingPolicy,
+    identifiers: &[AcmeIdentifier],
 ) -> Result<(), Failure> {
     let mut rules = templates::rules(&desk.call, &policy.role)?;
     rules.require_cn = false;
@@ -176,10 +176,10 @@ fn check_names(
 
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct AcmeOrder {
     pub(super) id: String,
     pub(super) expires: i64,
-    pub(super) identifiers: Vec<Identifier>,
+    pub(super) identifiers: Vec<AcmeIdentifier>,
     /// Their ids, one for each identifier.
     pub(super) authorizations: Vec<String>,
     /// The certificate that fulfils it.
@@ -222,11 +222,14 @@ pub(super) fn record(account: &str, id: &str) -> String {
     format!("acme/order/{account}/{id}")
 }
 
-impl Order {
+impl AcmeOrder {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut map = object([
             ("expires", self.expires.into()),
-            ("identifiers", Json::Array(self.identifiers.iter().map(Identifier::shown).collect())),
+            (
+                "identifiers",
+                Json::Array(self.identifiers.iter().map(AcmeIdentifier::shown).collect()),
+            ),
             ("authorizations", Json::strings(self.authorizations.clone())),
         ]);
         if let Some(Fulfilled { der, issuer }) = &self.certificate {
@@ -239,9 +242,9 @@ impl Order {
     pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
         let damaged = || Error::internal(&"the record of an ACME order is damaged");
         let map = json::parse_object(bytes).map_err(|_| damaged())?;
-        let given = Given::of(&map);
+        let given = GivenFields::of(&map);
         let Some(Json::Array(identifiers)) = map.get("identifiers") else { return Err(damaged()) };
-        let identifiers: Option<Vec<_>> = identifiers.iter().map(Identifier::stored).collect();
+        let identifiers: Option<Vec<_>> = identifiers.iter().map(AcmeIdentifier::stored).collect();
         let certificate = match given.text("certificate")?.as_str() {
             "" => None,
             text => Some(Fulfilled {
@@ -259,47 +262,52 @@ impl Order {
     }
 
     /// How it stands, by what its authorizations say.
-    pub(super) fn status(&self, authorizations: &[Authorization], now: i64) -> OrderStatus {
+    pub(super) fn status(&self, authorizations: &[AcmeAuthorization], now: i64) -> OrderStatus {
         if self.certificate.is_some() {
             return OrderStatus::Valid;
         }
         let is_whole = authorizations.len() == self.authorizations.len();
         let mut statuses = authorizations.iter().map(|one| one.status(now));
-        let has_ended = statuses.clone().any(|one| !matches!(one, Status::Pending | Status::Valid));
+        let has_ended = statuses
+            .clone()
+            .any(|one| !matches!(one, AuthorizationStatus::Pending | AuthorizationStatus::Valid));
         if now >= self.expires || !is_whole || has_ended {
             return OrderStatus::Invalid;
         }
-        match statuses.all(|one| one == Status::Valid) {
+        match statuses.all(|one| one == AuthorizationStatus::Valid) {
             true => OrderStatus::Ready,
             false => OrderStatus::Pending,
         }
     }
 
-    pub(super) fn url(&self, directory: &Directory) -> String {
+    pub(super) fn url(&self, directory: &AcmeDirectory) -> String {
         directory.at(&format!("order/{}", self.id))
     }
 
     /// What is told of it.
-    pub(super) fn reply(&self, desk: &Desk<'_>, code: u16, status: OrderStatus) -> Reply {
+    pub(super) fn reply(&self, desk: &Desk<'_>, code: u16, status: OrderStatus) -> AcmeReply {
         let url = self.url(&desk.directory);
         let at = |id: &String| desk.directory.at(&format!("authorization/{id}"));
         let mut shown = object([
             ("status", status.name().into()),
             ("expires", write_time(self.expires).into()),
-            ("identifiers", Json::Array(self.identifiers.iter().map(Identifier::shown).collect())),
+            (
+                "identifiers",
+                Json::Array(self.identifiers.iter().map(AcmeIdentifier::shown).collect()),
+            ),
             ("authorizations", Json::strings(self.authorizations.iter().map(at))),
             ("finalize", format!("{url}/finalize").into()),
         ]);
         if status == OrderStatus::Valid {
             shown.insert("certificate".to_owned(), format!("{url}/cert").into());
         }
-        Reply::json(code, shown).at(url)
+        AcmeReply::json(code, shown).at(url)
     }
 }
 
 /// How an authorization stands, or a challenge of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum AuthorizationStatus {
     Pending,
     /// Of challenges alone.
     Processing,
@@ -311,7 +319,7 @@ pub(super) enum Status {
     Expired,
 }
 
-impl Status {
+impl AuthorizationStatus {
     const ALL: [(&str, Self); 6] = [
         ("pending", Self::Pending),
         ("processing", Self::Processing),
@@ -332,14 +340,14 @@ impl Status {
 
 /// What an account has to show for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Authorization {
+pub(super) struct AcmeAuthorization {
     pub(super) id: String,
     /// The name; a wildcard with its `*.`.
-    pub(super) identifier: Identifier,
-    /// As it was stored; [`Authorization::status`] knows the time.
-    pub(super) stored: Status,
+    pub(super) identifier: AcmeIdentifier,
+    /// As it was stored; [`AcmeAuthorization::status`] knows the time.
+    pub(super) stored: AuthorizationStatus,
     pub(super) expires: i64,
-    pub(super) challenges: Vec<challenges::Challenge>,
+    pub(super) challenges: Vec<challenges::AcmeChallenge>,
 }
 
 pub(super) fn authorization_folder(account: &str) -> String {
@@ -350,25 +358,25 @@ pub(super) fn authorization_record(account: &str, id: &str) -> String {
     format!("acme/authz/{account}/{id}")
 }
 
-impl Authorization {
-    fn new(random: &dyn Random, identifier: Identifier, now: i64) -> Result<Self, Error> {
+impl AcmeAuthorization {
+    fn new(random: &dyn Random, identifier: AcmeIdentifier, now: i64) -> Result<Self, Error> {
         let mut challenges = Vec::new();
         for kind in challenges::kinds(&identifier) {
             let mut token = [0; TOKEN_BYTES];
             random.fill(&mut token)?;
-            challenges.push(challenges::Challenge::new(*kind, BASE64URL_NOPAD.encode(&token)));
+            challenges.push(challenges::AcmeChallenge::new(*kind, BASE64URL_NOPAD.encode(&token)));
         }
         Ok(Self {
-            id: Id::make(random)?.to_string(),
+            id: IssuerId::make(random)?.to_string(),
             identifier,
-            stored: Status::Pending,
+            stored: AuthorizationStatus::Pending,
             expires: now + ORDER_SECS,
             challenges,
         })
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let challenges = self.challenges.iter().map(challenges::Challenge::encode);
+        let challenges = self.challenges.iter().map(challenges::AcmeChallenge::encode);
         Json::Object(object([
             ("identifier", self.identifier.shown()),
             ("status", self.stored.name().into()),
@@ -381,13 +389,16 @@ impl Authorization {
     pub(super) fn decode(id: &str, bytes: &[u8]) -> Result<Self, Error> {
         let damaged = || Error::internal(&"the record of an ACME authorization is damaged");
         let map = json::parse_object(bytes).map_err(|_| damaged())?;
-        let given = Given::of(&map);
+        let given = GivenFields::of(&map);
         let Some(Json::Array(challenges)) = map.get("challenges") else { return Err(damaged()) };
-        let challenges = challenges.iter().map(challenges::Challenge::decode);
+        let challenges = challenges.iter().map(challenges::AcmeChallenge::decode);
         Ok(Self {
             id: id.to_owned(),
-            identifier: map.get("identifier").and_then(Identifier::stored).ok_or_else(damaged)?,
-            stored: Status::named(&given.text("status")?).ok_or_else(damaged)?,
+            identifier: map
+                .get("identifier")
+                .and_then(AcmeIdentifier::stored)
+                .ok_or_else(damaged)?,
+            stored: AuthorizationStatus::named(&given.text("status")?).ok_or_else(damaged)?,
             expires: given.whole("expires", 0)?,
             challenges: challenges.collect::<Option<_>>().ok_or_else(damaged)?,
         })
@@ -399,17 +410,17 @@ impl Authorization {
         account: &str,
         id: &str,
     ) -> Result<Option<Self>, Error> {
-        let Some(id) = Id::parse(id) else { return Ok(None) };
+        let Some(id) = IssuerId::parse(id) else { return Ok(None) };
         let id = id.to_string();
         let stored = storage.get(&authorization_record(account, &id))?;
         stored.map(|stored| Self::decode(&id, &stored.value)).transpose()
     }
 
     /// How it stands at a time.
-    pub(super) fn status(&self, now: i64) -> Status {
+    pub(super) fn status(&self, now: i64) -> AuthorizationStatus {
         match self.stored {
-            Status::Pending if now >= self.expires => Status::Invalid,
-            Status::Valid if now >= self.expires => Status::Expired,
+            AuthorizationStatus::Pending if now >= self.expires => AuthorizationStatus::Invalid,
+            AuthorizationStatus::Valid if now >= self.expires => AuthorizationStatus::Expired,
             stored => stored,
         }
     }
@@ -420,14 +431,15 @@ impl Authorization {
     }
 
     /// What is told of it.
-    pub(super) fn shown(&self, directory: &Directory, now: i64) -> Map {
+    pub(super) fn shown(&self, directory: &AcmeDirectory, now: i64) -> Map {
         let status = self.status(now);
         let challenges = self.challenges.iter().map(|challenge| {
             let mut challenge = challenge.clone();
             // Nobody looks at them any more (7.1.6).
-            let has_ended = !matches!(status, Status::Pending | Status::Valid);
-            if has_ended && challenge.status != Status::Valid {
-                challenge.status = Status::Invalid;
+            let has_ended =
+                !matches!(status, AuthorizationStatus::Pending | AuthorizationStatus::Valid);
+            if has_ended && challenge.status != AuthorizationStatus::Valid {
+                challenge.status = AuthorizationStatus::Invalid;
             }
             Json::Object(challenge.shown(directory, &self.id))
         });
@@ -444,20 +456,23 @@ impl Authorization {
 }
 
 /// An order with its authorizations.
-pub(super) fn load(desk: &Desk<'_>, account: &str) -> Result<(Order, Vec<Authorization>), Failure> {
+pub(super) fn load(
+    desk: &Desk<'_>,
+    account: &str,
+) -> Result<(AcmeOrder, Vec<AcmeAuthorization>), Failure> {
     let missing = || malformed("there is no such order").not_found();
-    let id = Id::parse(desk.call.params.get("id")).ok_or_else(missing)?.to_string();
+    let id = IssuerId::parse(desk.call.params.get("id")).ok_or_else(missing)?.to_string();
     let stored = desk.call.storage.get(&record(account, &id))?.ok_or_else(missing)?;
-    let order = Order::decode(&id, &stored.value)?;
+    let order = AcmeOrder::decode(&id, &stored.value)?;
     let mut authorizations = Vec::new();
     for id in &order.authorizations {
-        authorizations.extend(Authorization::find(desk.call.storage, account, id)?);
+        authorizations.extend(AcmeAuthorization::find(desk.call.storage, account, id)?);
     }
     Ok((order, authorizations))
 }
 
 /// Makes an order (7.4).
-pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let payload = signed.object()?;
     let given = match payload.get("identifiers") {
@@ -473,9 +488,9 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
     if given.len() > IDENTIFIERS_MAX {
         return Err(malformed(format!("more than {IDENTIFIERS_MAX} identifiers")));
     }
-    let mut identifiers: Vec<Identifier> = Vec::new();
+    let mut identifiers: Vec<AcmeIdentifier> = Vec::new();
     for one in given {
-        let identifier = Identifier::read(one)?;
+        let identifier = AcmeIdentifier::read(one)?;
         if !identifiers.contains(&identifier) {
             identifiers.push(identifier);
         }
@@ -486,11 +501,12 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
         return Err(fail(Kind::RateLimited, "the account has too many orders"));
     }
     let (now, random) = (desk.now(), desk.call.random);
-    let make = |identifier: &Identifier| Authorization::new(random, identifier.clone(), now);
-    let authorizations: Vec<Authorization> =
+    let make =
+        |identifier: &AcmeIdentifier| AcmeAuthorization::new(random, identifier.clone(), now);
+    let authorizations: Vec<AcmeAuthorization> =
         identifiers.iter().map(make).collect::<Result<_, _>>()?;
-    let order = Order {
-        id: Id::make(random)?.to_string(),
+    let order = AcmeOrder {
+        id: IssuerId::make(random)?.to_string(),
         expires: now + ORDER_SECS,
         identifiers,
         authorizations: authorizations.iter().map(|one| one.id.clone()).collect(),
@@ -502,8 +518,8 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
             // Deactivated or tidied away meanwhile, it makes none.
             let known = transaction.get(&accounts::record(&account.id))?;
             let known = known.ok_or(Error::NotFound)?;
-            if accounts::Account::decode(&account.id, &known.value)?.status
-                != accounts::Status::Valid
+            if accounts::AcmeAccount::decode(&account.id, &known.value)?.status
+                != accounts::AccountStatus::Valid
             {
                 return Err(Error::NotFound);
             }
@@ -519,7 +535,7 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failu
 }
 
 /// Tells of an order.
-pub(super) async fn read(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn read(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (order, mut authorizations) = load(desk, &account.id)?;
     for one in &mut authorizations {
@@ -530,23 +546,26 @@ pub(super) async fn read(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Fail
 }
 
 /// Lists the orders of an account (7.1.2.1).
-pub(super) async fn list(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn list(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = accounts::own(desk, signed)?;
     let ids = desk.call.storage.list_some(&folder(&account.id), LISTED_MAX);
     let urls = ids.iter().map(|id| desk.directory.at(&format!("order/{id}")));
-    Ok(Reply::json(200, object([("orders", Json::strings(urls))])))
+    Ok(AcmeReply::json(200, object([("orders", Json::strings(urls))])))
 }
 
 /// Tells of an authorization, or deactivates it (7.5, 7.5.2).
-pub(super) async fn authorization(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn authorization(
+    desk: &Desk<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let (storage, now) = (desk.call.storage, desk.now());
     let missing = || malformed("there is no such authorization").not_found();
-    let found = Authorization::find(storage, &account.id, desk.call.params.get("id"))?;
+    let found = AcmeAuthorization::find(storage, &account.id, desk.call.params.get("id"))?;
     let mut found = found.ok_or_else(missing)?;
     if signed.only_reads() {
         challenges::advance(&desk.call.context, account, &mut found).await?;
-        return Ok(Reply::json(200, found.shown(&desk.directory, now)));
+        return Ok(AcmeReply::json(200, found.shown(&desk.directory, now)));
     }
     let payload = signed.object()?;
     if payload.get("status").and_then(Json::as_str) != Some("deactivated") {
@@ -555,12 +574,13 @@ pub(super) async fn authorization(desk: &Desk<'_>, signed: &Signed) -> Result<Re
     let name = authorization_record(&account.id, &found.id);
     let changed = storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
-        let mut changed = Authorization::decode(&found.id, &stored.value)?;
-        if matches!(changed.status(now), Status::Pending | Status::Valid) {
-            changed.stored = Status::Deactivated;
+        let mut changed = AcmeAuthorization::decode(&found.id, &stored.value)?;
+        if matches!(changed.status(now), AuthorizationStatus::Pending | AuthorizationStatus::Valid)
+        {
+            changed.stored = AuthorizationStatus::Deactivated;
             transaction.put(&name, changed.encode())?;
         }
         Ok(changed)
     });
-    Ok(Reply::json(200, changed.await?.shown(&desk.directory, now)))
+    Ok(AcmeReply::json(200, changed.await?.shown(&desk.directory, now)))
 }

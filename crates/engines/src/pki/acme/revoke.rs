@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::json::Json;
-use kallisto_pki::certificate::Parsed;
+use kallisto_pki::certificate::ParsedCertificate;
 
-use super::accounts::Account;
-use super::desk::{Desk, Reply, Signed};
+use super::accounts::AcmeAccount;
+use super::desk::{AcmeReply, Desk, SignedRequest};
 use super::expiry;
 use super::finalize::names_of_certificate;
-use super::orders::{self, Authorization, Status};
+use super::orders::{self, AcmeAuthorization, AuthorizationStatus};
 use super::problem::{Failure, Kind, fail, malformed};
 use crate::pki::given::object;
 use crate::pki::revoke::{find_der, revoke_for};
@@ -23,7 +23,7 @@ const AUTHORIZATIONS_MAX: usize = 10_000;
 const REASON_LAST: u64 = 5;
 
 /// Revokes a certificate.
-pub(super) async fn revoke(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Failure> {
+pub(super) async fn revoke(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let payload = signed.object()?;
     let text = payload.get("certificate").and_then(Json::as_str);
     let text = text.ok_or_else(|| malformed("the request has no certificate"))?;
@@ -52,7 +52,7 @@ pub(super) async fn revoke(desk: &Desk<'_>, signed: &Signed) -> Result<Reply, Fa
         return Err(malformed("the certificate has expired"));
     };
     let at = crate::pki::revoke::timestamp(at_ns);
-    Ok(Reply::json(
+    Ok(AcmeReply::json(
         200,
         object([
             ("revocation_time", at.as_second().into()),
@@ -79,7 +79,11 @@ fn reason(given: Option<&Json>) -> Result<u8, Failure> {
 }
 
 /// Whether an account may revoke a certificate: it was issued it, or it is authorized for every name of it.
-fn holds(desk: &Desk<'_>, account: &Account, certificate: &Parsed) -> Result<bool, Failure> {
+fn holds(
+    desk: &Desk<'_>,
+    account: &AcmeAccount,
+    certificate: &ParsedCertificate,
+) -> Result<bool, Failure> {
     let storage = desk.call.storage;
     if storage.get(&expiry::certificate_record(&account.id, &certificate.serial))?.is_some() {
         return Ok(true);
@@ -90,8 +94,8 @@ fn holds(desk: &Desk<'_>, account: &Account, certificate: &Parsed) -> Result<boo
     }
     let mut held = BTreeSet::new();
     for id in storage.list_some(&orders::authorization_folder(&account.id), AUTHORIZATIONS_MAX) {
-        let Some(one) = Authorization::find(storage, &account.id, &id)? else { continue };
-        if one.status(desk.now()) == Status::Valid {
+        let Some(one) = AcmeAuthorization::find(storage, &account.id, &id)? else { continue };
+        if one.status(desk.now()) == AuthorizationStatus::Valid {
             held.insert(one.identifier.value());
         }
     }

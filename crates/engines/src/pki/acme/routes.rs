@@ -6,7 +6,7 @@ use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{Admits, Handler, Row, handler, row};
 
-use super::desk::{By, directory, new_nonce, open, refuse_get, signed};
+use super::desk::{SignedBy, directory, new_nonce, open, refuse_get, signed};
 use super::{accounts, challenges, config, eab, finalize, orders, revoke};
 
 const REF: Field = field("ref", Text, "An issuer: its id, its name, or `default`.");

@@ -14,7 +14,7 @@ use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_engine::{ProbeAnswer, ProbeFailure, ProbeKind};
 use kallisto_pki::request::Wish;
 use kallisto_pki::signature::SignatureWish;
-use kallisto_pki::{KeyKind, PrivateKey, San, SignatureAlgorithm, Subject};
+use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, San, SignatureAlgorithm};
 
 use crate::pki::ENGINE;
 use crate::testing::Mount;
@@ -274,13 +274,14 @@ fn dns(name: &str) -> San {
 
 /// The payload of a request to finalize, for a new key.
 fn csr(names: &[San], common_name: &str) -> String {
-    csr_of(&PrivateKey::make(KeyKind::P256).unwrap(), names, common_name, false)
+    csr_of(&PrivateKey::make(PkiKeyKind::P256).unwrap(), names, common_name, false)
 }
 
 fn csr_of(key: &PrivateKey, names: &[San], common_name: &str, says_ca: bool) -> String {
-    let subject = Subject { common_name: common_name.to_owned(), ..Subject::default() };
+    let subject =
+        CertificateSubject { common_name: common_name.to_owned(), ..CertificateSubject::default() };
     let wish = Wish { subject: subject.to_der().unwrap(), alt_names: names.to_vec(), says_ca };
-    let algorithm = SignatureAlgorithm::choose(KeyKind::P256, SignatureWish::default());
+    let algorithm = SignatureAlgorithm::choose(PkiKeyKind::P256, SignatureWish::default());
     format!(r#"{{"csr":"{}"}}"#, base64(&wish.sign(key, algorithm).unwrap()))
 }
 
@@ -606,7 +607,7 @@ fn an_order_has_one_certificate_and_no_ca_and_not_the_key_of_the_account() {
     let finalize = order.get("finalize");
     assert_eq!(client.post_to(&finalize, &csr(&names, "")).problem().0, "orderNotReady");
     client.show_all(&order);
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let ca_csr = csr_of(&key, &names, "", true);
     assert_eq!(client.post_to(&finalize, &ca_csr).problem().0, "badCSR");
     let own = client.keys[0].to_pkcs8v1().unwrap();
@@ -785,7 +786,7 @@ fn a_certificate_is_revoked_by_account_by_key_and_by_whoever_holds_its_names() {
     // By the key of the certificate, which has no account.
     let order = client.order(&[("dns", "d.example.test")]);
     client.show_all(&order);
-    let key = PrivateKey::make(KeyKind::P256).unwrap();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let done =
         client.post_to(&order.get("finalize"), &csr_of(&key, &[dns("d.example.test")], "", false));
     let chain = client.post_to(&done.get("certificate"), "").text;

@@ -9,7 +9,7 @@
 //! used, and stays there. So bad framing is judged in one place, which is not this one.
 //!
 //! A read of a secret that memory answers is served without making the types of an HTTP library first;
-//! every other plain request goes the way that all others go, through [`Service::serve_whole`].
+//! every other plain request goes the way that all others go, through [`HttpService::serve_whole`].
 //!
 //! Invariants:
 //! - A request is answered here or none of its bytes was used: nothing is done twice.
@@ -19,7 +19,7 @@
 //!   of them, and a share of what all may hold ([`crate::write_backpressure`]).
 //! - Who was sent much waits for its turn before it is answered again.
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
-//! - With an audit device, no byte of an answer is sent before its read was written down ([`Wire::settle`]).
+//! - With an audit device, no byte of an answer is sent before its read was written down ([`HttpWire::settle`]).
 
 mod plain;
 mod reply;
@@ -49,9 +49,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
 pub(super) use self::plain::check;
-use self::plain::{HEADERS_MAX, PlainHead, Room, find};
+use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
 use self::reply::{write_found, write_head};
-use super::{Reply, Service, error, response};
+use super::{HttpReply, HttpService, error, response};
 use crate::buffer_pool;
 use crate::client_timeouts::Activity;
 use crate::pending_replies::replace;
@@ -90,14 +90,14 @@ pub(crate) struct Handed<S> {
 pub(crate) async fn serve<S>(
     stream: S,
     client: &WireClient,
-    service: &Service,
+    service: &HttpService,
     stopped: watch::Receiver<bool>,
 ) -> Option<Handed<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let unsent = WriteBackpressure::new(service.admission(), Flow::of_address(client.remote.ip()));
-    let mut wire = Wire {
+    let mut wire = HttpWire {
         service,
         stream,
         input: BytesMut::new(),
@@ -112,18 +112,18 @@ where
     loop {
         // What came while an answer was waited for is looked at before anything is waited for.
         let filled = match std::mem::take(&mut wire.has_come) {
-            true => Filled::More,
+            true => DirectFilled::More,
             false => wire.fill(stop.as_mut()).await,
         };
         match filled {
-            Filled::More => {}
+            DirectFilled::More => {}
             // What to say to a client that stops in the middle of a request is not for us to know.
-            Filled::End if !wire.input.is_empty() => return Some(wire.hand_over()),
-            Filled::End | Filled::Over => return None,
+            DirectFilled::End if !wire.input.is_empty() => return Some(wire.hand_over()),
+            DirectFilled::End | DirectFilled::Over => return None,
         }
         let mut input = std::mem::take(&mut wire.input);
         wire.replies = buffer_pool::borrow();
-        let mut turn = Turn { service, client, now: service.clock.now() };
+        let mut turn = RequestTurn { service, client, now: service.clock.now() };
         let (used, next) = turn.serve(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
@@ -139,7 +139,7 @@ where
             // The stream sees that something was asked, and counts its patience anew.
             drop(client.activity.begin());
         }
-        if next == Next::HandOver || looks > LOOKS_MAX {
+        if next == AfterRequests::HandOver || looks > LOOKS_MAX {
             return Some(wire.hand_over());
         }
     }
@@ -147,7 +147,7 @@ where
 
 /// What comes after the requests that were answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum AfterRequests {
     /// More input.
     Read,
     /// A request that is not plain.
@@ -156,7 +156,7 @@ enum Next {
 
 /// What came of waiting for input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filled {
+enum DirectFilled {
     More,
     /// The client says no more.
     End,
@@ -175,8 +175,8 @@ struct PendingReply {
 }
 
 /// A connection's stream, and what came in and goes out.
-struct Wire<'s, S> {
-    service: &'s Service,
+struct HttpWire<'s, S> {
+    service: &'s HttpService,
     stream: S,
     input: BytesMut,
     /// Whether some of that came while an answer was waited for.
@@ -189,25 +189,25 @@ struct Wire<'s, S> {
     unsent: WriteBackpressure,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> HttpWire<'_, S> {
     fn hand_over(self) -> Handed<S> {
         Handed { stream: self.stream, read: self.input.freeze() }
     }
 
     /// Reads once.
-    async fn fill(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Filled {
+    async fn fill(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> DirectFilled {
         poll_fn(|cx| {
             let read = self.poll_read(cx);
             if read.is_ready() {
                 return read;
             }
-            stop.as_mut().poll(cx).map(|()| Filled::Over)
+            stop.as_mut().poll(cx).map(|()| DirectFilled::Over)
         })
         .await
     }
 
     /// Reads into the worker's room, and takes what came.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Filled> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<DirectFilled> {
         thread_local! {
             static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
         }
@@ -217,9 +217,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
                 let came = buffer.filled_mut();
                 self.input.extend_from_slice(came);
                 let filled = match read {
-                    Ok(()) if came.is_empty() => Filled::End,
-                    Ok(()) => Filled::More,
-                    Err(_) => Filled::Over,
+                    Ok(()) if came.is_empty() => DirectFilled::End,
+                    Ok(()) => DirectFilled::More,
+                    Err(_) => DirectFilled::Over,
                 };
                 // It held a token, and perhaps a secret.
                 buffer_pool::wipe(came);
@@ -272,8 +272,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
             }
             while self.input.len() < READ_BYTES {
                 match self.poll_read(cx) {
-                    Poll::Ready(Filled::More) => self.has_come = true,
-                    Poll::Ready(Filled::End | Filled::Over) => {
+                    Poll::Ready(DirectFilled::More) => self.has_come = true,
+                    Poll::Ready(DirectFilled::End | DirectFilled::Over) => {
                         return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
                     }
                     Poll::Pending => break,
@@ -301,7 +301,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
 }
 
 /// What was taken off the front of the input.
-enum Taken {
+enum TakenInput {
     /// A read that was answered, so many bytes long.
     Read(usize),
     /// A request for the service: its length, its head and its body.
@@ -313,27 +313,31 @@ enum Taken {
 }
 
 /// The requests that came with one read.
-struct Turn<'a> {
-    service: &'a Service,
+struct RequestTurn<'a> {
+    service: &'a HttpService,
     client: &'a WireClient,
     /// When what is answered next is judged: since whatever was waited for last.
     now: Timestamp,
 }
 
-impl Turn<'_> {
+impl RequestTurn<'_> {
     /// Answers the whole plain requests that `input` starts with; how many bytes they were.
-    async fn serve<S>(&mut self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
+    async fn serve<S>(
+        &mut self,
+        input: &[u8],
+        wire: &mut HttpWire<'_, S>,
+    ) -> io::Result<(usize, AfterRequests)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut used, mut reads) = (0, 0);
         while used < input.len() {
             match self.take(&input[used..], reads, wire) {
-                Taken::Read(length) => {
+                TakenInput::Read(length) => {
                     used += length;
                     reads += 1;
                 }
-                Taken::Request(length, mut parts, body) => {
+                TakenInput::Request(length, mut parts, body) => {
                     used += length;
                     // What was read before it is written down before it.
                     wire.settle().await;
@@ -341,20 +345,20 @@ impl Turn<'_> {
                     Box::pin(self.serve_one(&mut parts, body, wire)).await?;
                     self.now = self.service.clock.now();
                 }
-                Taken::Part => return Ok((used, Next::Read)),
-                Taken::Other => return Ok((used, Next::HandOver)),
+                TakenInput::Part => return Ok((used, AfterRequests::Read)),
+                TakenInput::Other => return Ok((used, AfterRequests::HandOver)),
             }
             if wire.has_many() {
                 self.send(wire).await?;
                 self.now = self.service.clock.now();
             }
         }
-        Ok((used, Next::Read))
+        Ok((used, AfterRequests::Read))
     }
 
     /// Sends the replies. Many or large ones took time that others wait for: whoever got them goes on when it is
     /// their turn again.
-    async fn send<S>(&self, wire: &mut Wire<'_, S>) -> io::Result<()>
+    async fn send<S>(&self, wire: &mut HttpWire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -368,12 +372,12 @@ impl Turn<'_> {
 
     /// Takes a request off the front of the input, and answers it if that needs no waiting. `reads` were
     /// answered before it in this turn.
-    fn take<S>(&self, input: &[u8], reads: usize, wire: &mut Wire<'_, S>) -> Taken {
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    fn take<S>(&self, input: &[u8], reads: usize, wire: &mut HttpWire<'_, S>) -> TakenInput {
+        let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let plain = match find(input, &mut room) {
             PlainHead::Plain(plain) => plain,
-            PlainHead::Part => return Taken::Part,
-            PlainHead::Other => return Taken::Other,
+            PlainHead::Part => return TakenInput::Part,
+            PlainHead::Other => return TakenInput::Other,
         };
         // Without a header to say so, its client is the peer.
         if let Some((path, token)) = plain.as_read()
@@ -382,14 +386,16 @@ impl Turn<'_> {
             // One pass is for a few reads, as it is for a few commands of the Redis protocol.
             let may = !reads.is_multiple_of(READS_PER_PASS) || self.service.lets_read();
             if may && self.read(path, token, wire) {
-                return Taken::Read(plain.length);
+                return TakenInput::Read(plain.length);
             }
         }
         match plain.to_parts() {
-            Some(parts) => {
-                Taken::Request(plain.length, Box::new(parts), Bytes::copy_from_slice(plain.body))
-            }
-            None => Taken::Other,
+            Some(parts) => TakenInput::Request(
+                plain.length,
+                Box::new(parts),
+                Bytes::copy_from_slice(plain.body),
+            ),
+            None => TakenInput::Other,
         }
     }
 
@@ -398,7 +404,7 @@ impl Turn<'_> {
         &self,
         parts: &mut Parts,
         body: Bytes,
-        wire: &mut Wire<'_, S>,
+        wire: &mut HttpWire<'_, S>,
     ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -419,7 +425,7 @@ impl Turn<'_> {
     }
 
     /// Answers a read that memory answers; false when it is none, and nothing was done.
-    fn read<S>(&self, path: &str, token: &str, wire: &mut Wire<'_, S>) -> bool {
+    fn read<S>(&self, path: &str, token: &str, wire: &mut HttpWire<'_, S>) -> bool {
         let Ok(path) = Path::decode(path) else { return false };
         let begin = self.service.clock.instant();
         let request = CoreRequest {
@@ -450,7 +456,7 @@ impl Turn<'_> {
     }
 
     /// Writes a reply, and sends one whose body is still being made as it comes.
-    async fn send_reply<S>(&self, reply: Reply, wire: &mut Wire<'_, S>) -> io::Result<()>
+    async fn send_reply<S>(&self, reply: HttpReply, wire: &mut HttpWire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -478,9 +484,13 @@ impl Turn<'_> {
     }
 }
 
-impl Turn<'_> {
+impl RequestTurn<'_> {
     /// Sends a long reply whose body is there, a piece at a time: copying all of it at once would take long.
-    async fn send_in_pieces<S>(&self, reply: Reply, wire: &mut Wire<'_, S>) -> io::Result<()>
+    async fn send_in_pieces<S>(
+        &self,
+        reply: HttpReply,
+        wire: &mut HttpWire<'_, S>,
+    ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -502,7 +512,7 @@ impl Turn<'_> {
 }
 
 /// Writes a reply whose body is there.
-fn write_whole(reply: Reply, now: Timestamp, replies: &mut Vec<u8>) -> StatusCode {
+fn write_whole(reply: HttpReply, now: Timestamp, replies: &mut Vec<u8>) -> StatusCode {
     let status = reply.status();
     write_head(&reply, now, replies);
     if let Some(Some(Ok(frame))) = now_or_never(reply.into_body().frame())

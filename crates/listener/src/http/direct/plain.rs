@@ -23,7 +23,7 @@ const _: () = assert!(BODY_BYTES_MAX < INPUT_BYTES_MAX);
 #[derive(Debug)]
 pub(super) enum PlainHead<'h, 'b> {
     /// A whole plain request.
-    Plain(Plain<'h, 'b>),
+    Plain(PlainRequest<'h, 'b>),
     /// A part of what may become one.
     Part,
     /// Something that is not served here.
@@ -32,7 +32,7 @@ pub(super) enum PlainHead<'h, 'b> {
 
 /// A request that has no say in its framing but the length of its body.
 #[derive(Debug)]
-pub(super) struct Plain<'h, 'b> {
+pub(super) struct PlainRequest<'h, 'b> {
     pub(super) method: &'b str,
     pub(super) target: &'b str,
     pub(super) headers: &'h [httparse::Header<'b>],
@@ -45,7 +45,7 @@ pub(super) struct Plain<'h, 'b> {
 }
 
 /// Room for the headers of one request.
-pub(super) type Room<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
+pub(super) type HeaderRoom<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
 
 /// What a header is to whoever frames and reads a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn meaning(header: &httparse::Header<'_>) -> Meaning {
 }
 
 /// Looks at what `input` starts with.
-pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> PlainHead<'h, 'b> {
+pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> PlainHead<'h, 'b> {
     let mut request = httparse::Request::new(&mut []);
     let head = match request.parse_with_uninit_headers(input, room) {
         Ok(httparse::Status::Complete(length)) => length,
@@ -125,9 +125,15 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> PlainHead
     }
     let length = head + body.unwrap_or_default();
     match input.get(head..length) {
-        Some(body) => {
-            PlainHead::Plain(Plain { method, target, headers, body, length, token, is_simple })
-        }
+        Some(body) => PlainHead::Plain(PlainRequest {
+            method,
+            target,
+            headers,
+            body,
+            length,
+            token,
+            is_simple,
+        }),
         // A body has a time of its own to come in.
         None => PlainHead::Other,
     }
@@ -146,7 +152,7 @@ fn length(digits: &[u8]) -> Option<usize> {
     bytes.filter(|&bytes| bytes <= BODY_BYTES_MAX)
 }
 
-impl<'b> Plain<'_, 'b> {
+impl<'b> PlainRequest<'_, 'b> {
     /// Path and token of a read that asks for nothing else.
     pub(super) fn as_read(&self) -> Option<(&'b str, &'b str)> {
         let is_read = self.is_simple && self.method == "GET" && self.body.is_empty();
@@ -180,7 +186,7 @@ pub(in crate::http) fn check(bytes: &[u8]) {
     const CUTS_MAX: usize = 256;
     let mut rest = bytes;
     while !rest.is_empty() {
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let PlainHead::Plain(plain) = find(rest, &mut room) else { return };
         assert!(plain.length > plain.body.len() && plain.length <= rest.len());
         assert!(plain.body.len() <= BODY_BYTES_MAX);
@@ -193,7 +199,7 @@ pub(in crate::http) fn check(bytes: &[u8]) {
             assert_eq!(first.to_str().ok(), Some(token));
         }
         for cut in 0..plain.length.min(CUTS_MAX) {
-            let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
             let found = find(&rest[..cut], &mut room);
             let is_head = cut < plain.length - plain.body.len();
             assert_eq!(matches!(found, PlainHead::Part), is_head, "{cut}");
@@ -208,7 +214,7 @@ mod tests {
     use super::*;
 
     fn kind(input: &[u8]) -> &'static str {
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         check(input);
         match find(input, &mut room) {
             PlainHead::Plain(plain) if plain.as_read().is_some() => "read",
@@ -270,7 +276,7 @@ mod tests {
     #[test]
     fn bodies_belong_to_their_requests() {
         let post = b"POST /v1/a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /";
-        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let PlainHead::Plain(plain) = find(post, &mut room) else { panic!("a plain request") };
         assert_eq!((plain.body, plain.length), (b"abc".as_slice(), post.len() - 5));
     }

@@ -11,7 +11,7 @@ use kallisto_core::json::write_u64;
 use kallisto_core::{Logical, RequestId};
 
 use crate::buffer_pool;
-use crate::http::{Reply, response};
+use crate::http::{HttpReply, response};
 
 /// The head and body of a read that found something: what [`response::render`] would say.
 pub(super) fn write_found(logical: &Logical, id: RequestId, now: Timestamp, out: &mut Vec<u8>) {
@@ -48,7 +48,7 @@ pub(super) fn write_found(logical: &Logical, id: RequestId, now: Timestamp, out:
 const HEAD_BYTES_USUAL: usize = 320;
 
 /// Status line and headers, up to and with the empty line.
-pub(super) fn write_head(reply: &Reply, now: Timestamp, out: &mut Vec<u8>) {
+pub(super) fn write_head(reply: &HttpReply, now: Timestamp, out: &mut Vec<u8>) {
     let status = reply.status();
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kallisto_core::Access;
+use kallisto_core::RouteAccess;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_store::Durability;
 use secrecy::ExposeSecret;
@@ -164,7 +164,7 @@ fn a_whole_configuration_says_the_same_in_both_forms() {
     let json = read(PRODUCTION_JSON);
     assert_eq!(format!("{hcl:#?}"), format!("{json:#?}"));
     assert!(!format!("{hcl:?}").contains("canary"));
-    let SealConfig::Transit(seal) = hcl.seal else { panic!("no transit seal") };
+    let SealSettings::Transit(seal) = hcl.seal else { panic!("no transit seal") };
     assert_eq!(seal.token.expose_secret(), "hvs.canary-token");
     assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("transit", Some("ops/")));
     assert_eq!((seal.disable_renewal, seal.tls.trusts_anyone), (false, false));
@@ -187,11 +187,11 @@ fn a_whole_configuration_says_the_same_in_both_forms() {
     assert_eq!(outer.header_timeout, Some(Duration::from_secs(10)));
     assert_eq!(outer.forwarded_for.authorized.len(), 2);
     assert!(outer.forwarded_for.reject_not_present && !outer.forwarded_for.reject_not_authorized);
-    assert_eq!(outer.unauthenticated_metrics, Access::Open);
-    assert_eq!(outer.unauthenticated_rekey, Access::Token);
+    assert_eq!(outer.unauthenticated_metrics, RouteAccess::Open);
+    assert_eq!(outer.unauthenticated_rekey, RouteAccess::Token);
     assert_eq!(
         (inner.address.to_string().as_str(), inner.unauthenticated_rekey),
-        ("127.0.0.1:8210", Access::Open)
+        ("127.0.0.1:8210", RouteAccess::Open)
     );
     assert_eq!(inner.cluster_address.to_string(), "127.0.0.1:8211");
     assert_eq!(hcl.durability, Durability::Batch { ops: 500, interval: Duration::from_millis(20) });
@@ -211,10 +211,10 @@ fn the_least_that_starts_a_server_is_safe() {
     let tls = listener.tls.as_ref().unwrap();
     assert_eq!((tls.min_version, tls.max_version), (TlsVersion::Tls12, TlsVersion::Tls13));
     assert_eq!(tls.client_certificates, ClientCertificates::Any);
-    assert_eq!(listener.unauthenticated_rekey, Access::Token);
-    assert_eq!(listener.unauthenticated_metrics, Access::Token);
+    assert_eq!(listener.unauthenticated_rekey, RouteAccess::Token);
+    assert_eq!(listener.unauthenticated_metrics, RouteAccess::Token);
     assert!(matches!(config.storage, StorageConfig::File { .. }));
-    assert!(matches!(config.seal, SealConfig::Shamir));
+    assert!(matches!(config.seal, SealSettings::Shamir));
     assert_eq!(config.durability, Durability::Strict);
     assert!(config.ui.is_none() && !config.disable_mlock && !config.raw_storage_endpoint);
     assert_eq!(config.log, LogConfig::default());
@@ -385,14 +385,17 @@ fn listeners_that_would_let_too_many_in_are_refused() {
 #[test]
 fn one_open_group_of_two_is_not_open() {
     for (text, access) in [
-        ("disable_unauthed_rekey_endpoints = false", Access::Open),
-        ("disable_unauthed_rekey_endpoints = true", Access::Token),
-        ("disable_unauthed_generate_root_endpoints = false", Access::Token),
+        ("disable_unauthed_rekey_endpoints = false", RouteAccess::Open),
+        ("disable_unauthed_rekey_endpoints = true", RouteAccess::Token),
+        ("disable_unauthed_generate_root_endpoints = false", RouteAccess::Token),
         (
             "disable_unauthed_rekey_endpoints = false\ndisable_unauthed_generate_root_endpoints = true",
-            Access::Token,
+            RouteAccess::Token,
         ),
-        ("disable_unauthed_rekey_endpoints = false\nunauthenticated_rekey = false", Access::Token),
+        (
+            "disable_unauthed_rekey_endpoints = false\nunauthenticated_rekey = false",
+            RouteAccess::Token,
+        ),
     ] {
         let config = read(&format!(
             "storage \"inmem\" {{}}\nlistener \"tcp\" {{\ntls_disable = 1\n{text}\n}}"

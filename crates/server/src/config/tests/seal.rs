@@ -6,13 +6,13 @@ use super::*;
 const KEY_HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const KEY_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-fn seal_of(text: &str, variables: &[(&str, &str)]) -> Result<SealConfig, String> {
+fn seal_of(text: &str, variables: &[(&str, &str)]) -> Result<SealSettings, String> {
     read_with(&format!("{MINIMUM}{text}"), variables).map(|loaded| loaded.config.seal)
 }
 
 fn static_key(text: &str, variables: &[(&str, &str)]) -> [u8; 32] {
     match seal_of(text, variables) {
-        Ok(SealConfig::Static(seal)) => *seal.current.key.expose_secret(),
+        Ok(SealSettings::Static(seal)) => *seal.current.key.expose_secret(),
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -125,7 +125,9 @@ fn transit_takes_from_the_environment_what_vault_does() {
         ("VAULT_SKIP_VERIFY", "true"),
         ("VAULT_SEAL_TYPE", "transit"),
     ];
-    let Ok(SealConfig::Transit(seal)) = seal_of("", &variables) else { panic!("no transit seal") };
+    let Ok(SealSettings::Transit(seal)) = seal_of("", &variables) else {
+        panic!("no transit seal")
+    };
     assert_eq!((seal.address.as_str(), seal.key_name.as_str()), ("https://env:8200", "env-key"));
     assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("env-mount", Some("env/")));
     assert!(seal.disable_renewal);
@@ -134,7 +136,7 @@ fn transit_takes_from_the_environment_what_vault_does() {
         (Some(Path::new("/env/ca.pem")), true)
     );
     let file = "seal \"transit\" {\naddress = \"https://file\"\ntoken = \"file-token\"\nkey_name = \"file-key\"\ntls_server_name = \"file\"\n}";
-    let Ok(SealConfig::Transit(seal)) = seal_of(file, &variables) else {
+    let Ok(SealSettings::Transit(seal)) = seal_of(file, &variables) else {
         panic!("no transit seal")
     };
     assert_eq!((seal.address.as_str(), seal.token.expose_secret()), ("https://file", "file-token"));
@@ -147,7 +149,7 @@ fn transit_takes_from_the_environment_what_vault_does() {
 fn the_environment_may_name_another_seal() {
     let text = format!("{MINIMUM}seal \"transit\" {{}}");
     let loaded = read_with(&text, &[("VAULT_SEAL_TYPE", "shamir")]).unwrap();
-    assert!(matches!(loaded.config.seal, SealConfig::Shamir));
+    assert!(matches!(loaded.config.seal, SealSettings::Shamir));
     let place = "VAULT_LOCAL_CONFIG:3: the environment names another seal than this";
     assert_eq!(loaded.warnings, [place]);
     let error = read_with(&text, &[("VAULT_SEAL_TYPE", "awskms")]).unwrap_err();

@@ -6,19 +6,19 @@ use super::Driver;
 use crate::commit::Promise;
 use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
 use crate::raft::{lock, members};
-use crate::{Candidacy, Change, Error, MemberRole, Peer};
+use crate::{Candidacy, Error, MemberChange, MemberRole, Peer};
 
 impl Driver {
-    pub(super) fn change(&mut self, changes: &[Change], promise: Promise) {
+    pub(super) fn change(&mut self, changes: &[MemberChange], promise: Promise) {
         self.propose_group();
         if !self.node.leads() {
             promise.keep(Err(Error::NotLeader));
             return;
         }
         let own = self.node.id();
-        let leaves = |change: &Change| match change {
-            Change::Remove(id) => *id == own,
-            Change::Put(peer, role) => peer.id == own && *role == MemberRole::Learner,
+        let leaves = |change: &MemberChange| match change {
+            MemberChange::Remove(id) => *id == own,
+            MemberChange::Put(peer, role) => peer.id == own && *role == MemberRole::Learner,
         };
         if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
             // A leader does not lead its own leaving: whoever leads next is asked again.
@@ -116,8 +116,9 @@ impl Driver {
         });
         if let Some(peer) = ready {
             // Refused while another change is under way; the next tick tries again.
-            let _ =
-                self.node.propose_change(members::propose(&[Change::Put(peer, MemberRole::Voter)]));
+            let _ = self
+                .node
+                .propose_change(members::propose(&[MemberChange::Put(peer, MemberRole::Voter)]));
         }
     }
 
@@ -130,7 +131,7 @@ impl Driver {
         if self.described == term || known.contains(&own) || full {
             return;
         }
-        let change = members::propose(&[Change::Put(own, MemberRole::Voter)]);
+        let change = members::propose(&[MemberChange::Put(own, MemberRole::Voter)]);
         if self.node.propose_change(change).is_some() {
             self.described = term;
         }

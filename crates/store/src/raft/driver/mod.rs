@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use raft::eraftpb::{Message, MessageType};
 
-use self::reads::Reads;
+use self::reads::PendingReads;
 use self::replace::Fetch;
 use self::scarce::Scarce;
 use self::undecided::Undecided;
@@ -32,10 +32,10 @@ use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::node::{Committed, LogPosition, Output, RaftNode, contains};
+use crate::raft::node::{Committed, LogPosition, NodeOutput, RaftNode, contains};
 use crate::raft::requests::{Backpressure, DriverRequest, Gather};
 use crate::raft::shared::StoreShared;
-use crate::raft::tasks::Task;
+use crate::raft::tasks::ApplierTask;
 use crate::raft::wire;
 use crate::{Candidacy, Durability, Error};
 
@@ -59,7 +59,7 @@ pub(crate) struct Driver {
     /// The last entry of each group that is not committed, and when it was proposed.
     begun: VecDeque<(u64, Duration)>,
     /// What the applier is to do once everything up to an index is.
-    barriers: VecDeque<(u64, Task)>,
+    barriers: VecDeque<(u64, ApplierTask)>,
     next_tick: Duration,
     /// How many commits have come together lately.
     gathered: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Driver {
     sync_time: Duration,
     /// Commits of this turn that are not proposed yet.
     group: Vec<(Vec<u8>, Promise)>,
-    reads: Reads,
+    reads: PendingReads,
     /// Who waits for another server to lead, and whom it was offered to.
     transfers: Vec<Promise>,
     /// Until when a server that gave its place away waits for another to lead.
@@ -104,7 +104,7 @@ impl Driver {
             gathered: 0,
             sync_time: Duration::ZERO,
             group: Vec::new(),
-            reads: Reads::default(),
+            reads: PendingReads::default(),
             transfers: Vec::new(),
             transfers_end: None,
             offered: Vec::new(),
@@ -327,7 +327,7 @@ impl Driver {
         self.shared.want_mark();
         let standing = self.node.standing();
         let last = if self.node.leads() { standing.last_index } else { standing.commit_index };
-        self.barriers.push_back((last, Task::Settled(promise)));
+        self.barriers.push_back((last, ApplierTask::Settled(promise)));
         self.release_barriers();
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Driver {
 
     fn write(
         &mut self,
-        output: &Output,
+        output: &NodeOutput,
     ) -> Result<Vec<(LogPosition, kallisto_lsm::segment_log::SegmentOffset)>, Error> {
         if output.append.is_empty() && !output.has_new_vote {
             return Ok(Vec::new());
@@ -390,14 +390,14 @@ impl Driver {
     fn hand_over(&mut self, committed: Vec<Committed>) {
         let Some(last) = committed.last() else { return };
         self.note_commits(last.index);
-        let tasks: Vec<Task> = committed
+        let tasks: Vec<ApplierTask> = committed
             .into_iter()
             .map(|entry| {
                 let promise = self.claim(&entry);
                 if let Some(members) = &entry.members {
                     lock(&self.shared.log).set_membership(members.membership.clone());
                 }
-                Task::Apply(entry, promise)
+                ApplierTask::Apply(entry, promise)
             })
             .collect();
         self.shared.tasks.push(tasks);

@@ -10,11 +10,11 @@ use super::Driver;
 use crate::Error;
 use crate::commit::Promise;
 use crate::raft::limits::READ_TICKS_MAX;
-use crate::raft::tasks::Task;
+use crate::raft::tasks::ApplierTask;
 
 /// Reads that have to see everything committed before them.
 #[derive(Default)]
-pub(super) struct Reads {
+pub(super) struct PendingReads {
     /// Not asked yet.
     pub(super) waiting: Vec<Promise>,
     /// Asked under a number, of a leader, and since when.
@@ -32,7 +32,7 @@ struct ReadRound {
     promises: Vec<Promise>,
 }
 
-impl Reads {
+impl PendingReads {
     /// Everybody who waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Promise> {
         let asked = self.asked.drain(..).flat_map(|asked| asked.promises);
@@ -88,8 +88,8 @@ impl Driver {
             while let Some(ReadRound { promises, since, .. }) =
                 self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
-                self.barriers.push_back((index, Task::Confirmed(since)));
-                let settled = |promise| (index, Task::Settled(promise));
+                self.barriers.push_back((index, ApplierTask::Confirmed(since)));
+                let settled = |promise| (index, ApplierTask::Settled(promise));
                 self.barriers.extend(promises.into_iter().map(settled));
             }
         }

@@ -11,8 +11,8 @@ use crate::raft::limits::STATE_BYTES_MAX;
 use crate::raft::lock;
 use crate::raft::log::record::{LogIdentity, SegmentState};
 use crate::raft::machine::Replacement;
-use crate::raft::node::{RaftNode, Restart, Restored};
-use crate::raft::snapshot::{Fetched, Incoming, Part};
+use crate::raft::node::{RaftNode, Restart, SnapshotRestored};
+use crate::raft::snapshot::{Fetched, Incoming, PartialSnapshot};
 use crate::{Error, Invitation};
 
 /// Whether a snapshot is on its way in.
@@ -21,7 +21,7 @@ pub(super) enum Fetch {
     Nothing,
     UnderWay,
     /// It broke off: what came is kept until the rest is asked for, or past.
-    Broken(Box<Part>),
+    Broken(Box<PartialSnapshot>),
     /// It is here, and waits until somebody leads.
     Here(Box<Replacement>),
 }
@@ -147,9 +147,9 @@ impl Driver {
         };
         match self.node.restore(&restart) {
             // The next output has it.
-            Restored::Taken => self.pump(),
-            Restored::NobodyLeads => Ok(()),
-            Restored::Past => {
+            SnapshotRestored::Taken => self.pump(),
+            SnapshotRestored::NobodyLeads => Ok(()),
+            SnapshotRestored::Past => {
                 self.shared.machine.home().remove(replacement.engine);
                 self.fetch = Fetch::Nothing;
                 Ok(())

@@ -40,11 +40,11 @@ pub(crate) struct LogIndex {
     cache: VecDeque<Entry>,
     cache_bytes: usize,
     cold: Option<Box<dyn ColdEntries>>,
-    fault: Fault,
+    fault: ReadFault,
 }
 
 /// The first failure to read an entry, if there was one.
-pub(crate) type Fault = Arc<OnceLock<Error>>;
+pub(crate) type ReadFault = Arc<OnceLock<Error>>;
 
 /// What is known of an entry that may not be in memory.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl LogIndex {
             cache: VecDeque::new(),
             cache_bytes: 0,
             cold: None,
-            fault: Fault::default(),
+            fault: ReadFault::default(),
         }
     }
 
@@ -184,7 +184,7 @@ impl LogIndex {
     }
 
     /// Says where to say why an entry could not be read.
-    pub(crate) fn set_fault(&mut self, fault: Fault) {
+    pub(crate) fn set_fault(&mut self, fault: ReadFault) {
         self.fault = fault;
     }
 
@@ -198,7 +198,7 @@ impl LogIndex {
     }
 
     /// Where it will be said why an entry could not be read, should that happen.
-    pub(crate) fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> ReadFault {
         Arc::clone(&self.fault)
     }
 

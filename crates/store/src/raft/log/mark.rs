@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_codec::ByteReader;
-use kallisto_lsm::disk::{Access, Disk, DiskFile, read_full_at, write_all_at};
-use kallisto_lsm::segment_log::End;
+use kallisto_lsm::disk::{Disk, DiskFile, OpenFor, read_full_at, write_all_at};
+use kallisto_lsm::segment_log::LogEnd;
 
 use crate::Error;
 
@@ -41,9 +41,9 @@ const SLOT_BYTES: usize = 4 + 4 + 6 * 8;
 
 /// How far a log reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct LogReach {
     /// Where in its segments.
-    pub(crate) end: End,
+    pub(crate) end: LogEnd,
     /// The last entry there.
     pub(crate) index: u64,
     /// Its term.
@@ -53,8 +53,8 @@ pub(crate) struct Reach {
 /// A log that comes back shorter than it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
-    found: Reach,
-    synced: Reach,
+    found: LogReach,
+    synced: LogReach,
 }
 
 /// The file, and what it says.
@@ -63,7 +63,7 @@ pub(crate) struct Mark {
     dir: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
     turn: u64,
-    reach: Reach,
+    reach: LogReach,
     written_at: Option<Duration>,
     /// Why it is written no more: what the file holds after a failure is unknown, and a second sync would be believed.
     failure: Option<Error>,
@@ -77,12 +77,12 @@ impl Mark {
             dir: dir.to_owned(),
             file: None,
             turn: 0,
-            reach: Reach::default(),
+            reach: LogReach::default(),
             written_at: None,
             failure: None,
         };
         let path = this.path();
-        let file = match this.disk.open(&path, Access::ReadWrite) {
+        let file = match this.disk.open(&path, OpenFor::ReadWrite) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(this),
             Err(error) => return Err(super::super::failed("open", &path, &error)),
@@ -101,14 +101,14 @@ impl Mark {
     }
 
     /// What a log that was read up to `found` lacks.
-    pub(crate) fn loss(&self, found: Reach) -> Option<Loss> {
+    pub(crate) fn loss(&self, found: LogReach) -> Option<Loss> {
         let synced = self.reach;
         (found.end.frame < synced.end.frame).then_some(Loss { found, synced })
     }
 
     /// Writes that the log is synced up to `reach`, if that is news and the last time is long enough ago. Returns whether
     /// there will be more to write.
-    pub(crate) fn follow(&mut self, reach: Reach, now: Duration) -> Result<Followed, Error> {
+    pub(crate) fn follow(&mut self, reach: LogReach, now: Duration) -> Result<Followed, Error> {
         if reach.end.frame <= self.reach.end.frame {
             return Ok(Followed::Level);
         }
@@ -121,17 +121,17 @@ impl Mark {
     }
 
     /// The same at once.
-    pub(crate) fn catch_up(&mut self, reach: Reach) -> Result<(), Error> {
+    pub(crate) fn catch_up(&mut self, reach: LogReach) -> Result<(), Error> {
         if reach.end.frame <= self.reach.end.frame { Ok(()) } else { self.write(reach) }
     }
 
     /// Writes that the log reaches to `reach` and no further: what is missing was given up.
-    pub(crate) fn give_up(&mut self, reach: Reach) -> Result<(), Error> {
+    pub(crate) fn give_up(&mut self, reach: LogReach) -> Result<(), Error> {
         self.write(reach)
     }
 
     /// A full disk leaves the mark as it was: it says less, and nothing wrong.
-    fn write(&mut self, reach: Reach) -> Result<(), Error> {
+    fn write(&mut self, reach: LogReach) -> Result<(), Error> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -145,7 +145,7 @@ impl Mark {
         }
     }
 
-    fn try_write(&mut self, reach: Reach) -> Result<(), Error> {
+    fn try_write(&mut self, reach: LogReach) -> Result<(), Error> {
         let path = self.path();
         let failed = |doing, error: &std::io::Error| {
             if kallisto_lsm::is_full(error) {
@@ -200,10 +200,10 @@ impl fmt::Display for Loss {
     }
 }
 
-impl fmt::Display for Reach {
+impl fmt::Display for LogReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { end, index, term } = self;
-        let End { frame, segment, offset } = end;
+        let LogEnd { frame, segment, offset } = end;
         write!(
             f,
             "entry {index} of term {term} (frame {frame}, segment {segment:016x} byte {offset})"
@@ -211,8 +211,8 @@ impl fmt::Display for Reach {
     }
 }
 
-fn slot_bytes(turn: u64, reach: Reach) -> Vec<u8> {
-    let Reach { end, index, term } = reach;
+fn slot_bytes(turn: u64, reach: LogReach) -> Vec<u8> {
+    let LogReach { end, index, term } = reach;
     let mut rest = MARK_FORMAT.to_le_bytes().to_vec();
     for number in [turn, end.frame, end.segment, end.offset, index, term] {
         rest.extend_from_slice(&number.to_le_bytes());
@@ -222,7 +222,7 @@ fn slot_bytes(turn: u64, reach: Reach) -> Vec<u8> {
     slot
 }
 
-fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
+fn read_slot(file: &Bytes, at: usize) -> Option<(u64, LogReach)> {
     let slot = (at + SLOT_BYTES <= file.len()).then(|| file.slice(at..at + SLOT_BYTES))?;
     let mut reader = ByteReader::new(&slot);
     let checksum = reader.u32()?;
@@ -230,8 +230,8 @@ fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
         return None;
     }
     let turn = reader.u64()?;
-    let end = End { frame: reader.u64()?, segment: reader.u64()?, offset: reader.u64()? };
-    Some((turn, Reach { end, index: reader.u64()?, term: reader.u64()? }))
+    let end = LogEnd { frame: reader.u64()?, segment: reader.u64()?, offset: reader.u64()? };
+    Some((turn, LogReach { end, index: reader.u64()?, term: reader.u64()? }))
 }
 
 #[cfg(test)]
@@ -240,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn reach(frame: u64) -> Reach {
-        Reach { end: End { frame, segment: 1, offset: 64 * frame }, index: frame, term: 1 }
+    fn reach(frame: u64) -> LogReach {
+        LogReach { end: LogEnd { frame, segment: 1, offset: 64 * frame }, index: frame, term: 1 }
     }
 
     #[test]

@@ -23,12 +23,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::Disk;
-use kallisto_lsm::segment_log::{Keeper, Log, Reader, SegmentOffset};
+use kallisto_lsm::segment_log::{Keeper, Log, PayloadReader, SegmentOffset};
 use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
-use self::mark::{Loss, Mark, Reach};
-use self::record::{LogIdentity, Record, Records, SegmentState};
+use self::mark::{LogReach, Loss, Mark};
+use self::record::{LogIdentity, LogRecord, PayloadRecords, SegmentState};
 use super::limits::RESERVE_PART;
 use super::lock;
 use crate::{Durability, Error, Need};
@@ -61,13 +61,13 @@ pub(crate) struct RaftLog {
     unsynced_since: Duration,
     synced: Arc<AtomicU64>,
     /// Up to where it is synced, for the mark.
-    reach: Reach,
-    counters: Counters,
+    reach: LogReach,
+    counters: RaftLogCounters,
 }
 
 /// Counters for people.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct RaftLogCounters {
     pub(crate) syncs: u64,
     pub(crate) entries: u64,
 }
@@ -83,7 +83,7 @@ pub enum Losses {
 }
 
 /// What [`RaftLog::open`] found.
-pub(crate) struct Opened {
+pub(crate) struct OpenedLog {
     pub(crate) log: RaftLog,
     pub(crate) index: LogIndex,
     pub(crate) keeper: Keeper,
@@ -102,7 +102,7 @@ impl RaftLog {
         segment_bytes: u64,
         (mark, losses): (&Mark, Losses),
         first: impl FnOnce() -> Result<SegmentState, Error>,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedLog, Error> {
         let mut recovery = Recovery::default();
         let mut log = Log::open(disk, dir, segment_bytes, &mut recovery)?;
         recovery.check_end()?;
@@ -112,7 +112,7 @@ impl RaftLog {
             None => first()?,
         };
         let (index, term) = recovery.index.as_ref().map(LogIndex::last).unwrap_or_default();
-        let loss = mark.loss(Reach { end: log.end(), index, term });
+        let loss = mark.loss(LogReach { end: log.end(), index, term });
         if let (Some(loss), Losses::Refused) = (loss, losses) {
             return Err(Error::Lost(loss.to_string()));
         }
@@ -145,12 +145,12 @@ impl RaftLog {
             unsynced: 0,
             unsynced_since: Duration::ZERO,
             synced: Arc::new(AtomicU64::new(index.last().0)),
-            reach: Reach::default(),
-            counters: Counters::default(),
+            reach: LogReach::default(),
+            counters: RaftLogCounters::default(),
         };
         this.reach = this.written();
         let (identity, engine) = this.belongs_to();
-        Ok(Opened { log: this, index, keeper, identity, engine, loss })
+        Ok(OpenedLog { log: this, index, keeper, identity, engine, loss })
     }
 
     /// Makes sure that a group of `bytes` bytes has room, and that what is usual leaves the reserve.
@@ -266,7 +266,7 @@ impl RaftLog {
     }
 
     /// An index of a log that begins behind `floor`, with this log's entries to come.
-    pub(crate) fn fresh_index(&self, hard_state: HardState, fault: index::Fault) -> LogIndex {
+    pub(crate) fn fresh_index(&self, hard_state: HardState, fault: index::ReadFault) -> LogIndex {
         let mut index = LogIndex::new(self.last, hard_state, self.membership.clone());
         index.set_cold(Box::new(Cold(self.log.keeper())));
         index.set_fault(fault);
@@ -334,18 +334,18 @@ impl RaftLog {
     }
 
     /// Up to where it is synced.
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> LogReach {
         self.reach
     }
 
     /// Up to where it is written.
-    fn written(&self) -> Reach {
+    fn written(&self) -> LogReach {
         let (index, term) = self.last;
-        Reach { end: self.log.end(), index, term }
+        LogReach { end: self.log.end(), index, term }
     }
 
     /// Counters for people.
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> RaftLogCounters {
         self.counters
     }
 
@@ -457,16 +457,16 @@ impl Recovery {
         Ok(())
     }
 
-    fn record(&mut self, record: Record, place: SegmentOffset) -> Result<(), &'static str> {
+    fn record(&mut self, record: LogRecord, place: SegmentOffset) -> Result<(), &'static str> {
         match (record, &mut self.index) {
-            (Record::State(state) | Record::Restart(state), None) => self.begin(state),
-            (Record::Restart(state), Some(_)) => {
+            (LogRecord::State(state) | LogRecord::Restart(state), None) => self.begin(state),
+            (LogRecord::Restart(state), Some(_)) => {
                 for (_, highest) in &mut self.segments {
                     *highest = 0;
                 }
                 self.begin(state)
             }
-            (Record::State(state), Some(index)) => {
+            (LogRecord::State(state), Some(index)) => {
                 let known = self.state.as_ref().map(|known| known.identity);
                 let last = self.below.unwrap_or(index.last().0);
                 if known != Some(state.identity) || last != state.last_index {
@@ -475,11 +475,11 @@ impl Recovery {
                 index.set_hard_state(state.hard_state);
                 Ok(())
             }
-            (Record::HardState(hard_state), Some(index)) => {
+            (LogRecord::HardState(hard_state), Some(index)) => {
                 index.set_hard_state(hard_state);
                 Ok(())
             }
-            (Record::Entry(entry, offset), Some(index)) => {
+            (LogRecord::Entry(entry, offset), Some(index)) => {
                 if let Some((_, highest)) = self.segments.back_mut() {
                     *highest = (*highest).max(entry.index);
                 }
@@ -492,20 +492,20 @@ impl Recovery {
                 let place = SegmentOffset { offset: place.offset + offset as u64, ..place };
                 index.append(entry, Some(place))
             }
-            (Record::HardState(_) | Record::Entry(..), None) => {
+            (LogRecord::HardState(_) | LogRecord::Entry(..), None) => {
                 Err("a segment does not start with a state")
             }
         }
     }
 }
 
-impl Reader for Recovery {
+impl PayloadReader for Recovery {
     fn payload(&mut self, place: SegmentOffset, payload: &[u8]) -> kallisto_lsm::Result<()> {
         if self.segments.back().is_none_or(|(segment, _)| *segment != place.segment) {
             self.segments.push_back((place.segment, 0));
         }
         let payload = Bytes::copy_from_slice(payload);
-        let records = Records::new(&payload)
+        let records = PayloadRecords::new(&payload)
             .try_for_each(|record| self.record(record.ok_or("a record cannot be read")?, place));
         records.map_err(|what| kallisto_lsm::Error::Corrupt {
             file: format!("{:016x}.wal", place.segment).into(),
@@ -534,13 +534,13 @@ mod tests {
             hard_state: HardState::default(),
             membership: ConfState { voters: vec![1, 2, 3], ..ConfState::default() },
         };
-        recovery.record(Record::State(state), SegmentOffset { segment: 7, offset: 40 }).unwrap();
+        recovery.record(LogRecord::State(state), SegmentOffset { segment: 7, offset: 40 }).unwrap();
         recovery
     }
 
     fn read(recovery: &mut Recovery, index: u64, term: u64) -> Result<(), &'static str> {
         let entry = Entry { index, term, ..Entry::default() };
-        recovery.record(Record::Entry(entry, 0), SegmentOffset { segment: 7, offset: 80 })
+        recovery.record(LogRecord::Entry(entry, 0), SegmentOffset { segment: 7, offset: 80 })
     }
 
     /// Found by the simulator (seed 1): a server whose unconfirmed entries were replaced did not start again once the segment

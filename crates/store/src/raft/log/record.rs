@@ -15,7 +15,7 @@
 //! `last index` and `last term` name the entry before the segment, so that a log whose older segments were purged knows
 //! where it starts. `engine` says which of the store's engine directories goes with the log (format 1 has no such number:
 //! it is 0). A restart says that nothing before it counts: a snapshot took the place of everything. An entry with an index that was there before takes the place of that one and all behind it.
-//! [`Records`] reads a payload back and trusts nothing; the frame's checksum is the log's business.
+//! [`PayloadRecords`] reads a payload back and trusts nothing; the frame's checksum is the log's business.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;
@@ -63,7 +63,7 @@ pub(crate) struct SegmentState {
 
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Record {
+pub(crate) enum LogRecord {
     State(SegmentState),
     /// A state behind which everything begins anew.
     Restart(SegmentState),
@@ -165,22 +165,22 @@ pub(crate) fn entry_type(code: u8) -> Option<EntryType> {
 }
 
 /// The records of a payload; `None` is damage, and the end.
-pub(crate) struct Records<'a> {
+pub(crate) struct PayloadRecords<'a> {
     reader: SharedReader<'a>,
     damaged: bool,
 }
 
-impl<'a> Records<'a> {
+impl<'a> PayloadRecords<'a> {
     /// The records in `payload`.
     pub(crate) fn new(payload: &'a Bytes) -> Self {
         Self { reader: SharedReader::new(payload), damaged: false }
     }
 
-    fn read(&mut self) -> Option<Record> {
+    fn read(&mut self) -> Option<LogRecord> {
         match self.reader.u8()? {
-            STATE => Some(Record::State(self.state()?)),
-            RESTART => Some(Record::Restart(self.state()?)),
-            HARD_STATE => Some(Record::HardState(self.hard()?)),
+            STATE => Some(LogRecord::State(self.state()?)),
+            RESTART => Some(LogRecord::Restart(self.state()?)),
+            HARD_STATE => Some(LogRecord::HardState(self.hard()?)),
             ENTRY => self.entry(),
             _ => None,
         }
@@ -210,7 +210,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn entry(&mut self) -> Option<Record> {
+    fn entry(&mut self) -> Option<LogRecord> {
         let entry_type = entry_type(self.reader.u8()?)?;
         let (index, term) = (self.reader.u64()?, self.reader.u64()?);
         let len = self.reader.u32()? as usize;
@@ -219,12 +219,12 @@ impl<'a> Records<'a> {
         }
         let at = self.reader.at();
         let data = self.reader.take_shared(len)?;
-        Some(Record::Entry(Entry { entry_type, index, term, data, ..Entry::default() }, at))
+        Some(LogRecord::Entry(Entry { entry_type, index, term, data, ..Entry::default() }, at))
     }
 }
 
-impl Iterator for Records<'_> {
-    type Item = Option<Record>;
+impl Iterator for PayloadRecords<'_> {
+    type Item = Option<LogRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.damaged || self.reader.is_empty() {
@@ -239,7 +239,7 @@ impl Iterator for Records<'_> {
 /// Reads a payload, whatever it is: a target of the fuzzers. Returns how many records it found.
 pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
     let bytes = Bytes::copy_from_slice(bytes);
-    Records::new(&bytes).map_while(|record| record).count()
+    PayloadRecords::new(&bytes).map_while(|record| record).count()
 }
 
 /// The membership at the reader; `None` if there is none.
@@ -271,7 +271,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
     use super::*;
 
-    fn sample() -> (Vec<u8>, Vec<Record>) {
+    fn sample() -> (Vec<u8>, Vec<LogRecord>) {
         let hard_state = HardState { term: 3, vote: 1, commit: 9, ..HardState::default() };
         let (voters, learners) = (vec![1, 2, 3], vec![7]);
         let membership = ConfState { voters, learners, ..ConfState::default() };
@@ -290,20 +290,23 @@ mod tests {
         put_state(&mut bytes, &state);
         put_hard_state(&mut bytes, &hard_state);
         let at = put_entry(&mut bytes, &entry);
-        let records =
-            vec![Record::State(state), Record::HardState(hard_state), Record::Entry(entry, at)];
+        let records = vec![
+            LogRecord::State(state),
+            LogRecord::HardState(hard_state),
+            LogRecord::Entry(entry, at),
+        ];
         (bytes, records)
     }
 
     #[test]
     fn records_come_back() {
         let (bytes, records) = sample();
-        let Record::State(state) = &records[0] else { panic!("the first is a state") };
+        let LogRecord::State(state) = &records[0] else { panic!("the first is a state") };
         let mut alone = Vec::new();
         put_state(&mut alone, state);
         assert_eq!(alone.len(), state_bytes(&state.membership));
         let bytes = Bytes::from(bytes);
-        let read: Vec<_> = Records::new(&bytes).collect::<Option<_>>().unwrap();
+        let read: Vec<_> = PayloadRecords::new(&bytes).collect::<Option<_>>().unwrap();
         assert_eq!(read, records);
     }
 
@@ -320,8 +323,8 @@ mod tests {
         assert_eq!(bytes, [state, [&[2][..], &hard].concat(), entry].concat());
         let head = [number(2), number(9), number(2)].concat();
         let older = Bytes::from([&[1, 1, 0, 0, 0][..], &[5; 16], &head, &hard, &members].concat());
-        let read = Records::new(&older).next().unwrap();
-        assert!(matches!(read, Some(Record::State(state)) if state.engine == 0));
+        let read = PayloadRecords::new(&older).next().unwrap();
+        assert!(matches!(read, Some(LogRecord::State(state)) if state.engine == 0));
     }
 
     #[test]
@@ -329,7 +332,7 @@ mod tests {
         let (bytes, records) = sample();
         for len in 0..bytes.len() {
             let cut = Bytes::copy_from_slice(&bytes[..len]);
-            match Records::new(&cut).collect::<Option<Vec<_>>>() {
+            match PayloadRecords::new(&cut).collect::<Option<Vec<_>>>() {
                 Some(read) => assert!(read.len() < records.len() && records.starts_with(&read)),
                 None => assert!(len > 0),
             }

@@ -10,14 +10,14 @@ use crate::Error;
 
 /// Where a store's engines are, and how they are opened.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct EngineHome {
     pub(crate) disk: Arc<dyn Disk>,
     /// The store's directory.
     pub(crate) dir: PathBuf,
     pub(crate) options: kallisto_lsm::Options,
 }
 
-impl Home {
+impl EngineHome {
     /// The directory of an engine.
     pub(crate) fn engine_dir(&self, engine: u64) -> PathBuf {
         engine_dir(&self.dir, engine)

@@ -23,7 +23,7 @@ pub(super) const DIRECTORY_KEY: [u8; 2] = [META, 0x03];
 
 /// Writes what an engine knows of the store it belongs to.
 pub(crate) fn put_meta(
-    batch: &mut kallisto_lsm::Batch,
+    batch: &mut kallisto_lsm::EntryBatch,
     store_id: &[u8; 16],
     membership: &ConfState,
     directory: &[Peer],
@@ -33,7 +33,7 @@ pub(crate) fn put_meta(
 }
 
 pub(super) fn put_members(
-    batch: &mut kallisto_lsm::Batch,
+    batch: &mut kallisto_lsm::EntryBatch,
     membership: &ConfState,
     directory: &[Peer],
 ) -> Result<(), Error> {

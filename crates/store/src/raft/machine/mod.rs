@@ -16,7 +16,7 @@
 //! Invariants:
 //! - one thread applies at a time, in index order, each entry once while it runs; after a restart entries above the
 //!   engine's flushed position are applied again to the state of that position, with the same outcome;
-//! - the fold is called under the lock that orders it with [`Machine::attach`].
+//! - the fold is called under the lock that orders it with [`StateMachine::attach`].
 
 mod home;
 mod meta;
@@ -30,7 +30,7 @@ use arc_swap::{ArcSwap, Guard};
 use kallisto_lsm::{Engine, ReadPoint, Sync};
 use raft::eraftpb::ConfState;
 
-pub(crate) use self::home::Home;
+pub(crate) use self::home::EngineHome;
 pub(crate) use self::meta::put_meta;
 use self::meta::{
     GENERATIONS_KEY, STORE_ID_KEY, put_members, stored_directory, stored_generations,
@@ -38,20 +38,20 @@ use self::meta::{
 };
 pub(crate) use self::records::{ENGINE_KEY_OVERHEAD, EngineRecords, active_key, travels};
 use self::records::{engine_key, generation_of, put_engine_key};
-use crate::batch::{Batch, Op, Position, Seqno};
+use crate::batch::{Batch, Position, Seqno, StoreOp};
 use crate::cluster::Peer;
 use crate::codec::decode_batch;
 use crate::raft::lock;
 use crate::raft::members::updated;
-use crate::raft::node::{Committed, Members};
+use crate::raft::node::{Committed, MembersFrom};
 use crate::raft::restore::{Generations, RestoreStep};
 use crate::{Error, Fold, Records, Replaced, Visit};
 
 /// Records that a sweep removes at a time.
 const SWEEP_MAX: usize = 512;
 /// Applies what is committed.
-pub(crate) struct Machine {
-    home: Home,
+pub(crate) struct StateMachine {
+    home: EngineHome,
     records: ArcSwap<EngineRecords>,
     order: Mutex<BatchOrder>,
     /// Threads that wait for `order` and are not the applier.
@@ -73,7 +73,7 @@ struct BatchOrder {
     /// There may be records of generations that are no more.
     unswept: bool,
     /// Kept to be filled again.
-    batch: kallisto_lsm::Batch,
+    batch: kallisto_lsm::EntryBatch,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -101,11 +101,11 @@ pub(crate) struct Replacement {
     pub(crate) directory: Vec<Peer>,
 }
 
-impl Machine {
+impl StateMachine {
     /// The machine over engine number `engine`, whose files hold everything up to `applied`. A new one is told which store
     /// it belongs to and who its members are; one that belongs to another is refused.
     pub(crate) fn open(
-        home: Home,
+        home: EngineHome,
         first: Replacement,
         applied: impl FnOnce(&Engine) -> u64,
     ) -> Result<Self, Error> {
@@ -117,7 +117,7 @@ impl Machine {
                 return Err(Error::Damaged("the engine does not say whose it is".into()));
             }
             None => {
-                let mut batch = kallisto_lsm::Batch::new();
+                let mut batch = kallisto_lsm::EntryBatch::new();
                 put_meta(&mut batch, &first.store_id, &first.membership, &first.directory)?;
                 engine.write(&batch, Sync::Mode)?;
             }
@@ -131,7 +131,7 @@ impl Machine {
             term: first.term,
             generations: stored_generations(&engine)?,
             unswept: true,
-            batch: kallisto_lsm::Batch::new(),
+            batch: kallisto_lsm::EntryBatch::new(),
             key: Vec::new(),
             value: Vec::new(),
         };
@@ -229,7 +229,7 @@ impl Machine {
     }
 
     /// Where the engines are.
-    pub(crate) fn home(&self) -> &Home {
+    pub(crate) fn home(&self) -> &EngineHome {
         &self.home
     }
 
@@ -334,7 +334,7 @@ impl Machine {
         }
         let records = self.records.load();
         let Generations { active, staged, .. } = order.generations;
-        let mut batch = kallisto_lsm::Batch::new();
+        let mut batch = kallisto_lsm::EntryBatch::new();
         let mut count = 0;
         let mut from = engine_key(0, &[]);
         'ranges: loop {
@@ -398,7 +398,7 @@ impl Machine {
         &self,
         order: &mut BatchOrder,
         index: u64,
-        members: &Members,
+        members: &MembersFrom,
     ) -> Result<(), Error> {
         let directory = updated(&self.directory(), &members.changed);
         let out = &mut order.batch;
@@ -444,16 +444,16 @@ impl Machine {
         let BatchOrder { batch: out, key: engine_key, value: record, generations, .. } = order;
         out.clear();
         for op in batch.ops() {
-            let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+            let (StoreOp::Put { key, .. } | StoreOp::Delete { key, .. }) = op;
             put_engine_key(engine_key, generations.active, key);
             match op {
-                Op::Put { value, .. } => {
+                StoreOp::Put { value, .. } => {
                     record.clear();
                     record.extend_from_slice(&index.to_le_bytes());
                     record.extend_from_slice(value);
                     out.put(engine_key, record)?;
                 }
-                Op::Delete { .. } => out.delete(engine_key)?,
+                StoreOp::Delete { .. } => out.delete(engine_key)?,
             }
         }
         out.set_position(index);

@@ -9,7 +9,7 @@ use kallisto_lsm::{Engine, ReadPoint};
 use super::meta::{GENERATIONS_KEY, stored_generations};
 use crate::batch::{Record, Seqno};
 use crate::raft::restore::Generations;
-use crate::{Error, GENERATION_KEY, Look, Records, Visit};
+use crate::{Error, GENERATION_KEY, RecordVisitor, Records, Visit};
 
 /// First byte of the keys of records of generation 0.
 pub(super) const RECORD: u8 = 0x01;
@@ -134,7 +134,7 @@ impl Records for EngineRecords {
         })
     }
 
-    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut RecordVisitor<'_>) -> Result<(), Error> {
         let own = self.key(&[]);
         let from = [&own[..], prefix].concat();
         let range = (Bound::Included(&from[..]), Bound::Unbounded);

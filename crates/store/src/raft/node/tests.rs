@@ -178,7 +178,7 @@ fn a_leader_that_is_removed_leads_no_more() {
     let old = cluster.leaders()[0];
     let node = &mut cluster.nodes[old];
     node.applied(node.handed_out());
-    let leave = super::super::members::propose(&[crate::Change::Remove(node.id())]);
+    let leave = super::super::members::propose(&[crate::MemberChange::Remove(node.id())]);
     node.propose_change(leave).unwrap();
     node.propose(vec![b"behind it".to_vec()]).unwrap();
     cluster.settle();

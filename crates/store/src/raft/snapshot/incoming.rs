@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::{Engine, Sync};
 
-use super::{Chunk, Head, ResumePoint, read_chunk};
+use super::{ResumePoint, SnapshotChunk, SnapshotHead, read_chunk};
 use crate::cluster::ChunkSink;
 use crate::raft::limits::SNAPSHOT_HELD;
 use crate::raft::machine::{Replacement, put_meta};
@@ -25,7 +25,7 @@ pub(crate) enum Fetched {
     /// All of it is here.
     Whole(Replacement),
     /// It broke off.
-    Part(Box<Part>),
+    Part(Box<PartialSnapshot>),
     /// There is nothing to keep.
     Nothing,
 }
@@ -33,18 +33,18 @@ pub(crate) enum Fetched {
 /// A snapshot on its way in.
 pub(crate) struct Incoming {
     /// What came; gone once it is handed over or worth nothing.
-    part: Option<Box<Part>>,
+    part: Option<Box<PartialSnapshot>>,
     shared: Weak<StoreShared>,
 }
 
 /// What came of a snapshot: an engine that is not whole, and where it ends. Dropped, its files go too.
-pub(crate) struct Part {
+pub(crate) struct PartialSnapshot {
     shared: Weak<StoreShared>,
     from: u64,
     number: u64,
     engine: Option<Engine>,
     store_id: [u8; 16],
-    head: Option<Head>,
+    head: Option<SnapshotHead>,
     checksum: u32,
     records: u64,
     last_key: Bytes,
@@ -64,7 +64,7 @@ impl Incoming {
         // What a failed try before left.
         shared.machine.home().remove(number);
         let engine = shared.machine.home().open_apart(number)?;
-        let part = Part {
+        let part = PartialSnapshot {
             shared: Arc::downgrade(shared),
             from,
             number,
@@ -81,7 +81,7 @@ impl Incoming {
     }
 
     /// Goes on with what came before.
-    pub(crate) fn resume(part: Box<Part>) -> Self {
+    pub(crate) fn resume(part: Box<PartialSnapshot>) -> Self {
         Self { shared: part.shared.clone(), part: Some(part) }
     }
 
@@ -90,14 +90,14 @@ impl Incoming {
         let home = shared.machine.home();
         home.remove(with.engine);
         let engine = home.open_apart(with.engine)?;
-        let mut batch = kallisto_lsm::Batch::new();
+        let mut batch = kallisto_lsm::EntryBatch::new();
         put_meta(&mut batch, &with.store_id, &with.membership, &with.directory)?;
         engine.write(&batch, Sync::Mode)?;
         Ok(engine.close()?)
     }
 }
 
-impl Part {
+impl PartialSnapshot {
     /// Whether the rest of it may be had from the server `from`, and is of use to one that knows what is committed up to
     /// `committed`.
     pub(crate) fn is_wanted(&self, from: u64, committed: u64, now: Duration) -> bool {
@@ -123,13 +123,15 @@ impl Part {
         }
         let read = read_chunk(chunk, self.checksum);
         match (read.ok_or_else(|| damaged("a chunk cannot be read"))?, &self.head) {
-            (Chunk::Head(head), None) if head.store_id == self.store_id => self.head = Some(head),
-            (Chunk::Head(_), None) => return Err(damaged("it is of another store")),
-            (Chunk::Records(records, checksum), Some(_)) => {
+            (SnapshotChunk::Head(head), None) if head.store_id == self.store_id => {
+                self.head = Some(head)
+            }
+            (SnapshotChunk::Head(_), None) => return Err(damaged("it is of another store")),
+            (SnapshotChunk::Records(records, checksum), Some(_)) => {
                 self.put(&records)?;
                 self.checksum = checksum;
             }
-            (Chunk::End { checksum, records }, Some(_))
+            (SnapshotChunk::End { checksum, records }, Some(_))
                 if (checksum, records) == (self.checksum, self.records) =>
             {
                 self.ended = true;
@@ -144,7 +146,7 @@ impl Part {
 
     fn put(&mut self, records: &[(Bytes, Bytes)]) -> Result<(), Error> {
         let Some(engine) = &self.engine else { return Err(damaged("it is over")) };
-        let mut batch = kallisto_lsm::Batch::new();
+        let mut batch = kallisto_lsm::EntryBatch::new();
         for (key, value) in records {
             batch.put(key, value)?;
         }
@@ -162,7 +164,7 @@ impl Part {
         let head = self.head.take().filter(|_| self.ended);
         let head = head.ok_or_else(|| damaged("it has no end"))?;
         if let Some(engine) = &self.engine {
-            let mut batch = kallisto_lsm::Batch::new();
+            let mut batch = kallisto_lsm::EntryBatch::new();
             put_meta(&mut batch, &head.store_id, &head.membership, &head.directory)?;
             batch.set_position(head.index);
             engine.write(&batch, Sync::Mode)?;
@@ -226,7 +228,7 @@ impl Drop for Incoming {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialSnapshot {
     fn drop(&mut self) {
         let Some(engine) = self.engine.take() else { return };
         drop(engine);
@@ -236,9 +238,9 @@ impl Drop for Part {
     }
 }
 
-impl fmt::Debug for Part {
+impl fmt::Debug for PartialSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Part")
+        f.debug_struct("PartialSnapshot")
             .field("engine", &self.number)
             .field("records", &self.records)
             .finish()

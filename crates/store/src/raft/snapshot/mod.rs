@@ -12,7 +12,7 @@
 //! chunk by chunk; nothing in it is believed before all of it came: [`Incoming`] fills an engine beside the one in use, and
 //! only the end, with its count and the chain of checksums, makes it one that can take the other's place.
 //!
-//! A fetch that breaks off goes on where it was: what came is kept ([`Part`]), and the sender still holds that moment
+//! A fetch that breaks off goes on where it was: what came is kept ([`PartialSnapshot`]), and the sender still holds that moment
 //! ([`HeldMoments`]) and says what lies behind a [`ResumePoint`] in it. Both for [`SNAPSHOT_HELD`](super::limits::SNAPSHOT_HELD); then,
 //! and after a crash of either, it begins anew. Files of what is given up are removed at once, or at the next start.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -25,7 +25,7 @@ mod resume_point;
 use bytes::Bytes;
 
 pub(crate) use self::held_moments::HeldMoments;
-pub(crate) use self::incoming::{Fetched, Incoming, Part};
+pub(crate) use self::incoming::{Fetched, Incoming, PartialSnapshot};
 pub(crate) use self::outgoing::Outgoing;
 pub(crate) use self::resume_point::ResumePoint;
 use super::limits::SNAPSHOT_RECORDS_MAX;
@@ -48,7 +48,7 @@ const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX + SEQNO_BYTES;
 
 /// What the head of a snapshot says.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
+pub(crate) struct SnapshotHead {
     pub(crate) store_id: [u8; 16],
     pub(crate) index: u64,
     pub(crate) term: u64,
@@ -58,8 +58,8 @@ pub(crate) struct Head {
 
 /// A chunk that was read.
 #[derive(Debug)]
-pub(crate) enum Chunk {
-    Head(Head),
+pub(crate) enum SnapshotChunk {
+    Head(SnapshotHead),
     /// Keys and values, and the checksum with which the next chunk's begins.
     Records(Vec<(Bytes, Bytes)>, u32),
     End {
@@ -69,14 +69,14 @@ pub(crate) enum Chunk {
 }
 
 /// Reads a chunk behind one with `checksum`; `None` if it is none.
-pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
+pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<SnapshotChunk> {
     let mut reader = SharedReader::new(bytes);
     let chunk = match reader.u8()? {
         HEAD => {
             if reader.u32()? != SNAPSHOT_FORMAT {
                 return None;
             }
-            Chunk::Head(Head {
+            SnapshotChunk::Head(SnapshotHead {
                 store_id: reader.array()?,
                 index: reader.u64().filter(|&index| index != 0)?,
                 term: reader.u64().filter(|&term| term != 0)?,
@@ -98,9 +98,9 @@ pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
                 let key = read_part(&mut reader, KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD)?;
                 records.push((key, read_part(&mut reader, STORED_BYTES_MAX)?));
             }
-            Chunk::Records(records, found)
+            SnapshotChunk::Records(records, found)
         }
-        END => Chunk::End { checksum: reader.u32()?, records: reader.u64()? },
+        END => SnapshotChunk::End { checksum: reader.u32()?, records: reader.u64()? },
         _ => return None,
     };
     reader.is_empty().then_some(chunk)
@@ -141,11 +141,11 @@ impl BackupReader {
         let read =
             read_chunk(chunk, self.checksum).ok_or_else(|| damaged("a chunk cannot be read"))?;
         match (read, self.part) {
-            (Chunk::Head(_), ReaderPart::Head) => {
+            (SnapshotChunk::Head(_), ReaderPart::Head) => {
                 self.part = ReaderPart::Records;
                 Ok(Vec::new())
             }
-            (Chunk::Records(records, checksum), ReaderPart::Records) => {
+            (SnapshotChunk::Records(records, checksum), ReaderPart::Records) => {
                 (self.checksum, self.records) = (checksum, self.records + records.len() as u64);
                 let bare = |(key, value): (Bytes, Bytes)| {
                     (key.len() <= KEY_BYTES_MAX && value.len() >= SEQNO_BYTES)
@@ -154,7 +154,7 @@ impl BackupReader {
                 let bare: Option<Vec<_>> = records.into_iter().map(bare).collect();
                 bare.ok_or_else(|| damaged("a record is none"))
             }
-            (Chunk::End { checksum, records }, ReaderPart::Records)
+            (SnapshotChunk::End { checksum, records }, ReaderPart::Records)
                 if (checksum, records) == (self.checksum, self.records) =>
             {
                 self.part = ReaderPart::Over;
@@ -177,8 +177,8 @@ pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
         assert_eq!(place.encode(), rest, "one encoding of a place");
     }
     match read_chunk(&Bytes::copy_from_slice(rest), u32::from_le_bytes(*seed)) {
-        Some(Chunk::Records(records, _)) => records.len(),
-        Some(Chunk::Head(_) | Chunk::End { .. }) => 1,
+        Some(SnapshotChunk::Records(records, _)) => records.len(),
+        Some(SnapshotChunk::Head(_) | SnapshotChunk::End { .. }) => 1,
         None => 0,
     }
 }

@@ -33,19 +33,22 @@ fn name_record(name: &str) -> String {
 }
 
 /// A method and where it is.
-pub(super) struct Found<'c> {
+pub(super) struct FoundMethod<'c> {
     pub(super) context: &'c NamespaceContext,
     pub(super) method: Map,
 }
 
 /// The method with this id, of the request's namespace or one above.
-pub(super) fn find<'c>(contexts: &'c Contexts<'_>, id: &str) -> Result<Option<Found<'c>>, Error> {
+pub(super) fn find<'c>(
+    contexts: &'c Contexts<'_>,
+    id: &str,
+) -> Result<Option<FoundMethod<'c>>, Error> {
     if kallisto_engine::names::check(id).is_err() {
         return Ok(None);
     }
     for context in contexts.iter() {
         if let Some(method) = read_record(&storage(context)?, &record_of(id))? {
-            return Ok(Some(Found { context, method }));
+            return Ok(Some(FoundMethod { context, method }));
         }
     }
     Ok(None)

@@ -20,11 +20,11 @@ mod secrets;
 
 use kallisto_engine::FieldKind::{Span, Text, Texts, Whole};
 use kallisto_engine::route::{Field, field};
-use kallisto_engine::{Group, row};
+use kallisto_engine::{RowGroup, row};
 
 use crate::dispatch::route_handler::{RouteHandler, runs};
 
-pub(crate) use satisfy::{Constraint, FactorCodes, requirement, satisfy};
+pub(crate) use satisfy::{FactorCodes, MfaConstraint, requirement, satisfy};
 
 const METHOD_ID: Field = field("method_id", Text, "The id of the method.");
 const OF_A_METHOD: &[Field] = &[
@@ -54,7 +54,7 @@ const OF_A_RULE: &[Field] = &[
 ];
 
 /// The routes, at `identity/mfa/`.
-pub(super) const MFA: Group<RouteHandler> = &[
+pub(super) const MFA: RowGroup<RouteHandler> = &[
     row!("mfa/method", &[], {
         List => "List the methods of a second factor.", runs!(|run| methods::list(&run));
     }),

@@ -12,7 +12,7 @@ use super::secrets::{secret_record, tries_record};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 
@@ -20,7 +20,7 @@ use crate::view::NamespaceContext;
 pub(crate) type FactorCodes = BTreeMap<String, String>;
 
 /// A rule that holds for a login: one of its methods has to be satisfied.
-pub(crate) struct Constraint {
+pub(crate) struct MfaConstraint {
     name: String,
     methods: Vec<Map>,
 }
@@ -32,8 +32,8 @@ pub(crate) struct Constraint {
 pub(crate) fn requirement(
     unsealed: &NamespaceContext,
     mount: &Mount,
-    entity: Id,
-) -> Result<Vec<Constraint>, Error> {
+    entity: IdentityId,
+) -> Result<Vec<MfaConstraint>, Error> {
     let contexts = Contexts::of(unsealed);
     let mut groups = None;
     let mut held = Vec::new();
@@ -53,16 +53,16 @@ pub(crate) fn requirement(
             let methods = found?.into_iter().map(|found| found.method).collect();
             // Two namespaces may have a rule of one name each.
             let name = text(&rule, "name").to_owned();
-            let is_taken = held.iter().any(|other: &Constraint| other.name == name);
+            let is_taken = held.iter().any(|other: &MfaConstraint| other.name == name);
             let path = context.view.namespace_path();
             let name = if is_taken { format!("{path}{name}") } else { name };
-            held.push(Constraint { name, methods });
+            held.push(MfaConstraint { name, methods });
         }
     }
     Ok(held)
 }
 
-fn holds_for(rule: &Map, mount: &Mount, entity: Id, groups: &[String]) -> bool {
+fn holds_for(rule: &Map, mount: &Mount, entity: IdentityId, groups: &[String]) -> bool {
     let entity = entity.to_string();
     let kind = mount.entry.kind.name();
     texts(rule, "auth_method_accessors").any(|of| of == mount.entry.accessor)
@@ -71,7 +71,7 @@ fn holds_for(rule: &Map, mount: &Mount, entity: Id, groups: &[String]) -> bool {
         || texts(rule, "identity_group_ids").any(|of| groups.iter().any(|group| group == of))
 }
 
-impl Constraint {
+impl MfaConstraint {
     /// What clients are told of it.
     pub(crate) fn shown(&self) -> (String, Json) {
         let methods = self.methods.iter().map(|method| {
@@ -93,8 +93,8 @@ impl Constraint {
 /// [`Denial::SecondFactor`] naming the rule that is not satisfied; [`Error::TooManyTries`].
 pub(crate) async fn satisfy(
     unsealed: &NamespaceContext,
-    constraints: &[Constraint],
-    entity: Id,
+    constraints: &[MfaConstraint],
+    entity: IdentityId,
     codes: &FactorCodes,
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -140,7 +140,7 @@ fn refused(why: String) -> Error {
 async fn judge(
     contexts: &Contexts<'_>,
     id: &str,
-    entity: Id,
+    entity: IdentityId,
     code: &str,
     now: Timestamp,
 ) -> Result<(), Error> {

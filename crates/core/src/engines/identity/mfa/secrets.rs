@@ -9,18 +9,18 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::caller::policies::Caller;
+use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::RouteCall;
-use crate::identity::record::Id;
+use crate::identity::record::IdentityId;
 use crate::random;
 
 /// The record of somebody's key with a method.
-pub(super) fn secret_record(method: &str, entity: Id) -> String {
+pub(super) fn secret_record(method: &str, entity: IdentityId) -> String {
     format!("mfa/secret/{method}/{entity}")
 }
 
 /// The record of what was tried with it.
-pub(super) fn tries_record(method: &str, entity: Id) -> String {
+pub(super) fn tries_record(method: &str, entity: IdentityId) -> String {
     format!("mfa/tries/{method}/{entity}")
 }
 
@@ -30,18 +30,18 @@ fn method_id(body: &Map) -> Result<String, Error> {
 }
 
 /// The entity that a body names, which has to be one of the namespace or of one above.
-fn entity_of(contexts: &Contexts<'_>, body: &Map) -> Result<Id, Error> {
+fn entity_of(contexts: &Contexts<'_>, body: &Map) -> Result<IdentityId, Error> {
     let given = Fields::new(body).string("entity_id")?.filter(|id| !id.is_empty());
     let given = given.ok_or_else(|| Error::invalid("missing entity ID"))?;
     // One that became part of another is known by that one's id.
     let find = |id| contexts.iter().find_map(|context| context.view.person_with(id));
-    let found = Id::parse(&given).and_then(find);
+    let found = IdentityId::parse(&given).and_then(find);
     found.map(|person| person.entity.id).ok_or_else(|| Error::invalid("invalid entity ID"))
 }
 
 pub(super) async fn generate_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let body = run.call.object()?;
-    let caller = Caller::of(&run.unsealed, run.call)?;
+    let caller = CallerPolicies::of(&run.unsealed, run.call)?;
     let id = caller.entry().entity_id;
     let id =
         id.ok_or_else(|| Error::invalid("no entity is associated with the request's token"))?;
@@ -55,7 +55,7 @@ pub(super) async fn generate_for(run: &RouteCall<'_>) -> Result<Response, Error>
     generate(run, &method, entity).await
 }
 
-async fn generate(run: &RouteCall<'_>, id: &str, entity: Id) -> Result<Response, Error> {
+async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<Response, Error> {
     let contexts = Contexts::of(&run.unsealed);
     let found = methods::find(&contexts, id)?;
     let found = found.ok_or_else(|| Error::invalid("invalid method ID"))?;

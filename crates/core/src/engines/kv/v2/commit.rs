@@ -9,14 +9,14 @@ use std::borrow::Cow;
 
 use kallisto_store::{Error as StoreError, Seqno};
 
-use super::decide::Decision;
+use super::decide::WriteDecision;
 use super::stage::remove_known;
 use crate::api::error::Error;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::damaged;
 use crate::engines::kv::staged::Staged;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::records::kv::{Metadata, encode_version};
+use crate::records::kv::{SecretMetadata, encode_version};
 use crate::storage::keys::{self, MountId};
 use crate::view::NamespaceContext;
 
@@ -25,15 +25,15 @@ pub(super) enum Plan<'d, T> {
     /// Nothing to write.
     Reply(T),
     /// Write the decision and the data of the new current version, if there is one.
-    Write { decision: Decision, data: Option<Cow<'d, [u8]>>, reply: T },
+    Write { decision: WriteDecision, data: Option<Cow<'d, [u8]>>, reply: T },
     /// Write a decision that takes data away: a full disk does not stand in its way.
-    TakeAway { decision: Decision, reply: T },
+    TakeAway { decision: WriteDecision, reply: T },
     /// Remove the secret with all its versions.
-    Remove { metadata: Metadata, reply: T },
+    Remove { metadata: SecretMetadata, reply: T },
 }
 
 /// The metadata of `path`.
-pub(super) fn load(kv: &Kv<'_>, path: &str) -> Result<Option<Metadata>, Error> {
+pub(super) fn load(kv: &Kv<'_>, path: &str) -> Result<Option<SecretMetadata>, Error> {
     load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
 }
 
@@ -51,11 +51,11 @@ pub(in crate::engines::kv) fn current_version(
 pub(super) fn load_record(
     unsealed: &NamespaceContext,
     key: &[u8],
-) -> Result<(Option<Metadata>, Seqno), Error> {
+) -> Result<(Option<SecretMetadata>, Seqno), Error> {
     match unsealed.store.get(key)? {
         None => Ok((None, Seqno::ABSENT)),
         Some(record) => {
-            let metadata = Metadata::decode(&record.value).map_err(damaged)?;
+            let metadata = SecretMetadata::decode(&record.value).map_err(damaged)?;
             Ok((Some(metadata), record.seqno))
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn add(
     staged: &mut Staged,
     id: MountId,
     path: &str,
-    decision: Decision,
+    decision: WriteDecision,
     data: Option<Cow<'_, [u8]>>,
 ) -> Result<(), Error> {
     let current = decision.metadata.current_version;
@@ -84,7 +84,7 @@ pub(super) fn add(
 pub(super) async fn run<'d, T>(
     kv: &Kv<'_>,
     path: &str,
-    mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<'d, T>, Error>,
+    mut decide: impl FnMut(Option<SecretMetadata>) -> Result<Plan<'d, T>, Error>,
 ) -> Result<T, Error> {
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);

@@ -7,19 +7,19 @@ use kallisto_store::Value;
 use zeroize::Zeroize;
 
 use super::commit::{Plan, load, run};
-use super::decide::{self, Decision};
+use super::decide::{self, WriteDecision};
 use crate::api::error::Error;
 use crate::api::etag::Etag;
 use crate::api::fields::{Fields, unconvertible};
 use crate::api::json::{self, Json, Map, merge_patch, write_u64};
 use crate::api::response::{Logical, Response};
-use crate::caller::call::Shape;
+use crate::caller::call::AnswerShape;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::access::check_entry_size;
 use crate::engines::kv::access::damaged;
 use crate::engines::kv::time;
-use crate::records::kv::{Metadata, VersionInfo, decode_version};
+use crate::records::kv::{SecretMetadata, VersionInfo, decode_version};
 use crate::storage::keys::{self, MountId};
 use crate::view::NamespaceContext;
 use crate::view::{Hot, hot_key};
@@ -30,7 +30,7 @@ const REPLY_FRAME_BYTES: usize = 224;
 const DATA_FIELD: &[u8] = b"{\"data\":";
 
 /// A version and what a reply shows of it.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownVersion<'a> {
     pub(super) info: VersionInfo,
     pub(super) custom: &'a [u8],
 }
@@ -87,7 +87,7 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
     if live && kv.call.knows(header.etag()) {
         return Ok(Response::NotModified { etag: header.etag(), index: None });
     }
-    if live && kv.call.shape() == Shape::Fields {
+    if live && kv.call.shape() == AnswerShape::Fields {
         let mut data = Vec::with_capacity(entry.sealed_bytes());
         entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
         return Ok(fields_alone(header.etag(), data));
@@ -100,7 +100,7 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
         out.truncate(DATA_FIELD.len());
         out.extend_from_slice(b"null");
     }
-    Ok(finish_reply(&Shown { info, custom: &custom }, live.then(|| header.etag()), out))
+    Ok(finish_reply(&ShownVersion { info, custom: &custom }, live.then(|| header.etag()), out))
 }
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
@@ -110,7 +110,7 @@ fn read_record(kv: &Kv<'_>, path: &str, version: Option<u64>) -> Result<Response
     let version = version.unwrap_or(metadata.current_version);
     let info = *metadata.version(version).ok_or(Error::NotFound)?;
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
-    let shown = Shown { info, custom };
+    let shown = ShownVersion { info, custom };
     if !info.is_live(kv.call.now_ns()) {
         return Ok(reply_gone(&shown));
     }
@@ -124,8 +124,8 @@ fn read_record(kv: &Kv<'_>, path: &str, version: Option<u64>) -> Result<Response
     }
     let data = decode_version(&record).map_err(damaged)?;
     Ok(match kv.call.shape() {
-        Shape::Whole => reply(&shown, etag, data),
-        Shape::Fields => fields_alone(etag, data.to_vec()),
+        AnswerShape::Whole => reply(&shown, etag, data),
+        AnswerShape::Fields => fields_alone(etag, data.to_vec()),
     })
 }
 
@@ -153,7 +153,7 @@ pub(super) fn load_data_of(
 }
 
 /// The tag of a read of one version, the same as the hot entry's while it is the current one.
-fn etag(info: &VersionInfo, metadata: &Metadata) -> Etag {
+fn etag(info: &VersionInfo, metadata: &SecretMetadata) -> Etag {
     Etag {
         version: info.version,
         created_ns: info.created_ns,
@@ -168,16 +168,16 @@ fn fields_alone(etag: Etag, data: Vec<u8>) -> Response {
 }
 
 /// `{"data":…,"metadata":{…}}`
-fn reply(shown: &Shown<'_>, etag: Etag, data: &[u8]) -> Response {
+fn reply(shown: &ShownVersion<'_>, etag: Etag, data: &[u8]) -> Response {
     finish_reply(shown, Some(etag), begin_reply(shown, data))
 }
 
 /// The same without data, missing.
-fn reply_gone(shown: &Shown<'_>) -> Response {
+fn reply_gone(shown: &ShownVersion<'_>) -> Response {
     finish_reply(shown, None, begin_reply(shown, b"null"))
 }
 
-fn begin_reply(shown: &Shown<'_>, data: &[u8]) -> Vec<u8> {
+fn begin_reply(shown: &ShownVersion<'_>, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + shown.custom.len() + data.len());
     out.extend_from_slice(DATA_FIELD);
     out.extend_from_slice(data);
@@ -185,7 +185,7 @@ fn begin_reply(shown: &Shown<'_>, data: &[u8]) -> Vec<u8> {
 }
 
 /// Closes a reply that holds the data by now: found when it has a tag, missing otherwise.
-fn finish_reply(shown: &Shown<'_>, etag: Option<Etag>, mut out: Vec<u8>) -> Response {
+fn finish_reply(shown: &ShownVersion<'_>, etag: Option<Etag>, mut out: Vec<u8>) -> Response {
     out.extend_from_slice(b",\"metadata\":");
     write_shown(shown, &mut out);
     out.push(b'}');
@@ -194,7 +194,7 @@ fn finish_reply(shown: &Shown<'_>, etag: Option<Etag>, mut out: Vec<u8>) -> Resp
 }
 
 /// The metadata object of a version, as reads and writes show it.
-pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_shown(shown: &ShownVersion<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"created_time\":\"");
     time::write(shown.info.created_ns, out);
     out.extend_from_slice(b"\",\"custom_metadata\":");
@@ -212,11 +212,11 @@ pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
 }
 
 /// The metadata object of the current version as a reply of its own.
-pub(super) fn shown_current(metadata: &Metadata) -> Option<Logical> {
+pub(super) fn shown_current(metadata: &SecretMetadata) -> Option<Logical> {
     let info = *metadata.version(metadata.current_version)?;
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
     let mut data = Vec::with_capacity(REPLY_FRAME_BYTES + custom.len());
-    write_shown(&Shown { info, custom }, &mut data);
+    write_shown(&ShownVersion { info, custom }, &mut data);
     Some(Logical { data, ..Logical::default() })
 }
 
@@ -240,7 +240,7 @@ pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     .await
 }
 
-fn plan_put(decision: Decision, data: Cow<'_, [u8]>) -> Plan<'_, Response> {
+fn plan_put(decision: WriteDecision, data: Cow<'_, [u8]>) -> Plan<'_, Response> {
     let reply = shown_current(&decision.metadata).map_or(Response::Empty, Response::Logical);
     Plan::Write { decision, data: Some(data), reply }
 }

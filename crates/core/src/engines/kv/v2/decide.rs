@@ -6,13 +6,13 @@
 use crate::api::error::Error;
 use crate::limits::VERSIONS_KEPT_DEFAULT;
 use crate::records::attribution::Author;
-use crate::records::kv::{Config, Metadata, VersionInfo};
+use crate::records::kv::{KvConfig, SecretMetadata, VersionInfo};
 
 /// What a decided write does to a secret.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decision {
+pub(super) struct WriteDecision {
     /// The metadata from now on.
-    pub(super) metadata: Metadata,
+    pub(super) metadata: SecretMetadata,
     /// Versions whose data is removed for good.
     pub(super) dropped: Vec<u64>,
 }
@@ -22,11 +22,11 @@ pub(super) struct Decision {
 /// # Errors
 /// [`Error::Invalid`] when check-and-set is required and absent; [`Error::CasMismatch`].
 pub(super) fn put(
-    metadata: Option<Metadata>,
-    config: &Config,
+    metadata: Option<SecretMetadata>,
+    config: &KvConfig,
     (cas, author): (Option<i64>, Option<&Author>),
     now_ns: i64,
-) -> Result<Decision, Error> {
+) -> Result<WriteDecision, Error> {
     let mut metadata = metadata.unwrap_or_else(|| new_metadata(now_ns));
     check_cas(&metadata, config, cas)?;
     let version = metadata.current_version + 1;
@@ -42,15 +42,15 @@ pub(super) fn put(
     metadata.updated_ns = now_ns;
     let dropped = trim(&mut metadata, config);
     metadata.attribute_current(author);
-    Ok(Decision { metadata, dropped })
+    Ok(WriteDecision { metadata, dropped })
 }
 
 /// An entry that holds nothing yet.
-pub(super) fn new_metadata(now_ns: i64) -> Metadata {
-    Metadata { created_ns: now_ns, updated_ns: now_ns, ..Metadata::default() }
+pub(super) fn new_metadata(now_ns: i64) -> SecretMetadata {
+    SecretMetadata { created_ns: now_ns, updated_ns: now_ns, ..SecretMetadata::default() }
 }
 
-fn check_cas(metadata: &Metadata, config: &Config, cas: Option<i64>) -> Result<(), Error> {
+fn check_cas(metadata: &SecretMetadata, config: &KvConfig, cas: Option<i64>) -> Result<(), Error> {
     match cas {
         None if metadata.cas_required || config.cas_required => {
             Err(Error::invalid("check-and-set parameter required for this call"))
@@ -62,7 +62,11 @@ fn check_cas(metadata: &Metadata, config: &Config, cas: Option<i64>) -> Result<(
 
 /// When a version written (or revived) at `now_ns` deletes itself: the shorter of the secret's and
 /// the mount's life, where 0 says nothing and a negative life of either switches it off.
-pub(super) fn deletion_time(metadata: &Metadata, config: &Config, now_ns: i64) -> Option<i64> {
+pub(super) fn deletion_time(
+    metadata: &SecretMetadata,
+    config: &KvConfig,
+    now_ns: i64,
+) -> Option<i64> {
     let (own, mount) = (metadata.delete_after_ns, config.delete_after_ns);
     if own < 0 || mount < 0 {
         return None;
@@ -72,7 +76,7 @@ pub(super) fn deletion_time(metadata: &Metadata, config: &Config, now_ns: i64) -
 }
 
 /// Drops the oldest versions past the limit.
-fn trim(metadata: &mut Metadata, config: &Config) -> Vec<u64> {
+fn trim(metadata: &mut SecretMetadata, config: &KvConfig) -> Vec<u64> {
     let kept = [metadata.max_versions, config.max_versions, VERSIONS_KEPT_DEFAULT];
     let kept = kept.into_iter().find(|&kept| kept > 0).unwrap_or(VERSIONS_KEPT_DEFAULT) as usize;
     let excess = metadata.versions.len().saturating_sub(kept);
@@ -85,11 +89,11 @@ fn trim(metadata: &mut Metadata, config: &Config) -> Vec<u64> {
 
 /// Soft deletion of `versions` by `author`; `None` when nothing changes.
 pub(super) fn delete(
-    mut metadata: Metadata,
+    mut metadata: SecretMetadata,
     versions: &[u64],
     author: Option<&Author>,
     now_ns: i64,
-) -> Option<Decision> {
+) -> Option<WriteDecision> {
     let mut changed = false;
     for &version in versions {
         let Some(info) = metadata.version_mut(version) else { continue };
@@ -100,16 +104,16 @@ pub(super) fn delete(
             changed = true;
         }
     }
-    changed.then_some(Decision { metadata, dropped: Vec::new() })
+    changed.then_some(WriteDecision { metadata, dropped: Vec::new() })
 }
 
 /// Takes back the deletion of `versions`; their life starts anew.
 pub(super) fn undelete(
-    mut metadata: Metadata,
-    config: &Config,
+    mut metadata: SecretMetadata,
+    config: &KvConfig,
     versions: &[u64],
     now_ns: i64,
-) -> Option<Decision> {
+) -> Option<WriteDecision> {
     let deletion_ns = deletion_time(&metadata, config, now_ns);
     let mut changed = false;
     for &version in versions {
@@ -121,11 +125,11 @@ pub(super) fn undelete(
             changed = true;
         }
     }
-    changed.then_some(Decision { metadata, dropped: Vec::new() })
+    changed.then_some(WriteDecision { metadata, dropped: Vec::new() })
 }
 
 /// Removes the data of `versions` for good.
-pub(super) fn destroy(mut metadata: Metadata, versions: &[u64]) -> Option<Decision> {
+pub(super) fn destroy(mut metadata: SecretMetadata, versions: &[u64]) -> Option<WriteDecision> {
     let mut dropped = Vec::new();
     for &version in versions {
         let Some(info) = metadata.version_mut(version) else { continue };
@@ -134,7 +138,7 @@ pub(super) fn destroy(mut metadata: Metadata, versions: &[u64]) -> Option<Decisi
             dropped.push(version);
         }
     }
-    (!dropped.is_empty()).then_some(Decision { metadata, dropped })
+    (!dropped.is_empty()).then_some(WriteDecision { metadata, dropped })
 }
 
 #[cfg(test)]
@@ -143,7 +147,7 @@ mod tests {
 
     const NOW: i64 = 1_000;
 
-    fn written(times: u64, config: &Config) -> Metadata {
+    fn written(times: u64, config: &KvConfig) -> SecretMetadata {
         let mut metadata = None;
         for _ in 0..times {
             metadata = Some(put(metadata, config, (None, None), NOW).unwrap().metadata);
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn check_and_set_compares_with_the_current_version() {
-        let config = Config::default();
+        let config = KvConfig::default();
         assert!(put(None, &config, (Some(0), None), NOW).is_ok());
         for wrong in [1, -1] {
             assert!(put(None, &config, (Some(wrong), None), NOW).is_err());
@@ -166,31 +170,31 @@ mod tests {
                 "{cas}"
             );
         }
-        let strict = Config { cas_required: true, ..config };
+        let strict = KvConfig { cas_required: true, ..config };
         assert!(put(Some(metadata.clone()), &strict, (None, None), NOW).is_err());
-        let own = Metadata { cas_required: true, ..metadata };
+        let own = SecretMetadata { cas_required: true, ..metadata };
         assert!(put(Some(own), &config, (None, None), NOW).is_err());
     }
 
     #[test]
     fn old_versions_are_dropped_past_the_limit() {
-        let config = Config::default();
+        let config = KvConfig::default();
         let metadata = written(12, &config);
         assert_eq!((metadata.current_version, metadata.oldest_version), (12, 3));
         assert_eq!(metadata.versions.len(), 10);
-        let narrow = Metadata { max_versions: 2, ..metadata };
+        let narrow = SecretMetadata { max_versions: 2, ..metadata };
         let decision = put(Some(narrow), &config, (None, None), NOW).unwrap();
         assert_eq!(decision.dropped, (3..=11).collect::<Vec<_>>());
         assert_eq!(decision.metadata.oldest_version, 12);
-        let mount = Config { max_versions: 1, ..config };
+        let mount = KvConfig { max_versions: 1, ..config };
         assert_eq!(written(3, &mount).versions.len(), 1);
     }
 
     #[test]
     fn the_shorter_life_wins_and_a_negative_one_switches_off() {
         let at = |own, mount| {
-            let metadata = Metadata { delete_after_ns: own, ..Metadata::default() };
-            let config = Config { delete_after_ns: mount, ..Config::default() };
+            let metadata = SecretMetadata { delete_after_ns: own, ..SecretMetadata::default() };
+            let config = KvConfig { delete_after_ns: mount, ..KvConfig::default() };
             deletion_time(&metadata, &config, NOW)
         };
         assert_eq!(at(0, 0), None);
@@ -206,13 +210,13 @@ mod tests {
     fn who_wrote_and_deleted_goes_with_the_version() {
         use crate::json::Map;
         use crate::records::attribution::tests::author;
-        let config = Config { max_versions: 2, ..Config::default() };
+        let config = KvConfig { max_versions: 2, ..KvConfig::default() };
         let mut metadata = None;
         for name in ["ada", "bob", "eve"] {
             let author = author(name);
             metadata = Some(put(metadata, &config, (None, Some(&author)), NOW).unwrap().metadata);
         }
-        let shown = |metadata: &Metadata, version| {
+        let shown = |metadata: &SecretMetadata, version| {
             let mut map = Map::new();
             metadata.attribution.show(version, &mut map);
             map.into_keys().collect::<Vec<_>>()
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn deleting_is_idempotent_and_destroying_is_final() {
-        let config = Config::default();
+        let config = KvConfig::default();
         let metadata = written(2, &config);
         let deleted = delete(metadata, &[1, 99], None, NOW).unwrap().metadata;
         assert_eq!(delete(deleted.clone(), &[1], None, NOW + 1), None);

@@ -2,7 +2,7 @@
 
 use super::commit::{Plan, load, run};
 use super::custom;
-use super::decide::{Decision, new_metadata};
+use super::decide::{WriteDecision, new_metadata};
 use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -10,10 +10,10 @@ use crate::api::json::{Json, Map, write_string};
 use crate::api::response::Response;
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::access::check_entry_path;
-use crate::engines::kv::list::{Depth, Page, keys_object, names};
+use crate::engines::kv::list::{ListDepth, ListPage, keys_object, names};
 use crate::engines::kv::time;
 use crate::limits::VERSIONS_KEPT_MAX;
-use crate::records::kv::{Config, Metadata};
+use crate::records::kv::{KvConfig, SecretMetadata};
 
 /// The fields a metadata write may carry.
 const SETTINGS: [&str; 5] = [
@@ -47,7 +47,7 @@ fn shown(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 }
 
 /// The metadata object as reads and detailed lists show it.
-fn to_wire(metadata: &Metadata) -> Result<Json, Error> {
+fn to_wire(metadata: &SecretMetadata) -> Result<Json, Error> {
     let versions: Map = metadata
         .versions
         .iter()
@@ -101,8 +101,8 @@ pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 
 /// Applies the settings a body carries; absent ones keep their value.
 fn change(
-    mut metadata: Metadata,
-    config: &Config,
+    mut metadata: SecretMetadata,
+    config: &KvConfig,
     body: &Map,
     how: Custom,
     now_ns: i64,
@@ -140,13 +140,13 @@ fn change(
         metadata.metadata_version += 1;
         metadata.updated_ns = now_ns;
     }
-    let decision = Decision { metadata, dropped: Vec::new() };
+    let decision = WriteDecision { metadata, dropped: Vec::new() };
     Ok(Plan::Write { decision, data: None, reply: Response::Empty })
 }
 
 fn check_metadata_cas(
-    metadata: &Metadata,
-    config: &Config,
+    metadata: &SecretMetadata,
+    config: &KvConfig,
     fields: Fields<'_>,
 ) -> Result<(), Error> {
     match fields.int("metadata_cas")? {
@@ -194,7 +194,7 @@ pub(super) fn list_detailed(kv: &Kv<'_>, folder: &str) -> Option<Result<Response
 }
 
 fn asked_names(kv: &Kv<'_>, folder: &str) -> Result<Vec<String>, Error> {
-    names(kv, folder, Depth::of(kv.call.operation), &Page::from_query(kv)?)
+    names(kv, folder, ListDepth::of(kv.call.operation), &ListPage::from_query(kv)?)
 }
 
 fn detailed(kv: &Kv<'_>, folder: &str) -> Result<Response, Error> {

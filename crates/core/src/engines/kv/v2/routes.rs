@@ -2,16 +2,16 @@
 
 use kallisto_engine::FieldKind::{Flag, Map, Span, Whole, Wholes};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
-use kallisto_engine::{Group, RowIndex, Table, row};
+use kallisto_engine::{RouteRows, RowGroup, RowIndex, row};
 
-use super::versions::{self, Change};
+use super::versions::{self, VersionsChange};
 use super::{config, data, invalid_path, metadata, read_invalid, subkeys};
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::routes::{PATH, reads};
 
 /// KV version 2.
-pub(crate) static VERSION_2: RouteTable = Table {
+pub(crate) static VERSION_2: RouteTable = RouteRows {
     name: "kv-v2",
     tag: "secrets",
     about: "Key-value secrets with versions: each write makes a version, and versions can be \
@@ -22,7 +22,7 @@ pub(crate) static VERSION_2: RouteTable = Table {
 
 const VERSIONS_FIELD: Field = field("versions", Wholes, "Numbers of the versions.");
 
-const ENTRIES: Group<RouteHandler> = &[
+const ENTRIES: RowGroup<RouteHandler> = &[
     row!("config", &[
         field("max_versions", Whole, "Versions a secret keeps; 0 for the default of 10."),
         field("cas_required", Flag, "Refuse writes that name no version to replace."),
@@ -78,23 +78,23 @@ const ENTRIES: Group<RouteHandler> = &[
     } .with_root()),
 ];
 
-const VERSIONS: Group<RouteHandler> = &[
+const VERSIONS: RowGroup<RouteHandler> = &[
     row!("delete/{path..}", &[PATH, VERSIONS_FIELD], {
         Update => "Delete versions; they can be restored.",
-            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), Change::Delete).await);
+            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), VersionsChange::Delete).await);
     } .with_root()),
     row!("undelete/{path..}", &[PATH, VERSIONS_FIELD], {
         Update => "Restore deleted versions.",
-            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), Change::Undelete).await);
+            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), VersionsChange::Undelete).await);
     } .with_root()),
     row!("destroy/{path..}", &[PATH, VERSIONS_FIELD], {
         Update => "Remove the data of versions for good.",
-            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), Change::Destroy).await);
+            runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), VersionsChange::Destroy).await);
     } .with_root()),
 ];
 
 /// What clients of version 1 ask for.
-const OTHERS: Group<RouteHandler> = &[row!("{path..}", &[PATH], {
+const OTHERS: RowGroup<RouteHandler> = &[row!("{path..}", &[PATH], {
     Read => "Say where secrets are.", reads!(read_invalid);
     List => "Say where secrets are.", reads!(read_invalid);
     Scan => "Say where secrets are.", reads!(read_invalid);

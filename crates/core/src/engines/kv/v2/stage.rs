@@ -12,7 +12,7 @@ use crate::api::response::Logical;
 use crate::engines::kv::access::damaged;
 use crate::engines::kv::staged::Staged;
 use crate::records::attribution::Author;
-use crate::records::kv::{Metadata, decode_version};
+use crate::records::kv::{SecretMetadata, decode_version};
 use crate::storage::keys;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
@@ -22,7 +22,7 @@ pub(crate) fn metadata(
     unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
-) -> Result<(Option<Metadata>, Seqno), Error> {
+) -> Result<(Option<SecretMetadata>, Seqno), Error> {
     load_record(unsealed, &keys::kv_meta(mount.entry.id, path))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn remove(
 pub(crate) fn remove_known(
     mount: &Mount,
     path: &str,
-    metadata: &Metadata,
+    metadata: &SecretMetadata,
     staged: &mut Staged,
 ) -> Result<(), Error> {
     for info in &metadata.versions {
@@ -115,7 +115,7 @@ pub(crate) fn copy(
     unsealed: &NamespaceContext,
     (from, path): (&Mount, &str),
     (to, target): (&Mount, &str),
-    metadata: &Metadata,
+    metadata: &SecretMetadata,
     staged: &mut Staged,
 ) -> Result<(), Error> {
     for info in metadata.versions.iter().filter(|info| !info.destroyed) {

@@ -1,7 +1,7 @@
 //! `subkeys/:path`: the shape of a secret without its values.
 
 use super::commit::load;
-use super::data::{Shown, asked_version, load_data, write_shown};
+use super::data::{ShownVersion, asked_version, load_data, write_shown};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
@@ -36,7 +36,7 @@ fn shown(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     };
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
     let mut data = b"{\"metadata\":".to_vec();
-    write_shown(&Shown { info, custom }, &mut data);
+    write_shown(&ShownVersion { info, custom }, &mut data);
     data.extend_from_slice(b",\"subkeys\":");
     subkeys.write(&mut data);
     data.push(b'}');

@@ -9,7 +9,7 @@ use crate::engines::kv::access::Kv;
 
 /// What is done to the versions named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum VersionsChange {
     /// Hide the data; it can come back.
     Delete,
     /// Bring it back.
@@ -26,13 +26,17 @@ pub(super) async fn delete_latest(kv: &Kv<'_>, path: &str) -> Result<Response, E
             let current = metadata.current_version;
             decide::delete(metadata, &[current], author.as_ref(), now_ns)
         });
-        Ok(plan(Change::Delete, decision))
+        Ok(plan(VersionsChange::Delete, decision))
     })
     .await
 }
 
 /// Applies `change` to the versions the body names; those that do not exist are no error.
-pub(super) async fn change(kv: &Kv<'_>, path: &str, change: Change) -> Result<Response, Error> {
+pub(super) async fn change(
+    kv: &Kv<'_>,
+    path: &str,
+    change: VersionsChange,
+) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let named = Fields::new(&body).ints("versions")?.unwrap_or_default();
     if named.is_empty() {
@@ -45,20 +49,25 @@ pub(super) async fn change(kv: &Kv<'_>, path: &str, change: Change) -> Result<Re
     let author = kv.author();
     run(kv, path, |metadata| {
         let decision = metadata.and_then(|metadata| match change {
-            Change::Delete => decide::delete(metadata, &versions, author.as_ref(), now_ns),
-            Change::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
-            Change::Destroy => decide::destroy(metadata, &versions),
+            VersionsChange::Delete => decide::delete(metadata, &versions, author.as_ref(), now_ns),
+            VersionsChange::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
+            VersionsChange::Destroy => decide::destroy(metadata, &versions),
         });
         Ok(plan(change, decision))
     })
     .await
 }
 
-fn plan(change: Change, decision: Option<decide::Decision>) -> Plan<'static, Response> {
+fn plan(
+    change: VersionsChange,
+    decision: Option<decide::WriteDecision>,
+) -> Plan<'static, Response> {
     let reply = Response::Empty;
     match (decision, change) {
         (None, _) => Plan::Reply(reply),
-        (Some(decision), Change::Undelete) => Plan::Write { decision, data: None, reply },
-        (Some(decision), Change::Delete | Change::Destroy) => Plan::TakeAway { decision, reply },
+        (Some(decision), VersionsChange::Undelete) => Plan::Write { decision, data: None, reply },
+        (Some(decision), VersionsChange::Delete | VersionsChange::Destroy) => {
+            Plan::TakeAway { decision, reply }
+        }
     }
 }

@@ -6,7 +6,7 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::platform::host::Machine;
+use crate::platform::host::HostMachine;
 use crate::state::Core;
 
 const OK: u16 = 200;
@@ -24,7 +24,7 @@ pub(in crate::engines::sys) fn info(core: &Core, now: Timestamp) -> Result<Respo
     ])))
 }
 
-fn cpus(machine: &Machine) -> Json {
+fn cpus(machine: &HostMachine) -> Json {
     let numbered = (0_u64..).zip(&machine.cpus);
     let cpus = numbered.map(|(number, cpu)| {
         Json::object([
@@ -36,7 +36,7 @@ fn cpus(machine: &Machine) -> Json {
     Json::Array(cpus.collect())
 }
 
-fn host(machine: &Machine) -> Json {
+fn host(machine: &HostMachine) -> Json {
     Json::object([
         ("hostname", machine.hostname.as_str().into()),
         ("uptime", machine.uptime.as_secs().into()),
@@ -48,7 +48,7 @@ fn host(machine: &Machine) -> Json {
     ])
 }
 
-fn memory(machine: &Machine) -> Json {
+fn memory(machine: &HostMachine) -> Json {
     let memory = machine.memory;
     Json::object([
         ("total", memory.total.into()),

@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::platform::host::{Host, LogLevel};
 use crate::state::Core;
 
@@ -30,7 +30,7 @@ pub(in crate::engines::sys) fn read(core: &Core, name: &str) -> Result<Response,
 
 pub(in crate::engines::sys) fn write(
     core: &Core,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
     name: Option<&str>,
 ) -> Result<Response, Error> {
     let body = call.object()?;

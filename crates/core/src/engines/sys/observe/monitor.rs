@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, Next, Source, Stream};
-use crate::caller::call::Call;
-use crate::engines::kv_watch::Bearer;
+use crate::api::stream::{Bell, NextPiece, Source, Stream};
+use crate::caller::call::AuthorizedCall;
+use crate::engines::kv_watch::WatchCaller;
 use crate::platform::host::{LogForm, LogLevel};
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -21,14 +21,17 @@ use crate::view::NamespaceContext;
 const PATH: &str = "sys/monitor";
 
 /// The lines for one client.
-struct Monitor {
+struct LogMonitor {
     lines: Box<dyn Source>,
-    bearer: Bearer,
+    bearer: WatchCaller,
     slot: Arc<ArcSwapOption<NamespaceContext>>,
 }
 
 /// Opens a stream of lines.
-pub(in crate::engines::sys) fn open(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn open(
+    core: &Core,
+    call: &AuthorizedCall<'_, '_>,
+) -> Result<Response, Error> {
     if call.wrap_ttl_secs > 0 {
         return Err(Error::invalid("answers of sys/monitor cannot be wrapped"));
     }
@@ -47,16 +50,16 @@ pub(in crate::engines::sys) fn open(core: &Core, call: &Call<'_, '_>) -> Result<
         Error::Unavailable("as many follow the log of this server as may".to_owned())
     })?;
     let slot = Arc::clone(&core.unsealed);
-    let source = Box::new(Monitor { lines, bearer: Bearer::of(call), slot });
+    let source = Box::new(LogMonitor { lines, bearer: WatchCaller::of(call), slot });
     Ok(Response::Stream(Stream { content_type, source }))
 }
 
-impl Source for Monitor {
-    fn next(&mut self, now: Timestamp) -> Next {
+impl Source for LogMonitor {
+    fn next(&mut self, now: Timestamp) -> NextPiece {
         let unsealed = self.slot.load();
         let may = |unsealed: &Arc<NamespaceContext>| self.bearer.may_read(unsealed, PATH, now);
         if !unsealed.as_ref().is_some_and(may) {
-            return Next::End(Vec::new());
+            return NextPiece::End(Vec::new());
         }
         self.lines.next(now)
     }

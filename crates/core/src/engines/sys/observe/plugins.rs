@@ -8,7 +8,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::caller::call::Call;
+use crate::caller::call::AuthorizedCall;
 use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::view::NamespaceContext;
@@ -90,7 +90,7 @@ fn plugin(name: &str) -> Json {
 /// `sys/plugins/reload/backend`: checks what is named, and has nothing to load.
 pub(in crate::engines::sys) fn reload(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+    call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);

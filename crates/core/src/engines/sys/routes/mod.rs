@@ -14,12 +14,12 @@ mod secrets;
 mod settings;
 mod wrapping;
 
-use kallisto_engine::{RowIndex, Table};
+use kallisto_engine::{RouteRows, RowIndex};
 
 use crate::dispatch::route_handler::RouteTable;
 
 /// `sys/`.
-pub(crate) static SYSTEM: RouteTable = Table {
+pub(crate) static SYSTEM: RouteTable = RouteRows {
     index: RowIndex::new(),
     name: "system",
     tag: "system",

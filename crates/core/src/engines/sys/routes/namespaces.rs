@@ -5,7 +5,7 @@ use kallisto_engine::route::{Field, Scope, field};
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, runs};
-use crate::engines::sys::namespaces::{self, Depth};
+use crate::engines::sys::namespaces::{self, NamespaceDepth};
 
 const NAME: Field = field("name", Text, "Name of the namespace, directly below this one.");
 const CUSTOM: Field = field("custom_metadata", Map, "Texts by name, for people.");
@@ -15,9 +15,9 @@ const KEY: Field = field("unlock_key", Text, "What locking it answered; `sudo` d
 pub(super) const NAMESPACES: &[Row<RouteHandler>] = &[
     row!("namespaces", &[], {
         List => "List the namespaces directly below this one.",
-            runs!(|run| namespaces::list(&run, Depth::One));
+            runs!(|run| namespaces::list(&run, NamespaceDepth::One));
         Scan => "List the namespaces below this one, at any depth.",
-            runs!(|run| namespaces::list(&run, Depth::All));
+            runs!(|run| namespaces::list(&run, NamespaceDepth::All));
     } .scope(Scope::Namespace)),
     row!("namespaces/{name..}", &[NAME, CUSTOM], {
         Read => "Read a namespace.", runs!(|run| namespaces::read(&run));

@@ -9,7 +9,7 @@ use crate::engines::sys::capabilities::capabilities_of_accessor;
 use crate::engines::sys::capabilities::capabilities_of_token;
 use crate::engines::sys::capabilities::own_capabilities;
 use crate::engines::sys::explain;
-use crate::engines::sys::policies::{self, Family};
+use crate::engines::sys::policies::{self, PolicyFamily};
 use crate::engines::sys::policy_check;
 
 const NAME: Field = field("name", Text, "Name of the policy.");
@@ -18,30 +18,30 @@ const PATHS: Field = field("paths", Texts, "The paths asked about.");
 
 pub(super) const POLICIES: &[Row<RouteHandler>] = &[
     row!("policies/acl", &[], {
-        List => "List the policies.", runs!(|run| Ok(policies::list(&run.unsealed, Family::Acl)));
+        List => "List the policies.", runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Acl)));
     } .scope(Scope::Namespace)),
     row!("policies/acl/{name..}", &[NAME, POLICY], {
         Read => "Read a policy.",
-            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), Family::Acl));
+            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), PolicyFamily::Acl));
         Update => "Write a policy.",
             runs!(async |run| {
-                policies::write(&run.unsealed, run.call, run.params.get("name"), Family::Acl).await
+                policies::write(&run.unsealed, run.call, run.params.get("name"), PolicyFamily::Acl).await
             });
         Delete => "Delete a policy.",
             runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);
     } .scope(Scope::Namespace)),
     row!("policy", &[], {
         List => "List the policies.",
-            runs!(|run| Ok(policies::list(&run.unsealed, Family::Legacy)));
+            runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Legacy)));
         Read => "List the policies.",
-            runs!(|run| Ok(policies::list(&run.unsealed, Family::Legacy)));
+            runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Legacy)));
     } .scope(Scope::Namespace).alias_of("policies/acl")),
     row!("policy/{name..}", &[NAME, POLICY, field("rules", Text, "The old name of `policy`.")], {
         Read => "Read a policy.",
-            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), Family::Legacy));
+            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), PolicyFamily::Legacy));
         Update => "Write a policy.",
             runs!(async |run| {
-                policies::write(&run.unsealed, run.call, run.params.get("name"), Family::Legacy).await
+                policies::write(&run.unsealed, run.call, run.params.get("name"), PolicyFamily::Legacy).await
             });
         Delete => "Delete a policy.",
             runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);

@@ -10,7 +10,7 @@ use crate::api::response::Response;
 use crate::dispatch::route_handler::{RouteHandler, anyone, at_once, runs};
 use crate::engines::sys::rekey::Asker;
 use crate::engines::sys::{durability, health, init, raft, rekey, root, rotate, rotation, status};
-use crate::state::seal::progress::Target;
+use crate::state::seal::progress::ShareTarget;
 
 const NONCE: Field = field("nonce", Text, "The attempt's nonce.");
 const KEY: Field = field("key", Text, "A share, in hexadecimal or base64.");

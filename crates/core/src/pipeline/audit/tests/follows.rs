@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kallisto_store::{
-    Batch, Commit, Durability, Error, Fold, MemoryStore, Position, Record, Records, Stats, Store,
-    Visit,
+    Batch, Commit, Durability, Error, Fold, MemoryStore, Position, Record, Records, Store,
+    StoreStats, Visit,
 };
 
 /// A store that follows once it is told to.
@@ -66,7 +66,7 @@ impl Store for Follows {
         !self.follows.load(Ordering::SeqCst)
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> StoreStats {
         self.inner.stats()
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use kallisto_audit::{Destinations, Group, Head, Sink, Spec, Verifier};
+use kallisto_audit::{ChainHead, Destinations, DeviceSpec, LineGroup, Sink, Verifier};
 use kallisto_auth::Operation::{self, Read, Update};
 use kallisto_store::{MemoryStore, Store};
 
@@ -19,7 +19,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::audit::AuditSettings;
 use crate::caller::spelling;
-use crate::platform::server_info::{Access, ServerInfo};
+use crate::platform::server_info::{RouteAccess, ServerInfo};
 use crate::routes::tests::{OPERATIONS, ROOT, mounted, request, rows, sample};
 use crate::seal::Initialized;
 use crate::state::Core;
@@ -47,17 +47,17 @@ struct Memory {
 }
 
 impl Destinations for Memory {
-    fn sink(&self, _: &Spec) -> Box<dyn Sink> {
+    fn sink(&self, _: &DeviceSpec) -> Box<dyn Sink> {
         Box::new(self.clone())
     }
 }
 
 impl Sink for Memory {
-    fn open(&mut self) -> io::Result<Option<Head>> {
+    fn open(&mut self) -> io::Result<Option<ChainHead>> {
         Ok(None)
     }
 
-    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn write(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         if self.fails.load(Ordering::SeqCst) {
             return Err(ErrorKind::StorageFull.into());
         }
@@ -139,7 +139,7 @@ impl Site {
     }
 }
 
-fn settings(rekey: Access) -> ServerInfo {
+fn settings(rekey: RouteAccess) -> ServerInfo {
     ServerInfo { unauthenticated_rekey: rekey, ..ServerInfo::default() }
 }
 
@@ -174,7 +174,7 @@ fn every_request(mut each: impl FnMut(&str, Operation, Option<&str>)) {
 
 #[test]
 fn every_operation_of_every_route_has_two_records() {
-    for rekey in [Access::Token, Access::Open] {
+    for rekey in [RouteAccess::Token, RouteAccess::Open] {
         let mut site = Site::open(settings(rekey));
         every_request(|path, operation, token| {
             let request = request(token, operation, path, BODY);
@@ -194,7 +194,7 @@ fn every_operation_of_every_route_has_two_records() {
 
 #[test]
 fn nothing_is_answered_or_changed_that_no_device_takes() {
-    for rekey in [Access::Token, Access::Open] {
+    for rekey in [RouteAccess::Token, RouteAccess::Open] {
         let mut site = Site::dead(settings(rekey));
         every_request(|path, operation, token| {
             let before = site.core.store.position();
@@ -222,7 +222,8 @@ fn nothing_is_answered_or_changed_that_no_device_takes() {
 
 #[test]
 fn help_is_asked_between_two_records_wherever_it_is_open() {
-    let (live, dead) = (Site::open(settings(Access::Token)), Site::dead(settings(Access::Token)));
+    let (live, dead) =
+        (Site::open(settings(RouteAccess::Token)), Site::dead(settings(RouteAccess::Token)));
     for (base, route) in rows() {
         let path = sample(base, route);
         for token in [None, Some(ROOT)] {
@@ -255,7 +256,7 @@ fn asks_with<'a>(token: &'a str, body: &'a str, path: &'a str) -> [Request<'a>; 
 
 #[test]
 fn a_wrapping_token_that_opens_itself_is_written_down_masked() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let mask = |text: &str| site.core.audit.devices.named("mem").unwrap().hash(text);
     let token = wrapped(&site);
     let body = format!(r#"{{"token":"{token}"}}"#);
@@ -284,7 +285,7 @@ fn a_wrapping_token_that_opens_itself_is_written_down_masked() {
 
 #[test]
 fn a_wrapping_token_is_neither_opened_nor_consumed_while_no_device_works() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let token = wrapped(&site);
     let body = format!(r#"{{"token":"{token}"}}"#);
     site.memory.fails.store(true, Ordering::SeqCst);
@@ -301,7 +302,7 @@ fn a_wrapping_token_is_neither_opened_nor_consumed_while_no_device_works() {
 
 #[test]
 fn limited_tokens_and_their_refusals_have_two_records() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let make = r#"{"id":"twice","policies":["root"],"num_uses":2}"#;
     site.root(Update, "auth/token/create", make).unwrap();
     for is_good in [true, true, false] {
@@ -314,7 +315,7 @@ fn limited_tokens_and_their_refusals_have_two_records() {
 
 #[test]
 fn what_a_namespace_refuses_has_two_records() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     site.root(Update, "sys/namespaces/team", "").unwrap();
     for (namespace, path, shown) in [
         ("none", "secret/data/a", "none/secret/data/a"),
@@ -338,7 +339,7 @@ fn what_a_namespace_refuses_has_two_records() {
 
 #[test]
 fn a_rate_limits_refusals_are_written_down_where_that_is_asked_for() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let limit = r#"{"rate":1,"interval":3600}"#;
     site.root(Update, "sys/quotas/rate-limit/all", limit).unwrap();
     let remote = Some("192.0.2.7:4711".parse().unwrap());
@@ -371,7 +372,7 @@ fn a_rate_limits_refusals_are_written_down_where_that_is_asked_for() {
 #[test]
 fn what_the_leader_answers_is_written_down_there_and_what_nobody_answers_here() {
     let store = Arc::new(Follows::default());
-    let site = Site::over(Arc::clone(&store) as Arc<_>, settings(Access::Token));
+    let site = Site::over(Arc::clone(&store) as Arc<_>, settings(RouteAccess::Token));
     store.follows.store(true, Ordering::SeqCst);
     let write = request(Some(ROOT), Update, "secret/data/a", r#"{"data":{}}"#);
     let (records, answer) = site.recorded(|| site.ask(&write));

@@ -37,7 +37,7 @@ fn both_ways<'r>(path: &'r str, body: &'r str) -> [Request<'r>; 2] {
 
 #[test]
 fn tokens_that_nobody_hears_of_end_wrapped_or_not() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let user = r#"{"password":"p","policies":["default"]}"#;
     site.root(Update, "auth/userpass/users/u", user).unwrap();
     let before = site.accessors();
@@ -59,7 +59,7 @@ fn tokens_that_nobody_hears_of_end_wrapped_or_not() {
 
 #[test]
 fn secret_ids_that_nobody_hears_of_end_wrapped_or_not() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     site.root(Update, "auth/approle/role/r", "").unwrap();
     site.root(Update, "auth/approle/role/r/secret-id", "").unwrap();
     let list = || site.root(Operation::List, "auth/approle/role/r/secret-id", "").unwrap();
@@ -84,7 +84,7 @@ fn secret_ids_that_nobody_hears_of_end_wrapped_or_not() {
 #[test]
 fn a_root_token_that_nobody_hears_of_ends() {
     let store = Arc::new(MemoryStore::new());
-    let site = Site::over(store, settings(Access::Token));
+    let site = Site::over(store, settings(RouteAccess::Token));
     let before = site.accessors();
     for path in ["sys/generate-root", "sys/generate-root-token"] {
         let attempt = site.bare(Update, "sys/generate-root/attempt", "{}");
@@ -98,7 +98,7 @@ fn a_root_token_that_nobody_hears_of_ends() {
 
 #[test]
 fn shares_that_nobody_hears_of_do_not_count() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let config = || site.core.seal_status().unwrap().threshold;
     for path in ["sys/rekey", "sys/rotate/root"] {
         let spec = r#"{"secret_shares":3,"secret_threshold":2}"#;
@@ -117,7 +117,7 @@ fn shares_that_nobody_hears_of_do_not_count() {
 
 #[test]
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let unsealed = site.core.namespace_context("").unwrap();
     let storage = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| storage.get(name).unwrap().is_some();
@@ -132,7 +132,7 @@ fn a_join_token_that_nobody_hears_of_is_forgotten() {
 
 #[test]
 fn what_is_renewed_or_unwrapped_unheard_stays_what_it_was() {
-    let site = Site::open(settings(Access::Token));
+    let site = Site::open(settings(RouteAccess::Token));
     let make = r#"{"id":"known","policies":["default"],"ttl":"1h"}"#;
     let make = request(Some(ROOT), Update, "auth/token/create", make);
     let Response::Logical(made) = site.ask(&Request { wrap_ttl_secs: 60, ..make }).unwrap() else {

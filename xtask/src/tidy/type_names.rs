@@ -1,34 +1,14 @@
 //! The names of types: each means one thing in the workspace.
 //!
-//! Counted are `struct`, `enum`, `trait` and `type` in `crates`, `fuzz` and `xtask`, tests and examples left out. Three kinds may be many:
-//! [`ONE_PER_CRATE`] names what every crate has for itself; the arguments of a command (what derives `Args`, `Parser` or `Subcommand`) are called as
-//! the command is; and a name in `SHARED` stood for several types when this check was made. That table may only become shorter: a new
-//! type takes a name of its own, and who renames one lowers its number. Folders in [`NOT_YET`] are not counted until their names were gone through.
+//! Counted are `struct`, `enum`, `trait` and `type` in `crates`, `fuzz` and `xtask`, tests and examples left out. Two kinds may be many:
+//! [`ONE_PER_CRATE`] names what every crate has for itself, and the arguments of a command (what derives `Args`, `Parser` or `Subcommand`) are
+//! called as the command is.
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::TidyFinding;
 use super::files::File;
 
-mod shared;
-
-use shared::SHARED;
-
-/// Where the table is.
-const TABLE: &str = "xtask/src/tidy/type_names/shared.rs";
-/// Folders that are not counted yet: many were at work there when this check was made.
-const NOT_YET: [&str; 10] = [
-    "crates/auth_methods/",
-    "crates/cli/",
-    "crates/core/src/engines/",
-    "crates/engines/",
-    "crates/identity_tokens/",
-    "crates/listener/src/http/",
-    "crates/pki/",
-    "crates/probes/",
-    "crates/ssh/",
-    "crates/ui/",
-];
 /// Names that each crate may have for itself.
 const ONE_PER_CRATE: [&str; 2] = ["Error", "Result"];
 /// Where the unit tests of a file begin.
@@ -36,24 +16,23 @@ const TESTS: &str = "#[cfg(test)]\nmod tests {";
 /// What the arguments of a command derive.
 const ARGUMENTS: [&str; 3] = ["Args", "Parser", "Subcommand"];
 
-type Names<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+type TypeNames<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 /// Checks every file.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
-    let mut names = Names::new();
+pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
+    let mut names = TypeNames::new();
     for file in files.iter().filter(|file| is_counted(&file.path)) {
         for name in types(&file.text) {
             names.entry(name).or_default().push(&file.path);
         }
     }
-    compare(&names, SHARED)
+    compare(&names)
 }
 
 fn is_counted(path: &str) -> bool {
     let is_ours = ["crates/", "fuzz/", "xtask/"].iter().any(|start| path.starts_with(start));
     let is_test = ["/tests/", "/tests.rs", "test_engine", "/testing", "/examples/", "/benches/"];
-    let is_later = NOT_YET.iter().any(|start| path.starts_with(start));
-    is_ours && !is_later && path.ends_with(".rs") && !is_test.iter().any(|part| path.contains(part))
+    is_ours && path.ends_with(".rs") && !is_test.iter().any(|part| path.contains(part))
 }
 
 /// The names of the types that a file defines, outside its tests.
@@ -104,27 +83,16 @@ fn defined(line: &str) -> Option<&str> {
     (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
 }
 
-fn compare(names: &Names<'_>, shared: &[(&str, usize)]) -> Vec<Finding> {
+fn compare(names: &TypeNames<'_>) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (name, places) in names {
-        let known = shared.iter().find(|(shared, _)| shared == name).map_or(1, |(_, count)| *count);
         let count = count(name, places);
-        if count > known {
+        if count > 1 {
             let what = format!(
-                "{name} names {count} types, not {known}: give the new one a name of its own ({})",
+                "{name} names {count} types: give the new one a name of its own ({})",
                 places.join(", ")
             );
-            findings.push(Finding::new(*places.last().unwrap_or(&TABLE), what));
-        }
-    }
-    for (name, known) in shared {
-        let count = names.get(name).map_or(0, |places| count(name, places));
-        if count < *known {
-            let what = match count {
-                0 | 1 => format!("{name} is shared no more: take it out"),
-                _ => format!("{name} names {count} types now: lower its number"),
-            };
-            findings.push(Finding::new(TABLE, what));
+            findings.push(TidyFinding::new(*places.last().unwrap_or(&"crates"), what));
         }
     }
     findings
@@ -154,17 +122,16 @@ mod tests {
     }
 
     #[test]
-    fn a_second_type_of_a_name_is_a_finding_and_so_is_a_number_that_is_too_high() {
-        let names = Names::from([
+    fn a_second_type_of_a_name_is_a_finding() {
+        let names = TypeNames::from([
             ("Place", vec!["crates/a/src/x.rs", "crates/b/src/y.rs"]),
             ("Error", vec!["crates/a/src/x.rs", "crates/b/src/y.rs"]),
             ("Part", vec!["crates/a/src/x.rs"]),
         ]);
-        let findings = compare(&names, &[("Part", 2)]);
-        assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings[0].what.starts_with("Place names 2 types, not 1"));
-        assert!(findings[1].what.starts_with("Part is shared no more"));
-        let twice = Names::from([("Error", vec!["crates/a/src/x.rs", "crates/a/src/y.rs"])]);
-        assert_eq!(compare(&twice, &[]).len(), 1, "one of each crate");
+        let findings = compare(&names);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].what.starts_with("Place names 2 types"));
+        let twice = TypeNames::from([("Error", vec!["crates/a/src/x.rs", "crates/a/src/y.rs"])]);
+        assert_eq!(compare(&twice).len(), 1, "one of each crate");
     }
 }
