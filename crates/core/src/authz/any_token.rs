@@ -29,13 +29,13 @@ pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
 
 /// Answers what every token may ask, each within what it may reach. `None` for all other routes.
 pub(crate) fn for_any_token(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
     if request.asks_help() {
-        return Some(help::answer(unsealed, &unsealed.info, request, caller));
+        return Some(help::answer(context, &context.info, request, caller));
     }
     let path = request.path.as_str().strip_prefix("sys/")?;
-    registry::driver(EngineKind::SYSTEM).answer_any_token(path, unsealed, request, caller)
+    registry::driver(EngineKind::SYSTEM).answer_any_token(path, context, request, caller)
 }

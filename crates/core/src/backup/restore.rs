@@ -51,32 +51,32 @@ pub(crate) struct Restore {
 /// [`Error::NotLeader`], or what the store says.
 pub(crate) async fn begin(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     check: Check,
 ) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let generation = cluster.begin_restore().await?;
-    Ok(upload(core, unsealed, check, Some(generation)))
+    Ok(upload(core, context, check, Some(generation)))
 }
 
 /// Begins to check a file: the answer takes it, and nothing changes.
 ///
 /// # Errors
 /// [`Error::UnsupportedPath`] where nothing can be restored.
-pub(crate) fn begin_check(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(crate) fn begin_check(core: &Core, context: &NamespaceContext) -> Result<Response, Error> {
     core.store.replicated().ok_or(Error::UnsupportedPath)?;
-    Ok(upload(core, unsealed, Check::Keys, None))
+    Ok(upload(core, context, Check::Keys, None))
 }
 
 fn upload(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     check: Check,
     generation: Option<Position>,
 ) -> Response {
     Response::Upload(Box::new(Restore {
         store: Arc::clone(&core.store),
-        root: Arc::clone(&unsealed.root),
+        root: Arc::clone(&context.root),
         check,
         generation,
         meta: Map::new(),

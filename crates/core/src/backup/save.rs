@@ -23,12 +23,12 @@ const PIECES_MAX: usize = 32;
 ///
 /// # Errors
 /// [`Error::NotLeader`] while nobody leads, [`Error::Unavailable`] when too many are read at once.
-pub(crate) async fn save(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(crate) async fn save(core: &Core, context: &NamespaceContext) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let permit = std::sync::Arc::clone(&core.saves).try_acquire_owned();
     let permit = permit.map_err(|_| Error::Unavailable("other backups are being read".into()))?;
     cluster.read_index().await?;
-    let tag_key = unsealed.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
+    let tag_key = context.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
     let (position, chunks) = cluster.backup()?;
     let meta = meta(&cluster.store_id(), cluster.leadership().term, position);
     let (to, pieces) = mpsc::channel(PIECES_MAX);

@@ -34,23 +34,23 @@ impl CallerPolicies {
     /// # Errors
     /// [`Denial::BadToken`] when its token ended meanwhile.
     pub(crate) fn of(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         call: &AuthorizedCall<'_, '_>,
     ) -> Result<Self, Error> {
-        Self::with_token(unsealed, call.token, call.now)
+        Self::with_token(context, call.token, call.now)
     }
 
     /// The caller with a token, expired or not.
     fn with_token(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         text: Option<TokenText<'_>>,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let (context, below) = match unsealed.home_of(text)? {
+        let (context, below) = match context.home_of(text)? {
             TokenHome::Here => {
-                let guard = unsealed.view.tokens.pin();
-                let (hash, live) = find::find(&unsealed.view, text, &guard)?;
-                return Self::bearing(unsealed, hash, live, now);
+                let guard = context.view.tokens.pin();
+                let (hash, live) = find::find(&context.view, text, &guard)?;
+                return Self::bearing(context, hash, live, now);
             }
             TokenHome::Above { context, below } => (context, below),
         };
@@ -82,12 +82,12 @@ impl CallerPolicies {
     /// # Errors
     /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
     pub(crate) fn bearing(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         hash: TokenHash,
         live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        Self::admitted(hash, live.entry(), live.compiled(&unsealed.view, now))
+        Self::admitted(hash, live.entry(), live.compiled(&context.view, now))
     }
 
     fn admitted(
@@ -106,11 +106,11 @@ impl CallerPolicies {
     /// # Errors
     /// [`Denial::BadToken`] when there is none.
     pub(crate) fn with_text(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         text: TokenText<'_>,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let caller = Self::with_token(unsealed, Some(text), now)?;
+        let caller = Self::with_token(context, Some(text), now)?;
         if caller.entry.auth.is_expired(now) {
             return Err(Error::Denied(Denial::BadToken));
         }
@@ -122,13 +122,13 @@ impl CallerPolicies {
     /// # Errors
     /// [`Denial::BadToken`] when there is none.
     pub(crate) fn with_hash(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         hash: TokenHash,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let entry = unsealed.view.tokens.entry(&hash).filter(|entry| !entry.auth.is_expired(now));
+        let entry = context.view.tokens.entry(&hash).filter(|entry| !entry.auth.is_expired(now));
         let entry = entry.ok_or(Error::Denied(Denial::BadToken))?;
-        let compiled = Arc::new(unsealed.view.compile(&entry, now));
+        let compiled = Arc::new(context.view.compile(&entry, now));
         Self::admitted(hash, entry, compiled)
     }
 
@@ -212,15 +212,15 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn put(core: &Core, name: &str, text: &str) {
-        let unsealed = core.unsealed.load_full().unwrap();
+        let context = core.context.load_full().unwrap();
         let mut batch = Batch::new();
         batch.put(keys::policy(name), text.as_bytes().to_vec());
-        pollster::block_on(unsealed.store.commit(batch)).unwrap();
+        pollster::block_on(context.store.commit(batch)).unwrap();
     }
 
     /// Whether a token with these policies may do anything.
     fn stands(core: &Core, policies: &[&str]) -> bool {
-        let unsealed = core.unsealed.load_full().unwrap();
+        let context = core.context.load_full().unwrap();
         let spec = TokenSpec {
             kind: TokenKind::Service,
             policies: policies.iter().map(|&name| name.to_owned()).collect(),
@@ -239,8 +239,8 @@ mod tests {
             kept: crate::api::json::Map::new(),
             text: None,
         };
-        let (_, text) = pollster::block_on(tokens::issue(&unsealed, spec, NOW)).unwrap();
-        CallerPolicies::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
+        let (_, text) = pollster::block_on(tokens::issue(&context, spec, NOW)).unwrap();
+        CallerPolicies::with_text(&context, TokenText::new(text.expose_secret()), NOW).is_ok()
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
         pollster::block_on(core.seal()).unwrap();
         pollster::block_on(core.give_share(made.keys[0].clone())).unwrap();
         assert!(!stands(&core, &["old"]) && stands(&core, &["default"]));
-        let unsealed = core.unsealed.load_full().unwrap();
-        assert!(unsealed.view.policies.get("old").unwrap().text.contains("conquer"));
+        let context = core.context.load_full().unwrap();
+        assert!(context.view.policies.get("old").unwrap().text.contains("conquer"));
         put(&core, "old", "path \"a\" { capabilities = [\"read\"] }");
         assert!(stands(&core, &["default", "old"]));
     }

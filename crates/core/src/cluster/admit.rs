@@ -34,10 +34,10 @@ const CHANGE_TRIES: usize = 50;
 /// # Errors
 /// [`Error::NotLeader`], [`Error::Sealed`], or what the store says.
 pub(crate) fn challenge(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = leading(core)?;
+    let context = leading(core)?;
     let mut challenge = request.now.as_second().to_le_bytes().to_vec();
     challenge.extend_from_slice(&crate::random::make_bytes::<16>()?);
-    let tag = sign(&unsealed, CHALLENGE, &[&challenge])?;
+    let tag = sign(&context, CHALLENGE, &[&challenge])?;
     challenge.extend_from_slice(&tag);
     let config = core.seal_config()?.ok_or(Error::Sealed)?;
     Ok(Response::data(&Json::object([
@@ -51,13 +51,13 @@ pub(crate) fn challenge(core: &Core, request: &Request<'_>) -> Result<Response, 
 /// # Errors
 /// [`Error::Invalid`] when the answer is wrong, late or of a name that is taken.
 pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = leading(core)?;
+    let context = leading(core)?;
     let port = core.port.as_deref().ok_or(Error::UnsupportedPath)?;
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let body = request.object()?;
     let asked = JoinClaim::read(Fields::new(&body))?;
-    asked.check(&unsealed, request.now.as_second())?;
-    token::check(&unsealed, &asked.token, request.now)?;
+    asked.check(&context, request.now.as_second())?;
+    token::check(&context, &asked.token, request.now)?;
     let taken = cluster.members().into_iter().any(|member| member.peer.name == asked.peer.name);
     if taken {
         return Err(Error::invalid(format!(
@@ -65,9 +65,9 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
             asked.peer.name
         )));
     }
-    token::take(&unsealed, &asked.token).await?;
-    let authority = ensure_authority(&unsealed, port).await?;
-    ensure_identity(core, &unsealed).await?;
+    token::take(&context, &asked.token).await?;
+    let authority = ensure_authority(&context, port).await?;
+    ensure_identity(core, &context).await?;
     let node_id = crate::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
     let store_id = cluster.store_id();
     let certificate =
@@ -84,7 +84,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
         &authority.certificate,
         peers.as_bytes(),
     ];
-    let tag = sign(&unsealed, WELCOME, &parts)?;
+    let tag = sign(&context, WELCOME, &parts)?;
     Ok(Response::data(&Json::object([
         ("node_id", format!("{node_id:016x}").into()),
         ("store_id", BASE64.encode(&store_id).into()),
@@ -139,7 +139,7 @@ impl JoinClaim {
     }
 
     /// Whether the challenge is ours and fresh, and whether who answers holds the unseal key.
-    fn check(&self, unsealed: &NamespaceContext, now_secs: i64) -> Result<(), Error> {
+    fn check(&self, context: &NamespaceContext, now_secs: i64) -> Result<(), Error> {
         let refuse = || Error::invalid("the answer does not prove the unseal key");
         let limit = kallisto_store::PEER_TEXT_BYTES_MAX;
         let texts = [&self.peer.name, &self.peer.cluster_address, &self.peer.api_address];
@@ -148,7 +148,7 @@ impl JoinClaim {
         }
         let parts = self.challenge.split_at_checked(CHALLENGE_BYTES);
         let (said, tag) = parts.ok_or_else(refuse)?;
-        let key = |label| unsealed.root.tag_key(label).map_err(|error| Error::internal(&error));
+        let key = |label| context.root.tag_key(label).map_err(|error| Error::internal(&error));
         if !key(CHALLENGE)?.verify(&covered(&[said]), tag) {
             return Err(refuse());
         }
@@ -182,8 +182,8 @@ pub(super) fn answer_bytes(challenge: &[u8], peer: &Peer, public_key: &[u8]) -> 
     ])
 }
 
-fn sign(unsealed: &NamespaceContext, label: &[u8], parts: &[&[u8]]) -> Result<[u8; 32], Error> {
-    let key = unsealed.root.tag_key(label).map_err(|error| Error::internal(&error))?;
+fn sign(context: &NamespaceContext, label: &[u8], parts: &[&[u8]]) -> Result<[u8; 32], Error> {
+    let key = context.root.tag_key(label).map_err(|error| Error::internal(&error))?;
     Ok(key.sign(&covered(parts)))
 }
 
@@ -191,8 +191,8 @@ fn leading(core: &Core) -> Result<std::sync::Arc<NamespaceContext>, Error> {
     if core.store.replicated().is_none() {
         return Err(Error::UnsupportedPath);
     }
-    let unsealed = core.unsealed.load_full().ok_or(Error::Sealed)?;
-    if core.store.leads() { Ok(unsealed) } else { Err(Error::NotLeader) }
+    let context = core.context.load_full().ok_or(Error::Sealed)?;
+    if core.store.leads() { Ok(context) } else { Err(Error::NotLeader) }
 }
 
 /// Changes the members, waiting a little while another change is under way.
@@ -215,7 +215,7 @@ pub(crate) async fn change(core: &Core, changes: Vec<MemberChange>) -> Result<()
 ///
 /// # Errors
 /// What the store or the port say.
-pub(crate) async fn ensure_identity(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
+pub(crate) async fn ensure_identity(core: &Core, context: &NamespaceContext) -> Result<(), Error> {
     let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
         return Ok(());
     };
@@ -227,12 +227,12 @@ pub(crate) async fn ensure_identity(core: &Core, unsealed: &NamespaceContext) ->
         cluster.is_alone() && port.authority().is_some_and(|own| own != authority.certificate)
     };
     if port.has_identity() {
-        return match known_authority(unsealed)? {
+        return match known_authority(context)? {
             Some(authority) if is_foreign(&authority) => renew(core, port, &authority),
             _ => Ok(()),
         };
     }
-    let authority = ensure_authority(unsealed, port).await?;
+    let authority = ensure_authority(context, port).await?;
     let (node_id, store_id) = (cluster.leadership().node_id, cluster.store_id());
     let make = || {
         let public_key = port.public_key()?;
@@ -249,11 +249,11 @@ pub(crate) async fn ensure_identity(core: &Core, unsealed: &NamespaceContext) ->
 /// [`Error::Invalid`] on a server that has no certificate yet.
 pub(crate) fn rotate_certificate(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
 ) -> Result<Response, Error> {
     let port = core.port.as_deref().filter(|port| port.has_identity());
     let none = || Error::invalid("this server has no certificate: it has no peers");
-    let authority = known_authority(unsealed)?.ok_or_else(none)?;
+    let authority = known_authority(context)?.ok_or_else(none)?;
     renew(core, port.ok_or_else(none)?, &authority)?;
     tracing::info!("this server's certificate for its peers was replaced");
     Ok(Response::Empty)
@@ -271,28 +271,28 @@ fn renew(core: &Core, port: &dyn ClusterPort, authority: &AuthorityKeys) -> Resu
 }
 
 /// The cluster's authority, if one was made.
-fn known_authority(unsealed: &NamespaceContext) -> Result<Option<AuthorityKeys>, Error> {
-    let Some(record) = unsealed.store.get(&keys::authority())? else { return Ok(None) };
+fn known_authority(context: &NamespaceContext) -> Result<Option<AuthorityKeys>, Error> {
+    let Some(record) = context.store.get(&keys::authority())? else { return Ok(None) };
     decode(&record.value).map(Some).ok_or_else(|| Error::internal(&"the authority is damaged"))
 }
 
 /// The cluster's authority, made if there is none.
 async fn ensure_authority(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     port: &dyn ClusterPort,
 ) -> Result<AuthorityKeys, Error> {
-    if let Some(known) = known_authority(unsealed)? {
+    if let Some(known) = known_authority(context)? {
         return Ok(known);
     }
     let made = port.make_authority().map_err(|why| Error::internal(&why))?;
     let mut batch = Batch::new();
     batch.expect(keys::authority(), Seqno::ABSENT);
     batch.put(keys::authority(), encode(&made).to_vec());
-    match unsealed.store.commit(batch).await {
+    match context.store.commit(batch).await {
         Ok(_) => Ok(made),
         // Somebody else was faster.
         Err(StoreError::Conflict) => {
-            known_authority(unsealed)?.ok_or_else(|| Error::internal(&"the authority is gone"))
+            known_authority(context)?.ok_or_else(|| Error::internal(&"the authority is gone"))
         }
         Err(error) => Err(error.into()),
     }

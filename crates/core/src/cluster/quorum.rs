@@ -91,8 +91,8 @@ pub(crate) fn told(core: &Core, request: &Request<'_>) -> Option<String> {
 
 /// Whether the token of a request may ask who the members are. A token with a limit of uses pays for none here, and so may not.
 fn may_read_members(core: &Core, request: &Request<'_>) -> bool {
-    let unsealed = core.unsealed.load();
-    let (Some(unsealed), Ok(path)) = (unsealed.as_ref(), Path::literal(leading::MEMBERS)) else {
+    let context = core.context.load();
+    let (Some(context), Ok(path)) = (context.as_ref(), Path::literal(leading::MEMBERS)) else {
         return false;
     };
     let asked = Request {
@@ -104,7 +104,7 @@ fn may_read_members(core: &Core, request: &Request<'_>) -> bool {
         wrap_ttl_secs: 0,
         ..request.clone()
     };
-    matches!(judge::judge(unsealed, &asked, JudgePurpose::Answer, None), Ok(Admitted::Call(_)))
+    matches!(judge::judge(context, &asked, JudgePurpose::Answer, None), Ok(Admitted::Call(_)))
 }
 
 impl Core {

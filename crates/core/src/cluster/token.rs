@@ -29,8 +29,8 @@ const TOKENS_MAX: usize = 64;
 const TTL_SECS: i64 = 60 * 60;
 const TTL_SECS_MAX: i64 = 7 * 24 * 60 * 60;
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)
 }
 
 /// Under what a token is kept.
@@ -47,10 +47,10 @@ pub(crate) const JOIN_TOKEN: &str = "sys/storage/raft/bootstrap/token";
 /// # Errors
 /// What the store says.
 pub(crate) async fn forget_join_token(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     token: &str,
 ) -> Result<(), Error> {
-    storage(unsealed)?.delete(&join_token_record(token)).await?;
+    storage(context)?.delete(&join_token_record(token)).await?;
     Ok(())
 }
 
@@ -59,10 +59,10 @@ pub(crate) async fn forget_join_token(
 /// # Errors
 /// What the store says; the next run tries again.
 pub(crate) async fn end_join_tokens(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let storage = storage(unsealed)?;
+    let storage = storage(context)?;
     let mut batch = Batch::new();
     for hash in storage.list_some(TOKENS, TOKENS_MAX) {
         let name = format!("{TOKENS}{hash}");
@@ -71,7 +71,7 @@ pub(crate) async fn end_join_tokens(
         }
     }
     if !batch.ops().is_empty() {
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ pub(crate) async fn end_join_tokens(
 /// # Errors
 /// [`Error::Invalid`] for a lifetime out of its bounds or one token too many.
 pub(crate) async fn make_join_token(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -89,7 +89,7 @@ pub(crate) async fn make_join_token(
     if !(1..=TTL_SECS_MAX).contains(&ttl) {
         return Err(Error::invalid(format!("ttl must be 1 to {TTL_SECS_MAX} seconds")));
     }
-    let storage = storage(unsealed)?;
+    let storage = storage(context)?;
     let now = call.now.as_second();
     let mut batch = Batch::new();
     let mut kept = 0;
@@ -107,7 +107,7 @@ pub(crate) async fn make_join_token(
     let end = now.saturating_add(ttl);
     let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
     storage.put_in(&mut batch, &join_token_record(&token), record)?;
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     let end = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
     Ok(Response::data(&Json::object([
         ("token", token.into()),
@@ -122,8 +122,8 @@ fn end_of(storage: &EngineStorage<'_>, name: &str) -> Result<Option<(i64, Seqno)
     Ok(end.map(|end| (end, record.seqno)))
 }
 
-fn is_required(unsealed: &NamespaceContext) -> Result<bool, Error> {
-    let Some(record) = storage(unsealed)?.get(ADMISSION)? else { return Ok(false) };
+fn is_required(context: &NamespaceContext) -> Result<bool, Error> {
+    let Some(record) = storage(context)?.get(ADMISSION)? else { return Ok(false) };
     let map = json::parse_object(&record.value);
     let map = map.map_err(|_| Error::internal(&"the rule of admission is damaged"))?;
     Ok(Fields::new(&map).boolean("require_token")?.unwrap_or(false))
@@ -133,8 +133,8 @@ fn is_required(unsealed: &NamespaceContext) -> Result<bool, Error> {
 ///
 /// # Errors
 /// When the record cannot be read.
-pub(crate) fn read_admission(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let required = is_required(unsealed)?;
+pub(crate) fn read_admission(context: &NamespaceContext) -> Result<Response, Error> {
+    let required = is_required(context)?;
     Ok(Response::data(&Json::object([("require_token", required.into())])))
 }
 
@@ -143,14 +143,14 @@ pub(crate) fn read_admission(unsealed: &NamespaceContext) -> Result<Response, Er
 /// # Errors
 /// [`Error::Invalid`] without `require_token`.
 pub(crate) async fn write_admission(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let required = Fields::new(&body).boolean("require_token")?;
     let required = required.ok_or_else(|| Error::invalid("missing require_token"))?;
     let record = Json::object([("require_token", required.into())]).to_text();
-    storage(unsealed)?.put(ADMISSION, record).await?;
+    storage(context)?.put(ADMISSION, record).await?;
     Ok(Response::Empty)
 }
 
@@ -158,11 +158,11 @@ pub(crate) async fn write_admission(
 ///
 /// # Errors
 /// [`Error::Invalid`], which says nothing about which tokens there are.
-pub(super) fn check(unsealed: &NamespaceContext, token: &str, now: Timestamp) -> Result<(), Error> {
-    if token.is_empty() && !is_required(unsealed)? {
+pub(super) fn check(context: &NamespaceContext, token: &str, now: Timestamp) -> Result<(), Error> {
+    if token.is_empty() && !is_required(context)? {
         return Ok(());
     }
-    match end_of(&storage(unsealed)?, &join_token_record(token))? {
+    match end_of(&storage(context)?, &join_token_record(token))? {
         Some((end, _)) if !token.is_empty() && end > now.as_second() => Ok(()),
         _ => Err(refused()),
     }
@@ -172,16 +172,16 @@ pub(super) fn check(unsealed: &NamespaceContext, token: &str, now: Timestamp) ->
 ///
 /// # Errors
 /// [`Error::Invalid`] if it is gone; what the store says.
-pub(super) async fn take(unsealed: &NamespaceContext, token: &str) -> Result<(), Error> {
+pub(super) async fn take(context: &NamespaceContext, token: &str) -> Result<(), Error> {
     if token.is_empty() {
         return Ok(());
     }
-    let (storage, name) = (storage(unsealed)?, join_token_record(token));
+    let (storage, name) = (storage(context)?, join_token_record(token));
     let (_, seqno) = end_of(&storage, &name)?.ok_or_else(refused)?;
     let mut batch = Batch::new();
     storage.expect_in(&mut batch, &name, seqno);
     storage.delete_in(&mut batch, &name);
-    match unsealed.store.commit(batch).await {
+    match context.store.commit(batch).await {
         Ok(_) => Ok(()),
         Err(StoreError::Conflict) => Err(refused()),
         Err(error) => Err(error.into()),
@@ -206,16 +206,16 @@ mod tests {
     fn a_token_that_has_ended_is_deleted_by_the_job() {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
-        let unsealed = core.unsealed.load_full().unwrap();
+        let context = core.context.load_full().unwrap();
         let (token, at) = ("kjt.a", |secs| Timestamp::from_second(secs).unwrap());
         let put = |name: &str, record: &[u8]| {
-            pollster::block_on(storage(&unsealed).unwrap().put(name, record.to_vec())).unwrap();
+            pollster::block_on(storage(&context).unwrap().put(name, record.to_vec())).unwrap();
         };
         put(&join_token_record(token), br#"{"end":60}"#);
         put(ADMISSION, br#"{"require_token":true}"#);
         pollster::block_on(core.run_due_jobs(at(59))).unwrap();
-        assert!(check(&unsealed, token, at(59)).is_ok());
+        assert!(check(&context, token, at(59)).is_ok());
         pollster::block_on(core.run_due_jobs(at(60))).unwrap();
-        assert!(check(&unsealed, token, at(1)).is_err(), "a clock that was set back");
+        assert!(check(&context, token, at(1)).is_err(), "a clock that was set back");
     }
 }

@@ -16,23 +16,23 @@ use crate::view::NamespaceContext;
 
 /// Answers what needs no waiting; `None` for the rest.
 pub(crate) fn read(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Option<Result<Response, Error>> {
     if call.operation.writes() {
         return None;
     }
-    match unsealed.view.mounts.route(call.path.as_str()) {
+    match context.view.mounts.route(call.path.as_str()) {
         Some((mount, inside)) => {
-            registry::driver(mount.entry.kind).read_fast(usize::MAX, unsealed, call, &mount, inside)
+            registry::driver(mount.entry.kind).read_fast(usize::MAX, context, call, &mount, inside)
         }
-        None => Some(Err(no_route(unsealed, call))),
+        None => Some(Err(no_route(context, call))),
     }
 }
 
 /// What mounts there are is told to root only.
-pub(crate) fn no_route(unsealed: &NamespaceContext, call: &AuthorizedCall<'_, '_>) -> Error {
-    match CallerPolicies::of(unsealed, call) {
+pub(crate) fn no_route(context: &NamespaceContext, call: &AuthorizedCall<'_, '_>) -> Error {
+    match CallerPolicies::of(context, call) {
         Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
         Ok(_) => Error::Denied(Denial::Policy),
         Err(error) => error,

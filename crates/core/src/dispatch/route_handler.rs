@@ -39,7 +39,7 @@ type Now = fn(ReadCall<'_>, Params<'_>) -> Option<Result<Response, Error>>;
 pub(crate) struct RouteCall<'a> {
     pub(crate) core: &'a Core,
     /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
-    pub(crate) unsealed: Arc<NamespaceContext>,
+    pub(crate) context: Arc<NamespaceContext>,
     pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -50,7 +50,7 @@ pub(crate) struct RouteCall<'a> {
 /// A read of a caller who may, to be answered at once.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadCall<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -61,7 +61,7 @@ pub(crate) struct ReadCall<'a> {
 
 /// A request of a caller with a valid token, whatever its policies, at a route.
 pub(crate) struct AnyTokenCall<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) caller: &'a CallerPolicies,
     pub(crate) params: Params<'a>,
@@ -118,7 +118,7 @@ impl RouteHandler {
 /// # Errors
 /// What the table says of a path or an operation it has not, and what the handler says.
 pub(crate) fn answer<'a>(table: &RouteTable, run: RunningRequest<'a>) -> EngineAnswer<'a> {
-    let RunningRequest { core, unsealed, call, mount, path } = run;
+    let RunningRequest { core, context, call, mount, path } = run;
     let found = table.dispatch(call.operation, path);
     let found = found.and_then(|found| {
         let authorized = found.handler.authorized.ok_or(Error::UnsupportedOperation)?;
@@ -126,7 +126,7 @@ pub(crate) fn answer<'a>(table: &RouteTable, run: RunningRequest<'a>) -> EngineA
     });
     match found {
         Ok((authorized, params)) => {
-            authorized(RouteCall { core, unsealed, call, mount, path, params })
+            authorized(RouteCall { core, context, call, mount, path, params })
         }
         Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
     }
@@ -170,7 +170,7 @@ pub(crate) fn answer_any_token(
 ) -> Option<Result<Response, Error>> {
     let found = table.dispatch(request.operation, path).ok()?;
     let params = found.params;
-    found.handler.any_token?(AnyTokenCall { unsealed: context, request, caller, params })
+    found.handler.any_token?(AnyTokenCall { context, request, caller, params })
 }
 
 /// The answer of what waits for nothing.

@@ -30,7 +30,7 @@ use crate::view::NamespaceContext;
 pub(crate) struct RunningRequest<'a> {
     pub(crate) core: &'a Core,
     /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
-    pub(crate) unsealed: Arc<NamespaceContext>,
+    pub(crate) context: Arc<NamespaceContext>,
     pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -40,7 +40,7 @@ pub(crate) struct RunningRequest<'a> {
 /// A request without a token, where it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenRun<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -49,7 +49,7 @@ pub(crate) struct OpenRun<'a> {
 
 /// A renewal that is asked for.
 pub(crate) struct RenewalRequest<'a, 'r> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) request: &'a Request<'r>,
     /// The method that made the token.
     pub(crate) mount: &'a Mount,
@@ -176,7 +176,7 @@ pub(crate) fn no_leases() -> Error {
 
 /// A request whose weight is asked.
 pub(crate) struct Weighed<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.

@@ -52,13 +52,13 @@ impl Random for SystemRandom {
 
 /// Who bears a token, as templates name them; looked up when a template asks.
 struct TemplateIdentity<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     caller: &'a CallerPolicies,
 }
 
 impl TemplateValues for TemplateIdentity<'_> {
     fn value(&self, name: &str) -> Option<String> {
-        let home = self.caller.home(self.unsealed);
+        let home = self.caller.home(self.context);
         let person = home.view.person(self.caller.entry())?;
         person.value(&Variable::parse(name)).map(Cow::into_owned)
     }
@@ -90,13 +90,13 @@ impl Outbound for OtherServers<'_> {
 
 /// Hashes under the key of the cluster's tokens, apart for each mount.
 struct MountHash<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     mount: &'a Mount,
 }
 
 impl KeyedHash for MountHash<'_> {
     fn hash(&self, text: &str) -> Result<[u8; 32], Error> {
-        let cluster = self.unsealed.view.cluster().ok_or(Error::Sealed)?;
+        let cluster = self.context.view.cluster().ok_or(Error::Sealed)?;
         let entry = &self.mount.entry;
         let text = zeroize::Zeroizing::new(format!("{}/{}/{text}", entry.kind.name(), entry.uuid));
         let tag = cluster.token_key.hash(&text);
@@ -106,12 +106,12 @@ impl KeyedHash for MountHash<'_> {
 
 /// The password policies of a namespace.
 struct PolicyPasswords<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
 }
 
 impl Passwords for PolicyPasswords<'_> {
     fn make(&self, policy: &str) -> Result<String, Error> {
-        match passwords::make(self.unsealed, policy) {
+        match passwords::make(self.context, policy) {
             Err(Error::NotFound) => Err(Error::invalid(format!("no password policy {policy:?}"))),
             other => other,
         }
@@ -120,15 +120,15 @@ impl Passwords for PolicyPasswords<'_> {
 
 /// The entities of a namespace, and of those above it.
 struct Residents<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
 }
 
 impl People for Residents<'_> {
     fn person(&self, entity_id: &str) -> Option<Profile> {
         let id = IdentityId::parse(entity_id)?;
-        let here = self.unsealed.view.person_with(id);
+        let here = self.context.view.person_with(id);
         let found = here.or_else(|| {
-            let above = self.unsealed.contexts_above();
+            let above = self.context.contexts_above();
             above.iter().find_map(|context| context.view.person_with(id))
         })?;
         let entity = &*found.entity;
@@ -157,7 +157,7 @@ impl People for Residents<'_> {
 
 /// What an [`EngineContext`] refers to.
 struct Grounds<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     mount: &'a Mount,
     now: Timestamp,
     storage: EngineStorage<'a>,
@@ -170,29 +170,29 @@ struct Grounds<'a> {
 
 impl<'a> Grounds<'a> {
     /// Those of an engine at a mount, in the turns of `flow`.
-    fn new(unsealed: &'a NamespaceContext, mount: &'a Mount, now: Timestamp, flow: Flow) -> Self {
-        let services = &*unsealed.services;
+    fn new(context: &'a NamespaceContext, mount: &'a Mount, now: Timestamp, flow: Flow) -> Self {
+        let services = &*context.services;
         let pool = match mount.entry.kind.class() {
             Class::Secret => &services.makers,
             Class::Auth => &services.hashers,
         };
         Self {
-            unsealed,
+            context,
             mount,
             now,
-            storage: EngineStorage::of(unsealed, mount),
+            storage: EngineStorage::of(context, mount),
             makers: Makers { pool, flow },
             others: OtherServers { services, flow },
-            hash: MountHash { unsealed, mount },
-            residents: Residents { unsealed },
-            passwords: PolicyPasswords { unsealed },
+            hash: MountHash { context, mount },
+            residents: Residents { context },
+            passwords: PolicyPasswords { context },
         }
     }
 
     fn context(&self) -> EngineContext<'_> {
         EngineContext {
             now: self.now,
-            mount: mount_info(self.unsealed, self.mount),
+            mount: mount_info(self.context, self.mount),
             storage: Storage::new(&self.storage),
             memory: self.mount.memory.of_engine(),
             random: &SystemRandom,
@@ -204,17 +204,17 @@ impl<'a> Grounds<'a> {
             keyed_hash: &self.hash,
             people: &self.residents,
             place: Place {
-                api_addr: self.unsealed.info.api_addr.as_deref().unwrap_or_default(),
-                namespace_id: self.unsealed.view.namespace_id(),
-                namespace_path: self.unsealed.view.namespace_path(),
+                api_addr: self.context.info.api_addr.as_deref().unwrap_or_default(),
+                namespace_id: self.context.view.namespace_id(),
+                namespace_path: self.context.view.namespace_path(),
             },
         }
     }
 }
 
 /// What the contract says of a mount.
-fn mount_info<'a>(unsealed: &NamespaceContext, mount: &'a Mount) -> MountInfo<'a> {
-    let lives = mount.entry.config.leases(unsealed.leases);
+fn mount_info<'a>(context: &NamespaceContext, mount: &'a Mount) -> MountInfo<'a> {
+    let lives = mount.entry.config.leases(context.leases);
     MountInfo {
         path: &mount.entry.path,
         accessor: &mount.entry.accessor,
@@ -226,7 +226,7 @@ fn mount_info<'a>(unsealed: &NamespaceContext, mount: &'a Mount) -> MountInfo<'a
 
 /// The leases that a request may ask for.
 struct LeaseIssuer<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     mount: &'a Mount,
     caller: &'a CallerPolicies,
     call: &'a AuthorizedCall<'a, 'a>,
@@ -236,7 +236,7 @@ impl LeaseIssuer<'_> {
     /// The token that the lease ends with, and when one that is not stored ends.
     fn owner(&self) -> (Option<Owner>, Option<Timestamp>) {
         let entry = self.caller.entry();
-        let home = self.caller.home(self.unsealed);
+        let home = self.caller.home(self.context);
         let owner = |hash| Owner { namespace: home.view.namespace_number().0, hash };
         match entry.auth.kind {
             // Nothing that is stored can hang on it: its parent ends the lease, or its own time.
@@ -254,7 +254,7 @@ impl LeaseIssuer<'_> {
             ));
         }
         let (owner, owner_ends) = self.owner();
-        let lives = self.mount.entry.config.leases(self.unsealed.leases);
+        let lives = self.mount.entry.config.leases(self.context.leases);
         let request = LeaseRequest {
             mount: self.mount.entry.id,
             path: self.call.path.as_str(),
@@ -275,7 +275,7 @@ impl LeaseIssuer<'_> {
             renewable: lease.renewable,
             revocation: lease.revocation,
         };
-        let granted = create(self.unsealed, request, self.call.now, make);
+        let granted = create(self.context, request, self.call.now, make);
         let (granted, data) = granted.await?;
         Ok(Response::Logical(Logical {
             data: data.to_text(),
@@ -299,7 +299,7 @@ impl Leases for LeaseIssuer<'_> {
 
 /// Those of a lease. What is revoked is nobody's turn.
 fn grounds_of<'a>(run: &LeaseRun<'a>) -> Grounds<'a> {
-    Grounds::new(run.unsealed, run.mount, run.now, Flow::OWN)
+    Grounds::new(run.context, run.mount, run.now, Flow::OWN)
 }
 
 /// What an engine is told of a lease.
@@ -314,11 +314,11 @@ fn lease_call<'a>(run: &LeaseRun<'a>, grounds: &'a Grounds<'_>) -> LeaseCall<'a>
 /// Runs a job at a mount. It is nobody's turn.
 pub(crate) async fn run_job(
     job: &EngineJob,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let grounds = Grounds::new(unsealed, mount, now, Flow::OWN);
+    let grounds = Grounds::new(context, mount, now, Flow::OWN);
     (job.run)(grounds.context()).await
 }
 
@@ -333,9 +333,9 @@ fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler
 ///
 /// # Errors
 /// [`Error::NotLeader`], upon which the whole request is relayed.
-fn check_leads(route: &Route, unsealed: &NamespaceContext) -> Result<(), Error> {
+fn check_leads(route: &Route, context: &NamespaceContext) -> Result<(), Error> {
     let is_leaders = matches!(route.served_by, ServedBy::Leader | ServedBy::LeaderIfAny);
-    if is_leaders && !unsealed.store.below().leads() { Err(Error::NotLeader) } else { Ok(()) }
+    if is_leaders && !context.store.below().leads() { Err(Error::NotLeader) } else { Ok(()) }
 }
 
 impl ServerEngine for EngineSpec {
@@ -348,14 +348,14 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
-        if let Err(refusal) = check_leads(found.route, &run.unsealed) {
+        if let Err(refusal) = check_leads(found.route, &run.context) {
             return Box::pin(ready(Err(refusal)));
         }
         Box::pin(async move {
-            let RunningRequest { unsealed, call, mount, .. } = run;
-            let caller = CallerPolicies::of(&unsealed, call)?;
-            let issuer = LeaseIssuer { unsealed: &unsealed, mount, caller: &caller, call };
-            let identity = TemplateIdentity { unsealed: &unsealed, caller: &caller };
+            let RunningRequest { context, call, mount, .. } = run;
+            let caller = CallerPolicies::of(&context, call)?;
+            let issuer = LeaseIssuer { context: &context, mount, caller: &caller, call };
+            let identity = TemplateIdentity { context: &context, caller: &caller };
             let told = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -367,7 +367,7 @@ impl ServerEngine for EngineSpec {
                 },
                 proven_at: Some(caller.entry().auth.created_at),
             };
-            let grounds = Grounds::new(&unsealed, mount, call.now, call.client());
+            let grounds = Grounds::new(&context, mount, call.now, call.client());
             let grounds = Grounds { storage: grounds.storage.asked_by(caller.hash), ..grounds };
             let answering = (found.handler)(EngineCall {
                 context: grounds.context(),
@@ -389,13 +389,13 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
-        if let Err(refusal) = check_leads(found.route, run.unsealed) {
+        if let Err(refusal) = check_leads(found.route, run.context) {
             return Box::pin(ready(Err(refusal)));
         }
         Box::pin(async move {
-            let OpenRun { unsealed, request, mount, .. } = run;
-            let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
-            let logins = MountLogins { unsealed, request, mount };
+            let OpenRun { context, request, mount, .. } = run;
+            let grounds = Grounds::new(context, mount, request.now, request.flow());
+            let logins = MountLogins { context, request, mount };
             let answering = (found.handler)(EngineCall {
                 context: grounds.context(),
                 request,
@@ -413,8 +413,8 @@ impl ServerEngine for EngineSpec {
 
     fn check_renewal(&self, renewal: &RenewalRequest<'_, '_>) -> Result<(), Error> {
         let Some(login) = self.login else { return Ok(()) };
-        let RenewalRequest { unsealed, request, mount, path, entry } = *renewal;
-        let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
+        let RenewalRequest { context, request, mount, path, entry } = *renewal;
+        let grounds = Grounds::new(context, mount, request.now, request.flow());
         (login.check_renewal)(&RenewalCall {
             context: grounds.context(),
             request,
@@ -429,9 +429,9 @@ impl ServerEngine for EngineSpec {
     }
 
     fn role_of(&self, login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
-        let OpenRun { unsealed, request, mount, .. } = *login;
+        let OpenRun { context, request, mount, .. } = *login;
         let role_of = self.login?.role_of?;
-        let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
+        let grounds = Grounds::new(context, mount, request.now, request.flow());
         role_of(&grounds.context(), request, fields)
     }
 
@@ -445,18 +445,18 @@ impl ServerEngine for EngineSpec {
 
     fn end_unheard<'a>(
         &self,
-        unsealed: &'a NamespaceContext,
+        context: &'a NamespaceContext,
         mount: &'a Mount,
         path: &'a str,
         told: UnheardAnswer<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         let unheard = self.unheard;
         Box::pin(async move {
-            if let Some(id) = told.lease.and_then(|lease| wire::find(unsealed, &lease.id)) {
-                wire::revoke(unsealed, &id, false, told.since).await?;
+            if let Some(id) = told.lease.and_then(|lease| wire::find(context, &lease.id)) {
+                wire::revoke(context, &id, false, told.since).await?;
             }
             let Some(unheard) = unheard else { return Ok(()) };
-            let grounds = Grounds::new(unsealed, mount, told.since, Flow::OWN);
+            let grounds = Grounds::new(context, mount, told.since, Flow::OWN);
             unheard(UnheardCall { context: grounds.context(), path, data: told.data }).await
         })
     }

@@ -327,10 +327,10 @@ mod tests {
             let now = jiff::Timestamp::from_second(secs).unwrap();
             pollster::block_on(core.run_due_jobs(now)).unwrap();
         }
-        let unsealed = core.unsealed.load_full().unwrap();
+        let context = core.context.load_full().unwrap();
         for path in ["test/", "other/"] {
-            let mount = unsealed.view.mounts.at(path).unwrap();
-            let touched = EngineStorage::of(&unsealed, &mount).get("touched").unwrap().unwrap();
+            let mount = context.view.mounts.at(path).unwrap();
+            let touched = EngineStorage::of(&context, &mount).get("touched").unwrap().unwrap();
             assert_eq!(&*touched.value, b"1970-01-01T00:16:40Z", "{path}");
         }
         let jobs = core.metrics.jobs.all();

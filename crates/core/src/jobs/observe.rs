@@ -22,7 +22,7 @@ const TOKENS_PER_TURN: usize = 256;
 pub(super) fn look(core: &Core) {
     let leads = core.store.leads() && !core.is_sealed();
     let now = (core.stopwatch)();
-    let health = match (core.store.replicated(), core.unsealed.load().as_ref()) {
+    let health = match (core.store.replicated(), core.context.load().as_ref()) {
         (Some(cluster), Some(root)) if leads => {
             note_contact(core, &cluster.members(), cluster.leadership().node_id);
             sys::health(core, root, cluster).ok()
@@ -59,7 +59,7 @@ pub(super) fn keep_moment(core: &Core) {
 /// None: what cannot be read is not counted.
 pub(super) async fn count_usage(core: &Core) -> Result<(), Error> {
     let Some(period) = core.info.metrics.usage_period else { return Ok(()) };
-    let Some(root) = core.unsealed.load_full() else {
+    let Some(root) = core.context.load_full() else {
         core.metrics.set_usage(NamedCounts::default());
         return Ok(());
     };
@@ -126,7 +126,7 @@ mod tests {
             crate::platform::server_info::ServerInfo::default(),
         );
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
-        let root: Arc<NamespaceContext> = core.unsealed.load_full().unwrap();
+        let root: Arc<NamespaceContext> = core.context.load_full().unwrap();
         assert_eq!(method_at(&root.view, "auth/token/create"), "token");
         assert_eq!(method_at(&root.view, "auth/nothing/login"), "token");
         let mut usage = NamedCounts::default();

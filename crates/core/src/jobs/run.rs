@@ -112,7 +112,7 @@ impl Core {
     /// The root namespace, on an unsealed server that leads.
     fn led_root(&self) -> Option<Arc<NamespaceContext>> {
         let leads = self.store.leads() && !self.is_removed();
-        leads.then(|| self.unsealed.load_full()).flatten()
+        leads.then(|| self.context.load_full()).flatten()
     }
 }
 
@@ -154,15 +154,15 @@ impl Pass<'_> {
 }
 
 async fn run_at_mounts(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     (kind, job): (EngineKind, &EngineJob),
     now: Timestamp,
     failure: &mut FirstFailure,
 ) {
-    let mounts = unsealed.view.mounts.all();
+    let mounts = context.view.mounts.all();
     for mount in mounts.iter().filter(|mount| mount.entry.kind == kind) {
-        let outcome = contract::run_job(job, unsealed, mount, now).await;
-        failure.note(outcome, || match place_of(unsealed).as_str() {
+        let outcome = contract::run_job(job, context, mount, now).await;
+        failure.note(outcome, || match place_of(context).as_str() {
             "" => format!("mount {}", mount.entry.accessor),
             space => format!("{space}, mount {}", mount.entry.accessor),
         });
@@ -170,8 +170,8 @@ async fn run_at_mounts(
 }
 
 /// What a namespace is called where no path may stand.
-fn place_of(unsealed: &NamespaceContext) -> String {
-    let inside = unsealed.view.inside.as_ref();
+fn place_of(context: &NamespaceContext) -> String {
+    let inside = context.view.inside.as_ref();
     inside.map_or_else(String::new, |inside| format!("namespace {}", inside.id))
 }
 
@@ -223,12 +223,12 @@ mod tests {
             write(&core, &format!("sys/mounts/{mount}"), r#"{"type":"transit"}"#);
             write(&core, &format!("{mount}/keys/k"), r#"{"auto_rotate_period":"1h"}"#);
         }
-        let unsealed = core.unsealed.load_full().unwrap();
-        let mount = |path: &str| unsealed.view.mounts.at(path).unwrap();
+        let context = core.context.load_full().unwrap();
+        let mount = |path: &str| context.view.mounts.at(path).unwrap();
         let first = mount("a/");
-        let storage = EngineStorage::of(&unsealed, &first);
+        let storage = EngineStorage::of(&context, &first);
         pollster::block_on(storage.put("key/k", b"damaged".to_vec())).unwrap();
-        let kept = EngineStorage::of(&unsealed, &mount("b/")).get("key/k").unwrap().unwrap();
+        let kept = EngineStorage::of(&context, &mount("b/")).get("key/k").unwrap().unwrap();
 
         let failed = pollster::block_on(core.run_due_jobs(at(4_000_000_000))).unwrap_err();
         let names: Vec<_> = failed.iter().map(|job| job.name.as_str()).collect();
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((job.runs, job.failures, job.is_failing), (1, 1, true));
         assert_eq!(job.last_error, Some((at(4_000_000_000), why)));
         assert_eq!(record(&core, "time_marks").runs, 1, "what comes later runs");
-        let now = EngineStorage::of(&unsealed, &mount("b/")).get("key/k").unwrap().unwrap();
+        let now = EngineStorage::of(&context, &mount("b/")).get("key/k").unwrap().unwrap();
         assert_ne!(now.seqno, kept.seqno, "the key of the other mount was rotated");
 
         // It is tried again after its period, not before.

@@ -14,12 +14,12 @@ use crate::view::NamespaceContext;
 /// # Errors
 /// What the far end says.
 pub(super) async fn revoke(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     record: &LeaseRecord,
     now: Timestamp,
 ) -> Result<(), String> {
-    let mount = mount_of(unsealed, record)?;
-    let run = LeaseRun { unsealed, mount: &mount, record, now };
+    let mount = mount_of(context, record)?;
+    let run = LeaseRun { context, mount: &mount, record, now };
     registry::driver(mount.entry.kind).revoke_lease(run).await.map_err(|error| error.to_string())
 }
 
@@ -28,13 +28,13 @@ pub(super) async fn revoke(
 /// # Errors
 /// What the far end says.
 pub(super) async fn renew(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     record: &LeaseRecord,
     end: Timestamp,
     now: Timestamp,
 ) -> Result<(), String> {
-    let mount = mount_of(unsealed, record)?;
-    let run = LeaseRun { unsealed, mount: &mount, record, now };
+    let mount = mount_of(context, record)?;
+    let run = LeaseRun { context, mount: &mount, record, now };
     registry::driver(mount.entry.kind)
         .renew_lease(run, end)
         .await
@@ -42,9 +42,9 @@ pub(super) async fn renew(
 }
 
 fn mount_of(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     record: &LeaseRecord,
 ) -> Result<std::sync::Arc<Mount>, String> {
-    let mount = unsealed.view.mounts.with_id(MountId(record.mount));
+    let mount = context.view.mounts.with_id(MountId(record.mount));
     mount.ok_or_else(|| "the mount of the lease is gone".to_owned())
 }

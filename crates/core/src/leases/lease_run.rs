@@ -9,7 +9,7 @@ use crate::view::NamespaceContext;
 /// A lease whose far end is asked, where it is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaseRun<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) mount: &'a Mount,
     pub(crate) record: &'a LeaseRecord,
     pub(crate) now: Timestamp,

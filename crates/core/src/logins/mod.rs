@@ -37,19 +37,19 @@ pub(crate) use second_factor::{sweep, validate};
 
 /// What the server does for the logins at a mount.
 pub(crate) struct MountLogins<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
 }
 
 impl Logins for MountLogins<'_> {
     fn grant(&self, login: Login) -> BoxFuture<'_, Result<Response, Error>> {
-        Box::pin(grant(self.unsealed, self.request, self.mount, login))
+        Box::pin(grant(self.context, self.request, self.mount, login))
     }
 
     fn attempts(&self, name: &str) -> Arc<dyn Attempts> {
         Arc::new(MountAttempts {
-            lockouts: Arc::clone(&self.unsealed.services.lockouts),
+            lockouts: Arc::clone(&self.context.services.lockouts),
             rules: self.mount.entry.config.lockout.unwrap_or_default(),
             mount: self.mount.entry.id,
             name: name.to_owned(),
@@ -87,7 +87,7 @@ impl Attempts for MountAttempts {
 /// # Errors
 /// [`Error::Invalid`] when the role asks for what no login may have; what is said of a second factor; the store's refusal.
 async fn grant(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     mut login: Login,
@@ -95,35 +95,35 @@ async fn grant(
     login.params.bound_cidrs = bounds(&login.params, request)?;
     login.params.strictly_bind_ip = false;
     login_policies(&login.params)?;
-    let entity = identify(unsealed, mount, &login, request.now).await?;
-    let needed = mfa::requirement(unsealed, mount, entity)?;
+    let entity = identify(context, mount, &login, request.now).await?;
+    let needed = mfa::requirement(context, mount, entity)?;
     if !needed.is_empty() {
         let codes = second_factor::shown_in(request)?;
         if codes.is_empty() {
             let path = request.path.as_str();
-            return second_factor::ask(unsealed, path, mount, &login, entity, &needed, request.now)
+            return second_factor::ask(context, path, mount, &login, entity, &needed, request.now)
                 .await;
         }
-        mfa::satisfy(unsealed, &needed, entity, &codes, request.now).await?;
+        mfa::satisfy(context, &needed, entity, &codes, request.now).await?;
     }
-    issue(unsealed, request.path.as_str(), mount, login, entity, request.now).await
+    issue(context, request.path.as_str(), mount, login, entity, request.now).await
 }
 
 /// The entity that logs in.
 async fn identify(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     login: &Login,
     now: Timestamp,
 ) -> Result<IdentityId, Error> {
     let alias =
         LoginAlias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
-    identity::log_in(unsealed, &alias, now).await
+    identity::log_in(context, &alias, now).await
 }
 
 /// Makes the token of a login at `path` that was proven whole.
 async fn issue(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     mount: &Mount,
     login: Login,
@@ -135,8 +135,7 @@ async fn issue(
     let policies = login_policies(params)?;
     let of_mount = TokenType::parse(mount.entry.config.token_type())?;
     let kind = TokenType::of_login(of_mount, params.token_type);
-    let (times, max_secs) =
-        times(params, mount.entry.config.leases(unsealed.leases), &mut warnings);
+    let (times, max_secs) = times(params, mount.entry.config.leases(context.leases), &mut warnings);
     let spec = TokenSpec {
         kind,
         policies,
@@ -155,8 +154,8 @@ async fn issue(
         kept: login.kept,
         text: None,
     };
-    let (entry, text) = tokens::issue(unsealed, spec, now).await?;
-    let auth = tokens::auth_object(&unsealed.view, &entry, text.expose_secret(), now).to_text();
+    let (entry, text) = tokens::issue(context, spec, now).await?;
+    let auth = tokens::auth_object(&context.view, &entry, text.expose_secret(), now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 

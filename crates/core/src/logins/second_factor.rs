@@ -43,8 +43,8 @@ const CODE_BYTES_MAX: usize = 256;
 const HEADER: &str = "x-vault-mfa";
 const WARNING: &str = "A login request was issued that is subject to MFA validation. Please make sure to validate the login by sending another request to mfa/validate endpoint.";
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::IDENTITY)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::IDENTITY)
 }
 
 /// The folder of the logins that wait of whoever an id belongs to.
@@ -87,7 +87,7 @@ fn add_code(codes: &mut FactorCodes, method: &str, code: &str) -> Result<(), Err
 /// # Errors
 /// The store's refusal.
 pub(super) async fn ask(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     mount: &Mount,
     login: &Login,
@@ -111,7 +111,7 @@ pub(super) async fn ask(
         ("ends", ends.into()),
     ])
     .to_text();
-    let kept = storage(unsealed)?;
+    let kept = storage(context)?;
     let folder = folder_of(&id);
     Storage::new(&kept)
         .transact(&folder, |transaction| {
@@ -219,41 +219,41 @@ fn payload(body: &Map) -> Result<FactorCodes, Error> {
 /// # Errors
 /// [`Error::Invalid`] when no login waits under the id; what is said of the codes; what a login hears.
 pub(crate) async fn validate(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.namespace_context(request.namespace)?;
+    let context = core.namespace_context(request.namespace)?;
     let body = request.object()?;
     let id = Fields::new(&body).string("mfa_request_id")?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| Error::invalid("missing request ID"))?;
     let codes = payload(&body)?;
     let unknown = || Error::invalid("invalid request ID");
     let name = IdentityId::parse(&id).map(|id| record_of(&id.to_string())).ok_or_else(unknown)?;
-    let kept = storage(&unsealed)?;
+    let kept = storage(&context)?;
     let found = kept.get(&name)?.ok_or_else(unknown)?;
     let PendingLogin { accessor, path, ends, login } = PendingLogin::decode(&found.value)?;
     let now = request.now;
     if ends <= now.as_second() {
         return Err(unknown());
     }
-    let all = unsealed.view.mounts.all();
+    let all = context.view.mounts.all();
     let mount = all.iter().find(|mount| mount.entry.accessor == accessor).ok_or_else(unknown)?;
     address::check(&login.params.bound_cidrs, request.remote)?;
-    let entity = identify(&unsealed, mount, &login, now).await?;
-    let needed = mfa::requirement(&unsealed, mount, entity)?;
-    mfa::satisfy(&unsealed, &needed, entity, &codes, now).await?;
+    let entity = identify(&context, mount, &login, now).await?;
+    let needed = mfa::requirement(&context, mount, entity)?;
+    mfa::satisfy(&context, &needed, entity, &codes, now).await?;
     Storage::new(&kept)
         .transact(&name, |transaction| {
             transaction.get(&name)?.ok_or_else(unknown)?;
             transaction.delete(&name)
         })
         .await?;
-    issue(&unsealed, &path, mount, login, entity, now).await
+    issue(&context, &path, mount, login, entity, now).await
 }
 
 /// Deletes the logins whose second factor did not come in time.
 ///
 /// # Errors
 /// The store's refusal; the next run tries again.
-pub(crate) async fn sweep(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
-    let kept = storage(unsealed)?;
+pub(crate) async fn sweep(context: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
+    let kept = storage(context)?;
     let mut after: Option<String> = None;
     loop {
         let groups = kept.list_page(FOLDER, after.as_deref(), SWEPT_AT_ONCE);

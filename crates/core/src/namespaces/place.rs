@@ -107,7 +107,7 @@ impl Core {
         &self,
         namespace: &str,
     ) -> Result<Arc<NamespaceContext>, Error> {
-        let root = self.unsealed.load_full().ok_or(Error::Sealed)?;
+        let root = self.context.load_full().ok_or(Error::Sealed)?;
         if namespace.is_empty() {
             return Ok(root);
         }

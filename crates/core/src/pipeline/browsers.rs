@@ -13,12 +13,12 @@ impl Core {
 
     /// Who may ask from other origins; `None` while nobody was allowed to, and while sealed.
     pub fn origins(&self) -> Option<Arc<Origins>> {
-        self.unsealed.load().as_ref()?.view.web.origins()
+        self.context.load().as_ref()?.view.web.origins()
     }
 
     /// The headers of the server's own pages; none while sealed.
     pub fn page_headers(&self) -> Arc<PageHeaders> {
-        let unsealed = self.unsealed.load();
-        unsealed.as_ref().map_or_else(Arc::default, |unsealed| unsealed.view.web.page_headers())
+        let context = self.context.load();
+        context.as_ref().map_or_else(Arc::default, |context| context.view.web.page_headers())
     }
 }

@@ -49,14 +49,14 @@ const SYSTEM: &str = "sys/";
 /// While it lives, nothing that readers may see is freed: hold it for a few reads, and never while waiting.
 pub struct FastReads<'c> {
     core: &'c Core,
-    unsealed: arc_swap::Guard<Option<Arc<NamespaceContext>>>,
+    context: arc_swap::Guard<Option<Arc<NamespaceContext>>>,
     pin: Guard,
 }
 
 /// Who asks for a few reads that came together, found once.
 pub struct FastPathCaller<'a> {
     core: &'a Core,
-    unsealed: &'a Arc<NamespaceContext>,
+    context: &'a Arc<NamespaceContext>,
     token: &'a CachedToken,
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
     /// The mount of the first of them, and so most likely of them all.
@@ -66,8 +66,8 @@ pub struct FastPathCaller<'a> {
 impl Core {
     /// Begins with a few reads; `None` when all requests have to go the long way.
     pub fn fast_reads(&self) -> Option<FastReads<'_>> {
-        let unsealed = self.unsealed.load();
-        let opened = unsealed.as_ref()?;
+        let context = self.context.load();
+        let opened = context.as_ref()?;
         let view = &opened.view;
         // A path may lead into a namespace, which the long way settles first.
         if view.quotas.has_rules() || !view.namespaces.is_empty() {
@@ -78,7 +78,7 @@ impl Core {
             return None;
         }
         let pin = view.tokens.pin();
-        Some(FastReads { core: self, unsealed, pin })
+        Some(FastReads { core: self, context, pin })
     }
 
     /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done. If it joined
@@ -108,7 +108,7 @@ impl Core {
 impl FastReads<'_> {
     /// Whether a request is for what anyone may ask.
     fn is_open(&self, request: &Request<'_>) -> bool {
-        self.unsealed.as_ref().is_some_and(|context| self.core.is_open(context, request))
+        self.context.as_ref().is_some_and(|context| self.core.is_open(context, request))
     }
 
     /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
@@ -121,24 +121,24 @@ impl FastReads<'_> {
         remote: Option<SocketAddr>,
         now: Timestamp,
     ) -> Option<Result<FastPathCaller<'_>, Error>> {
-        let unsealed = self.unsealed.as_ref()?;
-        let token = match authenticate(unsealed, token, remote, now, &self.pin) {
+        let context = self.context.as_ref()?;
+        let token = match authenticate(context, token, remote, now, &self.pin) {
             Ok((_, token)) if token.is_limited() => return None,
             // Its policies are compiled beside the workers.
-            Ok((_, token)) if is_heavy_to_judge(&unsealed.view, token, now) => return None,
+            Ok((_, token)) if is_heavy_to_judge(&context.view, token, now) => return None,
             Ok((_, token)) => token,
             Err(refusal) => return Some(Err(refusal)),
         };
-        let granted = token.granted(&unsealed.view, now);
+        let granted = token.granted(&context.view, now);
         let mount = OnceCell::new();
-        Some(Ok(FastPathCaller { core: self.core, unsealed, token, granted, mount }))
+        Some(Ok(FastPathCaller { core: self.core, context, token, granted, mount }))
     }
 }
 
 impl FastPathCaller<'_> {
     /// What is mounted at `path`, which ends in a slash.
     pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
-        let mount = self.unsealed.view.mounts.at(path)?;
+        let mount = self.context.view.mounts.at(path)?;
         let kind = mount.entry.kind;
         // Another one may be known already; each is found by its path.
         let _ = self.mount.set(mount);
@@ -195,7 +195,7 @@ impl FastPathCaller<'_> {
 
     /// The fields alone of an answer that was written down whole.
     fn fields_of(&self, request: &Request<'_>, answer: Response) -> Response {
-        let mount = self.unsealed.view.mounts.route(request.path.as_str());
+        let mount = self.context.view.mounts.route(request.path.as_str());
         let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind.has_versions());
         match answer {
             Response::Logical(mut logical) if has_versions => {
@@ -220,7 +220,7 @@ impl FastPathCaller<'_> {
         let (mount, inside) = match self.known_mount(path) {
             Some(known) => known,
             None => {
-                let (mount, inside) = self.unsealed.view.mounts.route(path)?;
+                let (mount, inside) = self.context.view.mounts.route(path)?;
                 found = mount;
                 let _ = self.mount.set(Arc::clone(&found));
                 (&found, inside)
@@ -235,7 +235,7 @@ impl FastPathCaller<'_> {
         let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
         let mut granted_by = Vec::new();
         let decided = match granted {
-            Some(acl) => authorize(self.unsealed, self.token, acl, asked, |names| {
+            Some(acl) => authorize(self.context, self.token, acl, asked, |names| {
                 if gathered.is_some() {
                     granted_by = names();
                 }
@@ -244,18 +244,18 @@ impl FastPathCaller<'_> {
         };
         let is_allowed = decided.is_ok();
         let answer = match decided {
-            Ok(call) => engine.read_fast(bytes_max, self.unsealed, &call, mount, inside)?,
+            Ok(call) => engine.read_fast(bytes_max, self.context, &call, mount, inside)?,
             Err(refusal) => Err(refusal),
         };
         let Some(gathered) = gathered else { return Some(answer) };
         let judgement = Judgement {
             mount: Some(mount),
-            bearer: Some((self.token, &self.unsealed.view)),
+            bearer: Some((self.token, &self.context.view)),
             capability,
             decision: Some(PolicyDecision { is_allowed, granted_by }),
             is_refused: !is_allowed,
         };
-        self.core.gather(self.unsealed, request, gathered, judgement, answer)
+        self.core.gather(self.context, request, gathered, judgement, answer)
     }
 
     fn known_mount<'p>(&self, path: &'p str) -> Option<(&Arc<Mount>, &'p str)> {

@@ -55,16 +55,16 @@ impl NamespaceContext {
 /// # Errors
 /// [`Error::Stale`].
 pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
-    let unsealed = core.unsealed.load();
-    match unsealed.as_ref() {
-        Some(unsealed) if !unsealed.is_fresh() => refuse(core, unsealed, request),
+    let context = core.context.load();
+    match context.as_ref() {
+        Some(context) if !context.is_fresh() => refuse(core, context, request),
         // What is sealed refuses in its own words.
         Some(_) | None => Ok(()),
     }
 }
 
 #[cold]
-fn refuse(core: &Core, unsealed: &NamespaceContext, request: &Request<'_>) -> Result<(), Error> {
+fn refuse(core: &Core, context: &NamespaceContext, request: &Request<'_>) -> Result<(), Error> {
     // Whoever brings a cluster back asks who is in it when nobody can confirm anything.
     if open_routes::needs_no_view(core, request) || leading::needs_no_leader(request) {
         return Ok(());
@@ -76,8 +76,8 @@ fn refuse(core: &Core, unsealed: &NamespaceContext, request: &Request<'_>) -> Re
     }
     core.metrics.stale_refused.count();
     Err(Error::Stale(Stale {
-        age_secs: unsealed.age().map(|age| age.as_secs()),
-        max_secs: unsealed.info.max_staleness.as_secs(),
+        age_secs: context.age().map(|age| age.as_secs()),
+        max_secs: context.info.max_staleness.as_secs(),
         reached: quorum::told(core, request),
     }))
 }
@@ -88,31 +88,31 @@ fn asks_stale(request: &Request<'_>) -> bool {
 }
 
 /// Whether a request that passed is answered from a view that is too old for others, as its audit record says.
-pub(crate) fn is_stale_read(unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
-    !unsealed.is_fresh() && asks_stale(request)
+pub(crate) fn is_stale_read(context: &NamespaceContext, request: &Request<'_>) -> bool {
+    !context.is_fresh() && asks_stale(request)
 }
 
 impl Core {
     /// How far in the past the view of this server may be; `None` while sealed, or if that is not known.
     pub fn age(&self) -> Option<Duration> {
-        self.unsealed.load().as_ref()?.age()
+        self.context.load().as_ref()?.age()
     }
 
     /// Whether this server answers from its view; one that is sealed does not.
     pub fn is_fresh(&self) -> bool {
-        self.unsealed.load().as_ref().is_some_and(|unsealed| unsealed.is_fresh())
+        self.context.load().as_ref().is_some_and(|context| context.is_fresh())
     }
 }
 
 /// Says so once when the view becomes too old, and once when it is up to date again. Those who follow it are woken, to hear it.
 pub(crate) fn tell(core: &Core) {
-    let unsealed = core.unsealed.load();
-    let is_stale = unsealed.as_ref().is_some_and(|unsealed| !unsealed.is_fresh());
+    let context = core.context.load();
+    let is_stale = context.as_ref().is_some_and(|context| !context.is_fresh());
     // Relaxed: only the job looks.
     if core.told.is_stale.swap(is_stale, Ordering::Relaxed) == is_stale {
         return;
     }
-    let Some(unsealed) = unsealed.as_ref() else { return };
+    let Some(context) = context.as_ref() else { return };
     if !is_stale {
         tracing::info!("what the cluster committed is here again: answering");
         return;
@@ -120,14 +120,14 @@ pub(crate) fn tell(core: &Core) {
     let cluster = core.store.replicated();
     let silent = cluster.map(silent_peers).unwrap_or_default();
     tracing::warn!(
-        age_secs = unsealed.age().map(|age| age.as_secs()),
-        max_staleness_secs = unsealed.info.max_staleness.as_secs(),
+        age_secs = context.age().map(|age| age.as_secs()),
+        max_staleness_secs = context.info.max_staleness.as_secs(),
         leader = cluster.map(|cluster| cluster.leadership().leader_id).filter(|id| *id != 0),
         silent,
         "not told what the cluster committed: requests are refused until a leader with a majority is heard"
     );
-    unsealed.view.feed.ring_bell();
-    unsealed.view.namespaces.views().iter().for_each(|view| view.feed.ring_bell());
+    context.view.feed.ring_bell();
+    context.view.namespaces.views().iter().for_each(|view| view.feed.ring_bell());
 }
 
 /// The names of other members, and for how long each was not heard, in seconds.

@@ -26,8 +26,8 @@ pub enum Patience {
 impl Core {
     /// Whether a request may wait for a view that is recent enough. Nothing is counted or written down by asking.
     pub fn patience(&self, request: &Request<'_>) -> Patience {
-        let unsealed = self.unsealed.load();
-        let (Some(unsealed), Some(token)) = (unsealed.as_ref(), request.token) else {
+        let context = self.context.load();
+        let (Some(context), Some(token)) = (context.as_ref(), request.token) else {
             return Patience::None;
         };
         if leading::check(self, request).is_err() {
@@ -40,7 +40,7 @@ impl Core {
         };
         match has_left {
             false => Patience::None,
-            true if is_live(unsealed, request, token) => Patience::Known,
+            true if is_live(context, request, token) => Patience::Known,
             true => Patience::Stranger,
         }
     }

@@ -40,8 +40,8 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
     let header = if header == "root" { "" } else { header };
     let path = &*spelling::canonical(request.operation, request.path.as_str())?;
     if header.is_empty() {
-        let unsealed = core.unsealed.load();
-        if unsealed.as_ref().is_none_or(|root| root.view.namespaces.is_empty()) {
+        let context = core.context.load();
+        if context.as_ref().is_none_or(|root| root.view.namespaces.is_empty()) {
             return at_root(request, path);
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
             return Err(Error::NoNamespace);
         }
     }
-    let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let root = core.context.load_full().ok_or(Error::Sealed)?;
     let names_none = request.namespace.is_empty();
     let own = if names_none && is_about_caller(path) { own_of(&root, request) } else { None };
     let header = own.as_deref().unwrap_or(header);

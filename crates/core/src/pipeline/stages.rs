@@ -139,7 +139,7 @@ impl Core {
     /// Answers a request that is not written down.
     async fn answer(&self, request: &Request<'_>) -> Result<Response, Error> {
         let (context, step) = {
-            let root = self.unsealed.load();
+            let root = self.context.load();
             let inside;
             let context = match root.as_ref() {
                 Some(_) if !request.namespace.is_empty() => {
@@ -322,18 +322,18 @@ impl Core {
         request: &Request<'_>,
         counting: Counting,
     ) -> Result<Option<Allowance>, Error> {
-        let unsealed = self.unsealed.load();
-        let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
+        let context = self.context.load();
+        let Some(context) = context.as_ref() else { return Ok(None) };
         let path = request.path.as_str();
         let caseless =
             || spelling::caseless(path, &self.namespace_context(request.namespace).ok()?.view);
-        unsealed.view.quotas.ask(request, path, counting, caseless, |path| {
+        context.view.quotas.ask(request, path, counting, caseless, |path| {
             let context = self.namespace_context(request.namespace).ok()?;
             let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
             let engine = registry::driver(mount.entry.kind);
             let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
-            let login = OpenRun { unsealed: &context, request, mount: &mount, path: inside };
+            let login = OpenRun { context: &context, request, mount: &mount, path: inside };
             if !logs_in {
                 return None;
             }
@@ -351,14 +351,14 @@ impl Core {
         operation: Operation,
         path: &str,
     ) -> Result<(), Error> {
-        let unsealed = self.unsealed.load();
-        let Some(unsealed) = unsealed.as_ref() else { return Ok(()) };
-        if !unsealed.view.quotas.has_rules() {
+        let context = self.context.load();
+        let Some(context) = context.as_ref() else { return Ok(()) };
+        if !context.view.quotas.has_rules() {
             return Ok(());
         }
         let path = spelling::canonical(operation, path)?;
         // Nothing that is done in one of many is a login, nor has it a name without case: they are secrets.
-        let taken = unsealed.view.quotas.ask(request, &path, Counting::Take, || None, |_| None);
+        let taken = context.view.quotas.ask(request, &path, Counting::Take, || None, |_| None);
         taken.inspect_err(|_| self.metrics.over_quota.count()).map(drop)
     }
 
@@ -370,10 +370,10 @@ impl Core {
         refusal: Error,
     ) -> Result<Response, Error> {
         let audits = self
-            .unsealed
+            .context
             .load()
             .as_ref()
-            .is_some_and(|unsealed| unsealed.view.quotas.audits_refusals());
+            .is_some_and(|context| context.view.quotas.audits_refusals());
         if audits && self.is_audited(request) {
             return self.audit_refusal(request, refusal).await;
         }
@@ -382,19 +382,19 @@ impl Core {
 
     /// Whether a token is live, for those who let requests in; what it may do is not asked.
     pub fn knows(&self, token: TokenText<'_>) -> bool {
-        let unsealed = self.unsealed.load();
-        let Some(unsealed) = unsealed.as_ref() else { return false };
-        let guard = unsealed.view.tokens.pin();
-        find::find(&unsealed.view, Some(token), &guard).is_ok()
+        let context = self.context.load();
+        let Some(context) = context.as_ref() else { return false };
+        let guard = context.view.tokens.pin();
+        find::find(&context.view, Some(token), &guard).is_ok()
     }
 
     /// Runs what may have to wait.
     async fn run(
         &self,
-        unsealed: Arc<NamespaceContext>,
+        context: Arc<NamespaceContext>,
         call: AuthorizedCall<'_, '_>,
     ) -> Result<Response, Error> {
-        let found = unsealed.view.mounts.route(call.path.as_str());
+        let found = context.view.mounts.route(call.path.as_str());
         match found {
             Some((mount, inside)) => {
                 let kind = mount.entry.kind;
@@ -402,10 +402,10 @@ impl Core {
                 let Ok(path) = spelling::inside(call.operation, kind, inside) else {
                     return Err(registry::driver(kind).routes().refusal(inside, call.operation));
                 };
-                let run = RunningRequest { core: self, unsealed, call: &call, mount: &mount, path };
+                let run = RunningRequest { core: self, context, call: &call, mount: &mount, path };
                 registry::driver(kind).handle(run).await
             }
-            None => Err(no_route(&unsealed, &call)),
+            None => Err(no_route(&context, &call)),
         }
     }
 
@@ -413,30 +413,30 @@ impl Core {
     /// It was judged as it was found: a racing request with the last use may have ended it by now, and this one has paid.
     async fn run_limited(
         &self,
-        unsealed: Arc<NamespaceContext>,
+        context: Arc<NamespaceContext>,
         limited: LimitedToken<'_, '_>,
         now: Timestamp,
     ) -> Result<Response, Error> {
         let LimitedToken { caller, verdict } = limited;
-        let left = tokens::spend(caller.home(&unsealed), &caller.hash).await?;
+        let left = tokens::spend(caller.home(&context), &caller.hash).await?;
         if wrapping::is_wrapping(caller.entry()) {
-            let (home, accessor) = (caller.home(&unsealed), &caller.token().accessor);
+            let (home, accessor) = (caller.home(&context), &caller.token().accessor);
             wrapping::receipts::note_used(home, accessor, now).await?;
         }
         let answer = match verdict {
             Err(refusal) => Err(refusal),
             Ok(Admitted::Answer(answer)) => answer,
             Ok(Admitted::Limited(_)) => Err(Error::internal(&"a use is taken twice")),
-            Ok(Admitted::Call(call)) => match read(&unsealed, &call) {
+            Ok(Admitted::Call(call)) => match read(&context, &call) {
                 Some(answer) => answer,
                 None if open_routes::is_seal(&call) => {
-                    return self.seal_with_last(unsealed, caller, call, left).await;
+                    return self.seal_with_last(context, caller, call, left).await;
                 }
-                None => self.run(Arc::clone(&unsealed), call).await,
+                None => self.run(Arc::clone(&context), call).await,
             },
         };
         if left == UsesLeft::Nothing {
-            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+            tokens::revoke_tree(caller.home(&context), caller.hash).await?;
         }
         answer
     }
@@ -445,16 +445,16 @@ impl Core {
     /// it is ends first: behind the seal nothing can be revoked.
     async fn seal_with_last(
         &self,
-        unsealed: Arc<NamespaceContext>,
+        context: Arc<NamespaceContext>,
         caller: CallerPolicies,
         call: AuthorizedCall<'_, '_>,
         left: UsesLeft,
     ) -> Result<Response, Error> {
         if left == UsesLeft::Nothing {
-            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+            tokens::revoke_tree(caller.home(&context), caller.hash).await?;
         }
         drop(caller);
-        self.run(unsealed, call).await
+        self.run(context, call).await
     }
 }
 
@@ -477,7 +477,7 @@ impl OpenPath<'_> {
         request: &Request<'_>,
     ) -> Result<Response, Error> {
         let OpenPath { mount, inside } = self;
-        let run = OpenRun { unsealed: context, request, mount: &mount, path: inside };
+        let run = OpenRun { context, request, mount: &mount, path: inside };
         registry::driver(mount.entry.kind).handle_open(run).await
     }
 }
@@ -486,8 +486,8 @@ impl OpenPath<'_> {
 impl Core {
     /// Whether a request would run, without running it; `None` when it could not be judged.
     pub(crate) fn would_admit(&self, request: &Request<'_>) -> Option<bool> {
-        let unsealed = self.unsealed.load();
-        let admitted = judge::judge(unsealed.as_ref()?, request, JudgePurpose::Answer, None);
+        let context = self.context.load();
+        let admitted = judge::judge(context.as_ref()?, request, JudgePurpose::Answer, None);
         match admitted {
             Ok(Admitted::Call(_) | Admitted::Answer(_)) => Some(true),
             Ok(Admitted::Limited(_)) => None,

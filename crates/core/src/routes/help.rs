@@ -25,13 +25,13 @@ const BELOW: &str = "The following paths are supported below this one. To read t
 
 /// The help of what `request` names, for the bearer of a valid token.
 pub(crate) fn answer(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
     caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     let path = request.path.as_str();
-    let (family, inside) = family_of(unsealed, path, caller)?;
+    let (family, inside) = family_of(context, path, caller)?;
     document(family, inside, info)
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn open_answer(path: &str, info: &ServerInfo) -> Result<Response, Err
 /// The family that serves `path`, and what is left of the path. Mounts that the caller does not
 /// reach are as good as absent.
 fn family_of<'p>(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &'p str,
     caller: &CallerPolicies,
 ) -> Result<(&'static dyn Routes, &'p str), Error> {
-    let found = unsealed.view.mounts.route(path);
+    let found = context.view.mounts.route(path);
     // Those of the server itself are everywhere, and no secret.
     let found = found.filter(|(mount, _)| {
         mount.entry.kind.multiplicity() == Multiplicity::Builtin

@@ -23,7 +23,7 @@ const OK: u16 = 200;
 
 /// Answers the bearer of a valid token, or nobody in particular: the document is then empty.
 pub(crate) fn answer(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
     caller: Option<&CallerPolicies>,
@@ -32,7 +32,7 @@ pub(crate) fn answer(
     let generic = Fields::new(&query).boolean("generic_mount_paths")?.unwrap_or(false);
     let mut paths = PathItems::default();
     if let Some(caller) = caller {
-        for mount in unsealed.view.mounts.all() {
+        for mount in context.view.mounts.all() {
             let entry = &mount.entry;
             let is_builtin = entry.kind.multiplicity() == Multiplicity::Builtin;
             if !is_builtin && !caller.reaches(&entry.path) {

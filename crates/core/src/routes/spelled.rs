@@ -149,8 +149,8 @@ fn a_rate_limit_for_a_path_holds_for_each_spelling_of_it() {
                     interval_secs: 60,
                     ..RuleSpec::default()
                 };
-                let unsealed = core.unsealed.load_full().unwrap();
-                assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+                let context = core.context.load_full().unwrap();
+                assert!(context.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
                 let asked = |end: &str| {
                     let spelled = format!("{path}{end}");
                     let request = request(Some("nobody"), operation, &spelled, "{}");
@@ -160,7 +160,7 @@ fn a_rate_limit_for_a_path_holds_for_each_spelling_of_it() {
                 if !is_list && base != "sys/" {
                     continue;
                 }
-                let is_exempt = unsealed.view.quotas.settings().exempt.contains(&path);
+                let is_exempt = context.view.quotas.settings().exempt.contains(&path);
                 assert!(!matches!(asked(first), Err(Error::OverQuota(_))), "{path}{first}");
                 let is_over = matches!(asked(second), Err(Error::OverQuota(_)));
                 assert_eq!(is_over, !is_exempt, "{operation:?} {path}{second}");
@@ -268,8 +268,8 @@ fn a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
 
 /// The spellings of a path whose name has no case, and the path itself; `None` for other paths.
 fn cases(core: &Core, path: &str) -> Option<[String; 3]> {
-    let unsealed = core.unsealed.load_full().unwrap();
-    crate::caller::spelling::caseless(path, &unsealed.view)?;
+    let context = core.context.load_full().unwrap();
+    crate::caller::spelling::caseless(path, &context.view)?;
     let folders =
         ["acl", "policy", "headers", "request-headers", "unlock", "name", "login", "users"];
     let name = folders.iter().chain(&["role", "certs", "crls"]).find_map(|folder| {
@@ -344,8 +344,8 @@ fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
                 interval_secs: 60,
                 ..RuleSpec::default()
             };
-            let unsealed = core.unsealed.load_full().unwrap();
-            assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+            let context = core.context.load_full().unwrap();
+            assert!(context.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
             let is_over = |path: &str| {
                 let request = request(Some("nobody"), operation, path, "{}");
                 let answer = pollster::block_on(core.handle(&Request { remote, ..request }));
@@ -428,8 +428,8 @@ fn case_and_blanks_lift_no_rule_in_a_namespace_either() {
             interval_secs: 60,
             ..RuleSpec::default()
         };
-        let unsealed = core.unsealed.load_full().unwrap();
-        assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+        let context = core.context.load_full().unwrap();
+        assert!(context.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
         let over = ["Bob", "BOB", "bob"].map(|name| {
             let path = format!("{namespace}auth/people/login/{name}");
             let request = request(None, Operation::Update, &path, r#"{"password":"x"}"#);

@@ -110,7 +110,7 @@ impl Core {
         (by, now): (RequestId, Timestamp),
     ) -> Result<RootResult, Error> {
         let _turn = self.seal.turn().await;
-        let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
+        let context = self.context.load_full().ok_or(Error::Sealed)?;
         let config = self.expect_seal_config()?;
         let (key, otp, progress) = {
             let mut progress = self.seal.progress();
@@ -128,12 +128,12 @@ impl Core {
         };
         prove(config.proof(), &key)?;
         let text = make_text()?;
-        let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+        let cluster = context.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
         let entry = make_root(now)?;
         batch.put(keys::token(hash.as_ref()), entry.encode());
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
         {
             let mut progress = self.seal.progress();
             let accessor = entry.auth.accessor;

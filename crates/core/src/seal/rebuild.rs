@@ -40,9 +40,9 @@ pub(crate) struct Rebuild {
 
 impl Rebuild {
     /// Says whose view it is. A snapshot may have come before: then it is built again at once.
-    pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<NamespaceContext>) {
+    pub(crate) fn belongs_to(self: &Arc<Self>, context: &Arc<NamespaceContext>) {
         // Set once, here.
-        let _ = self.of.set(Arc::downgrade(unsealed));
+        let _ = self.of.set(Arc::downgrade(context));
         if self.outdated.is_set() {
             self.spawn();
         }

@@ -25,8 +25,8 @@ const BATCH_RECORDS_MAX: usize = 128;
 
 impl Core {
     /// The active data key: its version, since when, and how many records it sealed.
-    pub(crate) fn active_key(unsealed: &NamespaceContext) -> Option<KeyVersion> {
-        unsealed.store.keys().load().versions().last().copied()
+    pub(crate) fn active_key(context: &NamespaceContext) -> Option<KeyVersion> {
+        context.store.keys().load().versions().last().copied()
     }
 
     /// Adds a data key, makes it the active one, and starts the re-encryption.
@@ -35,20 +35,20 @@ impl Core {
     /// [`Error::Unavailable`] without randomness or when the store refuses.
     pub(crate) async fn rotate(
         &self,
-        unsealed: &Arc<NamespaceContext>,
+        context: &Arc<NamespaceContext>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
         let record = self.store.get(&keys::keyring())?;
         let seqno = record.map_or(Seqno::ABSENT, |record| record.seqno);
-        let next = unsealed.store.keys().load().rotated(now.as_second()).map_err(unavailable)?;
+        let next = context.store.keys().load().rotated(now.as_second()).map_err(unavailable)?;
         let mut batch = Batch::new();
         batch.expect(keys::keyring(), seqno);
-        batch.put(keys::keyring(), next.seal(&unsealed.root).map_err(unavailable)?);
+        batch.put(keys::keyring(), next.seal(&context.root).map_err(unavailable)?);
         // The fold takes the committed keyring into use, here as on every other server.
         self.store.commit(batch).await?;
         tracing::info!(key_version = next.active_version(), "rotated");
-        start_reencryption(unsealed)
+        start_reencryption(context)
     }
 }
 
@@ -56,44 +56,44 @@ impl Core {
 ///
 /// # Errors
 /// As [`start_reencryption`].
-pub(crate) fn reencryption_due(unsealed: &Arc<NamespaceContext>) -> Result<(), Error> {
-    let active = u64::from(unsealed.store.keys().load().active_version());
-    match unsealed.reencryption.finished.load(Ordering::Acquire) == active {
+pub(crate) fn reencryption_due(context: &Arc<NamespaceContext>) -> Result<(), Error> {
+    let active = u64::from(context.store.keys().load().active_version());
+    match context.reencryption.finished.load(Ordering::Acquire) == active {
         true => Ok(()),
-        false => start_reencryption(unsealed),
+        false => start_reencryption(context),
     }
 }
 
 /// Starts the re-encryption unless it runs or there is but one key; it ends by itself when the server is sealed.
-pub(crate) fn start_reencryption(unsealed: &Arc<NamespaceContext>) -> Result<(), Error> {
-    if unsealed.store.keys().load().versions().len() < 2 {
+pub(crate) fn start_reencryption(context: &Arc<NamespaceContext>) -> Result<(), Error> {
+    if context.store.keys().load().versions().len() < 2 {
         return Ok(());
     }
-    if unsealed.reencryption.running.swap(1, Ordering::AcqRel) == 1 {
+    if context.reencryption.running.swap(1, Ordering::AcqRel) == 1 {
         return Ok(());
     }
-    let weak = Arc::downgrade(unsealed);
+    let weak = Arc::downgrade(context);
     let run = move || {
         let outcome = reencrypt(&weak);
-        if let Some(unsealed) = weak.upgrade() {
-            unsealed.reencryption.running.store(0, Ordering::Release);
+        if let Some(context) = weak.upgrade() {
+            context.reencryption.running.store(0, Ordering::Release);
         }
         match outcome {
             Ok(records) => tracing::info!(records, "re-encrypted"),
             Err(error) => tracing::error!(%error, "re-encryption stopped"),
         }
     };
-    unsealed.threads.start("reencrypt", Box::new(run)).map_err(|error| {
-        unsealed.reencryption.running.store(0, Ordering::Release);
+    context.threads.start("reencrypt", Box::new(run)).map_err(|error| {
+        context.reencryption.running.store(0, Ordering::Release);
         Error::Unavailable(format!("no thread: {error}"))
     })
 }
 
 /// Passes over the store until no record is under an older key.
-fn reencrypt(unsealed: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
+fn reencrypt(context: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
     let mut total = 0;
     loop {
-        let Some(live) = unsealed.upgrade() else { return Ok(total) };
+        let Some(live) = context.upgrade() else { return Ok(total) };
         let active = live.store.keys().load().active_version();
         let stale = find_stale(&live, active)?;
         if stale.is_empty() {
@@ -102,7 +102,7 @@ fn reencrypt(unsealed: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
         }
         drop(live);
         for chunk in stale.chunks(BATCH_RECORDS_MAX) {
-            let Some(live) = unsealed.upgrade() else { return Ok(total) };
+            let Some(live) = context.upgrade() else { return Ok(total) };
             let written = write_back(&live, chunk)?;
             live.reencryption.done.fetch_add(written, Ordering::Relaxed);
             total += written;
@@ -111,9 +111,9 @@ fn reencrypt(unsealed: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
 }
 
 /// Logical keys of records under an older key.
-fn find_stale(unsealed: &NamespaceContext, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
+fn find_stale(context: &NamespaceContext, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut storage_keys = Vec::new();
-    unsealed.store.below().scan(&[], &mut |key, record| {
+    context.store.below().scan(&[], &mut |key, record| {
         let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
         if key.first() != Some(&kind::BARRIER) && older {
             storage_keys.push(key.to_vec());
@@ -125,17 +125,17 @@ fn find_stale(unsealed: &NamespaceContext, active: u32) -> Result<Vec<Vec<u8>>, 
 
 /// Seals records anew, each on the condition that it is still the one that was read. When one lost
 /// its race the others of its batch are found again by the next pass.
-fn write_back(unsealed: &NamespaceContext, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+fn write_back(context: &NamespaceContext, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
     let mut batch = Batch::new();
     let mut written = 0;
     for storage in storage_keys {
-        if let Some((key, record)) = unsealed.store.get_stored(storage)? {
+        if let Some((key, record)) = context.store.get_stored(storage)? {
             batch.expect(key.clone(), record.seqno);
             batch.put(key, record.value);
             written += 1;
         }
     }
-    match outcome_of(&*unsealed.threads, unsealed.store.commit(batch)) {
+    match outcome_of(&*context.threads, context.store.commit(batch)) {
         Some(Ok(_)) => Ok(written),
         Some(Err(StoreError::Conflict)) => Ok(0),
         Some(Err(error)) => Err(error),

@@ -51,7 +51,7 @@ enum TicketOrigin {
 /// Seals and opens tickets.
 pub struct Tickets {
     process: SecretKey,
-    unsealed: Arc<ArcSwapOption<NamespaceContext>>,
+    root: Arc<ArcSwapOption<NamespaceContext>>,
 }
 
 impl std::fmt::Debug for Tickets {
@@ -61,18 +61,18 @@ impl std::fmt::Debug for Tickets {
 }
 
 impl Tickets {
-    /// Tickets of this process, and of its cluster while `unsealed` holds something. `None` when the
+    /// Tickets of this process, and of its cluster while `root` holds something. `None` when the
     /// system has no randomness or memory.
-    pub(crate) fn new(unsealed: Arc<ArcSwapOption<NamespaceContext>>) -> Option<Self> {
-        Some(Self { process: SecretKey::generate().ok()?, unsealed })
+    pub(crate) fn new(root: Arc<ArcSwapOption<NamespaceContext>>) -> Option<Self> {
+        Some(Self { process: SecretKey::generate().ok()?, root })
     }
 
     /// Makes a ticket of a session's state; `None` when there is no randomness, and the client
     /// goes without.
     pub fn seal(&self, context: &[u8], now_secs: i64, state: &[u8]) -> Option<Vec<u8>> {
-        let unsealed = self.unsealed.load();
-        let (origin, secret) = match unsealed.as_ref() {
-            Some(unsealed) => (TicketOrigin::Cluster, &*unsealed.ticket_secret),
+        let root = self.root.load();
+        let (origin, secret) = match root.as_ref() {
+            Some(root) => (TicketOrigin::Cluster, &*root.ticket_secret),
             None => (TicketOrigin::Process, &self.process),
         };
         let mut ticket = Vec::with_capacity(HEAD_BYTES + state.len() + AES_256_GCM.tag_len());
@@ -101,10 +101,10 @@ impl Tickets {
         if !(-1..=1).contains(&age) {
             return None;
         }
-        let unsealed = self.unsealed.load();
+        let root = self.root.load();
         let secret = match head[0] {
             origin if origin == TicketOrigin::Process as u8 => &self.process,
-            origin if origin == TicketOrigin::Cluster as u8 => &*unsealed.as_ref()?.ticket_secret,
+            origin if origin == TicketOrigin::Cluster as u8 => &*root.as_ref()?.ticket_secret,
             _ => return None,
         };
         let key = derive(secret, context, head)?;
@@ -140,7 +140,7 @@ impl Core {
     /// What listeners seal tickets of TLS sessions with, of this process and of its cluster; `None` when
     /// the system gives no randomness or memory for it.
     pub fn tickets(&self) -> Option<Arc<Tickets>> {
-        Tickets::new(Arc::clone(&self.unsealed)).map(Arc::new)
+        Tickets::new(Arc::clone(&self.context)).map(Arc::new)
     }
 }
 
@@ -192,13 +192,13 @@ mod tests {
         let of_cluster = one.tickets().unwrap();
         let ticket = of_cluster.seal(b"", NOW, b"state").unwrap();
         // Another server over the same keys: its view of what is unsealed is the same.
-        let twin = Tickets::new(Arc::clone(&one.unsealed)).unwrap();
+        let twin = Tickets::new(Arc::clone(&one.context)).unwrap();
         assert_eq!(twin.open(b"", NOW, &ticket).unwrap(), b"state");
         // A stranger, sealed or not, opens nothing.
         assert_eq!(other.tickets().unwrap().open(b"", NOW, &ticket), None);
         pollster::block_on(other.initialize_dev(None, now)).unwrap();
         assert_eq!(other.tickets().unwrap().open(b"", NOW, &ticket), None);
-        one.unsealed.store(None);
+        one.context.store(None);
         assert_eq!(of_cluster.open(b"", NOW, &ticket), None);
     }
 }

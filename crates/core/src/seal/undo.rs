@@ -24,9 +24,9 @@ impl Core {
         match brought.map(|brought| brought.what) {
             None => Ok(()),
             Some(SealOutcome::Root(accessor)) => {
-                let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
-                match unsealed.view.tokens.with_accessor(&accessor) {
-                    Some(hash) => tokens::revoke_tree(&unsealed, hash).await,
+                let context = self.context.load_full().ok_or(Error::Sealed)?;
+                match context.view.tokens.with_accessor(&accessor) {
+                    Some(hash) => tokens::revoke_tree(&context, hash).await,
                     None => Ok(()),
                 }
             }

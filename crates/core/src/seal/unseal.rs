@@ -179,7 +179,7 @@ impl Core {
             services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
         };
-        let slot = Arc::clone(&self.unsealed);
+        let slot = Arc::clone(&self.context);
         let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
         let (tell, told) = oneshot::channel();
         let begin = self.services.timers.now();
@@ -204,7 +204,7 @@ impl Core {
     /// [`Error::Unavailable`] when there is no thread to wait on; the server is sealed even so.
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
-        let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
+        let Some(last) = self.context.swap(None) else { return Ok(()) };
         let begin = self.services.timers.now();
         last.view.feed.ring_bell();
         self.store.detach();
@@ -392,7 +392,7 @@ impl Opener {
         let generation = attach(&*store, Arc::new(follower))?;
         let attached = Arc::clone(&store);
         let store = BarrierStore::new(store, keys, generation);
-        let unsealed = Arc::new_cyclic(|top| NamespaceContext {
+        let context = Arc::new_cyclic(|top| NamespaceContext {
             ticket_secret: Arc::new(ticket_secret),
             view,
             store,
@@ -410,7 +410,7 @@ impl Opener {
         });
         // Before the first request: a device that is declared misses none.
         if opening != Opening::Again
-            && let Err(error) = declare_audit(&audit, &unsealed)
+            && let Err(error) = declare_audit(&audit, &context)
         {
             attached.detach();
             audit.clear();
@@ -421,10 +421,10 @@ impl Opener {
             catch_up(&*attached, &*threads);
         }
         // The slot first: a rebuild replaces only what is in it.
-        slot.store(Some(Arc::clone(&unsealed)));
-        rebuild.belongs_to(&unsealed);
+        slot.store(Some(Arc::clone(&context)));
+        rebuild.belongs_to(&context);
         // A rotation may have been cut short by a restart.
-        if let Err(error) = start_reencryption(&unsealed) {
+        if let Err(error) = start_reencryption(&context) {
             tracing::warn!(%error, "old records stay under their keys for now");
         }
         tracing::info!("unsealed");

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - Nothing here asks who calls, or changes a record.
-//! - `unsealed` is empty exactly while the keys are not in memory.
+//! - `context` is empty exactly while the keys are not in memory.
 
 mod attempts;
 pub(crate) mod compute_pools;
@@ -57,7 +57,7 @@ pub struct Core {
     /// The cluster port, on a server that has one.
     pub(crate) port: Option<Arc<dyn ClusterPort>>,
     pub(crate) joining: Arc<Joining>,
-    pub(crate) unsealed: Arc<ArcSwapOption<NamespaceContext>>,
+    pub(crate) context: Arc<ArcSwapOption<NamespaceContext>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) host: Option<Arc<dyn Host>>,
@@ -95,7 +95,7 @@ impl Core {
             admission,
             port: None,
             joining: Arc::default(),
-            unsealed: Arc::default(),
+            context: Arc::default(),
             audit: Arc::default(),
             metrics,
             host: None,
@@ -202,19 +202,19 @@ impl Core {
 
     /// The view while unsealed, for measurements.
     pub fn view(&self) -> Option<Arc<View>> {
-        self.unsealed.load().as_ref().map(|unsealed| Arc::clone(&unsealed.view))
+        self.context.load().as_ref().map(|context| Arc::clone(&context.view))
     }
 
     /// The engine mounted at exactly `path` (which ends in a slash), while unsealed.
     pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
-        let unsealed = self.unsealed.load();
-        let mount = unsealed.as_ref()?.view.mounts.at(path)?;
+        let context = self.context.load();
+        let mount = context.as_ref()?.view.mounts.at(path)?;
         Some(mount.entry.kind)
     }
 
     /// Whether the keys are not in memory.
     pub fn is_sealed(&self) -> bool {
-        self.unsealed.load().is_none()
+        self.context.load().is_none()
     }
 
     /// Changes whenever the server is sealed: what connections remember of who asks and of what was asked is to be
@@ -227,17 +227,15 @@ impl Core {
     pub fn shown(&self) -> Option<u64> {
         // The position first: a view is called outdated before the position moves past it.
         let position = self.store.position();
-        let unsealed = self.unsealed.load();
-        let outdated = unsealed.as_ref()?.outdated.is_set();
+        let context = self.context.load();
+        let outdated = context.as_ref()?.outdated.is_set();
         (!outdated).then_some(position.0)
     }
 
     /// Whether the view, if there is one, is of the state that was restored last.
     pub fn follows_restore(&self) -> bool {
-        let unsealed = self.unsealed.load();
-        unsealed
-            .as_ref()
-            .is_none_or(|unsealed| unsealed.store.generation() == self.store.generation())
+        let context = self.context.load();
+        context.as_ref().is_none_or(|context| context.store.generation() == self.store.generation())
     }
 
     /// Resolves when this server's view shows everything that was committed anywhere before the call, as far as the store
@@ -254,8 +252,8 @@ impl Core {
 
     /// The id of the cluster, while unsealed.
     pub fn cluster_id(&self) -> Option<String> {
-        let unsealed = self.unsealed.load();
-        Some(unsealed.as_ref()?.view.cluster()?.id.clone())
+        let context = self.context.load();
+        Some(context.as_ref()?.view.cluster()?.id.clone())
     }
 
     /// The store of ciphertext.

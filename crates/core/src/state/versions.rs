@@ -65,9 +65,9 @@ impl Installed {
 ///
 /// # Errors
 /// The store's refusal; the next run tries again.
-pub(crate) async fn note(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
-    let running = Installed::running(&unsealed.info, now);
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+pub(crate) async fn note(context: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
+    let running = Installed::running(&context.info, now);
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     if storage.get(&running.record())?.is_none() {
         tracing::info!(version = running.version, "this version serves this storage from now on");
         storage.put(&running.record(), running.encode()).await?;
@@ -79,8 +79,8 @@ pub(crate) async fn note(unsealed: &NamespaceContext, now: Timestamp) -> Result<
 ///
 /// # Errors
 /// When one cannot be read.
-pub(crate) fn history(unsealed: &NamespaceContext) -> Result<Vec<Installed>, Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+pub(crate) fn history(context: &NamespaceContext) -> Result<Vec<Installed>, Error> {
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     let mut found = Vec::new();
     for version in storage.list_some(FOLDER, SHOWN_MAX) {
         if let Some(record) = storage.get(&format!("{FOLDER}{version}"))? {

@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn who_was_slower_decides_again_on_what_is_there_then() {
         let core = open_core(RouteAccess::Token);
-        let unsealed = core.unsealed.load();
-        let context = unsealed.as_ref().unwrap();
+        let context = core.context.load();
+        let context = context.as_ref().unwrap();
         assert_eq!(add_one(context, 0).unwrap(), 1);
         assert_eq!(add_one(context, 2).unwrap(), 3);
         assert_eq!(count(context).0, 22);
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn nothing_to_write_is_no_commit_and_a_conflict_that_is_found_is_one() {
         let core = open_core(RouteAccess::Token);
-        let unsealed = core.unsealed.load();
-        let context = unsealed.as_ref().unwrap();
+        let context = core.context.load();
+        let context = context.as_ref().unwrap();
         put(context, 1);
         let looked = transact(&context.store, |batch| {
             // Not asked, as nothing is written.

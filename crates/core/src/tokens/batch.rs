@@ -18,7 +18,7 @@ use crate::view::NamespaceContext;
 /// [`Error::Invalid`] when it is asked to be what only a stored token can be, or says too much;
 /// [`Denial::BadToken`] when its parent is gone.
 pub(crate) fn issue(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
@@ -36,14 +36,14 @@ pub(crate) fn issue(
         ));
     }
     if let Some(parent) = &spec.parent
-        && !unsealed.view.tokens.lives(parent)
+        && !context.view.tokens.lives(parent)
     {
         return Err(Error::Denied(Denial::BadToken));
     }
     // Whole seconds are what the text has room for.
     let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let ttl_secs = match spec.times.ttl_secs {
-        0 => super::spec::leases(unsealed).default_secs,
+        0 => super::spec::leases(context).default_secs,
         ttl => ttl,
     };
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
@@ -73,10 +73,10 @@ pub(crate) fn issue(
         kept: Map::new(),
         renewed_at: None,
     };
-    let generation = generation_for(&unsealed.view.marks, &entry)?;
-    let number = unsealed.view.namespace_number();
-    let text = seal((&entry, generation), number, &unsealed.store.keys().load())?;
-    let text = unsealed.view.marked(text.expose_secret().to_owned());
+    let generation = generation_for(&context.view.marks, &entry)?;
+    let number = context.view.namespace_number();
+    let text = seal((&entry, generation), number, &context.store.keys().load())?;
+    let text = context.view.marked(text.expose_secret().to_owned());
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::invalid(format!(
             "a batch token of {} bytes is over the limit of {TEXT_BYTES_MAX}: fewer policies or \

@@ -51,27 +51,27 @@ pub(super) enum Parent {
 
 /// Answers a create request. `role` is the role it goes through.
 pub(super) async fn create(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     parent: Parent,
     role: Option<&TokenStoreRole>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let caller = CallerPolicies::of(unsealed, call)?;
+    let caller = CallerPolicies::of(context, call)?;
     let mut warnings = Vec::new();
-    let mut spec = plan(unsealed, &caller, fields, call, parent, role, &mut warnings)?;
+    let mut spec = plan(context, &caller, fields, call, parent, role, &mut warnings)?;
     if let Some(name) = plan_alias(fields, role)? {
-        spec.entity_id = Some(entity_named(unsealed, &name, call.now).await?);
+        spec.entity_id = Some(entity_named(context, &name, call.now).await?);
     }
-    let (entry, text) = issue(unsealed, spec, call.now).await?;
-    let auth = auth_object(&unsealed.view, &entry, text.expose_secret(), call.now).to_text();
+    let (entry, text) = issue(context, spec, call.now).await?;
+    let auth = auth_object(&context.view, &entry, text.expose_secret(), call.now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 
 /// Decides what the token shall be.
 fn plan(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     caller: &CallerPolicies,
     fields: Fields<'_>,
     call: &AuthorizedCall<'_, '_>,
@@ -89,12 +89,12 @@ fn plan(
     let asked = asked_policies(fields)?;
     let policies = choose_policies(caller, asked, no_default, privileged, role)?;
     for name in policies.iter().filter(|name| *name != "root") {
-        if !unsealed.view.policies.exists(name) {
+        if !context.view.policies.exists(name) {
             warnings.push(format!("Policy \"{name}\" does not exist"));
         }
     }
     let is_root = policies.iter().any(|name| name == "root");
-    let times = plan_times(leases(unsealed), fields, privileged, role, is_root, warnings)?;
+    let times = plan_times(leases(context), fields, privileged, role, is_root, warnings)?;
     let renewable = fields.boolean("renewable")?.unwrap_or(true)
         && role.is_none_or(|role| role.renewable)
         && times.ttl_secs > 0;
@@ -127,7 +127,7 @@ fn plan(
         entity_id: caller.entity_id().filter(|_| !orphan && caller.above().is_none()),
         bound_cidrs: role.map(|role| role.bound_cidrs.clone()).unwrap_or_default(),
         kept: Map::new(),
-        text: plan_text(unsealed, fields, privileged)?,
+        text: plan_text(context, fields, privileged)?,
     })
 }
 
@@ -147,14 +147,14 @@ fn plan_alias(fields: Fields<'_>, role: Option<&TokenStoreRole>) -> Result<Optio
 
 /// The entity with an alias at `auth/token/`, made if need be.
 async fn entity_named(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
     now: Timestamp,
 ) -> Result<IdentityId, Error> {
-    let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
+    let mount = context.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
     let alias = identity::LoginAlias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
-    identity::log_in(unsealed, &alias, now).await
+    identity::log_in(context, &alias, now).await
 }
 
 /// What kind the body asks for, and the role lets it be.
@@ -183,12 +183,12 @@ fn plan_orphan(
 }
 
 fn plan_text(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     fields: Fields<'_>,
     privileged: bool,
 ) -> Result<Option<SecretString>, Error> {
     let text = fields.string("id")?.filter(|id| !id.is_empty());
-    if text.is_some() && !unsealed.is_top() {
+    if text.is_some() && !context.is_top() {
         return Err(Error::invalid(
             "token IDs can only be manually specified in the root namespace",
         ));
@@ -343,25 +343,25 @@ fn asked_policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
 /// # Errors
 /// [`Error::Invalid`] when the text is taken or a batch token is asked to be what it cannot be, [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn issue(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
-    let begin = unsealed.services.timers.now();
+    let begin = context.services.timers.now();
     let made = match spec.kind {
-        TokenKind::Batch => batch::issue(unsealed, spec, now),
-        TokenKind::Root | TokenKind::Service => store(unsealed, spec, now).await,
+        TokenKind::Batch => batch::issue(context, spec, now),
+        TokenKind::Root | TokenKind::Service => store(context, spec, now).await,
     };
     if let Ok((entry, _)) = &made {
-        unsealed.services.timers.end(Timer::TokenCreate, begin);
-        unsealed.services.timers.count_creation(creation(unsealed, entry));
+        context.services.timers.end(Timer::TokenCreate, begin);
+        context.services.timers.count_creation(creation(context, entry));
     }
     made
 }
 
 /// How a new token is counted.
-fn creation(unsealed: &NamespaceContext, entry: &TokenEntry) -> Creation {
-    let mount = unsealed.view.mounts.route(&entry.auth.path);
+fn creation(context: &NamespaceContext, entry: &TokenEntry) -> Creation {
+    let mount = context.view.mounts.route(&entry.auth.path);
     let method = mount.map_or("token", |(mount, _)| mount.entry.kind.name()).to_owned();
     let kind = match entry.auth.kind {
         TokenKind::Batch => "batch",
@@ -372,16 +372,16 @@ fn creation(unsealed: &NamespaceContext, entry: &TokenEntry) -> Creation {
 
 /// Makes a token that is stored.
 async fn store(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
-    let _place = quota::reserve(unsealed, &spec.path)?;
+    let _place = quota::reserve(context, &spec.path)?;
     let text = match spec.text {
         Some(text) => text,
-        None => make_text_in(&unsealed.view)?,
+        None => make_text_in(&context.view)?,
     };
-    let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+    let cluster = context.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
     let times = spec.times;
@@ -390,7 +390,7 @@ async fn store(
         (times.ttl_secs > 0).then(|| now.saturating_add(ttl).unwrap_or(Timestamp::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: unsealed.view.marked(make_accessor()?),
+            accessor: context.view.marked(make_accessor()?),
             kind: spec.kind,
             policies: spec.policies,
             display_name: spec.display_name,
@@ -415,8 +415,8 @@ async fn store(
         renewed_at: None,
     };
     // The text may be taken meanwhile, or the parent renewed or used.
-    let created = transact_if(&unsealed.store, |batch, condition| {
-        if unsealed.store.get(&key)?.is_some() {
+    let created = transact_if(&context.store, |batch, condition| {
+        if context.store.get(&key)?.is_some() {
             return Err(Error::invalid("cannot create a token with a duplicate ID"));
         }
         batch.expect(key.clone(), Seqno::ABSENT);
@@ -424,7 +424,7 @@ async fn store(
         if let Some(parent) = spec.parent {
             // A parent that is revoked meanwhile must not leave a child behind.
             let parent = keys::token(&parent);
-            let home = spec.parent_above.as_ref().map_or(&unsealed.store, |above| &above.store);
+            let home = spec.parent_above.as_ref().map_or(&context.store, |above| &above.store);
             let record = home.get(&parent)?;
             let record = record.ok_or(Error::Denied(crate::Denial::BadToken))?;
             *condition = Some(home.condition(&parent, record.seqno));

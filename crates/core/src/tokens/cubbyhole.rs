@@ -25,8 +25,8 @@ pub(crate) fn name(hash: &[u8], path: &str) -> String {
 ///
 /// # Errors
 /// The store's refusal.
-pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &TokenHash) -> Result<(), Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+pub(crate) async fn forget(context: &NamespaceContext, hash: &TokenHash) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(context, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
     let kept = storage.scan(&folder)?;
     for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
@@ -35,7 +35,7 @@ pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &TokenHash) -> Res
         for name in names {
             storage.delete_in(&mut batch, &format!("{folder}{name}"));
         }
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
     }
     Ok(())
 }
@@ -44,16 +44,16 @@ pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &TokenHash) -> Res
 ///
 /// # Errors
 /// The store's refusal.
-pub(crate) async fn forget_gone(unsealed: &NamespaceContext) -> Result<(), Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+pub(crate) async fn forget_gone(context: &NamespaceContext) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(context, MountId::CUBBYHOLE)?;
     let mut after: Option<String> = None;
     loop {
         let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
         for folder in &folders {
             let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
             let Some(hash) = hash.and_then(|hash| TokenHash::try_from(hash).ok()) else { continue };
-            if !unsealed.view.tokens.lives(&hash) {
-                forget(unsealed, &hash).await?;
+            if !context.view.tokens.lives(&hash) {
+                forget(context, &hash).await?;
             }
         }
         match folders.last() {

@@ -20,8 +20,8 @@ const DUE_TOKENS_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses; the next call tries again.
-pub(crate) async fn end_due(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
-    revoke_all(unsealed, unsealed.view.tokens.due(now, DUE_TOKENS_MAX)).await
+pub(crate) async fn end_due(context: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
+    revoke_all(context, context.view.tokens.due(now, DUE_TOKENS_MAX)).await
 }
 
 /// Takes up revocations that were cut short, once a term: whoever led before may have been at one. In the same term one asks
@@ -29,14 +29,14 @@ pub(crate) async fn end_due(unsealed: &NamespaceContext, now: Timestamp) -> Resu
 ///
 /// # Errors
 /// As [`take_up_revocations`]; the next call tries again.
-pub(crate) async fn take_up_if_cut_short(unsealed: &NamespaceContext) -> Result<(), Error> {
-    let term = unsealed.store.term();
+pub(crate) async fn take_up_if_cut_short(context: &NamespaceContext) -> Result<(), Error> {
+    let term = context.store.term();
     // Before the work: what is cut short during it asks for more.
-    if unsealed.swept.swap(term, Ordering::AcqRel) == term {
+    if context.swept.swap(term, Ordering::AcqRel) == term {
         return Ok(());
     }
-    let sweep = SweepGuard::mark(unsealed);
-    take_up_revocations(unsealed).await?;
+    let sweep = SweepGuard::mark(context);
+    take_up_revocations(context).await?;
     sweep.done();
     Ok(())
 }
@@ -46,12 +46,12 @@ pub(crate) async fn take_up_if_cut_short(unsealed: &NamespaceContext) -> Result<
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn take_up_revocations(unsealed: &NamespaceContext) -> Result<(), Error> {
+pub(crate) async fn take_up_revocations(context: &NamespaceContext) -> Result<(), Error> {
     let lives_above = |number, parent: &TokenHash| {
-        unsealed.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
+        context.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
     };
-    revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
-    cubbyhole::forget_gone(unsealed).await
+    revoke_all(context, context.view.tokens.without_parent(lives_above)).await?;
+    cubbyhole::forget_gone(context).await
 }
 
 #[cfg(test)]
@@ -95,11 +95,11 @@ mod tests {
         let parent = make_token(&core, root.expose_secret());
         let child = make_token(&core, &make_token(&core, &parent));
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
-        let unsealed = core.unsealed.load_full().unwrap();
-        let tag = unsealed.view.cluster().unwrap().token_key.hash(&parent);
+        let context = core.context.load_full().unwrap();
+        let tag = context.view.cluster().unwrap().token_key.hash(&parent);
         let mut batch = Batch::new();
         batch.delete(keys::token(tag.as_ref()));
-        pollster::block_on(unsealed.store.commit(batch)).unwrap();
+        pollster::block_on(context.store.commit(batch)).unwrap();
         (core, parent, child)
     }
 
@@ -113,8 +113,8 @@ mod tests {
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(lives(&core, &child), "the same term: nobody looks");
         // It has led, and leads again: what another leader left is looked for once more.
-        let unsealed = core.unsealed.load_full().unwrap();
-        unsealed.swept.store(unsealed.store.term() + 6, Ordering::Release);
+        let context = core.context.load_full().unwrap();
+        context.swept.store(context.store.term() + 6, Ordering::Release);
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(!lives(&core, &child));
     }
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_sweep_that_ends_early_is_taken_up_by_the_next_run() {
         let (core, _, child) = cut_short();
-        drop(SweepGuard::mark(&core.unsealed.load_full().unwrap()));
+        drop(SweepGuard::mark(&core.context.load_full().unwrap()));
         pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(!lives(&core, &child));
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn revoking_a_token_that_is_gone_ends_what_hung_on_it() {
         let (core, parent, child) = cut_short();
-        let root = core.unsealed.load_full().unwrap();
+        let root = core.context.load_full().unwrap();
         root.swept.store(0, Ordering::Release);
         drop(root);
         let caller = make_token(&core, &child);

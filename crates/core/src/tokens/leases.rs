@@ -28,34 +28,34 @@ const MARK: char = 'h';
 
 /// Forgets the leases below a prefix, whatever their engines say; those of tokens end.
 pub(crate) async fn revoke_force(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     prefix: &str,
 ) -> Result<Response, Error> {
     Fields::new(&call.object()?).boolean("sync")?;
-    revoke_tokens(unsealed, prefix).await?;
-    dynamic_revoke::forget_below(unsealed, prefix, call.now).await?;
+    revoke_tokens(context, prefix).await?;
+    dynamic_revoke::forget_below(context, prefix, call.now).await?;
     Ok(Response::Empty)
 }
 
 /// Lists the leases that could not be revoked.
 pub(crate) fn list_irrevocable(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     check_type(call)?;
-    let (count, _) = dynamic::count_irrevocable(unsealed);
-    let leases = dynamic::list_irrevocable(unsealed, limit(call)?)?;
+    let (count, _) = dynamic::count_irrevocable(context);
+    let leases = dynamic::list_irrevocable(context, limit(call)?)?;
     Ok(irrevocable(count, "leases", leases))
 }
 
 /// Counts them.
 pub(crate) fn count_irrevocable(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     check_type(call)?;
-    let (count, counts) = dynamic::count_irrevocable(unsealed);
+    let (count, counts) = dynamic::count_irrevocable(context);
     Ok(irrevocable(count, "counts", counts.into()))
 }
 
@@ -71,13 +71,13 @@ fn name_of(hash: &TokenHash) -> String {
 
 /// The live token whose lease has this id.
 fn find(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     id: &str,
 ) -> Option<(TokenHash, TokenEntry)> {
     let (path, name) = id.rsplit_once('/')?;
     let hash = HEXLOWER.decode(name.strip_prefix(MARK)?.as_bytes()).ok()?.try_into().ok()?;
-    let entry = unsealed.view.tokens.entry(&hash)?;
+    let entry = context.view.tokens.entry(&hash)?;
     let fits = entry.auth.path == path && path != ROOT_PATH && !entry.auth.is_expired(call.now);
     fits.then_some((hash, entry))
 }
@@ -93,14 +93,14 @@ fn given_id(call: &AuthorizedCall<'_, '_>, in_path: &str) -> Result<String, Erro
 }
 
 pub(crate) fn look_up(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let id = given_id(call, "")?;
-    if let Some(id) = dynamic::find(unsealed, &id) {
-        return dynamic::look_up(unsealed, &id, call.now);
+    if let Some(id) = dynamic::find(context, &id) {
+        return dynamic::look_up(context, &id, call.now);
     }
-    let found = find(unsealed, call, &id);
+    let found = find(context, call, &id);
     let (hash, entry) = found.ok_or_else(|| Error::invalid("invalid lease"))?;
     let time = |at: Option<jiff::Timestamp>| at.map_or(Json::Null, |at| at.to_string().into());
     Ok(Response::data(&Json::object([
@@ -115,12 +115,12 @@ pub(crate) fn look_up(
 }
 
 /// The ids below a folder, as a tree.
-pub(crate) fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response, Error> {
-    let tokens = &unsealed.view.tokens;
+pub(crate) fn list(context: &NamespaceContext, folder: &str) -> Result<Response, Error> {
+    let tokens = &context.view.tokens;
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
     names.extend(tokens.made_at(folder, LIST_ENTRIES_MAX + 1).iter().map(name_of));
-    names.extend(dynamic::names(unsealed, folder, LIST_ENTRIES_MAX + 1));
+    names.extend(dynamic::names(context, folder, LIST_ENTRIES_MAX + 1));
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -134,17 +134,17 @@ pub(crate) fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response
 
 /// Renews a lease of a dynamic secret. Tokens are renewed as tokens.
 pub(crate) async fn renew(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
     let id = given_id(call, in_path)?;
     let body = call.object()?;
     let increment_secs = super::fields::seconds(Fields::new(&body), "increment")?;
-    if let Some(id) = dynamic::find(unsealed, &id) {
-        return dynamic::renew(unsealed, &id, increment_secs, call.now).await;
+    if let Some(id) = dynamic::find(context, &id) {
+        return dynamic::renew(context, &id, increment_secs, call.now).await;
     }
-    let found = find(unsealed, call, &id);
+    let found = find(context, call, &id);
     let (_, entry) = found.ok_or_else(|| Error::invalid("lease not found"))?;
     Err(Error::invalid(match entry.renewable {
         true => "tokens cannot be renewed through this endpoint",
@@ -153,16 +153,16 @@ pub(crate) async fn renew(
 }
 
 pub(crate) async fn revoke(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
     let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
     let id = given_id(call, in_path)?;
-    if let Some(id) = dynamic::find(unsealed, &id) {
-        dynamic::revoke(unsealed, &id, wait, call.now).await?;
-    } else if let Some((hash, _)) = find(unsealed, call, &id) {
-        revoke_tree(unsealed, hash).await?;
+    if let Some(id) = dynamic::find(context, &id) {
+        dynamic::revoke(context, &id, wait, call.now).await?;
+    } else if let Some((hash, _)) = find(context, call, &id) {
+        revoke_tree(context, hash).await?;
     }
     // A lease that is not there is as revoked as can be.
     Ok(Response::Empty)
@@ -170,33 +170,33 @@ pub(crate) async fn revoke(
 
 /// Ends every lease whose id starts with the whole segments of `prefix`.
 pub(crate) async fn revoke_prefix(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     prefix: &str,
 ) -> Result<Response, Error> {
     let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
-    revoke_tokens(unsealed, prefix).await?;
+    revoke_tokens(context, prefix).await?;
     match wait {
-        true => dynamic_revoke::revoke_below(unsealed, prefix, call.now).await?,
-        false => dynamic_revoke::mark_below(unsealed, prefix, call.now).await?,
+        true => dynamic_revoke::revoke_below(context, prefix, call.now).await?,
+        false => dynamic_revoke::mark_below(context, prefix, call.now).await?,
     }
     Ok(Response::Empty)
 }
 
 /// Ends every token whose lease id starts with the whole segments of `prefix`.
-async fn revoke_tokens(unsealed: &NamespaceContext, prefix: &str) -> Result<(), Error> {
-    super::revoke::revoke_made_at(unsealed, prefix).await?;
-    revoke_made_below(unsealed, &format!("{prefix}/")).await
+async fn revoke_tokens(context: &NamespaceContext, prefix: &str) -> Result<(), Error> {
+    super::revoke::revoke_made_at(context, prefix).await?;
+    revoke_made_below(context, &format!("{prefix}/")).await
 }
 
 pub(crate) async fn tidy(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let after_restore = Fields::new(&body).boolean("after_restore")?.unwrap_or(false);
-    take_up_revocations(unsealed).await?;
-    dynamic::tidy(unsealed, after_restore, call.now).await?;
+    take_up_revocations(context).await?;
+    dynamic::tidy(context, after_restore, call.now).await?;
     let warnings = vec![
         "Leases end by themselves and by revocation; what a crash left behind was cleared."
             .to_owned(),

@@ -18,16 +18,16 @@ use crate::view::NamespaceContext;
 /// # Errors
 /// [`Error::Invalid`] when it is not renewable or gone.
 pub(super) async fn renew(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     hash: &TokenHash,
     increment: u64,
     now: Timestamp,
 ) -> Result<(TokenEntry, Option<String>), Error> {
     let key = keys::token(hash);
-    let max_secs = leases(unsealed).max_secs;
-    let begin = unsealed.services.timers.now();
-    let stored = transact(&unsealed.store, |batch| {
-        let record = unsealed.store.get(&key)?;
+    let max_secs = leases(context).max_secs;
+    let begin = context.services.timers.now();
+    let stored = transact(&context.store, |batch| {
+        let record = context.store.get(&key)?;
         let record = record.ok_or_else(|| Error::invalid("token not found"))?;
         let entry = TokenEntry::decode(&record.value);
         let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
@@ -41,7 +41,7 @@ pub(super) async fn renew(
     });
     let stored = stored.await;
     if stored.is_ok() {
-        unsealed.services.timers.end(Timer::TokenStore, begin);
+        context.services.timers.end(Timer::TokenStore, begin);
     }
     stored
 }

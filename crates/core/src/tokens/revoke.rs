@@ -36,10 +36,10 @@ pub(super) enum Children {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: TokenHash) -> Result<(), Error> {
-    let begin = unsealed.services.timers.now();
-    revoke_all(unsealed, vec![hash]).await?;
-    unsealed.services.timers.end(Timer::TokenRevokeTree, begin);
+pub(crate) async fn revoke_tree(context: &NamespaceContext, hash: TokenHash) -> Result<(), Error> {
+    let begin = context.services.timers.now();
+    revoke_all(context, vec![hash]).await?;
+    context.services.timers.end(Timer::TokenRevokeTree, begin);
     Ok(())
 }
 
@@ -48,8 +48,8 @@ pub(super) struct SweepGuard<'a>(Option<&'a NamespaceContext>);
 
 impl<'a> SweepGuard<'a> {
     /// Marks the beginning of a sweep.
-    pub(super) const fn mark(unsealed: &'a NamespaceContext) -> Self {
-        Self(Some(unsealed))
+    pub(super) const fn mark(context: &'a NamespaceContext) -> Self {
+        Self(Some(context))
     }
 
     /// Nothing is left.
@@ -60,8 +60,8 @@ impl<'a> SweepGuard<'a> {
 
 impl Drop for SweepGuard<'_> {
     fn drop(&mut self) {
-        if let Some(unsealed) = self.0 {
-            unsealed.swept.store(0, Ordering::Release);
+        if let Some(context) = self.0 {
+            context.swept.store(0, Ordering::Release);
         }
     }
 }
@@ -70,14 +70,14 @@ impl Drop for SweepGuard<'_> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(super) async fn finish(unsealed: &NamespaceContext, gone: &TokenHash) -> Result<(), Error> {
-    take_up_if_cut_short(unsealed).await?;
+pub(super) async fn finish(context: &NamespaceContext, gone: &TokenHash) -> Result<(), Error> {
+    take_up_if_cut_short(context).await?;
     loop {
-        let left = unsealed.view.tokens.children_of(gone, REVOKE_TOKENS_MAX);
+        let left = context.view.tokens.children_of(gone, REVOKE_TOKENS_MAX);
         if left.is_empty() {
-            return revoke_below(unsealed, gone).await;
+            return revoke_below(context, gone).await;
         }
-        revoke_all(unsealed, left).await?;
+        revoke_all(context, left).await?;
     }
 }
 
@@ -87,10 +87,10 @@ pub(super) async fn finish(unsealed: &NamespaceContext, gone: &TokenHash) -> Res
 /// since making one expects its parent. What was ended is a child no more, so asking again gives the
 /// next ones.
 pub(super) async fn revoke_all(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mut ending: Vec<TokenHash>,
 ) -> Result<(), Error> {
-    let sweep = SweepGuard::mark(unsealed);
+    let sweep = SweepGuard::mark(context);
     let mut parents: Vec<TokenHash> = Vec::new();
     loop {
         if ending.is_empty() {
@@ -98,7 +98,7 @@ pub(super) async fn revoke_all(
                 sweep.done();
                 return Ok(());
             };
-            ending = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+            ending = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
             if ending.is_empty() {
                 parents.pop();
             }
@@ -110,14 +110,14 @@ pub(super) async fn revoke_all(
         for hash in &round {
             batch.delete(keys::token(hash));
         }
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
         for (at, hash) in round.into_iter().enumerate() {
             if at % TOKENS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
-            cubbyhole::forget(unsealed, &hash).await?;
-            revoke_below(unsealed, &hash).await?;
-            if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
+            cubbyhole::forget(context, &hash).await?;
+            revoke_below(context, &hash).await?;
+            if !context.view.tokens.children_of(&hash, 1).is_empty() {
                 parents.push(hash);
             }
         }
@@ -125,8 +125,8 @@ pub(super) async fn revoke_all(
 }
 
 /// Ends the tokens that one made in namespaces below, after its own end was folded.
-async fn revoke_below(unsealed: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
-    for context in unsealed.contexts_below() {
+async fn revoke_below(context: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
+    for context in context.contexts_below() {
         while context.view.tokens.has_any_from_above() {
             let made = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
             if made.is_empty() {
@@ -143,15 +143,15 @@ async fn revoke_below(unsealed: &NamespaceContext, parent: &TokenHash) -> Result
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn revoke_made_below(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     prefix: &str,
 ) -> Result<(), Error> {
     loop {
-        let made = unsealed.view.tokens.made_below(prefix, REVOKE_TOKENS_MAX);
+        let made = context.view.tokens.made_below(prefix, REVOKE_TOKENS_MAX);
         if made.is_empty() {
             return Ok(());
         }
-        revoke_all(unsealed, made).await?;
+        revoke_all(context, made).await?;
     }
 }
 
@@ -159,31 +159,31 @@ pub(crate) async fn revoke_made_below(
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(super) async fn revoke_made_at(unsealed: &NamespaceContext, path: &str) -> Result<(), Error> {
+pub(super) async fn revoke_made_at(context: &NamespaceContext, path: &str) -> Result<(), Error> {
     loop {
-        let made = unsealed.view.tokens.made_at(path, REVOKE_TOKENS_MAX);
+        let made = context.view.tokens.made_at(path, REVOKE_TOKENS_MAX);
         if made.is_empty() {
             return Ok(());
         }
-        revoke_all(unsealed, made).await?;
+        revoke_all(context, made).await?;
     }
 }
 
 /// Ends a token; `children` says what becomes of those below.
 pub(super) async fn revoke(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     hash: TokenHash,
     children: Children,
 ) -> Result<(), Error> {
     match children {
-        Children::Revoke => revoke_tree(unsealed, hash).await,
+        Children::Revoke => revoke_tree(context, hash).await,
         Children::Orphan => {
             let mut batch = Batch::new();
             batch.delete(keys::token(&hash)).set_essential();
-            unsealed.store.commit(batch).await?;
-            cubbyhole::forget(unsealed, &hash).await?;
-            orphan_children(unsealed, &hash).await?;
-            for context in unsealed.contexts_below() {
+            context.store.commit(batch).await?;
+            cubbyhole::forget(context, &hash).await?;
+            orphan_children(context, &hash).await?;
+            for context in context.contexts_below() {
                 if context.view.tokens.has_any_from_above() {
                     orphan_children(&context, &hash).await?;
                 }
@@ -194,22 +194,22 @@ pub(super) async fn revoke(
 }
 
 /// Takes the parent off the tokens of a namespace that hang on it.
-async fn orphan_children(unsealed: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
+async fn orphan_children(context: &NamespaceContext, parent: &TokenHash) -> Result<(), Error> {
     loop {
-        let children = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+        let children = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
         if children.is_empty() {
             return Ok(());
         }
-        orphan(unsealed, &children).await?;
+        orphan(context, &children).await?;
         cooperative_yield().await;
     }
 }
 
 /// Takes the parent off tokens.
-async fn orphan(unsealed: &NamespaceContext, hashes: &[TokenHash]) -> Result<(), Error> {
+async fn orphan(context: &NamespaceContext, hashes: &[TokenHash]) -> Result<(), Error> {
     for hash in hashes {
         let key = keys::token(hash);
-        let Some(record) = unsealed.store.get(&key)? else { continue };
+        let Some(record) = context.store.get(&key)? else { continue };
         let Some(mut entry) = TokenEntry::decode(&record.value) else { continue };
         entry.parent = None;
         entry.parent_above = None;
@@ -217,7 +217,7 @@ async fn orphan(unsealed: &NamespaceContext, hashes: &[TokenHash]) -> Result<(),
         let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
         batch.put(key, entry.encode()).set_essential();
-        match unsealed.store.commit(batch).await {
+        match context.store.commit(batch).await {
             // Gone or renewed meanwhile: what is gone needs nothing.
             Ok(_) | Err(kallisto_store::Error::Conflict) => {}
             Err(error) => return Err(error.into()),

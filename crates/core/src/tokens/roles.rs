@@ -284,16 +284,16 @@ fn matches(glob: &str, name: &str) -> bool {
 /// # Errors
 /// When its record cannot be read.
 pub(super) fn load(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Option<TokenStoreRole>, Error> {
-    let Some(record) = unsealed.store.get(&keys::token_role(name))? else { return Ok(None) };
+    let Some(record) = context.store.get(&keys::token_role(name))? else { return Ok(None) };
     let role = TokenStoreRole::decode(&record.value);
     role.map(Some).ok_or_else(|| Error::internal(&"a token role is damaged"))
 }
 
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -304,13 +304,13 @@ pub(super) async fn write(
     }
     let body = call.object()?;
     let key = keys::token_role(name);
-    let _latch = unsealed.latches.hold(&key).await;
-    let mut role = load(unsealed, name)?.unwrap_or_else(|| TokenStoreRole::new(name));
+    let _latch = context.latches.hold(&key).await;
+    let mut role = load(context, name)?.unwrap_or_else(|| TokenStoreRole::new(name));
     role.update(Fields::new(&body))?;
     check_suffix(&role.path_suffix)?;
     let mut batch = Batch::new();
     batch.put(key, role.encode());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
@@ -334,8 +334,8 @@ fn check_suffix(suffix: &str) -> Result<(), Error> {
     }
 }
 
-pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    let role = load(unsealed, name)?.ok_or(Error::NotFound)?;
+pub(super) fn read(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let role = load(context, name)?.ok_or(Error::NotFound)?;
     let mut shown = role.to_map();
     if role.allowed_entity_aliases.is_empty() {
         shown.insert("allowed_entity_aliases".to_owned(), Json::Null);
@@ -349,15 +349,15 @@ pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, 
     Ok(Response::data(&Json::Object(shown)))
 }
 
-pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let mut batch = Batch::new();
     batch.delete(keys::token_role(name)).set_essential();
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
-pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let names = unsealed.view.token_roles.names();
+pub(super) fn list(context: &NamespaceContext) -> Result<Response, Error> {
+    let names = context.view.token_roles.names();
     if names.is_empty() {
         return Err(Error::NotFound);
     }

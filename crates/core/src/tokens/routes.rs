@@ -31,42 +31,42 @@ use crate::tokens::fields::seconds;
 use crate::view::NamespaceContext;
 
 pub(super) async fn create_child(run: &RouteCall<'_>) -> Result<Response, Error> {
-    create(&run.unsealed, run.call, Parent::Caller, None).await
+    create(&run.context, run.call, Parent::Caller, None).await
 }
 
 pub(super) async fn create_orphan(run: &RouteCall<'_>) -> Result<Response, Error> {
-    create(&run.unsealed, run.call, Parent::None, None).await
+    create(&run.context, run.call, Parent::None, None).await
 }
 
 pub(super) async fn create_by_role(run: &RouteCall<'_>) -> Result<Response, Error> {
     run.call.object()?;
     let name = run.params.get("role_name");
-    let role = roles::load(&run.unsealed, name)?;
+    let role = roles::load(&run.context, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("unknown role {name}")))?;
-    create(&run.unsealed, run.call, Parent::Caller, Some(&role)).await
+    create(&run.context, run.call, Parent::Caller, Some(&role)).await
 }
 
 pub(super) fn look_up_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let home = home_of_caller(run)?;
-    look_up(home.as_deref().unwrap_or(&run.unsealed), run.call, None)
+    look_up(home.as_deref().unwrap_or(&run.context), run.call, None)
 }
 
 pub(super) fn look_up_given(run: &RouteCall<'_>) -> Result<Response, Error> {
     let Some(given) = given_token(run.call)? else { return look_up_own(run) };
     let holder = holder_of_given(run, &given);
-    look_up(holder.as_deref().unwrap_or(&run.unsealed), run.call, Some(&given))
+    look_up(holder.as_deref().unwrap_or(&run.context), run.call, Some(&given))
 }
 
 pub(super) fn look_up_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
     let holder = holder_of_accessor(run)?;
-    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let context = holder.as_deref().unwrap_or(&run.context);
     let (_, entry) = by_accessor(context, run.call)?;
     Ok(Response::data(&describe(&context.view, &entry, "", run.call.now)))
 }
 
 pub(super) async fn renew_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let home = home_of_caller(run)?;
-    let context = home.as_deref().unwrap_or(&run.unsealed);
+    let context = home.as_deref().unwrap_or(&run.context);
     let caller = CallerPolicies::of(context, run.call)?;
     refuse_batch(caller.token().kind, "renewed")?;
     answer_renewal(context, run.call, &caller.hash, ShownToken::Token).await
@@ -75,7 +75,7 @@ pub(super) async fn renew_own(run: &RouteCall<'_>) -> Result<Response, Error> {
 pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> {
     let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     let holder = holder_of_given(run, &given);
-    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let context = holder.as_deref().unwrap_or(&run.context);
     let hash = stored_hash(context, &given, "renewed")?;
     let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
     answer_renewal(context, run.call, &hash, ShownToken::Token).await
@@ -83,21 +83,21 @@ pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> 
 
 pub(super) async fn renew_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
     let holder = holder_of_accessor(run)?;
-    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let context = holder.as_deref().unwrap_or(&run.context);
     let (hash, _) = by_accessor(context, run.call)?;
     answer_renewal(context, run.call, &hash, ShownToken::Nothing).await
 }
 
 pub(super) async fn revoke_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let home = home_of_caller(run)?;
-    let context = home.as_deref().unwrap_or(&run.unsealed);
+    let context = home.as_deref().unwrap_or(&run.context);
     let caller = CallerPolicies::of(context, run.call)?;
     refuse_batch(caller.token().kind, "revoked")?;
     revoke_tree(context, caller.hash).await.map(|()| Response::Empty)
 }
 
 pub(super) fn list_accessors(run: &RouteCall<'_>) -> Result<Response, Error> {
-    let keys = Json::strings(run.unsealed.view.tokens.accessors());
+    let keys = Json::strings(run.context.view.tokens.accessors());
     Ok(Response::data(&Json::object([("keys", keys)])))
 }
 
@@ -113,7 +113,7 @@ pub(super) fn tidy() -> Result<Response, Error> {
 
 /// The namespace of the token that asks, when that is one above the request's.
 fn home_of_caller(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, Error> {
-    Ok(match run.unsealed.home_of(run.call.token)? {
+    Ok(match run.context.home_of(run.call.token)? {
         TokenHome::Here => None,
         TokenHome::Above { context, .. } => Some(context),
     })
@@ -121,14 +121,14 @@ fn home_of_caller(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, 
 
 /// The namespace of a token that is named, when that is one below the request's.
 fn holder_of_given(run: &RouteCall<'_>, given: &SecretString) -> Option<Arc<NamespaceContext>> {
-    run.unsealed.holder_of(given.expose_secret())
+    run.context.holder_of(given.expose_secret())
 }
 
 /// The same of the token of an accessor in the body.
 fn holder_of_accessor(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, Error> {
     let body = run.call.object()?;
     let given = Fields::new(&body).string("accessor")?;
-    Ok(given.and_then(|text| run.unsealed.holder_of(&text)))
+    Ok(given.and_then(|text| run.context.holder_of(&text)))
 }
 
 /// Whether a renewal's answer carries the token's text.
@@ -140,53 +140,53 @@ enum ShownToken {
 
 /// Refuses to renew a token whose login would not be good any more.
 fn check_renewal(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     entry: &TokenEntry,
 ) -> Result<(), Error> {
-    let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
-    let renewal = RenewalRequest { unsealed, request, mount: &mount, path, entry };
+    let Some((mount, path)) = context.view.mounts.route(&entry.auth.path) else { return Ok(()) };
+    let renewal = RenewalRequest { context, request, mount: &mount, path, entry };
     registry::driver(mount.entry.kind).check_renewal(&renewal)
 }
 
 async fn answer_renewal(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     hash: &TokenHash,
     shown: ShownToken,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
-    if let Some(entry) = unsealed.view.tokens.entry(hash) {
-        check_renewal(unsealed, call, &entry)?;
+    if let Some(entry) = context.view.tokens.entry(hash) {
+        check_renewal(context, call, &entry)?;
     }
-    let (entry, warning) = renew(unsealed, hash, increment, call.now).await?;
+    let (entry, warning) = renew(context, hash, increment, call.now).await?;
     let given = given_token(call)?;
     let text = match (shown, &given) {
         (ShownToken::Nothing, _) => "",
         (ShownToken::Token, Some(given)) => given.expose_secret(),
         (ShownToken::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
     };
-    let auth = auth_object(&unsealed.view, &entry, text, call.now).to_text();
+    let auth = auth_object(&context.view, &entry, text, call.now).to_text();
     let warnings = warning.into_iter().collect();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 
 fn look_up(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     given: Option<&SecretString>,
 ) -> Result<Response, Error> {
-    let guard = unsealed.view.tokens.pin();
+    let guard = context.view.tokens.pin();
     let given = given.map(|text| TokenText::new(text.expose_secret()));
     let asked = given.or(call.token);
-    let found = find::find(&unsealed.view, asked, &guard);
+    let found = find::find(&context.view, asked, &guard);
     let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if live.standing().is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
     }
     let id = asked.map(TokenText::expose).unwrap_or_default();
-    Ok(Response::data(&describe(&unsealed.view, &live.entry(), id, call.now)))
+    Ok(Response::data(&describe(&context.view, &live.entry(), id, call.now)))
 }
 
 pub(super) async fn revoke_given(
@@ -195,15 +195,15 @@ pub(super) async fn revoke_given(
 ) -> Result<Response, Error> {
     let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     let holder = holder_of_given(run, &given);
-    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
-    match (stored_hash(unsealed, &given, "revoked")?, children) {
-        (Some(hash), _) => revoke(unsealed, hash, children).await?,
+    let context = holder.as_deref().unwrap_or(&run.context);
+    match (stored_hash(context, &given, "revoked")?, children) {
+        (Some(hash), _) => revoke(context, hash, children).await?,
         // It is gone; what hung on it may not be, if whoever ended it was cut short. Children that were to stay are not known.
         (None, Children::Revoke) => {
-            let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+            let cluster = context.view.cluster().ok_or(Error::Sealed)?;
             let tag = cluster.token_key.hash(given.expose_secret());
             if let Ok(gone) = tag.as_ref().try_into() {
-                finish(unsealed, &gone).await?;
+                finish(context, &gone).await?;
             }
         }
         (None, Children::Orphan) => return Err(Error::invalid("token to revoke not found")),
@@ -215,12 +215,12 @@ pub(super) async fn revoke_accessor(run: &RouteCall<'_>) -> Result<Response, Err
     let holder = holder_of_accessor(run)?;
     let body = run.call.object()?;
     if Fields::new(&body).boolean("dry_run")?.unwrap_or(false) {
-        return tree::count(run, holder.as_ref().unwrap_or(&run.unsealed)).await;
+        return tree::count(run, holder.as_ref().unwrap_or(&run.context)).await;
     }
-    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
+    let context = holder.as_deref().unwrap_or(&run.context);
     let accessor = accessor_of(&body)?;
-    match unsealed.view.tokens.with_accessor(&accessor) {
-        Some(hash) => revoke_tree(unsealed, hash).await.map(|()| Response::Empty),
+    match context.view.tokens.with_accessor(&accessor) {
+        Some(hash) => revoke_tree(context, hash).await.map(|()| Response::Empty),
         None => Ok(Response::Logical(Logical {
             warnings: vec!["No token found with this accessor".to_owned()],
             ..Logical::default()
@@ -230,12 +230,12 @@ pub(super) async fn revoke_accessor(run: &RouteCall<'_>) -> Result<Response, Err
 
 /// The storage hash of a live token; what cannot be done to a batch token is refused.
 fn stored_hash(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     text: &SecretString,
     deed: &str,
 ) -> Result<Option<TokenHash>, Error> {
-    let guard = unsealed.view.tokens.pin();
-    match find::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
+    let guard = context.view.tokens.pin();
+    match find::find(&context.view, Some(TokenText::new(text.expose_secret())), &guard) {
         Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),
@@ -257,14 +257,14 @@ fn given_token(call: &AuthorizedCall<'_, '_>) -> Result<Option<SecretString>, Er
 }
 
 pub(super) fn by_accessor(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<(TokenHash, TokenEntry), Error> {
     let body = call.object()?;
     let accessor = accessor_of(&body)?;
     let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
-    let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
-    let entry = unsealed.view.tokens.entry(&hash).filter(|e| !e.auth.is_expired(call.now));
+    let hash = context.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
+    let entry = context.view.tokens.entry(&hash).filter(|e| !e.auth.is_expired(call.now));
     Ok((hash, entry.ok_or_else(invalid)?))
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Times {
 }
 
 /// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
-pub(crate) fn leases(unsealed: &NamespaceContext) -> LeaseTimes {
-    let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
-    mount.map_or(unsealed.leases, |mount| mount.entry.config.leases(unsealed.leases))
+pub(crate) fn leases(context: &NamespaceContext) -> LeaseTimes {
+    let mount = context.view.mounts.with_id(MountId::TOKEN);
+    mount.map_or(context.leases, |mount| mount.entry.config.leases(context.leases))
 }

@@ -23,13 +23,10 @@ pub(crate) enum UsesLeft {
 ///
 /// # Errors
 /// [`Denial::BadToken`] when none is left.
-pub(crate) async fn spend(
-    unsealed: &NamespaceContext,
-    hash: &TokenHash,
-) -> Result<UsesLeft, Error> {
+pub(crate) async fn spend(context: &NamespaceContext, hash: &TokenHash) -> Result<UsesLeft, Error> {
     let key = keys::token(hash);
-    transact(&unsealed.store, |batch| {
-        let record = unsealed.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;
+    transact(&context.store, |batch| {
+        let record = context.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;
         let entry = TokenEntry::decode(&record.value);
         let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
         let left = match entry.uses_left {

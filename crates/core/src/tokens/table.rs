@@ -111,7 +111,7 @@ const LIFE: &[Row<RouteHandler>] = &[
 
 const ROLES: &[Row<RouteHandler>] = &[
     row!("roles", &[], {
-        List => "List the roles.", runs!(|run| roles::list(&run.unsealed));
+        List => "List the roles.", runs!(|run| roles::list(&run.context));
     }),
     row!("roles/{name}", &[
         ROLE_NAME,
@@ -130,10 +130,10 @@ const ROLES: &[Row<RouteHandler>] = &[
         field("token_num_uses", Whole, "How often its tokens can be used."),
         field("token_type", Text, "`service`, `batch` or a default of these."),
     ], {
-        Read => "Read a role.", runs!(|run| roles::read(&run.unsealed, run.params.get("name")));
+        Read => "Read a role.", runs!(|run| roles::read(&run.context, run.params.get("name")));
         Update => "Write a role.",
-            runs!(async |run| roles::write(&run.unsealed, run.call, run.params.get("name")).await);
+            runs!(async |run| roles::write(&run.context, run.call, run.params.get("name")).await);
         Delete => "Delete a role.",
-            runs!(async |run| roles::delete(&run.unsealed, run.params.get("name")).await);
+            runs!(async |run| roles::delete(&run.context, run.params.get("name")).await);
     }),
 ];

@@ -37,7 +37,7 @@ const TREE_SHOWN: usize = 20;
 pub(crate) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     let query = run.call.query_fields();
     let fields = Fields::new(&query);
-    let tokens = &run.unsealed.view.tokens;
+    let tokens = &run.context.view.tokens;
     let parent = match fields.string("parent")?.filter(|accessor| !accessor.is_empty()) {
         None => None,
         Some(accessor) => Some(tokens.with_accessor(&accessor).ok_or_else(|| {
@@ -58,7 +58,7 @@ pub(crate) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     };
     let keys = page.iter().map(|(_, entry)| entry.auth.accessor.clone());
     let keys = Json::strings(keys.collect::<Vec<_>>());
-    let shown = page.iter().map(|(hash, entry)| shown(&run.unsealed, hash, entry)).collect();
+    let shown = page.iter().map(|(hash, entry)| shown(&run.context, hash, entry)).collect();
     Ok(Response::data(&Json::object([
         ("keys", keys),
         ("tokens", Json::Array(shown)),
@@ -66,8 +66,8 @@ pub(crate) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     ])))
 }
 
-fn shown(unsealed: &NamespaceContext, hash: &TokenHash, entry: &TokenEntry) -> Json {
-    let tokens = &unsealed.view.tokens;
+fn shown(context: &NamespaceContext, hash: &TokenHash, entry: &TokenEntry) -> Json {
+    let tokens = &context.view.tokens;
     let auth = &entry.auth;
     let time = |at: Timestamp| Json::from(at.to_string());
     let parent = entry.parent.filter(|_| entry.parent_above.is_none());

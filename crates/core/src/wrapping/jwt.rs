@@ -50,21 +50,21 @@ impl WrappingSigner {
     /// # Errors
     /// When there is no key and none can be made.
     pub(super) async fn asked(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         request: &Request<'_>,
     ) -> Result<Option<Self>, Error> {
         let formats = request.headers.values("x-vault-wrap-format");
         if request.wrap_ttl_secs == 0 || formats.first().is_none_or(|format| format != "jwt") {
             return Ok(None);
         }
-        let record = match stored(unsealed)? {
+        let record = match stored(context)? {
             Some(record) => record,
-            None => make(unsealed).await?,
+            None => make(context).await?,
         };
         let (_, pkcs8) = halves(&record)?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P521_SHA512_FIXED_SIGNING, pkcs8);
         let pair = pair.map_err(|_| damaged())?;
-        let address = unsealed.info.api_addr.clone().unwrap_or_default();
+        let address = context.info.api_addr.clone().unwrap_or_default();
         Ok(Some(Self { pair, address }))
     }
 
@@ -108,7 +108,7 @@ fn number(secs: i64) -> Json {
 /// # Errors
 /// [`Error::Invalid`] when the cluster did not sign it.
 pub(super) fn token_in(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     text: &str,
 ) -> Result<Option<SecretString>, Error> {
     let Some((signed, signature)) = text.rsplit_once('.') else { return Ok(None) };
@@ -118,7 +118,7 @@ pub(super) fn token_in(
     }
     let decode = |part: &str| BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|_| invalid());
     let (claims, signature) = (Zeroizing::new(decode(claims)?), decode(signature)?);
-    let record = stored(unsealed)?.ok_or_else(invalid)?;
+    let record = stored(context)?.ok_or_else(invalid)?;
     let (point, _) = halves(&record)?;
     let key = UnparsedPublicKey::new(&ECDSA_P521_SHA512_FIXED, point);
     key.verify(signed.as_bytes(), &signature).map_err(|_| invalid())?;
@@ -128,14 +128,14 @@ pub(super) fn token_in(
 }
 
 /// The key's record, of the root namespace whatever namespace asks: a text says nothing of its own.
-fn stored(unsealed: &NamespaceContext) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-    let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
+fn stored(context: &NamespaceContext) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let top = context.top.upgrade().ok_or(Error::Sealed)?;
     let record = EngineStorage::builtin(&top, MountId::SYSTEM)?.get(RECORD)?;
     Ok(record.map(|record| Zeroizing::new(record.value.to_vec())))
 }
 
 /// Makes the key; of two who do so at once both take the one that was first.
-async fn make(unsealed: &NamespaceContext) -> Result<Zeroizing<Vec<u8>>, Error> {
+async fn make(context: &NamespaceContext) -> Result<Zeroizing<Vec<u8>>, Error> {
     let failed = || Error::internal(&"a key for wrapping tokens could not be made");
     let pair = EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).map_err(|_| failed())?;
     let pkcs8 = pair.to_pkcs8v1().map_err(|_| failed())?;
@@ -143,14 +143,14 @@ async fn make(unsealed: &NamespaceContext) -> Result<Zeroizing<Vec<u8>>, Error> 
     assert!(record.len() == POINT_BYTES, "a point of P-521 has one length");
     record.extend_from_slice(pkcs8.as_ref());
 
-    let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
+    let top = context.top.upgrade().ok_or(Error::Sealed)?;
     let storage = EngineStorage::builtin(&top, MountId::SYSTEM)?;
     let mut batch = Batch::new();
     storage.expect_in(&mut batch, RECORD, Seqno::ABSENT);
     storage.put_in(&mut batch, RECORD, record.to_vec())?;
     match top.store.commit(batch).await {
         Ok(_) => Ok(record),
-        Err(kallisto_store::Error::Conflict) => stored(unsealed)?.ok_or(Error::Conflict),
+        Err(kallisto_store::Error::Conflict) => stored(context)?.ok_or(Error::Conflict),
         Err(error) => Err(error.into()),
     }
 }

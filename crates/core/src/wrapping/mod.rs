@@ -61,14 +61,14 @@ pub(crate) async fn keep(
     answer: Response,
 ) -> Result<Response, Error> {
     let Some(content) = WrappableAnswer::of(&answer, request.id) else { return Ok(answer) };
-    let unsealed = core.namespace_context(request.namespace)?;
-    match wrap(&unsealed, request, &content).await {
+    let context = core.namespace_context(request.namespace)?;
+    match wrap(&context, request, &content).await {
         Ok(wrap_info) => {
             let warnings = content.logical.warnings.clone();
             Ok(Response::Logical(Logical { wrap_info, warnings, ..Logical::default() }))
         }
         Err(error) => {
-            unheard::end(core, &unsealed, request, &answer).await;
+            unheard::end(core, &context, request, &answer).await;
             Err(error)
         }
     }
@@ -169,10 +169,10 @@ fn decode(record: &[u8]) -> Option<Response> {
 /// # Errors
 /// When the record cannot be read.
 pub(crate) fn content(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     hash: &TokenHash,
 ) -> Result<Option<Response>, Error> {
-    let record = unsealed.store.get(&content_key(hash))?;
+    let record = context.store.get(&content_key(hash))?;
     Ok(record.and_then(|record| decode(&record.value)))
 }
 
@@ -193,19 +193,19 @@ fn wrapped_accessor(logical: &Logical) -> Option<String> {
 
 /// Keeps an answer in a fresh token; the `wrap_info` of the reply.
 async fn wrap(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     content: &WrappableAnswer<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut batch = Batch::new();
-    let ttl_secs = request.wrap_ttl_secs.min(unsealed.leases.max_secs);
+    let ttl_secs = request.wrap_ttl_secs.min(context.leases.max_secs);
     let path = request.path.as_str();
-    let maker = Maker::of(unsealed, request);
+    let maker = Maker::of(context, request);
     let told = (content.encode()?, maker.as_ref());
-    let made = put_in(&mut batch, unsealed, path, ttl_secs, told, request.now)?;
-    let signer = WrappingSigner::asked(unsealed, request).await?;
+    let made = put_in(&mut batch, context, path, ttl_secs, told, request.now)?;
+    let signer = WrappingSigner::asked(context, request).await?;
     let wrap_info = made.wrap_info(wrapped_accessor(content.logical), signer.as_ref())?;
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(wrap_info)
 }
 
@@ -218,20 +218,20 @@ struct WrappingToken {
 /// Adds a wrapping token, its content and the receipt of its maker to a batch.
 fn put_in(
     batch: &mut Batch,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     ttl_secs: u64,
     (record, maker): (Vec<u8>, Option<&Maker>),
     now: Timestamp,
 ) -> Result<WrappingToken, Error> {
-    let text = find::make_text_in(&unsealed.view)?;
-    let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+    let text = find::make_text_in(&context.view)?;
+    let cluster = context.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: unsealed.view.marked(make_accessor()?),
+            accessor: context.view.marked(make_accessor()?),
             kind: TokenKind::Service,
             policies: vec![RESPONSE_WRAPPING_NAME.into()],
             display_name: "token".into(),
@@ -259,7 +259,7 @@ fn put_in(
     batch.put(key, entry.encode());
     batch.put(content_key(tag.as_ref()), record);
     if let Some(maker) = maker {
-        receipts::put_in(batch, unsealed, &entry, maker)?;
+        receipts::put_in(batch, context, &entry, maker)?;
     }
     Ok(WrappingToken { entry, text })
 }
@@ -301,14 +301,14 @@ fn is_whole(entry: &TokenEntry, now: Timestamp) -> bool {
 
 /// The wrapping token of a text, and its hash.
 fn find(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     text: &str,
     now: Timestamp,
 ) -> Result<(TokenHash, TokenEntry), Error> {
-    let inside = jwt::token_in(unsealed, text)?;
+    let inside = jwt::token_in(context, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
-    let guard = unsealed.view.tokens.pin();
-    let found = find::find(&unsealed.view, Some(TokenText::new(text)), &guard);
+    let guard = context.view.tokens.pin();
+    let found = find::find(&context.view, Some(TokenText::new(text)), &guard);
     let (hash, live) = found.map_err(|error| match error {
         Error::Denied(_) => invalid(),
         other => other,
@@ -340,11 +340,11 @@ fn subject(request: &Request<'_>) -> Result<SecretString, Error> {
 /// # Errors
 /// [`Error::Invalid`] when it is no wrapping token, or was opened.
 pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.namespace_context(request.namespace)?;
+    let context = core.namespace_context(request.namespace)?;
     if let Some(accessor) = receipts::named(request)? {
-        return receipts::look_up(&unsealed, request, &accessor);
+        return receipts::look_up(&context, request, &accessor);
     }
-    let (_, entry) = find(&unsealed, subject(request)?.expose_secret(), request.now)?;
+    let (_, entry) = find(&context, subject(request)?.expose_secret(), request.now)?;
     Ok(Response::data(&Json::object([
         ("creation_path", entry.auth.path.as_str().into()),
         ("creation_time", entry.auth.created_at.to_string().into()),
@@ -355,10 +355,10 @@ pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Er
 /// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself, in the header or
 /// alone in the body, and what is no wrapping token is refused to everyone.
 pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
-    let Ok(unsealed) = core.namespace_context(request.namespace) else { return true };
+    let Ok(context) = core.namespace_context(request.namespace) else { return true };
     match given(request) {
         Ok(Some(_)) if request.token.is_none() => true,
-        Ok(Some(other)) => find(&unsealed, other.expose_secret(), request.now).is_err(),
+        Ok(Some(other)) => find(&context, other.expose_secret(), request.now).is_err(),
         Ok(None) | Err(_) => true,
     }
 }
@@ -368,11 +368,11 @@ pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.namespace_context(request.namespace)?;
+    let context = core.namespace_context(request.namespace)?;
     if request.token.is_some() && given(request)?.is_some() {
         return Err(invalid());
     }
-    unwrap(&unsealed, &subject(request)?, request.now).await
+    unwrap(&context, &subject(request)?, request.now).await
 }
 
 /// Opens the wrapping token in the body, for a caller who may.
@@ -380,19 +380,19 @@ pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_given(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
-    unwrap(unsealed, &subject(call)?, call.now).await
+    unwrap(context, &subject(call)?, call.now).await
 }
 
 async fn unwrap(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     text: &SecretString,
     now: Timestamp,
 ) -> Result<Response, Error> {
-    let (hash, _) = find(unsealed, text.expose_secret(), now)?;
-    let ((), record) = take(unsealed, &hash, now, |_, _, _| Ok(())).await?;
+    let (hash, _) = find(context, text.expose_secret(), now)?;
+    let ((), record) = take(context, &hash, now, |_, _, _| Ok(())).await?;
     decode(&record).ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))
 }
 
@@ -413,17 +413,17 @@ pub(crate) fn echo(call: &AuthorizedCall<'_, '_>) -> Result<Response, Error> {
 /// # Errors
 /// [`Error::Invalid`] when the token is no wrapping token, or was opened.
 pub(crate) async fn rewrap(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
-    let signer = WrappingSigner::asked(unsealed, call).await?;
-    let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
-    let maker = Maker::of(unsealed, call);
+    let signer = WrappingSigner::asked(context, call).await?;
+    let (hash, _) = find(context, subject(call)?.expose_secret(), call.now)?;
+    let maker = Maker::of(context, call);
     let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
         let told = (record.to_vec(), maker.as_ref());
-        put_in(batch, unsealed, &old.auth.path, old.ttl_secs, told, call.now)
+        put_in(batch, context, &old.auth.path, old.ttl_secs, told, call.now)
     };
-    let (made, record) = take(unsealed, &hash, call.now, again).await?;
+    let (made, record) = take(context, &hash, call.now, again).await?;
     let accessor = match decode(&record) {
         Some(Response::Logical(logical) | Response::Missing(logical)) => wrapped_accessor(&logical),
         _ => None,
@@ -434,25 +434,25 @@ pub(crate) async fn rewrap(
 
 /// Ends a wrapping token and gives what was in it, to one caller only; `also` adds to the same batch.
 async fn take<T>(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     hash: &TokenHash,
     now: Timestamp,
     also: impl Fn(&mut Batch, &TokenEntry, &[u8]) -> Result<T, Error>,
 ) -> Result<(T, Vec<u8>), Error> {
     let (key, content) = (keys::token(hash), content_key(hash));
     // Somebody else may use it meanwhile.
-    transact(&unsealed.store, |batch| {
-        let stored = unsealed.store.get(&key)?.ok_or_else(invalid)?;
+    transact(&context.store, |batch| {
+        let stored = context.store.get(&key)?.ok_or_else(invalid)?;
         let entry = TokenEntry::decode(&stored.value);
         let entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
         if !is_whole(&entry, now) {
             return Err(invalid());
         }
-        let record = unsealed.store.get(&content)?.ok_or_else(invalid)?;
+        let record = context.store.get(&content)?.ok_or_else(invalid)?;
         batch.expect(key.clone(), stored.seqno);
         batch.delete(key.clone());
         batch.delete(content.clone());
-        receipts::mark_in(batch, unsealed, &entry.auth.accessor, (TokenEnd::Opened, now))?;
+        receipts::mark_in(batch, context, &entry.auth.accessor, (TokenEnd::Opened, now))?;
         let made = also(batch, &entry, &record.value)?;
         Ok((made, record.value.to_vec()))
     })

@@ -40,8 +40,8 @@ pub(super) struct Maker(String);
 
 impl Maker {
     /// Whoever a request is from; `None` without a token that is good, and for a wrapping token, which nobody has afterwards.
-    pub(super) fn of(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Self> {
-        let caller = CallerPolicies::with_text(unsealed, request.token?, request.now).ok()?;
+    pub(super) fn of(context: &NamespaceContext, request: &Request<'_>) -> Option<Self> {
+        let caller = CallerPolicies::with_text(context, request.token?, request.now).ok()?;
         (!is_wrapping(caller.entry())).then(|| Self::from_caller(&caller))
     }
 
@@ -99,14 +99,14 @@ fn name(accessor: &str) -> String {
     format!("{FOLDER}{accessor}")
 }
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)
 }
 
 /// Adds the receipt of a token that is made.
 pub(super) fn put_in(
     batch: &mut Batch,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     entry: &TokenEntry,
     maker: &Maker,
 ) -> Result<(), Error> {
@@ -118,15 +118,15 @@ pub(super) fn put_in(
         ("created_at", auth.created_at.to_string().into()),
         ("expires_at", expires_at),
     ]);
-    storage(unsealed)?.put_in(batch, &name(&auth.accessor), receipt.to_text())
+    storage(context)?.put_in(batch, &name(&auth.accessor), receipt.to_text())
 }
 
-fn read(unsealed: &NamespaceContext, accessor: &str) -> Result<Option<Receipt>, Error> {
+fn read(context: &NamespaceContext, accessor: &str) -> Result<Option<Receipt>, Error> {
     // What is no accessor is the name of nothing.
     if accessor.is_empty() || !accessor.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.') {
         return Ok(None);
     }
-    let record = storage(unsealed)?.get(&name(accessor))?;
+    let record = storage(context)?.get(&name(accessor))?;
     let Some(record) = record else { return Ok(None) };
     json::parse_object(&record.value).map(|map| Some(Receipt(map))).map_err(|e| Error::internal(&e))
 }
@@ -134,14 +134,14 @@ fn read(unsealed: &NamespaceContext, accessor: &str) -> Result<Option<Receipt>, 
 /// Adds to a batch that a token has ended, if there is a receipt of it.
 pub(super) fn mark_in(
     batch: &mut Batch,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     accessor: &str,
     (end, now): (TokenEnd, Timestamp),
 ) -> Result<(), Error> {
-    let Some(Receipt(mut receipt)) = read(unsealed, accessor)? else { return Ok(()) };
+    let Some(Receipt(mut receipt)) = read(context, accessor)? else { return Ok(()) };
     receipt.insert("end".into(), end.name().into());
     receipt.insert("ended_at".into(), now.to_string().into());
-    storage(unsealed)?.put_in(batch, &name(accessor), Json::Object(receipt).to_text())
+    storage(context)?.put_in(batch, &name(accessor), Json::Object(receipt).to_text())
 }
 
 /// Notes that a wrapping token was used up by a request that is no unwrapping.
@@ -149,14 +149,14 @@ pub(super) fn mark_in(
 /// # Errors
 /// The store's refusal.
 pub(crate) async fn note_used(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     accessor: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
     let mut batch = Batch::new();
-    mark_in(&mut batch, unsealed, accessor, (TokenEnd::Opened, now))?;
+    mark_in(&mut batch, context, accessor, (TokenEnd::Opened, now))?;
     if !batch.ops().is_empty() {
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
     }
     Ok(())
 }
@@ -172,18 +172,18 @@ pub(super) fn named(request: &Request<'_>) -> Result<Option<String>, Error> {
 /// # Errors
 /// [`Error::Denied`] without a good token, [`Error::Invalid`] for an accessor of no token of the bearer's.
 fn own(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     accessor: &str,
 ) -> Result<Receipt, Error> {
     let text = request.token.ok_or(Error::Denied(Denial::BadToken))?;
-    let caller = CallerPolicies::with_text(unsealed, text, request.now)?;
+    let caller = CallerPolicies::with_text(context, text, request.now)?;
     address::check(&caller.entry().bound_cidrs, request.remote)?;
     if caller.is_limited() {
         // Its uses are counted where routes ask for a token; this one answers anyone.
         return Err(Error::Denied(Denial::Policy));
     }
-    let receipt = read(unsealed, accessor)?;
+    let receipt = read(context, accessor)?;
     let maker = Maker::from_caller(&caller);
     receipt.filter(|receipt| receipt.text("maker") == maker.0).ok_or_else(invalid)
 }
@@ -193,11 +193,11 @@ fn own(
 /// # Errors
 /// As [`own`].
 pub(super) fn look_up(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     accessor: &str,
 ) -> Result<Response, Error> {
-    let receipt = own(unsealed, request, accessor)?;
+    let receipt = own(context, request, accessor)?;
     Ok(Response::data(&Json::object([
         ("state", receipt.state(request.now).into()),
         ("expire_time", receipt.text("expires_at").into()),
@@ -211,24 +211,24 @@ pub(super) fn look_up(
 /// # Errors
 /// As [`own`]; [`Error::Invalid`] saying how the token ended, when it did.
 pub(crate) async fn revoke(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.namespace_context(request.namespace)?;
+    let context = core.namespace_context(request.namespace)?;
     let accessor = named(request)?.ok_or_else(|| Error::invalid("missing accessor"))?;
     let now = request.now;
     let ended = |receipt: &Receipt| {
         Error::invalid(format!("the wrapping token is not waiting: {}", receipt.state(now)))
     };
-    let receipt = own(&unsealed, request, &accessor)?;
+    let receipt = own(&context, request, &accessor)?;
     if receipt.state(now) != "waiting" {
         return Err(ended(&receipt));
     }
-    transact(&unsealed.store, |batch| {
-        let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
+    transact(&context.store, |batch| {
+        let hash = context.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
         let key = keys::token(&hash);
-        let stored = unsealed.store.get(&key)?.ok_or_else(invalid)?;
+        let stored = context.store.get(&key)?.ok_or_else(invalid)?;
         batch.expect(key.clone(), stored.seqno);
         batch.delete(key);
         batch.delete(content_key(&hash));
-        mark_in(batch, &unsealed, &accessor, (TokenEnd::Withdrawn, now))
+        mark_in(batch, &context, &accessor, (TokenEnd::Withdrawn, now))
     })
     .await?;
     Ok(Response::Empty)
@@ -238,8 +238,8 @@ pub(crate) async fn revoke(core: &Core, request: &Request<'_>) -> Result<Respons
 ///
 /// # Errors
 /// The store's refusal; the next run tries again.
-pub(crate) async fn sweep(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
-    let storage = storage(unsealed)?;
+pub(crate) async fn sweep(context: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
+    let storage = storage(context)?;
     let kept = SignedDuration::from_secs(KEPT_SECS);
     let mut after = None;
     loop {
@@ -250,7 +250,7 @@ pub(crate) async fn sweep(unsealed: &NamespaceContext, now: Timestamp) -> Result
             if at % ITEMS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
-            let Some(receipt) = read(unsealed, accessor)? else { continue };
+            let Some(receipt) = read(context, accessor)? else { continue };
             let due = receipt.end().and_then(|end| end.checked_add(kept).ok());
             if due.is_some_and(|due| due <= now) {
                 storage.delete_in(&mut batch, &name(accessor));
@@ -258,7 +258,7 @@ pub(crate) async fn sweep(unsealed: &NamespaceContext, now: Timestamp) -> Result
         }
         if !batch.ops().is_empty() {
             batch.set_essential();
-            unsealed.store.commit(batch).await?;
+            context.store.commit(batch).await?;
         }
         after = Some(last.clone());
     }

@@ -36,14 +36,14 @@ use crate::wrapping;
 /// logged: nobody is left to be told.
 pub(crate) async fn end(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     answer: &Response,
 ) {
     let path = request.path.as_str();
     let mut outcome = core.undo_shares(request.id).await;
     if let Some(logical) = logical_of(answer) {
-        let ended = end_logical(unsealed, path, logical, request.now).await;
+        let ended = end_logical(context, path, logical, request.now).await;
         outcome = outcome.and(ended);
     }
     if let Err(error) = outcome {
@@ -74,58 +74,58 @@ const fn logical_of(answer: &Response) -> Option<&Logical> {
 }
 
 async fn end_logical(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     logical: &Logical,
     since: Timestamp,
 ) -> Result<(), Error> {
-    let Some(hash) = told_accessor(unsealed, &logical.wrap_info) else {
-        return end_plain(unsealed, path, logical, since).await;
+    let Some(hash) = told_accessor(context, &logical.wrap_info) else {
+        return end_plain(context, path, logical, since).await;
     };
     // What another request made is none of this one's.
-    let is_own = unsealed.view.tokens.entry(&hash).is_some_and(|entry| entry.auth.path == path);
-    let content = wrapping::content(unsealed, &hash)?;
+    let is_own = context.view.tokens.entry(&hash).is_some_and(|entry| entry.auth.path == path);
+    let content = wrapping::content(context, &hash)?;
     let inside = match content.as_ref().and_then(logical_of) {
-        Some(inside) if is_own => end_plain(unsealed, path, inside, since).await,
+        Some(inside) if is_own => end_plain(context, path, inside, since).await,
         _ => Ok(()),
     };
-    tokens::revoke_tree(unsealed, hash).await.and(inside)
+    tokens::revoke_tree(context, hash).await.and(inside)
 }
 
 /// Ends what an answer that is not wrapped handed out.
 async fn end_plain(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     logical: &Logical,
     since: Timestamp,
 ) -> Result<(), Error> {
-    if let Some(hash) = told_accessor(unsealed, &logical.auth) {
+    if let Some(hash) = told_accessor(context, &logical.auth) {
         // A renewal hands out what was there before.
-        let entry = unsealed.view.tokens.entry(&hash);
+        let entry = context.view.tokens.entry(&hash);
         if entry.is_some_and(|entry| entry.auth.created_at >= since) {
-            tokens::revoke_tree(unsealed, hash).await?;
+            tokens::revoke_tree(context, hash).await?;
         }
     }
     let data = || json::parse_object(&logical.data).unwrap_or_default();
     if path == cluster::JOIN_TOKEN {
-        return cluster::forget_join_token(unsealed, text(&data(), "token")).await;
+        return cluster::forget_join_token(context, text(&data(), "token")).await;
     }
-    match unsealed.view.mounts.route(path) {
+    match context.view.mounts.route(path) {
         Some((mount, inside)) => {
             let told = UnheardAnswer { data: &data(), lease: logical.lease.as_ref(), since };
-            registry::driver(mount.entry.kind).end_unheard(unsealed, &mount, inside, told).await
+            registry::driver(mount.entry.kind).end_unheard(context, &mount, inside, told).await
         }
         None => Ok(()),
     }
 }
 
 /// The token whose accessor an object tells.
-fn told_accessor(unsealed: &NamespaceContext, object: &[u8]) -> Option<TokenHash> {
+fn told_accessor(context: &NamespaceContext, object: &[u8]) -> Option<TokenHash> {
     if object.is_empty() {
         return None;
     }
     let object = json::parse_object(object).ok()?;
-    unsealed.view.tokens.with_accessor(text(&object, "accessor"))
+    context.view.tokens.with_accessor(text(&object, "accessor"))
 }
 
 fn text<'m>(map: &'m Map, name: &str) -> &'m str {

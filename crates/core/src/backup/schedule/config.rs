@@ -40,10 +40,10 @@ pub(crate) struct BackupSchedule {
 impl BackupSchedule {
     /// The schedule of this name, and when it was written.
     pub(super) fn read(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         name: &str,
     ) -> Result<Option<(Self, Seqno)>, Error> {
-        let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(&record(name))?;
+        let record = EngineStorage::builtin(context, MountId::SYSTEM)?.get(&record(name))?;
         let Some(record) = record else { return Ok(None) };
         let map = json::parse_object(&record.value)
             .map_err(|_| Error::internal(&"a schedule of snapshots is damaged"))?;

@@ -32,8 +32,8 @@ use status::ScheduleStatus;
 /// Longest that a try which failed is waited for, in seconds.
 const RETRY_SECS: i64 = 60;
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)
 }
 
 /// When a schedule is due, in seconds since 1970.
@@ -49,15 +49,15 @@ fn next(schedule: &BackupSchedule, status: &ScheduleStatus) -> i64 {
 /// When a record cannot be read.
 pub(crate) fn start_due(
     core: &Core,
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let Some(stored) = core.services.snapshots().cloned() else { return Ok(()) };
-    let names = storage(unsealed)?.list_some(config::CONFIGS, config::SCHEDULES_MAX);
-    *core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = figures(unsealed);
+    let names = storage(context)?.list_some(config::CONFIGS, config::SCHEDULES_MAX);
+    *core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = figures(context);
     for name in names {
-        let Some((schedule, seqno)) = BackupSchedule::read(unsealed, &name)? else { continue };
-        let status = ScheduleStatus::read(unsealed, &name)?;
+        let Some((schedule, seqno)) = BackupSchedule::read(context, &name)? else { continue };
+        let status = ScheduleStatus::read(context, &name)?;
         // A clock that was set back stops no schedule.
         let is_ahead = status.tried > now.as_second().saturating_add(schedule.interval.secs());
         if next(&schedule, &status) > now.as_second() && !is_ahead {
@@ -74,8 +74,8 @@ pub(crate) fn start_due(
             stored,
             now,
             store: Arc::clone(&core.store),
-            slot: Arc::clone(&core.unsealed),
-            root: Arc::clone(&unsealed.root),
+            slot: Arc::clone(&core.context),
+            root: Arc::clone(&context.root),
             stopwatch: Arc::clone(&core.stopwatch),
             threads: Arc::clone(&core.threads),
         };
@@ -93,12 +93,12 @@ pub(crate) fn start_due(
 }
 
 /// How each schedule fares, for the metrics.
-fn figures(unsealed: &NamespaceContext) -> Vec<SnapshotFigures> {
-    let Ok(storage) = storage(unsealed) else { return Vec::new() };
+fn figures(context: &NamespaceContext) -> Vec<SnapshotFigures> {
+    let Ok(storage) = storage(context) else { return Vec::new() };
     let names = storage.list_some(config::CONFIGS, config::SCHEDULES_MAX);
     let of = |name: String| {
-        let (schedule, _) = BackupSchedule::read(unsealed, &name).ok()??;
-        let status = ScheduleStatus::read(unsealed, &name).ok()?;
+        let (schedule, _) = BackupSchedule::read(context, &name).ok()??;
+        let status = ScheduleStatus::read(context, &name).ok()?;
         Some(SnapshotFigures {
             name,
             interval_secs: schedule.interval.secs(),
@@ -117,9 +117,9 @@ fn check_replicates(core: &Core) -> Result<(), Error> {
 }
 
 /// `config`, listed.
-pub(crate) fn list(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(crate) fn list(core: &Core, context: &NamespaceContext) -> Result<Response, Error> {
     check_replicates(core)?;
-    let names = storage(unsealed)?.list(config::CONFIGS)?;
+    let names = storage(context)?.list(config::CONFIGS)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -127,20 +127,16 @@ pub(crate) fn list(core: &Core, unsealed: &NamespaceContext) -> Result<Response,
 }
 
 /// `config/:name`, read: without its secrets.
-pub(crate) fn read(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    name: &str,
-) -> Result<Response, Error> {
+pub(crate) fn read(core: &Core, context: &NamespaceContext, name: &str) -> Result<Response, Error> {
     check_replicates(core)?;
-    let (schedule, _) = BackupSchedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
+    let (schedule, _) = BackupSchedule::read(context, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(schedule.to_map())))
 }
 
 /// `config/:name`, written: secrets that are left out stay.
 pub(crate) async fn write(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     body: &Map,
     name: &str,
 ) -> Result<Response, Error> {
@@ -148,8 +144,8 @@ pub(crate) async fn write(
     if name.contains('/') {
         return Err(Error::invalid("the name of a schedule has no '/'"));
     }
-    let before = BackupSchedule::read(unsealed, name)?.map(|(schedule, _)| schedule);
-    let storage = storage(unsealed)?;
+    let before = BackupSchedule::read(context, name)?.map(|(schedule, _)| schedule);
+    let storage = storage(context)?;
     if before.is_none() && storage.list(config::CONFIGS)?.len() >= config::SCHEDULES_MAX {
         return Err(Error::invalid(format!(
             "there are {} schedules already",
@@ -164,28 +160,28 @@ pub(crate) async fn write(
 /// `config/:name`, deleted; the files stay.
 pub(crate) async fn delete(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
     check_replicates(core)?;
-    let storage = storage(unsealed)?;
+    let storage = storage(context)?;
     let mut batch = Batch::new();
     batch.set_essential();
     storage.delete_in(&mut batch, &config::record(name));
     storage.delete_in(&mut batch, &status::record(name));
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
 /// `status/:name`.
 pub(crate) fn status(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
     check_replicates(core)?;
-    let (schedule, _) = BackupSchedule::read(unsealed, name)?.ok_or(Error::NotFound)?;
-    let status = ScheduleStatus::read(unsealed, name)?;
+    let (schedule, _) = BackupSchedule::read(context, name)?.ok_or(Error::NotFound)?;
+    let status = ScheduleStatus::read(context, name)?;
     let running = core.services.snapshot_running.load(Ordering::Acquire);
     let next = next(&schedule, &status);
     Ok(Response::data(&status.to_json(next, running)))

@@ -101,13 +101,13 @@ impl SnapshotRun {
 
     /// Keeps the status, unless the schedule was changed or deleted meanwhile.
     fn put(&self, status: &ScheduleStatus) -> Result<(), String> {
-        let Some(unsealed) = self.slot.load_full() else { return Err("sealed".into()) };
-        let storage = EngineStorage::builtin(&unsealed, MountId::SYSTEM).map_err(text)?;
+        let Some(context) = self.slot.load_full() else { return Err("sealed".into()) };
+        let storage = EngineStorage::builtin(&context, MountId::SYSTEM).map_err(text)?;
         let mut batch = Batch::new();
         storage.expect_in(&mut batch, &config::record(&self.name), self.seqno);
         let name = status::record(&self.name);
         storage.put_in(&mut batch, &name, status.to_record()).map_err(text)?;
-        let commit = unsealed.store.commit(batch);
+        let commit = context.store.commit(batch);
         let outcome = outcome_of(&*self.threads, commit);
         outcome.ok_or("no outcome")?.map(|_| ()).map_err(text)
     }

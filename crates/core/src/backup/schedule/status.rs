@@ -35,8 +35,8 @@ pub(crate) struct ScheduleStatus {
 
 impl ScheduleStatus {
     /// The status of this name; that of one that never ran when there is none.
-    pub(crate) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Self, Error> {
-        let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    pub(crate) fn read(context: &NamespaceContext, name: &str) -> Result<Self, Error> {
+        let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
         let Some(record) = storage.get(&record(name))? else { return Ok(Self::default()) };
         let map = json::parse_object(&record.value)
             .map_err(|_| Error::internal(&"the status of a schedule is damaged"))?;

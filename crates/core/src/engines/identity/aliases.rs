@@ -62,10 +62,10 @@ impl AliasFields {
 
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let given = AliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
-    let written = change(site.unsealed, site.mount, "entities", |draft| match &given.id {
+    let written = change(site.context, site.mount, "entities", |draft| match &given.id {
         Some(id) => update(draft, id, &given, now),
         None => upsert(draft, &given, now).map(Some),
     });
@@ -207,12 +207,12 @@ pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Err
     let id = IdentityId::parse(id).ok_or(Error::NotFound)?;
     let entity = site.directory.entity_with_alias_id(id).ok_or(Error::NotFound)?;
     let alias = entity.aliases.iter().find(|alias| alias.id == id).ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     Ok(Response::data(&wire::alias(alias, entity.id, &methods)))
 }
 
 pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let all = site.directory.entities();
     let aliases = all.iter().flat_map(|entity| {
         entity.aliases.iter().map(|alias| (alias, entity.id)).collect::<Vec<_>>()
@@ -225,7 +225,7 @@ pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
 /// Takes an alias from its entity, which stays.
 pub(super) async fn delete(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
     let Some(id) = IdentityId::parse(id) else { return Ok(Response::Empty) };
-    change(site.unsealed, site.mount, "entities", |draft| {
+    change(site.context, site.mount, "entities", |draft| {
         let Some(owner) = draft.directory.entity_with_alias_id(id) else { return Ok(()) };
         let Some(mut entity) = draft.entity(owner.id)? else { return Ok(()) };
         let Some(at) = entity.aliases.iter().position(|alias| alias.id == id) else {

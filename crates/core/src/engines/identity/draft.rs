@@ -49,14 +49,14 @@ struct DraftSlot {
 /// # Errors
 /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
 pub(super) async fn change<T>(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     latch: &str,
     mut decide: impl FnMut(&mut IdentityDraft<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let storage = EngineStorage::of(unsealed, mount);
-    let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, latch)).await;
-    transact(&unsealed.store, |batch| {
+    let storage = EngineStorage::of(context, mount);
+    let _latch = context.latches.hold(&keys::storage(mount.entry.id, latch)).await;
+    transact(&context.store, |batch| {
         let directory = directory_of(mount)?;
         let records = BTreeMap::new();
         let mut draft =

@@ -65,7 +65,7 @@ pub(super) async fn write(
         }
     }
     let now = site.call.now;
-    let made = change(site.unsealed, site.mount, "entities", |draft| upsert(draft, &given, now));
+    let made = change(site.context, site.mount, "entities", |draft| upsert(draft, &given, now));
     Ok(match made.await? {
         Some(entity) => Response::data(&Json::object([
             ("aliases", Json::Null),
@@ -170,12 +170,12 @@ fn show(
     entity: Option<std::sync::Arc<Entity>>,
 ) -> Result<Response, Error> {
     let entity = entity.ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     Ok(Response::data(&wire::entity(&entity, site.directory, &methods)))
 }
 
 pub(super) fn list_ids(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let all = site.directory.entities();
     list_reply(
         all.iter().map(|entity| (entity.id.to_string(), wire::entity_info(entity, &methods))),
@@ -212,7 +212,7 @@ pub(super) async fn batch_delete(site: &IdentityRequest<'_>) -> Result<Response,
 /// Deletes entities, a bounded number at a time. Their tokens do nothing from then on.
 async fn delete_all(site: &IdentityRequest<'_>, ids: &[IdentityId]) -> Result<Response, Error> {
     for some in ids.chunks(SWEEP_RECORDS_MAX) {
-        change(site.unsealed, site.mount, "entities", |draft| {
+        change(site.context, site.mount, "entities", |draft| {
             for id in some {
                 if let Some(entity) = draft.entity(*id)? {
                     draft.delete_entity(&entity)?;

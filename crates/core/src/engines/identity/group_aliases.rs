@@ -59,10 +59,10 @@ impl GroupAliasFields {
 
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &IdentityRequest<'_>, id: Option<&str>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let given = GroupAliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
-    let written = change(site.unsealed, site.mount, "groups", |draft| upsert(draft, &given, now));
+    let written = change(site.context, site.mount, "groups", |draft| upsert(draft, &given, now));
     Ok(match written.await? {
         Some((alias, canonical)) => Response::data(&Json::object([
             ("canonical_id", canonical.to_string().into()),
@@ -163,12 +163,12 @@ pub(super) fn read(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Err
     let group = IdentityId::parse(id).and_then(|id| site.directory.group_with_alias_id(id));
     let group = group.ok_or(Error::NotFound)?;
     let alias = group.alias.as_ref().ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     Ok(Response::data(&wire::alias(alias, group.id, &methods)))
 }
 
 pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let all = site.directory.groups();
     let aliases = all.iter().filter_map(|group| Some((group.alias.as_ref()?, group.id)));
     list_reply(aliases.map(|(alias, canonical)| {
@@ -179,7 +179,7 @@ pub(super) fn list(site: &IdentityRequest<'_>) -> Result<Response, Error> {
 /// Takes the alias from its group, which stays, with the members it has until they log in again.
 pub(super) async fn delete(site: &IdentityRequest<'_>, id: &str) -> Result<Response, Error> {
     let Some(id) = IdentityId::parse(id) else { return Ok(Response::Empty) };
-    change(site.unsealed, site.mount, "groups", |draft| {
+    change(site.context, site.mount, "groups", |draft| {
         let Some(group) = draft.directory.group_with_alias_id(id) else { return Ok(()) };
         draft.lock_groups()?;
         let mut group = Group::clone(&group);

@@ -87,7 +87,7 @@ pub(super) async fn write(
         }
     }
     let now = site.call.now;
-    let made = change(site.unsealed, site.mount, "groups", |draft| upsert(draft, &given, now));
+    let made = change(site.context, site.mount, "groups", |draft| upsert(draft, &given, now));
     Ok(match made.await? {
         Some(group) => Response::data(&Json::object([
             ("id", group.id.to_string().into()),
@@ -311,7 +311,7 @@ pub(super) fn read_name(site: &IdentityRequest<'_>, name: &str) -> Result<Respon
 
 fn show(site: &IdentityRequest<'_>, group: Option<Arc<Group>>) -> Result<Response, Error> {
     let group = group.ok_or(Error::NotFound)?;
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     Ok(Response::data(&wire::group(&group, site.directory, &methods)))
 }
 
@@ -343,7 +343,7 @@ async fn delete(
     site: &IdentityRequest<'_>,
     find: impl Fn(&IdentityDirectory) -> Option<Arc<Group>>,
 ) -> Result<Response, Error> {
-    change(site.unsealed, site.mount, "groups", |draft| {
+    change(site.context, site.mount, "groups", |draft| {
         let Some(group) = find(draft.directory) else { return Ok(()) };
         draft.lock_groups()?;
         draft.delete_group(group.id)

@@ -45,7 +45,7 @@ struct LoginFacts<'l> {
 /// # Errors
 /// A denial when the entity is disabled; [`Error::Invalid`] for a name that is none.
 pub(crate) async fn log_in(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     alias: &LoginAlias<'_>,
     now: Timestamp,
 ) -> Result<IdentityId, Error> {
@@ -58,12 +58,12 @@ pub(crate) async fn log_in(
         metadata: metadata.collect(),
         groups: alias.groups,
     };
-    let mount = unsealed.view.identity_mount()?;
+    let mount = context.view.identity_mount()?;
     if let Some(person) = known(directory_of(&mount)?, &said) {
         return admit(person.entity.disabled, person.entity.id);
     }
     let claim = alias_claim(said.accessor, &Folded::new(said.name));
-    change(unsealed, &mount, &claim, |draft| enter(draft, &said, now)).await
+    change(context, &mount, &claim, |draft| enter(draft, &said, now)).await
 }
 
 fn admit(disabled: bool, id: IdentityId) -> Result<IdentityId, Error> {
@@ -162,17 +162,17 @@ mod tests {
 
     /// Logs in and tells the policies that the person has besides the token's.
     fn log_in_with(core: &Core, method: &str, groups: &[&str], metadata: &Map) -> Vec<String> {
-        let unsealed = core.unsealed.load();
-        let unsealed = unsealed.as_ref().unwrap();
-        let mount = unsealed.view.mounts.at(&format!("auth/{method}/")).unwrap();
+        let context = core.context.load();
+        let context = context.as_ref().unwrap();
+        let mount = context.view.mounts.at(&format!("auth/{method}/")).unwrap();
         let groups: Vec<String> = groups.iter().map(|&name| name.to_owned()).collect();
         let alias = LoginAlias { mount: &mount, name: "bob", metadata, groups: &groups };
-        let id = pollster::block_on(log_in(unsealed, &alias, Timestamp::UNIX_EPOCH)).unwrap();
-        unsealed.view.ask_directory(|all| all.person(id).unwrap().policies()).unwrap()
+        let id = pollster::block_on(log_in(context, &alias, Timestamp::UNIX_EPOCH)).unwrap();
+        context.view.ask_directory(|all| all.person(id).unwrap().policies()).unwrap()
     }
 
     fn writes(core: &Core) -> u64 {
-        core.unsealed.load().as_ref().unwrap().store.below().position().0
+        core.context.load().as_ref().unwrap().store.below().position().0
     }
 
     #[test]
@@ -180,12 +180,12 @@ mod tests {
         let core = core();
         let none = Map::new();
         for (group, method) in [("admins", "one"), ("readers", "one"), ("people", "two")] {
-            let unsealed = core.unsealed.load();
-            let mounts = &unsealed.as_ref().unwrap().view.mounts;
+            let context = core.context.load();
+            let mounts = &context.as_ref().unwrap().view.mounts;
             let accessor = mounts.at(&format!("auth/{method}/")).unwrap().entry.accessor.clone();
             let body = format!(r#"{{"type":"external","policies":"{group}-policy"}}"#);
             write(&core, &format!("identity/group/name/{group}"), &body);
-            let directory = unsealed.as_ref().unwrap();
+            let directory = context.as_ref().unwrap();
             let id = directory.view.ask_directory(|all| all.group_named(&Folded::new(group)));
             let id = id.flatten().unwrap().id;
             let body = format!(

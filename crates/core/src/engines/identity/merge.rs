@@ -33,9 +33,9 @@ struct MergeRequest {
 pub(super) async fn merge(site: &IdentityRequest<'_>) -> Result<Response, Error> {
     let body = site.call.object()?;
     let asked = read(Fields::new(&body))?;
-    let methods = Methods::of(&site.unsealed.view.mounts);
+    let methods = Methods::of(&site.context.view.mounts);
     let now = site.call.now;
-    change(site.unsealed, site.mount, "entities", |draft| unite(draft, &asked, &methods, now))
+    change(site.context, site.mount, "entities", |draft| unite(draft, &asked, &methods, now))
         .await?;
     Ok(Response::Empty)
 }

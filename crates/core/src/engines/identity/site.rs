@@ -12,7 +12,7 @@ use crate::view::NamespaceContext;
 
 /// What a request to the identity engine is about.
 pub(crate) struct IdentityRequest<'s> {
-    pub(crate) unsealed: &'s NamespaceContext,
+    pub(crate) context: &'s NamespaceContext,
     pub(crate) mount: &'s Mount,
     pub(crate) directory: &'s IdentityDirectory,
     pub(crate) call: &'s AuthorizedCall<'s, 's>,
@@ -28,8 +28,8 @@ pub(crate) fn directory_of(mount: &Mount) -> Result<&IdentityDirectory, Error> {
 
 impl<'s> IdentityRequest<'s> {
     pub(crate) fn of(run: &'s RouteCall<'_>) -> Result<Self, Error> {
-        let RouteCall { unsealed, call, mount, .. } = run;
-        Ok(IdentityRequest { unsealed, mount, directory: directory_of(mount)?, call })
+        let RouteCall { context, call, mount, .. } = run;
+        Ok(IdentityRequest { context, mount, directory: directory_of(mount)?, call })
     }
 }
 

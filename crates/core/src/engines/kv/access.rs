@@ -12,7 +12,7 @@ use crate::view::NamespaceContext;
 
 /// What a KV handler works with.
 pub(crate) struct Kv<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) context: &'a NamespaceContext,
     pub(crate) call: &'a AuthorizedCall<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -23,41 +23,41 @@ pub(crate) struct Kv<'a> {
 
 impl<'a> Kv<'a> {
     pub(crate) fn of(run: &'a RouteCall<'_>) -> Self {
-        let RouteCall { unsealed, call, mount, path, .. } = run;
-        Self { unsealed, call, mount, path, secret_bytes_max: usize::MAX }
+        let RouteCall { context, call, mount, path, .. } = run;
+        Self { context, call, mount, path, secret_bytes_max: usize::MAX }
     }
 
     pub(crate) fn reading(read: ReadCall<'a>) -> Self {
-        let ReadCall { unsealed, call, mount, path, secret_bytes_max } = read;
-        Self { unsealed, call, mount, path, secret_bytes_max }
+        let ReadCall { context, call, mount, path, secret_bytes_max } = read;
+        Self { context, call, mount, path, secret_bytes_max }
     }
 }
 
 impl Kv<'_> {
     /// Who asks, if the mount keeps who writes.
     pub(crate) fn author(&self) -> Option<Author> {
-        author(self.unsealed, self.mount, self.call)
+        author(self.context, self.mount, self.call)
     }
 }
 
 /// Who asks, if the mount keeps who writes.
 pub(crate) fn author(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     call: &AuthorizedCall<'_, '_>,
 ) -> Option<Author> {
     let is_kept = !mount.kv_config.load().is_anonymous;
-    is_kept.then(|| caller_as_author(unsealed, call)).flatten()
+    is_kept.then(|| caller_as_author(context, call)).flatten()
 }
 
 /// Who asks; `None` when the token ended meanwhile.
 pub(crate) fn caller_as_author(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Option<Author> {
-    let caller = CallerPolicies::of(unsealed, call).ok()?;
+    let caller = CallerPolicies::of(context, call).ok()?;
     let token = caller.token();
-    let made_at = caller.home(unsealed).view.mounts.route(&token.path);
+    let made_at = caller.home(context).view.mounts.route(&token.path);
     let mount = made_at.as_ref().map_or("", |(mount, _)| mount.entry.path.as_str());
     Some(Author::new(caller.entity_id(), &token.display_name, mount, call.id.bits()))
 }

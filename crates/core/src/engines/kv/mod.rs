@@ -59,7 +59,7 @@ impl ServerEngine for KvEngine {
     fn read_fast(
         &self,
         secret_bytes_max: usize,
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         call: &AuthorizedCall<'_, '_>,
         mount: &Mount,
         path: &str,
@@ -70,7 +70,7 @@ impl ServerEngine for KvEngine {
         {
             return None;
         }
-        let run = ReadCall { unsealed, call, mount, path, secret_bytes_max };
+        let run = ReadCall { context, call, mount, path, secret_bytes_max };
         // Most reads are these, and need no look at the table: its rows have the same functions.
         if call.operation == Operation::Read {
             match (self.0, path.strip_prefix("data/")) {
@@ -100,7 +100,7 @@ impl ServerEngine for KvEngine {
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {
         let is_audited = (weighed.is_audited)();
         let most = if is_audited { LIGHT_BODY_BYTES_MAX } else { LIGHT_SECRET_BYTES_MAX };
-        weight::is_light(weighed.unsealed, weighed.request, weighed.mount, weighed.path, most)
+        weight::is_light(weighed.context, weighed.request, weighed.mount, weighed.path, most)
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn begun(mut entry: MountEntry) -> MountEntry {
 ///
 /// # Errors
 /// [`refusal`].
-pub(super) fn refuse_if_begun(unsealed: &NamespaceContext, mount: &Mount) -> Result<(), Error> {
-    let now = unsealed.view.mounts.with_id(mount.entry.id);
+pub(super) fn refuse_if_begun(context: &NamespaceContext, mount: &Mount) -> Result<(), Error> {
+    let now = context.view.mounts.with_id(mount.entry.id);
     if now.is_some_and(|now| now.entry.kind != EngineKind::KV_V1) { Err(refusal()) } else { Ok(()) }
 }
 
@@ -61,11 +61,11 @@ pub(super) fn refuse_if_begun(unsealed: &NamespaceContext, mount: &Mount) -> Res
 /// # Errors
 /// [`Error::Unavailable`] when there is no thread; the next leader begins again.
 pub(crate) fn start(
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     id: MountId,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let weak = Arc::downgrade(unsealed);
+    let weak = Arc::downgrade(context);
     let run = move || match pollster::block_on(upgrade(&weak, id, now)) {
         Ok(secrets) => tracing::info!(mount = id.0, secrets, "upgraded to versioned secrets"),
         Err(error) => tracing::error!(mount = id.0, %error, "an upgrade stopped"),
@@ -79,42 +79,42 @@ pub(crate) fn start(
 /// # Errors
 /// As [`start`]; the next call tries again.
 pub(crate) fn take_up_if_cut_short(
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let term = unsealed.store.term();
-    if unsealed.upgraded.load(Ordering::Acquire) == term {
+    let term = context.store.term();
+    if context.upgraded.load(Ordering::Acquire) == term {
         return Ok(());
     }
-    take_up(unsealed, now)?;
-    unsealed.upgraded.store(term, Ordering::Release);
+    take_up(context, now)?;
+    context.upgraded.store(term, Ordering::Release);
     Ok(())
 }
 
-fn take_up(unsealed: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
-    let mounts = unsealed.view.mounts.all();
+fn take_up(context: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
+    let mounts = context.view.mounts.all();
     let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING);
-    cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(unsealed, id, now))
+    cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(context, id, now))
 }
 
 /// Moves every secret, then ends the upgrade; how many there were. Ends early when the server is sealed.
 async fn upgrade(weak: &Weak<NamespaceContext>, id: MountId, now: Timestamp) -> Result<u64, Error> {
     let mut moved = 0;
     loop {
-        let Some(unsealed) = weak.upgrade() else { return Ok(moved) };
-        let secrets = next_secrets(&unsealed, id)?;
+        let Some(context) = weak.upgrade() else { return Ok(moved) };
+        let secrets = next_secrets(&context, id)?;
         if secrets.is_empty() {
-            end(&unsealed, id).await?;
+            end(&context, id).await?;
             return Ok(moved);
         }
-        moved += move_secrets(&unsealed, id, &secrets, now).await?;
+        moved += move_secrets(&context, id, &secrets, now).await?;
     }
 }
 
 /// The paths of some secrets that are still of version 1.
-fn next_secrets(unsealed: &NamespaceContext, id: MountId) -> Result<Vec<String>, Error> {
+fn next_secrets(context: &NamespaceContext, id: MountId) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
-    unsealed.store.scan(&keys::engine_prefix(kind::KV_ONE, id), &mut |key, _| {
+    context.store.scan(&keys::engine_prefix(kind::KV_ONE, id), &mut |key, _| {
         if let ParsedKey::KvOne(_, path) = keys::parse(key) {
             paths.push(path.to_owned());
         }
@@ -125,7 +125,7 @@ fn next_secrets(unsealed: &NamespaceContext, id: MountId) -> Result<Vec<String>,
 
 /// Moves these secrets in one batch; 0 when one of them was written meanwhile, to be tried again.
 async fn move_secrets(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     id: MountId,
     paths: &[String],
     now: Timestamp,
@@ -134,14 +134,14 @@ async fn move_secrets(
     let mut batch = Batch::new();
     for path in paths {
         let one = keys::kv_one(id, path);
-        let Some(record) = unsealed.store.get(&one)? else { continue };
+        let Some(record) = context.store.get(&one)? else { continue };
         let (_, data) = decode_one(&record.value).map_err(damaged)?;
         batch.expect(one.clone(), record.seqno);
         batch.delete(one);
         batch.put(keys::kv_version(id, path, 1), encode_version(data));
         batch.put(keys::kv_meta(id, path), first_version(now_ns).encode());
     }
-    match unsealed.store.commit(batch).await {
+    match context.store.commit(batch).await {
         Ok(_) => Ok(paths.len() as u64),
         Err(StoreError::Conflict) => Ok(0),
         Err(error) => Err(error.into()),
@@ -167,9 +167,9 @@ fn first_version(now_ns: i64) -> SecretMetadata {
 }
 
 /// Lets requests in again, unless the mount is gone.
-async fn end(unsealed: &NamespaceContext, id: MountId) -> Result<(), Error> {
-    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
-    let mount = unsealed.view.mounts.with_id(id);
+async fn end(context: &NamespaceContext, id: MountId) -> Result<(), Error> {
+    let _latch = context.latches.hold(&keys::mount_counter()).await;
+    let mount = context.view.mounts.with_id(id);
     let Some(mount) = mount.filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING) else {
         return Ok(());
     };
@@ -177,6 +177,6 @@ async fn end(unsealed: &NamespaceContext, id: MountId) -> Result<(), Error> {
     entry.kind = EngineKind::KV_V2;
     let mut batch = Batch::new();
     batch.put(keys::mount(id), entry.encode());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {
     if path.ends_with('/') || !kv.mount.index.may_contain(path) {
         return Some(Err(Error::NotFound));
     }
-    let hot = &kv.unsealed.view.hot;
+    let hot = &kv.context.view.hot;
     let guard = hot.pin();
     let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
         return kv.lets_read().then(|| read_cold(kv, path));
@@ -41,17 +41,17 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
         return Ok(Response::NotModified { etag, index: None });
     }
     let mut data = Vec::with_capacity(entry.sealed_bytes());
-    entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
+    entry.open_into(&kv.context.view.cipher, &mut data)?;
     Ok(reply(kv, own, etag, data))
 }
 
 /// The entry is not in memory: reads its record.
 fn read_cold(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
-    let folds = kv.unsealed.view.folds();
-    let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
+    let folds = kv.context.view.folds();
+    let record = kv.context.store.get(&key)?.ok_or(Error::NotFound)?;
     let (own, data) = crate::records::kv::decode_one(&record.value).map_err(damaged)?;
-    kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record);
+    kv.context.view.offer_one(folds, kv.mount.entry.id, path, &record);
     let etag =
         Etag { version: record.seqno.0, created_ns: 0, deletion_ns: None, metadata_version: 0 };
     if kv.call.knows(etag) {
@@ -62,7 +62,7 @@ fn read_cold(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 
 fn reply(kv: &Kv<'_>, own_lease: Option<u32>, etag: Etag, data: Vec<u8>) -> Response {
     let mount = kv.mount.entry.config.default_lease_ttl_secs;
-    let default = if mount > 0 { mount } else { kv.unsealed.leases.default_secs };
+    let default = if mount > 0 { mount } else { kv.context.leases.default_secs };
     let lease_secs = own_lease.map_or(default, u64::from);
     Response::Logical(Logical { data, lease_secs, etag: Some(etag), ..Logical::default() })
 }
@@ -72,8 +72,8 @@ pub(super) async fn put(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let mut staged = Staged::default();
     stage(kv.mount, path, body, &mut staged)?;
-    kv.unsealed.store.commit(staged.into_batch()).await?;
-    refuse_if_begun(kv.unsealed, kv.mount)?;
+    kv.context.store.commit(staged.into_batch()).await?;
+    refuse_if_begun(kv.context, kv.mount)?;
     Ok(Response::Empty)
 }
 
@@ -82,11 +82,11 @@ pub(super) async fn put(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
 /// # Errors
 /// When the record cannot be read.
 pub(crate) fn data(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let Some(record) = unsealed.store.get(&keys::kv_one(mount.entry.id, path))? else {
+    let Some(record) = context.store.get(&keys::kv_one(mount.entry.id, path))? else {
         return Ok(None);
     };
     let (_, data) = crate::records::kv::decode_one(&record.value).map_err(damaged)?;
@@ -123,8 +123,8 @@ pub(super) async fn delete(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     if kv.mount.index.may_contain(path) {
         let mut batch = Batch::new();
         batch.delete(keys::kv_one(kv.mount.entry.id, path)).set_essential();
-        kv.unsealed.store.commit(batch).await?;
-        refuse_if_begun(kv.unsealed, kv.mount)?;
+        kv.context.store.commit(batch).await?;
+        refuse_if_begun(kv.context, kv.mount)?;
     }
     Ok(Response::Empty)
 }

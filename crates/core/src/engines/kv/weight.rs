@@ -27,7 +27,7 @@ const _: () = assert!(LIGHT_VERSIONS_MAX * VERSION_BYTES < LIGHT_METADATA_BYTES_
 
 /// A request for something in a mount.
 struct Weighing<'a, 'r> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     request: &'a Request<'r>,
     mount: &'a Mount,
     /// The longest secret that is light.
@@ -37,13 +37,13 @@ struct Weighing<'a, 'r> {
 /// Whether answering a request takes less than a millisecond, its body being small and secrets up to `secret_bytes_max`
 /// soon read; `path` is inside the mount.
 pub(crate) fn is_light(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     path: &str,
     secret_bytes_max: usize,
 ) -> bool {
-    let weighing = Weighing { unsealed, request, mount, secret_bytes_max };
+    let weighing = Weighing { context, request, mount, secret_bytes_max };
     if matches!(request.operation, Operation::List | Operation::Scan) {
         return !long::is_detailed(request, mount, path) && !long::is_long(request, mount, path);
     }
@@ -102,7 +102,7 @@ impl Weighing<'_, '_> {
 
     /// What memory knows of a secret: the bytes that a read of it copies, and how many versions it has.
     fn known(&self, path: &str) -> Option<(usize, usize)> {
-        let hot = &self.unsealed.view.hot;
+        let hot = &self.context.view.hot;
         let guard = hot.pin();
         let entry = hot.get(&hot_key(self.mount.entry.id, path), &guard).map(Hot::from)?;
         Some((entry.sealed_bytes(), usize::from(entry.header.versions)))
@@ -126,7 +126,7 @@ impl Weighing<'_, '_> {
         if !self.has_few_versions(path, None)? {
             return Ok(false);
         }
-        let version = v2::current_version(self.unsealed, self.mount.entry.id, path)?;
+        let version = v2::current_version(self.context, self.mount.entry.id, path)?;
         let Some(version) = version else { return Ok(true) };
         self.fits(path, &keys::kv_version(self.mount.entry.id, path, version), bytes_max)
     }
@@ -136,7 +136,7 @@ impl Weighing<'_, '_> {
         if !self.mount.index.may_contain(path) {
             return Ok(true);
         }
-        Ok(self.unsealed.store.size_of(key)?.is_none_or(|bytes| bytes <= bytes_max))
+        Ok(self.context.store.size_of(key)?.is_none_or(|bytes| bytes <= bytes_max))
     }
 }
 
@@ -144,6 +144,6 @@ impl Kv<'_> {
     /// Whether what is not a secret in memory may be read now.
     pub(crate) fn lets_read(&self) -> bool {
         let most = self.secret_bytes_max;
-        most == usize::MAX || is_light(self.unsealed, self.call, self.mount, self.path, most)
+        most == usize::MAX || is_light(self.context, self.call, self.mount, self.path, most)
     }
 }

@@ -52,18 +52,18 @@ pub(in crate::engines) struct BatchJudge<'u> {
 impl<'u> BatchJudge<'u> {
     /// For the caller of a request.
     pub(in crate::engines) fn of(
-        unsealed: &'u NamespaceContext,
+        context: &'u NamespaceContext,
         call: &AuthorizedCall<'_, '_>,
     ) -> Result<Self, Error> {
-        Ok(Self::for_caller(unsealed, CallerPolicies::of(unsealed, call)?, call.now))
+        Ok(Self::for_caller(context, CallerPolicies::of(context, call)?, call.now))
     }
 
     pub(in crate::engines) fn for_caller(
-        unsealed: &'u NamespaceContext,
+        context: &'u NamespaceContext,
         caller: CallerPolicies,
         now: Timestamp,
     ) -> Self {
-        Self { caller, view: &unsealed.view, now }
+        Self { caller, view: &context.view, now }
     }
 
     /// Whether a request for `operation` at `path` would be let in.

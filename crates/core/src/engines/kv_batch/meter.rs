@@ -69,8 +69,8 @@ mod tests {
             interval_secs: 60,
             ..RuleSpec::default()
         };
-        let unsealed = core.unsealed.load_full().unwrap();
-        assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+        let context = core.context.load_full().unwrap();
+        assert!(context.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
         core
     }
 

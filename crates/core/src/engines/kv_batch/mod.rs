@@ -34,21 +34,21 @@ pub(in crate::engines) fn meter_of<'r>(run: &'r RouteCall<'_>) -> Result<Meter<'
 }
 
 pub(crate) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
-    read::read(meter_of(run)?, &run.unsealed, run.call)
+    read::read(meter_of(run)?, &run.context, run.call)
 }
 
 pub(crate) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
-    write::write(meter_of(run)?, &run.unsealed, run.call).await
+    write::write(meter_of(run)?, &run.context, run.call).await
 }
 
 pub(crate) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
-    remove::remove(meter_of(run)?, &run.unsealed, run.call).await
+    remove::remove(meter_of(run)?, &run.context, run.call).await
 }
 
 pub(crate) async fn copy(run: &RouteCall<'_>) -> Result<Response, Error> {
-    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, RelocateKeep::Source).await
+    relocate::relocate(meter_of(run)?, &run.context, run.call, RelocateKeep::Source).await
 }
 
 pub(crate) async fn move_to(run: &RouteCall<'_>) -> Result<Response, Error> {
-    relocate::relocate(meter_of(run)?, &run.unsealed, run.call, RelocateKeep::Nothing).await
+    relocate::relocate(meter_of(run)?, &run.context, run.call, RelocateKeep::Nothing).await
 }

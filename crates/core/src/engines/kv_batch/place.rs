@@ -44,7 +44,7 @@ impl SecretPlace {
     /// [`Error::Invalid`] for no path or none of a KV mount. Which mounts there are is told to root
     /// only: to others, an unknown one is refused as one they may not use.
     pub(in crate::engines) fn from_field(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         call: &AuthorizedCall<'_, '_>,
         fields: Fields<'_>,
         name: &str,
@@ -58,13 +58,13 @@ impl SecretPlace {
         let has_slash = text.ends_with('/');
         let path =
             Path::literal(&text).map_err(|error| Error::invalid(format!("'{name}': {error}")))?;
-        if let Some((mount, inside)) = unsealed.view.mounts.route(path.as_str())
+        if let Some((mount, inside)) = context.view.mounts.route(path.as_str())
             && matches!(mount.entry.kind.kv(), Some(KvState::V1 | KvState::V2))
         {
             return Ok(Self { mount, path: inside.to_owned(), has_slash });
         }
         let path = path.as_str().to_owned();
-        if CallerPolicies::of(unsealed, call)?.is_root() {
+        if CallerPolicies::of(context, call)?.is_root() {
             return Err(Error::invalid(format!("'{name}': no KV engine is mounted at \"{path}\"")));
         }
         Err(Error::Denied(Denial::At(path)))

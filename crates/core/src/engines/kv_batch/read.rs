@@ -26,17 +26,17 @@ struct BatchRead {
 
 pub(in crate::engines) fn read(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let items = items(&body)?;
-    let caller = CallerPolicies::of(unsealed, call)?;
+    let caller = CallerPolicies::of(context, call)?;
     let mut bytes = 0;
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
         let answer = if bytes < BULK_BYTES_MAX {
-            read_one(meter, unsealed, call, &caller, &item)
+            read_one(meter, context, call, &caller, &item)
         } else {
             Err(Error::TooLarge("the answer is full; ask for this path again".into()))
         };
@@ -78,7 +78,7 @@ fn items(body: &Map) -> Result<Vec<BatchRead>, Error> {
 
 fn read_one(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     caller: &CallerPolicies,
     item: &BatchRead,
@@ -100,7 +100,7 @@ fn read_one(
         headers: call.headers,
     };
     meter.take(request.operation, request.path.as_str())?;
-    let call = judge::authorize_caller(unsealed, caller, &request)?;
+    let call = judge::authorize_caller(context, caller, &request)?;
     // What has to wait, and what is no secret, is not read in bulk.
-    dispatch::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))
+    dispatch::read(context, &call).unwrap_or(Err(Error::UnsupportedPath))
 }

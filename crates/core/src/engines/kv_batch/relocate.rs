@@ -44,7 +44,7 @@ struct RelocatePair {
 /// A relocation that was let in, but for what only a secret's metadata can tell.
 struct Relocation<'a> {
     meter: Meter<'a>,
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     judge: BatchJudge<'a>,
     from: SecretPlace,
     to: SecretPlace,
@@ -55,19 +55,19 @@ struct Relocation<'a> {
 
 pub(in crate::engines) async fn relocate(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     keep: RelocateKeep,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let from = SecretPlace::from_field(unsealed, call, fields, "from")?.meant()?;
-    let to = SecretPlace::from_field(unsealed, call, fields, "to")?.meant()?;
+    let from = SecretPlace::from_field(context, call, fields, "from")?.meant()?;
+    let to = SecretPlace::from_field(context, call, fields, "to")?.meant()?;
     check_places(&from, &to)?;
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
-    let judge = BatchJudge::of(unsealed, call)?;
+    let judge = BatchJudge::of(context, call)?;
     let relocation =
-        Relocation { meter, unsealed, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
+        Relocation { meter, context, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
     let pairs = relocation.pairs()?;
     let mut touched = Vec::with_capacity(3 * pairs.len());
     for (at, pair) in pairs.iter().enumerate() {
@@ -169,7 +169,7 @@ impl Relocation<'_> {
             })
             .collect();
         let stage = |at: usize, staged: &mut Staged| self.stage(&pairs[at], staged);
-        together::commit(self.unsealed, &keys, pairs.len(), stage).await.map(drop)
+        together::commit(self.context, &keys, pairs.len(), stage).await.map(drop)
     }
 
     fn stage(&self, pair: &RelocatePair, staged: &mut Staged) -> Result<(), Error> {
@@ -185,17 +185,11 @@ impl Relocation<'_> {
             return self.stage_whole(pair, to_key, staged);
         }
         let (from, path) = (&*self.from.mount, pair.from.as_str());
-        let (metadata, seqno) = v2::stage::metadata(self.unsealed, from, path)?;
+        let (metadata, seqno) = v2::stage::metadata(self.context, from, path)?;
         let metadata = metadata.ok_or(Error::NotFound)?;
         self.judge_deleted(path, &metadata)?;
         staged.expect(keys::kv_meta(from.entry.id, path), seqno);
-        v2::stage::copy(
-            self.unsealed,
-            (from, path),
-            (&self.to.mount, &pair.to),
-            &metadata,
-            staged,
-        )?;
+        v2::stage::copy(self.context, (from, path), (&self.to.mount, &pair.to), &metadata, staged)?;
         if self.keep == RelocateKeep::Nothing {
             v2::stage::remove_known(from, path, &metadata, staged)?;
         }
@@ -210,7 +204,7 @@ impl Relocation<'_> {
         staged: &mut Staged,
     ) -> Result<(), Error> {
         let from_key = together::record_key(&self.from.mount, &pair.from);
-        let record = self.unsealed.store.get(&from_key)?.ok_or(Error::NotFound)?;
+        let record = self.context.store.get(&from_key)?.ok_or(Error::NotFound)?;
         staged.expect(from_key.clone(), record.seqno);
         staged.put(to_key, record.value)?;
         match self.keep {

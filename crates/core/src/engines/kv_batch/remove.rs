@@ -35,16 +35,16 @@ enum Extent {
 
 pub(in crate::engines) async fn remove(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let place = SecretPlace::from_field(unsealed, call, fields, "path")?.meant()?;
+    let place = SecretPlace::from_field(context, call, fields, "path")?.meant()?;
     let extent =
         if fields.boolean("purge")?.unwrap_or(false) { Extent::All } else { Extent::Latest };
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
-    let judge = BatchJudge::of(unsealed, call)?;
+    let judge = BatchJudge::of(context, call)?;
     let secrets = secrets_at(meter, &judge, &place)?;
     let noun = if extent == Extent::All { "metadata" } else { "data" };
     let mut touched = Vec::with_capacity(secrets.len());
@@ -61,11 +61,11 @@ pub(in crate::engines) async fn remove(
     }
     check_count(fields, secrets.len())?;
     if !is_dry {
-        let by = (author(unsealed, &place.mount, call), call.now_ns());
+        let by = (author(context, &place.mount, call), call.now_ns());
         let keys: Vec<_> =
             secrets.iter().map(|path| together::record_key(&place.mount, path)).collect();
-        together::commit(unsealed, &keys, secrets.len(), |at, staged| {
-            stage(unsealed, &place, &secrets[at], extent, (by.0.as_ref(), by.1), staged)
+        together::commit(context, &keys, secrets.len(), |at, staged| {
+            stage(context, &place, &secrets[at], extent, (by.0.as_ref(), by.1), staged)
         })
         .await?;
     }
@@ -122,7 +122,7 @@ pub(in crate::engines) fn check_count(fields: Fields<'_>, found: usize) -> Resul
 }
 
 fn stage(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     place: &SecretPlace,
     path: &str,
     extent: Extent,
@@ -133,10 +133,10 @@ fn stage(
     staged.set_essential();
     match (mount.entry.kind.kv(), extent) {
         (Some(KvState::V2), Extent::Latest) => {
-            v2::stage::delete_latest(unsealed, mount, path, by, staged).map(drop)
+            v2::stage::delete_latest(context, mount, path, by, staged).map(drop)
         }
         (Some(KvState::V2), Extent::All) => {
-            v2::stage::remove(unsealed, mount, path, staged).map(drop)
+            v2::stage::remove(context, mount, path, staged).map(drop)
         }
         _ if mount.index.contains(path) => staged.delete(keys::kv_one(mount.entry.id, path)),
         _ => Ok(()),

@@ -24,12 +24,12 @@ pub(in crate::engines) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
 /// Returns what is to be told of each. `secrets` are the keys of all that are written: those who write
 /// one of them alone wait their turn.
 pub(in crate::engines) async fn commit<T>(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     secrets: &[Vec<u8>],
     count: usize,
     mut stage: impl FnMut(usize, &mut Staged) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    let _latches = unsealed.latches.hold_all(secrets).await;
+    let _latches = context.latches.hold_all(secrets).await;
     // A loop of its own: it lets others run while it decides.
     for _ in 0..CONFLICT_RETRIES_MAX {
         let mut staged = Staged::default();
@@ -43,7 +43,7 @@ pub(in crate::engines) async fn commit<T>(
         if staged.is_empty() {
             return Ok(told);
         }
-        match unsealed.store.commit(staged.into_batch()).await {
+        match context.store.commit(staged.into_batch()).await {
             Ok(_) => return Ok(told),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),

@@ -46,7 +46,7 @@ enum WriteContent {
 
 pub(in crate::engines) async fn write(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let mut body = call.object()?;
@@ -59,11 +59,11 @@ pub(in crate::engines) async fn write(
             given.len()
         )));
     }
-    let caller = CallerPolicies::of(unsealed, call)?;
+    let caller = CallerPolicies::of(context, call)?;
     let items = given
         .into_iter()
         .enumerate()
-        .map(|(at, item)| admit(meter, unsealed, call, &caller, at, item))
+        .map(|(at, item)| admit(meter, context, call, &caller, at, item))
         .collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<_> =
         items.iter().map(|item| together::record_key(&item.mount, &item.path)).collect();
@@ -72,10 +72,10 @@ pub(in crate::engines) async fn write(
         return Err(Error::invalid("a secret is named twice in 'writes'"));
     }
     let now_ns = call.now_ns();
-    let author = caller_as_author(unsealed, call);
-    let told = together::commit(unsealed, &keys, items.len(), |at, staged| {
+    let author = caller_as_author(context, call);
+    let told = together::commit(context, &keys, items.len(), |at, staged| {
         let item = &items[at];
-        stage(unsealed, item, (author.as_ref(), now_ns), staged)
+        stage(context, item, (author.as_ref(), now_ns), staged)
             .map_err(|error| named(error, &item.api_path))
     })
     .await?;
@@ -88,7 +88,7 @@ pub(in crate::engines) async fn write(
 }
 
 fn stage(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     item: &BatchWrite,
     (author, now_ns): (Option<&Author>, i64),
     staged: &mut Staged,
@@ -97,7 +97,7 @@ fn stage(
         WriteContent::Version { text, cas } => {
             let author = author.filter(|_| !item.mount.kv_config.load().is_anonymous);
             let write = (text.as_slice(), *cas, author);
-            let put = v2::stage::put(unsealed, &item.mount, &item.path, write, now_ns, staged);
+            let put = v2::stage::put(context, &item.mount, &item.path, write, now_ns, staged);
             put.map(Response::Logical)
         }
         WriteContent::Whole(map) => {
@@ -109,7 +109,7 @@ fn stage(
 /// Checks one write and judges it as a request of its own, which is made for that.
 fn admit(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     caller: &CallerPolicies,
     at: usize,
@@ -122,7 +122,7 @@ fn admit(
     };
     let path = Path::literal(api_path.as_str()).map_err(|error| wrong(&error.to_string()))?;
     let kind =
-        unsealed.view.mounts.route(path.as_str()).and_then(|(mount, _)| mount.entry.kind.kv());
+        context.view.mounts.route(path.as_str()).and_then(|(mount, _)| mount.entry.kind.kv());
     let own = match (kind, item) {
         (Some(KvState::V1), mut item) => match item.remove("data") {
             Some(Json::Object(data)) => data,
@@ -148,9 +148,9 @@ fn admit(
     };
     meter.take(request.operation, request.path.as_str())?;
     let refused = |_| Error::Denied(Denial::At(api_path.clone()));
-    let call = judge::authorize_caller(unsealed, caller, &request).map_err(refused)?;
-    let routed = unsealed.view.mounts.route(call.path.as_str());
-    let (mount, inside) = routed.ok_or_else(|| dispatch::no_route(unsealed, &call))?;
+    let call = judge::authorize_caller(context, caller, &request).map_err(refused)?;
+    let routed = context.view.mounts.route(call.path.as_str());
+    let (mount, inside) = routed.ok_or_else(|| dispatch::no_route(context, &call))?;
     let path = match (mount.entry.kind.kv(), inside.split_once('/')) {
         (Some(KvState::V1), _) => inside,
         (Some(KvState::V2), Some(("data", path))) => path,

@@ -22,7 +22,7 @@ const SHOWN_KEYS: [&str; 2] = ["due", "owner"];
 /// # Errors
 /// [`Error::OverQuota`] when a limit for reads of metadata is used up, or a record cannot be read.
 pub(super) fn shown(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     (meter, judge): (Meter<'_>, &BatchJudge<'_>),
     folder: &SecretPlace,
     name: &str,
@@ -39,7 +39,7 @@ pub(super) fn shown(
     }
     meter.take(Operation::Read, &SecretName::api_path(mount, "metadata", &path))?;
     // Removed since it was listed, or never there: the name is all there is to tell.
-    if let (Some(metadata), _) = v2::stage::metadata(unsealed, mount, &path)? {
+    if let (Some(metadata), _) = v2::stage::metadata(context, mount, &path)? {
         add(&metadata, now_ns, &mut entry)?;
     }
     Ok(entry)

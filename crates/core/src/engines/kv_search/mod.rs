@@ -18,11 +18,11 @@ use crate::dispatch::route_handler::RouteCall;
 use crate::engines::kv_batch::meter_of;
 
 pub(crate) async fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
-    names::list(meter_of(run)?, &run.unsealed, run.call).await
+    names::list(meter_of(run)?, &run.context, run.call).await
 }
 
 pub(crate) async fn search(run: &RouteCall<'_>) -> Result<Response, Error> {
-    search::search(meter_of(run)?, &run.unsealed, run.call).await
+    search::search(meter_of(run)?, &run.context, run.call).await
 }
 
 /// The parameters: a body's, or a query's where there is no body.

@@ -20,23 +20,23 @@ use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 pub(in crate::engines) async fn list(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
-    let mut folder = SecretPlace::from_field(unsealed, call, fields, "path")?;
+    let mut folder = SecretPlace::from_field(context, call, fields, "path")?;
     if !folder.is_folder() {
         folder.path.push('/');
     }
     meter.take_list(&folder)?;
     let is_deep = fields.boolean("recursive")?.unwrap_or(false);
-    let mut page = SearchPage::from_fields(unsealed, fields, &folder)?;
+    let mut page = SearchPage::from_fields(context, fields, &folder)?;
     let has_details = fields.boolean("detail")?.unwrap_or(false);
     if has_details {
         page.limit = page.limit.min(PAGE_DETAILS_MAX);
     }
-    let judge = BatchJudge::of(unsealed, call)?;
+    let judge = BatchJudge::of(context, call)?;
     let mut names = Vec::new();
     let next = walk(&folder, &page, |name| {
         let path = format!("{}{name}", folder.path);
@@ -67,13 +67,13 @@ pub(in crate::engines) async fn list(
     if names.is_empty() && next.is_none() {
         return Err(Error::NotFound);
     }
-    let next = next.map_or(Json::Null, |at| seal_cursor(unsealed, &folder, &at).into());
+    let next = next.map_or(Json::Null, |at| seal_cursor(context, &folder, &at).into());
     if !has_details {
         return Ok(Response::data(&Json::object([("keys", Json::strings(names)), ("next", next)])));
     }
     let mut entries = Vec::with_capacity(names.len());
     for (at, name) in names.iter().enumerate() {
-        let shown = detail::shown(unsealed, (meter, &judge), &folder, name, call.now_ns())?;
+        let shown = detail::shown(context, (meter, &judge), &folder, name, call.now_ns())?;
         entries.push(shown.into());
         if at % ITEMS_PER_TURN == 0 {
             cooperative_yield().await;

@@ -32,7 +32,7 @@ use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// A search under way.
 struct SecretSearch<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     meter: Meter<'a>,
     judge: BatchJudge<'a>,
     wanted: SearchPattern,
@@ -47,15 +47,15 @@ struct SecretSearch<'a> {
 
 pub(in crate::engines) async fn search(
     meter: Meter<'_>,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
     let mut search = SecretSearch {
-        unsealed,
+        context,
         meter,
-        judge: BatchJudge::of(unsealed, call)?,
+        judge: BatchJudge::of(context, call)?,
         wanted: SearchPattern::from_fields(fields)?,
         limit: limit(fields)?,
         now_ns: call.now_ns(),
@@ -66,13 +66,13 @@ pub(in crate::engines) async fn search(
     let next = match fields.string("path")?.is_none_or(|path| path.is_empty()) {
         true => search.everywhere(fields).await?,
         false => {
-            let mut folder = SecretPlace::from_field(unsealed, call, fields, "path")?;
+            let mut folder = SecretPlace::from_field(context, call, fields, "path")?;
             if !folder.is_folder() {
                 folder.path.push('/');
             }
-            let page = SearchPage::from_fields(unsealed, fields, &folder)?;
+            let page = SearchPage::from_fields(context, fields, &folder)?;
             let next = search.folder(&folder, page.after()).await?;
-            next.map(|at| seal_cursor(unsealed, &folder, &at))
+            next.map(|at| seal_cursor(context, &folder, &at))
         }
     };
     let next = next.map_or(Json::Null, Json::from);
@@ -84,13 +84,13 @@ impl SecretSearch<'_> {
     async fn everywhere(&mut self, fields: Fields<'_>) -> Result<Option<String>, Error> {
         let from = match fields.string("next")?.filter(|next| !next.is_empty()) {
             None => (String::new(), String::new()),
-            Some(next) => unseal_everywhere(self.unsealed, &next)?,
+            Some(next) => unseal_everywhere(self.context, &next)?,
         };
         let is_kv = |mount: &Arc<Mount>| {
             matches!(mount.entry.kind.kv(), Some(KvState::V1 | KvState::V2))
                 && mount.entry.path >= from.0
         };
-        let mounts = self.unsealed.view.mounts.all().into_iter().filter(is_kv);
+        let mounts = self.context.view.mounts.all().into_iter().filter(is_kv);
         for mount in mounts {
             if !self.judge.reaches(&mount, "") {
                 continue;
@@ -98,7 +98,7 @@ impl SecretSearch<'_> {
             let path = mount.entry.path.clone();
             let after = if path == from.0 { from.1.as_str() } else { "" };
             if let Some(at) = self.folder(&SecretPlace::whole(mount), after).await? {
-                return Ok(Some(seal_everywhere(self.unsealed, &path, &at)));
+                return Ok(Some(seal_everywhere(self.context, &path, &at)));
             }
         }
         Ok(None)
@@ -139,7 +139,7 @@ impl SecretSearch<'_> {
             if !self.judge.may_see_metadata(mount, path) {
                 return Ok(None);
             }
-            let custom = custom_metadata(self.unsealed, mount, path)?;
+            let custom = custom_metadata(self.context, mount, path)?;
             if !self.wanted.fits(custom.as_ref()) {
                 return Ok(None);
             }
@@ -159,8 +159,8 @@ impl SecretSearch<'_> {
     /// Whether the current data of a secret has the wanted key.
     fn has_key(&mut self, mount: &Mount, path: &str) -> Result<bool, Error> {
         let data = match mount.entry.kind.has_versions() {
-            true => v2::stage::current_data(self.unsealed, mount, path, self.now_ns)?,
-            false => v1::data(self.unsealed, mount, path)?,
+            true => v2::stage::current_data(self.context, mount, path, self.now_ns)?,
+            false => v1::data(self.context, mount, path)?,
         };
         let Some(data) = data.map(Zeroizing::new) else { return Ok(false) };
         self.bytes_left = self.bytes_left.saturating_sub(data.len());
@@ -170,17 +170,17 @@ impl SecretSearch<'_> {
 
 /// The custom metadata of a secret: from memory if it is there.
 fn custom_metadata(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
 ) -> Result<Option<Map>, Error> {
     if !mount.entry.kind.has_versions() {
         return Ok(None);
     }
-    let text = match hot_custom(unsealed, &unsealed.view.hot, mount, path)? {
+    let text = match hot_custom(context, &context.view.hot, mount, path)? {
         Some(text) => text,
         None => {
-            let (metadata, _) = v2::stage::metadata(unsealed, mount, path)?;
+            let (metadata, _) = v2::stage::metadata(context, mount, path)?;
             metadata
                 .and_then(|metadata| metadata.custom)
                 .map_or_else(Vec::new, |text| text.into_string().into_bytes())
@@ -195,7 +195,7 @@ fn custom_metadata(
 
 /// The text of it in the hot table; empty for none, `None` when the secret is not in the table.
 fn hot_custom(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     table: &Table<HotSlot>,
     mount: &Mount,
     path: &str,
@@ -208,5 +208,5 @@ fn hot_custom(
         return Ok(Some(Vec::new()));
     }
     let mut data = zeroize::Zeroizing::new(Vec::with_capacity(entry.sealed_bytes()));
-    entry.open_into(&unsealed.view.cipher, &mut data).map(Some)
+    entry.open_into(&context.view.cipher, &mut data).map(Some)
 }

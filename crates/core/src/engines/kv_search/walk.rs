@@ -47,14 +47,14 @@ impl SearchPage {
     /// # Errors
     /// [`Error::Invalid`] for a `next` that is none of ours.
     pub(in crate::engines) fn from_fields(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         fields: Fields<'_>,
         folder: &SecretPlace,
     ) -> Result<Self, Error> {
         let limit = limit(fields)?;
         let after = match fields.string("next")?.filter(|next| !next.is_empty()) {
             None => String::new(),
-            Some(next) => unseal_cursor(unsealed, folder, &next).ok_or_else(|| {
+            Some(next) => unseal_cursor(context, folder, &next).ok_or_else(|| {
                 Error::invalid("'next' is not what this server gave for this folder; start over")
             })?,
         };
@@ -140,20 +140,20 @@ fn everywhere_key() -> Vec<u8> {
 
 /// The text that leads back to a place in `folder`.
 pub(in crate::engines) fn seal_cursor(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     folder: &SecretPlace,
     at: &str,
 ) -> String {
-    seal_at(unsealed, &cursor_key(folder), at)
+    seal_at(context, &cursor_key(folder), at)
 }
 
 /// The text that leads back to a place in a mount, of a walk through all of them.
 pub(in crate::engines) fn seal_everywhere(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &str,
     at: &str,
 ) -> String {
-    seal_at(unsealed, &everywhere_key(), &format!("{mount}\0{at}"))
+    seal_at(context, &everywhere_key(), &format!("{mount}\0{at}"))
 }
 
 /// The path of a mount and the place in it where a walk through all of them goes on.
@@ -161,10 +161,10 @@ pub(in crate::engines) fn seal_everywhere(
 /// # Errors
 /// [`Error::Invalid`] for a text that is none of ours.
 pub(in crate::engines) fn unseal_everywhere(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     text: &str,
 ) -> Result<(String, String), Error> {
-    let opened = unseal_at(unsealed, &everywhere_key(), text);
+    let opened = unseal_at(context, &everywhere_key(), text);
     let place = opened.and_then(|text| {
         text.split_once('\0').map(|(mount, at)| (mount.to_owned(), at.to_owned()))
     });
@@ -173,19 +173,19 @@ pub(in crate::engines) fn unseal_everywhere(
     })
 }
 
-fn unseal_cursor(unsealed: &NamespaceContext, folder: &SecretPlace, text: &str) -> Option<String> {
-    unseal_at(unsealed, &cursor_key(folder), text)
+fn unseal_cursor(context: &NamespaceContext, folder: &SecretPlace, text: &str) -> Option<String> {
+    unseal_at(context, &cursor_key(folder), text)
 }
 
-fn seal_at(unsealed: &NamespaceContext, key: &[u8], at: &str) -> String {
+fn seal_at(context: &NamespaceContext, key: &[u8], at: &str) -> String {
     let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
-    unsealed.view.cipher.seal(key, at.as_bytes(), &mut sealed);
+    context.view.cipher.seal(key, at.as_bytes(), &mut sealed);
     BASE64URL_NOPAD.encode(&sealed)
 }
 
-fn unseal_at(unsealed: &NamespaceContext, key: &[u8], text: &str) -> Option<String> {
+fn unseal_at(context: &NamespaceContext, key: &[u8], text: &str) -> Option<String> {
     let sealed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
     let mut opened = Vec::with_capacity(sealed.len());
-    unsealed.view.cipher.open(key, &sealed, &mut opened).ok()?;
+    context.view.cipher.open(key, &sealed, &mut opened).ok()?;
     String::from_utf8(opened).ok()
 }

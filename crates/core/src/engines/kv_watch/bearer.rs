@@ -30,18 +30,18 @@ impl WatchCaller {
     /// The caller that the token makes its bearer at `now`; `None` when it has ended.
     pub(in crate::engines) fn caller(
         &self,
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         now: Timestamp,
     ) -> Option<CallerPolicies> {
         let text = TokenText::new(self.0.as_ref()?.expose_secret());
-        CallerPolicies::with_text(unsealed, text, now).ok()
+        CallerPolicies::with_text(context, text, now).ok()
     }
 
     /// Whether its bearer may read at `path`, at `now`.
-    pub(crate) fn may_read(&self, unsealed: &NamespaceContext, path: &str, now: Timestamp) -> bool {
-        let caller = self.caller(unsealed, now);
+    pub(crate) fn may_read(&self, context: &NamespaceContext, path: &str, now: Timestamp) -> bool {
+        let caller = self.caller(context, now);
         caller.is_some_and(|caller| {
-            BatchJudge::for_caller(unsealed, caller, now).may(Operation::Read, path)
+            BatchJudge::for_caller(context, caller, now).may(Operation::Read, path)
         })
     }
 }
@@ -53,8 +53,8 @@ pub(in crate::engines) struct ContextSlot {
 }
 
 impl ContextSlot {
-    pub(in crate::engines) fn of(core: &Core, unsealed: &NamespaceContext) -> Self {
-        Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
+    pub(in crate::engines) fn of(core: &Core, context: &NamespaceContext) -> Self {
+        Self { root: Arc::clone(&core.context), number: context.view.namespace_number() }
     }
 
     pub(in crate::engines) fn load(&self) -> Option<Arc<NamespaceContext>> {

@@ -16,5 +16,5 @@ use crate::engines::kv_batch::meter_of;
 
 pub(crate) fn watch(run: &RouteCall<'_>) -> Result<Response, Error> {
     meter_of(run)?;
-    watch::open(run.core, &run.unsealed, run.call)
+    watch::open(run.core, &run.context, run.call)
 }

@@ -81,7 +81,7 @@ pub(crate) fn wait(
     kv: &Kv<'_>,
     read: impl FnOnce() -> Result<Response, Error>,
 ) -> Result<Response, Error> {
-    let Kv { unsealed, call, mount, path: inside, .. } = *kv;
+    let Kv { context, call, mount, path: inside, .. } = *kv;
     let query = call.query_fields();
     let fields = Fields::new(&query);
     let span = fields.span("wait")?.map_or(0, |span| span.nanos());
@@ -97,14 +97,14 @@ pub(crate) fn wait(
     let interest = ChangeInterest::of(mount.entry.kind, call.operation, inside)
         .ok_or_else(|| Error::invalid("nothing to wait for: this path has no changes"))?;
     // Before the answer is read: what happens between comes again, and nothing is missed.
-    let feed = &unsealed.view.feed;
+    let feed = &context.view.feed;
     let latest = feed.latest();
     let Some(at) = index.transpose()?.filter(|_| !longest.is_zero()) else {
         return with_index(read(), latest);
     };
-    let caller = CallerPolicies::of(unsealed, call)?;
+    let caller = CallerPolicies::of(context, call)?;
     let mut follower = ChangeFollower {
-        slot: ContextSlot::of(core, unsealed),
+        slot: ContextSlot::of(core, context),
         feed: Arc::clone(feed),
         bell: feed.listen(),
         bearer: WatchCaller::of(call),
@@ -165,11 +165,11 @@ impl Awaited for ChangeFollower {
     fn has_news(&mut self) -> bool {
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
-        let unsealed = self.slot.load();
-        let is_same = unsealed.as_ref().is_some_and(|unsealed| {
-            Arc::ptr_eq(&unsealed.view.feed, &self.feed)
-                && unsealed.is_fresh()
-                && self.bearer.caller(unsealed, self.now).is_some()
+        let context = self.slot.load();
+        let is_same = context.as_ref().is_some_and(|context| {
+            Arc::ptr_eq(&context.view.feed, &self.feed)
+                && context.is_fresh()
+                && self.bearer.caller(context, self.now).is_some()
         });
         if !is_same {
             return true;

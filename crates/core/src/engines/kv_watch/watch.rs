@@ -53,19 +53,19 @@ struct EventStream {
 /// Opens a stream.
 pub(in crate::engines) fn open(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
     let fields = Fields::new(&query);
-    let place = place::SecretPlace::from_field(unsealed, call, fields, "path")?;
+    let place = place::SecretPlace::from_field(context, call, fields, "path")?;
     let index = fields.string("index")?.map(|text| {
         FeedPosition::parse(&text)
             .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
     Meter::of(core, call).take_list(&place)?;
-    let caller = CallerPolicies::of(unsealed, call)?;
-    let feed = &unsealed.view.feed;
+    let caller = CallerPolicies::of(context, call)?;
+    let feed = &context.view.feed;
     let permit = admit(feed, &caller)?;
     let at = index.transpose()?.unwrap_or_else(|| feed.latest());
     let interest = match place.is_folder() {
@@ -73,7 +73,7 @@ pub(in crate::engines) fn open(
         false => ChangeInterest::Secret(place.path.clone()),
     };
     let source = EventStream {
-        slot: ContextSlot::of(core, unsealed),
+        slot: ContextSlot::of(core, context),
         feed: Arc::clone(feed),
         bell: feed.listen(),
         bearer: WatchCaller::of(call),
@@ -95,22 +95,22 @@ impl Source for EventStream {
         }
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
-        let unsealed = self.slot.load();
-        let unsealed = unsealed.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
-        let Some(unsealed) = unsealed else {
+        let context = self.slot.load();
+        let context = context.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
+        let Some(context) = context else {
             return NextPiece::End(farewell("the server was sealed"));
         };
-        if !unsealed.is_fresh() {
+        if !context.is_fresh() {
             return NextPiece::End(farewell(
                 "the server was not told for too long what the cluster committed",
             ));
         }
-        let mount = unsealed.view.mounts.with_id(self.mount);
+        let mount = context.view.mounts.with_id(self.mount);
         let mount = mount.filter(|mount| mount.entry.path == self.mount_path);
         let Some(mount) = mount else {
             return NextPiece::End(farewell("the mount was moved or is gone"));
         };
-        let Some(judge) = self.judge(unsealed, now) else {
+        let Some(judge) = self.judge(context, now) else {
             return NextPiece::End(farewell("permission denied"));
         };
         self.pull(&judge, &mount, now)
@@ -132,9 +132,9 @@ impl Source for EventStream {
 
 impl EventStream {
     /// The judge of this moment; `None` when the token ended or may not watch any more.
-    fn judge<'u>(&self, unsealed: &'u NamespaceContext, now: Timestamp) -> Option<BatchJudge<'u>> {
-        let caller = self.bearer.caller(unsealed, now)?;
-        let judge = BatchJudge::for_caller(unsealed, caller, now);
+    fn judge<'u>(&self, context: &'u NamespaceContext, now: Timestamp) -> Option<BatchJudge<'u>> {
+        let caller = self.bearer.caller(context, now)?;
+        let judge = BatchJudge::for_caller(context, caller, now);
         judge.may(Operation::Read, WATCH).then_some(judge)
     }
 

@@ -52,7 +52,7 @@ struct Via {
 
 /// A question under way.
 struct Review<'a> {
-    unsealed: &'a NamespaceContext,
+    context: &'a NamespaceContext,
     question: ExplainQuestion,
     now: Timestamp,
     /// What sets of policies without templates come to.
@@ -71,8 +71,8 @@ pub(super) async fn who(run: &RouteCall<'_>) -> Result<Response, Error> {
     let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
     let capability = fields.string("capability")?.unwrap_or_else(|| "read".to_owned());
     let mut review = Review {
-        unsealed: &run.unsealed,
-        question: question(&run.unsealed.view, &text("path")?, &capability)?,
+        context: &run.context,
+        question: question(&run.context.view, &text("path")?, &capability)?,
         now: run.call.now,
         decided: HashMap::new(),
         left: SUBJECTS_MAX,
@@ -150,7 +150,7 @@ impl Review<'_> {
 
     fn entities(&mut self, after: &str, count: usize) -> Option<String> {
         let after = IdentityId::parse(after);
-        let directory = &self.unsealed.view;
+        let directory = &self.context.view;
         let entities = directory.ask_directory(|all| all.entities_after(after, count))?;
         for entity in &entities {
             self.left -= 1;
@@ -169,7 +169,7 @@ impl Review<'_> {
 
     fn groups(&mut self, after: &str, count: usize) -> Option<String> {
         let after = IdentityId::parse(after);
-        let groups = self.unsealed.view.ask_directory(|all| all.groups_after(after, count))?;
+        let groups = self.context.view.ask_directory(|all| all.groups_after(after, count))?;
         for (group, policies) in &groups {
             self.left -= 1;
             if let Some(via) = self.decide(policies.clone(), None) {
@@ -181,7 +181,7 @@ impl Review<'_> {
 
     /// Roles and users, by mount and record: the place of one is both.
     fn roles(&mut self, after: &str, count: usize) -> Result<Option<String>, Error> {
-        let mut mounts = self.unsealed.view.mounts.all();
+        let mut mounts = self.context.view.mounts.all();
         mounts.retain(|mount| mount.entry.kind.class() == Class::Auth);
         for mount in mounts {
             for folder in ROLE_FOLDERS {
@@ -191,7 +191,7 @@ impl Review<'_> {
                     None if base.as_str() < after => continue,
                     None => None,
                 };
-                let storage = EngineStorage::of(self.unsealed, &mount);
+                let storage = EngineStorage::of(self.context, &mount);
                 let names = storage.list_page(folder, inside, count);
                 for name in &names {
                     self.left = self.left.saturating_sub(1);
@@ -222,7 +222,7 @@ impl Review<'_> {
     }
 
     fn tokens(&mut self, after: &str, count: usize) -> Option<String> {
-        let page = self.unsealed.view.tokens.page(TokenSet::All, after, count);
+        let page = self.context.view.tokens.page(TokenSet::All, after, count);
         for (_, entry) in &page {
             self.left -= 1;
             let auth = &entry.auth;
@@ -233,7 +233,7 @@ impl Review<'_> {
             let via = match is_root {
                 true => None,
                 false => {
-                    let person = self.unsealed.view.person(entry);
+                    let person = self.context.view.person(entry);
                     let is_barred = match &person {
                         Some(person) => person.entity.disabled,
                         None => entry.entity_id.is_some(),
@@ -250,7 +250,7 @@ impl Review<'_> {
                 }
             };
             self.add(SubjectKind::Token, &auth.accessor, &auth.display_name, via);
-            let mounts = &self.unsealed.view.mounts;
+            let mounts = &self.context.view.mounts;
             let mount = mounts.route(&auth.path).map(|(mount, _)| mount.entry.path.clone());
             self.note("mount", mount.map_or(Json::Null, Json::from));
             let end = auth.expires_at.map_or(Json::Null, |end| end.to_string().into());
@@ -268,7 +268,7 @@ impl Review<'_> {
         if let Some(decided) = self.decided.get(&names) {
             return decided.clone();
         }
-        let stored = self.unsealed.view.policies.named(names.iter())?;
+        let stored = self.context.view.policies.named(names.iter())?;
         let hangs_on_person =
             person.is_some() && stored.iter().any(|policy| policy.has_templates());
         let acl = match person.filter(|_| hangs_on_person) {

@@ -37,7 +37,7 @@ pub(super) fn read_all(audit: &Audit) -> Response {
 
 pub(super) async fn enable(
     audit: &Audit,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -46,7 +46,7 @@ pub(super) async fn enable(
         return Err(Error::invalid(format!("path is longer than {MOUNT_PATH_BYTES_MAX} bytes")));
     }
     // One at a time: what is free is looked at and taken together.
-    let _latch = unsealed.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    let _latch = context.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
     let records = audit.records();
     let nests = |other: &String| {
         let (one, other) = (format!("{path}/"), format!("{other}/"));
@@ -62,7 +62,7 @@ pub(super) async fn enable(
     check_destination(audit, &record, &records)?;
     let device = try_device(audit, path, &record).await?;
     audit.keep_opened(Some(device));
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     let stored = storage.put(&format!("{DEVICE_FOLDER}{path}"), record.encode()).await;
     // The fold has taken it, unless the commit failed.
     audit.keep_opened(None);
@@ -116,10 +116,10 @@ fn check_destination(
 
 pub(super) async fn disable(
     audit: &Audit,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
 ) -> Result<Response, Error> {
-    let _latch = unsealed.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    let _latch = context.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
     match audit.records().get(path) {
         None => return Ok(Response::Empty),
         Some(record) if record.declared => {
@@ -129,7 +129,7 @@ pub(super) async fn disable(
         }
         Some(_) => {}
     }
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     storage.delete(&format!("{DEVICE_FOLDER}{path}")).await?;
     tracing::info!(path, "audit device disabled");
     Ok(Response::Empty)
@@ -188,7 +188,7 @@ pub(super) fn read_header(audit: &Audit, asked: &str) -> Result<Response, Error>
 
 pub(super) async fn put_header(
     audit: &Audit,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -204,18 +204,18 @@ pub(super) async fn put_header(
     if audit.headers().len() >= HEADERS_MAX && !audit.headers().contains_key(name) {
         return Err(Error::invalid(format!("more than {HEADERS_MAX} audited headers")));
     }
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     let record = HeaderRecord { hmac };
     storage.put(&format!("{HEADER_FOLDER}{name}"), record.to_json().to_text()).await?;
     Ok(Response::Empty)
 }
 
 pub(super) async fn delete_header(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
     let name = &*name.to_ascii_lowercase();
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     storage.delete(&format!("{HEADER_FOLDER}{name}")).await?;
     Ok(Response::Empty)
 }

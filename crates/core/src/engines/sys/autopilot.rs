@@ -59,8 +59,8 @@ impl Default for AutopilotSettings {
 
 impl AutopilotSettings {
     /// The settings of the cluster.
-    pub(super) fn of(unsealed: &NamespaceContext) -> Result<Self, Error> {
-        let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
+    pub(super) fn of(context: &NamespaceContext) -> Result<Self, Error> {
+        let record = EngineStorage::builtin(context, MountId::SYSTEM)?.get(RECORD)?;
         let Some(record) = record else { return Ok(Self::default()) };
         let damaged = |_| Error::internal(&"the autopilot's settings are damaged");
         let map = json::parse_object(&record.value).map_err(damaged)?;
@@ -125,18 +125,18 @@ fn silent_nanos(member: &Member) -> Option<i64> {
 }
 
 /// `configuration`, read.
-pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    Ok(Response::data(&AutopilotSettings::of(unsealed)?.to_json()))
+pub(super) fn read(context: &NamespaceContext) -> Result<Response, Error> {
+    Ok(Response::data(&AutopilotSettings::of(context)?.to_json()))
 }
 
 /// `configuration`, written: what is not named stays.
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let settings = AutopilotSettings::of(unsealed)?.with(Fields::new(&body))?;
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let settings = AutopilotSettings::of(context)?.with(Fields::new(&body))?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     storage.put(RECORD, settings.to_json().to_text()).await?;
     Ok(Response::Empty)
 }
@@ -144,10 +144,10 @@ pub(super) async fn write(
 /// `state`.
 pub(super) fn state(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     cluster: &dyn Replicated,
 ) -> Result<Response, Error> {
-    let settings = AutopilotSettings::of(unsealed)?;
+    let settings = AutopilotSettings::of(context)?;
     let leadership = cluster.leadership();
     let members = cluster.members();
     let position = core.store.position().0;
@@ -203,10 +203,10 @@ pub(super) fn state(
 /// When the settings cannot be read.
 pub(crate) fn health(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     cluster: &dyn Replicated,
 ) -> Result<MemberHealth, Error> {
-    let settings = AutopilotSettings::of(unsealed)?;
+    let settings = AutopilotSettings::of(context)?;
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
     let is_healthy = |member: &Member| settings.finds_healthy(member, own, position);
@@ -229,9 +229,9 @@ fn tolerance(members: &[Member], is_healthy: impl Fn(&Member) -> bool) -> usize 
 ///
 /// # Errors
 /// What the store says.
-pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
+pub(crate) async fn clean_up(core: &Core, context: &NamespaceContext) -> Result<(), Error> {
     let Some(cluster) = core.store.replicated() else { return Ok(()) };
-    let settings = AutopilotSettings::of(unsealed)?;
+    let settings = AutopilotSettings::of(context)?;
     if !settings.removes_dead {
         return Ok(());
     }

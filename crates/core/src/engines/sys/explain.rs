@@ -136,7 +136,7 @@ pub(super) fn answer(view: &View, body: &Map, asked: &SubjectQuery) -> Result<Re
 /// Answers what a token asks about itself, which every token may. `None` for a question about another, or about policies that it has
 /// not: the right to that is the right to the path.
 pub(super) fn about_itself(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     caller: &CallerPolicies,
 ) -> Option<Result<Response, Error>> {
@@ -152,19 +152,19 @@ pub(super) fn about_itself(
         if !is_own || others {
             return Ok(None);
         }
-        let asked = SubjectQuery::by_itself(unsealed, &body, caller, request.now)?;
-        self::answer(&unsealed.view, &body, &asked).map(Some)
+        let asked = SubjectQuery::by_itself(context, &body, caller, request.now)?;
+        self::answer(&context.view, &body, &asked).map(Some)
     };
     answer().transpose()
 }
 
 /// The same, at the route that is only for that.
 pub(super) fn only_about_itself(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     caller: &CallerPolicies,
 ) -> Result<Response, Error> {
-    about_itself(unsealed, request, caller).unwrap_or_else(|| {
+    about_itself(context, request, caller).unwrap_or_else(|| {
         Err(Error::invalid(
             "this route answers a token about itself; 'accessor', 'entity_id' and 'policies' are for sys/policies/explain",
         ))
@@ -173,12 +173,12 @@ pub(super) fn only_about_itself(
 
 /// Answers about the subject that the body names.
 pub(super) fn about_others(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let asked = SubjectQuery::named(unsealed, &body, call)?;
-    answer(&unsealed.view, &body, &asked)
+    let asked = SubjectQuery::named(context, &body, call)?;
+    answer(&context.view, &body, &asked)
 }
 
 pub(super) fn question(view: &View, path: &str, name: &str) -> Result<ExplainQuestion, Error> {

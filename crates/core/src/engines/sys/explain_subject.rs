@@ -50,20 +50,20 @@ enum SubjectStanding {
 impl SubjectQuery {
     /// The caller itself, with the drafts of the body.
     pub(super) fn by_itself(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         body: &Map,
         caller: &CallerPolicies,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let drafts = drafts(body)?;
-        let person = caller.home(unsealed).view.person(caller.entry());
+        let person = caller.home(context).view.person(caller.entry());
         ExplainSubject { caller: Some(caller), person, extra: Vec::new() }
-            .resolve(unsealed, drafts, now)
+            .resolve(context, drafts, now)
     }
 
     /// Whom the body names.
     pub(super) fn named(
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         body: &Map,
         call: &AuthorizedCall<'_, '_>,
     ) -> Result<Self, Error> {
@@ -80,21 +80,21 @@ impl SubjectQuery {
         }
         let caller = match accessor.as_str() {
             "" => None,
-            accessor => Some(caller_with_accessor(unsealed, call, accessor)?),
+            accessor => Some(caller_with_accessor(context, call, accessor)?),
         };
         let person = match (&caller, entity.as_str()) {
-            (Some(caller), _) => unsealed.view.person(caller.entry()),
+            (Some(caller), _) => context.view.person(caller.entry()),
             (None, "") => None,
             (None, entity) => {
                 let id = IdentityId::parse(entity);
-                let found = id.and_then(|id| unsealed.view.ask_directory(|all| all.person(id)));
+                let found = id.and_then(|id| context.view.ask_directory(|all| all.person(id)));
                 let missing = || Error::invalid(format!("no entity has the id {entity:?}"));
                 Some(found.flatten().ok_or_else(missing)?)
             }
         };
         let extra = extra.iter().map(|name| name.to_lowercase()).collect();
         let subject = ExplainSubject { caller: caller.as_ref(), person, extra };
-        subject.resolve(unsealed, drafts(body)?, call.now)
+        subject.resolve(context, drafts(body)?, call.now)
     }
 
     /// Decides and says why, with at most `lost_max` of the rules that were not asked.
@@ -147,7 +147,7 @@ struct ExplainSubject<'c> {
 impl ExplainSubject<'_> {
     fn resolve(
         self,
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         drafts: Vec<Policy>,
         now: Timestamp,
     ) -> Result<SubjectQuery, Error> {
@@ -176,7 +176,7 @@ impl ExplainSubject<'_> {
                     "the token's policies are those of a namespace above: a draft is tried there",
                 ));
             }
-            let below = unsealed.view.namespace_path();
+            let below = context.view.namespace_path();
             let below = below.strip_prefix(above.view.namespace_path()).unwrap_or(below);
             let entry = caller.map(CallerPolicies::entry);
             let compiled = entry.map(|entry| above.view.compile_below(entry, below, now));
@@ -184,7 +184,7 @@ impl ExplainSubject<'_> {
             return Ok(asked(SubjectStanding::Acl(Box::new(acl))));
         }
         let is_drafted = |name: &str| drafts.iter().any(|draft| &**draft.name() == name);
-        let stored = unsealed.view.policies.named(names.iter().filter(|name| !is_drafted(name)));
+        let stored = context.view.policies.named(names.iter().filter(|name| !is_drafted(name)));
         let Some(mut all) = stored else {
             let reason = "a policy of the subject cannot be read, or it has too many rules";
             return Ok(asked(SubjectStanding::Barred(reason)));

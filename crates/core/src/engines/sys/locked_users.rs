@@ -11,7 +11,7 @@ use crate::view::NamespaceContext;
 /// Shows who is locked, of the mount with the accessor that is asked for or of all.
 pub(super) fn read(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
@@ -19,7 +19,7 @@ pub(super) fn read(
     let mut mounts: Vec<(String, Vec<String>)> =
         asked.iter().map(|it| (it.clone(), vec![])).collect();
     for (id, name) in core.services.lockouts.locked(call.now) {
-        let Some(mount) = unsealed.view.mounts.with_id(id) else { continue };
+        let Some(mount) = context.view.mounts.with_id(id) else { continue };
         let accessor = &mount.entry.accessor;
         match mounts.iter_mut().find(|(known, _)| known == accessor) {
             Some((_, names)) => names.push(name),
@@ -37,8 +37,8 @@ pub(super) fn read(
         ])
     });
     let root = Json::object([
-        ("namespace_id", unsealed.view.namespace_id().into()),
-        ("namespace_path", unsealed.view.namespace_path().into()),
+        ("namespace_id", context.view.namespace_id().into()),
+        ("namespace_path", context.view.namespace_path().into()),
         ("counts", total.clone()),
         ("mount_accessors", Json::Array(mounts.collect())),
     ]);
@@ -48,11 +48,11 @@ pub(super) fn read(
 /// Lets a name in again; `path` is what follows `locked-users/`.
 pub(super) fn unlock(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
 ) -> Result<Response, Error> {
     let (accessor, name) = path.split_once("/unlock/").ok_or(Error::UnsupportedPath)?;
-    let all = unsealed.view.mounts.all();
+    let all = context.view.mounts.all();
     if let Some(mount) = all.iter().find(|mount| mount.entry.accessor == accessor) {
         core.services.lockouts.forget(mount.entry.id, name);
         core.services.lockouts.forget(mount.entry.id, &name.to_ascii_lowercase());

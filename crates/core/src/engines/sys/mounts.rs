@@ -29,26 +29,26 @@ use kallisto_engine::Class;
 pub(super) const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
 
 /// The mounts of a class as its listing shows them.
-pub(super) fn listing(unsealed: &NamespaceContext, class: Class) -> Map {
-    let all = unsealed.view.mounts.all();
+pub(super) fn listing(context: &NamespaceContext, class: Class) -> Map {
+    let all = context.view.mounts.all();
     let shown = all.iter().filter(|mount| mount.entry.kind.class() == class);
     shown.map(|mount| (mount.entry.shown_path().to_owned(), mount.entry.to_wire().into())).collect()
 }
 
-pub(super) fn read_all(unsealed: &NamespaceContext, class: Class) -> Response {
-    Response::merged(&listing(unsealed, class).into())
+pub(super) fn read_all(context: &NamespaceContext, class: Class) -> Response {
+    Response::merged(&listing(context, class).into())
 }
 
 pub(super) fn read(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     class: Class,
     path: &str,
 ) -> Result<Response, Error> {
     // Clients ask for login methods by the path that they have beside secrets engines.
-    let as_login = || find(unsealed, Class::Auth, path.strip_prefix(Class::Auth.prefix())?);
+    let as_login = || find(context, Class::Auth, path.strip_prefix(Class::Auth.prefix())?);
     let found = match class {
-        Class::Secret => find(unsealed, class, path).or_else(as_login),
-        Class::Auth => find(unsealed, class, path),
+        Class::Secret => find(context, class, path).or_else(as_login),
+        Class::Auth => find(context, class, path),
     };
     match found {
         Some(mount) => Ok(Response::merged(&mount.entry.to_wire().into())),
@@ -60,13 +60,13 @@ pub(super) fn read(
 }
 
 /// The mount of a class at the path its listing shows.
-pub(super) fn find(unsealed: &NamespaceContext, class: Class, path: &str) -> Option<Arc<Mount>> {
-    let found = unsealed.view.mounts.at(&format!("{}{path}/", class.prefix()));
+pub(super) fn find(context: &NamespaceContext, class: Class, path: &str) -> Option<Arc<Mount>> {
+    let found = context.view.mounts.at(&format!("{}{path}/", class.prefix()));
     found.filter(|mount| mount.entry.kind.class() == class)
 }
 
 pub(super) async fn mount(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     class: Class,
     path: &str,
@@ -74,21 +74,21 @@ pub(super) async fn mount(
     check_path(class, path, "mount")?;
     let body = call.object()?;
     // One mount at a time: the counter and the nesting check belong together.
-    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
+    let _latch = context.latches.hold(&keys::mount_counter()).await;
     let path = format!("{}{path}/", class.prefix());
-    check_namespaces(unsealed, &path)?;
-    if let Some(existing) = unsealed.view.mounts.conflict(&path) {
+    check_namespaces(context, &path)?;
+    if let Some(existing) = context.view.mounts.conflict(&path) {
         let existing = existing.strip_prefix(class.prefix()).unwrap_or(&existing);
         return Err(Error::invalid(format!("path is already in use at {existing}")));
     }
-    let (id, seqno) = next_id(unsealed)?;
+    let (id, seqno) = next_id(context)?;
     let entry = new_entry(id, class, path, Fields::new(&body))?;
-    check_lease(unsealed.leases, &entry)?;
+    check_lease(context.leases, &entry)?;
     let mut batch = Batch::new();
     batch.expect(keys::mount_counter(), seqno);
     batch.put(keys::mount_counter(), id.0.to_be_bytes().to_vec());
     batch.put(keys::mount(id), entry.encode());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
@@ -109,17 +109,17 @@ pub(super) fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Err
 
 /// Refuses a mount where a namespace is, in which nothing of it could ever be asked for. To be called
 /// under the latch of mounts, under which namespaces are made too.
-pub(super) fn check_namespaces(unsealed: &NamespaceContext, path: &str) -> Result<(), Error> {
-    let absolute = format!("{}{path}", unsealed.view.namespace_path());
-    let found = unsealed.ask_namespaces(|namespaces| namespaces.around(&absolute));
+pub(super) fn check_namespaces(context: &NamespaceContext, path: &str) -> Result<(), Error> {
+    let absolute = format!("{}{path}", context.view.namespace_path());
+    let found = context.ask_namespaces(|namespaces| namespaces.around(&absolute));
     match found.filter(|space| space.namespace.path.len() > absolute.len() - path.len()) {
         Some(_) => Err(Error::invalid(format!("path is already in use at {path}"))),
         None => Ok(()),
     }
 }
 
-fn next_id(unsealed: &NamespaceContext) -> Result<(MountId, Seqno), Error> {
-    let record = unsealed.store.get(&keys::mount_counter())?;
+fn next_id(context: &NamespaceContext) -> Result<(MountId, Seqno), Error> {
+    let record = context.store.get(&keys::mount_counter())?;
     let Some(record) = record else {
         return Err(Error::internal(&"the mount counter is missing"));
     };
@@ -228,7 +228,7 @@ fn not_mountable(name: &str, class: Class) -> Error {
 }
 
 pub(super) async fn unmount(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     class: Class,
     path: &str,
     call: &AuthorizedCall<'_, '_>,
@@ -237,23 +237,23 @@ pub(super) async fn unmount(
         return Err(Error::invalid("token credential backend cannot be disabled"));
     }
     check_path(class, path, "unmount")?;
-    let Some(mount) = find(unsealed, class, path) else {
+    let Some(mount) = find(context, class, path) else {
         return Ok(Response::Empty);
     };
     // Its credentials before it: what takes them back may need its settings.
     let number = mount.entry.id.0;
-    let _closing = Closing::begin(unsealed, Closed::Mount(number));
-    revoke_mount(unsealed, number, how_to_unmount(call)?, call.now).await?;
+    let _closing = Closing::begin(context, Closed::Mount(number));
+    revoke_mount(context, number, how_to_unmount(call)?, call.now).await?;
     // The mount goes first, so that nobody reads or writes what is being swept.
     let mut batch = Batch::new();
     batch.delete(keys::mount(mount.entry.id)).set_essential();
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     if class == Class::Auth {
         // Nobody logs in here any more, so these are all. On a full disk they end, whatever cannot be swept.
-        tokens::revoke_made_below(unsealed, &mount.entry.path).await?;
+        tokens::revoke_made_below(context, &mount.entry.path).await?;
     }
     for prefix in keys::engine_prefixes(mount.entry.id) {
-        sweep(unsealed, &prefix).await?;
+        sweep(context, &prefix).await?;
     }
     Ok(Response::Empty)
 }
@@ -270,11 +270,11 @@ fn how_to_unmount(call: &AuthorizedCall<'_, '_>) -> Result<Unmount, Error> {
 
 /// Deletes every record under `prefix`, a bounded batch at a time. Of a full disk's reserve a small engine takes a little, and
 /// a large one nothing: its batches are over what is essential.
-async fn sweep(unsealed: &NamespaceContext, prefix: &[u8]) -> Result<(), Error> {
+async fn sweep(context: &NamespaceContext, prefix: &[u8]) -> Result<(), Error> {
     loop {
         let mut batch = Batch::new();
         batch.set_essential();
-        unsealed.store.scan(prefix, &mut |key, _| {
+        context.store.scan(prefix, &mut |key, _| {
             batch.delete(key.to_vec());
             if batch.ops().len() < SWEEP_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
         })?;
@@ -282,7 +282,7 @@ async fn sweep(unsealed: &NamespaceContext, prefix: &[u8]) -> Result<(), Error> 
         if swept == 0 {
             return Ok(());
         }
-        unsealed.store.commit(batch).await?;
+        context.store.commit(batch).await?;
         if swept < SWEEP_RECORDS_MAX {
             return Ok(());
         }

@@ -35,8 +35,8 @@ const UNLOCK_KEY_CHARS: usize = 24;
 
 impl<'u> NamespaceRoutes<'u> {
     fn of(run: &'u RouteCall<'_>) -> Result<Self, Error> {
-        let root = run.core.unsealed.load_full().ok_or(Error::Sealed)?;
-        Ok(Self { root, here: &run.unsealed })
+        let root = run.core.context.load_full().ok_or(Error::Sealed)?;
+        Ok(Self { root, here: &run.context })
     }
 }
 
@@ -71,8 +71,8 @@ pub(super) async fn unlock(run: &RouteCall<'_>) -> Result<Response, Error> {
 }
 
 /// The namespaces directly below that a caller can reach anything of.
-pub(super) fn reached(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Response {
-    let names = below(unsealed, NamespaceDepth::One).into_iter().map(|(name, _)| name);
+pub(super) fn reached(context: &NamespaceContext, caller: &CallerPolicies) -> Response {
+    let names = below(context, NamespaceDepth::One).into_iter().map(|(name, _)| name);
     let names: Vec<String> = names.filter(|name| caller.reaches(name)).collect();
     let keys = if names.is_empty() {
         Map::new()
@@ -90,9 +90,9 @@ pub(super) enum NamespaceDepth {
 }
 
 /// The namespaces below this one, by their path from it.
-fn below(unsealed: &NamespaceContext, depth: NamespaceDepth) -> Vec<(String, Arc<NamespaceSpace>)> {
-    let own = unsealed.view.namespace_path();
-    let all = unsealed.ask_namespaces(|namespaces| namespaces.below(own));
+fn below(context: &NamespaceContext, depth: NamespaceDepth) -> Vec<(String, Arc<NamespaceSpace>)> {
+    let own = context.view.namespace_path();
+    let all = context.ask_namespaces(|namespaces| namespaces.below(own));
     let relative =
         all.into_iter().map(|space| (space.namespace.path[own.len()..].to_owned(), space));
     let fits =

@@ -15,54 +15,54 @@ use crate::view::NamespaceContext;
 /// Where policies are kept in the engine storage of `sys/`.
 const FOLDER: &str = "password/";
 
-pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    let text = text(unsealed, name)?;
+pub(super) fn read(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let text = text(context, name)?;
     Ok(Response::data(&Json::object([("policy", text.into())])))
 }
 
-pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    storage(unsealed)?.delete(&record(name)).await?;
+pub(super) async fn delete(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    storage(context)?.delete(&record(name)).await?;
     Ok(Response::Empty)
 }
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)
 }
 
 fn record(name: &str) -> String {
     format!("{FOLDER}{name}")
 }
 
-pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let names = storage(unsealed)?.list(FOLDER)?;
+pub(super) fn list(context: &NamespaceContext) -> Result<Response, Error> {
+    let names = storage(context)?.list(FOLDER)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-fn text(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
-    let record = storage(unsealed)?.get(&record(name))?;
+fn text(context: &NamespaceContext, name: &str) -> Result<String, Error> {
+    let record = storage(context)?.get(&record(name))?;
     let record = record.ok_or(Error::NotFound)?;
     String::from_utf8(record.value.to_vec())
         .map_err(|_| Error::internal(&"a password policy is damaged"))
 }
 
 /// A password by a policy.
-pub(crate) fn make(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
-    let text = text(unsealed, name)?;
+pub(crate) fn make(context: &NamespaceContext, name: &str) -> Result<String, Error> {
+    let text = text(context, name)?;
     let policy = PasswordPolicy::parse(&text).map_err(|error| Error::internal(&error))?;
     let password = policy.make(&mut |bytes| random::fill(bytes))?;
     Ok(password.as_str().to_owned())
 }
 
-pub(super) fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    let password = make(unsealed, name)?;
+pub(super) fn generate(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let password = make(context, name)?;
     Ok(Response::data(&Json::object([("password", password.as_str().into())])))
 }
 
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -78,6 +78,6 @@ pub(super) async fn write(
     let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(given);
     PasswordPolicy::parse(&text)
         .map_err(|error| Error::invalid(format!("invalid password policy: {error}")))?;
-    storage(unsealed)?.put(&record(name), text.into_bytes()).await?;
+    storage(context)?.put(&record(name), text.into_bytes()).await?;
     Ok(Response::Empty)
 }

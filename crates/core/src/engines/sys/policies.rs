@@ -22,9 +22,9 @@ pub(super) enum PolicyFamily {
     Legacy,
 }
 
-pub(super) fn list(unsealed: &NamespaceContext, family: PolicyFamily) -> Response {
-    let mut names = unsealed.view.policies.names();
-    if unsealed.is_top() {
+pub(super) fn list(context: &NamespaceContext, family: PolicyFamily) -> Response {
+    let mut names = context.view.policies.names();
+    if context.is_top() {
         // No policy, but listed with them.
         names.push("root".to_owned());
         names.sort();
@@ -39,14 +39,14 @@ pub(super) fn list(unsealed: &NamespaceContext, family: PolicyFamily) -> Respons
 }
 
 pub(super) fn read(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
     family: PolicyFamily,
 ) -> Result<Response, Error> {
     let name = name.to_lowercase();
-    let text = match unsealed.view.policies.get(&name) {
+    let text = match context.view.policies.get(&name) {
         Some(stored) => stored.text,
-        None if name == "root" && unsealed.is_top() => "".into(),
+        None if name == "root" && context.is_top() => "".into(),
         None => return Err(Error::NotFound),
     };
     let text_field = match family {
@@ -61,7 +61,7 @@ pub(super) fn read(
 }
 
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
     family: PolicyFamily,
@@ -87,21 +87,21 @@ pub(super) async fn write(
     warnings.extend(policy.warnings());
     let mut batch = Batch::new();
     batch.put(keys::policy(&name), text.into_bytes());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     if warnings.is_empty() {
         return Ok(Response::Empty);
     }
     Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
 }
 
-pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let name = parse_name(name, "delete")?;
     if &*name == DEFAULT_NAME {
         return Err(Error::invalid("cannot delete default policy"));
     }
     let mut batch = Batch::new();
     batch.delete(keys::policy(&name)).set_essential();
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 

@@ -34,7 +34,7 @@ struct Warning {
 /// # Errors
 /// [`Error::Invalid`] without a text.
 pub(super) fn answer(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     caller: &CallerPolicies,
 ) -> Result<Response, Error> {
@@ -49,12 +49,12 @@ pub(super) fn answer(
             ("message", error.message().into()),
         ])
     });
-    let places = KnownMounts::of(unsealed, caller);
+    let places = KnownMounts::of(context, caller);
     let mut warnings = Vec::new();
     for rule in &checked.rules {
         of_reach(rule, &mut warnings);
         places.of_mounts(rule, &mut warnings);
-        of_sudo(unsealed, rule, &mut warnings);
+        of_sudo(context, rule, &mut warnings);
     }
     let warnings = warnings.into_iter().map(|Warning { line, kind, message }| {
         let (kind, message) = (kind.into(), message.into());
@@ -108,13 +108,13 @@ struct KnownMounts {
 }
 
 impl KnownMounts {
-    fn of(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Self {
-        let held = caller.capabilities(&unsealed.view, "sys/mounts");
+    fn of(context: &NamespaceContext, caller: &CallerPolicies) -> Self {
+        let held = caller.capabilities(&context.view, "sys/mounts");
         let knows_all = held.iter().any(|name| matches!(*name, "read" | "root"));
-        let mut mounts = unsealed.view.mounts.all();
+        let mut mounts = context.view.mounts.all();
         mounts.retain(|mount| knows_all || caller.reaches(&mount.entry.path));
-        let own = unsealed.view.namespace_path().to_owned();
-        let below = unsealed.ask_namespaces(|all| all.below(&own));
+        let own = context.view.namespace_path().to_owned();
+        let below = context.ask_namespaces(|all| all.below(&own));
         let namespaces = below
             .iter()
             .filter_map(|space| space.namespace.path.strip_prefix(&own).map(str::to_owned))
@@ -192,7 +192,7 @@ fn wildcard(pattern: &str) -> Option<usize> {
 }
 
 /// Warns of a route that takes `sudo`, in a rule without it.
-fn of_sudo(unsealed: &NamespaceContext, rule: &CheckedRule, warnings: &mut Vec<Warning>) {
+fn of_sudo(context: &NamespaceContext, rule: &CheckedRule, warnings: &mut Vec<Warning>) {
     if rule.capabilities.has(Capability::Sudo) || rule.capabilities.grants_nothing() {
         return;
     }
@@ -204,12 +204,12 @@ fn of_sudo(unsealed: &NamespaceContext, rule: &CheckedRule, warnings: &mut Vec<W
         path.pop();
         path.push('x');
     }
-    let Some((mount, inside)) = unsealed.view.mounts.route(&path) else { return };
+    let Some((mount, inside)) = context.view.mounts.route(&path) else { return };
     let inside = inside.trim_end_matches('/');
     let routes = registry::driver(mount.entry.kind).routes();
     let Some(route) = routes.find(inside) else { return };
     let takes = |operation: Operation| {
-        route.takes(operation) && authz_request::needs_sudo(operation, &path, &unsealed.view)
+        route.takes(operation) && authz_request::needs_sudo(operation, &path, &context.view)
     };
     let lacking = Capability::ALL
         .into_iter()

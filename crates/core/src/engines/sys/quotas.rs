@@ -28,20 +28,20 @@ const RATE_MAX: f64 = 1e12;
 const NO_METHOD: &str =
     "is not a valid auth method and therefore unsuitable for use with role-based quotas";
 
-pub(super) fn read_config(unsealed: &NamespaceContext) -> Response {
-    Response::data(&unsealed.view.quotas.settings().to_json().into())
+pub(super) fn read_config(context: &NamespaceContext) -> Response {
+    Response::data(&context.view.quotas.settings().to_json().into())
 }
 
-pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let names = unsealed.view.quotas.names();
+pub(super) fn list(context: &NamespaceContext) -> Result<Response, Error> {
+    let names = context.view.quotas.names();
     if names.is_empty() {
         return Err(Error::NotFound);
     }
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
+pub(super) fn read(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let spec = context.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
         ("inheritable", spec.scope.is_inheritable.into()),
@@ -55,13 +55,13 @@ pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, 
 }
 
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let place = place(context, &fields.string("path")?.unwrap_or_default())?;
     let role = fields.string("role")?.unwrap_or_default();
     if !role.is_empty() {
         check_role(&place, &role)?;
@@ -73,17 +73,17 @@ pub(super) async fn write(
         interval_secs: span_secs(fields, "interval")?.max(1),
         block_secs: span_secs(fields, "block_interval")?,
     };
-    let quotas = &unsealed.view.quotas;
+    let quotas = &context.view.quotas;
     refuse_twin(quotas.twin(&spec))?;
     if quotas.spec(name).is_none() {
         check_room(quotas.names().len())?;
     }
-    storage(unsealed)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
+    storage(context)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
     Ok(Response::Empty)
 }
 
-pub(super) fn list_lease_counts(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let specs = unsealed.view.quotas.leases.specs();
+pub(super) fn list_lease_counts(context: &NamespaceContext) -> Result<Response, Error> {
+    let specs = context.view.quotas.leases.specs();
     if specs.is_empty() {
         return Err(Error::NotFound);
     }
@@ -91,9 +91,9 @@ pub(super) fn list_lease_counts(unsealed: &NamespaceContext) -> Result<Response,
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-pub(super) fn read_lease_count(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    let spec = unsealed.view.quotas.leases.spec(name).ok_or(Error::NotFound)?;
-    let count = unsealed.view.count_leases(&spec.scope, usize::MAX);
+pub(super) fn read_lease_count(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let spec = context.view.quotas.leases.spec(name).ok_or(Error::NotFound)?;
+    let count = context.view.count_leases(&spec.scope, usize::MAX);
     Ok(Response::data(&Json::object([
         ("counter", (count as u64).into()),
         ("inheritable", spec.scope.is_inheritable.into()),
@@ -106,7 +106,7 @@ pub(super) fn read_lease_count(unsealed: &NamespaceContext, name: &str) -> Resul
 }
 
 pub(super) async fn write_lease_count(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -118,23 +118,23 @@ pub(super) async fn write_lease_count(
     let max_leases = fields.int("max_leases")?.and_then(|max| u64::try_from(max).ok());
     let max_leases = max_leases.filter(|&max| max > 0);
     let max_leases = max_leases.ok_or_else(|| Error::invalid("'max_leases' is invalid"))?;
-    let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let place = place(context, &fields.string("path")?.unwrap_or_default())?;
     let scope = place.scope(String::new(), fields)?;
     let spec = LeaseSpec { name: name.to_owned(), scope, max_leases };
-    let quotas = &unsealed.view.quotas.leases;
+    let quotas = &context.view.quotas.leases;
     refuse_twin(quotas.twin(&spec))?;
     if quotas.spec(name).is_none() {
         check_room(quotas.specs().len())?;
     }
-    storage(unsealed)?.put(&format!("{LEASE_RULES}{name}"), spec.encode()).await?;
+    storage(context)?.put(&format!("{LEASE_RULES}{name}"), spec.encode()).await?;
     Ok(Response::Empty)
 }
 
 pub(super) async fn delete_lease_count(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
-    storage(unsealed)?.delete(&format!("{LEASE_RULES}{name}")).await?;
+    storage(context)?.delete(&format!("{LEASE_RULES}{name}")).await?;
     Ok(Response::Empty)
 }
 
@@ -154,18 +154,18 @@ fn check_room(rules: usize) -> Result<(), Error> {
     Err(Error::invalid(format!("there are {RULES_MAX} rules, as many as there may be")))
 }
 
-pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
-    storage(unsealed)?.delete(&format!("{RULES}{name}")).await?;
+pub(super) async fn delete(context: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    storage(context)?.delete(&format!("{RULES}{name}")).await?;
     Ok(Response::Empty)
 }
 
 pub(super) async fn configure(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let mut settings = unsealed.view.quotas.settings();
+    let mut settings = context.view.quotas.settings();
     if let Some(told) = fields.boolean("enable_rate_limit_response_headers")? {
         settings.sends_headers = told;
     }
@@ -180,12 +180,12 @@ pub(super) async fn configure(
         }
         settings.exempt = exempt;
     }
-    storage(unsealed)?.put(SETTINGS, settings.encode()).await?;
+    storage(context)?.put(SETTINGS, settings.encode()).await?;
     Ok(Response::Empty)
 }
 
-fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)
+fn storage(context: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)
 }
 
 /// Where a rule holds.

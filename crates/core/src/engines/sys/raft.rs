@@ -73,50 +73,50 @@ fn cluster_of<'r>(run: &'r RouteCall<'_>) -> Result<&'r dyn Replicated, Error> {
 
 pub(super) async fn make_join_token(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    cluster::make_join_token(&run.unsealed, run.call).await
+    cluster::make_join_token(&run.context, run.call).await
 }
 
 pub(super) fn read_admission(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    cluster::read_admission(&run.unsealed)
+    cluster::read_admission(&run.context)
 }
 
 pub(super) async fn write_admission(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    cluster::write_admission(&run.unsealed, run.call).await
+    cluster::write_admission(&run.context, run.call).await
 }
 
 pub(super) fn rotate_certificate(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    cluster::rotate_certificate(run.core, &run.unsealed)
+    cluster::rotate_certificate(run.core, &run.context)
 }
 
 pub(super) fn autopilot_state(run: &RouteCall<'_>) -> Result<Response, Error> {
-    autopilot::state(run.core, &run.unsealed, cluster_of(run)?)
+    autopilot::state(run.core, &run.context, cluster_of(run)?)
 }
 
 pub(super) fn read_autopilot(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    autopilot::read(&run.unsealed)
+    autopilot::read(&run.context)
 }
 
 pub(super) async fn write_autopilot(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    autopilot::write(&run.unsealed, run.call).await
+    autopilot::write(&run.context, run.call).await
 }
 
 pub(super) async fn save(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
-    backup::save(run.core, &run.unsealed).await
+    backup::save(run.core, &run.context).await
 }
 
 pub(super) async fn restore(run: &RouteCall<'_>, check: Check) -> Result<Response, Error> {
     cluster_of(run)?;
     let query = run.call.query_fields();
     if Fields::new(&query).boolean("check")?.unwrap_or(false) {
-        return backup::begin_check(run.core, &run.unsealed);
+        return backup::begin_check(run.core, &run.context);
     }
-    backup::begin(run.core, &run.unsealed, check).await
+    backup::begin(run.core, &run.context, check).await
 }
 
 /// The leader hands its place to another server; alone it stays.

@@ -24,7 +24,7 @@ use kallisto_engine::Class;
 
 /// `POST sys/remount {from, to}`.
 pub(super) async fn remount(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -46,18 +46,18 @@ pub(super) async fn remount(
     }
     check_path(class, to, "remount to")?;
     // One change of mounts at a time: the check for nesting and the move belong together.
-    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
-    let Some(mount) = find(unsealed, class, from) else {
+    let _latch = context.latches.hold(&keys::mount_counter()).await;
+    let Some(mount) = find(context, class, from) else {
         let from = format!("{}{from}", class.prefix());
         return Err(Error::invalid(format!("no matching mount at \"{from}/\"")));
     };
     let to = format!("{}{to}/", class.prefix());
-    check_namespaces(unsealed, &to)?;
-    if let Some(existing) = unsealed.view.mounts.conflict(&to) {
+    check_namespaces(context, &to)?;
+    if let Some(existing) = context.view.mounts.conflict(&to) {
         return Err(Error::invalid(format!("path already in use at \"{existing}\"")));
     }
     let key = keys::mount(mount.entry.id);
-    let record = unsealed.store.get(&key)?.ok_or(Error::Conflict)?;
+    let record = context.store.get(&key)?.ok_or(Error::Conflict)?;
     let id = random::make_uuid()?;
     let mut entry = mount.entry.clone();
     entry.moved = Some(MountMove { id: id.clone(), from: entry.path.clone() });
@@ -65,10 +65,10 @@ pub(super) async fn remount(
     let mut batch = Batch::new();
     batch.expect(key.clone(), record.seqno);
     batch.put(key, entry.encode());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     if class == Class::Auth {
         // Their path is a login's that is no more, as when the mount is disabled.
-        tokens::revoke_made_below(unsealed, &mount.entry.path).await?;
+        tokens::revoke_made_below(context, &mount.entry.path).await?;
     }
     tracing::info!(migration = %id, "moved a mount");
     let data = Json::object([("migration_id", id.into())]).to_text();
@@ -93,8 +93,8 @@ fn is_builtin(class: Class, path: &str) -> bool {
 }
 
 /// `GET sys/remount/status/:id`.
-pub(super) fn status(unsealed: &NamespaceContext, id: &str) -> Result<Response, Error> {
-    let mounts = unsealed.view.mounts.all();
+pub(super) fn status(context: &NamespaceContext, id: &str) -> Result<Response, Error> {
+    let mounts = context.view.mounts.all();
     let found = mounts.iter().find_map(|mount| {
         let moved = mount.entry.moved.as_ref().filter(|moved| moved.id == id)?;
         Some((moved.from.as_str(), mount.entry.path.as_str()))

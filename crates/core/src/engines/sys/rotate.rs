@@ -12,8 +12,8 @@ use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 
-pub(super) fn key_status(unsealed: &NamespaceContext) -> Response {
-    let Some(key) = Core::active_key(unsealed) else { return Response::merged(&Json::Null) };
+pub(super) fn key_status(context: &NamespaceContext) -> Response {
+    let Some(key) = Core::active_key(context) else { return Response::merged(&Json::Null) };
     let installed = Timestamp::from_second(key.installed_at_unix).unwrap_or_default();
     Response::merged(&Json::object([
         ("term", u64::from(key.version).into()),
@@ -24,17 +24,17 @@ pub(super) fn key_status(unsealed: &NamespaceContext) -> Response {
 
 pub(super) async fn rotate(
     core: &Core,
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     call.object()?;
-    core.rotate(unsealed, call.now).await?;
+    core.rotate(context, call.now).await?;
     Ok(Response::Empty)
 }
 
 /// Beyond Vault: how far old records are under the new key.
-pub(super) fn progress(unsealed: &NamespaceContext) -> Response {
-    let state = &unsealed.reencryption;
+pub(super) fn progress(context: &NamespaceContext) -> Response {
+    let state = &context.reencryption;
     Response::data(&Json::object([
         ("running", (state.running.load(Ordering::Acquire) == 1).into()),
         ("reencrypted", state.done.load(Ordering::Relaxed).into()),

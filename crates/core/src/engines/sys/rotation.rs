@@ -102,8 +102,8 @@ impl RotationSettings {
 }
 
 /// Answers a read of the settings.
-pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let settings = RotationSettings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
+pub(super) fn read(context: &NamespaceContext) -> Result<Response, Error> {
+    let settings = RotationSettings::load(&EngineStorage::builtin(context, MountId::SYSTEM)?)?;
     let interval = match settings.interval {
         Span::ZERO => 0_u64.into(),
         interval => interval.to_go().into(),
@@ -113,11 +113,11 @@ pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
 
 /// Answers a write of them.
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(context, MountId::SYSTEM)?;
     let settings = RotationSettings::load(&storage)?.written(Fields::new(&body))?;
     let interval = settings.interval.to_go().into();
     storage.put(RECORD, Json::Object(settings.to_map(interval)).to_text()).await?;
@@ -130,15 +130,15 @@ pub(super) async fn write(
 /// What rotating says; the next run tries again.
 pub(crate) async fn rotate_due(
     core: &Core,
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let settings = RotationSettings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
-    let Some(key) = Core::active_key(unsealed) else { return Ok(()) };
+    let settings = RotationSettings::load(&EngineStorage::builtin(context, MountId::SYSTEM)?)?;
+    let Some(key) = Core::active_key(context) else { return Ok(()) };
     let age_secs = now.as_second().saturating_sub(key.installed_at_unix);
     if settings.is_due(age_secs, key.seals) {
         tracing::info!(age_secs, encryptions = key.seals, "the data key is due for rotation");
-        core.rotate(unsealed, now).await?;
+        core.rotate(context, now).await?;
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ mod tests {
             let request = crate::routes::tests::request(Some("root"), operation, path, body);
             pollster::block_on(core.handle(&request)).unwrap()
         };
-        let version = || Core::active_key(&core.unsealed.load_full().unwrap()).unwrap().version;
+        let version = || Core::active_key(&core.context.load_full().unwrap()).unwrap().version;
         let tick = |hours: i64| {
             pollster::block_on(core.run_due_jobs(Timestamp::from_second(hours * 3600).unwrap()))
                 .unwrap();

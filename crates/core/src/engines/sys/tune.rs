@@ -19,13 +19,13 @@ use crate::view::NamespaceContext;
 use kallisto_engine::{Class, Multiplicity};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
-pub(super) fn read(unsealed: &NamespaceContext, path: &str) -> Result<Response, Error> {
-    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
+pub(super) fn read(context: &NamespaceContext, path: &str) -> Result<Response, Error> {
+    let Some(mount) = context.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
     };
     let entry = &mount.entry;
     let effective = |own: u64, server: u64| if own > 0 { own } else { server };
-    let leases = unsealed.leases;
+    let leases = context.leases;
     let mut data: Map = entry.config.lists.clone();
     data.insert(
         "default_lease_ttl".into(),
@@ -54,14 +54,14 @@ pub(super) fn read(unsealed: &NamespaceContext, path: &str) -> Result<Response, 
 }
 
 pub(super) async fn write(
-    unsealed: &Arc<NamespaceContext>,
+    context: &Arc<NamespaceContext>,
     call: &AuthorizedCall<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
-    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
+    let _latch = context.latches.hold(&keys::mount_counter()).await;
+    let Some(mount) = context.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!(
             "tune of path \"{path}/\" failed: no mount entry found"
         )));
@@ -88,11 +88,11 @@ pub(super) async fn write(
     }
     let mut batch = Batch::new();
     batch.put(keys::mount(entry.id), entry.encode());
-    unsealed.store.commit(batch).await?;
+    context.store.commit(batch).await?;
     match upgrade {
         VersionChange::Same => Ok(Response::Empty),
         VersionChange::Upgrade => {
-            upgrade::start(unsealed, entry.id, call.now)?;
+            upgrade::start(context, entry.id, call.now)?;
             let warnings = vec![UPGRADE_WARNING.to_owned()];
             Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
         }

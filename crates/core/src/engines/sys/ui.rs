@@ -15,12 +15,12 @@ use kallisto_engine::Class;
 
 /// The mount that serves `path`, for a command that needs to know its version.
 pub(super) fn preflight(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     path: &str,
     caller: &CallerPolicies,
 ) -> Result<Response, Error> {
     let folder = format!("{path}/");
-    let found = unsealed.view.mounts.route(&folder);
+    let found = context.view.mounts.route(&folder);
     let Some((mount, _)) = found.filter(|(mount, _)| caller.reaches(&mount.entry.path)) else {
         return Err(Error::Denied(Denial::Preflight(path.to_owned())));
     };
@@ -30,8 +30,8 @@ pub(super) fn preflight(
 }
 
 /// Every mount that the caller can reach anything of.
-pub(super) fn all_mounts(unsealed: &NamespaceContext, caller: &CallerPolicies) -> Response {
-    let all = unsealed.view.mounts.all();
+pub(super) fn all_mounts(context: &NamespaceContext, caller: &CallerPolicies) -> Response {
+    let all = context.view.mounts.all();
     let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
     reply(reached.map(|mount| (mount, mount.entry.to_wire())))
 }
@@ -59,8 +59,8 @@ pub(super) fn resultant_acl(caller: &CallerPolicies) -> Response {
 
 /// What a login page may show: mounts listed as `unauth`, reduced to their kind.
 pub(super) fn public_mounts(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.namespace_context(request.namespace)?;
-    let all = unsealed.view.mounts.all();
+    let context = core.namespace_context(request.namespace)?;
+    let all = context.view.mounts.all();
     let public = all.iter().filter(|mount| mount.entry.config.listing_visibility == "unauth");
     Ok(reply(public.map(|mount| {
         let mut entry = mount.entry.to_wire();

@@ -34,8 +34,8 @@ const SECONDS: [(&str, i64, i64, i64); 3] = [
 const LEVELS: [&str; 3] = ["info", "warn", "bad"];
 const SESSIONS: [&str; 2] = ["tab", "memory"];
 
-fn stored(unsealed: &NamespaceContext) -> Result<Map, Error> {
-    let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
+fn stored(context: &NamespaceContext) -> Result<Map, Error> {
+    let record = EngineStorage::builtin(context, MountId::SYSTEM)?.get(RECORD)?;
     match record {
         None => Ok(Map::new()),
         Some(record) => json::parse_object(&record.value).map_err(|error| Error::internal(&error)),
@@ -57,13 +57,13 @@ fn whole(stored: &Map) -> Map {
 }
 
 /// Answers `GET sys/config/ui/settings`.
-pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    Ok(Response::data(&whole(&stored(unsealed)?).into()))
+pub(super) fn read(context: &NamespaceContext) -> Result<Response, Error> {
+    Ok(Response::data(&whole(&stored(context)?).into()))
 }
 
 /// Answers `DELETE sys/config/ui/settings`.
-pub(super) async fn delete(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.delete(RECORD).await?;
+pub(super) async fn delete(context: &NamespaceContext) -> Result<Response, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)?.delete(RECORD).await?;
     Ok(Response::Empty)
 }
 
@@ -72,11 +72,11 @@ pub(super) async fn delete(unsealed: &NamespaceContext) -> Result<Response, Erro
 /// # Errors
 /// [`Error::Invalid`] naming the field that is out of its bounds.
 pub(super) async fn write(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
-    let mut settings = stored(unsealed)?;
+    let mut settings = stored(context)?;
     for (name, value) in body.iter() {
         if *value == Json::Null {
             settings.remove(name);
@@ -85,7 +85,7 @@ pub(super) async fn write(
         settings.insert(name.clone(), checked(name, &body)?);
     }
     let record = Json::Object(settings).to_text();
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.put(RECORD, record).await?;
+    EngineStorage::builtin(context, MountId::SYSTEM)?.put(RECORD, record).await?;
     Ok(Response::Empty)
 }
 

@@ -25,28 +25,28 @@ const FRAMING: [&str; 4] = ["connection", "content-length", "content-type", "tra
 /// The header whose default keeps pages from running what others put into them.
 const CONTENT_SECURITY: &str = "Content-Security-Policy";
 
-pub(super) async fn delete_origins(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    delete(unsealed, CORS).await
+pub(super) async fn delete_origins(context: &NamespaceContext) -> Result<Response, Error> {
+    delete(context, CORS).await
 }
 
 pub(super) async fn delete_header(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     name: &str,
 ) -> Result<Response, Error> {
-    delete(unsealed, &format!("{PAGE_HEADERS}{}", canonical(name))).await
+    delete(context, &format!("{PAGE_HEADERS}{}", canonical(name))).await
 }
 
-async fn delete(unsealed: &NamespaceContext, record: &str) -> Result<Response, Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.delete(record).await?;
+async fn delete(context: &NamespaceContext, record: &str) -> Result<Response, Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)?.delete(record).await?;
     Ok(Response::Empty)
 }
 
-async fn put(unsealed: &NamespaceContext, record: &str, value: Vec<u8>) -> Result<(), Error> {
-    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.put(record, value).await
+async fn put(context: &NamespaceContext, record: &str, value: Vec<u8>) -> Result<(), Error> {
+    EngineStorage::builtin(context, MountId::SYSTEM)?.put(record, value).await
 }
 
-pub(super) fn read_origins(unsealed: &NamespaceContext) -> Response {
-    let Some(origins) = unsealed.view.web.origins() else {
+pub(super) fn read_origins(context: &NamespaceContext) -> Response {
+    let Some(origins) = context.view.web.origins() else {
         return Response::merged(&Json::object([("enabled", false.into())]));
     };
     Response::merged(&Json::object([
@@ -57,7 +57,7 @@ pub(super) fn read_origins(unsealed: &NamespaceContext) -> Response {
 }
 
 pub(super) async fn write_origins(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -75,7 +75,7 @@ pub(super) async fn write_origins(
     let is_origin = |text: &String| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     check_names("allowed_origins", &allowed, is_origin)?;
     check_names("allowed_headers", &extra_headers, |text| is_header_name(text))?;
-    put(unsealed, CORS, Origins { allowed, extra_headers }.encode()).await?;
+    put(context, CORS, Origins { allowed, extra_headers }.encode()).await?;
     Ok(Response::Empty)
 }
 
@@ -94,8 +94,8 @@ fn check_names(
     }
 }
 
-pub(super) fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let headers = unsealed.view.web.page_headers();
+pub(super) fn list_headers(context: &NamespaceContext) -> Result<Response, Error> {
+    let headers = context.view.web.page_headers();
     if headers.is_empty() {
         return Err(Error::NotFound);
     }
@@ -103,12 +103,12 @@ pub(super) fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Erro
 }
 
 pub(super) fn read_header(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     let name = &*canonical(name);
-    let headers = unsealed.view.web.page_headers();
+    let headers = context.view.web.page_headers();
     let values = headers.get(name).ok_or(Error::NotFound)?;
     let asked = call.query.iter().find(|(name, _)| name == "multivalue");
     let data = if asked.is_some_and(|(_, value)| parse_bool(value) == Some(true)) {
@@ -120,7 +120,7 @@ pub(super) fn read_header(
 }
 
 pub(super) async fn write_header(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -144,11 +144,11 @@ pub(super) async fn write_header(
     if values.len() > NAMES_MAX || !values.iter().all(is_value) {
         return Err(Error::invalid("values: one cannot stand in a header"));
     }
-    let headers = unsealed.view.web.page_headers();
+    let headers = context.view.web.page_headers();
     if headers.len() >= PAGE_HEADERS_MAX && !headers.contains_key(name) {
         return Err(Error::invalid(format!("more than {PAGE_HEADERS_MAX} headers")));
     }
-    put(unsealed, &format!("{PAGE_HEADERS}{name}"), encode_page_header(&values)).await?;
+    put(context, &format!("{PAGE_HEADERS}{name}"), encode_page_header(&values)).await?;
     let mut logical = Logical::default();
     if name == CONTENT_SECURITY {
         logical.warnings = vec![

@@ -400,9 +400,9 @@ fn a_credential_that_no_client_hears_of_is_taken_back() {
     let request = Request::new(Read, Path::decode("far/creds/r").unwrap(), now);
     let answer = site.ask(5, Read, "far/creds/r", "").unwrap();
     let (heard, _) = site.make(ROOT, 5, "r").unwrap();
-    let unsealed = site.core.unsealed.load_full().unwrap();
-    pollster::block_on(unheard::end(&site.core, &unsealed, &request, &answer));
-    drop(unsealed);
+    let context = site.core.context.load_full().unwrap();
+    pollster::block_on(unheard::end(&site.core, &context, &request, &answer));
+    drop(context);
     site.tick(6);
     assert!(is_gone(&site, &logical(answer).lease.unwrap().id) && !is_gone(&site, &heard));
     assert_eq!(site.far_end.users().len(), 1);
@@ -537,10 +537,10 @@ fn a_namespace_knows_its_own_leases_only() {
 #[test]
 fn nothing_is_created_where_something_is_being_removed() {
     let site = Site::open();
-    let unsealed = site.core.unsealed.load_full().unwrap();
-    let number = unsealed.view.mounts.at("far/").unwrap().entry.id.0;
+    let context = site.core.context.load_full().unwrap();
+    let number = context.view.mounts.at("far/").unwrap().entry.id.0;
     for place in [Closed::Mount(number), Closed::Namespace(0)] {
-        let closing = Closing::begin(&unsealed, place);
+        let closing = Closing::begin(&context, place);
         let refused = error_of(site.ask(0, Read, "far/creds/r", ""));
         assert_eq!(refused, "the mount is being removed");
         assert!(site.phases().is_empty() && site.far_end.users().is_empty());

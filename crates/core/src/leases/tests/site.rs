@@ -297,9 +297,9 @@ impl Site {
 
     /// The leases of the root namespace as they are stored.
     pub(super) fn records(&self) -> Vec<LeaseRecord> {
-        let unsealed = self.core.unsealed.load_full().unwrap();
+        let context = self.core.context.load_full().unwrap();
         let mut records = Vec::new();
-        let scanned = unsealed.store.scan(&[keys::kind::LEASE], &mut |key, record| {
+        let scanned = context.store.scan(&[keys::kind::LEASE], &mut |key, record| {
             assert!(matches!(keys::parse(key), ParsedKey::Lease(_)));
             records.push(LeaseRecord::decode(&record.value).unwrap());
             Visit::Continue

@@ -143,9 +143,9 @@ fn records(core: &Core, number: NamespaceNumber) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn records_below(core: &Core, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let unsealed = core.unsealed.load_full().unwrap();
+    let context = core.context.load_full().unwrap();
     let mut all = Vec::new();
-    let scanned = unsealed.store.scan(prefix, &mut |key, record| {
+    let scanned = context.store.scan(prefix, &mut |key, record| {
         all.push((key.to_vec(), record.value.to_vec()));
         Visit::Continue
     });
@@ -154,6 +154,6 @@ fn records_below(core: &Core, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn number(core: &Core, path: &str) -> NamespaceNumber {
-    let unsealed = core.unsealed.load_full().unwrap();
-    unsealed.view.namespaces.at(path).unwrap().namespace.number
+    let context = core.context.load_full().unwrap();
+    context.view.namespaces.at(path).unwrap().namespace.number
 }

@@ -20,8 +20,8 @@ use crate::view::NamespaceContext;
 pub(super) type AuditedAnswer = Result<Response, Error>;
 
 /// What is mounted where a request asks.
-pub(super) fn mount_at(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Arc<Mount>> {
-    unsealed.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount)
+pub(super) fn mount_at(context: &NamespaceContext, request: &Request<'_>) -> Option<Arc<Mount>> {
+    context.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount)
 }
 
 /// Describes the answer of what is at `mount` to `tell`.

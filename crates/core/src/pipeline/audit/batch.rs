@@ -98,7 +98,7 @@ impl Core {
     /// Gathers the records of a read that was judged and answered. `None` for one that has to go the long way.
     pub(crate) fn gather(
         &self,
-        unsealed: &NamespaceContext,
+        context: &NamespaceContext,
         request: &Request<'_>,
         gathered: &mut AuditBatch,
         judgement: Judgement<'_>,
@@ -110,7 +110,7 @@ impl Core {
         let devices = self.audit.devices.list();
         let error = if judgement.is_refused { "permission denied" } else { "" };
         let mount = judgement.mount;
-        let commons = describe::with_described(self, unsealed, request, judgement, |subject| {
+        let commons = describe::with_described(self, context, request, judgement, |subject| {
             let commons = devices.iter().map(|device| device.common(subject));
             commons.collect::<Option<Vec<CommonFields>>>()
         })?;

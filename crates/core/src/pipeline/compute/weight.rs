@@ -51,8 +51,8 @@ impl Core {
             return of_body;
         }
         let heavy = Weight::Heavy(TURN);
-        let unsealed = self.unsealed.load();
-        let Some(root) = unsealed.as_ref() else { return Weight::Light };
+        let context = self.context.load();
+        let Some(root) = context.as_ref() else { return Weight::Light };
         if request.namespace.is_empty() && root.view.namespaces.is_empty() {
             return if self.is_light(root, request) { Weight::Light } else { heavy };
         }
@@ -66,38 +66,38 @@ impl Core {
         }
     }
 
-    fn is_light(&self, unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
-        let routed = unsealed.view.mounts.route(request.path.as_str());
+    fn is_light(&self, context: &NamespaceContext, request: &Request<'_>) -> bool {
+        let routed = context.view.mounts.route(request.path.as_str());
         let is_light = routed.is_none_or(|(mount, inside)| {
             let is_audited = || self.is_audited(request);
-            is_light_route(unsealed, request, &mount, inside, is_audited)
+            is_light_route(context, request, &mount, inside, is_audited)
         });
-        is_light && !has_heavy_policies(unsealed, request)
+        is_light && !has_heavy_policies(context, request)
     }
 }
 
 /// Whether the route is a light one, its body being small; `path` is inside the mount.
 fn is_light_route(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     path: &str,
     is_audited: impl Fn() -> bool,
 ) -> bool {
     let lists = matches!(request.operation, Operation::List | Operation::Scan);
-    let weighed = Weighed { unsealed, request, mount, path, lists, is_audited: &is_audited };
+    let weighed = Weighed { context, request, mount, path, lists, is_audited: &is_audited };
     registry::driver(mount.entry.kind).is_light(&weighed)
 }
 
 /// Whether policies with many rules have to be compiled to judge a request.
-fn has_heavy_policies(unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
+fn has_heavy_policies(context: &NamespaceContext, request: &Request<'_>) -> bool {
     let of_token = |view: &View, is_heavy: &dyn Fn(&CachedToken) -> bool| {
         let guard = view.tokens.pin();
         find::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
-    match unsealed.home_of(request.token) {
+    match context.home_of(request.token) {
         Ok(TokenHome::Here) => {
-            let view = &unsealed.view;
+            let view = &context.view;
             of_token(view, &|live| is_heavy_to_judge(view, live, request.now))
         }
         // What a token grants below its own namespace is compiled for each request.
@@ -269,7 +269,7 @@ mod tests {
             // The metadata of a long secret is as short as any, and changing it copies the secret.
             let found = weights(&core, name);
             assert_eq!(found, expected, "{name}");
-            let kept = core.unsealed.load();
+            let kept = core.context.load();
             kept.as_ref().unwrap().view.hot.clear();
             let [data, version, subkeys, patch, _, _] = weights(&core, name);
             let [known, old, parsed, merged, _, _] = expected;
@@ -291,7 +291,7 @@ mod tests {
         for _ in 0..2 {
             assert_ne!(core.weigh(&request(Operation::Read, "one/long", b"")), Weight::Light);
             assert_eq!(core.weigh(&request(Operation::Read, "one/none", b"")), Weight::Light);
-            core.unsealed.load().as_ref().unwrap().view.hot.clear();
+            core.context.load().as_ref().unwrap().view.hot.clear();
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
         }
         let of_metadata = [true, false, false, false, false, false];
         assert_eq!(weights(&core, "many"), of_metadata);
-        core.unsealed.load().as_ref().unwrap().view.hot.clear();
+        core.context.load().as_ref().unwrap().view.hot.clear();
         assert_eq!(weights(&core, "many"), [false; 6]);
     }
 

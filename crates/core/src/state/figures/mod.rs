@@ -32,13 +32,13 @@ pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Figure> {
 }
 
 fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
-    let unsealed = core.unsealed.load();
+    let context = core.context.load();
     let mut figures = vec![
-        one("vault.core.unsealed", "Whether the server is unsealed.", flag(unsealed.is_some())),
+        one("vault.core.unsealed", "Whether the server is unsealed.", flag(context.is_some())),
         one(
             "vault.core.active",
             "Whether the server is the active one.",
-            flag(unsealed.is_some() && core.store.leads()),
+            flag(context.is_some() && core.store.leads()),
         ),
         one(
             "vault.core.in_flight_requests",
@@ -47,12 +47,12 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
         ),
     ];
     requests(core, &mut figures);
-    if let Some(unsealed) = unsealed.as_ref() {
-        view(core, &unsealed.view, &mut figures);
-        reencryption(unsealed, &mut figures);
-        usage::cluster(&unsealed.view, &mut figures);
+    if let Some(context) = context.as_ref() {
+        view(core, &context.view, &mut figures);
+        reencryption(context, &mut figures);
+        usage::cluster(&context.view, &mut figures);
         usage::counted(core, &mut figures);
-        barrier(unsealed, &mut figures);
+        barrier(context, &mut figures);
     }
     timers(core, now, &mut figures);
     usage::creations(core, &mut figures);
@@ -463,8 +463,8 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
     ]);
 }
 
-fn barrier(unsealed: &NamespaceContext, figures: &mut Vec<Figure>) {
-    let [gets, puts, deletes, scans] = unsealed.store.counts();
+fn barrier(context: &NamespaceContext, figures: &mut Vec<Figure>) {
+    let [gets, puts, deletes, scans] = context.store.counts();
     let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
     figures.extend([
         count("vault.barrier.get_count", "Records read through the barrier.", gets),

@@ -19,20 +19,20 @@ const NAMED_BY: [&str; 4] =
     ["auth_method_accessors", "auth_method_types", "identity_group_ids", "identity_entity_ids"];
 
 pub(super) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
-    let found = rules(&storage(&run.unsealed)?)?;
+    let found = rules(&storage(&run.context)?)?;
     list_reply(
         found
             .into_iter()
-            .map(|rule| (text(&rule, "name").to_owned(), Json::Object(place(rule, &run.unsealed)))),
+            .map(|rule| (text(&rule, "name").to_owned(), Json::Object(place(rule, &run.context)))),
     )
 }
 
 pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let name = run.params.get("name");
     kallisto_engine::names::check(name)?;
-    let rule = read_record(&storage(&run.unsealed)?, &format!("{RULES}{name}"))?;
+    let rule = read_record(&storage(&run.context)?, &format!("{RULES}{name}"))?;
     let rule = rule.ok_or(Error::NotFound)?;
-    Ok(Response::data(&Json::Object(place(rule, &run.unsealed))))
+    Ok(Response::data(&Json::Object(place(rule, &run.context))))
 }
 
 /// What a request says of a rule. It has to be for something that is there: a rule for nobody would look like one that works.
@@ -43,7 +43,7 @@ fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
     if methods.is_empty() {
         return Err(Error::invalid("missing method ids"));
     }
-    let contexts = Contexts::of(&run.unsealed);
+    let contexts = Contexts::of(&run.context);
     for id in &methods {
         if methods::find(&contexts, id)?.is_none() {
             return Err(Error::invalid(format!(
@@ -51,7 +51,7 @@ fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
             )));
         }
     }
-    let all = run.unsealed.view.mounts.all();
+    let all = run.context.view.mounts.all();
     let mut lists = vec![("mfa_method_ids", methods)];
     for name in NAMED_BY {
         lists.push((name, fields.strings(name)?.unwrap_or_default()));
@@ -83,7 +83,7 @@ pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
     let name = run.params.get("name").to_owned();
     kallisto_engine::names::check(&name)?;
     let rule = given(run, &run.call.object()?)?;
-    let kept = storage(&run.unsealed)?;
+    let kept = storage(&run.context)?;
     let record = format!("{RULES}{name}");
     let before = read_record(&kept, &record)?;
     if before.is_none() && kept.list_some(RULES, RULES_MAX).len() >= RULES_MAX {
@@ -113,7 +113,7 @@ pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
 pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
     let name = run.params.get("name");
     kallisto_engine::names::check(name)?;
-    let kept = storage(&run.unsealed)?;
+    let kept = storage(&run.context)?;
     let known = read_record(&kept, &format!("{RULES}{name}"))?;
     if known.is_some() {
         kept.delete(&format!("{RULES}{name}")).await?;

@@ -62,15 +62,15 @@ pub(super) fn all(storage: &EngineStorage<'_>) -> Result<Vec<Map>, Error> {
 }
 
 pub(super) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
-    let methods = all(&storage(&run.unsealed)?)?;
+    let methods = all(&storage(&run.context)?)?;
     let shown = methods
         .into_iter()
-        .map(|method| (text(&method, "id").to_owned(), Json::Object(place(method, &run.unsealed))));
+        .map(|method| (text(&method, "id").to_owned(), Json::Object(place(method, &run.context))));
     list_reply(shown)
 }
 
 pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
-    let contexts = Contexts::of(&run.unsealed);
+    let contexts = Contexts::of(&run.context);
     let found = find(&contexts, run.params.get("method_id"))?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(place(found.method, found.context))))
 }
@@ -107,7 +107,7 @@ pub(super) async fn write(run: &RouteCall<'_>, id: Option<&str>) -> Result<Respo
     let mut body = run.call.object()?;
     // What is the server's to say.
     body.retain(|name, _| name != "id" && name != "type" && name != "name");
-    let kept = storage(&run.unsealed)?;
+    let kept = storage(&run.context)?;
     if id.is_none() && kept.list_some(METHODS, METHODS_MAX).len() >= METHODS_MAX {
         return Err(Error::invalid(format!("more than {METHODS_MAX} methods")));
     }
@@ -155,7 +155,7 @@ pub(super) async fn write(run: &RouteCall<'_>, id: Option<&str>) -> Result<Respo
 pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
     let id = run.params.get("method_id").to_owned();
     kallisto_engine::names::check(&id)?;
-    let kept = storage(&run.unsealed)?;
+    let kept = storage(&run.context)?;
     let record = record_of(&id);
     let records = Storage::new(&kept);
     records

@@ -30,17 +30,18 @@ pub(crate) struct MfaConstraint {
 /// # Errors
 /// When a rule, or a method that it names, cannot be read.
 pub(crate) fn requirement(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     entity: IdentityId,
 ) -> Result<Vec<MfaConstraint>, Error> {
-    let contexts = Contexts::of(unsealed);
+    let contexts = Contexts::of(context);
+    let here = context;
     let mut groups = None;
     let mut held = Vec::new();
     for context in contexts.iter() {
         for rule in rules(&storage(context)?)? {
             let groups = groups.get_or_insert_with(|| {
-                let person = unsealed.view.person_with(entity);
+                let person = here.view.person_with(entity);
                 let groups = person.map(|person| person.groups).unwrap_or_default();
                 groups.iter().map(|group| group.id.to_string()).collect::<Vec<_>>()
             });
@@ -92,13 +93,13 @@ impl MfaConstraint {
 /// # Errors
 /// [`Denial::SecondFactor`] naming the rule that is not satisfied; [`Error::TooManyTries`].
 pub(crate) async fn satisfy(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     constraints: &[MfaConstraint],
     entity: IdentityId,
     codes: &FactorCodes,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let contexts = Contexts::of(unsealed);
+    let contexts = Contexts::of(context);
     let mut judged: BTreeMap<String, Result<(), Error>> = BTreeMap::new();
     for constraint in constraints {
         let mut refusals = Vec::new();

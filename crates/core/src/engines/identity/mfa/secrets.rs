@@ -41,7 +41,7 @@ fn entity_of(contexts: &Contexts<'_>, body: &Map) -> Result<IdentityId, Error> {
 
 pub(super) async fn generate_own(run: &RouteCall<'_>) -> Result<Response, Error> {
     let body = run.call.object()?;
-    let caller = CallerPolicies::of(&run.unsealed, run.call)?;
+    let caller = CallerPolicies::of(&run.context, run.call)?;
     let id = caller.entry().entity_id;
     let id =
         id.ok_or_else(|| Error::invalid("no entity is associated with the request's token"))?;
@@ -51,19 +51,19 @@ pub(super) async fn generate_own(run: &RouteCall<'_>) -> Result<Response, Error>
 pub(super) async fn generate_for(run: &RouteCall<'_>) -> Result<Response, Error> {
     let body = run.call.object()?;
     let method = method_id(&body)?;
-    let entity = entity_of(&Contexts::of(&run.unsealed), &body)?;
+    let entity = entity_of(&Contexts::of(&run.context), &body)?;
     generate(run, &method, entity).await
 }
 
 async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<Response, Error> {
-    let contexts = Contexts::of(&run.unsealed);
+    let contexts = Contexts::of(&run.context);
     let found = methods::find(&contexts, id)?;
     let found = found.ok_or_else(|| Error::invalid("invalid method ID"))?;
     let pixels = Fields::new(&found.method).int("qr_size")?.unwrap_or(0);
     let NewFactor { record, url } = make_factor(&found.method, &entity.to_string(), random::fill)?;
     let mut data = vec![("url".to_owned(), Json::from(url.as_str()))];
     if let Some(pixels) = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0) {
-        let makers = &run.unsealed.services.makers;
+        let makers = &run.context.services.makers;
         let drawn = makers.run(run.call.client(), move || draw_factor(&url, pixels)).await??;
         data.push(("barcode".to_owned(), drawn.into()));
     }
@@ -92,7 +92,7 @@ async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<R
 pub(super) async fn destroy(run: &RouteCall<'_>) -> Result<Response, Error> {
     let body = run.call.object()?;
     let id = method_id(&body)?;
-    let contexts = Contexts::of(&run.unsealed);
+    let contexts = Contexts::of(&run.context);
     let entity = entity_of(&contexts, &body)?;
     let found = methods::find(&contexts, &id)?;
     let found = found.ok_or_else(|| Error::invalid("invalid method ID"))?;

@@ -62,8 +62,8 @@ impl Server {
     }
 
     fn waiting(&self) -> usize {
-        let unsealed = self.0.unsealed.load_full().unwrap();
-        storage(&unsealed).unwrap().scan("mfa/pending/").unwrap().len()
+        let context = self.0.context.load_full().unwrap();
+        storage(&context).unwrap().scan("mfa/pending/").unwrap().len()
     }
 }
 
@@ -83,10 +83,10 @@ fn a_login_waits_five_minutes_for_its_second_factor_and_is_then_deleted() {
     let refused = server.validate(START + 299, &id);
     assert!(matches!(refused, Error::Denied(Denial::SecondFactor(_))), "{refused}");
     assert_eq!(server.validate(START + 300, &id), Error::invalid("invalid request ID"));
-    let unsealed = server.0.unsealed.load_full().unwrap();
-    pollster::block_on(logins::sweep(&unsealed, at(START + 299))).unwrap();
+    let context = server.0.context.load_full().unwrap();
+    pollster::block_on(logins::sweep(&context, at(START + 299))).unwrap();
     assert_eq!(server.waiting(), 1);
-    pollster::block_on(logins::sweep(&unsealed, at(START + 300))).unwrap();
+    pollster::block_on(logins::sweep(&context, at(START + 300))).unwrap();
     assert_eq!(server.waiting(), 0);
 }
 
@@ -104,8 +104,8 @@ fn so_many_logins_of_one_entity_wait_and_the_oldest_gives_way() {
 #[test]
 fn a_rule_that_cannot_be_read_lets_nobody_in() {
     let server = Server::new();
-    let unsealed = server.0.unsealed.load_full().unwrap();
-    let kept = storage(&unsealed).unwrap();
+    let context = server.0.context.load_full().unwrap();
+    let kept = storage(&context).unwrap();
     pollster::block_on(kept.put("mfa/enforcement/all", b"rubbish".to_vec())).unwrap();
     assert!(matches!(server.log_in(START), Err(Error::Internal(_))));
 }

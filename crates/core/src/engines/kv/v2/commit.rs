@@ -34,25 +34,25 @@ pub(super) enum Plan<'d, T> {
 
 /// The metadata of `path`.
 pub(super) fn load(kv: &Kv<'_>, path: &str) -> Result<Option<SecretMetadata>, Error> {
-    load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
+    load_record(kv.context, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
 }
 
 /// The version that a secret's record says is its current one.
 pub(in crate::engines::kv) fn current_version(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     id: MountId,
     path: &str,
 ) -> Result<Option<u64>, Error> {
-    let (metadata, _) = load_record(unsealed, &keys::kv_meta(id, path))?;
+    let (metadata, _) = load_record(context, &keys::kv_meta(id, path))?;
     Ok(metadata.map(|metadata| metadata.current_version))
 }
 
 /// The metadata under `key` and its sequence number.
 pub(super) fn load_record(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     key: &[u8],
 ) -> Result<(Option<SecretMetadata>, Seqno), Error> {
-    match unsealed.store.get(key)? {
+    match context.store.get(key)? {
         None => Ok((None, Seqno::ABSENT)),
         Some(record) => {
             let metadata = SecretMetadata::decode(&record.value).map_err(damaged)?;
@@ -88,13 +88,13 @@ pub(super) async fn run<'d, T>(
 ) -> Result<T, Error> {
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);
-    let _latch = kv.unsealed.latches.hold(&meta_key).await;
+    let _latch = kv.context.latches.hold(&meta_key).await;
     // A loop of its own: it waits for the members where nothing is written.
     for attempt in 0..CONFLICT_RETRIES_MAX {
         // The first write of a path need not ask the store; the expectation still judges it.
         let (metadata, seqno) = match attempt {
             0 if !kv.mount.index.may_contain(path) => (None, Seqno::ABSENT),
-            _ => load_record(kv.unsealed, &meta_key)?,
+            _ => load_record(kv.context, &meta_key)?,
         };
         let mut staged = Staged::default();
         staged.expect(meta_key.clone(), seqno);
@@ -113,16 +113,16 @@ pub(super) async fn run<'d, T>(
                 remove_known(kv.mount, path, &metadata, &mut staged)?;
                 reply
             }
-            Ok(Plan::Reply(reply)) => match stands(kv.unsealed, &meta_key, seqno).await? {
+            Ok(Plan::Reply(reply)) => match stands(kv.context, &meta_key, seqno).await? {
                 true => return Ok(reply),
                 false => continue,
             },
-            Err(refusal) => match stands(kv.unsealed, &meta_key, seqno).await? {
+            Err(refusal) => match stands(kv.context, &meta_key, seqno).await? {
                 true => return Err(refusal),
                 false => continue,
             },
         };
-        match kv.unsealed.store.commit(staged.into_batch()).await {
+        match kv.context.store.commit(staged.into_batch()).await {
             Ok(_) => return Ok(reply),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),
@@ -132,11 +132,11 @@ pub(super) async fn run<'d, T>(
 }
 
 /// Whether what was decided on the record as it was at `seqno` still holds, with all that was committed anywhere before.
-async fn stands(unsealed: &NamespaceContext, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
-    let Some(cluster) = unsealed.store.below().replicated() else { return Ok(true) };
+async fn stands(context: &NamespaceContext, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
+    let Some(cluster) = context.store.below().replicated() else { return Ok(true) };
     if cluster.is_alone() {
         return Ok(true);
     }
     cluster.read_index().await?;
-    Ok(load_record(unsealed, key)?.1 == seqno)
+    Ok(load_record(context, key)?.1 == seqno)
 }

@@ -31,7 +31,7 @@ pub(super) async fn write(kv: &Kv<'_>) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let fields = Fields::new(&body);
     let key = keys::kv_config(kv.mount.entry.id);
-    let _latch = kv.unsealed.latches.hold(&key).await;
+    let _latch = kv.context.latches.hold(&key).await;
     let mut config = **kv.mount.kv_config.load();
     if let Some(required) = fields.boolean("cas_required")? {
         config.cas_required = required;
@@ -50,6 +50,6 @@ pub(super) async fn write(kv: &Kv<'_>) -> Result<Response, Error> {
     }
     let mut batch = Batch::new();
     batch.put(key, config.encode());
-    kv.unsealed.store.commit(batch).await?;
+    kv.context.store.commit(batch).await?;
     Ok(Response::Empty)
 }

@@ -47,7 +47,7 @@ pub(in crate::engines::kv) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Res
         Ok(None) => {}
     }
     // The table's lines are asked for before the gate is, so that both waits are one.
-    let hot = &kv.unsealed.view.hot;
+    let hot = &kv.context.view.hot;
     let guard = hot.pin();
     let key = hot_key(kv.mount.entry.id, path);
     match hot.get_gated(&key, &guard, || index.may_contain(path)) {
@@ -89,12 +89,12 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
     }
     if live && kv.call.shape() == AnswerShape::Fields {
         let mut data = Vec::with_capacity(entry.sealed_bytes());
-        entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
+        entry.open_into(&kv.context.view.cipher, &mut data)?;
         return Ok(fields_alone(header.etag(), data));
     }
     let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + entry.sealed_bytes());
     out.extend_from_slice(DATA_FIELD);
-    let custom = entry.open_into(&kv.unsealed.view.cipher, &mut out)?;
+    let custom = entry.open_into(&kv.context.view.cipher, &mut out)?;
     if !live {
         out[DATA_FIELD.len()..].zeroize();
         out.truncate(DATA_FIELD.len());
@@ -105,7 +105,7 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
 fn read_record(kv: &Kv<'_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
-    let folds = kv.unsealed.view.folds();
+    let folds = kv.context.view.folds();
     let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     let version = version.unwrap_or(metadata.current_version);
     let info = *metadata.version(version).ok_or(Error::NotFound)?;
@@ -120,7 +120,7 @@ fn read_record(kv: &Kv<'_>, path: &str, version: Option<u64>) -> Result<Response
     }
     let record = load_version(kv, path, version)?;
     if version == metadata.current_version {
-        kv.unsealed.view.offer_secret(folds, kv.mount.entry.id, path, &metadata, Some(&record));
+        kv.context.view.offer_secret(folds, kv.mount.entry.id, path, &metadata, Some(&record));
     }
     let data = decode_version(&record).map_err(damaged)?;
     Ok(match kv.call.shape() {
@@ -137,19 +137,19 @@ pub(super) fn load_data(kv: &Kv<'_>, path: &str, version: u64) -> Result<Vec<u8>
 
 /// The record of a version that exists and was not destroyed.
 fn load_version(kv: &Kv<'_>, path: &str, version: u64) -> Result<Value, Error> {
-    load_data_of(kv.unsealed, kv.mount.entry.id, path, version)
+    load_data_of(kv.context, kv.mount.entry.id, path, version)
 }
 
 /// The same for a secret of any mount.
 pub(super) fn load_data_of(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     id: MountId,
     path: &str,
     version: u64,
 ) -> Result<Value, Error> {
     let key = keys::kv_version(id, path, version);
     // Between reading the metadata and this the version may have been destroyed.
-    Ok(unsealed.store.get(&key)?.ok_or(Error::NotFound)?.value)
+    Ok(context.store.get(&key)?.ok_or(Error::NotFound)?.value)
 }
 
 /// The tag of a read of one version, the same as the hot entry's while it is the current one.

@@ -19,24 +19,24 @@ use crate::view::NamespaceContext;
 
 /// A secret's metadata and its place in the order of writes; an absent one has a place too.
 pub(crate) fn metadata(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
 ) -> Result<(Option<SecretMetadata>, Seqno), Error> {
-    load_record(unsealed, &keys::kv_meta(mount.entry.id, path))
+    load_record(context, &keys::kv_meta(mount.entry.id, path))
 }
 
 /// The data text of the current version; `None` when there is none that lives.
 pub(crate) fn current_data(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
     now_ns: i64,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let (metadata, _) = metadata(unsealed, mount, path)?;
+    let (metadata, _) = metadata(context, mount, path)?;
     let current = metadata.and_then(|metadata| metadata.version(metadata.current_version).copied());
     let Some(info) = current.filter(|info| info.is_live(now_ns)) else { return Ok(None) };
-    match load_data_of(unsealed, mount.entry.id, path, info.version) {
+    match load_data_of(context, mount.entry.id, path, info.version) {
         Ok(record) => Ok(Some(decode_version(&record).map_err(damaged)?.to_vec())),
         // Destroyed in between.
         Err(Error::NotFound) => Ok(None),
@@ -49,14 +49,14 @@ pub(crate) fn current_data(
 /// # Errors
 /// [`Error::Invalid`] when check-and-set does not match or is missing.
 pub(crate) fn put(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
     (data, cas, author): (&[u8], Option<i64>, Option<&Author>),
     now_ns: i64,
     staged: &mut Staged,
 ) -> Result<Logical, Error> {
-    let (metadata, seqno) = metadata(unsealed, mount, path)?;
+    let (metadata, seqno) = metadata(context, mount, path)?;
     let decision = decide::put(metadata, &mount.kv_config.load(), (cas, author), now_ns)?;
     let told = shown_current(&decision.metadata).unwrap_or_default();
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);
@@ -66,13 +66,13 @@ pub(crate) fn put(
 
 /// Soft-deletes the latest version; false when there is none that lives.
 pub(crate) fn delete_latest(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
     (author, now_ns): (Option<&Author>, i64),
     staged: &mut Staged,
 ) -> Result<bool, Error> {
-    let (metadata, seqno) = metadata(unsealed, mount, path)?;
+    let (metadata, seqno) = metadata(context, mount, path)?;
     let decision = metadata.and_then(|metadata| {
         let current = metadata.current_version;
         decide::delete(metadata, &[current], author, now_ns)
@@ -85,12 +85,12 @@ pub(crate) fn delete_latest(
 
 /// Removes the secret with all its versions; false when there is none.
 pub(crate) fn remove(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     mount: &Mount,
     path: &str,
     staged: &mut Staged,
 ) -> Result<bool, Error> {
-    let (Some(metadata), seqno) = metadata(unsealed, mount, path)? else { return Ok(false) };
+    let (Some(metadata), seqno) = metadata(context, mount, path)? else { return Ok(false) };
     staged.expect(keys::kv_meta(mount.entry.id, path), seqno);
     remove_known(mount, path, &metadata, staged)?;
     Ok(true)
@@ -112,14 +112,14 @@ pub(crate) fn remove_known(
 /// Writes a copy of the secret at `from` to `to`: every version that has data, with its number and
 /// times, then the metadata as it is.
 pub(crate) fn copy(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     (from, path): (&Mount, &str),
     (to, target): (&Mount, &str),
     metadata: &SecretMetadata,
     staged: &mut Staged,
 ) -> Result<(), Error> {
     for info in metadata.versions.iter().filter(|info| !info.destroyed) {
-        let record = load_data_of(unsealed, from.entry.id, path, info.version)?;
+        let record = load_data_of(context, from.entry.id, path, info.version)?;
         staged.put(keys::kv_version(to.entry.id, target, info.version), record)?;
     }
     staged.put(keys::kv_meta(to.entry.id, target), metadata.encode())

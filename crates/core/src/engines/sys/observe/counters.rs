@@ -9,8 +9,8 @@ use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 
 /// `sys/version-history`: the versions that served this storage, each with the one before it.
-pub(in crate::engines::sys) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {
-    let history = versions::history(unsealed)?;
+pub(in crate::engines::sys) fn versions(context: &NamespaceContext) -> Result<Response, Error> {
+    let history = versions::history(context)?;
     let mut previous = Json::Null;
     let mut info = Map::new();
     for installed in &history {
@@ -34,14 +34,14 @@ pub(in crate::engines::sys) fn replication() -> Response {
 }
 
 /// `sys/internal/counters/tokens`.
-pub(in crate::engines::sys) fn tokens(unsealed: &NamespaceContext) -> Response {
-    let (tokens, _) = unsealed.view.tokens.counts();
+pub(in crate::engines::sys) fn tokens(context: &NamespaceContext) -> Response {
+    let (tokens, _) = context.view.tokens.counts();
     counted("service_tokens", tokens as u64)
 }
 
 /// `sys/internal/counters/entities`.
-pub(in crate::engines::sys) fn entities(unsealed: &NamespaceContext) -> Response {
-    let mount = unsealed.view.mounts.with_id(MountId::IDENTITY);
+pub(in crate::engines::sys) fn entities(context: &NamespaceContext) -> Response {
+    let mount = context.view.mounts.with_id(MountId::IDENTITY);
     let entities = mount.as_ref().and_then(|mount| mount.memory.directory());
     counted("entities", entities.map_or(0, |directory| directory.entity_count() as u64))
 }

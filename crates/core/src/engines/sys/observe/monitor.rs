@@ -49,16 +49,16 @@ pub(in crate::engines::sys) fn open(
     let lines = lines.ok_or_else(|| {
         Error::Unavailable("as many follow the log of this server as may".to_owned())
     })?;
-    let slot = Arc::clone(&core.unsealed);
+    let slot = Arc::clone(&core.context);
     let source = Box::new(LogMonitor { lines, bearer: WatchCaller::of(call), slot });
     Ok(Response::Stream(Stream { content_type, source }))
 }
 
 impl Source for LogMonitor {
     fn next(&mut self, now: Timestamp) -> NextPiece {
-        let unsealed = self.slot.load();
-        let may = |unsealed: &Arc<NamespaceContext>| self.bearer.may_read(unsealed, PATH, now);
-        if !unsealed.as_ref().is_some_and(may) {
+        let context = self.slot.load();
+        let may = |context: &Arc<NamespaceContext>| self.bearer.may_read(context, PATH, now);
+        if !context.as_ref().is_some_and(may) {
             return NextPiece::End(Vec::new());
         }
         self.lines.next(now)

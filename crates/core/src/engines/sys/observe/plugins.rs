@@ -89,7 +89,7 @@ fn plugin(name: &str) -> Json {
 
 /// `sys/plugins/reload/backend`: checks what is named, and has nothing to load.
 pub(in crate::engines::sys) fn reload(
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -107,7 +107,7 @@ pub(in crate::engines::sys) fn reload(
         _ => {}
     }
     let is_missing = |path: &&String| {
-        unsealed.view.mounts.at(&format!("{}/", path.trim_end_matches('/'))).is_none()
+        context.view.mounts.at(&format!("{}/", path.trim_end_matches('/'))).is_none()
     };
     if let Some(path) = mounts.iter().find(is_missing) {
         return Err(Error::invalid(format!(

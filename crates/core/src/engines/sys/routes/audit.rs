@@ -23,11 +23,11 @@ pub(super) const DEVICES: &[Row<RouteHandler>] = &[
     ], {
         Update => "Enable an audit device.",
             runs!(async |run| {
-                audit::enable(&run.core.audit, &run.unsealed, run.call, run.params.get("path")).await
+                audit::enable(&run.core.audit, &run.context, run.call, run.params.get("path")).await
             });
         Delete => "Disable an audit device.",
             runs!(async |run| {
-                audit::disable(&run.core.audit, &run.unsealed, run.params.get("path")).await
+                audit::disable(&run.core.audit, &run.context, run.params.get("path")).await
             });
     } .with_sudo()),
     row!("audit-hash/{path..}", &[PATH, field("input", Text, "The value.")], {
@@ -70,9 +70,9 @@ pub(super) const HEADERS: &[Row<RouteHandler>] = &[
             runs!(|run| audit::read_header(&run.core.audit, run.params.get("header")));
         Update => "Audit a request header.",
             runs!(async |run| {
-                audit::put_header(&run.core.audit, &run.unsealed, run.call, run.params.get("header")).await
+                audit::put_header(&run.core.audit, &run.context, run.call, run.params.get("header")).await
             });
         Delete => "Audit a request header no more.",
-            runs!(async |run| audit::delete_header(&run.unsealed, run.params.get("header")).await);
+            runs!(async |run| audit::delete_header(&run.context, run.params.get("header")).await);
     } .with_sudo()),
 ];

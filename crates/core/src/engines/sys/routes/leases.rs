@@ -16,24 +16,24 @@ const TYPE: Field = query("type", Text, "`irrevocable`, the only one there is.")
 pub(super) const LEASES: &[Row<RouteHandler>] = &[
     row!("leases", &[TYPE, query("limit", Whole, "Most leases in the answer.")], {
         Read => "List the leases that could not be revoked.",
-            runs!(|run| leases::list_irrevocable(&run.unsealed, run.call));
+            runs!(|run| leases::list_irrevocable(&run.context, run.call));
     } .scope(Scope::Namespace).with_sudo()),
     row!("leases/count", &[TYPE], {
         Read => "Count the leases that could not be revoked.",
-            runs!(|run| leases::count_irrevocable(&run.unsealed, run.call));
+            runs!(|run| leases::count_irrevocable(&run.context, run.call));
     } .scope(Scope::Namespace)),
     row!("leases/lookup", &[ID], {
-        Update => "Describe a lease.", runs!(|run| leases::look_up(&run.unsealed, run.call));
+        Update => "Describe a lease.", runs!(|run| leases::look_up(&run.context, run.call));
         List => "List the first segments of lease ids.",
-            runs!(|run| leases::list(&run.unsealed, ""));
+            runs!(|run| leases::list(&run.context, ""));
     } .scope(Scope::Namespace).with_sudo_to_list()),
     row!("leases/lookup/{prefix..}", &[PREFIX], {
         List => "List the lease ids below a prefix.",
-            runs!(|run| leases::list(&run.unsealed, run.params.get("prefix")));
+            runs!(|run| leases::list(&run.context, run.params.get("prefix")));
     } .scope(Scope::Namespace).with_sudo()),
     row!("leases/renew", &[ID, field("increment", Span, "How much time is asked for.")], {
         Update => "Renew a lease of a dynamic secret; tokens are renewed as tokens.",
-            runs!(async |run| leases::renew(&run.unsealed, run.call, "").await);
+            runs!(async |run| leases::renew(&run.context, run.call, "").await);
     } .scope(Scope::Namespace)),
     row!("leases/renew/{lease_id..}", &[
         ID,
@@ -41,29 +41,29 @@ pub(super) const LEASES: &[Row<RouteHandler>] = &[
     ], {
         Update => "Renew a lease of a dynamic secret; tokens are renewed as tokens.",
             runs!(async |run| {
-                leases::renew(&run.unsealed, run.call, run.params.get("lease_id")).await
+                leases::renew(&run.context, run.call, run.params.get("lease_id")).await
             });
     } .scope(Scope::Namespace).alias_of("leases/renew")),
     row!("leases/revoke", &[ID, SYNC], {
         Update => "End a lease and what hangs on it.",
-            runs!(async |run| leases::revoke(&run.unsealed, run.call, "").await);
+            runs!(async |run| leases::revoke(&run.context, run.call, "").await);
     } .scope(Scope::Namespace)),
     row!("leases/revoke/{lease_id..}", &[ID, SYNC], {
         Update => "End a lease and what hangs on it.",
             runs!(async |run| {
-                leases::revoke(&run.unsealed, run.call, run.params.get("lease_id")).await
+                leases::revoke(&run.context, run.call, run.params.get("lease_id")).await
             });
     } .scope(Scope::Namespace).alias_of("leases/revoke")),
     row!("leases/revoke-prefix/{prefix..}", &[PREFIX, SYNC], {
         Update => "End every lease below a prefix.",
             runs!(async |run| {
-                leases::revoke_prefix(&run.unsealed, run.call, run.params.get("prefix")).await
+                leases::revoke_prefix(&run.context, run.call, run.params.get("prefix")).await
             });
     } .scope(Scope::Namespace).with_sudo()),
     row!("leases/revoke-force/{prefix..}", &[PREFIX], {
         Update => "Forget every lease below a prefix, whatever the engine says.",
             runs!(async |run| {
-                leases::revoke_force(&run.unsealed, run.call, run.params.get("prefix")).await
+                leases::revoke_force(&run.context, run.call, run.params.get("prefix")).await
             });
     } .scope(Scope::Namespace).with_sudo()),
     row!("leases/tidy", &[
@@ -74,6 +74,6 @@ pub(super) const LEASES: &[Row<RouteHandler>] = &[
         ),
     ], {
         Update => "Clear what a crash left of ended leases, and try irrevocable ones again.",
-            runs!(async |run| leases::tidy(&run.unsealed, run.call).await);
+            runs!(async |run| leases::tidy(&run.context, run.call).await);
     } .scope(Scope::Namespace).with_sudo()),
 ];

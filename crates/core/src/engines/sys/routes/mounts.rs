@@ -21,7 +21,7 @@ macro_rules! mounted {
         &[
             row!($base, &[], {
                 Read => concat!("List the mounted ", $what, "s."),
-                    runs!(|run| Ok(mounts::read_all(&run.unsealed, Class::$class)));
+                    runs!(|run| Ok(mounts::read_all(&run.context, Class::$class)));
             } .scope(Scope::Namespace)),
             row!(concat!($base, "/{path..}"), &[
                     PATH,
@@ -35,12 +35,12 @@ macro_rules! mounted {
                     field("external_entropy_access", Flag, "Shown back."),
                 ], {
                 Read => concat!("Describe the ", $what, " mounted at a path."),
-                    runs!(|run| mounts::read(&run.unsealed, Class::$class, run.params.get("path")));
+                    runs!(|run| mounts::read(&run.context, Class::$class, run.params.get("path")));
                 Update => concat!("Mount a ", $what, " at a path."), runs!(async |run| {
-                    mounts::mount(&run.unsealed, run.call, Class::$class, run.params.get("path")).await
+                    mounts::mount(&run.context, run.call, Class::$class, run.params.get("path")).await
                 });
                 Delete => concat!("Unmount a ", $what, " and delete what it holds."), runs!(async |run| {
-                    mounts::unmount(&run.unsealed, Class::$class, run.params.get("path"), run.call).await
+                    mounts::unmount(&run.context, Class::$class, run.params.get("path"), run.call).await
                 });
             } .scope(Scope::Namespace)$(.$sudo())?),
             row!(concat!($base, "/{path..}/tune"), &[
@@ -58,10 +58,10 @@ macro_rules! mounted {
                     field("allowed_response_headers", Texts, "Response headers the engine may set."),
                 ], {
                 Read => "Read how a mount behaves.",
-                    runs!(|run| tune::read(&run.unsealed, &mount_of(Class::$class, run.params)));
+                    runs!(|run| tune::read(&run.context, &mount_of(Class::$class, run.params)));
                 Update => "Change how a mount behaves.", runs!(async |run| {
                     let mount = mount_of(Class::$class, run.params);
-                    tune::write(&run.unsealed, run.call, &mount).await
+                    tune::write(&run.context, run.call, &mount).await
                 });
             } .scope(Scope::Namespace)$(.$sudo())?),
         ]
@@ -75,7 +75,7 @@ pub(super) const MOVES: &[Row<RouteHandler>] = &[
         field("to", Text, "Its path from then on."),
     ], {
         Update => "Move a mount to another path.",
-            runs!(async |run| remount::remount(&run.unsealed, run.call).await);
+            runs!(async |run| remount::remount(&run.context, run.call).await);
     }
     .scope(Scope::Namespace)
     .with_sudo()
@@ -84,7 +84,7 @@ pub(super) const MOVES: &[Row<RouteHandler>] = &[
         field("migration_id", Text, "What the move was answered with."),
     ], {
         Read => "Read how far a move is.",
-            runs!(|run| remount::status(&run.unsealed, run.params.get("migration_id")));
+            runs!(|run| remount::status(&run.context, run.params.get("migration_id")));
     } .scope(Scope::Namespace)),
 ];
 pub(super) const LOGINS: &[Row<RouteHandler>] = mounted!("auth", Auth, "login method", with_sudo);

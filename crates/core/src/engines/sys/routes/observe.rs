@@ -15,7 +15,7 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
     }),
     row!("locked-users", &[query("mount_accessor", Text, "Those of one login method only.")], {
         Read => "List who is locked out after wrong passwords.",
-            runs!(|run| locked_users::read(run.core, &run.unsealed, run.call));
+            runs!(|run| locked_users::read(run.core, &run.context, run.call));
     } .served_by(ServedBy::Leader).scope(Scope::Namespace)),
     row!("locked-users/{accessor}/unlock/{name..}", &[
         field("accessor", Text, "The accessor of the login method."),
@@ -23,7 +23,7 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
     ], {
         Update => "Let somebody log in again.",
             runs!(|run| {
-                locked_users::unlock(run.core, &run.unsealed, run.path.trim_start_matches("locked-users/"))
+                locked_users::unlock(run.core, &run.context, run.path.trim_start_matches("locked-users/"))
             });
     } .served_by(ServedBy::Leader).scope(Scope::Namespace)),
     row!("metrics", &[query("format", Text, "`prometheus` for its text; JSON when absent.")], {
@@ -64,7 +64,7 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
     }),
     row!("version-history", &[], {
         List => "List the versions that served this storage.",
-            runs!(|run| counters::versions(&run.unsealed));
+            runs!(|run| counters::versions(&run.context));
     }),
     row!("replication/status", &[], {
         Read => "Say that nothing is replicated elsewhere.",
@@ -96,21 +96,21 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
         field("scope", Text, "Empty, or `global`."),
     ], {
         Update => "Answer as if the engine had been loaded anew: every engine is built in.",
-            runs!(|run| plugins::reload(&run.unsealed, run.call));
+            runs!(|run| plugins::reload(&run.context, run.call));
     }),
 ];
 
 pub(super) const INTERNAL: &[Row<RouteHandler>] = &[
     row!("internal/ui/mounts", &[], {
         Read => "List the mounts the token reaches; without one, those shown before login.",
-            any_token!(|run| Some(Ok(ui::all_mounts(run.unsealed, run.caller))))
+            any_token!(|run| Some(Ok(ui::all_mounts(run.context, run.caller))))
                 .or_anyone(|run| at_once(move || ui::public_mounts(run.core, run.request)));
     } .scope(Scope::Namespace).admitting(Admits::AnyTokenOrNone)),
     row!("internal/ui/mounts/{path..}", &[
         field("path", Text, "A path of a secret, or a mount's own."),
     ], {
         Read => "Describe the mount that serves a path.",
-            any_token!(|run| Some(ui::preflight(run.unsealed, run.params.get("path"), run.caller)));
+            any_token!(|run| Some(ui::preflight(run.context, run.params.get("path"), run.caller)));
     } .scope(Scope::Namespace).admitting(Admits::AnyToken)),
     row!("internal/ui/resultant-acl", &[], {
         Read => "List what the policies of the token that asks come to.",
@@ -118,13 +118,13 @@ pub(super) const INTERNAL: &[Row<RouteHandler>] = &[
     } .scope(Scope::Namespace).admitting(Admits::AnyToken)),
     row!("internal/ui/namespaces", &[], {
         Read => "List the namespaces the token reaches.",
-            any_token!(|run| Some(Ok(namespaces::reached(run.unsealed, run.caller))));
+            any_token!(|run| Some(Ok(namespaces::reached(run.context, run.caller))));
     } .scope(Scope::Namespace).admitting(Admits::AnyToken)),
     row!("internal/counters/tokens", &[], {
-        Read => "Count the tokens.", runs!(|run| Ok(counters::tokens(&run.unsealed)));
+        Read => "Count the tokens.", runs!(|run| Ok(counters::tokens(&run.context)));
     }),
     row!("internal/counters/entities", &[], {
-        Read => "Count the entities.", runs!(|run| Ok(counters::entities(&run.unsealed)));
+        Read => "Count the entities.", runs!(|run| Ok(counters::entities(&run.context)));
     }),
     row!("internal/jobs", &[], {
         Read => "List what this server does by the clock, and what came of it last.",
@@ -134,7 +134,7 @@ pub(super) const INTERNAL: &[Row<RouteHandler>] = &[
         query("generic_mount_paths", Flag, "Name engines by a parameter, not by their path."),
     ], {
         Read => "Describe the routes the token reaches as an OpenAPI document.", any_token!(|run| {
-            Some(openapi::answer(run.unsealed, &run.unsealed.info, run.request, Some(run.caller)))
+            Some(openapi::answer(run.context, &run.context.info, run.request, Some(run.caller)))
         })
         .or_anyone(|run| at_once(move || openapi::public(run.core, run.request)));
     } .scope(Scope::Namespace).admitting(Admits::AnyTokenOrNone)),

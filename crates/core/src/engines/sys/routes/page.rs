@@ -19,11 +19,11 @@ pub(super) const PAGE: &[Row<RouteHandler>] = &[
         field("private_titles", Flag, "Whether titles of pages name no secret."),
     ], {
         Read => "Read the settings of the web page.",
-            runs!(|run| ui_settings::read(&run.unsealed));
+            runs!(|run| ui_settings::read(&run.context));
         Update => "Change settings of the web page; null takes one back.",
-            runs!(async |run| ui_settings::write(&run.unsealed, run.call).await);
+            runs!(async |run| ui_settings::write(&run.context, run.call).await);
         Delete => "Take all settings of the web page back.",
-            runs!(async |run| ui_settings::delete(&run.unsealed).await);
+            runs!(async |run| ui_settings::delete(&run.context).await);
     } .with_sudo()),
     row!("internal/ui/config", &[], {
         Read => "Tell the page what it shows before a login.",

@@ -18,53 +18,53 @@ const PATHS: Field = field("paths", Texts, "The paths asked about.");
 
 pub(super) const POLICIES: &[Row<RouteHandler>] = &[
     row!("policies/acl", &[], {
-        List => "List the policies.", runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Acl)));
+        List => "List the policies.", runs!(|run| Ok(policies::list(&run.context, PolicyFamily::Acl)));
     } .scope(Scope::Namespace)),
     row!("policies/acl/{name..}", &[NAME, POLICY], {
         Read => "Read a policy.",
-            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), PolicyFamily::Acl));
+            runs!(|run| policies::read(&run.context, run.params.get("name"), PolicyFamily::Acl));
         Update => "Write a policy.",
             runs!(async |run| {
-                policies::write(&run.unsealed, run.call, run.params.get("name"), PolicyFamily::Acl).await
+                policies::write(&run.context, run.call, run.params.get("name"), PolicyFamily::Acl).await
             });
         Delete => "Delete a policy.",
-            runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);
+            runs!(async |run| policies::delete(&run.context, run.params.get("name")).await);
     } .scope(Scope::Namespace)),
     row!("policy", &[], {
         List => "List the policies.",
-            runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Legacy)));
+            runs!(|run| Ok(policies::list(&run.context, PolicyFamily::Legacy)));
         Read => "List the policies.",
-            runs!(|run| Ok(policies::list(&run.unsealed, PolicyFamily::Legacy)));
+            runs!(|run| Ok(policies::list(&run.context, PolicyFamily::Legacy)));
     } .scope(Scope::Namespace).alias_of("policies/acl")),
     row!("policy/{name..}", &[NAME, POLICY, field("rules", Text, "The old name of `policy`.")], {
         Read => "Read a policy.",
-            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), PolicyFamily::Legacy));
+            runs!(|run| policies::read(&run.context, run.params.get("name"), PolicyFamily::Legacy));
         Update => "Write a policy.",
             runs!(async |run| {
-                policies::write(&run.unsealed, run.call, run.params.get("name"), PolicyFamily::Legacy).await
+                policies::write(&run.context, run.call, run.params.get("name"), PolicyFamily::Legacy).await
             });
         Delete => "Delete a policy.",
-            runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);
+            runs!(async |run| policies::delete(&run.context, run.params.get("name")).await);
     } .scope(Scope::Namespace).alias_of("policies/acl/{name..}")),
 ];
 
 pub(super) const CAPABILITIES: &[Row<RouteHandler>] = &[
     row!("capabilities", &[field("token", Text, "The token."), PATHS], {
         Update => "List what a token may do at some paths.",
-            runs!(|run| capabilities_of_token(&run.unsealed, run.call));
+            runs!(|run| capabilities_of_token(&run.context, run.call));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("capabilities-self", &[PATHS], {
         Update => "List what the token that asks may do at some paths.",
-            runs!(|run| own_capabilities(&run.unsealed, run.call));
+            runs!(|run| own_capabilities(&run.context, run.call));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("capabilities-accessor", &[field("accessor", Text, "The accessor of the token."), PATHS], {
         Update => "List what the token of an accessor may do at some paths.",
-            runs!(|run| capabilities_of_accessor(&run.unsealed, run.call));
+            runs!(|run| capabilities_of_accessor(&run.context, run.call));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
     row!("policies/explain", EXPLAINED, {
         Update => "Say which rule of which policy decides, and why the others lost.",
-            runs!(|run| explain::about_others(&run.unsealed, run.call)).or_any_token(|run| {
-            explain::about_itself(run.unsealed, run.request, run.caller)
+            runs!(|run| explain::about_others(&run.context, run.call)).or_any_token(|run| {
+            explain::about_itself(run.context, run.request, run.caller)
         });
     }
     .served_by(ServedBy::AnyServer)
@@ -73,7 +73,7 @@ pub(super) const CAPABILITIES: &[Row<RouteHandler>] = &[
     .more("About another token, an entity or policies, the policies of the token that asks have to allow the path.")),
     row!("policies/check", &[POLICY], {
         Update => "Say what is wrong with the text of a policy, and which of its rules do nothing.",
-            any_token!(|run| Some(policy_check::answer(run.unsealed, run.request, run.caller)));
+            any_token!(|run| Some(policy_check::answer(run.context, run.request, run.caller)));
     }
     .served_by(ServedBy::AnyServer)
     .scope(Scope::Namespace)
@@ -82,7 +82,7 @@ pub(super) const CAPABILITIES: &[Row<RouteHandler>] = &[
     row!("internal/ui/explain", EXPLAINED, {
         Update => "Say which rule of its own policies decides for the token that asks.",
             any_token!(|run| {
-                Some(explain::only_about_itself(run.unsealed, run.request, run.caller))
+                Some(explain::only_about_itself(run.context, run.request, run.caller))
             });
     }
     .served_by(ServedBy::AnyServer)

@@ -102,7 +102,7 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
             runs!(async |run| raft::restore(&run, Check::Keys).await);
     } .with_upload().with_sudo_to_write()),
     row!("storage/raft/snapshot-auto/config", &[], {
-        List => "List the schedules of snapshots.", runs!(|run| schedule::list(run.core, &run.unsealed));
+        List => "List the schedules of snapshots.", runs!(|run| schedule::list(run.core, &run.context));
     } .with_sudo()),
     row!("storage/raft/snapshot-auto/config/{name}", &[
         field("name", Text, "Name of the schedule."),
@@ -122,20 +122,20 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
         field("aws_session_token", Text, "What goes with keys that end."),
     ], {
         Read => "Read a schedule of snapshots, without its secrets.",
-            runs!(|run| schedule::read(run.core, &run.unsealed, run.params.get("name")));
+            runs!(|run| schedule::read(run.core, &run.context, run.params.get("name")));
         Update => "Write a schedule: snapshots by the clock, each verified after it was written.",
             runs!(async |run| {
                 let body = run.call.object()?;
-                schedule::write(run.core, &run.unsealed, &body, run.params.get("name")).await
+                schedule::write(run.core, &run.context, &body, run.params.get("name")).await
             });
         Delete => "Delete a schedule. The files stay.",
-            runs!(async |run| schedule::delete(run.core, &run.unsealed, run.params.get("name")).await);
+            runs!(async |run| schedule::delete(run.core, &run.context, run.params.get("name")).await);
     } .with_sudo()),
     row!("storage/raft/snapshot-auto/status/{name}", &[
         field("name", Text, "Name of the schedule."),
     ], {
         Read => "Say how a schedule of snapshots fares.", runs!(|run| {
-            schedule::status(run.core, &run.unsealed, run.params.get("name"))
+            schedule::status(run.core, &run.context, run.params.get("name"))
         });
     } .served_by(ServedBy::LeaderIfAny)),
     row!("storage/raft/snapshot-force", &[], {

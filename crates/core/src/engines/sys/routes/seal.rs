@@ -107,31 +107,31 @@ pub(super) const KEYS: &[Row<RouteHandler>] = &[
     } .for_operators().served_by(ServedBy::Leader).with_sudo().light()),
     row!("key-status", &[], {
         Read => "Describe the key that encrypts new records.",
-            runs!(|run| Ok(rotate::key_status(&run.unsealed)));
+            runs!(|run| Ok(rotate::key_status(&run.context)));
     }),
     row!("rotate", &[], {
         Update => "Encrypt new records under a new key.",
-            runs!(async |run| rotate::rotate(run.core, &run.unsealed, run.call).await);
+            runs!(async |run| rotate::rotate(run.core, &run.context, run.call).await);
     } .served_by(ServedBy::Leader).with_sudo().alias_of("rotate/keyring")),
     row!("rotate/keyring", &[], {
         Update => "Encrypt new records under a new key.",
-            runs!(async |run| rotate::rotate(run.core, &run.unsealed, run.call).await);
+            runs!(async |run| rotate::rotate(run.core, &run.context, run.call).await);
     } .served_by(ServedBy::Leader).with_sudo()),
     row!("rotate/config", ROTATION_FIELDS, {
         Read => "Say when the key of new records is replaced by itself.",
-            runs!(|run| rotation::read(&run.unsealed));
+            runs!(|run| rotation::read(&run.context));
         Update => "Choose when the key of new records is replaced by itself.",
-            runs!(async |run| rotation::write(&run.unsealed, run.call).await);
+            runs!(async |run| rotation::write(&run.context, run.call).await);
     } .served_by(ServedBy::Leader).alias_of("rotate/keyring/config")),
     row!("rotate/keyring/config", ROTATION_FIELDS, {
         Read => "Say when the key of new records is replaced by itself.",
-            runs!(|run| rotation::read(&run.unsealed));
+            runs!(|run| rotation::read(&run.context));
         Update => "Choose when the key of new records is replaced by itself.",
-            runs!(async |run| rotation::write(&run.unsealed, run.call).await);
+            runs!(async |run| rotation::write(&run.context, run.call).await);
     } .served_by(ServedBy::Leader)),
     row!("rotate/progress", &[], {
         Read => "Say how far old records are encrypted anew.",
-            runs!(|run| Ok(rotate::progress(&run.unsealed)));
+            runs!(|run| Ok(rotate::progress(&run.context)));
     } .served_by(ServedBy::Leader).with_sudo()),
     row!("durability", &[
         field("mode", Text, "`strict` or `batch`."),

@@ -19,12 +19,12 @@ pub(super) const QUOTAS: &[Row<RouteHandler>] = &[
         field("rate_limit_exempt_paths", Texts, "Paths that no rule counts."),
     ], {
         Read => "Read the settings of all quotas.",
-            runs!(|run| Ok(quotas::read_config(&run.unsealed)));
+            runs!(|run| Ok(quotas::read_config(&run.context)));
         Update => "Change some of them.",
-            runs!(async |run| quotas::configure(&run.unsealed, run.call).await);
+            runs!(async |run| quotas::configure(&run.context, run.call).await);
     }),
     row!("quotas/rate-limit", &[], {
-        List => "List the rate limits.", runs!(|run| quotas::list(&run.unsealed));
+        List => "List the rate limits.", runs!(|run| quotas::list(&run.context));
     }),
     row!("quotas/rate-limit/{name..}", &[
         QUOTA,
@@ -36,14 +36,14 @@ pub(super) const QUOTAS: &[Row<RouteHandler>] = &[
         field("inheritable", Flag, "Hold in the namespaces below too."),
     ], {
         Read => "Read a rate limit.",
-            runs!(|run| quotas::read(&run.unsealed, run.params.get("name")));
+            runs!(|run| quotas::read(&run.context, run.params.get("name")));
         Update => "Write a rate limit.",
-            runs!(async |run| quotas::write(&run.unsealed, run.call, run.params.get("name")).await);
+            runs!(async |run| quotas::write(&run.context, run.call, run.params.get("name")).await);
         Delete => "Delete a rate limit.",
-            runs!(async |run| quotas::delete(&run.unsealed, run.params.get("name")).await);
+            runs!(async |run| quotas::delete(&run.context, run.params.get("name")).await);
     }),
     row!("quotas/lease-count", &[], {
-        List => "List the lease counts.", runs!(|run| quotas::list_lease_counts(&run.unsealed));
+        List => "List the lease counts.", runs!(|run| quotas::list_lease_counts(&run.context));
     }),
     row!("quotas/lease-count/{name..}", &[
         QUOTA,
@@ -53,12 +53,12 @@ pub(super) const QUOTAS: &[Row<RouteHandler>] = &[
         field("inheritable", Flag, "Hold in the namespaces below too."),
     ], {
         Read => "Read a lease count, and how many leases there are.",
-            runs!(|run| quotas::read_lease_count(&run.unsealed, run.params.get("name")));
+            runs!(|run| quotas::read_lease_count(&run.context, run.params.get("name")));
         Update => "Write a lease count.", runs!(async |run| {
-            quotas::write_lease_count(&run.unsealed, run.call, run.params.get("name")).await
+            quotas::write_lease_count(&run.context, run.call, run.params.get("name")).await
         });
         Delete => "Delete a lease count.", runs!(async |run| {
-            quotas::delete_lease_count(&run.unsealed, run.params.get("name")).await
+            quotas::delete_lease_count(&run.context, run.params.get("name")).await
         });
     }),
 ];
@@ -69,15 +69,15 @@ pub(super) const WEB: &[Row<RouteHandler>] = &[
         field("allowed_headers", Texts, "Headers that pages may send besides the usual ones."),
     ], {
         Read => "Tell which origins' pages may ask.",
-            runs!(|run| Ok(web::read_origins(&run.unsealed)));
+            runs!(|run| Ok(web::read_origins(&run.context)));
         Update => "Say which origins' pages may ask, and what they may send.",
-            runs!(async |run| web::write_origins(&run.unsealed, run.call).await);
+            runs!(async |run| web::write_origins(&run.context, run.call).await);
         Delete => "Let no pages of other origins ask.",
-            runs!(async |run| web::delete_origins(&run.unsealed).await);
+            runs!(async |run| web::delete_origins(&run.context).await);
     } .with_sudo()),
     row!("config/ui/headers", &[], {
         List => "List the headers of the server's pages.",
-            runs!(|run| web::list_headers(&run.unsealed));
+            runs!(|run| web::list_headers(&run.context));
     } .with_sudo()),
     row!("config/ui/headers/{header}", &[
         field("header", Text, "The name of the header."),
@@ -85,36 +85,36 @@ pub(super) const WEB: &[Row<RouteHandler>] = &[
         query("multivalue", Flag, "Read all values, not the first alone."),
     ], {
         Read => "Read a header of the server's pages.",
-            runs!(|run| web::read_header(&run.unsealed, run.call, run.params.get("header")));
+            runs!(|run| web::read_header(&run.context, run.call, run.params.get("header")));
         Update => "Give the server's pages a header.",
             runs!(async |run| {
-                web::write_header(&run.unsealed, run.call, run.params.get("header")).await
+                web::write_header(&run.context, run.call, run.params.get("header")).await
             });
         Delete => "Give the server's pages a header no more.",
-            runs!(async |run| web::delete_header(&run.unsealed, run.params.get("header")).await);
+            runs!(async |run| web::delete_header(&run.context, run.params.get("header")).await);
     } .with_sudo()),
 ];
 
 pub(super) const PASSWORDS: &[Row<RouteHandler>] = &[
     row!("policies/password", &[], {
-        List => "List the password policies.", runs!(|run| passwords::list(&run.unsealed));
+        List => "List the password policies.", runs!(|run| passwords::list(&run.context));
     } .scope(Scope::Namespace)),
     row!("policies/password/{name}", &[
         PASSWORD,
         field("policy", Text, "The policy in HCL or JSON, or either in base64."),
     ], {
         Read => "Read a password policy.",
-            runs!(|run| passwords::read(&run.unsealed, run.params.get("name")));
+            runs!(|run| passwords::read(&run.context, run.params.get("name")));
         Update => "Write a password policy.",
             runs!(async |run| {
-                passwords::write(&run.unsealed, run.call, run.params.get("name")).await
+                passwords::write(&run.context, run.call, run.params.get("name")).await
             });
         Delete => "Delete a password policy.",
-            runs!(async |run| passwords::delete(&run.unsealed, run.params.get("name")).await);
+            runs!(async |run| passwords::delete(&run.context, run.params.get("name")).await);
     } .scope(Scope::Namespace)),
     row!("policies/password/{name}/generate", &[PASSWORD], {
         Read => "Make a password by a policy.",
-            runs!(|run| passwords::generate(&run.unsealed, run.params.get("name")));
+            runs!(|run| passwords::generate(&run.context, run.params.get("name")));
     } .scope(Scope::Namespace)),
 ];
 

@@ -34,7 +34,7 @@ pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
     .more("For the bearer of the token, or the entity, that made it; nobody else hears that there is one.")),
     row!("wrapping/unwrap", &[TOKEN], {
         Update => "Give the answer inside a wrapping token, once.",
-            runs!(async |run| wrapping::unwrap_given(&run.unsealed, run.call).await)
+            runs!(async |run| wrapping::unwrap_given(&run.context, run.call).await)
                 .or_anyone(|run| Box::pin(wrapping::unwrap_itself(run.core, run.request)));
     }
     .scope(Scope::Namespace)
@@ -42,6 +42,6 @@ pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
     .more("A wrapping token opens itself, in the header or alone in the body. To open another one than the token that asks takes a policy.")),
     row!("wrapping/rewrap", &[TOKEN], {
         Update => "Move the answer inside a wrapping token to a fresh one.",
-            runs!(async |run| wrapping::rewrap(&run.unsealed, run.call).await);
+            runs!(async |run| wrapping::rewrap(&run.context, run.call).await);
     } .scope(Scope::Namespace)),
 ];

@@ -24,7 +24,7 @@ impl Site {
     }
 
     fn accessors(&self) -> usize {
-        self.core.unsealed.load().as_ref().unwrap().view.tokens.accessors().len()
+        self.core.context.load().as_ref().unwrap().view.tokens.accessors().len()
     }
 }
 
@@ -118,15 +118,15 @@ fn shares_that_nobody_hears_of_do_not_count() {
 #[test]
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let site = Site::open(settings(RouteAccess::Token));
-    let unsealed = site.core.namespace_context("").unwrap();
-    let storage = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
+    let context = site.core.namespace_context("").unwrap();
+    let storage = EngineStorage::builtin(&context, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| storage.get(name).unwrap().is_some();
     let name = cluster::join_token_record("kjt.some");
     pollster::block_on(storage.put(&name, b"{}".to_vec())).unwrap();
     let asked = request(Some(ROOT), Update, cluster::JOIN_TOKEN, "");
     let told = Response::data(&Json::object([("token", "kjt.some".into())]));
     assert!(kept(&name));
-    pollster::block_on(crate::wrapping::unheard::end(&site.core, &unsealed, &asked, &told));
+    pollster::block_on(crate::wrapping::unheard::end(&site.core, &context, &asked, &told));
     assert!(!kept(&name));
 }
 
