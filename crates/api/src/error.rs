@@ -66,8 +66,8 @@ pub enum Error {
 /// Which limit a request went over, and when to come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverQuota {
-    /// Of what there is too much.
-    pub kind: QuotaKind,
+    /// Whether there are too many leases, and not too many requests in a time.
+    pub counts_leases: bool,
     /// What was asked for.
     pub path: String,
     /// When to come back.
@@ -78,22 +78,10 @@ pub struct OverQuota {
     pub is_told: bool,
 }
 
-/// What a quota limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuotaKind {
-    /// Requests in a time.
-    RateLimit,
-    /// Leases at a time.
-    LeaseCount,
-}
-
-impl QuotaKind {
-    /// That there is too much of it, in the contract's words.
-    pub const fn exceeded(self) -> &'static str {
-        match self {
-            Self::RateLimit => "rate limit quota exceeded",
-            Self::LeaseCount => "lease count quota exceeded",
-        }
+impl OverQuota {
+    /// What is limited, in the contract's words.
+    const fn limited(&self) -> &'static str {
+        if self.counts_leases { "lease count" } else { "rate limit" }
     }
 }
 
@@ -185,7 +173,7 @@ impl fmt::Display for Error {
             | Self::Unavailable(message) => f.write_str(message),
             Self::Expected(mistake) => mistake.fmt(f),
             Self::OverQuota(over) => {
-                write!(f, "request path \"{}\": {}", over.path, over.kind.exceeded())
+                write!(f, "request path \"{}\": {} quota exceeded", over.path, over.limited())
             }
             Self::TooManyTries { retry_after_secs } => {
                 write!(f, "too many wrong tries: try again in {retry_after_secs} seconds")

@@ -17,7 +17,7 @@ pub mod response;
 pub mod stream;
 
 pub use crowd::Crowd;
-pub use error::{Denial, Error, OverQuota, QuotaKind, Stale};
+pub use error::{Denial, Error, OverQuota, Stale};
 pub use etag::{ETAG_BYTES_MAX, Etag};
 pub use expected::Expected;
 pub use fields::{Fields, parse_bool};

@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::pairs::{self, PairInputs};
 use kallisto_command::client::{Client, ClientRequest, url};
-use kallisto_command::config::{Config, TokenSource, checked_token};
+use kallisto_command::config::{Config, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -213,7 +213,7 @@ impl Login {
         if self.no_print {
             return Ok(Outcome::default());
         }
-        let hidden = keep == KeepToken::Stored && config.token_source == TokenSource::Environment;
+        let hidden = keep == KeepToken::Stored && config.has_environment_token;
         if self.field.field.is_some() {
             return output::secret(secret, config, self.field.field.as_deref());
         }

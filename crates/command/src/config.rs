@@ -122,15 +122,6 @@ pub fn token_file(environment: &Environment<'_>) -> Option<PathBuf> {
     environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE))
 }
 
-/// Where the token came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenSource {
-    /// The environment: it hides the stored one.
-    Environment,
-    /// The file that `login` writes, or nowhere.
-    File,
-}
-
 /// Who reads standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
@@ -173,8 +164,8 @@ pub struct Config {
     pub address: Uri,
     /// Token sent with every request.
     pub token: Option<SecretString>,
-    /// Where the token came from.
-    pub token_source: TokenSource,
+    /// Whether the token is the environment's, which hides the stored one, and not that of the file `login` writes.
+    pub has_environment_token: bool,
     /// Where `login` stores a token; none without a home directory.
     pub token_file: Option<PathBuf>,
     /// Namespace as it goes on the wire, ending in `/`.
@@ -241,7 +232,7 @@ impl Config {
         let address = parse_address(address.as_deref().unwrap_or(ADDRESS_DEFAULT))?;
         let token = environment.value("TOKEN").map(checked_token).transpose()?;
         Ok(Self {
-            token_source: token.as_ref().map_or(TokenSource::File, |_| TokenSource::Environment),
+            has_environment_token: token.is_some(),
             token,
             token_file: token_file(environment),
             namespace: connection

@@ -73,7 +73,7 @@ pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
 pub use pipeline::stages::ServedRequest;
 pub use platform::auto_seal::AutoSeal;
-pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership};
+pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
 pub use platform::host::{Cpu, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel};
 pub use platform::metrics_settings::MetricsSettings;
 pub use platform::outbound::{

@@ -15,7 +15,7 @@ use crate::cursor::TextCursor;
 use crate::json::is_number;
 use crate::limits::LABELS_MAX;
 use crate::text::{TextDialect, quoted};
-use crate::{BlockBody, Error, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
+use crate::{BlockBody, Error, HclValue, NameKey, TreeItem, ValueKind};
 
 /// A whole file.
 pub(crate) fn document(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
@@ -78,11 +78,11 @@ fn item(cursor: &mut TextCursor<'_>) -> Result<TreeItem, Error> {
             Some('=') if labels.is_empty() => {
                 cursor.take();
                 let value = value(cursor)?;
-                return Ok(TreeItem { key: name, labels, form: ItemForm::Assignment, value });
+                return Ok(TreeItem { key: name, labels, is_block: false, value });
             }
             Some('{') => {
                 let value = value(cursor)?;
-                return Ok(TreeItem { key: name, labels, form: ItemForm::Block, value });
+                return Ok(TreeItem { key: name, labels, is_block: true, value });
             }
             Some(next) if next == '"' || starts_identifier(next) => {
                 if labels.len() == LABELS_MAX {

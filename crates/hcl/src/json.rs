@@ -2,7 +2,7 @@
 
 use crate::cursor::TextCursor;
 use crate::text::{TextDialect, quoted};
-use crate::{BlockBody, Error, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
+use crate::{BlockBody, Error, HclValue, NameKey, TreeItem, ValueKind};
 
 /// A whole file: one object.
 pub(crate) fn document(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
@@ -34,12 +34,7 @@ fn object(cursor: &mut TextCursor<'_>) -> Result<BlockBody, Error> {
                 return Err(cursor.error("expected ':'"));
             }
             let value = value(cursor)?;
-            body.items.push(TreeItem {
-                key,
-                labels: Vec::new(),
-                form: ItemForm::Assignment,
-                value,
-            });
+            body.items.push(TreeItem { key, labels: Vec::new(), is_block: false, value });
             blank(cursor);
             match cursor.take_if(',') {
                 true => {}

@@ -23,7 +23,7 @@ mod text;
 mod tree;
 
 pub use error::{Error, TextPosition};
-pub use tree::{BlockBody, HclValue, ItemForm, NameKey, TreeItem, ValueKind};
+pub use tree::{BlockBody, HclValue, NameKey, TreeItem, ValueKind};
 
 use cursor::TextCursor;
 

@@ -23,19 +23,10 @@ pub struct TreeItem {
     pub key: NameKey,
     /// What stands between the name and the brace: `"a"` in `path "a" { .. }`.
     pub labels: Vec<NameKey>,
-    /// How it was written.
-    pub form: ItemForm,
+    /// Whether it was written `name { .. }`, and not `name = value` or as a member of a JSON object.
+    pub is_block: bool,
     /// What it holds.
     pub value: HclValue,
-}
-
-/// How an item was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemForm {
-    /// `name = value`, or a member of a JSON object.
-    Assignment,
-    /// `name { .. }`.
-    Block,
 }
 
 /// A name and where it stands.

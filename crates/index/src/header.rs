@@ -7,7 +7,8 @@
 /// What a page is, and how much is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageHeader {
-    pub(crate) kind: PageKind,
+    /// Whether it is a leaf, and not an inner page.
+    pub(crate) is_leaf: bool,
     /// Paths a leaf was written with, children of an inner page.
     pub(crate) entries: usize,
     /// Paths that may be put behind a leaf's entries in place.
@@ -17,12 +18,6 @@ pub(crate) struct PageHeader {
     pub(crate) words: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PageKind {
-    Leaf,
-    Inner,
-}
-
 /// Words before a page's arrays: the slot's generation and the header.
 pub(crate) const HEADER_WORDS: usize = 2;
 
@@ -30,7 +25,7 @@ impl PageHeader {
     #[inline(always)]
     pub(crate) fn unpack(word: u64) -> Self {
         Self {
-            kind: if word & 0xFF == 0 { PageKind::Leaf } else { PageKind::Inner },
+            is_leaf: word & 0xFF == 0,
             entries: (word >> 8) as usize & 0xFFFF,
             prefix_bytes: (word >> 24) as usize & 0xFFFF,
             room: (word >> 40) as usize & 0xFF,
@@ -39,11 +34,8 @@ impl PageHeader {
     }
 
     pub(crate) fn pack(self) -> u64 {
-        let kind = match self.kind {
-            PageKind::Leaf => 0,
-            PageKind::Inner => 1,
-        };
-        kind | (self.entries as u64) << 8
+        u64::from(!self.is_leaf)
+            | (self.entries as u64) << 8
             | (self.prefix_bytes as u64) << 24
             | (self.room as u64) << 40
             | (self.words as u64) << 48

@@ -15,7 +15,7 @@
 
 use std::cmp::Ordering;
 
-use crate::header::{HEADER_WORDS, PageHeader, PageKind};
+use crate::header::{HEADER_WORDS, PageHeader};
 use crate::packed::{
     LANES, PageWord, add_to_lanes, be_word, common_bytes, compare, compare_prefix, lane, part,
     push_lanes, push_lanes_with, push_packed, push_unpacked, word_at,
@@ -265,9 +265,15 @@ impl Kids {
             push_packed(words, &first[..prefix]);
         }
         words.append(&mut rests);
-        let (kind, entries) = (PageKind::Inner, self.count());
-        words[1] =
-            PageHeader { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
+        let entries = self.count();
+        words[1] = PageHeader {
+            is_leaf: false,
+            entries,
+            room: 0,
+            prefix_bytes: prefix,
+            words: words.len(),
+        }
+        .pack();
     }
 }
 

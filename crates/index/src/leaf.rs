@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::fingerprint::HashedPath;
-use crate::header::{HEADER_WORDS, PageHeader, PageKind};
+use crate::header::{HEADER_WORDS, PageHeader};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
     LANES, PageWord, be_word, common_bytes, common_bytes_packed, compare, compare_packed,
@@ -363,7 +363,7 @@ impl<'a, C: PageWord> Leaf<'a, C> {
                 LeafRoom::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
             };
         let header = PageHeader {
-            kind: PageKind::Leaf,
+            is_leaf: true,
             entries: count,
             room: spare,
             prefix_bytes: prefix,

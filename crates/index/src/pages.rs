@@ -328,7 +328,6 @@ impl PageSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::PageKind;
 
     #[test]
     fn classes_waste_at_most_a_quarter() {
@@ -344,8 +343,7 @@ mod tests {
         let (pages, mut space) = (IndexPages::new(), PageSpace::default());
         let id = pages.new_id(&mut space);
         assert!(pages.snapshot(id).is_none());
-        let header =
-            PageHeader { kind: PageKind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
+        let header = PageHeader { is_leaf: true, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
         let page = |word| [0, header.pack(), word];
         pages.publish(&mut space, id, &page(2));
         let old = pages.snapshot(id).expect("just published");

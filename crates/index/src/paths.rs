@@ -7,7 +7,7 @@
 //! Invariant: paths ascend strictly, and fingerprint `i` is that of path `i`.
 
 use crate::fingerprint::HashedPath;
-use crate::header::{PageHeader, PageKind};
+use crate::header::PageHeader;
 use crate::leaf::{LEAF_HEADER_WORDS, Leaf};
 use crate::packed::{LANES, PageWord, common_bytes, push_lanes, push_packed};
 
@@ -93,9 +93,9 @@ impl OrderedPaths {
             push_packed(words, &self.path(from)[..prefix]);
         }
         words.append(&mut suffixes);
-        let kind = PageKind::Leaf;
         let (entries, words_used) = (to - from, words.len());
-        let header = PageHeader { kind, entries, room: 0, prefix_bytes: prefix, words: words_used };
+        let header =
+            PageHeader { is_leaf: true, entries, room: 0, prefix_bytes: prefix, words: words_used };
         words[1] = header.pack();
     }
 

@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 use crate::fingerprint::HashedPath;
-use crate::header::{PageHeader, PageKind};
+use crate::header::PageHeader;
 use crate::inner::{InnerPage, Kids};
 use crate::leaf::{Leaf, LeafRoom};
 use crate::limits::{
@@ -91,9 +91,10 @@ pub(crate) enum TreePage<'a> {
 #[inline(always)]
 pub(crate) fn open<'a>(snapshot: &PageSnapshot<'a>) -> TreePage<'a> {
     let header = PageHeader::unpack(word_at(snapshot.words, 1));
-    match header.kind {
-        PageKind::Leaf => TreePage::Leaf(Leaf::new(header, snapshot.words)),
-        PageKind::Inner => TreePage::Inner(InnerPage::new(header, snapshot.words)),
+    if header.is_leaf {
+        TreePage::Leaf(Leaf::new(header, snapshot.words))
+    } else {
+        TreePage::Inner(InnerPage::new(header, snapshot.words))
     }
 }
 

@@ -81,18 +81,8 @@ pub struct WantedNames {
     pub user_ids: Vec<String>,
     /// Whether the common name stays out of the alternative names.
     pub excludes_cn: bool,
-    /// Where the alternative names come from, for the words of a refusal.
-    pub source: NameSource,
-}
-
-/// Where names come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NameSource {
-    /// The request's body.
-    #[default]
-    Api,
-    /// The certificate request.
-    Csr,
+    /// Whether the alternative names are those of a certificate request, and not of the request's body.
+    pub is_of_csr: bool,
 }
 
 /// What stands in the certificate.
@@ -447,7 +437,7 @@ pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
         return Err(not_allowed(&wanted.common_name));
     }
     // Those of a certificate request stand in its order, before what the request's body adds.
-    if wanted.source == NameSource::Api
+    if !wanted.is_of_csr
         && let Some(san) = &cn_san
     {
         add(san.clone());
@@ -461,10 +451,7 @@ pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
     for (oid, text) in &wanted.others {
         add(San::Other(*oid, text.clone()));
     }
-    let via = match wanted.source {
-        NameSource::Api => "via the API",
-        NameSource::Csr => "via the CSR",
-    };
+    let via = if wanted.is_of_csr { "via the CSR" } else { "via the API" };
     for ip in &wanted.ips {
         address(rules, *ip, via)?;
         add(San::Ip(*ip));

@@ -5,9 +5,7 @@
 use std::net::IpAddr;
 
 use kallisto_pki::San;
-use kallisto_pki::names::{
-    AddressBlock, NameRules, NameSource, WantedNames, allows, grant, is_like,
-};
+use kallisto_pki::names::{AddressBlock, NameRules, WantedNames, allows, grant, is_like};
 
 /// Names of these, so that many are close to what a role says.
 const LABELS: &[&str] = &[
@@ -232,9 +230,9 @@ fn limits_hold_wherever_a_name_comes_from() {
         ("serial", WantedNames { serial_number: "1".to_owned(), ..WantedNames::default() }),
     ];
     for (kind, wanted) in cases {
-        for source in [NameSource::Api, NameSource::Csr] {
-            let wanted = WantedNames { source, ..wanted.clone() };
-            assert!(grant(&role(), &wanted).is_err(), "{kind} {source:?}");
+        for is_of_csr in [false, true] {
+            let wanted = WantedNames { is_of_csr, ..wanted.clone() };
+            assert!(grant(&role(), &wanted).is_err(), "{kind} {is_of_csr}");
         }
     }
 }

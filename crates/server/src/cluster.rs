@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_core::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Json, Membership};
+use kallisto_core::{AuthorityKeys, ClusterPort, JoinTarget, Json, Membership};
 use kallisto_listener::http::{HttpService, Leader, Relay, Unrelayed};
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Unanswered, Upper};
 use kallisto_store::{Chunks, Peer, Replicated, Store};
@@ -188,14 +188,14 @@ impl ClusterPortFiles {
             ..client.tls
         };
         let client = Config { tls, retries_max: 0, ..client };
-        Ok(match target.origin {
-            JoinOrigin::Configuration => client,
-            JoinOrigin::Request => Config {
-                reach: retry_join::reach(target, self.port.own())?,
-                follows_redirects: false,
-                timeout: REQUESTED_JOIN_TIMEOUT,
-                ..client
-            },
+        if !target.is_requested {
+            return Ok(client);
+        }
+        Ok(Config {
+            reach: retry_join::reach(target, self.port.own())?,
+            follows_redirects: false,
+            timeout: REQUESTED_JOIN_TIMEOUT,
+            ..client
         })
     }
 }

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use kallisto_core::{JoinOrigin, JoinTarget};
+use kallisto_core::JoinTarget;
 use kallisto_store::{MemberRole, Peer};
 use secrecy::SecretString;
 use ureq::http::Uri;
@@ -31,7 +31,7 @@ pub(super) fn target(join: &RetryJoin, wants: MemberRole) -> Result<JoinTarget, 
         None => None,
     };
     Ok(JoinTarget {
-        origin: JoinOrigin::Configuration,
+        is_requested: false,
         api_address: join.leader_api_addr.clone(),
         ca_cert: join.ca_cert_file.as_deref().map(read).transpose()?.unwrap_or_default(),
         client_identity,

@@ -9,7 +9,7 @@ use super::table::{PatternTable, Rank};
 use super::{AclSet, Merged, PolicyPart, SkipReason, SkippedRule};
 use crate::Capabilities;
 use crate::pattern::{PatternUse, ResolvedPattern};
-use crate::policy::{Policy, PolicyConstraints, StaleReads};
+use crate::policy::{Policy, PolicyConstraints};
 use crate::template::TemplateSubject;
 
 impl AclSet {
@@ -42,7 +42,7 @@ impl AclSet {
                 draft.take(PolicyPart { policy: Arc::clone(policy), rule }, identity, now);
             }
         }
-        let denied = |policy: &Arc<Policy>| policy.stale_reads() == StaleReads::Denied;
+        let denied = |policy: &Arc<Policy>| policy.denies_stale_reads();
         Self { denies_stale_reads: policies.iter().any(denied), ..draft.finish() }
     }
 }

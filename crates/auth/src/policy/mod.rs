@@ -40,16 +40,7 @@ pub use name::{NameError, PolicyName};
 pub struct Policy {
     name: PolicyName,
     rules: Vec<PatternRule>,
-    stale_reads: StaleReads,
-}
-
-/// Whether those who have a policy may be answered from a state of the past, when they ask for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StaleReads {
-    /// As far as this policy is concerned.
-    Allowed,
-    /// Whatever their other policies say.
-    Denied,
+    denies_stale_reads: bool,
 }
 
 /// What a policy says about one pattern.
@@ -69,8 +60,8 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`], whose text names the path and what is wrong with it.
     pub fn parse(name: PolicyName, text: &str) -> Result<Self, PolicyError> {
-        let (rules, stale_reads) = read::read(text)?;
-        Ok(Self { name, rules, stale_reads })
+        let (rules, denies_stale_reads) = read::read(text)?;
+        Ok(Self { name, rules, denies_stale_reads })
     }
 
     /// What the policy is called.
@@ -92,8 +83,9 @@ impl Policy {
         &self.rules
     }
 
-    pub(crate) const fn stale_reads(&self) -> StaleReads {
-        self.stale_reads
+    /// Whether those who have it are never answered from a state of the past, whatever their other policies say.
+    pub(crate) const fn denies_stale_reads(&self) -> bool {
+        self.denies_stale_reads
     }
 
     /// What its author may want to know: rules with a template that nothing can ever resolve.

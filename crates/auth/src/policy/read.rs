@@ -24,7 +24,7 @@ use kallisto_hcl::{BlockBody, HclValue, NameKey, TextPosition, TreeItem, ValueKi
 use super::constraints::PolicyParameters;
 use super::error::{PolicyError, PolicyFault};
 use super::limits::RULES_MAX;
-use super::{Literal, PatternRule, PolicyConstraints, StaleReads};
+use super::{Literal, PatternRule, PolicyConstraints};
 use crate::pattern::{Pattern, PatternError};
 use crate::{Capabilities, Capability};
 
@@ -45,16 +45,16 @@ const ERRORS_MAX: usize = 100;
 /// What a text says, as far as it says something, and what is wrong with it.
 pub(super) struct PolicyReading {
     pub(super) rules: Vec<PatternRule>,
-    pub(super) stale_reads: StaleReads,
+    pub(super) denies_stale_reads: bool,
     /// In the order of the text, one for a rule; empty for a policy that can be used.
     pub(super) errors: Vec<PolicyError>,
 }
 
 /// The rules of `text`, in its order, and whether it forbids stale reads.
-pub(super) fn read(text: &str) -> Result<(Vec<PatternRule>, StaleReads), PolicyError> {
-    let PolicyReading { rules, stale_reads, errors } = read_all(text);
+pub(super) fn read(text: &str) -> Result<(Vec<PatternRule>, bool), PolicyError> {
+    let PolicyReading { rules, denies_stale_reads, errors } = read_all(text);
     match errors.into_iter().next() {
-        None => Ok((rules, stale_reads)),
+        None => Ok((rules, denies_stale_reads)),
         Some(error) => Err(error),
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<PatternRule>, StaleReads), PolicyE
 /// The same, and all that is wrong instead of the first of it.
 pub(super) fn read_all(text: &str) -> PolicyReading {
     let mut reading =
-        PolicyReading { rules: Vec::new(), stale_reads: StaleReads::Allowed, errors: Vec::new() };
+        PolicyReading { rules: Vec::new(), denies_stale_reads: false, errors: Vec::new() };
     if let Err(error) = reading.take(text) {
         reading.errors.push(error);
     }
@@ -80,7 +80,7 @@ impl PolicyReading {
             match item.key.text.as_str() {
                 "name" | "path" => {}
                 STALE_READS => match read_stale_reads(&item.value) {
-                    Ok(said) => self.stale_reads = said,
+                    Ok(said) => self.denies_stale_reads = said,
                     Err((at, fault)) => self.note(PolicyError { path: None, at, fault })?,
                 },
                 other => {
@@ -112,10 +112,10 @@ impl PolicyReading {
     }
 }
 
-fn read_stale_reads(value: &HclValue) -> Result<StaleReads, Wrong> {
+fn read_stale_reads(value: &HclValue) -> Result<bool, Wrong> {
     match &value.kind {
-        ValueKind::Text(text) if text == "deny" => Ok(StaleReads::Denied),
-        ValueKind::Text(text) if text == "allow" => Ok(StaleReads::Allowed),
+        ValueKind::Text(text) if text == "deny" => Ok(true),
+        ValueKind::Text(text) if text == "allow" => Ok(false),
         _ => {
             let fault =
                 PolicyFault::BadType { key: STALE_READS, expected: "\"deny\" or \"allow\"" };

@@ -52,12 +52,12 @@ fn capabilities_and_the_old_form() {
 #[test]
 fn stale_reads_are_denied_by_one_word_and_nothing_else_is_taken() {
     for (text, expected) in [
-        ("path \"s\" { }", StaleReads::Allowed),
-        ("stale_reads = \"deny\"\npath \"s\" { }", StaleReads::Denied),
-        ("stale_reads = \"allow\"", StaleReads::Allowed),
-        ("{\"stale_reads\":\"deny\",\"path\":{}}", StaleReads::Denied),
+        ("path \"s\" { }", false),
+        ("stale_reads = \"deny\"\npath \"s\" { }", true),
+        ("stale_reads = \"allow\"", false),
+        ("{\"stale_reads\":\"deny\",\"path\":{}}", true),
     ] {
-        assert_eq!(parse(text).unwrap().stale_reads(), expected, "{text}");
+        assert_eq!(parse(text).unwrap().denies_stale_reads(), expected, "{text}");
     }
     for text in ["stale_reads = true", "stale_reads = \"Deny\"", "stale_reads { }"] {
         assert!(refusal(text).contains("stale_reads is not"), "{text}: {}", refusal(text));

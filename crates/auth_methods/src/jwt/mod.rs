@@ -23,7 +23,7 @@ use kallisto_engine::{
 use crate::records::{self, Roles};
 use config::{JwtConfig, ProviderKind};
 use memory::JwtMemory;
-use role::{JwtRole, RoleType};
+use role::JwtRole;
 use token::Jwt;
 
 pub(crate) use config::{check_keys, check_url};
@@ -103,7 +103,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let text = text.ok_or_else(|| Error::invalid("missing token"))?;
     let role = ROLES.load::<JwtRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
-    if role.role_type == RoleType::Oidc {
+    if !role.takes_jwt {
         return Err(Error::invalid("role with oidc role_type is not allowed"));
     }
     address::check(&role.params.bound_cidrs, request.remote)?;

@@ -42,16 +42,6 @@ impl ClaimMatch {
     }
 }
 
-/// How a role is logged in by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum RoleType {
-    /// Through a browser.
-    #[default]
-    Oidc,
-    /// By showing a JWT.
-    Jwt,
-}
-
 /// Who hears of a login through a browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CallbackMode {
@@ -79,7 +69,8 @@ const POLL_INTERVAL_SECS: i64 = 5;
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JwtRole {
-    pub(super) role_type: RoleType,
+    /// Whether it is logged in by showing a JWT, and not through a browser.
+    pub(super) takes_jwt: bool,
     pub(super) allowed_redirect_uris: Vec<String>,
     /// Besides `openid`.
     pub(super) oidc_scopes: Vec<String>,
@@ -118,8 +109,8 @@ impl JwtRole {
     fn take_browser_fields(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         match fields.string("role_type")?.as_deref() {
             None => {}
-            Some("" | "oidc") => self.role_type = RoleType::Oidc,
-            Some("jwt") => self.role_type = RoleType::Jwt,
+            Some("" | "oidc") => self.takes_jwt = false,
+            Some("jwt") => self.takes_jwt = true,
             Some(other) => return Err(Error::invalid(format!("invalid 'role_type': {other}"))),
         }
         match fields.string("callback_mode")?.as_deref() {
@@ -245,10 +236,10 @@ impl RoleFields for JwtRole {
         if self.user_claim.is_empty() {
             return Err(Error::invalid("a user claim must be defined on the role"));
         }
-        if self.role_type == RoleType::Oidc {
+        if !self.takes_jwt {
             self.check_browser_fields()?;
         }
-        let bound = self.role_type == RoleType::Oidc
+        let bound = !self.takes_jwt
             || !self.bound_audiences.is_empty()
             || self.bound_subject.is_some()
             || !self.bound_claims.is_empty()
@@ -290,14 +281,7 @@ impl RoleFields for JwtRole {
             mappings.map(|(claim, name)| (claim.clone(), name.as_str().into())).collect();
         let or_null = |map: Map| if map.is_empty() { Json::Null } else { map.into() };
         let own = [
-            (
-                "role_type",
-                match self.role_type {
-                    RoleType::Oidc => "oidc",
-                    RoleType::Jwt => "jwt",
-                }
-                .into(),
-            ),
+            ("role_type", if self.takes_jwt { "jwt" } else { "oidc" }.into()),
             ("allowed_redirect_uris", strings_or_null(&self.allowed_redirect_uris)),
             ("oidc_scopes", strings_or_null(&self.oidc_scopes)),
             ("max_age", self.max_age_secs.into()),

@@ -24,6 +24,9 @@ use selector::Selector;
 const ROLES: Roles = Roles { folder: "role/" };
 /// Most names a role may be bound to.
 const NAMES_MAX: usize = 256;
+/// What an account may be called to the identity engine, as requests say it.
+const UID_SOURCE: &str = "serviceaccount_uid";
+const NAME_SOURCE: &str = "serviceaccount_name";
 /// The field of a role's selector.
 const SELECTOR: &str = "bound_service_account_namespace_selector";
 /// Leads the name of a service account.
@@ -111,23 +114,6 @@ impl FieldsRecord for KubernetesConfig {
     }
 }
 
-/// What an account is called to the identity engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum AliasSource {
-    #[default]
-    Uid,
-    Name,
-}
-
-impl AliasSource {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Uid => "serviceaccount_uid",
-            Self::Name => "serviceaccount_name",
-        }
-    }
-}
-
 /// A role as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KubernetesRole {
@@ -136,7 +122,8 @@ struct KubernetesRole {
     /// Namespaces besides, by their labels: as it was given, and shown; empty for none.
     namespace_selector: String,
     audience: String,
-    alias_source: AliasSource,
+    /// Whether an account is called by its name to the identity engine, not by its UID.
+    has_name_alias: bool,
     params: TokenParams,
 }
 
@@ -162,10 +149,10 @@ impl RoleFields for KubernetesRole {
         if let Some(audience) = fields.string("audience")? {
             self.audience = audience;
         }
-        self.alias_source = match fields.string("alias_name_source")?.as_deref() {
-            None => self.alias_source,
-            Some("" | "serviceaccount_uid") => AliasSource::Uid,
-            Some("serviceaccount_name") => AliasSource::Name,
+        self.has_name_alias = match fields.string("alias_name_source")?.as_deref() {
+            None => self.has_name_alias,
+            Some("" | UID_SOURCE) => false,
+            Some(NAME_SOURCE) => true,
             Some(other) => {
                 return Err(Error::invalid(format!("invalid alias_name_source {other:?}")));
             }
@@ -193,7 +180,10 @@ impl RoleFields for KubernetesRole {
     fn to_map(&self) -> Map {
         let mut map = self.params.to_map();
         let own = [
-            ("alias_name_source", self.alias_source.name().into()),
+            (
+                "alias_name_source",
+                if self.has_name_alias { NAME_SOURCE } else { UID_SOURCE }.into(),
+            ),
             ("audience", self.audience.as_str().into()),
             ("bound_service_account_names", Json::strings(self.names.iter().cloned())),
             (SELECTOR, self.namespace_selector.as_str().into()),
@@ -295,9 +285,10 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     if !is_bound {
         return Err(Error::Denied(Denial::BadToken));
     }
-    let alias = match role.alias_source {
-        AliasSource::Uid => account.uid.clone(),
-        AliasSource::Name => format!("{}/{}", account.namespace, account.name),
+    let alias = if role.has_name_alias {
+        format!("{}/{}", account.namespace, account.name)
+    } else {
+        account.uid.clone()
     };
     let metadata = [
         ("role", name.as_str()),

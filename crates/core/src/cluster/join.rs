@@ -4,7 +4,6 @@
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
 //! a certificate, is sent everything, and unseals ([`PendingJoin::finish`]).
 
-use crate::platform::cluster_port::JoinOrigin;
 use crate::platform::cluster_port::JoinTarget;
 use crate::state::joining::PendingJoin;
 use std::sync::Arc;
@@ -52,10 +51,7 @@ impl Core {
     /// when requests try too often.
     pub async fn join(&self, target: JoinTarget, now: Timestamp) -> Result<(), Error> {
         let port = self.blank_port()?;
-        let attempt = match target.origin {
-            JoinOrigin::Configuration => None,
-            JoinOrigin::Request => Some(self.joining.attempts.begin(now)?),
-        };
+        let attempt = target.is_requested.then(|| self.joining.attempts.begin(now)).transpose()?;
         let (tell, told) = oneshot::channel();
         let run = move || {
             let outcome = learn(&*port, &target);
@@ -92,18 +88,16 @@ impl Core {
 impl JoinTarget {
     /// What is told of a failure: all of it, unless anybody may be the one who hears it.
     fn told_of(&self, why: &str) -> String {
-        match self.origin {
-            JoinOrigin::Configuration => format!("failed to join: {why}"),
-            JoinOrigin::Request => {
-                // What others chose is shown as quoted text, and no more of it than a line has.
-                let shown = |text: &str| text.chars().take(LOGGED_CHARS_MAX).collect::<String>();
-                let (address, why) = (shown(&self.api_address), shown(why));
-                tracing::warn!(?address, ?why, "failed to join");
-                "failed to join: the address did not answer as a member of a cluster; the log of \
-                 this server says more"
-                    .to_owned()
-            }
+        if !self.is_requested {
+            return format!("failed to join: {why}");
         }
+        // What others chose is shown as quoted text, and no more of it than a line has.
+        let shown = |text: &str| text.chars().take(LOGGED_CHARS_MAX).collect::<String>();
+        let (address, why) = (shown(&self.api_address), shown(why));
+        tracing::warn!(?address, ?why, "failed to join");
+        "failed to join: the address did not answer as a member of a cluster; the log of this \
+         server says more"
+            .to_owned()
     }
 }
 

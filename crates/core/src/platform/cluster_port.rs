@@ -6,22 +6,12 @@ use zeroize::Zeroizing;
 
 use crate::api::json::Json;
 
-/// Who says whom to join.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JoinOrigin {
-    /// The server's configuration, which may name any address.
-    #[default]
-    Configuration,
-    /// A request, and so anybody who reaches a listener of a new server: [`ClusterPort::ask`] bounds where that leads, and
-    /// the answer does not tell what was found there.
-    Request,
-}
-
 /// Whom to join, and how to reach it.
 #[derive(Clone, Debug, Default)]
 pub struct JoinTarget {
-    /// Who says so.
-    pub origin: JoinOrigin,
+    /// Whether a request says so, and not the server's configuration, which may name any address. A request comes from anybody who reaches a
+    /// listener of a new server: [`ClusterPort::ask`] bounds where that leads, and the answer does not tell what was found there.
+    pub is_requested: bool,
     /// URL of the API of a member.
     pub api_address: String,
     /// PEM text of the authority to trust for it; empty for those of the system.

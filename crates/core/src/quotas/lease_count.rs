@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 
 use super::scope::QuotaScope;
-use crate::api::error::{Error, OverQuota, QuotaKind};
+use crate::api::error::{Error, OverQuota};
 use crate::api::json::{self, Json};
 use crate::counts::Counts;
 
@@ -126,7 +126,7 @@ impl LeaseQuotas {
         }
         self.refused.count();
         Err(Error::OverQuota(Box::new(OverQuota {
-            kind: QuotaKind::LeaseCount,
+            counts_leases: true,
             path: path.to_owned(),
             retry_after_secs: 0,
             limit: rule.spec.max_leases,

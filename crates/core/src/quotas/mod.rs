@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use kallisto_auth::fold_case;
 
-use crate::api::error::{Error, OverQuota, QuotaKind};
+use crate::api::error::{Error, OverQuota};
 use crate::api::request::Request;
 pub(crate) use allowance::Counting;
 use allowance::{AllowanceTaken, Allowances};
@@ -184,7 +184,7 @@ impl Quotas {
             }
             AllowanceTaken::None { retry_after_secs } => {
                 Err(Error::OverQuota(Box::new(OverQuota {
-                    kind: QuotaKind::RateLimit,
+                    counts_leases: false,
                     path: place.path.to_owned(),
                     retry_after_secs,
                     limit,

@@ -8,7 +8,7 @@ use kallisto_engine::{Call, NewLease};
 use kallisto_pki::certificate::{
     AltNames, CertificateContents, CertificatePurpose, Urls, Usages, usage_named,
 };
-use kallisto_pki::names::{GrantedNames, NameSource, WantedNames, grant};
+use kallisto_pki::names::{GrantedNames, WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, PublicKey, SignatureWish};
@@ -405,7 +405,7 @@ fn names_of(
     }
     if role.uses_csr_names {
         let body = names;
-        names = WantedNames { source: NameSource::Csr, ..csr_names(request) };
+        names = WantedNames { is_of_csr: true, ..csr_names(request) };
         names.common_name = body.common_name;
         names.serial_number = body.serial_number;
         names.user_ids = body.user_ids;

@@ -10,7 +10,7 @@ use kallisto_engine::outbound::form_component;
 use super::super::config::{JwtConfig, OidcClient, ResponseMode};
 use super::super::memory::JwtMemory;
 use super::super::provider::{self, DiscoveredProvider};
-use super::super::role::{CallbackMode, JwtRole, RoleType};
+use super::super::role::{CallbackMode, JwtRole};
 use super::super::{ROLES, named_role};
 use super::exchange::TokenEndpoint;
 use super::state::{LIFE_SECS, LoginUnderWay};
@@ -33,11 +33,11 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
         (named_role(fields, &config)?, text("redirect_uri")?, text("client_nonce")?);
     let role = ROLES.load::<JwtRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
-    let is_device = role.role_type == RoleType::Oidc && role.callback_mode == CallbackMode::Device;
+    let is_device = !role.takes_jwt && role.callback_mode == CallbackMode::Device;
     if redirect_uri.is_empty() && !is_device {
         return Err(Error::invalid("missing redirect_uri"));
     }
-    if role.role_type == RoleType::Jwt {
+    if role.takes_jwt {
         return Ok(answer([("auth_url", "".into())]));
     }
     if is_device {

@@ -13,7 +13,7 @@ use kallisto_engine::{Call, address};
 
 use super::super::config::{JwtConfig, ResponseMode};
 use super::super::memory::JwtMemory;
-use super::super::role::{CallbackMode, JwtRole, RoleType};
+use super::super::role::{CallbackMode, JwtRole};
 use super::super::{ROLES, login};
 use super::proof::{CallbackParameters, Strictness, prove};
 use super::state::LoginUnderWay;
@@ -63,7 +63,7 @@ fn come(run: &Call<'_>, fields: Fields<'_>) -> Result<CallbackOutcome, Error> {
         return Err(expired());
     }
     let role = ROLES.load::<JwtRole>(&run.storage, &state.role)?;
-    let role = role.filter(|role| role.role_type == RoleType::Oidc);
+    let role = role.filter(|role| !role.takes_jwt);
     let role = role.ok_or_else(|| failed("Role could not be found"))?;
     let brought = CallbackParameters {
         code: text("code")?.into(),

@@ -13,7 +13,6 @@ use crate::caller::call::AuthorizedCall;
 use crate::cluster;
 use crate::cluster::quorum::member_name;
 use crate::dispatch::route_handler::RouteCall;
-use crate::platform::cluster_port::JoinOrigin;
 use crate::platform::cluster_port::JoinTarget;
 use crate::state::Core;
 
@@ -47,7 +46,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
     }
     let (cert, key) = (text("leader_client_cert")?, text("leader_client_key")?);
     let target = JoinTarget {
-        origin: JoinOrigin::Request,
+        is_requested: true,
         api_address,
         ca_cert: text("leader_ca_cert")?,
         client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),

@@ -26,27 +26,12 @@ const CONTACTS_MAX: usize = 16;
 /// Longest contact, in bytes.
 const CONTACT_BYTES_MAX: usize = 320;
 
-/// Whether an account may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AccountStatus {
-    Valid,
-    Deactivated,
-}
-
-impl AccountStatus {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Deactivated => "deactivated",
-        }
-    }
-}
-
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AcmeAccount {
     pub(super) id: String,
-    pub(super) status: AccountStatus,
+    /// Whether it may be used: it was not deactivated.
+    pub(super) is_valid: bool,
     contacts: Vec<String>,
     pub(super) key: Jwk,
     /// The path of its directory inside the mount.
@@ -73,9 +58,13 @@ fn damaged() -> Error {
 }
 
 impl AcmeAccount {
+    const fn status(&self) -> &'static str {
+        if self.is_valid { "valid" } else { "deactivated" }
+    }
+
     fn encode(&self) -> Vec<u8> {
         Json::Object(object([
-            ("status", self.status.name().into()),
+            ("status", self.status().into()),
             ("contacts", Json::strings(self.contacts.clone())),
             ("key", self.key.text().into()),
             ("directory", self.directory.as_str().into()),
@@ -91,10 +80,7 @@ impl AcmeAccount {
         let given = GivenFields::of(&map);
         Ok(Self {
             id: id.to_owned(),
-            status: match given.text("status")?.as_str() {
-                "valid" => AccountStatus::Valid,
-                _ => AccountStatus::Deactivated,
-            },
+            is_valid: given.text("status")?.as_str() == "valid",
             contacts: given.list("contacts")?,
             key: Jwk::parse(&given.text("key")?).ok_or_else(damaged)?,
             directory: given.text("directory")?,
@@ -110,10 +96,8 @@ impl AcmeAccount {
 
     fn reply(&self, desk: &Desk<'_>, code: u16) -> AcmeReply {
         let url = self.url(&desk.directory);
-        let mut shown = object([
-            ("status", self.status.name().into()),
-            ("orders", format!("{url}/orders").into()),
-        ]);
+        let mut shown =
+            object([("status", self.status().into()), ("orders", format!("{url}/orders").into())]);
         if !self.contacts.is_empty() {
             shown.insert("contact".to_owned(), Json::strings(self.contacts.clone()));
         }
@@ -191,7 +175,7 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
     let key_name = key_record(&desk.directory.path, &signed.key);
     let mut account = AcmeAccount {
         id: IssuerId::make(desk.call.random)?.to_string(),
-        status: AccountStatus::Valid,
+        is_valid: true,
         contacts,
         key: signed.key.clone(),
         directory: desk.directory.path.clone(),
@@ -263,7 +247,7 @@ pub(super) async fn update(desk: &Desk<'_>, signed: &SignedRequest) -> Result<Ac
             changed.contacts.clone_from(contacts);
         }
         if ends {
-            changed.status = AccountStatus::Deactivated;
+            changed.is_valid = false;
             changed.ended_at = now;
         }
         if contacts.is_some() || ends {

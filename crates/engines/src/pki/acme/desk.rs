@@ -13,7 +13,7 @@ use kallisto_api::json::{Json, Map};
 use kallisto_api::{BodyKind, BoxFuture, Error, Response};
 use kallisto_engine::{Call, names};
 
-use super::accounts::{self, AccountStatus, AcmeAccount};
+use super::accounts::{self, AcmeAccount};
 use super::config::{AcmeConfig, DefaultPolicy, EabPolicy};
 use super::jws::{Jwk, Jws, JwsSigner};
 use super::nonces;
@@ -265,7 +265,7 @@ impl<'a> Desk<'a> {
 
     /// Whether an account may ask for anything.
     pub(super) fn check(&self, account: &AcmeAccount) -> Result<(), Failure> {
-        if account.status != AccountStatus::Valid {
+        if !account.is_valid {
             return Err(fail(Kind::Unauthorized, "the account is deactivated"));
         }
         if self.config.eab == EabPolicy::Always && account.eab.is_empty() {

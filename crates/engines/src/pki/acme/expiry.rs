@@ -15,7 +15,7 @@ use kallisto_engine::storage::Page;
 use kallisto_engine::{EngineContext, Storage, Transaction};
 use kallisto_pki::Serial;
 
-use super::accounts::{self, AccountStatus, AcmeAccount};
+use super::accounts::{self, AcmeAccount};
 use super::orders::{self, AcmeAuthorization, AcmeOrder, AuthorizationStatus};
 use crate::pki::given::{GivenFields, object};
 
@@ -184,10 +184,7 @@ pub(in crate::pki) fn tidy_accounts(
         let record = accounts::record(&id);
         let Some(stored) = storage.get(&record)? else { continue };
         let Ok(account) = AcmeAccount::decode(&id, &stored.value) else { continue };
-        let since = match account.status {
-            AccountStatus::Valid => account.made_at,
-            AccountStatus::Deactivated => account.ended_at,
-        };
+        let since = if account.is_valid { account.made_at } else { account.ended_at };
         let has_any = |folder: String| !storage.list_some(&folder, 1).is_empty();
         let is_needed = has_any(orders::folder(&id))
             || has_any(orders::authorization_folder(&id))

@@ -13,7 +13,7 @@ use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_engine::{Random, Storage};
-use kallisto_pki::names::{NameSource, WantedNames, grant, host_name};
+use kallisto_pki::names::{WantedNames, grant, host_name};
 
 use super::accounts;
 use super::challenges;
@@ -142,7 +142,7 @@ impl AcmeIdentifier {
 
 /// The names of an order as a role judges them.
 pub(super) fn wanted(identifiers: &[AcmeIdentifier]) -> WantedNames {
-    let mut wanted = WantedNames { source: NameSource::Csr, ..WantedNames::default() };
+    let mut wanted = WantedNames { is_of_csr: true, ..WantedNames::default() };
     for identifier in identifiers {
         match identifier {
             AcmeIdentifier::Dns(name) => wanted.names.push(name.clone()),
@@ -518,9 +518,7 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
             // Deactivated or tidied away meanwhile, it makes none.
             let known = transaction.get(&accounts::record(&account.id))?;
             let known = known.ok_or(Error::NotFound)?;
-            if accounts::AcmeAccount::decode(&account.id, &known.value)?.status
-                != accounts::AccountStatus::Valid
-            {
+            if !accounts::AcmeAccount::decode(&account.id, &known.value)?.is_valid {
                 return Err(Error::NotFound);
             }
             for one in &authorizations {
