@@ -29,7 +29,7 @@ pub use request::{
 };
 pub use request_id::RequestId;
 pub use response::{BatchAnswer, LeaseHandle, Logical, Response, TouchedPath, Upload};
-pub use stream::{Awaited, Bell, NextPiece, Source, Stream, Waiting};
+pub use stream::{Awaited, ChangeFuture, NextPiece, Source, Stream, Waiting};
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Answers that take time: those that are made while they are sent, and those that wait.
 //!
 //! The core reads no clock and owns no timer, so both are driven from outside: a listener asks a
-//! [`Source`] for its next bytes, says what time it is, and waits for its bell between. Nothing is
+//! [`Source`] for its next bytes, says what time it is, and waits for a change between. Nothing is
 //! buffered here: a source that is not asked does nothing.
 
 use std::fmt;
@@ -19,8 +19,8 @@ pub struct Stream {
     pub source: Box<dyn Source>,
 }
 
-/// A wait for a bell.
-pub type Bell<'a> = BoxFuture<'a, ()>;
+/// Ends when something has changed.
+pub type ChangeFuture<'a> = BoxFuture<'a, ()>;
 
 /// What a stream's bytes come from.
 pub trait Source: Send + Sync {
@@ -28,7 +28,7 @@ pub trait Source: Send + Sync {
     fn next(&mut self, now: Timestamp) -> NextPiece;
 
     /// Resolves when [`Source::next`] is worth asking again. May ring for nothing.
-    fn bell(&mut self) -> Bell<'_>;
+    fn changed(&mut self) -> ChangeFuture<'_>;
 
     /// What says, when nothing else is to be sent, that the connection lives.
     fn heartbeat(&self) -> &'static [u8];
@@ -56,7 +56,7 @@ pub trait Awaited: Send + Sync {
     fn has_news(&mut self) -> bool;
 
     /// Resolves when [`Awaited::has_news`] is worth asking again. May ring for nothing.
-    fn bell(&mut self) -> Bell<'_>;
+    fn changed(&mut self) -> ChangeFuture<'_>;
 }
 
 /// A request whose answer is wanted when something has changed, or after a while.
@@ -74,8 +74,8 @@ impl Waiting {
     }
 
     /// Resolves when [`Waiting::has_news`] is worth asking again. May ring for nothing.
-    pub fn bell(&mut self) -> Bell<'_> {
-        self.awaited.bell()
+    pub fn changed(&mut self) -> ChangeFuture<'_> {
+        self.awaited.changed()
     }
 }
 

@@ -59,7 +59,7 @@ pub use api::request::{
 };
 pub use api::request_id::RequestId;
 pub use api::response::{BatchAnswer, Logical, Response, TouchedPath, Upload};
-pub use api::stream::{Bell, NextPiece, Source, Stream, Waiting};
+pub use api::stream::{ChangeFuture, NextPiece, Source, Stream, Waiting};
 pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::SeenIndex;
 pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};

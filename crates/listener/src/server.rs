@@ -212,8 +212,8 @@ impl ListenerWorker {
         };
         let turning = Arc::clone(&self.gate);
         tokio::spawn(async move { turning.turn().await });
-        let bell = WakeQueue::here();
-        let answering = Arc::clone(&bell);
+        let wake_queue = WakeQueue::here();
+        let answering = Arc::clone(&wake_queue);
         tokio::spawn(async move { answering.answer().await });
         // Nothing is sent: it closes when the last connection has dropped its end.
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
@@ -224,10 +224,10 @@ impl ListenerWorker {
             };
             match accepted {
                 Ok(Accepted::Tcp(stream, remote)) => {
-                    self.take_in(stream, remote, &bell, alive.clone())
+                    self.take_in(stream, remote, &wake_queue, alive.clone())
                 }
                 Ok(Accepted::Unix(stream, remote)) => {
-                    self.take_in(stream, remote, &bell, alive.clone())
+                    self.take_in(stream, remote, &wake_queue, alive.clone())
                 }
                 Err(error) => {
                     self.frontend.counters().listener.accept_errors.count();
@@ -251,7 +251,7 @@ impl ListenerWorker {
         &self,
         stream: impl ClientStream,
         remote: SocketAddr,
-        bell: &Arc<WakeQueue>,
+        wake_queue: &Arc<WakeQueue>,
         alive: mpsc::Sender<()>,
     ) {
         let admission = self.frontend.admission();
@@ -270,7 +270,7 @@ impl ListenerWorker {
             stopped: self.stopped.clone(),
         };
         let frontend = self.frontend.clone();
-        let mut ring = TaskRing::new(Arc::clone(bell));
+        let mut ring = TaskRing::new(Arc::clone(wake_queue));
         // A task each for plain text and for TLS: one for both would be as large as the larger of them.
         match self.tls.clone() {
             None => tokio::spawn(async move {

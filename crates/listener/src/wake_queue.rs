@@ -1,15 +1,15 @@
 //! Wakes that come together from another thread cross to a worker together.
 //!
 //! A group of writes that was committed wakes all its connections at once, from the thread that applied it. Left to the
-//! runtime each of these wakes is a system call, since the worker may be asleep. Here the first one rings a bell, a task
-//! of the worker, and the others only join the queue that it will wake from within. A thread whose wakes belong
+//! runtime each of these wakes is a system call, since the worker may be asleep. Here the first one wakes a task of
+//! the worker, and the others only join the queue that this task empties. A thread whose wakes belong
 //! together rings when all of them are in the queue (`kallisto_wake`).
 //!
 //! A wake that comes from the worker's own thread, as all of its sockets' do, goes straight to its task.
 //!
 //! Invariants:
 //! - who is in the queue is woken: whoever makes it no longer empty rings, at the end of what belongs together there, and
-//!   the bell takes all of it;
+//!   the queue takes all of it;
 //! - a connection is in the queue at most once, so the queue is no longer than there are connections.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use std::thread::ThreadId;
 
 use tokio::sync::Notify;
 
-/// The bell of one worker.
+/// The queue of one worker.
 pub(crate) struct WakeQueue {
     home: ThreadId,
     queue: Mutex<Vec<Arc<WaitingTask>>>,
@@ -29,7 +29,7 @@ pub(crate) struct WakeQueue {
 }
 
 impl WakeQueue {
-    /// The bell of the worker that runs on this thread.
+    /// The queue of the worker that runs on this thread.
     pub(crate) fn here() -> Arc<Self> {
         let home = std::thread::current().id();
         Arc::new(Self { home, queue: Mutex::default(), rings: Notify::new() })
@@ -70,19 +70,19 @@ impl kallisto_wake::WakeUp for WakeQueue {
 
 /// A task of the worker, as others wake it.
 struct WaitingTask {
-    bell: Arc<WakeQueue>,
+    queue: Arc<WakeQueue>,
     task: Waker,
     queued: AtomicBool,
 }
 
 impl Wake for WaitingTask {
     fn wake(self: Arc<Self>) {
-        if std::thread::current().id() == self.bell.home {
+        if std::thread::current().id() == self.queue.home {
             self.task.wake_by_ref();
         } else if !self.queued.swap(true, Ordering::SeqCst) {
-            let bell = Arc::clone(&self.bell);
-            if bell.enqueue(self) {
-                kallisto_wake::ring(bell);
+            let queue = Arc::clone(&self.queue);
+            if queue.enqueue(self) {
+                kallisto_wake::ring(queue);
             }
         }
     }
@@ -94,17 +94,17 @@ impl Wake for WaitingTask {
 
 /// What a task of the worker polls its work through.
 pub(crate) struct TaskRing {
-    bell: Arc<WakeQueue>,
+    queue: Arc<WakeQueue>,
     line: Option<(Waker, Arc<WaitingTask>)>,
 }
 
 impl TaskRing {
-    /// A way to wake a task of this bell's worker.
-    pub(crate) const fn new(bell: Arc<WakeQueue>) -> Self {
-        Self { bell, line: None }
+    /// A way to wake a task of this queue's worker.
+    pub(crate) const fn new(queue: Arc<WakeQueue>) -> Self {
+        Self { queue, line: None }
     }
 
-    /// Polls `work` so that what wakes it goes by the bell.
+    /// Polls `work` so that what wakes it goes by the queue.
     pub(crate) fn poll<F: Future>(
         &mut self,
         work: Pin<&mut F>,
@@ -113,8 +113,8 @@ impl TaskRing {
         let task = context.waker();
         let known = self.line.take().filter(|(_, line)| line.task.will_wake(task));
         let (waker, _) = self.line.insert(known.unwrap_or_else(|| {
-            let (bell, queued) = (Arc::clone(&self.bell), AtomicBool::new(false));
-            let line = Arc::new(WaitingTask { bell, task: task.clone(), queued });
+            let (queue, queued) = (Arc::clone(&self.queue), AtomicBool::new(false));
+            let line = Arc::new(WaitingTask { queue, task: task.clone(), queued });
             (Waker::from(Arc::clone(&line)), line)
         }));
         work.poll(&mut Context::from_waker(waker))
@@ -141,30 +141,30 @@ mod tests {
         }
     }
 
-    fn line(bell: &Arc<WakeQueue>, count: &Arc<Count>) -> Arc<WaitingTask> {
-        let (bell, task) = (Arc::clone(bell), Waker::from(Arc::clone(count)));
-        Arc::new(WaitingTask { bell, task, queued: AtomicBool::new(false) })
+    fn line(queue: &Arc<WakeQueue>, count: &Arc<Count>) -> Arc<WaitingTask> {
+        let (queue, task) = (Arc::clone(queue), Waker::from(Arc::clone(count)));
+        Arc::new(WaitingTask { queue, task, queued: AtomicBool::new(false) })
     }
 
     #[test]
     fn wakes_from_here_go_straight_and_those_from_elsewhere_queue_once() {
-        let (bell, count) = (WakeQueue::here(), Arc::<Count>::default());
-        let waker = Waker::from(line(&bell, &count));
+        let (queue, count) = (WakeQueue::here(), Arc::<Count>::default());
+        let waker = Waker::from(line(&queue, &count));
         waker.wake_by_ref();
-        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (1, 0));
+        assert_eq!((count.0.load(Ordering::SeqCst), queue.lock().len()), (1, 0));
         let woken_thrice = std::thread::spawn(move || (0..3).for_each(|_| waker.wake_by_ref()));
         woken_thrice.join().unwrap();
-        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (1, 1));
-        let mut answering = pin!(bell.answer());
+        assert_eq!((count.0.load(Ordering::SeqCst), queue.lock().len()), (1, 1));
+        let mut answering = pin!(queue.answer());
         assert!(answering.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (2, 0));
+        assert_eq!((count.0.load(Ordering::SeqCst), queue.lock().len()), (2, 0));
     }
 
     #[test]
     fn wakes_that_belong_together_are_rung_for_when_all_are_queued() {
-        let (bell, count) = (WakeQueue::here(), Arc::<Count>::default());
-        let lines = [line(&bell, &count), line(&bell, &count)].map(Waker::from);
-        let mut answering = pin!(bell.answer());
+        let (queue, count) = (WakeQueue::here(), Arc::<Count>::default());
+        let lines = [line(&queue, &count), line(&queue, &count)].map(Waker::from);
+        let mut answering = pin!(queue.answer());
         let mut answer = || {
             let woken = answering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(woken.is_pending());
@@ -195,8 +195,8 @@ mod tests {
         const ROUNDS: usize = 200;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let bell = WakeQueue::here();
-            let answering = Arc::clone(&bell);
+            let queue = WakeQueue::here();
+            let answering = Arc::clone(&queue);
             tokio::spawn(async move { answering.answer().await });
             let (ask, asked) = std::sync::mpsc::channel::<oneshot::Sender<usize>>();
             let elsewhere = std::thread::spawn(move || {
@@ -204,9 +204,9 @@ mod tests {
             });
             let tasks: Vec<_> = (0..TASKS)
                 .map(|_| {
-                    let (ask, bell) = (ask.clone(), Arc::clone(&bell));
+                    let (ask, queue) = (ask.clone(), Arc::clone(&queue));
                     tokio::spawn(async move {
-                        let mut ring = TaskRing::new(bell);
+                        let mut ring = TaskRing::new(queue);
                         for _ in 0..ROUNDS {
                             let (answer, mut answered) = oneshot::channel();
                             ask.send(answer).unwrap();

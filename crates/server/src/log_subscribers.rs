@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_core::{Bell, LogForm, LogLevel, NextPiece, Source};
+use kallisto_core::{ChangeFuture, LogForm, LogLevel, NextPiece, Source};
 use kallisto_listener::{SystemClock, WallClock};
 use tokio::sync::Notify;
 use tracing::{Event, Subscriber};
@@ -49,7 +49,7 @@ struct LogSubscriber {
     level: LevelFilter,
     form: LogForm,
     waiting: Mutex<WaitingLines>,
-    bell: Notify,
+    notify: Notify,
 }
 
 /// What its reader has not taken yet.
@@ -78,7 +78,7 @@ impl LogSubscribers {
     pub(super) fn open(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>> {
         let level = host::to_filter(level);
         let subscriber =
-            LogSubscriber { level, form, waiting: Mutex::default(), bell: Notify::new() };
+            LogSubscriber { level, form, waiting: Mutex::default(), notify: Notify::new() };
         let subscriber = Arc::new(subscriber);
         {
             let mut open = lock(&self.0.open);
@@ -131,7 +131,7 @@ impl LogSubscriber {
         waiting.bytes += line.len();
         waiting.lines.push_back(line);
         drop(waiting);
-        self.bell.notify_one();
+        self.notify.notify_one();
     }
 
     fn take(&self) -> WaitingLines {
@@ -151,8 +151,8 @@ impl Source for SubscriberStream {
         if text.is_empty() { NextPiece::Wait } else { NextPiece::Bytes(text.into_bytes()) }
     }
 
-    fn bell(&mut self) -> Bell<'_> {
-        Box::pin(self.subscriber.bell.notified())
+    fn changed(&mut self) -> ChangeFuture<'_> {
+        Box::pin(self.subscriber.notify.notified())
     }
 
     /// Nothing: every byte would be a line to somebody.

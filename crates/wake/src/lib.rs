@@ -42,11 +42,11 @@ pub fn together() -> Together {
 }
 
 /// Rings, at the end of what belongs together or else at once.
-pub fn ring(bell: Arc<dyn WakeUp>) {
+pub fn ring(waker: Arc<dyn WakeUp>) {
     if DEPTH.get() == 0 {
-        bell.ring();
+        waker.ring();
     } else {
-        WAITING.with_borrow_mut(|waiting| waiting.push(bell));
+        WAITING.with_borrow_mut(|waiting| waiting.push(waker));
     }
 }
 
@@ -57,8 +57,8 @@ impl Drop for Together {
             return;
         }
         // Taken out first: ringing may run anything, and that may ring.
-        for bell in WAITING.take() {
-            bell.ring();
+        for waker in WAITING.take() {
+            waker.ring();
         }
     }
 }
@@ -86,45 +86,45 @@ mod tests {
 
     #[test]
     fn what_is_rung_for_alone_is_rung_at_once() {
-        let bell = Arc::<Count>::default();
-        ring(bell.clone());
-        assert_eq!(bell.rung(), 1);
+        let waker = Arc::<Count>::default();
+        ring(waker.clone());
+        assert_eq!(waker.rung(), 1);
         drop(together());
-        ring(bell.clone());
-        assert_eq!(bell.rung(), 2);
+        ring(waker.clone());
+        assert_eq!(waker.rung(), 2);
     }
 
     #[test]
     fn what_belongs_together_waits_for_the_outermost_end() {
-        let bell = Arc::<Count>::default();
+        let waker = Arc::<Count>::default();
         let outer = together();
-        ring(bell.clone());
+        ring(waker.clone());
         {
             let _inner = together();
-            ring(bell.clone());
+            ring(waker.clone());
         }
-        assert_eq!(bell.rung(), 0);
+        assert_eq!(waker.rung(), 0);
         // Other threads have ends of their own.
-        let elsewhere = bell.clone();
+        let elsewhere = waker.clone();
         std::thread::spawn(move || ring(elsewhere)).join().unwrap();
-        assert_eq!(bell.rung(), 1);
+        assert_eq!(waker.rung(), 1);
         drop(outer);
-        assert_eq!(bell.rung(), 3);
+        assert_eq!(waker.rung(), 3);
     }
 
     #[test]
     fn a_panic_loses_no_wake() {
-        let bell = Arc::<Count>::default();
-        let rung = bell.clone();
+        let waker = Arc::<Count>::default();
+        let rung = waker.clone();
         let ended = std::panic::catch_unwind(move || {
             let _together = together();
             ring(rung);
             panic!("in the middle of it");
         });
         assert!(ended.is_err());
-        assert_eq!(bell.rung(), 1);
-        ring(bell.clone());
-        assert_eq!(bell.rung(), 2);
+        assert_eq!(waker.rung(), 1);
+        ring(waker.clone());
+        assert_eq!(waker.rung(), 2);
     }
 
     #[test]
@@ -136,11 +136,11 @@ mod tests {
                 super::ring(self.0.clone());
             }
         }
-        let bell = Arc::<Count>::default();
+        let waker = Arc::<Count>::default();
         {
             let _together = together();
-            ring(Arc::new(Chain(bell.clone())));
+            ring(Arc::new(Chain(waker.clone())));
         }
-        assert_eq!(bell.rung(), 1);
+        assert_eq!(waker.rung(), 1);
     }
 }

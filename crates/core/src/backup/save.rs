@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, NextPiece, Source, Stream};
+use crate::api::stream::{ChangeFuture, NextPiece, Source, Stream};
 use crate::platform::threads::give_way;
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -90,7 +90,7 @@ enum FilePiece {
 /// The pieces as they are read.
 struct Pieces {
     pieces: mpsc::Receiver<FilePiece>,
-    /// What the bell rang for.
+    /// What was waited for.
     heard: Option<Option<FilePiece>>,
 }
 
@@ -112,7 +112,7 @@ impl Source for Pieces {
         }
     }
 
-    fn bell(&mut self) -> Bell<'_> {
+    fn changed(&mut self) -> ChangeFuture<'_> {
         Box::pin(async {
             if self.heard.is_none() {
                 self.heard = Some(self.pieces.recv().await);

@@ -126,8 +126,8 @@ pub(crate) fn tell(core: &Core) {
         silent,
         "not told what the cluster committed: requests are refused until a leader with a majority is heard"
     );
-    context.view.feed.ring_bell();
-    context.view.namespaces.views().iter().for_each(|view| view.feed.ring_bell());
+    context.view.feed.notify_watchers();
+    context.view.namespaces.views().iter().for_each(|view| view.feed.notify_watchers());
 }
 
 /// The names of other members, and for how long each was not heard, in seconds.

@@ -206,7 +206,7 @@ impl Core {
         let _turn = self.seal.turn().await;
         let Some(last) = self.context.swap(None) else { return Ok(()) };
         let begin = self.services.timers.now();
-        last.view.feed.ring_bell();
+        last.view.feed.notify_watchers();
         self.store.detach();
         self.audit.clear();
         candidacy::stand(&*self.store, Candidacy::Reluctant);

@@ -101,10 +101,10 @@ pub(crate) struct TakenChanges {
     pub(crate) at_end: bool,
 }
 
-/// The last changes, and a bell for those who wait for the next.
+/// The last changes, and a channel that notifies those who wait for the next.
 pub(crate) struct Feed {
     ring: Mutex<FeedRing>,
-    bell: watch::Sender<()>,
+    notify: watch::Sender<()>,
     followers: Mutex<HashMap<TokenHash, usize>>,
 }
 
@@ -120,7 +120,7 @@ impl Default for Feed {
         let nowhere = FeedPosition::after(Position(0));
         let ring =
             FeedRing { changes: VecDeque::new(), bytes: 0, forgotten: nowhere, latest: nowhere };
-        Self { ring: Mutex::new(ring), bell: watch::Sender::new(()), followers: Mutex::default() }
+        Self { ring: Mutex::new(ring), notify: watch::Sender::new(()), followers: Mutex::default() }
     }
 }
 
@@ -156,18 +156,18 @@ impl Feed {
             ring.latest = FeedPosition::after(position);
         }
         if rings {
-            self.ring_bell();
+            self.notify_watchers();
         }
     }
 
     /// Wakes everyone who waits: something besides secrets changed that they may have to hear of.
-    pub(crate) fn ring_bell(&self) {
-        self.bell.send_replace(());
+    pub(crate) fn notify_watchers(&self) {
+        self.notify.send_replace(());
     }
 
-    /// Hears the bell from now on.
+    /// Is notified from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<()> {
-        self.bell.subscribe()
+        self.notify.subscribe()
     }
 
     /// The last place.

@@ -220,7 +220,7 @@ impl View {
         }
         // And nobody may believe that nothing changed.
         self.feed.start(position);
-        self.feed.ring_bell();
+        self.feed.notify_watchers();
     }
 
     /// Folds a batch in the clear.
@@ -257,7 +257,7 @@ impl View {
             ParsedKey::Mount(_) => {
                 let entry = MountEntry::decode(value).ok_or(DamagedRecord("mount"))?;
                 self.mounts.put(entry);
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::Token(hash) => {
                 let token = TokenEntry::decode(value).ok_or(DamagedRecord("token"))?;
@@ -269,7 +269,7 @@ impl View {
                 if !self.policies.put(name, text) {
                     return Err(DamagedRecord("policy"));
                 }
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::TokenRole(name) => self.token_roles.put(name),
             ParsedKey::Lease(id) => {
@@ -304,7 +304,7 @@ impl View {
                 let namespace = Namespace::decode(value).ok_or(DamagedRecord("namespace"))?;
                 let put = self.namespaces.put(namespace, self);
                 put.map_err(|_| DamagedRecord("namespace that finds no room"))?;
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::NamespaceLife(number) => self.namespaces.live(number, at.seqno),
             ParsedKey::KvVersion(..) | ParsedKey::Inside(..) => {}
@@ -322,16 +322,16 @@ impl View {
         match key {
             ParsedKey::Mount(id) => {
                 self.mounts.remove(id);
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::Token(hash) => {
                 self.tokens.remove(hash);
                 self.leases.owner_is_gone(hash);
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::Policy(name) => {
                 self.policies.remove(name);
-                self.feed.ring_bell();
+                self.feed.notify_watchers();
             }
             ParsedKey::TokenRole(name) => self.token_roles.remove(name),
             ParsedKey::Lease(id) => self.leases.remove(self.namespace_number().0, id),

@@ -136,7 +136,7 @@ impl Namespaces {
             (true, known) => {
                 if let Some(world) = known.and_then(|space| space.world.clone()) {
                     // Those who follow something inside find that it is gone.
-                    world.view.feed.ring_bell();
+                    world.view.feed.notify_watchers();
                 }
                 (Seqno::ABSENT, None)
             }

@@ -25,7 +25,7 @@ pub(super) struct TokenRelation<'a> {
     pub(super) path: Option<&'a str>,
 }
 
-/// The ties of all tokens.
+/// The relations of all tokens.
 #[derive(Default)]
 pub(super) struct TokenRelations {
     hashes: Vec<TokenHash>,
@@ -241,27 +241,27 @@ mod tests {
         hashes
     }
 
-    fn check(ties: &TokenRelations, model: &BTreeMap<TokenNumber, Row>) {
+    fn check(relations: &TokenRelations, model: &BTreeMap<TokenNumber, Row>) {
         let of = |wanted: &dyn Fn(&Row) -> bool| {
             sorted(model.values().filter(|row| wanted(row)).map(|row| row.0))
         };
-        assert_eq!(sorted(ties.all()), of(&|_| true));
-        assert_eq!(sorted(ties.children()), of(&|row| row.2.is_some()));
+        assert_eq!(sorted(relations.all()), of(&|_| true));
+        assert_eq!(sorted(relations.children()), of(&|row| row.2.is_some()));
         for at in 0..8_u64 {
-            assert_eq!(sorted(ties.with_accessor(at)), of(&|row| row.1 == at));
-            assert_eq!(sorted(ties.children_of(at)), of(&|row| row.2 == Some(at)));
+            assert_eq!(sorted(relations.with_accessor(at)), of(&|row| row.1 == at));
+            assert_eq!(sorted(relations.children_of(at)), of(&|row| row.2 == Some(at)));
             let end = at as i64;
-            assert_eq!(sorted(ties.due(end)), of(&|row| row.3.is_some_and(|e| e < end)));
+            assert_eq!(sorted(relations.due(end)), of(&|row| row.3.is_some_and(|e| e < end)));
         }
         for path in ["", "a", "a/", "a/b", "a/b/", "a-b"] {
-            assert_eq!(sorted(ties.made_below(path)), of(&|row| row.4.starts_with(path)));
-            assert_eq!(sorted(ties.made_at(path)), of(&|row| row.4 == path));
+            assert_eq!(sorted(relations.made_below(path)), of(&|row| row.4.starts_with(path)));
+            assert_eq!(sorted(relations.made_at(path)), of(&|row| row.4 == path));
         }
         for folder in ["", "a/", "a/b/"] {
             let rests = model.values().filter_map(|row| row.4.strip_prefix(folder));
             let expected: BTreeSet<String> =
                 rests.map(|rest| format!("{}/", rest.split('/').next().unwrap())).collect();
-            assert_eq!(ties.folders(folder, 100), Vec::from_iter(expected), "{folder}");
+            assert_eq!(relations.folders(folder, 100), Vec::from_iter(expected), "{folder}");
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
     fn ties_answer_as_a_list_of_tokens_would() {
         const PATHS: [&str; 6] = ["a", "a/b", "a/b/c", "a-b", "a/bc", "b"];
         let mut rng = fastrand::Rng::with_seed(5);
-        let (mut ties, mut model) =
+        let (mut relations, mut model) =
             (TokenRelations::default(), BTreeMap::<TokenNumber, Row>::new());
         for step in 0..3000_u32 {
             if rng.bool() {
@@ -279,23 +279,23 @@ mod tests {
                 let end = rng.bool().then(|| rng.i64(0..8));
                 let path = PATHS[rng.usize(0..PATHS.len())].to_owned();
                 let row = (hash, rng.u64(0..8), parent, end, path);
-                let id = ties.number(hash).unwrap();
+                let id = relations.number(hash).unwrap();
                 if step % 3 == 0 {
                     let mut gathered = GatheredTokens::default();
-                    ties.gather(id, tie(&row), &mut gathered);
-                    ties.settle(gathered);
+                    relations.gather(id, tie(&row), &mut gathered);
+                    relations.settle(gathered);
                 } else {
-                    ties.tie(id, tie(&row));
+                    relations.tie(id, tie(&row));
                 }
                 assert!(model.insert(id, row).is_none());
             } else if let Some((id, row)) = model.pop_first() {
-                ties.untie(id, tie(&row));
-                ties.forget(id);
+                relations.untie(id, tie(&row));
+                relations.forget(id);
             }
             if step % 50 == 0 {
-                check(&ties, &model);
+                check(&relations, &model);
             }
         }
-        assert!(model.len() > 1 && ties.hashes.len() < 1000, "numbers are reused");
+        assert!(model.len() > 1 && relations.hashes.len() < 1000, "numbers are reused");
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct TokenTable {
     hashes: Table<TokenHash>,
     printer: Printer,
     shapes: Shapes,
-    ties: Mutex<TokenRelations>,
+    relations: Mutex<TokenRelations>,
     /// How many have their parent in a namespace above.
     from_above: AtomicUsize,
 }
@@ -75,7 +75,7 @@ impl TokenTable {
             hashes: Table::with_capacity(TOKENS_AT_START)?,
             printer: Printer::new()?,
             shapes: Shapes::default(),
-            ties: Mutex::default(),
+            relations: Mutex::default(),
             from_above: AtomicUsize::new(0),
         })
     }
@@ -84,8 +84,8 @@ impl TokenTable {
         self.by_hash.pin()
     }
 
-    fn ties(&self) -> MutexGuard<'_, TokenRelations> {
-        self.ties.lock().unwrap_or_else(PoisonError::into_inner)
+    fn relations(&self) -> MutexGuard<'_, TokenRelations> {
+        self.relations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The live token of a text, and the hash it is stored under.
@@ -125,8 +125,8 @@ impl TokenTable {
     /// The hash of the token with this accessor.
     pub(crate) fn with_accessor(&self, accessor: &str) -> Option<TokenHash> {
         let guard = self.pin();
-        let ties = self.ties();
-        let mut found = ties.with_accessor(self.printer.short(accessor));
+        let relations = self.relations();
+        let mut found = relations.with_accessor(self.printer.short(accessor));
         found
             .find(|hash| self.live_at(hash, &guard).is_some_and(|live| live.accessor() == accessor))
     }
@@ -134,7 +134,7 @@ impl TokenTable {
     /// All accessors, sorted.
     pub(crate) fn accessors(&self) -> Vec<String> {
         let guard = self.pin();
-        let hashes: Vec<TokenHash> = self.ties().all().collect();
+        let hashes: Vec<TokenHash> = self.relations().all().collect();
         let live = hashes.iter().filter_map(|hash| self.live_at(hash, &guard));
         let mut all: Vec<String> = live.map(|live| live.accessor().to_owned()).collect();
         all.sort();
@@ -143,22 +143,22 @@ impl TokenTable {
 
     /// The hashes of all.
     pub(crate) fn hashes(&self) -> Vec<TokenHash> {
-        self.ties().all().collect()
+        self.relations().all().collect()
     }
 
     /// How many tokens there are, and how many of them end by themselves.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.by_hash.len(), self.ties().ending())
+        (self.by_hash.len(), self.relations().ending())
     }
 
     /// At most `limit` tokens that hang on this one.
     pub(crate) fn children_of(&self, hash: &TokenHash, limit: usize) -> Vec<TokenHash> {
         let guard = self.pin();
-        let ties = self.ties();
+        let relations = self.relations();
         let hangs = |child: &TokenHash| {
             self.live_at(child, &guard).is_some_and(|live| live.parent() == Some(hash))
         };
-        ties.children_of(start_of(hash)).filter(hangs).take(limit).collect()
+        relations.children_of(start_of(hash)).filter(hangs).take(limit).collect()
     }
 
     /// The first `limit` tokens of a set by accessor after `after`. It looks at every one of them.
@@ -171,7 +171,7 @@ impl TokenTable {
         let guard = self.pin();
         let hashes: Vec<TokenHash> = match set {
             TokenSet::Below(parent) => self.children_of(parent, usize::MAX),
-            TokenSet::Topmost | TokenSet::All => self.ties().all().collect(),
+            TokenSet::Topmost | TokenSet::All => self.relations().all().collect(),
         };
         let mut page = BTreeMap::new();
         for hash in hashes {
@@ -191,12 +191,12 @@ impl TokenTable {
 
     /// At most `limit` tokens whose end has come at `now`.
     pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Vec<TokenHash> {
-        self.ties().due(now.as_second()).take(limit).collect()
+        self.relations().due(now.as_second()).take(limit).collect()
     }
 
     /// At most `limit` tokens made at a path that starts with `prefix`.
     pub(crate) fn made_below(&self, prefix: &str, limit: usize) -> Vec<TokenHash> {
-        self.ties().made_below(prefix).take(limit).collect()
+        self.relations().made_below(prefix).take(limit).collect()
     }
 
     /// How many tokens with leases were made at paths that begin with `prefix` and fit: paths are counted, not tokens, until there are
@@ -207,17 +207,17 @@ impl TokenTable {
         limit: usize,
         fits: impl Fn(&str) -> bool,
     ) -> usize {
-        self.ties().count_at(prefix, limit, fits)
+        self.relations().count_at(prefix, limit, fits)
     }
 
     /// At most `limit` tokens made at exactly `path`.
     pub(crate) fn made_at(&self, path: &str, limit: usize) -> Vec<TokenHash> {
-        self.ties().made_at(path).take(limit).collect()
+        self.relations().made_at(path).take(limit).collect()
     }
 
     /// The next segments of the paths below `folder` where tokens were made; at most `limit`.
     pub(crate) fn folders(&self, folder: &str, limit: usize) -> Vec<String> {
-        self.ties().folders(folder, limit)
+        self.relations().folders(folder, limit)
     }
 
     /// Whether a token of a namespace above may have made any of these.
@@ -232,7 +232,7 @@ impl TokenTable {
         lives_above: impl Fn(NamespaceNumber, &TokenHash) -> bool,
     ) -> Vec<TokenHash> {
         let guard = self.pin();
-        let ties = self.ties();
+        let relations = self.relations();
         let gone = |child: &TokenHash| {
             let Some(live) = self.live_at(child, &guard) else { return false };
             let Some(parent) = live.parent() else { return false };
@@ -241,7 +241,7 @@ impl TokenTable {
                 Some(number) => !lives_above(number, parent),
             }
         };
-        ties.children().filter(gone).collect()
+        relations.children().filter(gone).collect()
     }
 
     fn live_at<'g>(&self, hash: &TokenHash, guard: &'g Guard) -> Option<&'g CachedToken> {
@@ -262,7 +262,7 @@ impl TokenTable {
         }
     }
 
-    /// One more or one less, under the ties' lock.
+    /// One more or one less, under the relations' lock.
     fn count_from_above(&self, live: &CachedToken, by: fn(usize, usize) -> usize) {
         if live.shared().parent_above.is_some() {
             let count = self.from_above.load(Ordering::Relaxed);
@@ -285,21 +285,21 @@ impl TokenTable {
     pub(crate) fn put(&self, hash: &[u8], entry: TokenEntry) -> Result<(), Error> {
         let Ok(hash) = TokenHash::try_from(hash) else { return Ok(()) };
         let guard = self.pin();
-        let mut ties = self.ties();
+        let mut relations = self.relations();
         let old = self.live_at(&hash, &guard);
         let id = match old {
             Some(old) => Some(old.id()),
-            None => ties.number(hash),
+            None => relations.number(hash),
         };
         let live = CachedToken::new(entry, id.ok_or(Error::Capacity)?, &self.shapes);
         // Tied once it is there: what is tied can always be found.
         self.by_hash.upsert(&hash, live, &[])?;
         if let Some(old) = old {
-            ties.untie(old.id(), self.tie(old));
+            relations.untie(old.id(), self.tie(old));
             self.count_from_above(old, usize::wrapping_sub);
         }
         if let Some(live) = self.live_at(&hash, &guard) {
-            ties.tie(live.id(), self.tie(live));
+            relations.tie(live.id(), self.tie(live));
             self.count_from_above(live, usize::wrapping_add);
         }
         Ok(())
@@ -312,9 +312,9 @@ impl TokenTable {
         live: CachedToken,
         gathered: &mut GatheredTokens,
     ) -> Result<(), Error> {
-        let mut ties = self.ties();
-        let live = live.with_id(ties.number(hash).ok_or(Error::Capacity)?);
-        ties.gather(live.id(), self.tie(&live), gathered);
+        let mut relations = self.relations();
+        let live = live.with_id(relations.number(hash).ok_or(Error::Capacity)?);
+        relations.gather(live.id(), self.tie(&live), gathered);
         self.count_from_above(&live, usize::wrapping_add);
         self.by_hash.upsert(&hash, live, &[])?;
         Ok(())
@@ -322,16 +322,16 @@ impl TokenTable {
 
     /// TokenRelations the tokens of a load.
     pub(super) fn settle(&self, gathered: GatheredTokens) {
-        self.ties().settle(gathered);
+        self.relations().settle(gathered);
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {
         let Ok(hash) = TokenHash::try_from(hash) else { return };
         let guard = self.pin();
-        let mut ties = self.ties();
+        let mut relations = self.relations();
         if let Some(old) = self.live_at(&hash, &guard) {
-            ties.untie(old.id(), self.tie(old));
-            ties.forget(old.id());
+            relations.untie(old.id(), self.tie(old));
+            relations.forget(old.id());
             self.count_from_above(old, usize::wrapping_sub);
         }
         self.by_hash.remove(&hash);

@@ -185,7 +185,7 @@ async fn pump(
                     }
                     return;
                 }
-                () = source.bell() => {
+                () = source.changed() => {
                     // Others' changes ring too: however many come, each stream looks so often only.
                     sleep(COALESCE_PAUSE).await;
                     continue;
@@ -223,7 +223,7 @@ pub(super) async fn wait(mut waiting: Waiting, mut stop: watch::Receiver<bool>) 
     let longest = waiting.longest;
     let news = async {
         while !waiting.has_news() {
-            waiting.bell().await;
+            waiting.changed().await;
             sleep(COALESCE_PAUSE).await;
         }
     };
@@ -243,7 +243,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
-    use kallisto_core::Bell;
+    use kallisto_core::ChangeFuture;
 
     use super::*;
     use crate::clock::SystemClock;
@@ -256,7 +256,7 @@ mod tests {
             if self.0.is_empty() { NextPiece::Wait } else { self.0.remove(0) }
         }
 
-        fn bell(&mut self) -> Bell<'_> {
+        fn changed(&mut self) -> ChangeFuture<'_> {
             Box::pin(std::future::pending())
         }
 

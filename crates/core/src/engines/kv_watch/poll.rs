@@ -15,7 +15,7 @@ use super::bearer::{ContextSlot, WatchCaller};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{Logical, Response};
-use crate::api::stream::{Awaited, Bell, Waiting};
+use crate::api::stream::{Awaited, ChangeFuture, Waiting};
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
 use crate::engines::kv::access::Kv;
@@ -106,7 +106,7 @@ pub(crate) fn wait(
     let mut follower = ChangeFollower {
         slot: ContextSlot::of(core, context),
         feed: Arc::clone(feed),
-        bell: feed.listen(),
+        notified: feed.listen(),
         bearer: WatchCaller::of(call),
         now: call.now,
         at,
@@ -151,7 +151,7 @@ fn with_index(answer: Result<Response, Error>, latest: FeedPosition) -> Result<R
 pub(crate) struct ChangeFollower {
     slot: ContextSlot,
     feed: Arc<Feed>,
-    bell: watch::Receiver<()>,
+    notified: watch::Receiver<()>,
     bearer: WatchCaller,
     /// When the request came.
     now: Timestamp,
@@ -163,8 +163,8 @@ pub(crate) struct ChangeFollower {
 
 impl Awaited for ChangeFollower {
     fn has_news(&mut self) -> bool {
-        // First the bell: what comes while this looks rings again.
-        self.bell.borrow_and_update();
+        // First this: what comes while this looks notifies again.
+        self.notified.borrow_and_update();
         let context = self.slot.load();
         let is_same = context.as_ref().is_some_and(|context| {
             Arc::ptr_eq(&context.view.feed, &self.feed)
@@ -188,8 +188,8 @@ impl Awaited for ChangeFollower {
         }
     }
 
-    fn bell(&mut self) -> Bell<'_> {
+    fn changed(&mut self) -> ChangeFuture<'_> {
         // The sender lives as long as the feed, which is held here.
-        Box::pin(async move { self.bell.changed().await.unwrap_or_default() })
+        Box::pin(async move { self.notified.changed().await.unwrap_or_default() })
     }
 }

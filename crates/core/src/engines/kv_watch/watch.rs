@@ -17,7 +17,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, NextPiece, Source, Stream};
+use crate::api::stream::{ChangeFuture, NextPiece, Source, Stream};
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
 use crate::engines::kv_batch::judge::BatchJudge;
@@ -38,7 +38,7 @@ const WATCH: &str = "sys/kallisto/kv/watch";
 struct EventStream {
     slot: ContextSlot,
     feed: Arc<Feed>,
-    bell: watch::Receiver<()>,
+    notified: watch::Receiver<()>,
     bearer: WatchCaller,
     mount: MountId,
     /// Where the mount was when the stream began: rules name that path.
@@ -75,7 +75,7 @@ pub(in crate::engines) fn open(
     let source = EventStream {
         slot: ContextSlot::of(core, context),
         feed: Arc::clone(feed),
-        bell: feed.listen(),
+        notified: feed.listen(),
         bearer: WatchCaller::of(call),
         mount: place.mount.entry.id,
         mount_path: place.mount.entry.path.clone(),
@@ -93,8 +93,8 @@ impl Source for EventStream {
         if let Some(greeting) = self.greeting.take() {
             return NextPiece::Bytes(greeting);
         }
-        // First the bell: what comes while this looks rings again.
-        self.bell.borrow_and_update();
+        // First this: what comes while this looks notifies again.
+        self.notified.borrow_and_update();
         let context = self.slot.load();
         let context = context.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
         let Some(context) = context else {
@@ -116,9 +116,9 @@ impl Source for EventStream {
         self.pull(&judge, &mount, now)
     }
 
-    fn bell(&mut self) -> Bell<'_> {
+    fn changed(&mut self) -> ChangeFuture<'_> {
         // The sender lives as long as the feed, which is held here.
-        Box::pin(async move { self.bell.changed().await.unwrap_or_default() })
+        Box::pin(async move { self.notified.changed().await.unwrap_or_default() })
     }
 
     fn heartbeat(&self) -> &'static [u8] {

@@ -81,7 +81,7 @@ struct Load<V> {
     items: u64,
     hand: Hand,
     paths: WaitingPaths,
-    ties: GatheredTokens,
+    relations: GatheredTokens,
     leases: kallisto_leases::GatheredLeases,
     /// The mount asked for last: a mount's secrets come together.
     mount: Option<Arc<Mount>>,
@@ -343,7 +343,7 @@ impl<V: Deref<Target = View>> Load<V> {
             items: 0,
             hand: Hand::default(),
             paths: WaitingPaths::default(),
-            ties: GatheredTokens::default(),
+            relations: GatheredTokens::default(),
             leases: kallisto_leases::GatheredLeases::default(),
             mount: None,
         }
@@ -352,7 +352,7 @@ impl<V: Deref<Target = View>> Load<V> {
     fn end(mut self, position: Position) -> Result<(), DamagedRecord> {
         self.view.keep_to_budget(&mut self.hand);
         self.index_paths()?;
-        self.view.tokens.settle(self.ties);
+        self.view.tokens.settle(self.relations);
         if self.view.inside.is_none() {
             self.view.leases.settle(self.leases);
         }
@@ -375,7 +375,7 @@ impl<V: Deref<Target = View>> Load<V> {
             PreparedItem::One(sealed) if self.view.is_versioned(sealed.mount) => Ok(()),
             PreparedItem::One(sealed) => self.put_sealed(&sealed, prepared),
             PreparedItem::Token(hash, live) => {
-                let put = self.view.tokens.put_loaded(hash, live, &mut self.ties);
+                let put = self.view.tokens.put_loaded(hash, live, &mut self.relations);
                 put.map_err(|_| DamagedRecord("token over the table's limits"))
             }
             PreparedItem::Other(key, record) => self.take_other(&key, &record, records),

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
-use crate::api::stream::{Bell, NextPiece, Source, Stream};
+use crate::api::stream::{ChangeFuture, NextPiece, Source, Stream};
 use crate::caller::call::AuthorizedCall;
 use crate::engines::kv_watch::WatchCaller;
 use crate::platform::host::{LogForm, LogLevel};
@@ -64,8 +64,8 @@ impl Source for LogMonitor {
         self.lines.next(now)
     }
 
-    fn bell(&mut self) -> Bell<'_> {
-        self.lines.bell()
+    fn changed(&mut self) -> ChangeFuture<'_> {
+        self.lines.changed()
     }
 
     fn heartbeat(&self) -> &'static [u8] {
