@@ -19,6 +19,7 @@ mod diagnose;
 mod directory;
 mod exposed;
 mod host;
+mod http_agent;
 mod hygiene;
 mod log_file;
 mod log_line;

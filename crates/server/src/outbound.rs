@@ -4,7 +4,6 @@
 //! link-local or of a cloud's metadata (whoever may configure a login method may not ask those through us), reads a bounded
 //! answer, and ends within its deadline.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -12,19 +11,19 @@ use kallisto_core::{
     ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
 };
 use secrecy::ExposeSecret;
-use ureq::Agent;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
-use ureq::unversioned::transport::DefaultConnector;
 use zeroize::Zeroizing;
 
-use kallisto_command::client::reach::{AddressReach, Bounded};
+use super::http_agent;
+
+/// Longest that a call may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(CALL_SECS_MAX);
 
 /// Sends calls over HTTP.
 pub(super) struct Calls;
 
 impl OutboundCalls for Calls {
     fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
-        let agent = agent(&call.authorities)?;
+        let agent = http_agent::make(&call.authorities, CALL_TIMEOUT)?;
         let failed = |error: ureq::Error| format!("{}: {error}", call.url);
         let authorization = header(&call.authorization);
         let response = match call.payload.encode() {
@@ -63,38 +62,4 @@ fn header(authorization: &Authorization) -> Option<Zeroizing<String>> {
             Some(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))
         }
     }
-}
-
-/// An agent that believes these authorities, or those of the machine.
-fn agent(authorities: &str) -> Result<Agent, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let roots: Vec<Certificate<'static>> = if authorities.trim().is_empty() {
-        let store = rustls_native_certs::load_native_certs();
-        store.certs.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
-    } else {
-        let items = parse_pem(authorities.as_bytes());
-        items
-            .filter_map(|item| match item {
-                Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                _ => None,
-            })
-            .collect()
-    };
-    if roots.is_empty() && !authorities.trim().is_empty() {
-        return Err("the configured authorities are no certificates in PEM form".to_owned());
-    }
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(provider)
-        .root_certs(RootCerts::Specific(Arc::new(roots)))
-        .build();
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(Duration::from_secs(CALL_SECS_MAX)))
-        .tls_config(tls)
-        .build();
-    let resolver = Bounded::of_system(AddressReach::ServersAndHere);
-    Ok(Agent::with_parts(config, DefaultConnector::default(), resolver))
 }

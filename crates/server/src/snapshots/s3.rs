@@ -4,18 +4,15 @@
 //! followed, and no address is asked that only this machine or its cloud can reach, loopback aside.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_command::client::reach::{AddressReach, Bounded};
 use kallisto_core::{S3Target, SnapshotSink, StoredSnapshot, form_component};
 use kallisto_listener::{SystemClock, WallClock};
 use secrecy::ExposeSecret;
 use ureq::Agent;
 use ureq::http::Request;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::unversioned::transport::DefaultConnector;
 
+use super::super::http_agent;
 use super::sigv4::{ToSign, authorization, digest_of};
 
 /// Bytes of a part; S3 wants five MiB at least.
@@ -63,7 +60,8 @@ impl S3Bucket {
             false => (format!("{}.{host}", target.bucket), "/".to_owned()),
         };
         let base = format!("{scheme}://{host}");
-        Ok(Self { agent: agent(), target: target.clone(), base, host, root })
+        let agent = http_agent::make("", REQUEST_TIMEOUT)?;
+        Ok(Self { agent, target: target.clone(), base, host, root })
     }
 
     /// Sends one request and reads its answer; a status other than 2xx is an error.
@@ -134,27 +132,6 @@ impl S3Bucket {
         }
         Ok(())
     }
-}
-
-fn agent() -> Agent {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let store = rustls_native_certs::load_native_certs();
-    let roots: Vec<Certificate<'static>> =
-        store.certs.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(provider)
-        .root_certs(RootCerts::Specific(Arc::new(roots)))
-        .build();
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(REQUEST_TIMEOUT))
-        .tls_config(tls)
-        .build();
-    let resolver = Bounded::of_system(AddressReach::ServersAndHere);
-    Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 /// A query as it is signed and sent: sorted by name, encoded.
