@@ -4,7 +4,7 @@
 //! ([`Durations`]). Vault's summaries have quantiles of the last minutes; so a job hands in a moment every minute
 //! ([`Timers::keep_moment`]), and quantiles are of what came since the oldest moment that is kept.
 //!
-//! Invariant: what is recorded names nobody; a count by method of login is by a word of a fixed set.
+//! Invariant: what is recorded holds no name; a count by method of login is by a word of a fixed set.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

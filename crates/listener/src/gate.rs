@@ -1,7 +1,7 @@
-//! The turn of a request on its worker.
+//! Fair scheduling of requests on one worker.
 //!
 //! A worker is one thread, so a request that has arrived is a task in its run queue, served in order of
-//! arrival: whoever has a thousand connections would be served a thousand times before anybody else. Here
+//! arrival: whoever has a thousand connections would be served a thousand times before any other client. Here
 //! [`TURN_COST_MAX`] worth of requests pass freely in each turn of the loop (one look at all sockets); what
 //! comes above that waits in a [`FairQueue`] and is let through in the turns that follow, each client in its
 //! turn. A worker that keeps up never gets there: to it the gate is one number that is read and written.

@@ -1,4 +1,4 @@
-//! How a connection hears that its server stops.
+//! How connections are notified that their server stops.
 //!
 //! The server (`server`) says so once, to all workers; a connection looks between two requests, when there is nothing
 //! to read. One that is never idle is cut when the time for stopping is over.

@@ -3,7 +3,7 @@
 //! Byte keys up to 64 KiB, values up to 64 MiB, ordered scans, read points, checkpoints. One process at a time opens a
 //! store; any number of threads use it.
 //!
-//! Rooms, top to bottom: `engine` (the public door), `commit` (group commit), `wal`, `memtable`, `sst`, `levels` and
+//! Modules, top to bottom: `engine` (the public API), `commit` (group commit), `wal`, `memtable`, `sst`, `levels` and
 //! `manifest` (which files are live), `compaction`, `cursor` (ordered reading), `cache`, and `disk`, the only one that
 //! knows a file system. Each says its invariants at its top; the bytes on the disk are described in `docs/format.md`.
 #![forbid(unsafe_code)]

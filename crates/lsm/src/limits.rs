@@ -1,6 +1,6 @@
 //! Every limit of the engine, with the relations between them.
 //!
-//! What comes from a caller is checked against these at the door; what comes from a disk is checked before anything is
+//! What comes from a caller is checked against these at the API; what comes from a disk is checked before anything is
 //! allocated for it.
 
 /// The longest key, in bytes.

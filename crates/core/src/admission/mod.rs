@@ -10,7 +10,7 @@
 //! Invariants:
 //! - Nothing here waits or locks for longer than a few instructions.
 //! - A flow that takes as much as it can leaves room for the next one.
-//! - What operators need to see and stop a server is taken from a part that nobody else can take.
+//! - What operators need to see and stop a server is taken from a part that is reserved for it.
 
 mod fair;
 mod limits;

@@ -1,4 +1,4 @@
-//! A bounded amount that flows share without anybody having to say how many flows there are.
+//! A bounded amount that flows share, without a setting for the number of flows.
 //!
 //! A flow may hold at most [`ALPHA`] times what is still free (A. K. Choudhury and E. L. Hahne, "Dynamic
 //! queue length thresholds in a shared memory packet switch", INFOCOM 1996). One flow alone gets

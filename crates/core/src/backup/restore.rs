@@ -1,6 +1,6 @@
 //! Restoring: the file is read and staged as it comes, verified at its end, and only then takes the place of everything.
 //!
-//! A file that is only checked goes the same way, with nothing staged: what it holds is told, and whether it would be taken.
+//! A file that is only checked goes the same way, with nothing staged: the answer says what it holds, and whether it would be accepted.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! Which voters are reached, for those who have to be told why nothing is written.
+//! Which voters are reached, for the message of a write that fails without a majority.
 //!
-//! Who is told what: without a token that this server knows, that no server leads; with one, how many voters of how many are
+//! Who learns what: without a token that this server knows, that no server leads; with one, how many voters of how many are
 //! reached; with one that may read [`MEMBERS`](leading::MEMBERS), which are not. Names are those that operators gave, never addresses.
 //!
 //! A server hears all others while nobody leads, since each asks for votes; while somebody leads a follower hears the leader

@@ -1,7 +1,7 @@
 //! A server that its cluster has let go.
 //!
 //! The store knows that for good (`store::Replicated::is_removed`), whoever said so first. Such a server has nothing to say: what it
-//! holds is of the past, and nobody will tell it what is revoked. So it seals itself, and stays sealed.
+//! holds is of the past, and it will not learn what is revoked. So it seals itself, and stays sealed.
 
 use std::sync::atomic::Ordering;
 

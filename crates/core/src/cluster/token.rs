@@ -1,7 +1,7 @@
 //! Join tokens: something besides the unseal key that a server has to show, once, to be taken in.
 //!
 //! Whoever holds the shares may join a cluster, which is what Vault asks for too. Where that is not enough, an operator sets
-//! `require_token`; from then on each server that joins shows a token that somebody with `sudo` made, and that is gone
+//! `require_token`; from then on each server that joins shows a token that a caller with `sudo` made, and that is gone
 //! with it. Only hashes of tokens are kept, each with its end; those that ended go with a job, so that no clock that is set back makes them good again.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};

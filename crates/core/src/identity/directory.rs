@@ -1,7 +1,7 @@
 //! The directory: every entity and group, decoded, in memory.
 //!
 //! The fold alone writes here ([`IdentityDirectory::put`], [`IdentityDirectory::remove`]); requests look up and
-//! never ask the store. Who somebody is, with all their groups, is a [`Person`].
+//! never ask the store. An entity with all its groups is a [`Person`].
 //!
 //! A token whose bearer is an entity holds that entity's [`ChangeCounter`]: a count of its changes, which a
 //! request compares with the count its compiled policies were made under. So a change of one entity

@@ -1,4 +1,4 @@
-//! Entities, aliases and groups as memory has them: their records, and the directory that is asked who somebody is.
+//! Entities, aliases and groups as memory has them: their records, and the directory that resolves an entity with its groups.
 //!
 //! The view fills the [`Directory`](directory::Directory) from records and asks it for the policies of a token's entity. What changes entities and groups is the
 //! engine at `identity/` ([`crate::engines::identity`]).

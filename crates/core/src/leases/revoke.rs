@@ -1,4 +1,4 @@
-//! Taking credentials back because somebody asks: of a lease, of a path and what is below it, of a mount.
+//! Revocation on request: of a lease, of a prefix, of a mount.
 //!
 //! Who does not wait has the leases marked, in batches, and the queue does the rest. Who waits hears of failures; a lease
 //! whose credential could not be taken back stays as it was.

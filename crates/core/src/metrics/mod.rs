@@ -1,12 +1,12 @@
-//! What the server counts, and how it tells.
+//! What the server counts, and in which forms it shows that.
 //!
 //! Counting costs a request next to nothing: each thread adds to cache lines of its own
 //! ([`Counts`]), and adding them up is left to whoever reads. Everything else, such as how many
-//! tokens there are, is asked for only when somebody looks (`collect`). `prometheus` and `json`
+//! tokens there are, is read only when metrics are requested (`collect`). `prometheus` and `json`
 //! write what was collected.
 //!
 //! Invariant: labels come from fixed sets of words, or name servers of the cluster, so the number of series is known. Names of mounts,
-//! policies and namespaces are told only where the configuration asks for it, and so many of each.
+//! policies and namespaces are shown only where the configuration asks for it, and so many of each.
 
 mod in_flight;
 mod jobs;

@@ -1,4 +1,4 @@
-//! What was counted by name, the last time somebody counted.
+//! Counts by name, as of the last time they were taken.
 
 use std::collections::BTreeMap;
 

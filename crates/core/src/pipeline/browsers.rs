@@ -1,4 +1,4 @@
-//! What listeners ask of what browsers are told.
+//! Which headers for browsers listeners ask the core for.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The cluster port, and the errands outside that joining needs; the binary implements it.
+//! The cluster port, and the requests to other servers that joining needs; the binary implements it.
 
 use kallisto_store::{MemberRole, Peer};
 use secrecy::SecretString;

@@ -1,7 +1,7 @@
 //! User lockout: after so many wrong passwords in a row a name is refused for a while.
 //!
 //! Counted in the memory of this server, per mount and name in its one spelling, so that no variant
-//! of a name has attempts of its own; a restart forgets. Names of users and names of nobody are counted apart, each up to
+//! of a name has attempts of its own; a restart forgets. Names of users and names that no user has are counted apart, each up to
 //! a bound: a flood of invented names can push out invented names only, and to the outside both behave alike.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; what engines use of
-//! that; and what the configuration told it.
+//! that; and what its configuration says.
 
 pub(crate) mod auto_seal;
 pub(crate) mod cluster_port;

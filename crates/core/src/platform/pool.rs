@@ -8,7 +8,7 @@
 //! - What waits and runs is bounded by the pool's places; when a client's part of them or all of them are taken, whoever
 //!   asks is told to come again.
 //! - A turn is charged to the client it is for, so a client with much to do leaves others their turns.
-//! - A task that nobody waits for any more is not polled again.
+//! - A task whose client is gone is not polled again.
 //! - A panic ends its task, and no thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! What a server says of itself, and what its configuration told it at the start.
+//! What a server reports of itself, and what its configuration said at the start.
 //!
 //! The process makes one [`ServerInfo`] of its configuration and gives it to the core, which shares it with all that answer requests. Nothing
 //! here changes while the server runs.

@@ -1,8 +1,8 @@
-//! What browsers are told: which pages of other origins may ask, and the headers of the server's own
+//! What browsers get: which pages of other origins may ask, and the headers of the server's own
 //! pages.
 //!
 //! Both are records in the engine storage of `sys/`, brought here by the fold and read by the listener for
-//! every request that names an origin. Nobody may ask from elsewhere until somebody says so; tokens
+//! every request that names an origin. No other origin may ask until an operator allows it; tokens
 //! travel in headers and never in cookies, so credentials are never allowed.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Up to when time has come, for what nobody deletes when it ends: batch tokens.
+//! The latest time that the server acted on, kept for batch tokens, which expire without a delete.
 //!
 //! A batch token is stored nowhere, so nothing but the clock says that it has ended, and a clock can be set back. So the
 //! leader writes down how far its clock has come: the *mark*, one record in the engine storage of `sys/` (see `docs/format.md`),

@@ -1,4 +1,4 @@
-//! What the shares of a quorum brought about last, for when the answer that tells of it does not leave.
+//! What the shares of a quorum changed last, to be undone when the answer that reports it cannot be sent.
 //!
 //! A rekey without verification hands the only copy of the new shares to one client, and a root token is
 //! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its

@@ -1,7 +1,7 @@
 //! The versions that served this storage, and since when: a record for each, made when it first leads.
 //!
 //! The records are in the engine storage of `sys/`, JSON, by version. A job makes the running one's when there
-//! is none, and an initialised store begins with it; nobody ever changes one.
+//! is none, and an initialised store begins with it; none is ever changed.
 
 use jiff::Timestamp;
 

@@ -1,7 +1,7 @@
 //! The routes of leases: those of tokens, and those of dynamic secrets ([`crate::leases`]).
 //!
 //! The id of a token's lease is the path its token was made at and `h` with the
-//! hash it is stored under, which names the token and opens nothing. Ending a token needs nobody else's
+//! hash it is stored under, which names the token and opens nothing. Revoking a token needs no other
 //! help, so no lease of one is ever irrevocable. Ids of the two kinds differ in their last segment.
 //!
 //! A root token that initialisation or `generate-root` made has no lease, as in Vault; one that

@@ -1,4 +1,4 @@
-//! What the bearer of a token, or of its accessor, may hear of it.
+//! Lookup of a token, by itself or by its accessor.
 
 use jiff::Timestamp;
 use kallisto_auth::TokenKind;

@@ -3,7 +3,7 @@
 //! A batch token is opened and decoded when it is first met and then found by its print (see
 //! `tokens`), as a stored token is. What is kept is bounded: past the bound the tokens that were not
 //! used lately leave (CLOCK) and cost a decryption when they come again. The whole goes with the view
-//! when the server is sealed. A text that does not open is not remembered, so nobody fills this with
+//! when the server is sealed. A text that does not open is not remembered, so this cannot be filled with
 //! guesses.
 
 use crate::records::batch_token;

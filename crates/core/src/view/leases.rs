@@ -2,7 +2,7 @@
 //!
 //! The table is the fold's, as everything in the view. Beside it stands what this server knows of its own work, which ends
 //! with the view: the revocations that run, the creations that run, the mounts that are about to go, and owners whose
-//! end was folded and whose leases nobody has looked for yet.
+//! end was folded and whose leases were not looked up yet.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! Response wrapping: an answer handed over inside a token that opens once.
 //!
 //! With a wrapping lifetime the answer of a request is kept in the cubbyhole of a fresh token, and
-//! the client hears of that token alone. [`keep`] does that as the last stage, for whatever answered;
+//! the client gets that token alone. [`keep`] does that as the last stage, for whatever answered;
 //! the routes below `sys/wrapping/` look at such tokens, open them and wrap their content anew.
 //!
 //! Token and content are put in one batch and deleted in one batch that expects the token to be as

@@ -1,4 +1,4 @@
-//! What an answer hands out that nobody will hear of.
+//! Tokens and leases of an answer that never reaches its client.
 //!
 //! An answer can be lost after its handler has run: no audit device takes its record, or it cannot be
 //! wrapped. Whatever it was to hand out that lives on is ended then. What was written stays written:

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - Only GET and HEAD are answered.
 //! - Every answer carries the headers of [`HEADERS`], a 304 and a refusal too.
-//! - The shell is stored by nobody; a file whose name has a digest is kept for ever. Answers of the API are never compressed, those here are.
+//! - The shell is sent with `no-store`; a file whose name has a digest is kept for ever. Answers of the API are never compressed, those here are.
 
 use bytes::Bytes;
 use hyper::header::{

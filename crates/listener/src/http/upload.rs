@@ -2,7 +2,7 @@
 //!
 //! Such a body is no JSON and has no bound but its own; so the request is judged first, without it, and then the file is
 //! taken as it comes. It is not relayed: a follower refuses and says where the leader is. It does not redirect, since a client that
-//! does not follow with a file takes the redirect for success. What is refused is read on for a while: who still sends hears no answer.
+//! does not follow with a file takes the redirect for success. What is refused is read on for a while: a client that still sends reads no answer.
 
 use std::time::Duration;
 

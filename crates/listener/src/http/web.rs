@@ -1,4 +1,4 @@
-//! What browsers are told: whether a page of another origin may ask (CORS), and what the server's own
+//! Headers for browsers: whether a page of another origin may ask (CORS), and what the server's own
 //! pages carry.
 //!
 //! A request that names an origin is judged before anything else looks at it: a foreign one is

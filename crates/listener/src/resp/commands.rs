@@ -1,4 +1,4 @@
-//! The table of commands, and `COMMAND`, which tells it.
+//! The table of commands, and `COMMAND`, which lists it.
 
 use super::reply::Replies;
 use super::session::{CommandArguments, CommandFailure};

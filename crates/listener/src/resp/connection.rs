@@ -1,4 +1,4 @@
-//! `AUTH`, `HELLO`, `SELECT`, `CLIENT`, `INFO`, `PING`, `RESET`: a connection's own affairs.
+//! `AUTH`, `HELLO`, `SELECT`, `CLIENT`, `INFO`, `PING`, `RESET`: the commands about the connection itself.
 
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Error, Operation, Response};

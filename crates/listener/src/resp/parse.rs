@@ -6,7 +6,7 @@
 //!
 //! The parser may be called again with more input after it answered [`ParsedInput::More`]; it starts over,
 //! which is cheap, since lengths are announced: a large argument is skipped, not looked at. How much
-//! is announced it tells, so that a caller reads that much before asking again.
+//! is announced it returns, so that a caller reads that much before asking again.
 
 use std::ops::Range;
 

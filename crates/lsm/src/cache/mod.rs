@@ -1,6 +1,6 @@
 //! Two caches: blocks that were read, and files that are open.
 //!
-//! Both are `quick_cache` behind a small door, sharded, bounded by weight, hashed by our own mix because their keys are
+//! Both are `quick_cache` behind a small interface, sharded, bounded by weight, hashed by our own mix because their keys are
 //! numbers of ours. File numbers are never reused, so an entry can be old but never wrong; entries of removed files
 //! leave by eviction.
 

@@ -1,6 +1,6 @@
 //! Group commit: writers that come while a commit is under way share the next one.
 //!
-//! A writer copies its encoded batch into the *forming group* under a short lock. If nobody leads, it becomes the
+//! A writer copies its encoded batch into the *forming group* under a short lock. If there is no leader, it becomes the
 //! leader: it takes the whole group, commits it (one WAL frame, one sync), wakes everyone in it, and looks again: while
 //! it worked, others have formed the next group. After a bounded number of rounds it hands the lead to a writer of that
 //! group, so that no caller works for the others for ever.

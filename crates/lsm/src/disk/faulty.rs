@@ -1,4 +1,4 @@
-//! A disk that fails on order and remembers what it was told.
+//! A disk that fails on demand and records its operations.
 //!
 //! It wraps a [`MemDisk`]. Every operation that changes the disk is counted and, when it succeeds, recorded as a
 //! [`DiskEvent`]; [`super::CrashReplay`] turns a record into what a power cut would have left. A [`DiskFault`] makes the

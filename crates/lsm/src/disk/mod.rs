@@ -1,4 +1,4 @@
-//! The disk seam: the only door between the engine and a file system.
+//! The disk trait: the only way from the engine to a file system.
 //!
 //! Every other room of the crate is handed an `Arc<dyn Disk>` and names no file-system function, so the same engine
 //! runs on a real directory ([`RealDisk`]), in memory ([`MemDisk`]) and under faults ([`FaultyDisk`]), and a crash is

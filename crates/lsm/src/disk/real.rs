@@ -1,6 +1,6 @@
 //! The real disk: `std::fs` behind the seam.
 //!
-//! Files are made with mode 0600 and directories with 0700: a store holds ciphertext, and still nobody else's
+//! Files are made with mode 0600 and directories with 0700: a store holds ciphertext, and still no other user's
 //! business. The lock is `flock`, which the kernel frees when the process dies, however it dies.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};

@@ -1,4 +1,4 @@
-//! The engine: the public door, and the state behind it.
+//! The engine: the public API, and the state behind it.
 //!
 //! Who runs what: writers form groups (`commit`), one of them leads and commits (`write.rs`); readers load the current
 //! [`ReadView`] and never wait (`read.rs`); a flush thread and compaction threads do the rest (`background.rs`). `open.rs`

@@ -2,7 +2,7 @@
 //!
 //! Order matters after a crash: what the manifest names is read first; WAL segments are replayed and then synced,
 //! because a process that died (and not the machine) leaves frames that are readable and not durable; then a fresh
-//! manifest becomes current; only then are files that nobody names removed.
+//! manifest becomes current; only then are files that no manifest names removed.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};

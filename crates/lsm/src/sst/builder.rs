@@ -1,7 +1,7 @@
 //! Writes one SST, front to back, in large writes, and syncs it.
 //!
 //! The caller (flush or compaction) adds entries in order and calls `finish`; the file counts only when a manifest
-//! names it, so a builder that fails or is dropped leaves a file that nobody reads and the next open removes.
+//! names it, so a builder that fails or is dropped leaves a file that is never read and that the next open removes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

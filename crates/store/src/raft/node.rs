@@ -1,4 +1,4 @@
-//! The heart: Raft without a thread, a clock or a file.
+//! The Raft state machine of one server, without a thread, a clock or a file.
 //!
 //! Ticks, proposals, messages and the news that something was written go in; [`RaftNode::poll`] says what to send, what to
 //! write and what is committed. The server's driver and a simulator run the same code. Consensus itself is the `raft`

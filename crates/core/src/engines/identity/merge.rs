@@ -1,7 +1,7 @@
 //! `identity/entity/merge`: several entities become one.
 //!
 //! The one keeps its own name, policies and metadata, and takes the others' aliases and groups;
-//! their tokens are its tokens from then on. Policies and metadata are not taken: nobody gets a
+//! their tokens are its tokens from then on. Policies and metadata are not taken: no entity gets a
 //! right by being merged with somebody. When two have an alias with the same login
 //! method, the caller says which stays, or that the one's own do.
 

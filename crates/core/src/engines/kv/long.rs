@@ -1,6 +1,6 @@
 //! Lists too long to be made in one go.
 //!
-//! A list of a million names takes most of a second, in which its thread would serve nobody else. What
+//! A list of a million names takes most of a second, during which its thread would serve no other request. What
 //! lies in a large folder is therefore listed in steps, with others served in between, and written as
 //! text at once: a tree of JSON would take several times the memory. Only so many such lists are made at
 //! a time ([`crate::admission`]). Names that come or go meanwhile may or may not be seen, as between two

@@ -1,4 +1,4 @@
-//! How much a request for a secret takes, as far as one look tells.
+//! Whether a request for a secret is heavy, as far as one lookup can say.
 //!
 //! Called by `compute` before a request is authenticated, so it says nothing to the client, and it looks at no more than
 //! the hot table, whose entries know how long their secret is and how many versions it has. What is not in memory is

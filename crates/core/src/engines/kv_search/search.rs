@@ -1,6 +1,6 @@
 //! `kv/search`: secrets by name, custom metadata and keys of their data ([`wanted`](super::wanted)), among those the caller may see.
 //!
-//! It looks through one folder, or through every KV mount that the caller reaches. No value is told, and none is compared: of a
+//! It looks through one folder, or through every KV mount that the caller reaches. No value is shown, and none is compared: of a
 //! secret's data only the names of its keys are looked at, where the caller may read them.
 //!
 //! Bounds: [`EXAMINED_PATHS_MAX`] paths and [`SEARCH_DATA_BYTES_MAX`] bytes of data in one question; `next` goes on.

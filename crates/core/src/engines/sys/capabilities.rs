@@ -1,4 +1,4 @@
-//! What a token may do, told to whoever may ask.
+//! What a token may do: `sys/capabilities`, `-self` and `-accessor`.
 
 use super::policies;
 use crate::api::error::Error;

@@ -1,4 +1,4 @@
-//! `sys/rotate/config`: when the data key is replaced without anybody asking.
+//! `sys/rotate/config`: when the data key is rotated automatically.
 //!
 //! The settings are a record of the cluster's. The tick of the server that leads looks at the key's age and at
 //! how many records it sealed, and rotates as `sys/rotate` does. Nonces are drawn so that no number of records

@@ -1,4 +1,4 @@
-//! `sys/config/cors` and `sys/config/ui/headers`: what browsers are told.
+//! `sys/config/cors` and `sys/config/ui/headers`: the headers that browsers get.
 //!
 //! What is stored here goes into headers of answers, so nothing that could end a header gets in.
 

@@ -1,4 +1,4 @@
-//! Leases of a server that has lost the lead, or is about to, without hearing of it.
+//! Leases of a server that has lost leadership, or is about to, and does not know it yet.
 //!
 //! What such a server reads is of the past: its successor may have renewed what looks over, and roll back what is still being made.
 

@@ -1,5 +1,5 @@
 //! Every row of the route table, asked from one namespace about another: by all ways to address it, and
-//! with everything that names something there. Nothing of it is told, and none of its records changes.
+//! with everything that names something there. No answer shows anything of it, and none of its records changes.
 
 use kallisto_auth::Operation::{self, List, Read, Update};
 

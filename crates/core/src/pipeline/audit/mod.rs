@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - Of the enabled devices at least one has taken a request's record before its handler runs, and
-//!   one its response's before the answer leaves; else the client hears an internal error.
+//!   one its response's before the answer leaves; else the client gets an internal error.
 //! - A read of KV changes nothing, so both its records are written at once, before its answer leaves; reads that
 //!   come together are written together ([`batch`]).
 

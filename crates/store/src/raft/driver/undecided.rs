@@ -1,7 +1,7 @@
-//! Proposals of which nobody says a word: their leader lost its place and nobody else came, or it leads and no majority
+//! Proposals without an outcome: their leader lost leadership and no other was elected, or it leads and no majority
 //! keeps what it sends, as with disks that are full but for the little that a heartbeat needs.
 //!
-//! Whoever waits hears after [`UNDECIDED_MAX`] that nobody knows what will come of it: the entries are in the log, and may
+//! Whoever waits gets an error after [`UNDECIDED_MAX`] that says that the outcome is unknown: the entries are in the log, and may
 //! be committed yet. From then on a leader takes no more of them until one is decided, so that whoever comes later hears
 //! at once, and rightly, that nothing happened.
 

@@ -1,6 +1,6 @@
 //! How far the log was synced, written down beside it, so that a log that comes back shorter is noticed.
 //!
-//! A log by itself cannot tell: a lost last segment, or one that is cut between two frames, looks as a crash before they
+//! A log by itself cannot distinguish these: a lost last segment, or one that is cut between two frames, looks as a crash before they
 //! were written does. The mark is a lower bound of what was synced. It is never written before the sync that it speaks of,
 //! and not within it: the keeper brings it up to date at most [`MARK_PAUSE`] later, and a close leaves it exact. So a
 //! power cut, whatever it takes, never takes what a mark names, and a loss is missed only of what was synced after the

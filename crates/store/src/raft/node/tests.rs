@@ -1,4 +1,4 @@
-//! One node by itself, and three of them with the wires between.
+//! One node alone, and three connected ones.
 
 use raft::eraftpb::ConfState;
 

@@ -1,4 +1,4 @@
-//! A store in memory that can be told to follow.
+//! A store in memory that can be made a follower.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
