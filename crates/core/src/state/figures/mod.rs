@@ -3,23 +3,20 @@
 //! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
 //! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
 
+mod clients;
 mod replication;
+mod store;
 mod usage;
+mod view;
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_store::{EngineStats, RaftStats};
 
-use crate::admission::SharedAmount;
 use crate::metrics::{Figure, JobRecord, MetricPoint, MetricValue, SnapshotFigures};
-use crate::quotas::lease_count::LeaseSpec;
 use crate::state::Core;
-use crate::view::NamespaceContext;
-use crate::view::View;
-use kallisto_engine::Class;
 
 pub(crate) use replication::commits;
 pub(crate) use usage::namespace_of;
@@ -48,11 +45,11 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
     ];
     requests(core, &mut figures);
     if let Some(context) = context.as_ref() {
-        view(core, &context.view, &mut figures);
-        reencryption(context, &mut figures);
+        view::view(core, &context.view, &mut figures);
+        store::reencryption(context, &mut figures);
         usage::cluster(&context.view, &mut figures);
         usage::counted(core, &mut figures);
-        barrier(context, &mut figures);
+        store::barrier(context, &mut figures);
     }
     timers(core, now, &mut figures);
     usage::creations(core, &mut figures);
@@ -64,8 +61,8 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
     ));
     jobs(core, &mut figures);
     snapshots(core, &mut figures);
-    http(core, &mut figures);
-    admission(core, &mut figures);
+    clients::http(core, &mut figures);
+    clients::admission(core, &mut figures);
     let stats = core.store.stats();
     figures.push(one(
         "kallisto.store.records",
@@ -73,9 +70,9 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
         MetricValue::Gauge(stats.records as f64),
     ));
     if let Some(stats) = &stats.raft {
-        raft(stats, &mut figures);
+        store::raft(stats, &mut figures);
         replication::log(core, stats, &mut figures);
-        engine(&stats.engine, &mut figures);
+        store::engine(&stats.engine, &mut figures);
     }
     if let Some(cluster) = core.store.replicated() {
         replication::members(core, &cluster.members(), cluster.leadership(), &mut figures);
@@ -208,94 +205,6 @@ fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
     }));
 }
 
-fn http(core: &Core, figures: &mut Vec<Figure>) {
-    let (listener, http) = (&core.metrics.listener, &core.metrics.http);
-    // Read first, so that what ends meanwhile does not make the difference negative.
-    let closed = listener.closed.total();
-    let accepted = listener.accepted.total();
-    figures.extend([
-        one(
-            "kallisto.listener.connections",
-            "Open connections.",
-            MetricValue::Gauge(accepted.saturating_sub(closed) as f64),
-        ),
-        one(
-            "kallisto.listener.connections_accepted_total",
-            "Connections that were accepted.",
-            MetricValue::Counter(accepted),
-        ),
-        one(
-            "kallisto.listener.accept_errors_total",
-            "Connections that could not be accepted.",
-            MetricValue::Counter(listener.accept_errors.total()),
-        ),
-        one(
-            "kallisto.listener.handshakes_failed_total",
-            "TLS handshakes that failed.",
-            MetricValue::Counter(listener.handshakes_failed.total()),
-        ),
-        one(
-            "kallisto.http.request_duration_seconds",
-            "Time from a request's last byte to its reply.",
-            MetricValue::Histogram(http.durations.snapshot()),
-        ),
-    ]);
-    let points = (1..).zip(http.replies.sums()).map(|(digit, sum)| MetricPoint {
-        labels: vec![("class", format!("{digit}xx"))],
-        value: MetricValue::Counter(sum),
-    });
-    figures.push(Figure {
-        name: "kallisto.http.replies_total".into(),
-        about: "Replies, by class of status.",
-        points: points.collect(),
-    });
-}
-
-fn admission(core: &Core, figures: &mut Vec<Figure>) {
-    type Of = fn(&SharedAmount) -> MetricValue;
-    let rows: [(&'static str, &'static str, Of); 3] = [
-        ("kallisto.admission.held", "What clients make the server hold, by kind.", |shares| {
-            gauge(shares.held())
-        }),
-        ("kallisto.admission.max", "How much of it they may.", |shares| gauge(shares.max())),
-        (
-            "kallisto.admission.refused_total",
-            "How often a client was refused, by what it asked for too much of.",
-            |shares| MetricValue::Counter(shares.refused()),
-        ),
-    ];
-    figures.extend(rows.map(|(name, about, of)| {
-        let points = core.admission.all().map(|(kind, shares)| MetricPoint {
-            labels: vec![("kind", kind.to_owned())],
-            value: of(shares),
-        });
-        Figure { name: name.into(), about, points: points.into() }
-    }));
-    let listener = &core.metrics.listener;
-    figures.extend([
-        one(
-            "kallisto.compute.offloaded_total",
-            "Requests that were answered beside the workers, since they may take a processor for long.",
-            MetricValue::Counter(core.metrics.offloaded.total()),
-        ),
-        one(
-            "kallisto.compute.handshakes_total",
-            "TLS handshakes that were done beside the workers, since the server's key takes a processor for long.",
-            MetricValue::Counter(core.metrics.handshakes.total()),
-        ),
-        one(
-            "kallisto.admission.waited_total",
-            "Requests that waited for their turn.",
-            MetricValue::Counter(listener.waited.total()),
-        ),
-        one(
-            "kallisto.listener.timeouts_total",
-            "Connections that were too slow or too long silent.",
-            MetricValue::Counter(listener.timeouts.total()),
-        ),
-    ]);
-}
-
 /// How long parts of the work took, and what was counted beside.
 fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
     let timers = &core.services.timers;
@@ -336,230 +245,6 @@ fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
             .into_iter()
             .collect(),
     });
-}
-
-fn reencryption(root: &NamespaceContext, figures: &mut Vec<Figure>) {
-    let progress = &root.reencryption;
-    figures.extend([
-        one(
-            "kallisto.reencryption.running",
-            "Whether records under older data keys are being written again.",
-            MetricValue::Gauge(progress.running.load(Ordering::Relaxed) as f64),
-        ),
-        one(
-            "kallisto.reencryption.records_total",
-            "Records that were written again under the newest data key.",
-            MetricValue::Counter(progress.done.load(Ordering::Relaxed)),
-        ),
-    ]);
-}
-
-fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
-    let mounts = view.mounts.all();
-    let of_class = |class: Class, local: bool| {
-        let fits = mounts
-            .iter()
-            .filter(|mount| mount.entry.kind.class() == class && mount.entry.local == local);
-        gauge(fits.count())
-    };
-    let tables = [("auth", Class::Auth), ("logical", Class::Secret)];
-    let points = tables.into_iter().flat_map(|(name, class)| {
-        [false, true].map(|local| MetricPoint {
-            labels: vec![("type", name.to_owned()), ("local", local.to_string())],
-            value: of_class(class, local),
-        })
-    });
-    let mount_table = points.collect();
-    lease_counts(view, figures);
-    let (mut tokens, mut leases) = view.tokens.counts();
-    for inside in view.namespaces.views() {
-        let (more, ending) = inside.tokens.counts();
-        (tokens, leases) = (tokens + more, leases + ending);
-    }
-    let (credentials, irrevocable) = view.leases.counts();
-    let memory = view.hot.memory();
-    figures.extend([
-        Figure {
-            name: "vault.core.mount_table.num_entries".into(),
-            about: "Mounts, by class.",
-            points: mount_table,
-        },
-        usage::secrets(core, view),
-        one("vault.token.count", "Live tokens.", gauge(tokens)),
-        one(
-            "vault.expire.num_leases",
-            "Tokens that end by themselves, and credentials with leases.",
-            gauge(leases + credentials),
-        ),
-        one(
-            "vault.expire.num_irrevocable_leases",
-            "Leases whose credentials could not be taken back.",
-            gauge(irrevocable),
-        ),
-        one(
-            "kallisto.index.memory_bytes",
-            "Memory of the index of paths.",
-            MetricValue::Gauge(
-                mounts.iter().map(|mount| mount.index.memory_bytes()).sum::<u64>() as f64
-            ),
-        ),
-        one("kallisto.hot.entries", "Secrets in the hot table.", gauge(view.hot.len())),
-        one(
-            "kallisto.hot.load_ratio",
-            "Filled part of the hot table.",
-            MetricValue::Gauge(view.hot.load_factor()),
-        ),
-        one(
-            "kallisto.hot.entry_bytes",
-            "Memory of the hot table's entries.",
-            gauge(memory.entry_bytes),
-        ),
-        one(
-            "kallisto.hot.evicted_total",
-            "Secrets that left the hot table to make room.",
-            MetricValue::Counter(view.evicted() as u64),
-        ),
-        one(
-            "kallisto.hot.returned_total",
-            "Secrets that were read from the store and offered to the hot table again.",
-            MetricValue::Counter(view.offered()),
-        ),
-    ]);
-}
-
-/// The lease counts by name: what there is, what there may be, and whether that is near.
-fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
-    let specs = view.quotas.leases.specs();
-    let counts: Vec<usize> =
-        specs.iter().map(|spec| view.count_leases(&spec.scope, usize::MAX)).collect();
-    let points = |value: fn(&LeaseSpec, usize) -> MetricValue| {
-        let point = |(spec, &count): (&LeaseSpec, &usize)| MetricPoint {
-            labels: vec![("name", spec.name.clone())],
-            value: value(spec, count),
-        };
-        specs.iter().zip(&counts).map(point).collect()
-    };
-    figures.extend([
-        one(
-            "vault.quota.lease_count.violation",
-            "Leases that a lease count refused.",
-            MetricValue::Counter(view.quotas.leases.refused.total()),
-        ),
-        Figure {
-            name: "vault.quota.lease_count.counter".into(),
-            about: "Leases that a lease count counts.",
-            points: points(|_, count| gauge(count)),
-        },
-        Figure {
-            name: "vault.quota.lease_count.max".into(),
-            about: "Leases that a lease count allows.",
-            points: points(|spec, _| MetricValue::Gauge(spec.max_leases as f64)),
-        },
-        Figure {
-            name: "kallisto.quota.lease_count.near_max".into(),
-            about: "Whether there are four fifths and more of the leases that a lease count allows.",
-            points: points(|spec, count| flag(spec.is_near(count))),
-        },
-    ]);
-}
-
-fn barrier(context: &NamespaceContext, figures: &mut Vec<Figure>) {
-    let [gets, puts, deletes, scans] = context.store.counts();
-    let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
-    figures.extend([
-        count("vault.barrier.get_count", "Records read through the barrier.", gets),
-        count("vault.barrier.put_count", "Records written through the barrier.", puts),
-        count("vault.barrier.delete_count", "Records deleted through the barrier.", deletes),
-        count("vault.barrier.list_count", "Scans of records through the barrier.", scans),
-    ]);
-}
-
-fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
-    let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
-    figures.extend([
-        number("kallisto.raft.term", "Raft's term.", stats.term),
-        one(
-            "kallisto.raft.leader",
-            "Whether this server leads.",
-            flag(stats.leader_id == stats.node_id),
-        ),
-        number("kallisto.raft.last_index", "The last entry of the log.", stats.last_index),
-        number("kallisto.raft.commit_index", "The last committed entry.", stats.commit_index),
-        number("kallisto.raft.applied_index", "The last applied entry.", stats.applied_index),
-        number(
-            "kallisto.raft.flushed_index",
-            "The last entry that the engine's files have.",
-            stats.flushed_index,
-        ),
-        number(
-            "kallisto.raft.unsynced_commits",
-            "Acknowledged commits that are not on the disk.",
-            stats.unsynced,
-        ),
-        one("kallisto.raft.waiting_batches", "Batches not proposed yet.", gauge(stats.waiting)),
-        number("kallisto.raft.log_bytes", "Bytes of the log in use.", stats.log_bytes),
-        one(
-            "kallisto.raft.log_syncs_total",
-            "Syncs of the log.",
-            MetricValue::Counter(stats.log_syncs),
-        ),
-        one(
-            "kallisto.raft.log_entries_total",
-            "Entries appended to the log.",
-            MetricValue::Counter(stats.log_entries),
-        ),
-    ]);
-}
-
-fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
-    let per_level =
-        |name: &'static str, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
-            let points = stats.levels.iter().enumerate().map(|(level, stats)| MetricPoint {
-                labels: vec![("level", level.to_string())],
-                value: MetricValue::Gauge(of(stats)),
-            });
-            Figure { name: name.into(), about, points: points.collect() }
-        };
-    let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
-    figures.extend([
-        per_level("kallisto.lsm.files", "Sorted files, by level.", |level| level.files as f64),
-        per_level("kallisto.lsm.level_bytes", "Their bytes, by level.", |level| level.bytes as f64),
-        one("kallisto.lsm.memtable_bytes", "Memory of the memtable.", gauge(stats.memtable_bytes)),
-        one(
-            "kallisto.lsm.frozen_memtables",
-            "Memtables that wait to be flushed.",
-            gauge(stats.frozen),
-        ),
-        one(
-            "kallisto.lsm.cache_bytes",
-            "Memory of cached blocks.",
-            MetricValue::Gauge(stats.cache_bytes as f64),
-        ),
-        count("kallisto.lsm.cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
-        count("kallisto.lsm.cache_misses_total", "Blocks read from files.", stats.cache_misses),
-        count(
-            "kallisto.lsm.filter_ruled_out_total",
-            "Files that a Bloom filter ruled out.",
-            stats.filter_ruled_out,
-        ),
-        count(
-            "kallisto.lsm.filter_in_vain_total",
-            "Files that a Bloom filter let through in vain.",
-            stats.filter_in_vain,
-        ),
-        count("kallisto.lsm.flushes_total", "Memtables flushed.", stats.flushes),
-        count("kallisto.lsm.compactions_total", "Merges of files.", stats.compactions),
-        count(
-            "kallisto.lsm.compaction_read_bytes_total",
-            "Bytes read by merges.",
-            stats.compaction_read_bytes,
-        ),
-        count(
-            "kallisto.lsm.compaction_written_bytes_total",
-            "Bytes written by merges.",
-            stats.compaction_write_bytes,
-        ),
-    ]);
 }
 
 fn process(core: &Core, figures: &mut Vec<Figure>) {
@@ -620,7 +305,9 @@ mod tests {
     use std::sync::Arc;
 
     use jiff::Timestamp;
-    use kallisto_store::{Leadership, Member, MemberRole, MemoryStore, Peer};
+    use kallisto_store::{
+        EngineStats, Leadership, Member, MemberRole, MemoryStore, Peer, RaftStats,
+    };
 
     use kallisto_reference::{hold, page, table};
 
@@ -695,9 +382,9 @@ mod tests {
             commits: kallisto_store::CommitStats::default(),
             engine: EngineStats::default(),
         };
-        raft(&stats, &mut figures);
+        store::raft(&stats, &mut figures);
         replication::log(&core, &stats, &mut figures);
-        engine(&stats.engine, &mut figures);
+        store::engine(&stats.engine, &mut figures);
         let (one, two) = (Peer { id: 1, ..Peer::default() }, Peer { id: 2, ..Peer::default() });
         let of = |peer| Member { peer, role: MemberRole::Voter, matched: 1, silent_ms: Some(1) };
         let health =
