@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use kallisto_pki::ocsp::Status;
+use kallisto_pki::ocsp::CertificateStatus;
 
-use super::issuer::{Issuer, Key};
+use super::issuer::{Issuer, PkiKey};
 
 /// Answers kept for one mount. With the limits below they are 4 MiB at most, and usually 0.7 MiB.
 const ANSWERS_MAX: usize = 1024;
@@ -26,10 +26,10 @@ const ANSWER_BYTES_MAX: usize = 4096;
 /// How long an answer is given again, in seconds. `thisUpdate` is no older.
 const REUSE_SECS_MAX: i64 = 60;
 
-struct Kept {
-    status: Status,
+struct KeptAnswer {
+    status: CertificateStatus,
     issuer: Weak<Issuer>,
-    key: Weak<Key>,
+    key: Weak<PkiKey>,
     made_at: i64,
     /// When it is no longer given again, in seconds since 1970.
     reused_until: i64,
@@ -38,9 +38,9 @@ struct Kept {
 
 /// What an answer says, who signs it, and when.
 pub(super) struct Saying<'a> {
-    pub(super) status: Status,
+    pub(super) status: CertificateStatus,
     pub(super) issuer: &'a Arc<Issuer>,
-    pub(super) key: &'a Arc<Key>,
+    pub(super) key: &'a Arc<PkiKey>,
     /// Seconds since 1970.
     pub(super) now: i64,
     /// How long an answer holds, in seconds; 0 when it does not say.
@@ -49,7 +49,7 @@ pub(super) struct Saying<'a> {
 
 /// The answers of a mount.
 #[derive(Default)]
-pub(super) struct OcspCache(Mutex<HashMap<Box<[u8]>, Kept>>);
+pub(super) struct OcspCache(Mutex<HashMap<Box<[u8]>, KeptAnswer>>);
 
 impl OcspCache {
     /// The answer to a request, if one was kept that says the same.
@@ -70,7 +70,7 @@ impl OcspCache {
             return;
         }
         // Anybody can make up numbers of certificates that never were.
-        if saying.status == Status::Unknown {
+        if saying.status == CertificateStatus::Unknown {
             return;
         }
         // At the most half of the time that the answer holds has gone by when it is given.
@@ -78,7 +78,7 @@ impl OcspCache {
             0 => REUSE_SECS_MAX,
             expiry_secs => REUSE_SECS_MAX.min(expiry_secs / 2),
         };
-        let kept = Kept {
+        let kept = KeptAnswer {
             status: saying.status,
             issuer: Arc::downgrade(saying.issuer),
             key: Arc::downgrade(saying.key),

@@ -1,0 +1,261 @@
+//! Revocation, its lists and what OCSP answers.
+
+use super::*;
+
+#[test]
+fn no_valid_revocation_leaves_whatever_the_clock_says() {
+    let (mount, _) = with_root();
+    let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
+    revoke(&mount, NOW, &serial);
+    let all = r#"{"tidy_cert_store":true,"tidy_revoked_certs":true,"safety_buffer":"1s"}"#;
+    const YEAR: i64 = 365 * 86_400;
+    for at in [NOW - YEAR, NOW, NOW + 3600, NOW + 3601] {
+        mount.ask(at, Update, "tidy", all).unwrap();
+        mount.run_job(at, "lists").unwrap();
+        mount.run_job(at, "tidy").unwrap();
+        assert_eq!(mount.names_in("revoked/"), 1, "{}", at - NOW);
+    }
+    mount.ask(NOW + YEAR, Update, "tidy", all).unwrap();
+    assert_eq!(mount.names_in("revoked/"), 0);
+}
+
+#[test]
+fn what_was_never_issued_is_unknown() {
+    const GOOD: u8 = 0x80;
+    const REVOKED: u8 = 0xa1;
+    const UNKNOWN: u8 = 0x82;
+    let (mount, root) = with_root();
+    let ask = |serial: &Serial| {
+        let (code, answer) = mount.raw(NOW, Update, "ocsp", &ocsp_request(&root, serial)).unwrap();
+        assert_eq!(code, 200);
+        ocsp_state(&answer, serial)
+    };
+    let issued = Serial::parse(&issued_serial(&mount, r#"{"common_name":"a"}"#)).unwrap();
+    let never = Serial::of_random([0x77; 20]);
+    assert_eq!((ask(&issued), ask(&never)), (GOOD, UNKNOWN));
+    revoke(&mount, NOW, &issued.to_string());
+    assert_eq!(ask(&issued), REVOKED);
+    // A CA that issues what is not stored cannot know.
+    let body = r#"{"allow_any_name":true,"key_type":"ec","no_store":true}"#;
+    mount.ask(NOW, Update, "roles/ns", body).unwrap();
+    issue(&mount, "ns", r#"{"common_name":"n"}"#).unwrap();
+    assert_eq!((ask(&issued), ask(&never)), (REVOKED, GOOD));
+    for malformed in [&b""[..], b"\x30\x00", b"rubbish", &[0x30; 400]] {
+        let answer = mount.raw(NOW, Update, "ocsp", malformed).unwrap();
+        assert_eq!(answer, (400, kallisto_pki::ocsp::MALFORMED.to_vec()));
+    }
+    mount.ask(NOW, Update, "config/crl", r#"{"ocsp_disable":true}"#).unwrap();
+    let answer = mount.raw(NOW, Update, "ocsp", &ocsp_request(&root, &issued)).unwrap();
+    assert_eq!(answer, (401, kallisto_pki::ocsp::UNAUTHORIZED.to_vec()));
+}
+
+/// Complete lists and deltas together are what is revoked, over restarts, in any order of what happens.
+#[test]
+fn complete_and_delta_lists_are_what_is_revoked() {
+    let (mut mount, root) = with_root();
+    let body = r#"{"auto_rebuild":true,"enable_delta":true,"delta_rebuild_interval":"10s"}"#;
+    mount.ask(NOW, Update, "config/crl", body).unwrap();
+    let mut revoked = std::collections::BTreeSet::new();
+    let (mut complete_number, mut delta_number) = (0, 0);
+    let mut at = NOW;
+    // A fixed history that looks random.
+    for step in 0..120u32 {
+        at += 3;
+        match step * 7 % 10 {
+            0..=4 => {
+                let serial = issued_serial(&mount, r#"{"common_name":"a","ttl":"1h"}"#);
+                revoke(&mount, at, &serial);
+                revoked.insert(Serial::parse(&serial).unwrap());
+            }
+            5 => mount = mount.restarted(),
+            6 => drop(mount.ask(at, Read, "crl/rotate", "").unwrap()),
+            7 => drop(mount.ask(at, Read, "crl/rotate-delta", "").unwrap()),
+            _ => mount.run_job(at, "lists").unwrap(),
+        }
+        let complete = complete(&mount, at);
+        let (_, der) = mount.raw(at, Read, "crl/delta", b"").unwrap();
+        let delta = crl::ParsedList::from_der(&der).unwrap();
+        assert!(complete.is_signed_by(&root.public) && delta.is_signed_by(&root.public));
+        let (number, delta_is) = (complete.number.unwrap(), delta.number.unwrap());
+        assert!(number >= complete_number && delta_is >= delta_number, "numbers rise");
+        (complete_number, delta_number) = (number, delta_is);
+        assert_eq!(delta.base, Some(number), "a delta names the complete list");
+        assert!(delta_is >= number);
+        let listed: std::collections::BTreeSet<Serial> =
+            complete.revoked.iter().chain(&delta.revoked).map(|one| one.serial).collect();
+        assert!(listed.is_subset(&revoked));
+        assert_eq!(listed.len(), complete.revoked.len() + delta.revoked.len(), "none is on both");
+        // When a delta is due, nothing is missing after it.
+        mount.run_job(at + 10, "lists").unwrap();
+        let (_, der) = mount.raw(at + 10, Read, "crl/delta", b"").unwrap();
+        let delta = crl::ParsedList::from_der(&der).unwrap();
+        let complete = self::complete(&mount, at + 10);
+        let listed: std::collections::BTreeSet<Serial> =
+            complete.revoked.iter().chain(&delta.revoked).map(|one| one.serial).collect();
+        assert_eq!(listed, revoked, "step {step}");
+        delta_number = delta_number.max(delta.number.unwrap());
+        complete_number = complete_number.max(complete.number.unwrap());
+        at += 10;
+    }
+    assert!(revoked.len() > 40);
+}
+
+/// `bao pki health-check` reads the lists of every issuer, also of the root that came along with an intermediate.
+#[test]
+fn an_issuer_that_nobody_here_signs_for_has_no_list_and_says_so() {
+    let (_, root) = with_root();
+    let mount = Mount::new(&ENGINE);
+    let body = r#"{"common_name":"Here","key_type":"ec","issuer_name":"here"}"#;
+    mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
+    let bundle = Json::from(pem::write(Label::Certificate, &root.der).as_str()).to_text();
+    let body = format!(r#"{{"pem_bundle":{}}}"#, String::from_utf8(bundle).unwrap());
+    let imported = mount.ask(NOW, Update, "issuers/import/cert", &body).unwrap();
+    let Json::Array(ids) = &imported["imported_issuers"] else { panic!("a list of issuers") };
+    let id = ids[0].as_str().unwrap();
+    for inside in ["crl", "crl/der", "crl/pem", "crl/delta", "crl/delta/der", "crl/delta/pem"] {
+        assert!(mount.answer(NOW, Read, &format!("issuer/here/{inside}"), b"").is_ok(), "{inside}");
+        let refused = mount.answer(NOW, Read, &format!("issuer/{id}/{inside}"), b"");
+        let why = format!("unable to find CRL for issuer: id:{id}/ref:{id}");
+        assert!(matches!(refused, Err(Error::Invalid(said)) if said == why), "{inside}");
+    }
+}
+
+/// `bao pki health-check` reads the delta of every mount, and stops at bytes that are no list.
+#[test]
+fn where_deltas_are_off_the_delta_is_signed_and_empty() {
+    let (mount, root) = with_root();
+    let revoke = |at: i64| {
+        let issued = issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
+        let serial = Mount::text(&issued, "serial_number");
+        mount.ask(at, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
+    };
+    let check = |at: i64| {
+        let complete = complete(&mount, at);
+        let paths = ["crl/delta", "issuer/root/crl/delta/der", "cert/delta-crl/raw"];
+        let ders = paths.map(|path| mount.raw(at, Read, path, b"").unwrap().1);
+        assert!(ders.iter().all(|der| *der == ders[0]), "one list by every name");
+        let delta = crl::ParsedList::from_der(&ders[0]).unwrap();
+        assert!(delta.is_signed_by(&root.public) && delta.revoked.is_empty());
+        assert_eq!(delta.base, complete.number);
+        assert_eq!(delta.number, complete.number, "lists of one time have one number");
+        complete.revoked.len()
+    };
+    assert_eq!(check(NOW), 0);
+    revoke(NOW + 1);
+    assert_eq!(check(NOW + 2), 1);
+    // What a delta said while there were deltas is on the next complete list.
+    let body = r#"{"auto_rebuild":true,"enable_delta":true,"delta_rebuild_interval":"10s"}"#;
+    mount.ask(NOW + 3, Update, "config/crl", body).unwrap();
+    revoke(NOW + 4);
+    mount.ask(NOW + 5, Read, "crl/rotate-delta", "").unwrap();
+    let (_, der) = mount.raw(NOW + 5, Read, "crl/delta", b"").unwrap();
+    assert_eq!(crl::ParsedList::from_der(&der).unwrap().revoked.len(), 1);
+    mount.ask(NOW + 6, Update, "config/crl", r#"{"enable_delta":false}"#).unwrap();
+    assert_eq!(check(NOW + 7), 2);
+}
+
+#[test]
+fn a_crash_between_a_revocation_and_its_list_is_made_good() {
+    let (mount, _) = with_root();
+    let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
+    revoke(&mount, NOW, &serial);
+    // As if the server had stopped before it decided on a list: the record of the lists is as it was before.
+    let lists = mount.names().into_iter().find(|name| name.starts_with("crl/")).unwrap();
+    let before = super::super::revoked::Lists::default().with_complete(NOW);
+    mount.put(&lists, &before.encode());
+    let mount = mount.restarted();
+    assert!(complete(&mount, NOW + 1).revoked.is_empty());
+    mount.run_job(NOW + 1, "lists").unwrap();
+    assert_eq!(complete(&mount, NOW + 1).revoked.len(), 1);
+}
+
+/// What a revocation writes, and what is made of it, does not depend on how much is revoked.
+#[test]
+fn revoking_writes_the_same_whatever_is_revoked() {
+    const MANY: u32 = 50_000;
+    let (mount, root) = with_root();
+    let scope = super::super::ids::ListScope::of(&root.subject, root.public.spki());
+    let serials: Vec<String> =
+        (0..4).map(|_| issued_serial(&mount, r#"{"common_name":"a"}"#)).collect();
+    let written = |serial: &str| {
+        let before = mount.written();
+        revoke(&mount, NOW, serial);
+        let after = mount.written();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    let first = written(&serials[0]);
+    assert_eq!(first.0, 2, "what is revoked, and that there is another list");
+    for number in 0..MANY {
+        let mut bytes = [0x11; 20];
+        bytes[16..].copy_from_slice(&number.to_be_bytes());
+        let serial = Serial::of_random(bytes);
+        let revoked = super::super::revoked::RevokedCertificate {
+            reason: 0,
+            serial,
+            at_ns: NOW * 1_000_000_000,
+            // One in ten is over when the list of an hour later is made.
+            not_after: if number % 10 == 0 { NOW + 60 } else { NOW + 7200 },
+            after: 1,
+        };
+        let record = super::super::revoked::RevocationRecord { scope, revoked };
+        mount.put(&super::super::revoked::revoked_record(&serial), &record.encode());
+    }
+    let many = written(&serials[1]);
+    // The numbers of lists have a digit more or less.
+    assert!(many.0 == first.0 && many.1.abs_diff(first.1) <= 4, "{first:?} {many:?}");
+    assert_eq!(complete(&mount, NOW).revoked.len(), MANY as usize + 2);
+    // Made once: who asks again gets the same, until there is another and it is worth making.
+    let (_, once) = mount.raw(NOW, Read, "crl", b"").unwrap();
+    revoke(&mount, NOW, &serials[2]);
+    assert_eq!(mount.raw(NOW, Read, "crl", b"").unwrap().1, once);
+    assert_eq!(complete(&mount, NOW + 1).revoked.len(), MANY as usize + 3);
+    let mount = mount.restarted();
+    assert_eq!(complete(&mount, NOW + 1).revoked.len(), MANY as usize + 3);
+    // What has ended was on a list after its end, and is on none after that.
+    for at in [NOW + 3600, NOW + 3700] {
+        mount.ask(at, Read, "crl/rotate", "").unwrap();
+    }
+    let left = complete(&mount, NOW + 3700).revoked.len();
+    assert!(left < MANY as usize && left > (MANY / 10 * 8) as usize, "{left}");
+    let body = r#"{"tidy_revoked_certs":true,"safety_buffer":"1s"}"#;
+    mount.ask(NOW + 3700, Update, "tidy", body).unwrap();
+    for _ in 0..10 {
+        mount.run_job(NOW + 3700, "tidy").unwrap();
+    }
+    assert_eq!(mount.names_in("revoked/"), MANY as usize / 10 * 9, "those issued here have ended");
+}
+
+/// Answers are kept for those who ask again, and a revocation is told at once all the same.
+#[test]
+fn an_answer_is_given_again_while_it_is_true() {
+    const GOOD: u8 = 0x80;
+    const REVOKED: u8 = 0xa1;
+    let (mount, root) = with_root();
+    let serial = Serial::parse(&issued_serial(&mount, r#"{"common_name":"a"}"#)).unwrap();
+    let request = ocsp_request(&root, &serial);
+    let ask = |at: i64| mount.raw(at, Update, "ocsp", &request).unwrap().1;
+    // A signature over P-256 is another one each time it is made.
+    let first = ask(NOW);
+    assert_eq!(ask(NOW + 59), first);
+    assert_ne!(ask(NOW + 60), first);
+    assert_ne!(ask(NOW - 1), first);
+    // An answer that holds for a short time is given again for half of it.
+    mount.ask(NOW, Update, "config/crl", r#"{"ocsp_expiry":"10s"}"#).unwrap();
+    let short = ask(NOW + 200);
+    assert_eq!(ask(NOW + 204), short);
+    assert_ne!(ask(NOW + 205), short);
+    // What is known comes first.
+    let before = ask(NOW + 300);
+    assert_eq!(ocsp_state(&before, &serial), GOOD);
+    revoke(&mount, NOW + 300, &serial.to_string());
+    let after = ask(NOW + 300);
+    assert_eq!(ocsp_state(&after, &serial), REVOKED);
+    assert_eq!(ask(NOW + 301), after);
+    // What was never issued is signed anew each time.
+    let never = ocsp_request(&root, &Serial::of_random([0x77; 20]));
+    let asked = |request: &[u8]| mount.raw(NOW, Update, "ocsp", request).unwrap().1;
+    assert_ne!(asked(&never), asked(&never));
+    // Nobody answers when nobody may sign any more.
+    mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
+    assert_eq!(ask(NOW + 301), kallisto_pki::ocsp::UNAUTHORIZED);
+}
