@@ -79,9 +79,9 @@ pub struct OverQuota {
 }
 
 impl OverQuota {
-    /// What is limited, in the contract's words.
-    const fn limited(&self) -> &'static str {
-        if self.counts_leases { "lease count" } else { "rate limit" }
+    /// That there is too much of it, in the contract's words.
+    pub const fn exceeded(&self) -> &'static str {
+        if self.counts_leases { "lease count quota exceeded" } else { "rate limit quota exceeded" }
     }
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for Error {
             | Self::Unavailable(message) => f.write_str(message),
             Self::Expected(mistake) => mistake.fmt(f),
             Self::OverQuota(over) => {
-                write!(f, "request path \"{}\": {} quota exceeded", over.path, over.limited())
+                write!(f, "request path \"{}\": {}", over.path, over.exceeded())
             }
             Self::TooManyTries { retry_after_secs } => {
                 write!(f, "too many wrong tries: try again in {retry_after_secs} seconds")

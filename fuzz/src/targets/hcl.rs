@@ -4,7 +4,7 @@
 use kallisto_core::Json;
 use kallisto_core::json::ParseError;
 use kallisto_hcl::limits::{BYTES_MAX, DEPTH_MAX, LABELS_MAX, VALUES_MAX};
-use kallisto_hcl::{BlockBody, Error, HclValue, ItemForm, TreeItem, ValueKind, parse};
+use kallisto_hcl::{BlockBody, Error, HclValue, TreeItem, ValueKind, parse};
 
 /// What both languages are made of, and what breaks readers of them.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -100,7 +100,7 @@ fn write_body(body: &BlockBody, text: &mut String) {
             text.push(' ');
             write_text(&label.text, text);
         }
-        if item.form == ItemForm::Assignment {
+        if !item.is_block {
             text.push_str(" = ");
         }
         write_value(&item.value, text);

@@ -15,21 +15,21 @@ const FOLDER: &str = "store";
 /// Distinct keys: few enough to be met again, many enough for several files.
 const KEYS: u16 = 300;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+type LsmModel = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The engine, what it should hold, and a moment to which reads go back.
 struct Pair {
     disk: Arc<dyn Disk>,
     engine: Engine,
-    model: Model,
-    point: Option<(ReadPoint, Model)>,
+    model: LsmModel,
+    point: Option<(ReadPoint, LsmModel)>,
 }
 
 /// The target.
 pub(crate) fn run(bytes: &[u8]) {
     let disk: Arc<dyn Disk> = MemDisk::shared();
     let engine = open(&disk);
-    let mut pair = Pair { disk, engine, model: Model::new(), point: None };
+    let mut pair = Pair { disk, engine, model: LsmModel::new(), point: None };
     let (operations, _) = bytes.as_chunks::<3>();
     for (count, &[what, high, low]) in operations.iter().enumerate() {
         let number = u16::from_be_bytes([high, low]) % KEYS;

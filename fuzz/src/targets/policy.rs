@@ -51,9 +51,9 @@ const POLICIES_MAX: usize = 4;
 /// Most paths of one input.
 const PATHS_MAX: usize = 8;
 
-struct Ask<'a>(Capability, &'a Path<'a>);
+struct PolicyAsk<'a>(Capability, &'a Path<'a>);
 
-impl Subject for Ask<'_> {
+impl Subject for PolicyAsk<'_> {
     fn operation(&self) -> Operation {
         match self.0 {
             Capability::List => Operation::List,
@@ -114,7 +114,7 @@ fn read(text: &[u8]) -> Option<Policy> {
 fn check(acl: &AclSet, path: &Path<'_>) {
     let held = acl.capabilities(path.as_str());
     for capability in Capability::ALL {
-        let ask = Ask(capability, path);
+        let ask = PolicyAsk(capability, path);
         let granted = acl.decide(&ask).is_ok();
         let explanation = acl.explain(&ask);
         assert_eq!(explanation.is_granted(), granted);

@@ -47,7 +47,8 @@ fn types(text: &str) -> Vec<&str> {
             continue;
         }
         let Some(name) = defined(line) else {
-            if !bare.starts_with("#[") && !bare.starts_with("//") {
+            // An attribute may take several lines, none of them empty.
+            if bare.is_empty() {
                 derives = "";
             }
             continue;
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn types_are_found_by_their_definitions_outside_tests_and_arguments() {
-        let text = "pub(crate) struct One {}\nenum Two {\n    type Not = u8;\n}\n/// x\n#[derive(Debug, Args)]\n#[command(a)]\npub struct List {\n    \
+        let text = "pub(crate) struct One {}\nenum Two {\n    type Not = u8;\n}\n/// x\n#[derive(Debug, Args)]\n#[command(\n    a\n)]\npub struct List {\n    \
             limit: u8,\n}\ntype Three = u8;\npub trait Four<T> {\n    type Of;\n}\nimpl One {}\n#[cfg(test)]\nmod tests {\nstruct Five;\n}\n";
         assert_eq!(types(text), ["One", "Two", "Three", "Four"]);
     }

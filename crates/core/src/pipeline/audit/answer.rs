@@ -142,7 +142,7 @@ const fn class_of(error: &Error) -> &'static str {
         Error::Conflict => "the entry kept changing",
         Error::Stale(_) => "the server is behind",
         Error::NotLeader => "not the leader",
-        Error::OverQuota(over) => over.kind.exceeded(),
+        Error::OverQuota(over) => over.exceeded(),
         Error::TooManyTries { .. } => "too many wrong tries",
         Error::Busy(_) => "too many requests at once",
         Error::Unavailable(_) => "service unavailable",

@@ -1,6 +1,6 @@
 //! Figures about clients: connections, replies, and what clients make the server hold.
 
-use super::{gauge, one};
+use super::values::{gauge, one};
 use crate::admission::SharedAmount;
 use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::state::Core;

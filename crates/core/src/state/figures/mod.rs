@@ -7,6 +7,7 @@ mod clients;
 mod replication;
 mod store;
 mod usage;
+mod values;
 mod view;
 
 use std::sync::PoisonError;
@@ -20,6 +21,7 @@ use crate::state::Core;
 
 pub(crate) use replication::commits;
 pub(crate) use usage::namespace_of;
+use values::{flag, gauge, one};
 
 /// Collects everything; of a sealed server what it has.
 pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Figure> {
@@ -285,18 +287,6 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
             MetricValue::Gauge(process.started.as_second() as f64),
         ),
     ]);
-}
-
-fn one(name: &'static str, about: &'static str, value: MetricValue) -> Figure {
-    Figure { name: name.into(), about, points: vec![MetricPoint { labels: Vec::new(), value }] }
-}
-
-fn gauge(count: usize) -> MetricValue {
-    MetricValue::Gauge(count as f64)
-}
-
-const fn flag(is: bool) -> MetricValue {
-    MetricValue::Gauge(if is { 1.0 } else { 0.0 })
 }
 
 #[cfg(test)]

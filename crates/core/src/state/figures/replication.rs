@@ -2,7 +2,7 @@
 
 use kallisto_store::{Leadership, Member, RaftStats};
 
-use super::{flag, gauge, one};
+use super::values::{flag, gauge, one};
 use crate::counts::{BUCKET_ENDS_US, HistogramSnapshot};
 use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::state::Core;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use kallisto_store::{EngineStats, RaftStats};
 
-use super::{flag, gauge, one};
+use super::values::{flag, gauge, one};
 use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::view::NamespaceContext;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{flag, gauge, one};
+use super::values::{flag, gauge, one};
 use crate::metrics::routes::RouteVerb;
 use crate::metrics::usage::{NamedCounts, NamespacedName};
 use crate::metrics::{Figure, MetricPoint, MetricValue};

@@ -2,7 +2,8 @@
 
 use kallisto_engine::Class;
 
-use super::{flag, gauge, one, usage};
+use super::usage;
+use super::values::{flag, gauge, one};
 use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::quotas::lease_count::LeaseSpec;
 use crate::state::Core;

@@ -163,8 +163,8 @@ macro_rules! rekey {
                     runs!(|run| rekey::read(run.core).map($form))
                         $(.or_anyone(for_anyone!($admits, |run| rekey::read(run.core))))?;
                 Update => concat!("Begin making new shares of ", $what, "."),
-                    runs!(async |run| rekey::start(run.core, run.call, Target::$target).await.map($form))
-                        $(.or_anyone(for_anyone!($admits, async |run| rekey::start(run.core, run.request, Target::$target).await)))?;
+                    runs!(async |run| rekey::start(run.core, run.call, ShareTarget::$target).await.map($form))
+                        $(.or_anyone(for_anyone!($admits, async |run| rekey::start(run.core, run.request, ShareTarget::$target).await)))?;
                 Delete => "Give the attempt up.",
                     runs!(|run| rekey::cancel(run.core, run.call, Asker::Known).map($form))
                         $(.or_anyone(for_anyone!($admits, |run| rekey::cancel(run.core, run.request, Asker::Anyone))))?;
