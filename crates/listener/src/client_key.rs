@@ -1,7 +1,7 @@
 //! The key of a client's certificate, and whether the client has it.
 //!
 //! `tls` asks here while a handshake runs, for certificates that it trusts with nothing. Nothing but the key is looked
-//! at: a certificate of version 1, of another day, or with extensions that nobody knows is as good a name for a key as
+//! at: a certificate of version 1, of another day, or with unknown extensions is as good a name for a key as
 //! any (webpki, which rustls asks otherwise, refuses those). Whether a certificate is believed is for a login method to
 //! say, not for the wire.
 //!

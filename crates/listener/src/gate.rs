@@ -9,7 +9,7 @@
 //! Operators' routes are let through before the others, so many in a turn.
 //!
 //! Invariants:
-//! - Whoever waits is woken: the turning task runs as long as somebody waits.
+//! - Every waiting request is woken: the task that turns runs as long as one waits.
 //! - What waits is bounded: callers hold a place among the requests while they do.
 
 use std::sync::atomic::{AtomicU32, Ordering};

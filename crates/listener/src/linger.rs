@@ -1,6 +1,6 @@
 //! The end of a connection whose client may still be sending.
 //!
-//! A request is refused without its body when that is too large, and who is refused hears why only after it has sent
+//! A request is refused without its body when that is too large, and a client that is refused reads why only after it has sent
 //! everything: most clients write first and read then. To close at once with bytes unread makes the kernel answer them
 //! with a reset, which takes the reply back before the client has read it (RFC 9112, section 9.6). So our side is
 //! closed, and what still comes is read and thrown away: for a while, and up to an amount.

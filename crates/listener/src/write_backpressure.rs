@@ -3,7 +3,7 @@
 //! What the kernel takes at once costs nothing. When it does not take everything, its client is behind:
 //! what is left moves out of the worker's room to a place of its own size, and holds a share of
 //! `Admission::reply_bytes` until it was taken. A few bytes are left for nothing ([`SMALL_REPLY_BYTES_MAX`]), so that an
-//! ordinary reply that is merely on its way asks nobody. Who gets no share is hung up on: a part of a
+//! ordinary reply that is merely on its way asks nobody. A client without a share is disconnected: a part of a
 //! reply may have left already, so there is no way to say no in words.
 //!
 //! Invariants:

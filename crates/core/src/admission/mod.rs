@@ -4,7 +4,7 @@
 //! requests under way, logins that hash, long lists, heavy requests) is taken from a [`SharedAmount`], which is bounded as a
 //! whole and leaves nobody more than their part. What waits for a processor waits in a [`FairQueue`].
 //! Both know clients as a [`Flow`]: an address, and a token that this server knows. Listeners ask before
-//! any work is done; `metrics` tells what is held and what was refused. Why it is done like this:
+//! any work is done; `metrics` shows what is held and what was refused. Why it is done like this:
 //! `docs/decisions/0098-admission.md`.
 //!
 //! Invariants:

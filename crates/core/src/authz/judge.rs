@@ -1,6 +1,6 @@
 //! Who asks, and whether they may: the stages `authenticate` and `authorize`, which wait for nothing.
 //!
-//! A request is judged once. What was found on the way, and by which policies it is granted, is told to who writes it down
+//! A request is judged once. What was found on the way, and by which policies it is granted, is passed to the code that audits it
 //! ([`Judgement`]), so that an audit record says what was decided and not what would be decided a moment later. The general way
 //! ([`crate::pipeline::stages`]) and the fast path ([`crate::pipeline::fast_path`]) both come here.
 

@@ -3,7 +3,7 @@
 //! Who learns what: without a token that this server knows, that no server leads; with one, how many voters of how many are
 //! reached; with one that may read [`MEMBERS`](leading::MEMBERS), which are not. Names are those that operators gave, never addresses.
 //!
-//! A server hears all others while nobody leads, since each asks for votes; while somebody leads a follower hears the leader
+//! A server gets messages of all others while there is no leader, since each asks for votes; while there is one a follower gets those of the leader
 //! alone. So nothing is said of who is reached while a leader is known.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Revocation on request: of a lease, of a prefix, of a mount.
 //!
-//! Who does not wait has the leases marked, in batches, and the queue does the rest. Who waits hears of failures; a lease
+//! Asynchronously, the leases are marked in batches, and the queue does the rest. Synchronously, failures are returned; a lease
 //! whose credential could not be taken back stays as it was.
 
 use std::future::poll_fn;

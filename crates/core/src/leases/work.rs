@@ -1,7 +1,7 @@
 //! What the leader does about leases by the clock: it looks for owners that are gone, and works the queue.
 //!
 //! A worker is a task of its own ([`Threads`](crate::platform::threads::Threads)) that takes back one credential after another
-//! of one mount, so a far end that hangs keeps nobody waiting but its own. How many there are, and how fast they go,
+//! of one mount, so a far end that hangs delays no other mount. How many there are, and how fast they go,
 //! the queue says. Sealing waits for a worker as it does for a request: for a bounded time.
 //!
 //! After a backup was restored nothing is taken back by the clock: the credentials may be in use by the cluster that the

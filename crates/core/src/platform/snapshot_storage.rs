@@ -1,7 +1,7 @@
 //! Where scheduled snapshots are put: a directory of this machine, or a bucket of an S3 service.
 //!
 //! The core does no I/O: whoever runs it gives it something that stores. It is called on a thread that is the snapshot's alone,
-//! so a far end that hangs keeps nobody else waiting; each call ends within a time that the storage bounds.
+//! so a far end that hangs delays no other call; each call ends within a time that the storage bounds.
 
 use std::io::Read;
 

@@ -1,6 +1,6 @@
 //! `?help=1`: what a path is for, as text for people and as OpenAPI for programs.
 //!
-//! Every valid token may ask: help tells what the documentation does, and only for mounts that the
+//! Every valid token may ask: help says what the documentation says, and only for mounts that the
 //! token reaches.
 
 use crate::records::engine_kind::EngineKind;

@@ -1,7 +1,7 @@
 //! Rotation: a new data key, and the old records under it in the background.
 //!
 //! New writes use the new key from the moment its keyring is committed; the re-encryption reads
-//! every record under an older key and writes it back unless somebody was faster. Whoever leads goes on with it
+//! every record under an older key and writes it back unless another write was faster. Whoever leads goes on with it
 //! until it has seen that nothing is left: the leader that began may be gone.
 
 use std::sync::atomic::Ordering;

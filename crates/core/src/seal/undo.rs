@@ -1,7 +1,7 @@
 //! What the shares of a quorum changed last, to be undone when the answer that reports it cannot be sent.
 //!
 //! A rekey without verification hands the only copy of the new shares to one client, and a root token is
-//! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its
+//! shown to no other client. If that answer is lost to a broken audit device, neither may stand: without its
 //! new shares a cluster could never be unsealed again. Kept in memory, for the last request alone.
 
 use crate::state::seal::progress::SealOutcome;

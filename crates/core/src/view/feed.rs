@@ -2,7 +2,7 @@
 //!
 //! The fold appends; followers pull from where they are, so no follower has a buffer of its own and a
 //! slow one costs nothing. What is older than the feed's bounds is forgotten; a follower that was left
-//! behind, or comes with a place from elsewhere, hears [`FeedGap`] and starts over.
+//! behind, or comes with a place from elsewhere, gets [`FeedGap`] and starts over.
 //!
 //! Invariants:
 //! - A change is in the feed before the commit that made it is acknowledged, and after the view shows

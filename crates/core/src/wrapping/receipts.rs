@@ -3,7 +3,7 @@
 //! Beside a wrapping token whose maker showed a token, its batch puts a receipt: `wrapping/receipt/ACCESSOR` in the engine storage of
 //! `sys/` of the namespace. It names the maker, by entity or else by token, and none of the content. Opening the token, or using it up in
 //! another way, marks the receipt. The maker asks by accessor (`sys/wrapping/lookup`) and takes a token back that waits
-//! (`sys/wrapping/revoke`): who knows an accessor and is not the maker hears what is said of an accessor that there never was.
+//! (`sys/wrapping/revoke`): a caller who knows an accessor and is not the maker gets the answer for an accessor that never existed.
 //!
 //! Receipts are kept for [`KEPT_SECS`] after the end of the token. [`sweep`] deletes them then, by the clock.
 

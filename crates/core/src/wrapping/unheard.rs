@@ -2,7 +2,7 @@
 //!
 //! An answer can be lost after its handler has run: no audit device takes its record, or it cannot be
 //! wrapped. Whatever it was to hand out that lives on is ended then. What was written stays written:
-//! the client hears an error, and reads again.
+//! the client gets an error, and reads again.
 //!
 //! | handed out | becomes of it |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! From request target and method to a route: what is ours, what is redirected, what is refused
-//! before the core hears of it.
+//! before it reaches the core.
 
 use std::borrow::Cow;
 

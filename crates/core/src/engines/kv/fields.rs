@@ -1,6 +1,6 @@
 //! Writing the fields of a secret, for protocols that have no place for anything else.
 //!
-//! The write is a request as any other, so it passes every stage; but its body is no text, and that another writer was faster is told as what
+//! The write is a request as any other, so it passes every stage; but its body is no text, and that another writer was faster is returned as what
 //! it is, and not as an error to be read.
 
 use kallisto_auth::Operation;

@@ -8,7 +8,7 @@
 //! where its metadata and version come, on the condition that it is the one that was read.
 //!
 //! A write that was under way when the upgrade began may be committed behind its back: it is moved with
-//! the others if it comes before the end, and seen by nobody if it comes after. So it is answered with a
+//! the others if it comes before the end, and not seen at all if it comes after. So it is answered with a
 //! refusal ([`refuse_if_begun`]).
 
 use std::sync::atomic::Ordering;

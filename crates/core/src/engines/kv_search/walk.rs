@@ -1,7 +1,7 @@
 //! Walking the paths of a folder in order, a bounded number at a time.
 //!
 //! What a walk has looked at may be hidden from who asked for it, so the place where it goes on is
-//! given out sealed: it opens on this server and until it is sealed, and tells nothing.
+//! given out sealed: it opens on this server and until it is sealed, and reveals nothing.
 
 use std::ops::Bound;
 

@@ -1,7 +1,7 @@
 //! `kv/watch`: changes below a folder as server-sent events, names and versions only.
 //!
 //! Every event is judged when it is sent, by the policies and the time of that moment: whoever may
-//! read neither the secret nor its metadata then does not hear of it, and a token that ended, or lost the
+//! read neither the secret nor its metadata then gets no event of it, and a token that ended, or lost the
 //! right to the route, ends the stream. Nothing is buffered per stream: events are pulled from the
 //! view's feed, and a stream that was left behind by it is told to start over (`resync`).
 

@@ -1,6 +1,6 @@
 //! What is counted by name: tokens by policy, secrets by mount, the time that each mount takes.
 //!
-//! Names of mounts and policies are told only where the configuration asks for it (`usage_gauge_period`), and at most so many of each
+//! Names of mounts and policies are shown only where the configuration asks for it (`usage_gauge_period`), and at most so many of each
 //! (`maximum_gauge_cardinality`), those with most first. Counting looks at every token, so that a job does it from time to time
 //! (`jobs::observe`); what is here writes down what it found.
 
