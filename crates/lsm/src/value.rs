@@ -63,7 +63,7 @@ impl PartialEq<[u8]> for ValueBytes {
 /// Shows the length only: values are ciphertext or secrets.
 impl fmt::Debug for ValueBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Value({} bytes)", self.len())
+        write!(f, "ValueBytes({} bytes)", self.len())
     }
 }
 

@@ -130,7 +130,7 @@ pub struct SshPublicKey {
 
 impl fmt::Debug for SshPublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PublicKey({} {})", self.key_type.name(), self.bits)
+        write!(f, "SshPublicKey({} {})", self.key_type.name(), self.bits)
     }
 }
 

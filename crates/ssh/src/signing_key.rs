@@ -46,7 +46,7 @@ pub struct SshSigningKey {
 
 impl fmt::Debug for SshSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey({:?})", self.public)
+        write!(f, "SshSigningKey({:?})", self.public)
     }
 }
 

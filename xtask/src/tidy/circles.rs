@@ -15,7 +15,7 @@ const ROOT: &str = "crates/core/src/";
 const CIRCLE_MAX: usize = 3;
 /// The file that names the engines' drivers, and the names of its arrows that do not count.
 const REGISTRY: &str = "registry.rs";
-const DRIVERS: [&str; 4] = ["System", "Identity", "TokenEngine", "KvEngine"];
+const DRIVERS: [&str; 4] = ["System", "IdentityEngine", "TokenEngine", "KvEngine"];
 
 /// Checks every file of the core.
 pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
