@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 use crate::bucket::{Bucket, SLOTS, SlotCell, Word};
 use crate::entry::{Entry, EntryHead};
-use crate::region::MappedBuckets;
+use crate::region::Buckets;
 use crate::siphash::{SipHash24, SipKey};
 use crate::{Error, limits, prefetch};
 
@@ -25,7 +25,7 @@ pub(crate) struct Spot {
 }
 
 pub(crate) struct Array<H> {
-    buckets: MappedBuckets<H>,
+    buckets: Buckets<H>,
     mask: usize,
     key: SipKey,
 }
@@ -38,7 +38,7 @@ impl<H> Array<H> {
         if count > limits::BUCKETS_MAX {
             return Err(Error::Capacity);
         }
-        Ok(Self { buckets: MappedBuckets::new(count)?, mask: count - 1, key })
+        Ok(Self { buckets: Buckets::new(count)?, mask: count - 1, key })
     }
 
     pub(crate) fn buckets(&self) -> &[Bucket<H>] {

@@ -156,14 +156,14 @@ impl Drop for ZeroedMemory {
 
 /// The buckets of an array.
 #[cfg(not(loom))]
-pub(crate) struct MappedBuckets<H> {
+pub(crate) struct Buckets<H> {
     region: ZeroedMemory,
     count: usize,
     _buckets: std::marker::PhantomData<Bucket<H>>,
 }
 
 #[cfg(not(loom))]
-impl<H> MappedBuckets<H> {
+impl<H> Buckets<H> {
     /// `count` buckets of free slots.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         let bytes = count * size_of::<Bucket<H>>();
@@ -173,7 +173,7 @@ impl<H> MappedBuckets<H> {
 }
 
 #[cfg(not(loom))]
-impl<H> Deref for MappedBuckets<H> {
+impl<H> Deref for Buckets<H> {
     type Target = [Bucket<H>];
 
     #[inline]
@@ -190,7 +190,7 @@ impl<H> Deref for MappedBuckets<H> {
 pub(crate) struct Buckets<H>(Vec<Bucket<H>>);
 
 #[cfg(loom)]
-impl<H> MappedBuckets<H> {
+impl<H> Buckets<H> {
     /// `count` buckets of free slots.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         Ok(Self((0..count).map(|_| Bucket::new()).collect()))
@@ -198,7 +198,7 @@ impl<H> MappedBuckets<H> {
 }
 
 #[cfg(loom)]
-impl<H> Deref for MappedBuckets<H> {
+impl<H> Deref for Buckets<H> {
     type Target = [Bucket<H>];
 
     fn deref(&self) -> &[Bucket<H>] {
