@@ -405,7 +405,7 @@ impl<'a, C: PageWord> Leaf<'a, C> {
         }
     }
 
-    /// Where to cut the paths at `places`: see [`crate::paths::Paths::cut`].
+    /// Where to cut the paths at `places`: see [`crate::paths::OrderedPaths::cut`].
     pub(crate) fn cut(&self, places: &[u8]) -> usize {
         let count = places.len();
         let (lowest, highest) = ((count * 3 / 8).max(1), (count * 5 / 8).max(1));

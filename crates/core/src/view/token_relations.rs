@@ -2,7 +2,7 @@
 //!
 //! Written by the fold, asked by handlers and by what time brings; no plain request comes here. A
 //! token is a number of four bytes in here, and the sets hold that number beside eight bytes of what
-//! they are sorted by. What is due at a moment is the front of a set. Eight bytes of a keyed hash may be shared by two; [`super::Tokens`] compares the rest.
+//! they are sorted by. What is due at a moment is the front of a set. Eight bytes of a keyed hash may be shared by two; [`super::TokenTable`] compares the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

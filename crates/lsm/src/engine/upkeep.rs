@@ -93,7 +93,7 @@ pub struct Stats {
 }
 
 impl Engine {
-    /// The place of the outer log up to which everything is in SSTs (see [`crate::Batch::set_position`]).
+    /// The place of the outer log up to which everything is in SSTs (see [`crate::EntryBatch::set_position`]).
     #[must_use]
     pub fn flushed_position(&self) -> u64 {
         lock(&self.inner.manifest).position

@@ -3,7 +3,7 @@
 //! A restore goes through the log like any write, so every member does the same at the same place, and a crash anywhere
 //! finds the state before or the state after. *Begin* names a generation, its own index; *stage* brings records into it;
 //! *switch* makes it the one in use if it holds as many records as were sent. What a restore that ended early left behind,
-//! and the generation that was in use before, is removed later, by each server for itself ([`Machine::sweep`]).
+//! and the generation that was in use before, is removed later, by each server for itself ([`StateMachine::sweep`]).
 //!
 //! ```text
 //! step    := format u8 (2) | what u8 | ...
@@ -15,7 +15,7 @@
 //!
 //! The format stands where a batch has its own, so an entry is one or the other. The decoder is total.
 //!
-//! [`Machine::sweep`]: super::machine::Machine::sweep
+//! [`StateMachine::sweep`]: super::machine::StateMachine::sweep
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;

@@ -9,7 +9,7 @@
 //! request/ID   {"ends","failed"}                                    or refused, with what its client is told
 //! ```
 //!
-//! ID is the id of the login's [`State`](super::state::State). A record is of no use after it `ends`, in seconds since 1970, and is then
+//! ID is the id of the login's [`LoginUnderWay`](super::state::LoginUnderWay). A record is of no use after it `ends`, in seconds since 1970, and is then
 //! deleted by the clock.
 
 use kallisto_api::{Error, Json, Map, json};

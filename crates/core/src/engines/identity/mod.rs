@@ -4,7 +4,7 @@
 //! groups are in groups. A token's policies are its own, its entity's and those of all these groups,
 //! as they are when it is used.
 //!
-//! Everything is kept twice: as records in the mount's engine storage, and decoded in the [`Directory`](crate::identity::directory::Directory), which
+//! Everything is kept twice: as records in the mount's engine storage, and decoded in the [`IdentityDirectory`](crate::identity::directory::IdentityDirectory), which
 //! the fold fills and from which every question is answered. Changes are [drafts](draft) over
 //! records, committed on the condition that nothing they read has changed.
 //!

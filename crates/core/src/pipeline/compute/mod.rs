@@ -3,12 +3,12 @@
 //! A worker serves all of its connections on one thread, so whatever takes it for more than a millisecond is a delay for
 //! all of them. A listener therefore asks of each request what answering it takes ([`Core::weigh`]) and has those that
 //! are heavy answered here, whole ([`Core::offload`]): parsed, judged, audited, run and rendered on a thread of a
-//! [`Pool`](crate::platform::pool::Pool), where clients take turns by address and token. What is light stays where it is, since handing it over would
+//! [`ThreadPool`](crate::platform::pool::ThreadPool), where clients take turns by address and token. What is light stays where it is, since handing it over would
 //! cost more than it does.
 //!
 //! - `platform::pool`: threads and turns. Keys, hashes of passwords and calls to other servers have pools of their own (`platform::engine_services`).
 //! - `weight`: which requests are heavy: a rule per engine, in one place.
-//! - [`Pace`](kallisto_engine::pace::Pace): how long work lets others take their turns in between.
+//! - [`TurnPace`](kallisto_engine::pace::TurnPace): how long work lets others take their turns in between.
 //!
 //! Why whole requests and not parts of them: `docs/decisions/0179-work-beside-the-workers.md`.
 //!
