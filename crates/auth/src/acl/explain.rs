@@ -133,7 +133,7 @@ impl AclSet {
         let mut asked = vec![path.to_owned()];
         match path.strip_suffix('/') {
             Some(bare) if is_listing || is_denial => asked.push(bare.to_owned()),
-            None if is_listing => asked.push(format!("{path}/")),
+            None if is_listing && !path.is_empty() => asked.push(format!("{path}/")),
             _ => {}
         }
         match case {

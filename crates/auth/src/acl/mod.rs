@@ -252,6 +252,10 @@ impl AclSet {
         look: PathLook,
         rank_of: &dyn Fn(&str) -> Option<Rank>,
     ) -> Option<Rank> {
+        if path.is_empty() {
+            // What is above all mounts has one spelling: `/` would be a folder with an empty name.
+            return rank_of(path);
+        }
         let bare = path.strip_suffix('/');
         let (bare, with_slash) = match (look, bare) {
             (PathLook::Entry, None) => return rank_of(path),

@@ -252,6 +252,15 @@ fn row_10_wrapping() {
         let ask = Ask { wrap_secs, ..Ask::new(READ, "s/p") };
         assert_eq!(acl.decide(&ask).is_ok(), granted, "{wrap_secs:?}");
     }
+    // Either bound alone wants an answer to be wrapped at all.
+    for (bound, good, bad) in [("min_wrapping_ttl = 10", 10, 9), ("max_wrapping_ttl = 10", 10, 11)]
+    {
+        let acl = set(&[format!("path \"s/p\" {{ capabilities = [\"read\"] {bound} }}")]);
+        for (wrap_secs, granted) in [(None, false), (Some(good), true), (Some(bad), false)] {
+            let ask = Ask { wrap_secs, ..Ask::new(READ, "s/p") };
+            assert_eq!(acl.decide(&ask).is_ok(), granted, "{bound} {wrap_secs:?}");
+        }
+    }
 }
 
 #[test]
@@ -320,4 +329,34 @@ fn an_explanation_says_where_every_rule_stands() {
     assert_eq!(explanation.lost[0].to, Precedence::Exact);
     assert_eq!(explanation.dropped[0].source.pattern, "s/{{identity.entity.id}}");
     assert_eq!(explanation.dropped[0].source.line, 3);
+}
+
+/// Found by fuzzing with coverage: a listing of the empty path asked for `/` too, which `+/` matches.
+#[test]
+fn the_empty_path_has_one_spelling() {
+    let all = Capability::ALL.map(Capability::name);
+    let all = all.into_iter().filter(|name| *name != "deny").map(|name| format!("\"{name}\""));
+    let all = all.collect::<Vec<_>>().join(", ");
+    for (pattern, is_matched) in [
+        ("+/", false),
+        ("+/*", false),
+        ("+/+", false),
+        ("a/", false),
+        ("+", true),
+        ("*", true),
+        ("", true),
+        ("/", true),
+    ] {
+        let acl = set(&[format!("path \"{pattern}\" {{ capabilities = [{all}] }}")]);
+        let held = acl.capabilities("");
+        for capability in [READ, Capability::List, Capability::Scan, Capability::Update] {
+            let ask = Ask::new(capability, "");
+            assert_eq!(acl.decide(&ask).is_ok(), is_matched, "{capability:?} by {pattern:?}");
+            assert_eq!(held.has(capability), is_matched, "{capability:?} by {pattern:?}");
+            assert_eq!(acl.explain(&ask).decided_by.is_some(), is_matched, "{pattern:?}");
+        }
+    }
+    let denied = set(&["path \"+/\" { policy = \"deny\" }\npath \"*\" { policy = \"write\" }"]);
+    let lost = denied.explain(&Ask::new(Capability::List, "")).lost;
+    assert!(lost.is_empty(), "{lost:?}");
 }

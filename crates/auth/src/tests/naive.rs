@@ -23,7 +23,7 @@ pub(crate) struct Spoken {
 /// denial for the path without its slash that is ahead of the rule so found takes its place.
 pub(crate) fn speaker(rules: &[Rule], path: &str, is_listing: bool) -> Option<Spoken> {
     let bare = path.strip_suffix('/').unwrap_or(path);
-    let slashed = format!("{bare}/");
+    let slashed = slashed(bare);
     let found = if is_listing {
         let exact = |path: &str| {
             first(&candidates(rules, path)).filter(|rule| shape(&rule.pattern).is_exact)
@@ -44,6 +44,11 @@ pub(crate) fn speaker(rules: &[Rule], path: &str, is_listing: bool) -> Option<Sp
     Some(denial.filter(is_ahead).unwrap_or(found))
 }
 
+/// The path as a folder; what is above all mounts is one as it is.
+fn slashed(bare: &str) -> String {
+    if bare.is_empty() { String::new() } else { format!("{bare}/") }
+}
+
 fn first(rules: &[Spoken]) -> Option<Spoken> {
     let best = rules.iter().reduce(|best, other| if is_ahead(other, best) { other } else { best });
     best.cloned()
@@ -54,7 +59,7 @@ pub(crate) fn explained(rules: &[Rule], path: &str, is_listing: bool) -> BTreeSe
     let bare = path.strip_suffix('/').unwrap_or(path);
     let mut found = candidates(rules, path);
     if is_listing {
-        found.extend(candidates(rules, &format!("{bare}/")));
+        found.extend(candidates(rules, &slashed(bare)));
         found.extend(candidates(rules, bare));
     } else {
         let denials = candidates(rules, bare).into_iter();

@@ -48,6 +48,9 @@ fn pattern(dice: &mut Dice) -> String {
     }
     let ends = ["", "", "", "*", "*", "/", "/*"];
     let start = ["", "", "", "", "", "", "", "/"];
+    if dice.below(20) == 0 {
+        segments.truncate(dice.below(2));
+    }
     let pattern = format!("{}{}{}", dice.choose(&start), segments.join("/"), dice.choose(&ends));
     // `+*` is no pattern; a path never starts with two slashes.
     if pattern.contains("+*") { pattern.replace("+*", "+/*") } else { pattern }
@@ -61,6 +64,9 @@ fn capabilities(dice: &mut Dice) -> BTreeSet<&'static str> {
 }
 
 fn path(dice: &mut Dice) -> String {
+    if dice.below(20) == 0 {
+        return String::new();
+    }
     let mut segments: Vec<&str> = Vec::new();
     for _ in 0..=dice.below(5) {
         segments.push(dice.choose(&SEGMENTS));
