@@ -277,6 +277,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_masked_however_deep_it_is() {
+        for depth in 0..=64 {
+            for (open, close) in [("[", "]"), (r#"{"n":"#, "}")] {
+                let nested =
+                    |value: &str| format!("{}{value}{}", open.repeat(depth), close.repeat(depth));
+                let got = masked(&nested("\"secret\""), &[], Listing::Kept).unwrap();
+                assert_eq!(got, nested(&h("secret")), "{open} {depth}");
+            }
+        }
+    }
+
+    #[test]
     fn escapes_are_decoded_before_they_are_hashed() {
         let plain = h("a\"b\\c\u{e9}\n");
         for text in [r#""a\"b\\c\u00e9\n""#, r#""a\u0022b\u005cé\u000a""#] {

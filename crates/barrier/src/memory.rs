@@ -123,6 +123,24 @@ mod tests {
         assert!(out.is_empty());
     }
 
+    /// The key lasts as long as the process: a counter of fewer bits would come back to its first nonces.
+    #[test]
+    fn the_counter_never_wraps() {
+        for number in (1..64).map(|bit| (1_u64 << bit) - 1) {
+            let cipher = CountedCipher::under(&AES_256_GCM, &[7; 32]);
+            let cipher = MemoryCipher { cipher, sealed: AtomicU64::new(number) };
+            for expected in [number, number + 1] {
+                let mut sealed = Vec::new();
+                cipher.seal(b"", b"value", &mut sealed);
+                assert_eq!(sealed[..COUNTER_BYTES], expected.to_le_bytes());
+                // What was sealed under this number, and no part of it, is the nonce.
+                let mut bare = Vec::new();
+                cipher.cipher.seal(expected.to_le_bytes(), b"", b"value", &mut bare);
+                assert_eq!(sealed[COUNTER_BYTES..], bare);
+            }
+        }
+    }
+
     #[test]
     fn threads_never_share_a_counter() {
         const THREADS: usize = 4;

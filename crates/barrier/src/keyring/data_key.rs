@@ -204,6 +204,13 @@ impl DataKey {
         [self.key.expose(), self.record_key.expose()]
     }
 
+    /// Goes on as if so many records had been sealed in the run.
+    #[cfg(test)]
+    pub(super) fn skip_to(&self, taken: u64) {
+        let run = self.run.load();
+        run.as_ref().expect("a run was begun").taken.store(taken, Ordering::Relaxed);
+    }
+
     /// A key whose runs are short.
     #[cfg(test)]
     pub(super) fn with_records_per_run(mut self, records: u64) -> Self {

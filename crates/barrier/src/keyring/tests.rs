@@ -193,6 +193,34 @@ fn a_prefix_serves_its_number_of_records_and_no_nonce_comes_twice_between_thread
     assert_eq!(keyring.versions()[0].seals, total);
 }
 
+/// A counter that kept fewer bits than its run has records would come back to its first nonces: at every power of two the
+/// whole number is in the nonce, and the last record of a run is the last under its prefix.
+#[test]
+fn the_counter_of_a_run_never_wraps_and_ends_with_its_prefix() {
+    let data_key = Arc::new(DataKey::new(1, 0, 0, SecretKey::generate().unwrap()).unwrap());
+    let keyring = Keyring {
+        base: Base::new(CLUSTER, SecretKey::generate().unwrap()).unwrap(),
+        data_keys: vec![Arc::clone(&data_key)],
+    };
+    let first = nonce(&seal(&keyring, b"p", b"v"));
+    let (prefix, last) = (&first[..16], crate::limits::RECORDS_PER_PREFIX_MAX - 1);
+    for number in (1..64).map(|bit| (1 << bit) - 1).take_while(|number| *number < last) {
+        data_key.skip_to(number);
+        for expected in [number, number + 1] {
+            let envelope = seal(&keyring, b"p", b"v");
+            let nonce = nonce(&envelope);
+            assert_eq!((&nonce[..16], &nonce[16..]), (prefix, &expected.to_le_bytes()[..]));
+            assert_eq!(open(&keyring, b"p", &envelope).unwrap(), b"v");
+        }
+    }
+    data_key.skip_to(last);
+    let at_end = nonce(&seal(&keyring, b"p", b"v"));
+    assert_eq!((&at_end[..16], &at_end[16..]), (prefix, &last.to_le_bytes()[..]));
+    let behind = nonce(&seal(&keyring, b"p", b"v"));
+    assert_ne!(&behind[..16], prefix);
+    assert_eq!(behind[16..], [0; 8]);
+}
+
 #[test]
 fn records_of_more_runs_than_there_are_places_for_open_all() {
     let key = DataKey::new(1, 0, 0, SecretKey::generate().unwrap()).unwrap();

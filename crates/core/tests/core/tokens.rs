@@ -2,7 +2,7 @@
 
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Denial, Error, Operation, Response};
-use kallisto_store::Store;
+use kallisto_store::{Records, Store};
 
 use crate::support::{Site, ask_as};
 
@@ -143,6 +143,39 @@ fn a_limited_token_serves_so_many_requests_granted_or_not() {
     assert!(!can_read(&site, &token, "secret/data/other", 0), "refused, and it took a use");
     assert!(can_read(&site, &token, "secret/data/app/one", 0));
     assert!(!can_read(&site, &token, "secret/data/app/one", 0));
+}
+
+/// Whether its last use was granted or not: nothing of the token is left, and nothing of what hung on it.
+#[test]
+fn a_limited_token_ends_with_its_last_use_be_it_refused_or_failed() {
+    let site = site();
+    let accessors = |site: &Site| match site.ask(List, "auth/token/accessors", "").unwrap() {
+        Response::Logical(reply) => {
+            let data = json::parse(&reply.data).unwrap();
+            let Json::Array(keys) = &data.as_object().unwrap()["keys"] else { panic!("no list") };
+            keys.len()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(accessors(&site), 1, "root");
+    let before = site.store.approximate_len();
+    for (operation, path, body) in [
+        (Read, "secret/data/app/one", ""),
+        (Read, "secret/data/app/none", ""),
+        (Read, "secret/data/other", ""),
+        (Update, "secret/data/app/one", "no object"),
+        (Update, "sys/mounts/more", "{}"),
+        (Read, "nomount/x", ""),
+        (Delete, "auth/token/lookup-self", ""),
+    ] {
+        let token = create(&site, "root", r#"{"policies":["app"],"num_uses":2}"#).unwrap();
+        let kept = r#"{"a":"b"}"#;
+        ask_as(&site.core, &token, 0, Update, "cubbyhole/a", kept).unwrap();
+        assert_eq!(accessors(&site), 2);
+        let answer = ask_as(&site.core, &token, 0, operation, path, body);
+        assert_eq!(accessors(&site), 1, "{path}: {answer:?}");
+        assert_eq!(site.store.approximate_len(), before, "{path} leaves nothing");
+    }
 }
 
 #[test]

@@ -127,6 +127,36 @@ fn a_wrapping_token_opens_itself_and_is_burnt_by_any_other_use() {
     assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
 }
 
+/// Its record and what is in it are there until a job sweeps them, so each way to open it has to look at the time.
+#[test]
+fn an_expired_wrapping_token_opens_in_no_way() {
+    const UNWRAP: &str = "sys/wrapping/unwrap";
+    let site = site();
+    let mut ways = 0;
+    for (asker, path, is_given) in [
+        (Some("root"), UNWRAP, true),
+        (None, UNWRAP, true),
+        (Some(""), UNWRAP, false),
+        (Some("root"), "sys/wrapping/rewrap", true),
+        (Some("root"), "sys/wrapping/lookup", true),
+        (None, "sys/wrapping/lookup", true),
+        (Some(""), "cubbyhole/response", false),
+    ] {
+        for (secs, is_open) in [(60, false), (61, false), (59, true)] {
+            let token = wrap(&site, "secret/data/a");
+            let body = if is_given { given(&token) } else { String::new() };
+            let asker = asker.map(|asker| if asker.is_empty() { &*token } else { asker });
+            let operation = if path.starts_with("sys/") { Update } else { Read };
+            let ask = request(asker, operation, path, &body, 0);
+            let ask = Request { now: Timestamp::from_second(secs).unwrap(), ..ask };
+            let answer = pollster::block_on(site.core.handle(&ask));
+            assert_eq!(answer.is_ok(), is_open, "{path} as {asker:?} at {secs} s: {answer:?}");
+            ways += 1;
+        }
+    }
+    assert_eq!(ways, 21);
+}
+
 #[test]
 fn unwrapping_for_others_takes_a_right_and_costs_the_token_nothing_without_it() {
     let site = site();

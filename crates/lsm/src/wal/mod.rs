@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::batch::EntryBatch;
-    use crate::disk::{Disk, MemDisk, OpenFor};
+    use crate::disk::{CrashReplay, Disk, FaultyDisk, MemDisk, OpenFor, UnsyncedTail};
     use crate::numbers::FileNumbers;
 
     const SEGMENT: u64 = 512;
@@ -222,6 +222,37 @@ mod tests {
         let recycled = append(&mut wal, seqno + 1);
         assert!(recycled > first && !segments(&disk).contains(&first));
         assert_eq!(recovered_from(&disk, seqno).unwrap(), [seqno, seqno + 1]);
+    }
+
+    /// What a power cut right now leaves of the log.
+    fn after_power_cut(disk: &FaultyDisk) -> Result<Vec<u64>> {
+        let events = disk.events();
+        let mut replay = CrashReplay::new(&events);
+        while replay.advance() {}
+        recovered(&replay.image(UnsyncedTail::Lost, 1))
+    }
+
+    /// A segment that is over is never written again, so nobody would sync it later: it has to be durable when it ends, be it that
+    /// the next frame has no room in it or that it is ended by hand.
+    #[test]
+    fn a_segment_is_durable_when_it_ends() {
+        let disk = FaultyDisk::shared();
+        let numbers = Arc::new(FileNumbers::new(1));
+        let pool = Arc::new(SegmentPool::new(disk.clone(), "d".into(), SEGMENT, numbers));
+        let mut wal = WalWriter::new(pool, "d".into());
+        let first = append(&mut wal, 1);
+        let mut last = 1;
+        while append(&mut wal, last + 1) == first {
+            last += 1;
+        }
+        assert!(last > 2, "more than one frame fits");
+        let in_first: Vec<u64> = (1..=last).collect();
+        assert_eq!(after_power_cut(&disk).unwrap(), in_first, "the segment had no more room");
+        append(&mut wal, last + 2);
+        assert_eq!(after_power_cut(&disk).unwrap(), in_first, "the next one is not over");
+        assert!(wal.end_segment().unwrap().is_some());
+        let all: Vec<u64> = (1..=last + 2).collect();
+        assert_eq!(after_power_cut(&disk).unwrap(), all, "it was ended by hand");
     }
 
     #[test]

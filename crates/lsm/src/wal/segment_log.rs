@@ -294,7 +294,7 @@ impl Visitor for Payloads<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::MemDisk;
+    use crate::disk::{CrashReplay, FaultyDisk, MemDisk};
 
     const SEGMENT: u64 = 1 << 10;
 
@@ -367,6 +367,33 @@ mod tests {
         let (_, found) = open(&disk).unwrap();
         assert_eq!((found.restarts, found.payloads[0].0.segment), (2, third));
         assert_eq!(found.payloads.last().map(|(place, _)| *place), places.last().copied());
+    }
+
+    /// The log above knows of no segment that is over and could still lose something.
+    #[test]
+    fn a_segment_is_durable_when_it_ends() {
+        let disk = FaultyDisk::shared();
+        let mut log =
+            Log::open(disk.clone(), Path::new("d"), SEGMENT, &mut Found::default()).unwrap();
+        (0..2).for_each(|n| {
+            append(&mut log, n);
+        });
+        let left = || {
+            let events = disk.events();
+            let mut replay = CrashReplay::new(&events);
+            while replay.advance() {}
+            let image = Arc::new(replay.image(crate::disk::UnsyncedTail::Lost, 1));
+            open(&image).unwrap().1.payloads.len()
+        };
+        assert_eq!(left(), 0, "nothing was synced yet");
+        log.end_segment().unwrap();
+        assert_eq!(left(), 2);
+        let first = append(&mut log, 2).segment;
+        let mut count = 3;
+        while append(&mut log, count).segment == first {
+            count += 1;
+        }
+        assert_eq!(left(), usize::try_from(count).unwrap(), "the segment had no more room");
     }
 
     #[test]
