@@ -1,5 +1,8 @@
 //! Up to when a server's state holds everything: it is never later than the first write that is missing there.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
@@ -78,6 +81,71 @@ fn who_lacks_an_entry_is_not_up_to_date_however_often_the_leader_is_heard() {
     cluster.lacks.clear();
     cluster.until("it is told", |cluster| is_fresh(cluster, follower));
     assert!(cluster.store(follower).get(b"missing there").unwrap().is_some());
+}
+
+/// A question and its answer take time, and what was committed while they were on their way may be missing in the answer: what is
+/// known is as old as the question.
+#[test]
+fn a_state_is_as_old_as_its_question_and_not_as_the_answer() {
+    const ON_THE_WAY: Duration = Duration::from_millis(50);
+    let cluster = Cluster::of_three();
+    cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+    let (mut answers, mut old) = (0, 0);
+    let mut known = [1, 2, 3].map(|id| cluster.store(id).as_of());
+    for _ in 0..200 {
+        // Everybody says what there is to say by now, and it arrives later.
+        cluster.clock.advance(2 * ON_THE_WAY);
+        cluster.running().for_each(|(_, store)| store.turn());
+        cluster.clock.advance(ON_THE_WAY);
+        cluster.tick();
+        for (id, known) in (1..=3).zip(&mut known) {
+            let as_of = cluster.store(id).as_of();
+            if std::mem::replace(known, as_of) != as_of {
+                answers += 1;
+                // But for what was asked within the tick, and answered within it.
+                old += usize::from(age(&cluster, id).unwrap() >= ON_THE_WAY);
+            }
+        }
+    }
+    assert!(answers > 6 && old > answers / 3, "{old} of {answers}");
+}
+
+/// One entry is enough: a read that has to see everything waits for the last one too, and the state is as old as the question that
+/// was answered before it.
+#[test]
+fn who_lacks_the_last_entry_alone_answers_no_read_that_has_to_see_it() {
+    let mut cluster = Cluster::of_three();
+    cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+    let leader = cluster.leader().unwrap();
+    let follower = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.until("it has everything", |cluster| cluster.caught_up(follower));
+    cluster.lacks.push(follower);
+    let held = cluster.store(follower).position();
+    let asked_before = cluster.clock.now();
+    let position = cluster.write("the last one");
+    assert_eq!(position, held.0 + 1, "it lacks exactly one entry");
+    let mut read = cluster.store(follower).read_index();
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..300 {
+        cluster.tick();
+        match Pin::new(&mut read).poll(&mut context) {
+            Poll::Pending => {}
+            // The question may be given up, and asked again.
+            Poll::Ready(Err(Error::NotLeader)) => read = cluster.store(follower).read_index(),
+            Poll::Ready(other) => panic!("answered without the last entry: {other:?}"),
+        }
+        let now = cluster.clock.now();
+        assert!(age(&cluster, follower).is_none_or(|age| age >= now - asked_before));
+        assert_eq!(cluster.store(follower).position(), held);
+    }
+    cluster.lacks.clear();
+    let seen = cluster.decide(cluster.store(follower).read_index());
+    if let Ok(seen) = seen {
+        assert!(seen >= position);
+        assert!(cluster.store(follower).get(b"the last one").unwrap().is_some());
+    }
+    cluster.until("it is told", |cluster| is_fresh(cluster, follower));
+    assert!(cluster.store(follower).get(b"the last one").unwrap().is_some());
 }
 
 #[test]

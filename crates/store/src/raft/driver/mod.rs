@@ -128,7 +128,8 @@ impl Driver {
 
     /// How long the driver may rest if nothing comes; `None` for as long as it likes.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        let tick = (!self.node.leads_alone()).then_some(self.next_tick);
+        let looks_again = !self.node.leads_alone() || self.becomes_alone();
+        let tick = looks_again.then_some(self.next_tick);
         let sync = match self.mode {
             Durability::Strict => None,
             Durability::Batch { .. } => lock(&self.shared.log).sync_due(self.mode),

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Driver;
-use crate::Error;
 use crate::commit::Promise;
 use crate::raft::limits::READ_TICKS_MAX;
 use crate::raft::tasks::ApplierTask;
+use crate::{AsOf, Error};
 
 /// Reads that have to see everything committed before them.
 #[derive(Default)]
@@ -22,6 +22,18 @@ pub(super) struct PendingReads {
     next: u64,
     /// When the store asks by itself again.
     confirm_at: Duration,
+    alone: AloneFrom,
+}
+
+/// Where the log ended when this server became the only member; `None` while there are others.
+#[derive(Default)]
+struct AloneFrom(Option<u64>);
+
+impl AloneFrom {
+    /// Whether everything is `applied` that the log held, up to `last`, when this was asked first.
+    fn has_everything(&mut self, last: u64, applied: u64) -> bool {
+        applied >= *self.0.get_or_insert(last)
+    }
 }
 
 /// Reads that were asked for together.
@@ -96,11 +108,42 @@ impl Driver {
     }
 
     /// Says whether there is anybody else who could commit something. Asked behind every change of the members.
-    pub(super) fn note_company(&self, turn_began: Duration) {
-        if self.node.leads_alone() {
-            self.shared.lease.alone();
-        } else {
+    ///
+    /// Who becomes alone may still have to apply what others, or an earlier run, were told is committed: until then it is as old as
+    /// it was.
+    pub(super) fn note_company(&mut self, turn_began: Duration) {
+        if !self.node.leads_alone() {
+            self.reads.alone = AloneFrom::default();
             self.shared.lease.not_alone(turn_began);
+            return;
         }
+        let last = self.node.standing().last_index;
+        let applied = self.shared.machine.position().0;
+        if self.reads.alone.has_everything(last, applied) {
+            self.shared.lease.alone();
+        }
+    }
+
+    /// Whether it leads alone and waits for what was committed before to be applied.
+    pub(super) fn becomes_alone(&self) -> bool {
+        self.node.leads_alone() && self.shared.lease.as_of() != AsOf::ALWAYS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by a model: what others were told is committed may still wait to be applied when a server finds itself alone.
+    #[test]
+    fn who_becomes_alone_is_up_to_date_once_it_applied_what_its_log_held() {
+        let mut alone = AloneFrom::default();
+        assert!(!alone.has_everything(7, 5));
+        assert!(!alone.has_everything(8, 6), "what it decides itself meanwhile counts for nothing");
+        assert!(alone.has_everything(9, 7));
+        assert!(alone.has_everything(12, 9), "and does so from then on");
+        alone = AloneFrom::default();
+        assert!(!alone.has_everything(12, 9), "others were there in between");
+        assert!(alone.has_everything(12, 12));
     }
 }
