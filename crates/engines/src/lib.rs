@@ -15,6 +15,7 @@ mod transit;
 pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
 
+pub use database::read_hostile_sql;
 pub use pki::read_hostile_acme;
 pub use totp::{
     CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,

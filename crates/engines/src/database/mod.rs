@@ -37,6 +37,8 @@ mod url;
 mod username;
 mod work;
 
+pub use sql::fill_hostile as read_hostile_sql;
+
 use kallisto_api::{Error, Json, Response};
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};

@@ -5,6 +5,8 @@
 //!
 //! Invariant: filling a statement never changes where its literals, names and comments begin and end.
 
+mod pieces;
+
 use kallisto_api::Error;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
@@ -46,7 +48,13 @@ pub(super) fn fill(
         if let Some((name, after)) = place(rest)
             && let Some((_, value)) = values.iter().find(|(known, _)| *known == name)
         {
+            if scanner.context() == Context::Plain && scanner.leans_on_a_sign(after) {
+                return Err(Error::invalid(format!(
+                    "{{{{{name}}}}} stands against a quote or a dollar sign: its value could change what that means"
+                )));
+            }
             write(&mut out, value, scanner.context(), name, dialect)?;
+            scanner.pass(value);
             rest = after;
             continue;
         }
@@ -113,13 +121,26 @@ struct Scanner {
     context: Context,
     /// What ends an opaque part.
     end: String,
+    /// How many comments are open, one inside the other.
+    comments: usize,
     /// The character before, for `E'…'`.
     before: [char; 2],
 }
 
 impl Scanner {
     fn new(dialect: SqlDialect) -> Self {
-        Self { dialect, context: Context::Plain, end: String::new(), before: [' '; 2] }
+        let (context, before) = (Context::Plain, [' '; 2]);
+        Self { dialect, context, end: String::new(), comments: 0, before }
+    }
+
+    /// A value was written here.
+    fn pass(&mut self, value: &str) {
+        value.chars().for_each(|c| self.before = [self.before[1], c]);
+    }
+
+    /// Whether a word here could become the tag or the prefix of what is before or `after` it.
+    fn leans_on_a_sign(&self, after: &str) -> bool {
+        self.before[1] == '$' || after.starts_with(['\'', '"', '$'])
     }
 
     const fn context(&self) -> Context {
@@ -141,14 +162,19 @@ impl Scanner {
             }
             Context::Literal { .. } => self.step_quoted(text, '\''),
             Context::Name(quote) => self.step_quoted(text, quote),
-            Context::Opaque => {
-                if text.starts_with(&self.end) {
-                    self.context = Context::Plain;
-                    self.end.len()
-                } else {
-                    c.len_utf8()
-                }
+            Context::Opaque if self.comments > 0 && text.starts_with("/*") => {
+                // PostgreSQL's comments hold comments.
+                self.comments += usize::from(self.dialect == SqlDialect::Postgres);
+                2
             }
+            Context::Opaque if text.starts_with(&self.end) => {
+                self.comments = self.comments.saturating_sub(1);
+                if self.comments == 0 {
+                    self.context = Context::Plain;
+                }
+                self.end.len()
+            }
+            Context::Opaque => c.len_utf8(),
         };
         self.before = [self.before[1], c];
         taken
@@ -167,25 +193,33 @@ impl Scanner {
 
     fn step_plain(&mut self, text: &str, c: char) -> usize {
         let is_mysql = self.dialect == SqlDialect::Mysql;
-        if text.starts_with("--") || (is_mysql && c == '#') {
+        let is_dashes = text.strip_prefix("--").is_some_and(|after| {
+            // For MySQL two dashes are two signs unless a blank follows.
+            !is_mysql
+                || after.starts_with(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
+        });
+        if is_dashes || (is_mysql && c == '#') {
             return self.open("\n", c.len_utf8());
         }
-        if text.starts_with("/*") {
+        // What MySQL runs although it stands in a comment is no comment.
+        if text.starts_with("/*") && !(is_mysql && text.starts_with("/*!")) {
+            self.comments = 1;
             return self.open("*/", 2);
         }
         match c {
             '\'' => {
                 let [earlier, last] = self.before;
-                let is_word = earlier.is_ascii_alphanumeric() || earlier == '_';
-                let escapes = is_mysql || (matches!(last, 'e' | 'E') && !is_word);
+                let escapes = is_mysql || (matches!(last, 'e' | 'E') && !is_of_a_name(earlier));
                 self.context = Context::Literal { escapes };
             }
             '"' => self.context = Context::Name('"'),
             '`' if is_mysql => self.context = Context::Name('`'),
-            '$' if !is_mysql => {
-                let is_tag = |c: char| c.is_alphanumeric() || c == '_';
+            // Behind a name it belongs to it, and before a number it is a parameter.
+            '$' if !is_mysql && !is_of_a_name(self.before[1]) => {
+                let is_tag = |c: char| is_of_a_name(c) && c != '$';
                 if let Some(length) = text[1..].find(|c| !is_tag(c))
                     && text[1 + length..].starts_with('$')
+                    && !text[1..].starts_with(|c: char| c.is_ascii_digit())
                 {
                     let tag = text[..length + 2].to_owned();
                     let taken = tag.len();
@@ -204,6 +238,11 @@ impl Scanner {
     }
 }
 
+/// Whether a character may stand in a name of PostgreSQL that has no quotes.
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
+}
+
 /// A value as a literal.
 pub(super) fn literal(value: &str, dialect: SqlDialect) -> Result<String, Error> {
     let mut out = String::from("'");
@@ -211,6 +250,23 @@ pub(super) fn literal(value: &str, dialect: SqlDialect) -> Result<String, Error>
     write(&mut out, value, Context::Literal { escapes }, "a value", dialect)?;
     out.push('\'');
     Ok(out)
+}
+
+/// Fills whatever it is given as a statement with whatever it is given as a value: a target of the fuzzers. However the value is
+/// made, a plain reader finds the same pieces in the statement as with a word in its place.
+pub fn fill_hostile(bytes: &[u8]) {
+    use secrecy::ExposeSecret;
+    let Some((which, rest)) = bytes.split_first() else { return };
+    let dialect = if which % 2 == 0 { SqlDialect::Postgres } else { SqlDialect::Mysql };
+    let mut parts = rest.splitn(2, |byte| *byte == 0xff).map(std::str::from_utf8);
+    let (Some(Ok(statement)), Some(Ok(value))) = (parts.next(), parts.next()) else { return };
+    let shape = |value| {
+        let filled = fill(statement, &[("name", value)], dialect).ok()?;
+        Some(pieces::of(filled.expose_secret(), dialect))
+    };
+    if let Some(hostile) = shape(value) {
+        assert_eq!(Some(hostile), shape("w"), "{dialect:?} {statement:?}");
+    }
 }
 
 #[cfg(test)]
@@ -236,6 +292,26 @@ mod tests {
         assert_eq!(filled("'{{name}}'", "\\'", SqlDialect::Mysql).unwrap(), "'\\\\'''");
         assert_eq!(filled("'{{name}}'", "\\", SqlDialect::Postgres).unwrap(), "'\\'");
         assert_eq!(filled("E'{{name}}'", "\\'", SqlDialect::Postgres).unwrap(), "E'\\\\'''");
+    }
+
+    /// Found by fuzzing: where a reader of the database is in a literal or not has to be known in each of these.
+    #[test]
+    fn comments_names_and_signs_are_where_the_database_sees_them() {
+        use SqlDialect::{Mysql, Postgres};
+        for (statement, dialect) in [
+            ("/* /* */ ' */ {{name}} --'", Postgres),
+            ("x$a$ ' $a$ ' {{name}} --'", Postgres),
+            ("$1$ ' $1$ ' {{name}} --'", Postgres),
+            ("\u{e9}E'\\' {{name}} --'", Postgres),
+            ("5--' \n ' {{name}} -- '", Mysql),
+            ("/*! ' */ ' {{name}} */ '", Mysql),
+        ] {
+            assert!(filled(statement, EVIL, dialect).is_err(), "{statement}");
+            assert!(filled(statement, "word", dialect).is_ok(), "{statement}");
+        }
+        for statement in ["{{name}}'a'", "{{name}}\"a\"", "${{name}}$", "{{name}}$a$"] {
+            assert!(filled(statement, "E", Postgres).is_err(), "{statement}");
+        }
     }
 
     #[test]
