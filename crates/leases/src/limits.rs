@@ -21,6 +21,8 @@ pub const BACKOFF_FIRST_SECS: u64 = 10;
 pub const JITTER_DIVISOR: u64 = 4;
 /// How long a lease may be pending before its creation is rolled back. Calls to far ends end sooner.
 pub const PENDING_SECS_MAX: u64 = 60;
+/// How long after its lease was asked for a call to the far end may begin: what is begun later could end behind the roll-back.
+pub const BEGIN_SECS_MAX: u64 = 10;
 
 /// Leases of one mount that are revoked at the same time.
 pub const MOUNT_AT_WORK_MAX: usize = 8;

@@ -6,11 +6,15 @@
 //! 3. commit the lease as live, if it is still pending, and its owner still there
 //! ```
 //!
-//! A server that has lost the lead by then does not begin step 2. What fails behind it is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
+//! A server that has lost the lead by then does not begin step 2, and neither does one that stood still for so long that the queue might roll the
+//! lease back meanwhile ([`BEGIN_SECS_MAX`]). What fails behind it is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
 //! has gone, the lease is pending, and the queue rolls it back after a while ([`kallisto_leases::limits::PENDING_SECS_MAX`]).
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use kallisto_leases::limits::RANDOM_CHARS;
+use kallisto_engine::far_end::CALL_SECS_MAX;
+use kallisto_leases::limits::{BEGIN_SECS_MAX, PENDING_SECS_MAX, RANDOM_CHARS};
 use kallisto_leases::{LeaseId, LeaseRecord, LeaseState, Located, Owner, TtlRequest, decide_ttl};
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
@@ -27,6 +31,11 @@ use crate::storage::transact::transact_if;
 use crate::timers::Timer;
 use crate::view::Closed;
 use crate::view::NamespaceContext;
+
+const _: () = assert!(
+    BEGIN_SECS_MAX + CALL_SECS_MAX < PENDING_SECS_MAX,
+    "a call has ended when the queue rolls its lease back"
+);
 
 /// A lease that is asked for.
 #[derive(Clone, Debug)]
@@ -125,6 +134,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     }
     // The commit may have been its successor's. Who leads now rolls the lease back when its time is up.
     check_leads(site)?;
+    check_begins_in_time(site, begin)?;
     let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
     let made = match make(end).await {
         Ok(made) => put_live(site, &pending).await.map(|()| made),
@@ -149,6 +159,17 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
             Err(error)
         }
     }
+}
+
+/// Refuses to begin a call that might end behind the roll-back of its lease: the server, or the commit, stood still.
+fn check_begins_in_time(site: &NamespaceContext, begin: Duration) -> Result<(), Error> {
+    let passed = site.services.timers.now().saturating_sub(begin);
+    if passed <= Duration::from_secs(BEGIN_SECS_MAX) {
+        return Ok(());
+    }
+    let what =
+        "the lease took too long to be recorded, nothing was asked of the far end: try again";
+    Err(Error::Unavailable(what.into()))
 }
 
 /// Step 1.

@@ -2,7 +2,9 @@
 //!
 //! What such a server reads is of the past: its successor may have renewed what looks over, and roll back what is still being made.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kallisto_auth::Operation::{Delete, Update};
 use kallisto_leases::LeasePhase;
@@ -22,6 +24,28 @@ fn a_server_that_lost_the_lead_over_the_intent_does_not_ask_the_far_end() {
     site.restart();
     site.settle(60);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+/// Found by a model: its call could arrive when the lease was rolled back, and leave a credential that no record knows.
+#[test]
+fn a_server_that_stood_still_behind_the_intent_does_not_ask_the_far_end() {
+    use kallisto_leases::limits::BEGIN_SECS_MAX;
+    for (secs_each_look, is_asked) in [(0, true), (BEGIN_SECS_MAX + 1, false)] {
+        let mut site = Site::open();
+        let looked = AtomicU64::new(0);
+        site.core.services.timers.measure_by(Arc::new(move || {
+            Duration::from_secs(looked.fetch_add(secs_each_look, Ordering::SeqCst))
+        }));
+        let made = site.make(ROOT, 0, "r");
+        assert_eq!(made.is_ok(), is_asked, "{made:?}");
+        assert_eq!(site.far_end.at_once_max() > 0, is_asked);
+        if !is_asked {
+            assert_eq!(site.phases(), [LeasePhase::Pending]);
+            site.restart();
+            site.settle(60);
+            assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+        }
+    }
 }
 
 #[test]
