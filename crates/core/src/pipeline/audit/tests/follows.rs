@@ -35,7 +35,10 @@ impl Records for Follows {
 
 impl Store for Follows {
     fn commit(&self, batch: Batch) -> Commit {
-        self.inner.commit(batch)
+        match self.follows.load(Ordering::SeqCst) {
+            true => Commit::decided(Err(Error::NotLeader)),
+            false => self.inner.commit(batch),
+        }
     }
 
     fn position(&self) -> Position {
