@@ -11,9 +11,12 @@ mod ci;
 mod docs;
 mod fix;
 mod fuzz;
+#[cfg(test)]
+mod lessons;
 mod lint;
 mod loom;
 mod miri;
+mod planted;
 mod process;
 mod sha256;
 mod sim;
@@ -35,7 +38,7 @@ struct XtaskVerb {
     run: fn(&[String]) -> Result<Vec<VerbStep>, UsageMistake>,
 }
 
-const VERBS: [XtaskVerb; 14] = [
+const VERBS: [XtaskVerb; 15] = [
     XtaskVerb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -63,9 +66,15 @@ const VERBS: [XtaskVerb; 14] = [
     },
     XtaskVerb {
         name: "fuzz",
-        arguments: "[TARGET|all [SECS] [--seed N] [--from N] | TARGET --replay FILE]",
-        about: "hostile bytes, seeded; without a target lists them",
+        arguments: "[TARGET|all [SECS] [--seed N] [--from N] | TARGET --replay FILE] | --coverage TARGET|all [SECS] | --coverage TARGET --merge",
+        about: "hostile bytes, seeded, or guided by coverage; without a target lists them",
         run: fuzz::run,
+    },
+    XtaskVerb {
+        name: "planted",
+        arguments: "[NAME...] | --list",
+        about: "do the tests next to a piece of code see a fault planted in it?",
+        run: planted::run,
     },
     XtaskVerb {
         name: "sim",

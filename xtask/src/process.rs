@@ -48,6 +48,12 @@ impl Program {
         self
     }
 
+    /// Sets an environment variable.
+    pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
     /// Runs it as a step called `name`, its output to ours.
     pub(crate) fn step(self, name: &str) -> VerbStep {
         VerbStep::run(name, || self.run())

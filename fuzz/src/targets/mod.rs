@@ -4,6 +4,7 @@
 //! those of the public API are here. A new one is a line in [`TARGETS`] and a folder in `corpus/`.
 
 mod acme;
+mod foreign;
 mod hcl;
 mod http_head;
 mod http_route;
@@ -126,8 +127,66 @@ const PROVIDER_WORDS: &[&[u8]] = &[
     b"localhost",
 ];
 
+/// What statements with places are made of; 0xff divides a statement from a value.
+const SQL_WORDS: &[&[u8]] = &[
+    b"{{name}}",
+    b"'{{name}}'",
+    b"\"{{name}}\"",
+    b"E'",
+    b"'",
+    b"\"",
+    b"`",
+    b"\\",
+    b"--",
+    b"\n",
+    b"#",
+    b"/*",
+    b"*/",
+    b"$$",
+    b"$a$",
+    b"'; DROP ROLE x; --",
+    b"\xff",
+    b"CREATE ROLE ",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 30] = [
+pub(crate) const TARGETS: [Target; 36] = [
+    Target {
+        name: "asn1",
+        about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
+        run: foreign::asn1,
+        words: foreign::ASN1_WORDS,
+    },
+    Target {
+        name: "backup_file",
+        about: "backups: whole or refused, in whatever pieces they come",
+        run: foreign::backup_file,
+        words: foreign::BACKUP_WORDS,
+    },
+    Target {
+        name: "audit_lines",
+        about: "audit files: a sound chain, or a fault with its place",
+        run: foreign::audit_lines,
+        words: foreign::AUDIT_WORDS,
+    },
+    Target {
+        name: "peer_frame",
+        about: "frames between servers, and their hello: one encoding, or refused",
+        run: kallisto_peers::parse_hostile,
+        words: foreign::PEER_WORDS,
+    },
+    Target {
+        name: "relayed",
+        about: "requests and answers that servers hand each other: what decodes, encodes to the same",
+        run: kallisto_listener::http::relay_hostile,
+        words: http_head::WORDS,
+    },
+    Target {
+        name: "sql_template",
+        about: "statements with places: no value changes where literals, names and comments end",
+        run: kallisto_engines::read_hostile_sql,
+        words: SQL_WORDS,
+    },
     Target {
         name: "claim_template",
         about: "templates of claims and what their values say: `sub` is always the entity",

@@ -504,6 +504,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         external: &["bytes", "fastrand", "jiff", "secrecy", "serde_json"],
         for_tests: &[],
     },
+    CrateArrows {
+        folder: "crates/models",
+        package: "kallisto-models",
+        below: &[],
+        external: &[],
+        for_tests: &["stateright"],
+    },
     CrateArrows { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
     CrateArrows {
         folder: "fuzz",
@@ -523,9 +530,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-engines",
             "kallisto-hcl",
             "kallisto-listener",
+            "kallisto-peers",
+            "kallisto-pki",
+            "kallisto-audit",
+            "kallisto-backup",
             "kallisto-ssh",
         ],
-        external: &[],
+        external: &["libfuzzer-sys"],
         for_tests: &[],
     },
 ];
