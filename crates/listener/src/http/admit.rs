@@ -8,9 +8,9 @@
 use std::net::SocketAddr;
 
 use kallisto_core::admission::{Admission, Cost, Crowd, Flow, Held};
-use kallisto_core::{Core, Operation, Request, is_for_operators};
+use kallisto_core::{Core, Operation, Request, TokenText, is_for_operators};
 
-use crate::gate::Gate;
+use crate::gate::{Gate, GateClient};
 
 /// What a read of a secret costs: the unit.
 const READ: Cost = 1;
@@ -47,7 +47,7 @@ pub(super) async fn admit(
     let Some(gate) = gate else { return Ok(None) };
     let (kind, cost) = judge(request);
     match kind {
-        AdmissionKind::Brief if gate.try_pass(cost) => Ok(None),
+        AdmissionKind::Brief if gate.try_pass(asker(request), cost) => Ok(None),
         AdmissionKind::Operators if gate.try_pass_operator() => {
             // Even these are bounded, and by a bound that others cannot reach.
             core.admission().requests.take_reserved(request.flow(), 1).map(Some)
@@ -55,8 +55,8 @@ pub(super) async fn admit(
         AdmissionKind::Operators | AdmissionKind::Brief | AdmissionKind::Lasting => {
             let flow = known_flow(core, request);
             let place = core.admission().requests.take(flow, 1)?;
-            if kind != AdmissionKind::Lasting || !gate.try_pass(cost) {
-                gate.wait(flow, cost).await;
+            if kind != AdmissionKind::Lasting || !gate.try_pass(asker(request), cost) {
+                gate.wait(asker(request), flow, cost).await;
             }
             Ok(Some(place))
         }
@@ -64,27 +64,51 @@ pub(super) async fn admit(
 }
 
 /// Lets a few reads pass that came together, as one: true when they need not wait for their turn.
-pub(super) fn lets_read(gate: &Gate) -> bool {
-    gate.try_pass(READ)
+pub(super) fn lets_read(gate: &Gate, asker: GateClient) -> bool {
+    gate.try_pass(asker, READ)
+}
+
+/// Waits for the turn of a few reads that came together.
+///
+/// # Errors
+/// [`Crowd`] when too many wait already.
+pub(super) async fn wait_to_read(
+    core: &Core,
+    gate: &Gate,
+    asker: GateClient,
+    flow: Flow,
+) -> Result<(), Crowd> {
+    let _place = core.admission().requests.take(flow, 1)?;
+    gate.wait(asker, flow, READ).await;
+    Ok(())
+}
+
+fn asker(request: &Request<'_>) -> GateClient {
+    match request.token {
+        Some(token) => GateClient::new(request.flow(), token.expose()),
+        None => GateClient::of_address(request.flow()),
+    }
 }
 
 /// Waits until a client may go on that was just sent so many bytes: what they took is paid for afterwards, since
 /// how large a secret is nobody knows before it is read.
 pub(crate) async fn settle(admission: &Admission, gate: &Gate, flow: Flow, bytes: usize) {
     let cost = Cost::try_from(bytes / READ_BYTES).unwrap_or(Cost::MAX);
-    if gate.spend(cost) {
+    if gate.spend(flow, cost) {
         return;
     }
     // Without a place there is nowhere to wait. What it asks next is refused if that is still so.
     if let Ok(_place) = admission.requests.take(flow, 1) {
-        gate.wait(flow, cost).await;
+        gate.wait(GateClient::of_address(flow), flow, cost).await;
     }
 }
 
 /// Waits for the turn of a handshake.
 pub(crate) async fn admit_handshake(gate: &Gate, remote: SocketAddr) {
-    if !gate.try_pass(HANDSHAKE) {
-        gate.wait(Flow::of_address(remote.ip()), HANDSHAKE).await;
+    let flow = Flow::of_address(remote.ip());
+    let asker = GateClient::of_address(flow);
+    if !gate.try_pass(asker, HANDSHAKE) {
+        gate.wait(asker, flow, HANDSHAKE).await;
     }
 }
 
@@ -95,22 +119,25 @@ pub(crate) async fn admit_handshake(gate: &Gate, remote: SocketAddr) {
 pub(crate) async fn admit_commands(
     admission: &Admission,
     gate: &Gate,
+    asker: GateClient,
     flow: impl FnOnce() -> Flow,
 ) -> Result<(), Crowd> {
-    if !gate.try_pass(READ) {
+    if !gate.try_pass(asker, READ) {
         let flow = flow();
         let _place = admission.requests.take(flow, 1)?;
-        gate.wait(flow, READ).await;
+        gate.wait(asker, flow, READ).await;
     }
     Ok(())
 }
 
 /// Who asks: the token counts when the server knows it.
 pub(super) fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
-    match request.token {
-        Some(token) if core.knows(token) => request.flow().with_token(token.expose()),
-        _ => request.flow(),
-    }
+    request.token.map_or(request.flow(), |token| known(core, request.flow(), token))
+}
+
+/// The bearer of a token at an address.
+pub(super) fn known(core: &Core, flow: Flow, token: TokenText<'_>) -> Flow {
+    if core.knows(token) { flow.with_token(token.expose()) } else { flow }
 }
 
 fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {

@@ -44,7 +44,7 @@ use tokio::sync::watch;
 
 use crate::client_timeouts::Underway;
 use crate::clock::WallClock;
-use crate::gate::Gate;
+use crate::gate::{Gate, GateClient};
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
 use elsewhere::{Execution, Unfinished};
 pub use stream::ReplyBody;
@@ -174,8 +174,16 @@ impl HttpService {
     }
 
     /// Whether the next few reads may be answered at once, in this turn of the worker.
-    fn lets_read(&self) -> bool {
-        self.gate.as_deref().is_none_or(admit::lets_read)
+    fn lets_read(&self, asker: GateClient) -> bool {
+        self.gate.as_deref().is_none_or(|gate| admit::lets_read(gate, asker))
+    }
+
+    /// Waits for the turn of the next few reads; false when there is no place to wait in.
+    async fn wait_to_read(&self, asker: GateClient, flow: Flow) -> bool {
+        match self.gate.as_deref() {
+            Some(gate) => admit::wait_to_read(&self.core, gate, asker, flow).await.is_ok(),
+            None => true,
+        }
     }
 
     /// Waits for the turn of a client that was just sent so many bytes.

@@ -45,7 +45,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::buffer_pool;
 use crate::clock::WallClock;
-use crate::gate::Gate;
+use crate::gate::{Gate, GateClient};
 use crate::http::admit::{admit_commands, settle};
 use crate::stop;
 use crate::write_backpressure::WriteBackpressure;
@@ -368,7 +368,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
             Some(token) => flow.with_token(token.expose_secret()),
             None => flow,
         };
-        match admit_commands(self.admission, self.gate, known).await {
+        let asker = match token {
+            Some(token) => GateClient::new(flow, token.expose_secret()),
+            None => GateClient::of_address(flow),
+        };
+        match admit_commands(self.admission, self.gate, asker, known).await {
             Ok(()) => Ok(()),
             Err(_) => {
                 self.wire.replies.error("TRYAGAIN", "too much is under way; try again");

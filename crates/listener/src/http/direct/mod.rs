@@ -44,6 +44,7 @@ use jiff::Timestamp;
 use kallisto_core::admission::Flow;
 use kallisto_core::{
     AuditBatch, Error, Operation, Path, Request as CoreRequest, Response, TokenText,
+    is_for_operators,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -51,9 +52,10 @@ use tokio::sync::watch;
 pub(super) use self::plain::check;
 use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
 use self::reply::{write_found, write_head};
-use super::{HttpReply, HttpService, error, response};
+use super::{HttpReply, HttpService, admit, error, response};
 use crate::buffer_pool;
 use crate::client_timeouts::Activity;
+use crate::gate::GateClient;
 use crate::pending_replies::replace;
 use crate::stop;
 use crate::write_backpressure::WriteBackpressure;
@@ -96,7 +98,8 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let unsent = WriteBackpressure::new(service.admission(), Flow::of_address(client.remote.ip()));
+    let flow = Flow::of_address(client.remote.ip());
+    let unsent = WriteBackpressure::new(service.admission(), flow);
     let mut wire = HttpWire {
         service,
         stream,
@@ -123,7 +126,7 @@ where
         }
         let mut input = std::mem::take(&mut wire.input);
         wire.replies = buffer_pool::borrow();
-        let mut turn = RequestTurn { service, client, now: service.clock.now() };
+        let mut turn = RequestTurn { service, client, flow, now: service.clock.now() };
         let (used, next) = turn.serve(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
@@ -306,16 +309,31 @@ enum TakenInput {
     Read(usize),
     /// A request for the service: its length, its head and its body.
     Request(usize, Box<Parts>, Bytes),
+    /// A read of this flow that has to wait for its turn.
+    Wait(GateClient, Flow),
     /// A part of a request.
     Part,
     /// Something that is not plain.
     Other,
 }
 
+/// Whether the next few reads may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GatePass {
+    /// If the gate says so.
+    Ask,
+    /// Yes: they waited for it.
+    Given,
+    /// Not here: there was no place to wait in.
+    Refused,
+}
+
 /// The requests that came with one read.
 struct RequestTurn<'a> {
     service: &'a HttpService,
     client: &'a WireClient,
+    /// Its address.
+    flow: Flow,
     /// When what is answered next is judged: since whatever was waited for last.
     now: Timestamp,
 }
@@ -330,15 +348,31 @@ impl RequestTurn<'_> {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let (mut used, mut reads) = (0, 0);
+        let (mut used, mut reads, mut pass) = (0_usize, 0_usize, GatePass::Ask);
         while used < input.len() {
-            match self.take(&input[used..], reads, wire) {
+            // One pass is for a few reads, as it is for a few commands of the Redis protocol.
+            if pass == GatePass::Ask && !reads.is_multiple_of(READS_PER_PASS) {
+                pass = GatePass::Given;
+            }
+            match self.take(&input[used..], pass, wire) {
                 TakenInput::Read(length) => {
                     used += length;
                     reads += 1;
+                    pass = GatePass::Ask;
+                }
+                TakenInput::Wait(asker, flow) => {
+                    self.send(wire).await?;
+                    // Who waits holds no room.
+                    buffer_pool::give_back(std::mem::take(&mut wire.replies));
+                    // Boxed, so that the future of a connection that need not wait stays small.
+                    let may = Box::pin(self.service.wait_to_read(asker, flow)).await;
+                    pass = if may { GatePass::Given } else { GatePass::Refused };
+                    wire.replies = buffer_pool::borrow();
+                    self.now = self.service.clock.now();
                 }
                 TakenInput::Request(length, mut parts, body) => {
                     used += length;
+                    pass = GatePass::Ask;
                     // What was read before it is written down before it.
                     wire.settle().await;
                     // Boxed, so that the future of a connection that only reads stays small.
@@ -370,9 +404,8 @@ impl RequestTurn<'_> {
         Ok(())
     }
 
-    /// Takes a request off the front of the input, and answers it if that needs no waiting. `reads` were
-    /// answered before it in this turn.
-    fn take<S>(&self, input: &[u8], reads: usize, wire: &mut HttpWire<'_, S>) -> TakenInput {
+    /// Takes a request off the front of the input, and answers it if that needs no waiting.
+    fn take<S>(&self, input: &[u8], pass: GatePass, wire: &mut HttpWire<'_, S>) -> TakenInput {
         let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let plain = match find(input, &mut room) {
             PlainHead::Plain(plain) => plain,
@@ -383,10 +416,19 @@ impl RequestTurn<'_> {
         if let Some((path, token)) = plain.as_read()
             && self.service.forwarded.takes_peers()
         {
-            // One pass is for a few reads, as it is for a few commands of the Redis protocol.
-            let may = !reads.is_multiple_of(READS_PER_PASS) || self.service.lets_read();
+            let asker = GateClient::new(self.flow, token);
+            let may = match pass {
+                GatePass::Ask => self.service.lets_read(asker),
+                GatePass::Given => true,
+                GatePass::Refused => false,
+            };
             if may && self.read(path, token, wire) {
                 return TakenInput::Read(plain.length);
+            }
+            if !may && pass == GatePass::Ask && !is_for_operators(path) {
+                let core = &self.service.core;
+                let flow = admit::known(core, self.flow, TokenText::new(token));
+                return TakenInput::Wait(asker, flow);
             }
         }
         match plain.to_parts() {
