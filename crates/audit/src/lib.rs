@@ -20,10 +20,12 @@ mod anchor;
 mod chain;
 mod checkpoint;
 mod clock;
+mod compact;
 mod device;
 mod devices;
 pub mod limits;
 mod mask;
+mod mask_cache;
 mod options;
 mod record;
 mod sink;
@@ -36,7 +38,9 @@ pub use checkpoint::DevicePublicKey;
 pub use device::{Device, FinishedRecords, Health, Origin, Surroundings, Ticket};
 pub use devices::Devices;
 pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
-pub use options::{AuditDestination, DeviceOptions, DeviceSpec, RecordForm, SocketTransport};
+pub use options::{
+    AuditDestination, DeviceOptions, DeviceSpec, RecordForm, RecordLayout, SocketTransport,
+};
 pub use record::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
     CommonFields, IssuedToken, RequestHeader, Wrapped,

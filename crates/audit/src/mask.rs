@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
+use crate::mask_cache::MaskCache;
 use crate::text::{push_hex, push_number, push_string};
 
 /// Bytes of a salt.
@@ -48,6 +49,8 @@ pub(crate) struct Masker {
     key: hmac::Key,
     /// The mask of no text: what a secret that does not end has in place of its end.
     of_nothing: String,
+    /// Masks of what comes with request after request.
+    cache: MaskCache,
     secrecy: Secrecy,
 }
 
@@ -55,7 +58,8 @@ impl Masker {
     /// A masker under a device's salt.
     pub(crate) fn new(salt: &[u8; SALT_BYTES], secrecy: Secrecy) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
-        let mut masker = Self { key, of_nothing: String::new(), secrecy };
+        let mut masker =
+            Self { key, of_nothing: String::new(), cache: MaskCache::default(), secrecy };
         masker.of_nothing = masker.hash("");
         masker
     }
@@ -85,6 +89,16 @@ impl Masker {
                 out.push(b'"');
             }
         }
+    }
+
+    /// The same for a value that many records have, as a token: its mask is remembered.
+    pub(crate) fn push_again(&self, value: &str, out: &mut Vec<u8>) {
+        if self.secrecy == Secrecy::Raw || value.is_empty() {
+            return self.push(value, out);
+        }
+        out.push(b'"');
+        self.cache.push(value, out, |out| self.push_hash(value, out));
+        out.push(b'"');
     }
 
     /// Appends JSON text with its values masked, but for what stands under the names in `exempt`.
@@ -262,6 +276,22 @@ mod tests {
             masker.hash("what do ya want for nothing?"),
             "hmac-sha256:5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
+    }
+
+    #[test]
+    fn a_mask_that_is_remembered_is_the_same() {
+        let masker = masker();
+        for _ in 0..2 {
+            for value in ["", "hvs.one", "hvs.two", "root"] {
+                let mut out = Vec::new();
+                masker.push_again(value, &mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), h(value));
+            }
+        }
+        let raw = Masker::new(&[7; SALT_BYTES], Secrecy::Raw);
+        let mut out = Vec::new();
+        raw.push_again("hvs.one", &mut out);
+        assert_eq!(out, b"\"hvs.one\"");
     }
 
     #[test]

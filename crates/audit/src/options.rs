@@ -28,9 +28,20 @@ pub struct DeviceSpec {
     pub deadline: Duration,
 }
 
+/// What a device writes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordLayout {
+    /// Two records with everything in each, as Vault's (`format=json`).
+    Full,
+    /// Everything once, and nothing that its ids lead to (`format=compact`).
+    Compact,
+}
+
 /// How the records of a device look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordForm {
+    /// What they say.
+    pub layout: RecordLayout,
     /// Stands before every record.
     pub prefix: String,
     /// Whether accessors are masked as tokens are.
@@ -113,11 +124,14 @@ impl DeviceSpec {
             "syslog" => syslog(given)?,
             other => return Err(format!("unknown backend type: {other:?}")),
         };
-        match given.text("format").unwrap_or("json") {
-            "" | "json" => {}
-            "jsonx" => return Err("format \"jsonx\" is not available: use json".to_owned()),
+        let layout = match given.text("format").unwrap_or("json") {
+            "" | "json" => RecordLayout::Full,
+            "compact" => RecordLayout::Compact,
+            "jsonx" => {
+                return Err("format \"jsonx\" is not available: use json or compact".to_owned());
+            }
             other => return Err(format!("unknown format type {other:?}")),
-        }
+        };
         let prefix = given.text("prefix").unwrap_or_default();
         if prefix.len() > PREFIX_BYTES_MAX || prefix.chars().any(|c| c.is_control() || c == '{') {
             return Err(format!(
@@ -131,6 +145,7 @@ impl DeviceSpec {
         Ok(Self {
             destination,
             form: RecordForm {
+                layout,
                 prefix: prefix.to_owned(),
                 masks_accessors: given.switch("hmac_accessor")?.unwrap_or(true),
                 elides_listings: given.switch("elide_list_responses")?.unwrap_or(false),
@@ -247,6 +262,9 @@ mod tests {
         let file = AuditDestination::File { path: "/var/log/a.log".into(), mode: Some(0o600) };
         assert_eq!((spec.destination, spec.secrecy), (file, Secrecy::Masked));
         assert!(spec.form.masks_accessors && !spec.form.elides_listings);
+        assert_eq!(spec.form.layout, RecordLayout::Full);
+        let spec = parse("file", &[("path", "discard"), ("format", "compact")]).unwrap();
+        assert_eq!(spec.form.layout, RecordLayout::Compact);
         let spec = parse("file", &[("path", "discard"), ("log_raw", "true")]).unwrap();
         assert_eq!((spec.destination, spec.secrecy), (AuditDestination::Discard, Secrecy::Raw));
         let spec = parse("syslog", &[("facility", "local0")]).unwrap();

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 
 use crate::mask::{Listing, MalformedJson, Masker};
-use crate::options::RecordForm;
+use crate::options::{RecordForm, RecordLayout};
 use crate::text::{ObjectWriter, push_number, push_string};
 
 /// Who asked for what: what both records of a request say.
@@ -203,15 +203,32 @@ pub struct Wrapped<'a> {
 pub(crate) enum RecordKind {
     Request,
     Response,
+    /// A request and its answer, at a device that writes everything once.
+    Exchange,
+}
+
+impl RecordKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::Exchange => "exchange",
+        }
+    }
 }
 
 /// What both records of a request say, as one device writes it.
-pub struct CommonFields(Vec<u8>);
+pub struct CommonFields {
+    /// Who asks, and for what.
+    pub(crate) whole: Vec<u8>,
+    /// What a record of the answer says of that, where that is less.
+    pub(crate) reference: Option<Vec<u8>>,
+}
 
 /// Who asks, as it stands twice in a record: each costs an HMAC.
-struct Masks {
-    token: Vec<u8>,
-    accessor: Vec<u8>,
+pub(crate) struct Masks {
+    pub(crate) token: Vec<u8>,
+    pub(crate) accessor: Vec<u8>,
 }
 
 /// Bytes of a usual record.
@@ -230,12 +247,15 @@ impl RecordWriter<'_> {
             token: self.mask_of_token(subject.request.client_token),
             accessor: self.mask_of_accessor(subject.auth.accessor),
         };
-        let mut out = Vec::with_capacity(RECORD_BYTES_USUAL);
-        out.extend_from_slice(b",\"auth\":");
-        self.auth(&subject.auth, &who, &mut out);
-        out.extend_from_slice(b",\"request\":");
-        self.request(&subject.request, &who, &mut out)?;
-        Ok(CommonFields(out))
+        if self.form.layout == RecordLayout::Compact {
+            return self.compact_common(subject, &who);
+        }
+        let mut whole = Vec::with_capacity(RECORD_BYTES_USUAL);
+        whole.extend_from_slice(b",\"auth\":");
+        self.auth(&subject.auth, &who, &mut whole);
+        whole.extend_from_slice(b",\"request\":");
+        self.request(&subject.request, &who, &mut whole)?;
+        Ok(CommonFields { whole, reference: None })
     }
 
     /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
@@ -248,16 +268,19 @@ impl RecordWriter<'_> {
         error: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), MalformedJson> {
+        let common = match (kind, &common.reference) {
+            (RecordKind::Response, Some(reference)) => reference,
+            _ => &common.whole,
+        };
         let extra = response.map_or(0, |response| response.data.len() + 512);
-        out.reserve(common.0.len() + extra + 256);
+        out.reserve(common.len() + extra + 256);
         out.extend_from_slice(self.form.prefix.as_bytes());
         out.extend_from_slice(b"{\"time\":\"");
         out.extend_from_slice(now.to_string().as_bytes());
-        out.extend_from_slice(match kind {
-            RecordKind::Request => b"\",\"type\":\"request\"",
-            RecordKind::Response => b"\",\"type\":\"response\"",
-        });
-        out.extend_from_slice(&common.0);
+        out.extend_from_slice(b"\",\"type\":\"");
+        out.extend_from_slice(kind.name().as_bytes());
+        out.push(b'"');
+        out.extend_from_slice(common);
         if let Some(response) = response {
             out.extend_from_slice(b",\"response\":");
             self.response(response, out)?;
@@ -274,7 +297,7 @@ impl RecordWriter<'_> {
         let mut out = Vec::new();
         match accessor {
             "" => {}
-            accessor if self.form.masks_accessors => self.masker.push(accessor, &mut out),
+            accessor if self.form.masks_accessors => self.masker.push_again(accessor, &mut out),
             accessor => push_string(accessor, &mut out),
         }
         out
@@ -284,7 +307,7 @@ impl RecordWriter<'_> {
     fn mask_of_token(&self, token: Option<&str>) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(token) = token.filter(|text| !text.is_empty()) {
-            self.masker.push(token, &mut out);
+            self.masker.push_again(token, &mut out);
         }
         out
     }
@@ -342,6 +365,17 @@ impl RecordWriter<'_> {
         namespace.text("id", request.namespace_id);
         namespace.text("path", request.namespace_path);
         namespace.close();
+        self.asked(request, &mut members)?;
+        members.close();
+        Ok(())
+    }
+
+    /// Where, what with, from where and how.
+    pub(crate) fn asked(
+        &self,
+        request: &AuditRequest<'_>,
+        members: &mut ObjectWriter<'_>,
+    ) -> Result<(), MalformedJson> {
         members.text("path", request.path);
         if !request.data.is_empty() {
             let place = members.name("data");
@@ -358,7 +392,6 @@ impl RecordWriter<'_> {
         if !request.headers.is_empty() {
             self.headers(request.headers, members.name("headers"));
         }
-        members.close();
         Ok(())
     }
 
@@ -390,7 +423,9 @@ impl RecordWriter<'_> {
         if let Some(auth) = &response.auth {
             self.issued(auth, members.name("auth"));
         }
-        push_mount(&mut members, &response.mount, "mount_running_plugin_version");
+        if self.form.layout == RecordLayout::Full {
+            push_mount(&mut members, &response.mount, "mount_running_plugin_version");
+        }
         if !response.lease_id.is_empty() {
             let mut secret = ObjectWriter::open(members.name("secret"));
             secret.text("lease_id", response.lease_id);
@@ -449,7 +484,7 @@ impl RecordWriter<'_> {
 }
 
 /// Adds what stands in place of a value, unless it is nothing.
-fn push_mask(members: &mut ObjectWriter<'_>, name: &str, mask: &[u8]) {
+pub(crate) fn push_mask(members: &mut ObjectWriter<'_>, name: &str, mask: &[u8]) {
     if !mask.is_empty() {
         members.name(name).extend_from_slice(mask);
     }
@@ -504,7 +539,12 @@ mod tests {
     use crate::mask::{SALT_BYTES, Secrecy};
 
     fn form() -> RecordForm {
-        RecordForm { prefix: String::new(), masks_accessors: true, elides_listings: false }
+        RecordForm {
+            layout: RecordLayout::Full,
+            prefix: String::new(),
+            masks_accessors: true,
+            elides_listings: false,
+        }
     }
 
     fn subject() -> AuditSubject<'static> {
@@ -572,6 +612,7 @@ mod tests {
             ..AuditResponse::default()
         };
         let form = RecordForm {
+            layout: RecordLayout::Full,
             prefix: "@cee: ".to_owned(),
             masks_accessors: false,
             elides_listings: true,

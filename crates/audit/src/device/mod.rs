@@ -37,7 +37,7 @@ use crate::checkpoint::{CheckpointSigner, DevicePublicKey};
 use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{MalformedJson, Masker, SALT_BYTES};
-use crate::options::DeviceSpec;
+use crate::options::{DeviceSpec, RecordLayout};
 use crate::record::{AuditResponse, AuditSubject, CommonFields, RecordKind, RecordWriter};
 use crate::sink::Destinations;
 
@@ -300,6 +300,33 @@ impl Device {
             let now = clock::now();
             self.records().body(RecordKind::Response, now, common, Some(response), error, out)
         })
+    }
+
+    /// Adds a request and its answer: two records, or the one that says everything once. False when the response's data is no JSON,
+    /// and then nothing is added.
+    pub fn add_exchange(
+        &self,
+        common: &CommonFields,
+        error: &str,
+        (response, class): (&AuditResponse<'_>, &str),
+        records: &mut FinishedRecords,
+    ) -> bool {
+        match self.spec.form.layout {
+            RecordLayout::Full => {
+                let before = records.len();
+                self.add_request(common, error, records);
+                let is_sound = self.add_response(common, response, class, records);
+                if !is_sound {
+                    records.truncate(before);
+                }
+                is_sound
+            }
+            RecordLayout::Compact => records.add(|out| {
+                let (kind, now) = (RecordKind::Exchange, clock::now());
+                let error = if class.is_empty() { error } else { class };
+                self.records().body(kind, now, common, Some(response), error, out)
+            }),
+        }
     }
 
     /// Hands records in, which are written together and in order.

@@ -232,7 +232,7 @@ impl RecordFilter {
 fn outcome(record: &Map) -> Option<RecordOutcome> {
     let error = record.get("error").and_then(Json::as_str).unwrap_or_default();
     match record.get("type").and_then(Json::as_str) {
-        Some("response") if error.is_empty() => Some(RecordOutcome::Ok),
+        Some("response" | "exchange") if error.is_empty() => Some(RecordOutcome::Ok),
         Some(_) if error.contains("denied") => Some(RecordOutcome::Denied),
         Some(_) if !error.is_empty() => Some(RecordOutcome::Error),
         _ => None,

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use kallisto_audit::limits::DEVICES_MAX;
 use kallisto_audit::{CommonFields, Device, FinishedRecords};
 use kallisto_auth::Operation;
 
@@ -61,7 +62,7 @@ impl AuditBatch {
         self.devices.as_ref().is_none_or(|known| Arc::ptr_eq(known, devices))
     }
 
-    /// Adds both records of a read at every device; nothing when one would not take them.
+    /// Adds a read and its answer at every device; nothing when one would not take them.
     fn add(
         &mut self,
         devices: &Arc<Vec<Arc<Device>>>,
@@ -69,17 +70,17 @@ impl AuditBatch {
         error: &str,
         (response, class): (&kallisto_audit::AuditResponse<'_>, &str),
     ) -> bool {
-        let before = 2 * self.answered.len();
         self.records.resize_with(devices.len(), FinishedRecords::default);
-        let each = devices.iter().zip(commons).zip(&mut self.records);
-        let is_sound = each.fold(true, |sound, ((device, common), records)| {
-            device.add_request(common, error, records);
-            device.add_response(common, response, class, records) && sound
+        let mut before = [0; DEVICES_MAX];
+        before.iter_mut().zip(&self.records).for_each(|(len, records)| *len = records.len());
+        let mut each = devices.iter().zip(commons).zip(&mut self.records);
+        let is_sound = each.all(|((device, common), records)| {
+            device.add_exchange(common, error, (response, class), records)
         });
         if is_sound {
             self.devices.get_or_insert_with(|| Arc::clone(devices));
         } else {
-            self.records.iter_mut().for_each(|records| records.truncate(before));
+            self.records.iter_mut().zip(before).for_each(|(records, len)| records.truncate(len));
         }
         is_sound
     }

@@ -284,8 +284,9 @@ impl RequestRecords {
             let submit = |context: &DeviceContext| {
                 let mut records = FinishedRecords::default();
                 let common = context.common.as_ref()?;
-                context.device.add_request(common, self.error, &mut records);
-                let is_sound = context.device.add_response(common, response, class, &mut records);
+                let answer = (response, class);
+                let is_sound =
+                    context.device.add_exchange(common, self.error, answer, &mut records);
                 is_sound.then(|| context.device.submit(records))
             };
             self.devices.iter().filter_map(submit).collect()

@@ -1,0 +1,192 @@
+//! What a record says at a device of `format=compact`: everything once, and nothing that its ids lead to.
+//!
+//! Names and their places are those of the full layout, so that who reads one reads the other. A token is told by its masks, an
+//! entity and a mount by their ids; policies, metadata and lifetimes are what these had. A request and its answer that are
+//! written at once are one record, `exchange`. Otherwise the record of the answer names its request by the id, with path and name only.
+//!
+//! Invariant: what is masked in the full layout is masked here, by the same functions.
+
+use crate::mask::MalformedJson;
+use crate::record::{
+    AuditRequest, AuditSubject, Auth, CommonFields, Masks, RecordWriter, push_mask,
+};
+use crate::text::ObjectWriter;
+
+/// Bytes of a usual record.
+const RECORD_BYTES_USUAL: usize = 768;
+/// The namespace that goes without saying.
+const ROOT_NAMESPACE: &str = "root";
+
+impl RecordWriter<'_> {
+    /// What the records of a request say of it.
+    pub(crate) fn compact_common(
+        &self,
+        subject: &AuditSubject<'_>,
+        who: &Masks,
+    ) -> Result<CommonFields, MalformedJson> {
+        let AuditSubject { auth, request } = subject;
+        let mut whole = Vec::with_capacity(RECORD_BYTES_USUAL);
+        whole.extend_from_slice(b",\"auth\":");
+        compact_auth(auth, who, &mut whole);
+        whole.extend_from_slice(b",\"request\":");
+        let is_live = auth.client_token.is_some();
+        self.compact_request(request, (!is_live).then_some(&who.token), &mut whole)?;
+        Ok(CommonFields { whole, reference: Some(reference(subject)) })
+    }
+
+    /// `unknown` is the mask of a token that was shown and is not live.
+    fn compact_request(
+        &self,
+        request: &AuditRequest<'_>,
+        unknown: Option<&Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), MalformedJson> {
+        let mut members = ObjectWriter::open(out);
+        members.text("id", request.id);
+        members.text("operation", request.operation);
+        members.text("mount_accessor", request.mount.accessor);
+        if let Some(mask) = unknown {
+            push_mask(&mut members, "client_token", mask);
+        }
+        if request.namespace_id != ROOT_NAMESPACE {
+            let mut namespace = ObjectWriter::open(members.name("namespace"));
+            namespace.text("id", request.namespace_id);
+            namespace.text("path", request.namespace_path);
+            namespace.close();
+        }
+        self.asked(request, &mut members)?;
+        members.close();
+        Ok(())
+    }
+}
+
+/// What a record of the answer says: the request's id, and enough to be found by who looks for a path or a person.
+fn reference(subject: &AuditSubject<'_>) -> Vec<u8> {
+    let AuditSubject { auth, request } = subject;
+    let mut out = b",\"auth\":".to_vec();
+    let mut members = ObjectWriter::open(&mut out);
+    members.text("display_name", auth.display_name);
+    members.text("entity_id", auth.entity_id);
+    members.close();
+    out.extend_from_slice(b",\"request\":");
+    let mut members = ObjectWriter::open(&mut out);
+    members.text("id", request.id);
+    members.text("operation", request.operation);
+    members.text("path", request.path);
+    members.close();
+    out
+}
+
+fn compact_auth(auth: &Auth<'_>, who: &Masks, out: &mut Vec<u8>) {
+    let mut members = ObjectWriter::open(out);
+    if auth.client_token.is_some() {
+        push_mask(&mut members, "client_token", &who.token);
+    }
+    push_mask(&mut members, "accessor", &who.accessor);
+    members.text("display_name", auth.display_name);
+    members.number("remaining_uses", auth.remaining_uses);
+    members.text("entity_id", auth.entity_id);
+    members.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use crate::mask::{Masker, SALT_BYTES, Secrecy};
+    use crate::options::{RecordForm, RecordLayout};
+    use crate::record::{
+        AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, Auth, IssuedToken,
+        RecordKind, RecordWriter,
+    };
+
+    const MOUNT: AuditMount<'_> = AuditMount {
+        point: "secret/",
+        kind: "kv",
+        accessor: "kv_1",
+        version: "v1",
+        class: "secret",
+    };
+
+    fn subject(is_live: bool) -> AuditSubject<'static> {
+        AuditSubject {
+            auth: Auth {
+                client_token: is_live.then_some("tok"),
+                accessor: if is_live { "acc" } else { "" },
+                display_name: "token",
+                decision: Some(AuditDecision { allowed: true, granted_by: vec!["p".into()] }),
+                entity_id: "e-1",
+                token_type: "service",
+                token_ttl_secs: 60,
+                ..Auth::default()
+            },
+            request: AuditRequest {
+                id: "i",
+                operation: "read",
+                mount: MOUNT,
+                client_token: Some("tok"),
+                namespace_id: "root",
+                path: "secret/data/b",
+                data: br#"{"v":"x"}"#,
+                ..AuditRequest::default()
+            },
+        }
+    }
+
+    fn text(
+        kind: RecordKind,
+        subject: &AuditSubject<'_>,
+        response: Option<&AuditResponse<'_>>,
+        error: &str,
+    ) -> String {
+        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
+        let form = RecordForm {
+            layout: RecordLayout::Compact,
+            prefix: String::new(),
+            masks_accessors: true,
+            elides_listings: false,
+        };
+        let writer = RecordWriter { masker: &masker, form: &form };
+        let common = writer.common(subject).unwrap();
+        let mut body = Vec::new();
+        writer.body(kind, Timestamp::UNIX_EPOCH, &common, response, error, &mut body).unwrap();
+        let mut text = String::from_utf8(body).unwrap() + "}";
+        for value in ["tok", "acc", "x", "y", "new"] {
+            text = text.replace(&masker.hash(value), &format!("#{value}"));
+        }
+        text
+    }
+
+    #[test]
+    fn a_read_is_one_record_with_everything_once() {
+        let response =
+            AuditResponse { mount: MOUNT, data: br#"{"v":"y"}"#, ..AuditResponse::default() };
+        assert_eq!(
+            text(RecordKind::Exchange, &subject(true), Some(&response), ""),
+            r##"{"time":"1970-01-01T00:00:00Z","type":"exchange","auth":{"client_token":"#tok","accessor":"#acc","display_name":"token","entity_id":"e-1"},"request":{"id":"i","operation":"read","mount_accessor":"kv_1","path":"secret/data/b","data":{"v":"#x"}},"response":{"data":{"v":"#y"}}}"##
+        );
+    }
+
+    #[test]
+    fn the_answer_of_a_write_names_its_request_by_id() {
+        let request = text(RecordKind::Request, &subject(true), None, "");
+        assert!(request.contains(r##""request":{"id":"i","##), "{request}");
+        let auth =
+            IssuedToken { client_token: "new", policies: &["p".into()], ..IssuedToken::default() };
+        let response = AuditResponse { mount: MOUNT, auth: Some(auth), ..AuditResponse::default() };
+        assert_eq!(
+            text(RecordKind::Response, &subject(true), Some(&response), "e"),
+            r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"display_name":"token","entity_id":"e-1"},"request":{"id":"i","operation":"read","path":"secret/data/b"},"response":{"auth":{"client_token":"#new","policies":["p"]}},"error":"e"}"##
+        );
+    }
+
+    #[test]
+    fn a_token_that_is_not_live_and_another_namespace_are_told() {
+        let mut subject = subject(false);
+        (subject.request.namespace_id, subject.request.namespace_path) = ("n1", "team/");
+        let text = text(RecordKind::Request, &subject, None, "permission denied");
+        assert!(text.contains(r##""client_token":"#tok","namespace":{"id":"n1","path":"team/"}"##));
+        assert!(text.contains(r##""auth":{"display_name":"token","entity_id":"e-1"}"##), "{text}");
+        assert!(text.ends_with(r#","error":"permission denied"}"#), "{text}");
+    }
+}
