@@ -59,18 +59,36 @@ pub(crate) fn list(
     after: Option<&str>,
     limit: usize,
 ) -> Vec<String> {
-    let prefix = prefix_of(folder);
     let mut names = Vec::new();
-    seek_child_after(cursor, &prefix, after);
-    while names.len() < limit {
-        let name = match child(&prefix, cursor.peek()) {
-            Child::Outside => break,
-            Child::Leaf(name) | Child::Folder(name) => name.to_owned(),
-        };
-        pass_child(cursor, &prefix, &name);
-        names.push(name);
-    }
+    list_each(cursor, folder, after, limit, |name| names.push(name.to_owned()));
     names
+}
+
+/// Shows the same names to `each` instead, in their order; how many they were.
+pub(crate) fn list_each(
+    cursor: &mut IndexCursor<'_>,
+    folder: &str,
+    after: Option<&str>,
+    limit: usize,
+    mut each: impl FnMut(&str),
+) -> usize {
+    let prefix = prefix_of(folder);
+    seek_child_after(cursor, &prefix, after);
+    for count in 0..limit {
+        match child(&prefix, cursor.peek()) {
+            Child::Outside => return count,
+            Child::Leaf(name) => {
+                each(name);
+                cursor.advance();
+            }
+            Child::Folder(name) => {
+                each(name);
+                let name = name.to_owned();
+                pass_child(cursor, &prefix, &name);
+            }
+        }
+    }
+    limit
 }
 
 /// Puts the cursor on the first child whose printed name is greater than `after`.

@@ -173,6 +173,17 @@ impl PathIndex {
         folder::list(&mut self.cursor(), folder, after, limit)
     }
 
+    /// Shows the names that [`list`](Self::list) gives to `each` instead, in their order; how many they were.
+    pub fn list_each(
+        &self,
+        folder: &str,
+        after: Option<&str>,
+        limit: usize,
+        each: impl FnMut(&str),
+    ) -> usize {
+        folder::list_each(&mut self.cursor(), folder, after, limit, each)
+    }
+
     /// All leaves below `folder`, relative to it: a folder's leaves before its sub-folders, both
     /// in the order of [`list`](Self::list); those after `after` in that order, at most `limit`.
     #[must_use]

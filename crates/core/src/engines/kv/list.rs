@@ -67,6 +67,24 @@ impl ListDepth {
             Self::All => index.scan(folder, after, limit),
         }
     }
+
+    /// Shows the same names to `each`; how many they were.
+    pub(super) fn names_each(
+        self,
+        index: &PathIndex,
+        (folder, after): (&str, Option<&str>),
+        limit: usize,
+        mut each: impl FnMut(&str),
+    ) -> usize {
+        match self {
+            Self::Children => index.list_each(folder, after, limit, each),
+            Self::All => {
+                let names = index.scan(folder, after, limit);
+                names.iter().for_each(|name| each(name));
+                names.len()
+            }
+        }
+    }
 }
 
 /// The names under `folder`.
