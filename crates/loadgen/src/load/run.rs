@@ -163,10 +163,11 @@ impl<'a> LoadWorker<'a> {
         let mut ready = Vec::new();
         loop {
             let now = self.shared.watch.nanos();
+            // What was due in time is sent, though the end has come since the last look.
+            self.ask_what_is_due(now.min(self.ends_ns.saturating_sub(1)))?;
             if now >= self.ends_ns || self.has_asked_each() {
                 break;
             }
-            self.ask_what_is_due(now)?;
             self.turn_ready(self.pause(now), &mut ready)?;
         }
         self.is_draining = true;
