@@ -172,14 +172,17 @@ def audit(run):
     """Reads with every request and answer written to a file, beside the same without: a table of its own."""
     bench, off = run.bench, report.AUDIT_OFF
     unaudited = type("Unaudited", (KallistoDev,), {"name": off})
-    with run.servers(lambda: KallistoDev(bench), lambda: unaudited(bench), lambda: BaoDev(bench)) as found:
+    compact = type("Compact", (KallistoDev,), {"name": report.AUDIT_COMPACT})
+    with run.servers(lambda: KallistoDev(bench), lambda: compact(bench), lambda: unaudited(bench),
+                     lambda: BaoDev(bench)) as found:
         tokens = {name: prepare(run, server) for name, server in found.items()}
         logs = {}
         for name, server in list(found.items()):
             if name == off:
                 continue
             try:
-                logs[name] = server.audit()
+                form = {"format": "compact"} if name == report.AUDIT_COMPACT else {}
+                logs[name] = server.audit(**form)
             except OSError as why:
                 say(f"SKIPPED {name} with audit: {why}")
                 found.pop(name).__exit__()

@@ -128,10 +128,11 @@ class Server:
             text = answer.read()
             return json.loads(text) if text else None
 
-    def audit(self):
+    def audit(self, **options):
         """From now on every request and answer is written to a file; its path."""
         path = self.directory / "audit.log"
-        self.ask("PUT", "/v1/sys/audit/file", {"type": "file", "options": {"file_path": str(path)}})
+        self.ask("PUT", "/v1/sys/audit/file",
+                 {"type": "file", "options": {"file_path": str(path), **options}})
         return path
 
     def wait_healthy(self):

@@ -16,6 +16,8 @@ BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
 # What Kallisto is called, without an audit device, in the table of those that have one.
 AUDIT_OFF = "Kallisto, no audit"
+# The same with a device of `format=compact`.
+AUDIT_COMPACT = "Kallisto, compact"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
            "etcd": "#75507b"}
 
@@ -58,7 +60,7 @@ def ratio(row, who):
 
 def table(rows):
     """The rows of one table as Markdown."""
-    others = [who for who in (AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd")
+    others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd")
               if any(who in row["values"] or who in row["reasons"] for row in rows)]
     lines = [
         "| | unit | Kallisto | " + " | ".join(others) + " |",
