@@ -1,6 +1,6 @@
 // Real servers for the tests: the debug binary on a free port, in memory or on disk, stopped by its own process id.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export class Server {
   static async start(args: string[], port: number, folder: string): Promise<Server> {
     const child = spawn(BINARY, ['server', ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...(process.env['KALLISTO_UI_DIR'] ? { KALLISTO_UI_DIR: process.env['KALLISTO_UI_DIR'] } : {}) } });
     let log = '';
-    child.stderr?.on('data', (chunk: Buffer) => { log = (log + chunk.toString()).slice(-4000); });
+    child.stderr?.on('data', (chunk: Buffer) => { log = (log + chunk.toString()).slice(-4000); if (process.env['KALLISTO_TEST_LOG']) appendFileSync(process.env['KALLISTO_TEST_LOG'], chunk); });
     const server = new Server(`http://127.0.0.1:${port}`, child, folder);
     const end = Date.now() + READY_MS;
     for (;;) {

@@ -73,8 +73,12 @@ pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
 pub use pipeline::stages::ServedRequest;
 pub use platform::auto_seal::AutoSeal;
-pub use platform::cluster_port::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
-pub use platform::host::{Cpu, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel};
+pub use platform::cluster_port::{
+    AuthorityKeys, ClusterPort, JoinTarget, MemberReport, Membership, Reports,
+};
+pub use platform::host::{
+    Cpu, DiskSpace, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel,
+};
 pub use platform::metrics_settings::MetricsSettings;
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,

@@ -177,6 +177,11 @@ impl Port {
         Answering::sent(lane, request)
     }
 
+    /// Where tasks about peers run, for callers whose own thread has no reactor.
+    pub fn handle(&self) -> &Handle {
+        &self.shared.handle
+    }
+
     /// Ends all connections.
     pub fn stop(&self) {
         self.stop.send_replace(true);

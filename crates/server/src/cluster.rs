@@ -13,8 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_core::{AuthorityKeys, ClusterPort, JoinTarget, Json, Membership};
+use kallisto_core::{
+    AuthorityKeys, ClusterPort, Core, JoinTarget, Json, MemberReport, Membership, Reports,
+};
 use kallisto_listener::http::{HttpService, Leader, Relay, Unrelayed};
+use kallisto_listener::{SystemClock, WallClock};
 use kallisto_peers::{ClusterAuthority, NodeKey, PeerIdentity, Port, Unanswered, Upper};
 use kallisto_store::{Chunks, Peer, Replicated, Store};
 use tokio::sync::watch;
@@ -36,6 +39,10 @@ const CERTIFICATE_FILE: &str = "node.crt";
 const AUTHORITY_FILE: &str = "authority.crt";
 /// Longest that a server may take to answer one that a request told to join it.
 const REQUESTED_JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// What one member asks another to be told how it is, in the place of a request that is relayed: a format of its own, and nothing behind it.
+const REPORT_QUESTION: [u8; 1] = [2];
+/// Longest that a member may take to say how it is.
+const REPORT_WAIT: Duration = Duration::from_secs(1);
 /// Bytes before the certificate in its file: the server's number and its store.
 const CERTIFICATE_HEAD_BYTES: usize = 8 + 16;
 
@@ -138,8 +145,9 @@ impl ClusterPortFiles {
     }
 
     /// Puts what stands above the port in its place.
-    pub(super) fn serve(&self, store: &Arc<dyn Store>, service: HttpService) {
-        self.port.serve(Arc::new(Above { store: Arc::clone(store), service }));
+    pub(super) fn serve(&self, core: &Arc<Core>, service: HttpService) {
+        let store = Arc::clone(core.store());
+        self.port.serve(Arc::new(Above { store, core: Arc::clone(core), service }));
     }
 
     /// What the listeners relay requests with.
@@ -278,11 +286,33 @@ impl ClusterPort for ClusterPortFiles {
         let nothing = || format!("{} has no such endpoint", target.api_address);
         data.map(Json::Object).ok_or_else(nothing)
     }
+
+    fn reports(&self, of: &[u64]) -> Reports {
+        // Requests may be answered by threads that have no reactor.
+        let ask = |id: &u64| self.port.handle().spawn(report_of(Arc::clone(&self.port), *id));
+        let asked: Vec<_> = of.iter().map(ask).collect();
+        Box::pin(async move {
+            let mut reports = Vec::with_capacity(asked.len());
+            for one in asked {
+                reports.push(one.await.ok().flatten());
+            }
+            reports
+        })
+    }
+}
+
+/// Asks one member how it is, with a bound on how long that takes.
+async fn report_of(port: Arc<Port>, id: u64) -> Option<MemberReport> {
+    let start = SystemClock.instant();
+    let answering = port.ask(id, Bytes::from_static(&REPORT_QUESTION));
+    let body = tokio::time::timeout(REPORT_WAIT, answering).await.ok()?.ok()?.to_vec();
+    Some(MemberReport { body, round_trip: SystemClock.instant().saturating_duration_since(start) })
 }
 
 /// The store and the core, as peers reach them.
 struct Above {
     store: Arc<dyn Store>,
+    core: Arc<Core>,
     service: HttpService,
 }
 
@@ -328,6 +358,10 @@ impl Upper for Above {
     }
 
     fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
+        if request[..] == REPORT_QUESTION {
+            let report = self.core.member_report(SystemClock.now());
+            return Box::pin(std::future::ready(report.into()));
+        }
         let service = self.service.clone();
         Box::pin(async move { service.serve_relayed(request).await })
     }

@@ -3,11 +3,14 @@
 //! `core` asks through its `Host`. What cannot be read is left out: nothing depends on it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_core::{Cpu, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel, Source};
+use kallisto_core::{
+    Cpu, DiskSpace, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel, Source,
+};
 use rustix::process::Resource;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -33,6 +36,8 @@ pub(super) struct LinuxHost {
     levels: Mutex<BTreeMap<&'static str, LevelFilter>>,
     filter: Option<reload::Handle<Targets, Registry>>,
     subscribers: LogSubscribers,
+    /// The directory of the storage, if it has one.
+    storage: Option<PathBuf>,
 }
 
 impl LinuxHost {
@@ -43,7 +48,12 @@ impl LinuxHost {
         subscribers: LogSubscribers,
     ) -> Self {
         let levels = LOGGERS.iter().map(|(name, _)| (*name, configured)).collect();
-        Self { configured, levels: Mutex::new(levels), filter, subscribers }
+        Self { configured, levels: Mutex::new(levels), filter, subscribers, storage: None }
+    }
+
+    /// The same, with a directory whose disk is looked at.
+    pub(super) fn with_storage(self, directory: Option<PathBuf>) -> Self {
+        Self { storage: directory, ..self }
     }
 
     fn levels(&self) -> MutexGuard<'_, BTreeMap<&'static str, LevelFilter>> {
@@ -95,6 +105,14 @@ impl Host for LinuxHost {
             files_max: limit.current.unwrap_or(u64::MAX),
             threads: stat.threads,
             started: booted()?.checked_add(ticks(stat.started_ticks)).ok()?,
+        })
+    }
+
+    fn disk(&self) -> Option<DiskSpace> {
+        let space = rustix::fs::statvfs(self.storage.as_deref()?).ok()?;
+        Some(DiskSpace {
+            free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+            total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         })
     }
 

@@ -167,7 +167,7 @@ impl RunningListeners {
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         let mut http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
         if let Some(cluster) = cluster {
-            cluster.serve(core.store(), http.clone());
+            cluster.serve(core, http.clone());
             http = http.with_relay(cluster.relay(core.store()));
         }
         let tickets = core.tickets();
@@ -330,7 +330,7 @@ fn open_core(
     let core = Core::new(store, info)
         .with_limits(&limits)
         .with_audit(audit)
-        .with_host(Arc::new(host))
+        .with_host(Arc::new(host.with_storage(settings.directory())))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls))
         .with_snapshots(Arc::new(Snapshots))

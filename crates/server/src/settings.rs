@@ -72,6 +72,14 @@ impl ServerSettings {
         }
     }
 
+    /// The directory of the storage, if it has one.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        match &self.storage {
+            StorageChoice::Durable { directory, .. } => Some(directory.clone()),
+            StorageChoice::Memory => None,
+        }
+    }
+
     /// What this server is called.
     pub(super) fn node_name(&self) -> String {
         match &self.storage {

@@ -108,6 +108,10 @@ export const access: Flow[] = [
       await one.must('POST', 'sys/auth/userpass', { type: 'userpass', description: 'People', config: { listing_visibility: 'unauth' } });
       await one.must('POST', 'auth/userpass/users/ops', { password: 'correct horse battery', token_policies: ['admin'] });
       await until(async () => ((await one.api('GET', 'sys/storage/raft/autopilot/state'))['data']?.failure_tolerance ?? 0) === 1, 'three voters', 30_000);
+      // Every member says itself how it is, sealed or not; the server that is asked gathers it.
+      const all = (await one.must('GET', 'sys/kallisto/cluster'))['data'];
+      equal(all.members.map((member: { answered: boolean }) => member.answered), [true, true, true], JSON.stringify(all));
+      for (const member of all.members as Record<string, any>[]) ok(member['memory'] > 0 && member['disk'].total > 0 && member['uptime'] >= 0 && Math.abs(member['clock_ms']) < 500 && member['sealed'] === false, JSON.stringify(member));
       // Whoever leads by now is the one to be killed; the others are looked at.
       const leader = (await one.must('GET', 'sys/storage/raft/autopilot/state'))['data'].leader as string;
       const [two, three] = servers.filter((_, i) => `kallisto-${i + 1}` !== leader) as [Server, Server];

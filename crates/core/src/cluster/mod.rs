@@ -24,9 +24,11 @@
 mod admit;
 mod join;
 pub(crate) mod leading;
+pub(crate) mod observe;
 mod protocol;
 pub(crate) mod quorum;
 pub(crate) mod removed;
+pub(crate) mod report;
 mod seen;
 mod token;
 

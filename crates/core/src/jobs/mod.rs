@@ -52,7 +52,7 @@ struct JobSpec {
 #[derive(Clone, Copy)]
 enum JobScope {
     /// On every server, sealed or not.
-    Server(for<'a> fn(&'a Core) -> RunningJob<'a>),
+    Server(for<'a> fn(&'a Core, Timestamp) -> RunningJob<'a>),
     /// On the leader, once; it is given what the root namespace has.
     Leader(for<'a> fn(&'a Core, &'a Arc<NamespaceContext>, Timestamp) -> RunningJob<'a>),
     /// On the leader, for each namespace.

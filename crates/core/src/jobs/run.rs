@@ -123,7 +123,7 @@ impl Pass<'_> {
         let mut failure = FirstFailure::default();
         match (row, root) {
             (JobRow::Server(spec), root) => match (spec.scope, root) {
-                (JobScope::Server(run), _) => failure.note(run(core).await, String::new),
+                (JobScope::Server(run), _) => failure.note(run(core, now).await, String::new),
                 (JobScope::Leader(run), Some(root)) => {
                     failure.note(run(core, &root, now).await, String::new);
                 }

@@ -4,9 +4,10 @@ use std::future::ready;
 
 use super::{EVERY_PASS, JobRow, JobScope, JobSpec, observe};
 use crate::backup::schedule;
-use crate::cluster::{self, removed};
+use crate::cluster::{self, observe as cluster_observe, removed};
 use crate::engines::kv::upgrade;
 use crate::engines::sys;
+use crate::metrics::history;
 use crate::pipeline::freshness;
 use crate::records::engine_kind::EngineKind;
 use crate::state::versions;
@@ -26,7 +27,7 @@ const SERVER_JOBS: &[JobSpec] = &[
         name: "view_freshness",
         about: "Says when the view becomes too old to answer from, and when it is up to date again.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Server(|core| {
+        scope: JobScope::Server(|core, _| {
             freshness::tell(core);
             Box::pin(ready(Ok(())))
         }),
@@ -35,7 +36,7 @@ const SERVER_JOBS: &[JobSpec] = &[
         name: "cluster_figures",
         about: "Looks at the lead and the members, for the metrics.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Server(|core| {
+        scope: JobScope::Server(|core, _| {
             observe::look(core);
             Box::pin(ready(Ok(())))
         }),
@@ -44,7 +45,7 @@ const SERVER_JOBS: &[JobSpec] = &[
         name: "quantiles",
         about: "Keeps the figures of this minute, which the quantiles of the metrics are of.",
         period_secs: 60,
-        scope: JobScope::Server(|core| {
+        scope: JobScope::Server(|core, _| {
             observe::keep_moment(core);
             Box::pin(ready(Ok(())))
         }),
@@ -53,13 +54,13 @@ const SERVER_JOBS: &[JobSpec] = &[
         name: "usage_figures",
         about: "Counts tokens and aliases by name, if usage_gauge_period says so.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Server(|core| Box::pin(observe::count_usage(core))),
+        scope: JobScope::Server(|core, _| Box::pin(observe::count_usage(core))),
     },
     JobSpec {
         name: "cluster_removal",
         about: "Seals a server that its cluster has let go.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Server(|core| Box::pin(removed::retire_if_removed(core))),
+        scope: JobScope::Server(|core, _| Box::pin(removed::retire_if_removed(core))),
     },
     JobSpec {
         name: "cluster_certificate",
@@ -148,6 +149,15 @@ const SERVER_JOBS: &[JobSpec] = &[
 
 /// Nothing waits for these, and a store that takes no usual write still takes what ends tokens: so they come last.
 const LAST_JOBS: &[JobSpec] = &[
+    JobSpec {
+        name: "history",
+        about: "Remembers figures and events of the last hour, in memory.",
+        period_secs: history::EVERY_SECS,
+        scope: JobScope::Server(|core, now| {
+            cluster_observe::observe(core, now);
+            Box::pin(ready(Ok(())))
+        }),
+    },
     JobSpec {
         name: "time_marks",
         about: "Writes down how far the clock has come, for batch tokens.",

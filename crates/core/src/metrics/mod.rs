@@ -8,6 +8,7 @@
 //! Invariant: labels come from fixed sets of words, or name servers of the cluster, so the number of series is known. Names of mounts,
 //! policies and namespaces are shown only where the configuration asks for it, and so many of each.
 
+pub(crate) mod history;
 mod in_flight;
 mod jobs;
 pub(crate) mod json;
@@ -17,6 +18,7 @@ pub(crate) mod routes;
 pub(crate) mod usage;
 
 pub use crate::counts::{Counts, Durations};
+use history::History;
 use in_flight::Registry;
 use jobs::JobRecords;
 pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
@@ -89,6 +91,8 @@ pub struct Metrics {
     pub(crate) routes: RouteTimes,
     observed: Mutex<Observed>,
     usage: Mutex<(Option<Duration>, NamedCounts)>,
+    /// The last hour.
+    pub(crate) history: History,
 }
 
 /// What listeners count, whatever is spoken.

@@ -1,5 +1,9 @@
 //! The cluster port, and the requests to other servers that joining needs; the binary implements it.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
 use kallisto_store::{MemberRole, Peer};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
@@ -46,6 +50,18 @@ pub struct Membership {
     /// The authority's certificate, DER.
     pub authority: Vec<u8>,
 }
+
+/// What a member said of itself, and how long that took.
+#[derive(Clone, Debug)]
+pub struct MemberReport {
+    /// What [`Core::member_report`](crate::Core::member_report) of it made.
+    pub body: Vec<u8>,
+    /// From the question to the answer.
+    pub round_trip: Duration,
+}
+
+/// Reports to come, in the order of who was asked; `None` of a member that did not answer.
+pub type Reports = Pin<Box<dyn Future<Output = Vec<Option<MemberReport>>> + Send>>;
 
 /// The cluster port, and the errands outside that joining needs. Nothing here runs on a listener's thread, except what is
 /// said to be quick.
@@ -101,4 +117,9 @@ pub trait ClusterPort: Send + Sync {
     /// # Errors
     /// What went wrong.
     fn ask(&self, target: &JoinTarget, path: &str, body: &Json) -> Result<Json, String>;
+
+    /// Asks members how they are, all at once, and waits a bounded time.
+    fn reports(&self, _of: &[u64]) -> Reports {
+        Box::pin(std::future::ready(Vec::new()))
+    }
 }

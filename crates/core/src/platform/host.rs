@@ -15,6 +15,11 @@ pub trait Host: Send + Sync {
     /// The process; `None` where it cannot be told.
     fn process(&self) -> Option<HostProcess>;
 
+    /// The disk under the storage; `None` where there is none, or it cannot be told.
+    fn disk(&self) -> Option<DiskSpace> {
+        None
+    }
+
     /// Follows the log from now on: lines of this level and above, in this form. `None` when as many
     /// follow it as may.
     fn follow_log(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>>;
@@ -74,6 +79,15 @@ pub struct HostMemory {
     pub swap_total: u64,
     /// What of that is unused.
     pub swap_free: u64,
+}
+
+/// A disk, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSpace {
+    /// What this process may still write.
+    pub free_bytes: u64,
+    /// All of it.
+    pub total_bytes: u64,
 }
 
 /// A process.

@@ -111,7 +111,7 @@ impl AutopilotSettings {
     }
 
     /// Whether a member was heard lately and has what the leader has.
-    fn finds_healthy(&self, member: &Member, own: u64, position: u64) -> bool {
+    pub(super) fn finds_healthy(&self, member: &Member, own: u64, position: u64) -> bool {
         let trailing = position.saturating_sub(member.matched);
         member.peer.id == own
             || (silent_nanos(member).is_some_and(|silent| silent < self.silent_max.nanos())

@@ -8,6 +8,7 @@ mod audit;
 mod audit_records;
 mod autopilot;
 mod capabilities;
+mod cluster_state;
 mod durability;
 mod explain;
 mod explain_subject;

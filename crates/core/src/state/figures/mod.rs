@@ -25,12 +25,24 @@ use values::{flag, gauge, one};
 
 /// Collects everything; of a sealed server what it has.
 pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Figure> {
-    let mut figures = everything(core, now);
+    let mut figures = gather(core, now, Effort::Any);
     core.info.metrics.apply(&mut figures);
     figures
 }
 
-fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
+/// Those that cost little to collect, often and when nobody looks.
+pub(crate) fn recent(core: &Core, now: Timestamp) -> Vec<Figure> {
+    gather(core, now, Effort::Little)
+}
+
+/// How much collecting may cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    Little,
+    Any,
+}
+
+fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Figure> {
     let context = core.context.load();
     let mut figures = vec![
         one("vault.core.unsealed", "Whether the server is unsealed.", flag(context.is_some())),
@@ -47,22 +59,28 @@ fn everything(core: &Core, now: Timestamp) -> Vec<Figure> {
     ];
     requests(core, &mut figures);
     if let Some(context) = context.as_ref() {
-        view::view(core, &context.view, &mut figures);
+        view::view(core, &context.view, effort, &mut figures);
         store::reencryption(context, &mut figures);
         usage::cluster(&context.view, &mut figures);
-        usage::counted(core, &mut figures);
+        if effort == Effort::Any {
+            usage::counted(core, &mut figures);
+        }
         store::barrier(context, &mut figures);
     }
-    timers(core, now, &mut figures);
-    usage::creations(core, &mut figures);
-    usage::routes(core, &mut figures);
+    if effort == Effort::Any {
+        timers(core, now, &mut figures);
+        usage::creations(core, &mut figures);
+        usage::routes(core, &mut figures);
+    }
     figures.push(one(
         "kallisto.audit.chains_broken",
         "Audit devices whose records were not as they had been left when the server started.",
         gauge(core.audit.broken_chains()),
     ));
-    jobs(core, &mut figures);
-    snapshots(core, &mut figures);
+    if effort == Effort::Any {
+        jobs(core, &mut figures);
+        snapshots(core, &mut figures);
+    }
     clients::http(core, &mut figures);
     clients::admission(core, &mut figures);
     let stats = core.store.stats();

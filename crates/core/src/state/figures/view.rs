@@ -2,14 +2,14 @@
 
 use kallisto_engine::Class;
 
-use super::usage;
 use super::values::{flag, gauge, one};
+use super::{Effort, usage};
 use crate::metrics::{Figure, MetricPoint, MetricValue};
 use crate::quotas::lease_count::LeaseSpec;
 use crate::state::Core;
 use crate::view::View;
 
-pub(super) fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
+pub(super) fn view(core: &Core, view: &View, effort: Effort, figures: &mut Vec<Figure>) {
     let mounts = view.mounts.all();
     let of_class = |class: Class, local: bool| {
         let fits = mounts
@@ -25,7 +25,9 @@ pub(super) fn view(core: &Core, view: &View, figures: &mut Vec<Figure>) {
         })
     });
     let mount_table = points.collect();
-    lease_counts(view, figures);
+    if effort == Effort::Any {
+        lease_counts(view, figures);
+    }
     let (mut tokens, mut leases) = view.tokens.counts();
     for inside in view.namespaces.views() {
         let (more, ending) = inside.tokens.counts();

@@ -5,7 +5,7 @@ use kallisto_engine::route::{AFTER, Admits, LIMIT, Scope, ServedBy, field, query
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
-use crate::engines::sys::{access, ui_settings};
+use crate::engines::sys::{access, cluster_state, ui_settings};
 use crate::tokens::tree;
 
 pub(super) const PAGE: &[Row<RouteHandler>] = &[
@@ -37,6 +37,16 @@ pub(super) const PAGE: &[Row<RouteHandler>] = &[
         Update => "List who may do something at a path, and by which line of which policy.",
             runs!(async |run| access::who(&run).await);
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace).with_sudo()),
+    row!("kallisto/cluster", &[], {
+        Read => "Say how every member is: each is asked.",
+            runs!(async |run| cluster_state::read(&run).await);
+    } .served_by(ServedBy::LeaderIfAny).with_sudo()),
+    row!("kallisto/metrics", &[
+        query("minutes", Whole, "How far back, from 1 to 60; 60 when absent."),
+    ], {
+        Read => "Give the figures of the last hour that this server remembers.",
+            runs!(|run| cluster_state::history(&run));
+    } .served_by(ServedBy::AnyServer).with_sudo()),
     row!("kallisto/tokens", &[
         query("parent", Text, "The accessor of a token; those that hang on none when absent."),
         AFTER,
