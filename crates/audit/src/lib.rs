@@ -45,5 +45,7 @@ pub use record::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
     CommonFields, IssuedToken, RequestHeader, Wrapped,
 };
-pub use sink::{Destinations, LineBack, LineGroup, LinesBack, Real, Sink, check_path, file_of};
+pub use sink::{
+    Destinations, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink, check_path, file_of,
+};
 pub use verify::{ChainFault, VerifiedChain, Verifier, VerifyFailure};

@@ -27,6 +27,7 @@ use std::thread;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use tokio::sync::watch as ring;
 
 use self::keeper::Anchor;
 use self::queue::{DeviceJob, DeviceShared, QueueMode, QueueState};
@@ -194,6 +195,7 @@ impl Device {
             }),
             work: Condvar::new(),
             ended: Condvar::new(),
+            written: ring::Sender::new(()),
         });
         let masker = Masker::new(salt, spec.secrecy);
         let public_key = signer.public_key();
@@ -248,6 +250,11 @@ impl Device {
     /// The last record that it wrote.
     pub fn head(&self) -> ChainHead {
         self.shared.lock().head
+    }
+
+    /// Rings after each group that was written; its sender is gone when the device is.
+    pub fn listen(&self) -> ring::Receiver<()> {
+        self.shared.written.subscribe()
     }
 
     /// What its end can be waited by.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::FinishedRecords;
 use crate::anchor::AnchorVerdict;
@@ -16,6 +16,8 @@ pub(super) struct DeviceShared {
     pub(super) work: Condvar,
     /// The watchdog waits here for the end.
     pub(super) ended: Condvar,
+    /// Rings after each group that was written, for who follows the destination.
+    pub(super) written: watch::Sender<()>,
 }
 
 pub(super) struct QueueState {

@@ -206,6 +206,9 @@ impl WriterThread {
         self.chain = Some(head);
         self.unsigned = unsigned;
         self.shared.lock().head = head;
+        if self.shared.written.receiver_count() > 0 {
+            self.shared.written.send_replace(());
+        }
     }
 
     fn write(&mut self, group: &[FinishedRecords]) -> std::io::Result<()> {

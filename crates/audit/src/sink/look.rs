@@ -5,7 +5,7 @@
 //!
 //! Invariant: no more than the budget is read, whatever the file holds. A link in the last place of the path is not followed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -42,19 +42,25 @@ impl LinesBack {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an end that is not where a line begins, or when it is no regular file.
-    #[expect(clippy::disallowed_methods, reason = "the seam: audit files are opened here only")]
     pub fn open(path: &Path, end: Option<u64>, budget: u64) -> io::Result<Self> {
-        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
-            .open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
-        }
+        let (file, metadata) = open_to_read(path)?;
         Self::of(file, metadata.len(), end, budget)
     }
+}
+
+/// Opens an audit file beside the device that writes it.
+#[expect(clippy::disallowed_methods, reason = "the seam: audit files are opened here only")]
+pub(super) fn open_to_read(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok((file, metadata))
 }
 
 impl<R: Read + Seek> LinesBack<R> {

@@ -6,6 +6,7 @@
 
 mod discard;
 mod file;
+mod follow;
 mod look;
 mod socket;
 mod syslog;
@@ -18,6 +19,7 @@ use crate::chain::ChainHead;
 use crate::options::{AuditDestination, DeviceSpec};
 
 pub use file::check_path;
+pub use follow::LinesAhead;
 pub use look::{LineBack, LinesBack};
 
 /// Lines that are written together.

@@ -6,7 +6,9 @@ mod bearer;
 mod poll;
 mod watch;
 
+pub(in crate::engines) use bearer::ContextSlot;
 pub(crate) use bearer::WatchCaller;
+pub(in crate::engines) use poll::admit;
 pub(crate) use poll::{asks_to_wait, wait};
 
 use crate::api::error::Error;

@@ -2,14 +2,17 @@
 //!
 //! For operators. A file is looked through from its end, [`SCANNED_BYTES_MAX`] at a time; `next` goes on in front of what was seen, by its
 //! place in the file. Values are masked in the file and stay so. With `raw=true` the lines come as they are, in the order of the file, for
-//! whoever recomputes the chain: a server need not be believed.
+//! whoever recomputes the chain: a server need not be believed. With `follow=true` they come as they are written ([`audit_follow`]).
 //!
 //! Only what this server wrote is here: each server of a cluster has files of its own, and a file that was moved away is not looked for.
+
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use kallisto_audit::{DeviceSpec, LineBack, LinesBack, file_of};
 use memchr::memmem;
 
+use super::audit_follow;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
@@ -25,7 +28,7 @@ const RECORDS_MAX: usize = 1_000;
 const RECORDS_DEFAULT: usize = 100;
 
 /// Which records are asked for.
-struct RecordFilter {
+pub(super) struct RecordFilter {
     from_seq: Option<u64>,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -35,6 +38,12 @@ struct RecordFilter {
     entity: String,
     operation: String,
     outcome: Option<RecordOutcome>,
+    /// An address that asked, without its port.
+    address: String,
+    /// What was said in `X-Kallisto-Intent`.
+    intent: String,
+    /// A text of the line, such as the mask of a value.
+    contains: String,
 }
 
 /// What came of a request.
@@ -47,7 +56,7 @@ enum RecordOutcome {
 
 /// What a record says to a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fit {
+pub(super) enum Fit {
     Yes,
     No,
     /// It and all before it are too old.
@@ -69,14 +78,13 @@ pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
         None => None,
         Some(next) => Some(next.parse().map_err(|_| wrong_next())?),
     };
-    let device = run.params.get("device");
-    let records = run.core.audit.records();
-    let record = records.get(device);
-    let record =
-        record.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{device}/\"")))?;
-    let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
-    let file = file_of(&spec);
-    let file = file.ok_or_else(|| Error::invalid("only what a file device wrote can be read"))?;
+    let file = file_named(run)?;
+    if fields.boolean("follow")?.unwrap_or(false) {
+        if end.is_some() {
+            return Err(Error::invalid("'next' and 'follow' do not go together"));
+        }
+        return audit_follow::open(run, &file, filter, is_raw);
+    }
     let lines =
         LinesBack::open(&file, end, SCANNED_BYTES_MAX).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidInput if end.is_some() => wrong_next(),
@@ -90,6 +98,17 @@ pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     }
     let parsed = found.iter().filter_map(|line| parse(line)).map(Json::Object);
     Ok(Response::data(&Json::object([("records", Json::Array(parsed.collect())), ("next", next)])))
+}
+
+/// The file that the device of the request writes.
+fn file_named(run: &RouteCall<'_>) -> Result<PathBuf, Error> {
+    let device = run.params.get("device");
+    let records = run.core.audit.records();
+    let record = records.get(device);
+    let record =
+        record.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{device}/\"")))?;
+    let spec = DeviceSpec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    file_of(&spec).ok_or_else(|| Error::invalid("only what a file device wrote can be read"))
 }
 
 fn wrong_next() -> Error {
@@ -172,15 +191,23 @@ impl RecordFilter {
             entity: text("entity")?,
             operation: text("operation")?,
             outcome,
+            address: text("address")?,
+            intent: text("intent")?,
+            contains: text("contains")?,
         })
     }
 
-    fn judge(&self, line: &[u8]) -> Fit {
+    /// Whether a time or a number says where to begin.
+    pub(super) const fn has_start(&self) -> bool {
+        self.since.is_some() || self.from_seq.is_some()
+    }
+
+    pub(super) fn judge(&self, line: &[u8]) -> Fit {
         // A text that is nowhere in the line is no reason to read it; its age has to be known all the same.
-        let may_fit = [&self.entity, &self.operation]
+        let may_fit = [&self.entity, &self.operation, &self.address, &self.intent, &self.contains]
             .into_iter()
             .all(|text| text.is_empty() || memmem::find(line, text.as_bytes()).is_some());
-        let needs_age = self.since.is_some() || self.from_seq.is_some();
+        let needs_age = self.has_start();
         if !may_fit && !needs_age {
             return Fit::No;
         }
@@ -196,7 +223,10 @@ impl RecordFilter {
         if is_older {
             return Fit::TooOld;
         }
-        if at.zip(self.until).is_some_and(|(at, until)| at > until) || !self.takes(&record) {
+        if !may_fit
+            || at.zip(self.until).is_some_and(|(at, until)| at > until)
+            || !self.takes(&record)
+        {
             return Fit::No;
         }
         Fit::Yes
@@ -217,14 +247,29 @@ impl RecordFilter {
             || text("auth", "display_name") == self.entity;
         let is_operation =
             self.operation.is_empty() || text("request", "operation") == self.operation;
+        let is_address =
+            self.address.is_empty() || text("request", "remote_address") == self.address;
+        let is_intent = self.intent.is_empty() || has_intent(record, &self.intent);
         is_path
             && is_entity
             && is_operation
+            && is_address
+            && is_intent
             && self.outcome.is_none_or(|wanted| {
                 outcome(record) == Some(wanted)
                     || (wanted == RecordOutcome::Error
                         && outcome(record) == Some(RecordOutcome::Denied))
             })
+    }
+}
+
+/// Whether a request said what it is for, in these words.
+fn has_intent(record: &Map, intent: &str) -> bool {
+    let request = record.get("request").and_then(Json::as_object);
+    let headers = request.and_then(|request| request.get("headers")).and_then(Json::as_object);
+    match headers.and_then(|headers| headers.get("x-kallisto-intent")) {
+        Some(Json::Array(values)) => values.iter().any(|value| value.as_str() == Some(intent)),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod access;
 mod audit;
+mod audit_follow;
 mod audit_records;
 mod autopilot;
 mod capabilities;

@@ -1,6 +1,7 @@
 //! Auditing behind the door: what is written, when nothing may pass, and what never shows.
 
 mod gathered;
+mod records;
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};

@@ -49,9 +49,13 @@ pub(super) const RECORDS: &[Row<RouteHandler>] = &[row!("kallisto/audit/{device.
         query("entity", Text, "Of this entity's id, or this display name."),
         query("operation", Text, "`read`, `update`, `delete` or another."),
         query("outcome", Text, "`ok`, `denied` or `error`."),
+        query("address", Text, "Of requests from this address."),
+        query("intent", Text, "Of requests that said so in `X-Kallisto-Intent`: `reveal`, `copy`, `edit`, `diff` or `export`."),
+        query("contains", Text, "With this text in its line, such as what `sys/audit-hash` made of a value."),
         query("limit", Whole, "Most records in the answer; 100 when absent, 1,000 at most."),
         query("next", Text, "What the answer before said to go on with."),
         query("raw", Flag, "The lines as they are, in the order of the file."),
+        query("follow", Flag, "As they are written, in the order of the file, without an end; from `from_seq` or `since` on, else from now on."),
     ], {
         Read => "Read what a file device of this server has written, the newest first.",
             runs!(|run| audit_records::read(&run));
