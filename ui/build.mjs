@@ -1,4 +1,4 @@
-// Builds the page into a folder: `node build.mjs OUT [--dev]`. Called by `cargo x ui`.
+// Builds the page into a folder: `node build.mjs OUT [--dev|--pseudo]`. Called by `cargo x ui`; `--pseudo` makes a page for a test, in a language that nobody speaks.
 //
 // OUT gets index.html, assets/NAME-DIGEST.* and, without --dev, a .br and a .gz beside each text file, and SOURCES. `cargo x ui` copies that into
 // crates/ui/dist and writes the table. The same sources make the same bytes; packed files may differ between versions of zlib, so the check unpacks them.
@@ -11,8 +11,21 @@ import esbuild from 'esbuild';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [out, ...flags] = process.argv.slice(2);
-if (!out) throw new Error('usage: node build.mjs OUT [--dev|--watch|--unpack]');
-const dev = flags.includes('--dev') || flags.includes('--watch');
+if (!out) throw new Error('usage: node build.mjs OUT [--dev|--watch|--unpack|--pseudo]');
+const isPseudo = flags.includes('--pseudo');
+const dev = isPseudo || flags.includes('--dev') || flags.includes('--watch');
+
+/** Makes every text of `src/en/` longer by a third, with accents and brackets, so that a test sees texts that are not there, and what is too narrow. */
+const pseudo = {
+  name: 'pseudo-locale',
+  setup: (build) => build.onLoad({ filter: /[/]src[/]en[/].*[.]ts$/ }, async ({ path }) => {
+    const text = await readFile(path, 'utf8');
+    const made = text.replace(/^export const (\w+) = (.*);$/gm, 'export const $1 = __pseudo($2);');
+    const accents = 'aàeéiîoöuüAÀEÉIÎOÖUÜcçCÇnñNÑyý';
+    const helper = `const __accents = new Map(${JSON.stringify([...accents.matchAll(/(.)(.)/gu)].map(([, from, to]) => [from, to]))});\nconst __text = (text) => '\u27e6' + [...text].map((one) => __accents.get(one) ?? one).join('') + '~'.repeat(Math.ceil(text.length / 3)) + '\u27e7';\nconst __pseudo = (it) => typeof it === 'function' ? (...given) => __text(it(...given)) : __text(it);\n`;
+    return { contents: helper + made, loader: 'ts' };
+  }),
+};
 
 const options = {
   absWorkingDir: here,
@@ -35,6 +48,7 @@ const options = {
   jsxImportSource: 'preact',
   metafile: true,
   define: { __DEV__: String(dev) },
+  plugins: isPseudo ? [pseudo] : [],
   logLevel: 'warning',
 };
 
@@ -94,7 +108,7 @@ async function finish(result) {
     const kind = kinds[name.split('.').pop()];
     if (!kind) continue;
     const packed = (ending) => (all.includes(path + ending) ? `Some(include_bytes!("../dist/${name}${ending}"))` : 'None');
-    rows.push(`    Row {
+    rows.push(`    PageRow {
         path: "${name}",
         content_type: "${kind}",
         plain: include_bytes!("../dist/${name}"),
@@ -110,9 +124,9 @@ async function finish(result) {
 //! and its packed forms where they are smaller; the digest is the SHA-256 of the plain bytes.
 //! Rows are sorted by path, so the same sources write the same table.
 
-use super::Row;
+use super::PageRow;
 
-pub(super) static ROWS: &[Row] = &[
+pub(super) static ROWS: &[PageRow] = &[
 ${rows.join('')}];
 `);
 }

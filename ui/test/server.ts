@@ -20,8 +20,8 @@ export class Server {
   share = '';
   private constructor(readonly base: string, readonly child: ChildProcess, readonly folder: string) {}
 
-  static async start(args: string[], port: number, folder: string): Promise<Server> {
-    const child = spawn(BINARY, ['server', ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...(process.env['KALLISTO_UI_DIR'] ? { KALLISTO_UI_DIR: process.env['KALLISTO_UI_DIR'] } : {}) } });
+  static async start(args: string[], port: number, folder: string, page = process.env['KALLISTO_UI_DIR'] ?? ''): Promise<Server> {
+    const child = spawn(BINARY, ['server', ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...(page ? { KALLISTO_UI_DIR: page } : {}) } });
     let log = '';
     child.stderr?.on('data', (chunk: Buffer) => { log = (log + chunk.toString()).slice(-4000); if (process.env['KALLISTO_TEST_LOG']) appendFileSync(process.env['KALLISTO_TEST_LOG'], chunk); });
     const server = new Server(`http://127.0.0.1:${port}`, child, folder);
@@ -33,11 +33,11 @@ export class Server {
     }
   }
 
-  /** In memory, unsealed, root token `root`. */
-  static async dev(): Promise<Server> {
+  /** In memory, unsealed, root token `root`; with the page of a folder, if one is named. */
+  static async dev(page?: string): Promise<Server> {
     const port = await freePort();
     const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
-    return Server.start(['-dev', '-dev-root-token-id=root', `-dev-listen-address=127.0.0.1:${port}`, '-dev-no-store-token'], port, folder);
+    return Server.start(['-dev', '-dev-root-token-id=root', `-dev-listen-address=127.0.0.1:${port}`, '-dev-no-store-token'], port, folder, page);
   }
 
   /** On disk, never initialised. */

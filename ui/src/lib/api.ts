@@ -2,6 +2,7 @@
 //
 // It adds token, namespace and intent, reads Vault's envelope, waits as `Retry-After` says, retries what is safe to retry, and turns every refusal into
 // an `ApiError` with the server's words and the request id. Nothing else in the page calls `fetch` for the API.
+import * as en from '../en/lib/api.ts';
 import { parseJson, type Json } from './json.ts';
 import { me, namespace, onSealed, onTokenEnd, serverNote, token } from './state.ts';
 
@@ -48,6 +49,13 @@ export interface Auth {
   renewable: boolean;
   entity_id: string;
   metadata: Record<string, string> | null;
+  /** In the place of a token: what else the login asks for. */
+  mfa_requirement?: MfaRequirement;
+}
+
+export interface MfaRequirement {
+  mfa_request_id: string;
+  mfa_constraints: Record<string, { any: { type: string; id: string; uses_passcode: boolean; name?: string }[] }>;
 }
 
 /** A refusal, in the server's words. */
@@ -69,17 +77,20 @@ export class ApiError extends Error {
 
 function words(status: number): string {
   switch (status) {
-    case 0: return 'The server cannot be reached.';
-    case 403: return 'permission denied';
-    case 404: return 'There is nothing at this path.';
-    case 429: return 'Too many requests.';
-    case 503: return 'The server cannot answer now.';
-    default: return `The server answered ${status}.`;
+    case 0: return en.theServerCannotBeReached;
+    case 403: return en.permissionDenied;
+    case 404: return en.thereIsNothingAtThisPath;
+    case 429: return en.tooManyRequests;
+    case 503: return en.theServerCannotAnswerNow;
+    default: return en.theServerAnswered(status);
   }
 }
 
 /** A path with its segments percent-encoded, as it stands in an address. */
 export const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
+
+/** Told of each request; the frame sets it (`lib/asked`). */
+export const onAsk: { run?: (method: Method, path: string, options: Options) => void } = {};
 
 const RETRIES_MAX = 6;
 const WAIT_MS_MAX = 10_000;
@@ -113,6 +124,7 @@ export async function call<T = Record<string, any>>(method: Method, path: string
   const isRead = method === 'GET' || method === 'LIST';
   const text = options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const headers = headersOf(options);
+  onAsk.run?.(method, path, options);
   if (text !== undefined) headers['Content-Type'] = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
   for (let attempt = 0; ; attempt += 1) {
     let response: Response;
@@ -121,7 +133,7 @@ export async function call<T = Record<string, any>>(method: Method, path: string
     } catch (error) {
       if (options.signal?.aborted) throw error;
       if (isRead && attempt < 2) {
-        serverNote.value = 'The server does not answer; trying again.';
+        serverNote.value = en.theServerDoesNotAnswerTrying;
         await pause(400 * (attempt + 1), options.signal);
         continue;
       }
@@ -144,8 +156,8 @@ export async function call<T = Record<string, any>>(method: Method, path: string
     if (comesAgain && attempt < RETRIES_MAX && !options.quiet) {
       const after = Number(response.headers.get('Retry-After'));
       const wait = Math.min(after > 0 ? after * 1000 : 250 * 2 ** attempt, WAIT_MS_MAX);
-      serverNote.value = response.status === 429 ? `Too many requests; going on in ${Math.ceil(wait / 1000)} s.`
-        : response.status === 412 ? 'Waiting for this server to catch up.' : 'The cluster is choosing a leader; going on by itself.';
+      serverNote.value = response.status === 429 ? en.tooManyRequestsGoingOnIn(Math.ceil(wait / 1000))
+        : response.status === 412 ? en.waitingForThisServerToCatch : en.theClusterIsChoosingALeader;
       await pause(wait, options.signal);
       continue;
     }

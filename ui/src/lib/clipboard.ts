@@ -2,6 +2,7 @@
 //
 // A secret leaves the clipboard after `clipboard_secs` if the page has the focus, else when it gets it back. Without a secure context there is no
 // Clipboard API: a selection is copied, and the notice says that it cannot be cleared.
+import * as en from '../en/lib/clipboard.ts';
 import { toast } from './toasts.ts';
 import { uiConfig } from './state.ts';
 
@@ -31,17 +32,17 @@ async function clear(): Promise<void> {
 
 /** Copies text that is no secret. */
 export async function copy(text: string, what: string): Promise<void> {
-  toast((await write(text)) ? `${what} copied` : 'The browser does not allow copying here.');
+  toast((await write(text)) ? en.copied(what) : en.theBrowserDoesNotAllowCopying);
 }
 
 /** Copies a value, and clears the clipboard later. */
 export async function copySecret(text: string, what: string): Promise<void> {
-  if (!(await write(text))) return toast('The browser does not allow copying here.');
+  if (!(await write(text))) return toast(en.theBrowserDoesNotAllowCopying);
   const seconds = uiConfig.peek().clipboard_secs;
   clearTimeout(clearing);
-  if (!isSecureContext) return toast(`${what} copied. Without HTTPS the page cannot clear the clipboard: do it yourself.`);
+  if (!isSecureContext) return toast(en.copiedWithoutHttpsThePageCannot(what));
   clearing = setTimeout(() => void clear(), seconds * 1000);
-  toast(`${what} copied; the clipboard is cleared in ${seconds} s`, seconds);
+  toast(en.copiedTheClipboardIsClearedIn(what, seconds), seconds);
 }
 
 addEventListener('focus', () => { if (isDue) void clear(); });

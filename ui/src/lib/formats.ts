@@ -1,11 +1,13 @@
 // The forms secrets travel in: `.env`, JSON, YAML, CSV (`path,key,value`) and a Kubernetes Secret. Reading YAML takes a library, so that is in the worker.
+import * as common from '../en/common.ts';
+import * as en from '../en/lib/formats.ts';
 import { asText, JsonError, parseJson, writeJson, type Data, type Json } from './json.ts';
 
 /** A secret to be written: its path below the target, and its data. `''` is the target itself. */
 export interface Entry { path: string; data: Data; line?: number }
 export interface Parsed { entries: Entry[]; problems: { line: number; message: string }[] }
 export type Format = 'env' | 'json' | 'yaml' | 'csv' | 'k8s';
-export const FORMATS: readonly (readonly [Format, string])[] = [['env', '.env'], ['json', 'JSON'], ['yaml', 'YAML'], ['csv', 'CSV'], ['k8s', 'Kubernetes Secret']];
+export const FORMATS: readonly (readonly [Format, string])[] = [['env', '.env'], ['json', 'JSON'], ['yaml', 'YAML'], ['csv', 'CSV'], ['k8s', en.kubernetesSecret]];
 
 /** Lines of a `.env`: `export`, quotes, `\n` inside double quotes, values over several lines, comments. */
 export function parseEnv(text: string): Parsed {
@@ -20,9 +22,9 @@ export function parseEnv(text: string): Parsed {
     if (/^\s*(#|$)/.test(first)) { at += first.length + 1; line += 1; continue; }
     pattern.lastIndex = at;
     const found = pattern.exec(text);
-    if (!found) { problems.push({ line, message: 'no NAME=value' }); at += first.length + 1; line += 1; continue; }
+    if (!found) { problems.push({ line, message: en.noNameValue }); at += first.length + 1; line += 1; continue; }
     const [whole, key = '', double, single, bare] = found;
-    if (Object.hasOwn(data, key)) problems.push({ line, message: `${key} stands twice; the last one counts` });
+    if (Object.hasOwn(data, key)) problems.push({ line, message: en.standsTwiceTheLastOneCounts(key) });
     data[key] = double !== undefined ? double.replace(/\\([nrt"\\$])/g, (_, character: string) => ({ n: '\n', r: '\r', t: '\t' })[character] ?? character) : (single ?? (bare ?? '').replace(/\s+#.*$/, '').trim());
     line += whole.split('\n').length;
     at += whole.length + 1;
@@ -41,7 +43,7 @@ export function parseEnvLines(text: string): [string, string][] | undefined {
 
 /** Objects: values all plain make one secret; an object whose members are all objects makes a secret of each, by its path. */
 export function entriesOf(value: Json, problems: Parsed['problems']): Entry[] {
-  if (value === null || typeof value !== 'object' || Array.isArray(value) || !('constructor' in Object(value) || true)) { problems.push({ line: 1, message: 'an object is expected: names and values, or paths and secrets' }); return []; }
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || !('constructor' in Object(value) || true)) { problems.push({ line: 1, message: en.anObjectIsExpectedNamesAnd }); return []; }
   const object = value as { [key: string]: Json };
   const isObject = (one: Json | undefined): one is Data => one !== null && typeof one === 'object' && !Array.isArray(one) && !('text' in one && one.constructor?.name === 'Num');
   if (object['kind'] === 'Secret' && (isObject(object['data']) || isObject(object['stringData']))) return [{ path: '', data: kubernetes(object, problems) }];
@@ -53,7 +55,7 @@ export function entriesOf(value: Json, problems: Parsed['problems']): Entry[] {
 function kubernetes(object: Data, problems: Parsed['problems']): Data {
   const made: Data = {};
   for (const [key, value] of Object.entries((object['data'] ?? {}) as Data)) {
-    try { made[key] = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(atob(asText(value)), (character) => character.charCodeAt(0))); } catch { made[key] = value; problems.push({ line: 1, message: `${key} is no base64 of text: kept as it is` }); }
+    try { made[key] = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(atob(asText(value)), (character) => character.charCodeAt(0))); } catch { made[key] = value; problems.push({ line: 1, message: en.isNoBase64OfTextKept(key) }); }
   }
   for (const [key, value] of Object.entries((object['stringData'] ?? {}) as Data)) made[key] = asText(value);
   return made;
@@ -61,8 +63,8 @@ function kubernetes(object: Data, problems: Parsed['problems']): Data {
 
 export function parseJsonText(text: string): Parsed {
   const problems: Parsed['problems'] = [];
-  try { return { entries: entriesOf(parseJson(text, (key, line) => problems.push({ line, message: `${key} stands twice; the last one counts` })), problems), problems }; }
-  catch (error) { return { entries: [], problems: [{ line: error instanceof JsonError ? error.line : 1, message: error instanceof Error ? error.message : 'no JSON' }] }; }
+  try { return { entries: entriesOf(parseJson(text, (key, line) => problems.push({ line, message: en.standsTwiceTheLastOneCounts(key) })), problems), problems }; }
+  catch (error) { return { entries: [], problems: [{ line: error instanceof JsonError ? error.line : 1, message: error instanceof Error ? error.message : en.noJson }] }; }
 }
 
 /** Cells of CSV (RFC 4180). */
@@ -83,14 +85,14 @@ export function parseCsv(text: string): Parsed {
     else if (character === '\n') { finish(); line += 1; }
     else if (character !== '\r') cell += character;
   }
-  if (isQuoted) problems.push({ line: begin, message: 'a quote is not closed' });
+  if (isQuoted) problems.push({ line: begin, message: en.aQuoteIsNotClosed });
   if (cell !== '' || cells.length > 0) finish();
   const found = new Map<string, Entry>();
   rows.forEach(({ cells: [path = '', key, value], line: at }, i) => {
     if (i === 0 && path === 'path' && key === 'key') return;
-    if (key === undefined || value === undefined) { problems.push({ line: at, message: 'path, key and value are expected' }); return; }
+    if (key === undefined || value === undefined) { problems.push({ line: at, message: en.pathKeyAndValueAreExpected }); return; }
     const entry = found.get(path) ?? { path: path.replace(/^\/+|\/+$/g, ''), data: {}, line: at };
-    if (Object.hasOwn(entry.data, key)) problems.push({ line: at, message: `${key} stands twice; the last one counts` });
+    if (Object.hasOwn(entry.data, key)) problems.push({ line: at, message: en.standsTwiceTheLastOneCounts(key) });
     entry.data[key] = value;
     found.set(path, entry);
   });
@@ -121,7 +123,7 @@ export function write(format: Format, entries: readonly Entry[]): string {
     case 'csv': return ['path,key,value', ...entries.flatMap((entry) => Object.entries(entry.data).map(([key, value]) => [entry.path, key, asText(value)].map(csvCell).join(',')))].join('\n') + '\n';
     // JSON is YAML (1.2), and keeps numbers as they were.
     case 'yaml': return entries.map((entry) => (entries.length > 1 ? `${yamlText(entry.path)}:\n` : '') + Object.entries(entry.data).map(([key, value]) => `${entries.length > 1 ? '  ' : ''}${yamlText(key)}: ${writeJson(value)}`).join('\n')).join('\n') + '\n';
-    case 'k8s': return entries.map((entry) => `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${(entry.path.split('/').at(-1) ?? 'secret').toLowerCase().replace(/[^a-z0-9.-]/g, '-')}\ntype: Opaque\ndata:\n${Object.entries(entry.data).map(([key, value]) => `  ${yamlText(key)}: ${base64(asText(value))}`).join('\n')}\n`).join('---\n');
+    case 'k8s': return entries.map((entry) => `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${(entry.path.split('/').at(-1) ?? common.secret).toLowerCase().replace(/[^a-z0-9.-]/g, '-')}\ntype: Opaque\ndata:\n${Object.entries(entry.data).map(([key, value]) => `  ${yamlText(key)}: ${base64(asText(value))}`).join('\n')}\n`).join('---\n');
   }
 }
 

@@ -2,6 +2,7 @@
 //
 // `parseJson` makes a `Num` of each number and refuses what RFC 8259 does not allow; `duplicates` names keys that stand twice, which editors mark.
 // Depth is bounded, so hostile text cannot end the stack.
+import * as en from '../en/lib/json.ts';
 
 /** A number as it was written. */
 export class Num {
@@ -15,7 +16,7 @@ const DEPTH_MAX = 128;
 const rawNumber = (text: string): unknown => Number(text);
 
 export class JsonError extends Error {
-  constructor(message: string, readonly at: number, readonly line: number, readonly column: number) { super(`line ${line}, column ${column}: ${message}`); }
+  constructor(message: string, readonly at: number, readonly line: number, readonly column: number) { super(en.lineColumn(line, column, message)); }
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -39,10 +40,10 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
   };
   const string = (): string => {
     const found = match(STRING);
-    return found === undefined ? fail('a string is expected, or one is not closed') : (JSON.parse(found) as string);
+    return found === undefined ? fail(en.aStringIsExpectedOrOne) : (JSON.parse(found) as string);
   };
   const value = (depth: number): Json => {
-    if (depth > DEPTH_MAX) fail(`nested deeper than ${DEPTH_MAX}`);
+    if (depth > DEPTH_MAX) fail(en.nestedDeeperThan(DEPTH_MAX));
     blank();
     const first = text[at];
     if (first === '"') return string();
@@ -52,7 +53,7 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
       if (text.startsWith(word, at)) { at += word.length; return meaning; }
     }
     const number = match(NUMBER);
-    return number === undefined ? fail(at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(first)}`) : new Num(number);
+    return number === undefined ? fail(at >= text.length ? en.theTextEndsTooEarly : en.unexpected(JSON.stringify(first))) : new Num(number);
   };
   const object = (depth: number): Json => {
     const made: { [key: string]: Json } = Object.create(null) as { [key: string]: Json };
@@ -64,13 +65,13 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
       const key = string();
       if (onDuplicate && Object.hasOwn(made, key)) onDuplicate(key, text.slice(0, at).split('\n').length);
       blank();
-      if (text[at] !== ':') fail('":" is expected after a key');
+      if (text[at] !== ':') fail(en.isExpectedAfterAKey);
       at += 1;
       made[key] = value(depth + 1);
       blank();
       if (text[at] === ',') { at += 1; continue; }
       if (text[at] === '}') { at += 1; return made; }
-      fail('"," or "}" is expected');
+      fail(en.orIsExpected);
     }
   };
   const array = (depth: number): Json => {
@@ -83,12 +84,12 @@ export function parseJson(text: string, onDuplicate?: (key: string, line: number
       blank();
       if (text[at] === ',') { at += 1; continue; }
       if (text[at] === ']') { at += 1; return made; }
-      fail('"," or "]" is expected');
+      fail(en.orIsExpected2);
     }
   };
   const made = value(0);
   blank();
-  if (at < text.length) fail('there is more after the end');
+  if (at < text.length) fail(en.thereIsMoreAfterTheEnd);
   return made;
 }
 

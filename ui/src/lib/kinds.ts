@@ -1,4 +1,5 @@
 // What a value looks like, told beside it once it is shown: decoded here in the browser, sent nowhere.
+import * as en from '../en/lib/kinds.ts';
 import type { Json } from './json.ts';
 import { Num } from './json.ts';
 
@@ -12,13 +13,13 @@ const decodePart = (part: string): Record<string, unknown> | undefined => {
 };
 
 export function kindOf(value: Json): Kind | undefined {
-  if (value === null) return { label: 'null' };
-  if (value instanceof Num) return { label: 'number' };
-  if (typeof value === 'boolean') return { label: 'true or false' };
-  if (Array.isArray(value)) return { label: `list of ${value.length}` };
-  if (typeof value === 'object') return { label: `${Object.keys(value).length} keys inside` };
+  if (value === null) return { label: en.nullIt };
+  if (value instanceof Num) return { label: en.number };
+  if (typeof value === 'boolean') return { label: en.trueOrFalse };
+  if (Array.isArray(value)) return { label: en.listOf(value.length) };
+  if (typeof value === 'object') return { label: en.keysInside(Object.keys(value).length) };
   const pem = /-----BEGIN ([A-Z0-9 ]+)-----/.exec(value);
-  if (pem) return { label: `PEM ${pem[1]?.toLowerCase()} · ${value.length.toLocaleString('en')} bytes` };
+  if (pem) return { label: en.pemBytes(pem[1]?.toLowerCase(), value.length.toLocaleString('en')) };
   const jwt = /^([\w-]+)\.([\w-]+)\.[\w-]*$/.exec(value);
   if (jwt?.[1] && jwt[2] && value.startsWith('ey')) {
     const head = decodePart(jwt[1]);
@@ -26,11 +27,11 @@ export function kindOf(value: Json): Kind | undefined {
     if (head && claims) {
       const ends = typeof claims['exp'] === 'number' ? new Date(claims['exp'] * 1000) : undefined;
       const lines = Object.entries(claims).slice(0, 12).map(([key, claim]): [string, string] => [key, typeof claim === 'string' ? claim : JSON.stringify(claim)]);
-      return { label: `JWT · ${String(head['alg'] ?? '')}${ends ? ` · ${ends.getTime() < Date.now() ? 'expired' : 'expires'} ${ends.toISOString().slice(0, 16).replace('T', ' ')}` : ''}`, lines };
+      return { label: en.jwt(String(head['alg'] ?? ''), ends ? ` · ${ends.getTime() < Date.now() ? en.expired : en.expires} ${ends.toISOString().slice(0, 16).replace('T', ' ')}` : ''), lines };
     }
   }
-  if (/^[{[]/.test(value.trim())) { try { JSON.parse(value); return { label: 'JSON text' }; } catch { /* Only looks like it. */ } }
-  if (/^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(value)) return { label: 'URL' };
-  if (value.includes('\n')) return { label: `${value.split('\n').length} lines` };
+  if (/^[{[]/.test(value.trim())) { try { JSON.parse(value); return { label: en.jsonText }; } catch { /* Only looks like it. */ } }
+  if (/^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(value)) return { label: en.url };
+  if (value.includes('\n')) return { label: en.lines(value.split('\n').length) };
   return undefined;
 }

@@ -1,23 +1,25 @@
 // Signing in by each method: what to ask for, and where to send it.
-import { ApiError, call, type Auth, tryCall } from './api.ts';
-import { signIn } from './session.ts';
+import * as common from '../en/common.ts';
+import * as en from '../en/lib/logins.ts';
+import { ApiError, call, tryCall } from './api.ts';
+import { signIn, take } from './session.ts';
 import { uiConfig } from './state.ts';
 
 export type Kind = 'token' | 'userpass' | 'ldap' | 'approle' | 'jwt' | 'oidc' | 'cert' | 'kubernetes';
 export interface Way { kind: Kind; mount: string; label: string }
 export interface FieldOf { name: string; label: string; masked?: boolean; rows?: number; optional?: boolean; autocomplete?: string }
 
-export const KINDS: readonly (readonly [Kind, string])[] = [['token', 'Token'], ['userpass', 'User name and password'], ['approle', 'AppRole'], ['jwt', 'JWT'], ['oidc', 'OIDC'], ['cert', 'TLS certificate'], ['ldap', 'LDAP'], ['kubernetes', 'Kubernetes']];
+export const KINDS: readonly (readonly [Kind, string])[] = [['token', common.token], ['userpass', en.userNameAndPassword], ['approle', 'AppRole'], ['jwt', 'JWT'], ['oidc', 'OIDC'], ['cert', en.tlsCertificate], ['ldap', 'LDAP'], ['kubernetes', 'Kubernetes']];
 
 /** What a method asks for. */
 export function fieldsOf(kind: Kind): FieldOf[] {
   switch (kind) {
-    case 'token': return [{ name: 'token', label: 'Token', masked: true }];
-    case 'userpass': case 'ldap': return [{ name: 'username', label: 'User name', autocomplete: 'username' }, { name: 'password', label: 'Password', masked: true, autocomplete: 'current-password' }];
-    case 'approle': return [{ name: 'role_id', label: 'Role id' }, { name: 'secret_id', label: 'Secret id', masked: true, optional: true }];
-    case 'jwt': case 'kubernetes': return [{ name: 'role', label: 'Role', optional: kind === 'jwt' }, { name: 'jwt', label: 'JWT', rows: 4 }];
-    case 'oidc': return [{ name: 'role', label: 'Role', optional: true }];
-    case 'cert': return [{ name: 'name', label: 'Role', optional: true }];
+    case 'token': return [{ name: 'token', label: common.token, masked: true }];
+    case 'userpass': case 'ldap': return [{ name: 'username', label: en.userName, autocomplete: 'username' }, { name: 'password', label: en.password, masked: true, autocomplete: 'current-password' }];
+    case 'approle': return [{ name: 'role_id', label: en.roleId }, { name: 'secret_id', label: en.secretId, masked: true, optional: true }];
+    case 'jwt': case 'kubernetes': return [{ name: 'role', label: en.role, optional: kind === 'jwt' }, { name: 'jwt', label: en.jwt, rows: 4 }];
+    case 'oidc': return [{ name: 'role', label: en.role, optional: true }];
+    case 'cert': return [{ name: 'name', label: en.role, optional: true }];
   }
 }
 
@@ -32,7 +34,9 @@ export async function publicWays(): Promise<Way[]> {
     const mount = one.mount.replace(/\/$/, '');
     if (!known.some((way) => way.mount === mount)) known.push({ kind: one.type as Kind, mount, label: one.label || mount });
   }
-  return known.sort((a, b) => place(a) - place(b) || a.mount.localeCompare(b.mount));
+  // Where the operator says nothing, what people use comes before what machines use.
+  const forMachines = (way: Way): number => Number(['approle', 'jwt', 'kubernetes', 'cert'].includes(way.kind));
+  return known.sort((a, b) => place(a) - place(b) || forMachines(a) - forMachines(b) || a.mount.localeCompare(b.mount));
 }
 
 /** Signs in; `values` are the fields of the method. */
@@ -41,18 +45,17 @@ export async function login(way: Way, values: Record<string, string>): Promise<v
   const at = `auth/${way.mount}/login`;
   const { username, ...rest } = values;
   const body = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ''));
-  const { auth, body: answer } = await call('POST', way.kind === 'userpass' || way.kind === 'ldap' ? `${at}/${username ?? ''}` : at, { token: '', body, quiet: false });
-  if (!auth?.client_token) throw new ApiError(200, [`The login needs a second step, which this page does not have yet (${Object.keys(answer).join(', ')}).`], 'POST', at);
-  await signIn(auth.client_token, { isOurs: true, mount: way.mount, auth: auth as Auth });
+  const { auth } = await call('POST', way.kind === 'userpass' || way.kind === 'ldap' ? `${at}/${username ?? ''}` : at, { token: '', body, quiet: false });
+  await take(way.mount, auth);
 }
 
 /** What a refusal of a login means for the person who tries. */
 export function loginWords(error: unknown, kind: Kind): string {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
-  if (error.status === 403 && kind === 'token') return 'This token is not valid here: it has ended, was revoked, or belongs to another server or namespace.';
-  if (error.status === 403 && (kind === 'userpass' || kind === 'ldap')) return 'Locked: too many wrong passwords. Wait, or ask an administrator to unlock it.';
-  if (error.status === 400 && (kind === 'userpass' || kind === 'ldap')) return 'The user name or the password is wrong.';
-  if (error.status === 404) return 'There is no such login method here.';
-  if (error.status === 429) return 'Too many tries. Wait a little.';
+  if (error.status === 403 && kind === 'token') return en.thisTokenIsNotValidHere;
+  if (error.status === 403 && (kind === 'userpass' || kind === 'ldap')) return en.lockedTooManyWrongPasswordsWait;
+  if (error.status === 400 && (kind === 'userpass' || kind === 'ldap')) return en.theUserNameOrThePassword;
+  if (error.status === 404) return en.thereIsNoSuchLoginMethod;
+  if (error.status === 429) return en.tooManyTriesWaitALittle;
   return error.message;
 }

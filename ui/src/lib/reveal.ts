@@ -2,6 +2,7 @@
 //
 // `useRevealed` holds the values of one secret for one screen; they go with the screen. A read is kept while something of it is shown, so that
 // revealing a second key of the same version asks nothing new.
+import * as en from '../en/lib/reveal.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call, type Intent } from './api.ts';
 import type { Data, Json } from './json.ts';
@@ -12,7 +13,7 @@ import { cover, uiConfig } from './state.ts';
 export async function readData(place: Place, intent: Intent, version?: number): Promise<{ data: Data; version: number }> {
   const reply = await call<Record<string, any>>('GET', apiPath(place, 'data'), { intent, exact: true, query: { version } });
   if (place.mount.version === 1) return { data: reply.data as Data, version: 0 };
-  if (reply.data['data'] === null || reply.data['data'] === undefined) throw new ApiError(404, ['This version is deleted.'], 'GET', apiPath(place, 'data'));
+  if (reply.data['data'] === null || reply.data['data'] === undefined) throw new ApiError(404, [en.thisVersionIsDeleted], 'GET', apiPath(place, 'data'));
   const meta = reply.data['metadata'] as Record<string, Json> | undefined;
   return { data: reply.data['data'] as Data, version: Number(String(meta?.['version'] ?? 0)) };
 }

@@ -1,6 +1,7 @@
 // Finding names over all mounts: `sys/kallisto/kv/search` mount by mount, pages followed until there are enough hits.
 //
 // `owner:ada` and other `key:value` words search custom metadata, `in:kv/apps/` narrows to a folder, the rest is a part of a name.
+import * as en from '../en/lib/search.ts';
 import { ApiError, call } from './api.ts';
 import { allMounts } from './place.ts';
 
@@ -62,5 +63,5 @@ export async function search(text: string, { limit, signal, onHits }: { limit: n
     } while (next && hits.length < limit && pages < PAGES_MAX);
     if (hits.length >= limit) break;
   }
-  return { hits: hits.slice(0, limit), looked: `${roots.length} ${roots.length === 1 ? 'mount' : 'mounts'}`, refused, isCut: hits.length >= limit };
+  return { hits: hits.slice(0, limit), looked: `${roots.length} ${roots.length === 1 ? en.mount : en.mounts}`, refused, isCut: hits.length >= limit };
 }

@@ -2,6 +2,7 @@
 //
 // The token lives in the closure of `lib/state` and, unless it is a root token or the operator says `session = "memory"`, in `sessionStorage` of this tab:
 // never in localStorage, a cookie, an address or a log. A new tab asks a living one. Logout revokes what the page made by a login, and all tabs follow.
+import * as en from '../en/lib/session.ts';
 import { ApiError, call, tryCall, type Auth } from './api.ts';
 import { cover, me, onTokenEnd, token, uiConfig, type Me } from './state.ts';
 
@@ -53,6 +54,19 @@ export async function signIn(given: string, how: { isOurs: boolean; mount: strin
   me.value = made;
   cover.value = '';
   if (how.mount) localStorage.setItem(LAST_MOUNT, how.mount);
+}
+
+/** What a login answered, after its second factor where it asks for one. */
+export async function factored(auth: Auth | undefined, ns?: string): Promise<Auth> {
+  const whole = auth?.mfa_requirement ? await (await import('../parts/second-factor.tsx')).askCodes(auth.mfa_requirement, ns) : auth;
+  if (!whole) throw new Error(en.theServerGaveNoToken);
+  return whole;
+}
+
+/** Begins the session by the answer of a login. */
+export async function take(mount: string, answer: Auth | undefined): Promise<void> {
+  const auth = await factored(answer);
+  await signIn(auth.client_token, { isOurs: true, mount, auth });
 }
 
 function nameOf(data: Record<string, any>): string {

@@ -1,4 +1,5 @@
 // Times, counts and sizes as people read them, by `Intl`.
+import * as en from '../en/lib/time.ts';
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'long' });
 const moment = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 const dayYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
@@ -12,9 +13,9 @@ export const ms = (time: string | number | undefined | null): number => (typeof 
 export function ago(time: string | number, now = Date.now()): string {
   const seconds = (ms(time) - now) / 1000;
   if (Number.isNaN(seconds)) return '';
-  if (Math.abs(seconds) < 5) return 'just now';
+  if (Math.abs(seconds) < 5) return en.justNow;
   for (const [size, unit] of STEPS) if (Math.abs(seconds) >= size) return relative.format(Math.round(seconds / size), unit);
-  return 'just now';
+  return en.justNow;
 }
 /** "41 min", for a column. */
 export function short(time: string | number, now = Date.now()): string {
@@ -28,7 +29,7 @@ export function when(time: string | number): string {
   const date = new Date(ms(time));
   if (Number.isNaN(date.getTime())) return '';
   const now = new Date();
-  if (date.toDateString() === now.toDateString()) return `today ${moment.format(date).split(', ')[1] ?? ''}`;
+  if (date.toDateString() === now.toDateString()) return en.today(moment.format(date).split(', ')[1] ?? '');
   return date.getFullYear() === now.getFullYear() ? moment.format(date).replace(',', '') : dayYear.format(date);
 }
 /** "23 Nov 2026, 13:42:07 UTC". */
@@ -47,10 +48,11 @@ export function span(seconds: number): string {
   return parts.join(' ');
 }
 export const count = (number: number): string => whole.format(number);
-export const plural = (number: number, one: string, many = `${one}s`): string => `${count(number)} ${number === 1 ? one : many}`;
+const forms = new Intl.PluralRules('en');
+export const plural = (number: number, one: string, many = `${one}s`): string => `${count(number)} ${forms.select(number) === 'one' ? one : many}`;
 export function bytes(size: number): string {
   for (const [unit, name] of [[1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']] as const) if (size >= unit) return `${(size / unit).toFixed(size / unit < 10 ? 1 : 0)} ${name}`;
-  return `${size} bytes`;
+  return en.bytes(size);
 }
 /** Control and bidi characters made visible, so that a name cannot look like another. */
 export const visible = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (character) => `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u203a`);

@@ -1,4 +1,5 @@
 // The two workers: their addresses stand in the shell, and the Trusted Types policy lets through nothing else.
+import * as en from '../en/lib/workers.ts';
 import type { Format, Parsed } from './formats.ts';
 
 interface Factory { createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL: (url: string) => string } }
@@ -6,7 +7,7 @@ const names = ['import-worker', 'audit-worker'] as const;
 export type WorkerName = (typeof names)[number];
 const address = (name: WorkerName): string => document.querySelector<HTMLMetaElement>(`meta[name=${name}]`)?.content ?? '';
 const factory = (globalThis as { trustedTypes?: Factory }).trustedTypes;
-const policy = factory?.createPolicy('kallisto-worker', { createScriptURL: (url) => { if (names.some((name) => address(name) === url)) return url; throw new TypeError('no worker of this page'); } });
+const policy = factory?.createPolicy('kallisto-worker', { createScriptURL: (url) => { if (names.some((name) => address(name) === url)) return url; throw new TypeError(en.noWorkerOfThisPage); } });
 
 export function startWorker(name: WorkerName): Worker {
   const url = address(name);
@@ -19,9 +20,9 @@ export function parseInWorker(format: Format, text: string): Promise<Parsed> {
   return new Promise((resolve) => {
     const worker = startWorker('import-worker');
     const end = (parsed: Parsed): void => { clearTimeout(timer); worker.terminate(); resolve(parsed); };
-    const timer = setTimeout(() => end({ entries: [], problems: [{ line: 1, message: 'it takes too long to read' }] }), PARSE_MS);
+    const timer = setTimeout(() => end({ entries: [], problems: [{ line: 1, message: en.itTakesTooLongToRead }] }), PARSE_MS);
     worker.onmessage = (event: MessageEvent<string>) => end(revive(event.data));
-    worker.onerror = () => end({ entries: [], problems: [{ line: 1, message: 'it cannot be read' }] });
+    worker.onerror = () => end({ entries: [], problems: [{ line: 1, message: en.itCannotBeRead }] });
     worker.postMessage({ format, text });
   });
 }

@@ -1,4 +1,6 @@
 // Dialogs: the browser's own `<dialog>`, which keeps the focus inside and gives it back. `open` shows one from anywhere and resolves with its answer.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/dialog.ts';
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -47,9 +49,9 @@ function Ask({ question, close }: { question: Question; close: (yes?: boolean) =
   const isReady = !question.typed || text === question.typed;
   return (
     <form onSubmit={(event) => { event.preventDefault(); if (isReady) close(true); }}>
-      <Sheet title={question.title} actions={<><Button onClick={() => close(false)} autofocus={!question.typed && question.danger}>Cancel</Button><Button type="submit" kind={question.danger ? 'danger' : 'primary'} disabled={!isReady}>{question.action}</Button></>}>
+      <Sheet title={question.title} actions={<><Button onClick={() => close(false)} autofocus={!question.typed && question.danger}>{common.cancel}</Button><Button type="submit" kind={question.danger ? 'danger' : 'primary'} disabled={!isReady}>{question.action}</Button></>}>
         <div class="soft">{question.text}</div>
-        {question.typed && <Field label={`Type ${question.typed} to go on`} value={text} onInput={setText} mono autofocus />}
+        {question.typed && <Field label={en.typeToGoOn(question.typed)} value={text} onInput={setText} mono autofocus />}
       </Sheet>
     </form>
   );

@@ -1,4 +1,6 @@
 // Keys of the page: single letters outside fields (they can be switched off), Ctrl-K everywhere, `g` and a letter to go. `?` lists them.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/keys.ts';
 import { go, href } from '../lib/router.ts';
 import { keysOn } from '../lib/prefs.ts';
 import { me, cover } from '../lib/state.ts';
@@ -19,12 +21,12 @@ export function onKey(action: Action, run: () => void): () => void {
 const LETTERS: Record<string, Action> = { '/': 'filter', r: 'reveal', c: 'copy', y: 'path', e: 'edit', h: 'history', '[': 'older', ']': 'newer', n: 'new', m: 'move', '.': 'actions' };
 const GOES: Record<string, string> = { h: '', s: 's/', p: 'policies/', t: 'tokens/', c: 'cluster', m: 'metrics', a: 'audit' };
 export const HELP: [string, string][] = [
-  ['Ctrl K', 'search, go, do'], ['/', 'filter the list'], ['g h s p t c m a', 'go: home, secrets, policies, tokens, cluster, metrics, audit'], ['j k', 'move in a list'], ['Enter', 'open'], ['x', 'select a row'], ['r', 'reveal'], ['c', 'copy a value'], ['y', 'copy the path'],
-  ['e', 'edit'], ['h', 'history'], ['[ ]', 'older or newer version'], ['n', 'new'], ['m', 'move'], ['.', 'actions'], ['Shift and letters', 'jump to a name in a list'], ['Ctrl S', 'save'], ['Esc', 'back'],
+  [en.ctrlK, en.searchGoDo], ['/', en.filterTheList], ['g h s p t c m a', en.goHomeSecretsPoliciesTokensCluster], ['j k', en.moveInAList], ['Enter', en.openKey], ['x', en.selectARow], ['r', en.revealKey], ['c', en.copyAValue], ['y', en.copyThePath],
+  ['e', en.editKey], ['h', en.historyKey], ['[ ]', en.olderOrNewerVersion], ['n', en.newKey], ['m', en.moveKey], ['.', en.actionsKey], [en.shiftAndLetters, en.jumpToANameInA], [en.ctrlS, en.saveKey], ['Esc', en.backKey],
 ];
 
 function Keys({ close }: { close: () => void }) {
-  return <Sheet title="Keys" actions={<Button kind="primary" onClick={close}>Close</Button>}><dl class="kv keys">{HELP.map(([keys, what]) => <><dt>{keys.split(' ').map((one) => <kbd>{one}</kbd>)}</dt><dd>{what}</dd></>)}</dl><p class="dim">Single letters can be switched off in your menu at the top right.</p></Sheet>;
+  return <Sheet title={common.keys} actions={<Button kind="primary" onClick={close}>{common.close}</Button>}><dl class="kv keys">{HELP.map(([keys, what]) => <><dt>{keys.split(' ').map((one) => <kbd>{one}</kbd>)}</dt><dd>{what}</dd></>)}</dl><p class="dim">{en.singleLettersCanBeSwitchedOff}</p></Sheet>;
 }
 export const showKeys = (): void => void open<void>((close) => <Keys close={() => close()} />);
 

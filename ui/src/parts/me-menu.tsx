@@ -1,4 +1,6 @@
 // The person's own menu: session, theme, density, keys, screen sharing, and the way out.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/me-menu.ts';
 import { copy } from '../lib/clipboard.ts';
 import { density, keysOn, sharing, theme } from '../lib/prefs.ts';
 import { renew, secondsLeft, signOut } from '../lib/session.ts';
@@ -13,7 +15,7 @@ export async function leave(): Promise<void> {
   const current = me.peek();
   let revoke = current?.isOurs ?? false;
   if (current && !current.isOurs && !current.isRoot) {
-    revoke = await confirm({ title: 'Revoke the token too?', text: 'This token was pasted, not made by a login here. Revoking ends it everywhere, with all that it made.', action: 'Revoke it and sign out', danger: true });
+    revoke = await confirm({ title: en.revokeTheTokenToo, text: en.thisTokenWasPastedNotMade, action: en.revokeItAndSignOut, danger: true });
   }
   await signOut(revoke);
   location.assign(`/ui/login${namespace.peek() ? `?ns=${encodeURIComponent(namespace.peek())}` : ''}`);
@@ -24,18 +26,18 @@ function Me({ close }: { close: () => void }) {
   if (!current) return null;
   const left = secondsLeft(Date.now());
   return (
-    <Sheet title={current.name} actions={<><Button icon="out" onClick={() => { close(); void leave(); }}>Sign out</Button><Button kind="primary" onClick={close}>Done</Button></>}>
+    <Sheet title={current.name} actions={<><Button icon="copy" onClick={() => { close(); void import('./copy-as.tsx').then((file) => file.openCopyAs()); }}>{en.copyRequestsAs}</Button><Button icon="out" onClick={() => { close(); void leave(); }}>{common.signOut}</Button><Button kind="primary" onClick={close}>{common.done}</Button></>}>
       <dl class="kv">
-        <dt>Session</dt><dd>{left === undefined ? 'does not end' : <>{span(left)} left <span class="dim">· until {exact(current.ends)}</span></>}{current.renewable && left !== undefined && <Button size="sm" onClick={() => void renew().then(() => toast('The session is longer now'), (error: Error) => toast(error.message))}>Renew</Button>}</dd>
-        <dt>Policies</dt><dd class="caps">{current.policies.map((name) => <Tag>{name}</Tag>)}</dd>
-        {current.path && <><dt>Signed in by</dt><dd class="mono">{current.path}</dd></>}
-        {current.entityId && <><dt>Entity</dt><dd class="mono">{current.entityId}<Button kind="ghost" size="sm" icon="copy" label="Copy the entity's id" onClick={() => void copy(current.entityId, 'Entity')} /></dd></>}
-        <dt>Accessor</dt><dd class="mono">{current.accessor || '–'}</dd>
-        <dt>Theme</dt><dd><Segments label="Theme" value={theme.value ?? 'system'} options={[['system', 'System'], ['light', 'Light'], ['dark', 'Dark']]} onChange={(value) => { theme.value = value; }} /></dd>
-        <dt>Rows</dt><dd><Segments label="Density" value={density.value ?? 'normal'} options={[['normal', 'Normal'], ['compact', 'Compact']]} onChange={(value) => { density.value = value; }} /></dd>
+        <dt>{en.session}</dt><dd>{left === undefined ? en.doesNotEnd : <>{en.left(span(left))} <span class="dim">{en.until(exact(current.ends))}</span></>}{current.renewable && left !== undefined && <Button size="sm" onClick={() => void renew().then(() => toast(en.theSessionIsLongerNow), (error: Error) => toast(error.message))}>{en.renew}</Button>}</dd>
+        <dt>{common.policies}</dt><dd class="caps">{current.policies.map((name) => <Tag>{name}</Tag>)}</dd>
+        {current.path && <><dt>{en.signedInBy}</dt><dd class="mono">{current.path}</dd></>}
+        {current.entityId && <><dt>{en.entity}</dt><dd class="mono">{current.entityId}<Button kind="ghost" size="sm" icon="copy" label={en.copyTheEntitysId} onClick={() => void copy(current.entityId, en.entity)} /></dd></>}
+        <dt>{en.accessor}</dt><dd class="mono">{current.accessor || '–'}</dd>
+        <dt>{en.theme}</dt><dd><Segments label={en.theme} value={theme.value ?? 'system'} options={[['system', en.system], ['light', en.light], ['dark', en.dark]]} onChange={(value) => { theme.value = value; }} /></dd>
+        <dt>{common.rows}</dt><dd><Segments label={en.density} value={density.value ?? 'normal'} options={[['normal', en.normal], ['compact', en.compact]]} onChange={(value) => { density.value = value; }} /></dd>
       </dl>
-      <Check label="Keys of one letter" hint="j, k, r, c, e and others; ? lists them" checked={keysOn.value ?? true} onChange={(on) => { keysOn.value = on; }} />
-      <Check label="Screen sharing" hint="hides names too, until it is switched off" checked={sharing.value} onChange={(on) => { sharing.value = on; }} />
+      <Check label={en.keysOfOneLetter} hint={en.jKRCEAnd} checked={keysOn.value ?? true} onChange={(on) => { keysOn.value = on; }} />
+      <Check label={en.screenSharing} hint={en.hidesNamesTooUntilItIs} checked={sharing.value} onChange={(on) => { sharing.value = on; }} />
     </Sheet>
   );
 }

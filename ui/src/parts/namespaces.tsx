@@ -1,4 +1,6 @@
 // Switching namespaces: those below the one in view that the token reaches, with a filter. The route keeps the namespace, rights are asked anew.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/namespaces.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { tryCall } from '../lib/api.ts';
 import { go, href, route } from '../lib/router.ts';
@@ -41,10 +43,10 @@ function Switch({ close }: { close: () => void }) {
   const shown = ['', ...(all ?? [])].filter((one) => (one || 'root').toLowerCase().includes(text.toLowerCase()));
   return (
     <form onSubmit={(event) => { event.preventDefault(); choose(shown.length === 1 ? (shown[0] ?? '') : text.replace(/^\/+|\/+$/g, '')); }}>
-      <Sheet title="Namespace" actions={<><Button onClick={close}>Cancel</Button><Button type="submit" kind="primary">Go</Button></>}>
-        <Field label="Name or path" value={text} onInput={setText} mono autofocus placeholder="team/payments" />
-        {all === undefined ? <Loading rows={3} /> : <ul class="picks">{shown.map((one) => <li><button type="button" class={one === namespace.value ? 'on' : ''} aria-current={one === namespace.value ? 'true' : undefined} onClick={() => choose(one)}><Icon name="layers" /><span class="mono">{one ? visible(one) : 'root'}</span>{one === namespace.value && <Icon name="check" />}</button></li>)}</ul>}
-        {all?.length === 0 && <Note>No namespace can be listed with this token. Type the path of one you know.</Note>}
+      <Sheet title={common.namespace} actions={<><Button onClick={close}>{common.cancel}</Button><Button type="submit" kind="primary">{en.go}</Button></>}>
+        <Field label={en.nameOrPath} value={text} onInput={setText} mono autofocus placeholder="team/payments" />
+        {all === undefined ? <Loading rows={3} /> : <ul class="picks">{shown.map((one) => <li><button type="button" class={one === namespace.value ? 'on' : ''} aria-current={one === namespace.value ? 'true' : undefined} onClick={() => choose(one)}><Icon name="layers" /><span class="mono">{one ? visible(one) : common.root}</span>{one === namespace.value && <Icon name="check" />}</button></li>)}</ul>}
+        {all?.length === 0 && <Note>{en.noNamespaceCanBeListedWith}</Note>}
       </Sheet>
     </form>
   );

@@ -1,4 +1,5 @@
 // A QR code as one path of SVG; the library is loaded when one is shown.
+import * as en from '../en/parts/qr.ts';
 import { useEffect, useState } from 'preact/hooks';
 
 export function Qr({ text }: { text: string }) {
@@ -11,5 +12,5 @@ export function Qr({ text }: { text: string }) {
       } catch { /* Too long for a code: the link is there. */ }
     });
   }, [text]);
-  return shape ? <svg class="qr" viewBox={`0 0 ${shape.size} ${shape.size}`} role="img" aria-label="QR code of the link" shape-rendering="crispEdges"><rect width={shape.size} height={shape.size} fill="#fff" /><path d={shape.path} fill="#000" /></svg> : null;
+  return shape ? <svg class="qr" viewBox={`0 0 ${shape.size} ${shape.size}`} role="img" aria-label={en.qrCodeOfTheLink} shape-rendering="crispEdges"><rect width={shape.size} height={shape.size} fill="#fff" /><path d={shape.path} fill="#000" /></svg> : null;
 }

@@ -1,4 +1,6 @@
 // The small parts that every screen is made of: buttons, fields, cards, notes, tabs, empty and failed states.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/ui.ts';
 import type { ComponentChildren, TargetedEvent } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError } from '../lib/api.ts';
@@ -41,7 +43,7 @@ export function Button({ onClick, icon, kind, size, label, need, busy, disabled,
   const only = children === undefined;
   return (
     <button type={type} class={`btn ${kind ?? ''} ${size ?? ''} ${only ? 'icon' : ''} ${isRefused ? 'refused' : ''} ${extra}`} onClick={click} disabled={disabled} aria-disabled={isRefused || may === undefined || busy ? 'true' : undefined}
-      aria-label={label} aria-pressed={pressed} aria-expanded={expanded} aria-busy={busy || undefined} title={isRefused ? `Needs ${cap} on ${need?.path}` : (title ?? (only ? label : undefined))} autofocus={autofocus}>
+      aria-label={label} aria-pressed={pressed} aria-expanded={expanded} aria-busy={busy || undefined} title={isRefused ? en.needsOn(cap, need?.path) : (title ?? (only ? label : undefined))} autofocus={autofocus}>
       {busy ? <span class="spin" aria-hidden="true" /> : isRefused ? <Icon name="lock" /> : icon ? <Icon name={icon} small={!only || size === 'sm'} /> : null}
       {children}
     </button>
@@ -73,7 +75,7 @@ export interface FieldProps {
   label: string;
   value: string;
   onInput: (value: string) => void;
-  type?: 'text' | 'password' | 'number' | 'url' | 'date';
+  type?: 'text' | 'password' | 'number' | 'url' | 'date' | 'datetime-local';
   hint?: ComponentChildren;
   error?: string | undefined;
   mono?: boolean;
@@ -92,7 +94,7 @@ export interface FieldProps {
 /** A labelled field. */
 export function Field({ label, value, onInput, type = 'text', hint, error, mono, placeholder, autocomplete = 'off', autofocus, required, masked, rows, min, list, disabled }: FieldProps) {
   const id = useId();
-  const common = {
+  const shared = {
     id, value, placeholder, required, autofocus, autocomplete: autocomplete as 'off', spellcheck: false, disabled,
     'aria-describedby': hint || error ? `${id}h` : undefined, 'aria-invalid': error ? ('true' as const) : undefined,
     onInput: (event: TargetedEvent<HTMLInputElement | HTMLTextAreaElement>) => onInput(event.currentTarget.value),
@@ -100,9 +102,9 @@ export function Field({ label, value, onInput, type = 'text', hint, error, mono,
   };
   return (
     <div class="labelled">
-      <label for={id}>{label}{!required && hint === 'optional' ? <span class="dim"> optional</span> : null}</label>
+      <label for={id}>{label}{!required && hint === 'optional' ? <span class="dim"> {common.optional}</span> : null}</label>
       <div class={`field ${rows ? 'area' : ''} ${error ? 'wrong' : ''}`}>
-        {rows ? <textarea {...common} rows={rows} /> : <input {...common} {...({ type, min, list: list ? `${id}l` : undefined } as { type: 'text' })} />}
+        {rows ? <textarea {...shared} rows={rows} /> : <input {...shared} {...({ type, min, list: list ? `${id}l` : undefined } as { type: 'text' })} />}
         {list && <datalist id={`${id}l`}>{list.map((one) => <option value={one} />)}</datalist>}
       </div>
       {(error || (hint && hint !== 'optional')) && <p id={`${id}h`} class={error ? 'err' : 'dim hint'}>{error ?? hint}</p>}
@@ -135,8 +137,8 @@ export function Tabs({ label, tabs, current }: { label: string; tabs: { key: str
 }
 
 /** A command or another text to take elsewhere. */
-export function Code({ text, label = 'Command' }: { text: string; label?: string }) {
-  return <div class="code mono"><code class="grow">{text}</code><Button kind="ghost" size="sm" icon="copy" label={`Copy ${label.toLowerCase()}`} onClick={() => void copy(text, label)} /></div>;
+export function Code({ text, label = en.command }: { text: string; label?: string }) {
+  return <div class="code mono"><code class="grow">{text}</code><Button kind="ghost" size="sm" icon="copy" label={en.copy(label.toLowerCase())} onClick={() => void copy(text, label)} /></div>;
 }
 
 /** One sentence, one action, one command. */
@@ -149,18 +151,18 @@ export function Failed({ error, retry, path, cap = 'read', children }: Children 
   const api = error instanceof ApiError ? error : undefined;
   const status = api?.status ?? 0;
   const asked = path ?? api?.path ?? '';
-  const title = status === 403 ? 'You have no right to this' : status === 404 ? 'There is nothing here' : status === 0 && api ? 'The server cannot be reached' : 'The server refused';
+  const title = status === 403 ? en.youHaveNoRightToThis : status === 404 ? en.thereIsNothingHere : status === 0 && api ? en.theServerCannotBeReached : en.theServerRefused;
   return (
     <div class="empty refusal" role="alert">
       <span class="disc bad"><Icon name={status === 403 ? 'lock' : status === 404 ? 'search' : 'warn'} small={false} /></span>
       <h2>{title}</h2>
-      {api ? <p class="soft">Asked: <span class="mono">{api.method} {api.path}</span>{status > 0 && <> · answer {status}</>}</p> : null}
+      {api ? <p class="soft">{en.asked} <span class="mono">{api.method} {api.path}</span>{status > 0 && <> {en.answer(status)}</>}</p> : null}
       {(api?.message ?? String(error)) && <p class="mono soft words">{api?.message ?? String(error)}</p>}
-      {api?.requestId && <p class="dim">Request <span class="mono">{api.requestId}</span></p>}
+      {api?.requestId && <p class="dim">{common.request} <span class="mono">{api.requestId}</span></p>}
       <div class="row">
-        {status === 403 && <Button kind="primary" icon="info" onClick={() => showWhy({ path: asked, cap })}>Why?</Button>}
-        {retry && <Button icon="undo" onClick={retry}>Try again</Button>}
-        <LinkButton href="/ui/" icon="home">Home</LinkButton>
+        {status === 403 && <Button kind="primary" icon="info" onClick={() => showWhy({ path: asked, cap })}>{en.why}</Button>}
+        {retry && <Button icon="undo" onClick={retry}>{en.tryAgain}</Button>}
+        <LinkButton href="/ui/" icon="home">{en.home}</LinkButton>
       </div>
       {children}
     </div>
@@ -171,7 +173,7 @@ export function Failed({ error, retry, path, cap = 'read', children }: Children 
 export function FormError({ error }: { error: unknown }) {
   if (!error) return null;
   const api = error instanceof ApiError ? error : undefined;
-  return <Note kind="bad"><b>{api ? (api.status === 403 ? 'No right: ' : '') : ''}</b>{error instanceof Error ? error.message : String(error)}{api?.requestId && <span class="dim"> · request <span class="mono">{api.requestId}</span></span>}</Note>;
+  return <Note kind="bad"><b>{api ? (api.status === 403 ? en.noRight : '') : ''}</b>{error instanceof Error ? error.message : String(error)}{api?.requestId && <span class="dim"> {en.request} <span class="mono">{api.requestId}</span></span>}</Note>;
 }
 
 const SHOWN_AFTER_MS = 120;
@@ -179,7 +181,7 @@ const SHOWN_AFTER_MS = 120;
 export function Loading({ rows = 6 }: { rows?: number }) {
   const [shown, setShown] = useState(false);
   useEffect(() => { const timer = setTimeout(() => setShown(true), SHOWN_AFTER_MS); return () => clearTimeout(timer); }, []);
-  return <div class="skeleton" role="status" aria-busy="true" aria-label="Loading">{shown && Array.from({ length: rows }, () => <div class="bone" />)}</div>;
+  return <div class="skeleton" role="status" aria-busy="true" aria-label={en.loading}>{shown && Array.from({ length: rows }, () => <div class="bone" />)}</div>;
 }
 
 export function Page({ title, sub, actions, children }: Children & { title: ComponentChildren; sub?: ComponentChildren; actions?: ComponentChildren }) {

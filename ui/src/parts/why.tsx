@@ -1,4 +1,6 @@
 // Why something is refused: the rule that decides, in whose policy, and a request to send to an administrator.
+import * as common from '../en/common.ts';
+import * as en from '../en/parts/why.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { tryCall } from '../lib/api.ts';
 import { copy } from '../lib/clipboard.ts';
@@ -20,12 +22,12 @@ function Why({ asked, close }: { asked: Asked; close: () => void }) {
   const [answer, setAnswer] = useState<Record<string, any> | null | undefined>(undefined);
   useEffect(() => { void explainSelf(asked.path, asked.cap).then((found) => setAnswer(found ?? null)); }, []);
   const current = me.value;
-  const request = `Please give ${current?.name ?? 'me'}${current?.entityId ? ` (entity ${current.entityId})` : ''} the right "${asked.cap}" on "${asked.path}"${namespace.value ? ` in the namespace "${namespace.value}"` : ''}.\n\npath "${asked.path}" {\n  capabilities = ["${asked.cap}"]\n}\n\nPolicies now: ${current?.policies.join(', ') ?? ''}`;
+  const request = `Please give ${current?.name ?? 'me'}${current?.entityId ? en.entity(current.entityId) : ''} the right "${asked.cap}" on "${asked.path}"${namespace.value ? en.inTheNamespace(namespace.value) : ''}.\n\npath "${asked.path}" {\n  capabilities = ["${asked.cap}"]\n}\n\nPolicies now: ${current?.policies.join(', ') ?? ''}`;
   return (
-    <Sheet title={`Why not ${asked.cap}?`} actions={<><Button icon="copy" onClick={() => void copy(request, 'Request')}>Copy a request for an administrator</Button><Button kind="primary" onClick={close}>Close</Button></>}>
-      <p class="soft"><b>{asked.cap}</b> on <span class="mono">{asked.path}</span> is not allowed for <b>{current?.name}</b>.</p>
-      {answer === undefined ? <Loading rows={2} /> : answer ? <Rules answer={answer} path={asked.path} cap={asked.cap} /> : <Note>No rule of your policies grants it. The server does not tell this token which rule decides.</Note>}
-      <div><h3>Your policies</h3><p class="caps">{current?.policies.map((name) => <Tag>{name}</Tag>)}</p></div>
+    <Sheet title={en.whyNot(asked.cap)} actions={<><Button icon="copy" onClick={() => void copy(request, common.request)}>{en.copyARequestForAnAdministrator}</Button><Button kind="primary" onClick={close}>{common.close}</Button></>}>
+      <p class="soft"><b>{asked.cap}</b> {common.on} <span class="mono">{asked.path}</span> {en.isNotAllowedFor} <b>{current?.name}</b>.</p>
+      {answer === undefined ? <Loading rows={2} /> : answer ? <Rules answer={answer} path={asked.path} cap={asked.cap} /> : <Note>{en.noRuleOfYourPoliciesGrants}</Note>}
+      <div><h3>{en.yourPolicies}</h3><p class="caps">{current?.policies.map((name) => <Tag>{name}</Tag>)}</p></div>
     </Sheet>
   );
 }
@@ -35,8 +37,8 @@ export function Rules({ answer, path, cap }: { answer: Record<string, any>; path
   const cell = Array.isArray(answer['grid']) ? ((answer['grid'] as Record<string, any>[])[0] ?? answer) : answer;
   const rules = rulesOf(cell);
   if (rules.length === 0 && cell['reason']) return <Note>{cell['reason']}.</Note>;
-  if (rules.length === 0) return <Note>No rule of these policies matches <span class="mono">{path}</span>, so {cap} is refused.</Note>;
-  return <div class="stack">{rules.map((rule) => <div class={`rule ${rule.decides ? (cell['allowed'] ? 'y' : 'd') : ''}`}><Tag kind={rule.decides ? (cell['allowed'] ? 'ok' : 'bad') : ''}>{rule.decides ? 'decides' : 'lost'}</Tag><span class="mono grow">{rule.pattern}</span><span class="dim">{rule.capabilities?.join(', ')}{rule.policy && <> · {rule.policy}{rule.line ? `, line ${rule.line}` : ''}</>}</span>{rule.reason && <p class="dim full">{rule.reason}</p>}</div>)}</div>;
+  if (rules.length === 0) return <Note>{en.noRuleOfThesePoliciesMatches} <span class="mono">{path}</span>{en.soIsRefused(cap)}</Note>;
+  return <div class="stack">{rules.map((rule) => <div class={`rule ${rule.decides ? (cell['allowed'] ? 'y' : 'd') : ''}`}><Tag kind={rule.decides ? (cell['allowed'] ? 'ok' : 'bad') : ''}>{rule.decides ? common.decides : en.lost}</Tag><span class="mono grow">{rule.pattern}</span><span class="dim">{rule.capabilities?.join(', ')}{rule.policy && <> · {rule.policy}{rule.line ? en.line(rule.line) : ''}</>}</span>{rule.reason && <p class="dim full">{rule.reason}</p>}</div>)}</div>;
 }
 
 export interface FoundRule { decides: boolean; pattern: string; policy?: string | undefined; line?: number | undefined; capabilities?: string[] | undefined; reason?: string | undefined }

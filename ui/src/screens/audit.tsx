@@ -1,6 +1,9 @@
 // The audit log: devices, records with filters (contract E10), and the chain verified here in the browser.
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/audit.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, headersOf, tryCall, urlOf } from '../lib/api.ts';
+import { call, tryCall } from '../lib/api.ts';
+import { eachLine, openStream } from '../lib/lines.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { count, exact, visible, visibleText, when } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
@@ -23,68 +26,146 @@ async function devices(): Promise<Device[]> {
 
 function Enable({ onDone }: { onDone: () => void }) {
   const [path, setPath] = useState('/var/log/kallisto/audit.log');
-  const run = useAction(async () => { await call('POST', 'sys/audit/file', { body: { type: 'file', options: { file_path: path } } }); toast('The audit device is on'); onDone(); });
-  return <form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label="File on the server" value={path} onInput={setPath} mono required /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/audit/file', cap: ['sudo'] }} onClick={() => {}}>Enable a file device</Button></div></form>;
+  const run = useAction(async () => { await call('POST', 'sys/audit/file', { body: { type: 'file', options: { file_path: path } } }); toast(en.theAuditDeviceIsOn); onDone(); });
+  return <form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={en.fileOnTheServer} value={path} onInput={setPath} mono required /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/audit/file', cap: ['sudo'] }} onClick={() => {}}>{en.enableAFileDevice}</Button></div></form>;
 }
 
-/** Verifies a file that was chosen, or the lines that the server streams; compares the end with the server's head. */
+/** Verifies a file that was chosen, or the lines that the server streams up to its head. */
 function Verify({ device }: { device: Device | undefined }) {
   const [verdict, setVerdict] = useState<Verdict | undefined>(undefined);
   const [busy, setBusy] = useState(false);
-  const worker = useRef<Worker | undefined>(undefined);
-  const run = async (stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> => {
+  const stop = useRef<() => void>(() => undefined);
+  useEffect(() => () => stop.current(), []);
+  /** `until` is the number of the last record to look at; a file is read to its end. */
+  const run = async (stream: ReadableStream<Uint8Array<ArrayBuffer>>, until: number): Promise<void> => {
+    stop.current();
     setBusy(true);
     setVerdict(undefined);
-    worker.current?.terminate();
-    const own = startWorker('audit-worker');
-    worker.current = own;
-    own.onmessage = (event: MessageEvent<Verdict>) => { setVerdict({ ...event.data }); if (event.data.done) { setBusy(false); own.terminate(); } };
+    const worker = startWorker('audit-worker');
     const reader = stream.getReader();
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (value) { const buffer = value.slice().buffer; own.postMessage({ chunk: buffer }, [buffer]); }
-      if (done) { own.postMessage({ last: true }); return; }
-    }
+    let isOver = false;
+    const end = (): void => { isOver = true; worker.terminate(); void reader.cancel().catch(() => undefined); setBusy(false); };
+    stop.current = end;
+    worker.onmessage = (event: MessageEvent<Verdict>) => {
+      const done = event.data.done || event.data.wrong !== undefined || event.data.last >= until;
+      setVerdict({ ...event.data, done });
+      if (done) end();
+    };
+    try {
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (isOver) return;
+        if (value) { const buffer = value.slice().buffer; worker.postMessage({ chunk: buffer }, [buffer]); }
+        if (done) { worker.postMessage({ last: true }); return; }
+      }
+    } catch (error) { if (!isOver) { end(); throw error; } }
   };
-  const fromServer = useAction(async () => {
-    const response = await fetch(urlOf(`sys/kallisto/audit/${device?.name}/records`, { raw: true, from_seq: 1 }), { headers: headersOf({}), cache: 'no-store', credentials: 'omit' });
-    if (!response.ok || !response.body) throw new Error(response.status === 404 ? 'This server does not stream its records yet: choose the file instead.' : `The server answered ${response.status}.`);
-    await run(response.body as ReadableStream<Uint8Array<ArrayBuffer>>);
-  });
   const head = device?.head;
+  const fromServer = useAction(async () => {
+    if (!device || !head) return;
+    const control = new AbortController();
+    await run(await openStream(`sys/kallisto/audit/${device.name}/records`, { raw: true, follow: true, from_seq: 1 }, control.signal), head.seq);
+    control.abort();
+  });
+  // The field is emptied, so that the same file can be chosen again after it changed.
+  const fromFile = useAction((file: File) => run(file.stream(), Infinity));
   const meets = verdict?.done && head && !verdict.wrong ? (verdict.last >= head.seq ? 'ok' : 'behind') : undefined;
   return (
-    <Card title="Verify the chain" pad>
-      <p class="soft">Each line holds the hash of the one before. They are computed again here, in this browser: the server need not be believed.</p>
-      {!globalThis.crypto?.subtle && <Note kind="warn">Hashing needs HTTPS, or localhost. Use <span class="mono">kallisto audit verify</span>.</Note>}
-      <div class="row"><Button kind="primary" icon="check" busy={busy || fromServer.busy} disabled={!device} onClick={() => void fromServer.run()}>Verify {device ? device.name : 'a device'}</Button><label class="btn">A file<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file) void run(file.stream()); }} /></label></div>
-      <FormError error={fromServer.error} />
-      {verdict && (verdict.wrong ? <Note kind="bad"><b>The chain breaks at record {count(verdict.wrong.seq)}</b> (line {count(verdict.wrong.line)}): {verdict.wrong.why}. {count(verdict.lines - 1)} lines before it hold.</Note> : <Note kind={verdict.done ? 'ok' : 'accent'}><b>{verdict.done ? `The chain holds to ${count(verdict.last)}` : `${count(verdict.lines)} lines so far…`}</b>{verdict.done && <> · {count(verdict.lines)} lines from record {count(verdict.first)}. {meets === 'ok' ? 'It reaches the head that the server states.' : meets === 'behind' ? `The server states ${count(head?.seq ?? 0)}: the lines end earlier.` : ''}</>}</Note>)}
-      {head && <dl class="kv"><dt>Head</dt><dd class="mono">{count(head.seq)} · {head.hash.slice(0, 16)}…</dd>{head.public_key && <><dt>Key of checkpoints</dt><dd class="mono">{head.public_key.slice(0, 28)}…</dd></>}</dl>}
+    <Card title={en.verifyTheChain} pad>
+      <p class="soft">{en.eachRecordHoldsTheHashOf}</p>
+      {!globalThis.crypto?.subtle && <Note kind="warn">{en.hashingNeedsHttpsOrLocalhostUse} <span class="mono">kallisto audit verify</span> {en.instead}</Note>}
+      <div class="row"><Button kind="primary" icon="check" busy={busy || fromServer.busy} disabled={!head || head.seq === 0} onClick={() => void fromServer.run()}>{en.verify(device ? device.name : en.aDevice)}</Button><label class="btn">{en.verifyAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; event.currentTarget.value = ''; if (file) void fromFile.run(file); }} /></label></div>
+      <FormError error={fromServer.error ?? fromFile.error} />
+      {verdict && (verdict.wrong ? <Note kind="bad"><b>{en.theChainBreaksAtRecord(count(verdict.wrong.seq))}</b> {en.lineLinesBeforeItHold(count(verdict.wrong.line), verdict.wrong.why, count(verdict.lines - 1))}</Note> : <Note kind={verdict.done ? 'ok' : 'accent'}><b>{verdict.done ? en.theChainHoldsTo(count(verdict.last)) : en.linesSoFar(count(verdict.lines))}</b>{verdict.done && <> {en.linesFromRecord(count(verdict.lines), count(verdict.first), meets === 'ok' ? en.itReachesTheHeadThatThe : meets === 'behind' ? en.theServerStatesTheLinesEnd(count(head?.seq ?? 0)) : '')}</>}</Note>)}
+      {head && <dl class="kv"><dt>{en.head}</dt><dd class="mono">{count(head.seq)} · {head.hash.slice(0, 16)}…</dd>{head.public_key && <><dt>{en.checkpointKey}</dt><dd class="mono">{head.public_key.slice(0, 28)}…</dd></>}</dl>}
     </Card>
   );
 }
 
-const TAIL_MS = 2000;
 type Row = Record<string, any>;
+/** A request and its answer; one of them may not be there. */
+interface Pair { id: string; request: Row | undefined; response: Row | undefined }
+const LIVE_MAX = 500;
+const PAGE = 200;
+const NO_FILTERS = { path: '', operation: '', outcome: '', entity: '', address: '', intent: '', since: '', until: '', value: '' };
+type Filters = typeof NO_FILTERS;
+
+/** The newest first: records of one request are one row. */
+function paired(records: readonly Row[]): Pair[] {
+  const found = new Map<string, Pair>();
+  records.forEach((record, i) => {
+    const id = String(record['request']?.id ?? en.record(i));
+    const pair = found.get(id) ?? { id, request: undefined, response: undefined };
+    if (record['type'] === 'response' || record['type'] === 'exchange') pair.response = record; else pair.request = record;
+    found.set(id, pair);
+  });
+  return [...found.values()];
+}
+
+/** What the server is asked: a value is masked as the device does it, and its mask looked for. */
+async function queryOf(device: string, used: Filters): Promise<Record<string, string | undefined>> {
+  const time = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
+  const contains = used.value ? (await call<{ hash: string }>('POST', `sys/audit-hash/${device}`, { body: { input: used.value } })).data.hash : undefined;
+  return { path: used.path || undefined, operation: used.operation || undefined, outcome: used.outcome || undefined, entity: used.entity || undefined, address: used.address || undefined, intent: used.intent || undefined, since: time(used.since), until: time(used.until), contains };
+}
+
+function Outcome({ pair }: { pair: Pair }) {
+  const error = pair.response?.['error'] ?? pair.request?.['error'];
+  if (error) return <Tag kind="bad">{visible(String(error).slice(0, 60))}</Tag>;
+  return pair.response ? <Tag kind="ok">{en.ok}</Tag> : <Tag>{en.noAnswerRecorded}</Tag>;
+}
+
+function showPair(pair: Pair): void {
+  void open<void>((close) => <Sheet title={en.requestAndAnswer} actions={<Button kind="primary" onClick={() => close()}>{common.close}</Button>}>{([[common.request, pair.request], [en.answer, pair.response]] as const).map(([title, record]) => record && <><h3>{title}</h3><pre class="json mono" tabIndex={0}>{visibleText(JSON.stringify(record, null, 2))}</pre></>)}</Sheet>);
+}
+
 function Records({ device }: { device: Device }) {
-  const [filters, setFilters] = useState({ path: '', operation: '', outcome: '', entity: '', since: '' });
-  const [used, setUsed] = useState(filters);
-  const loaded = useLoad(async (signal) => (await call<{ records?: Row[]; next?: unknown }>('GET', `sys/kallisto/audit/${device.name}/records`, { signal, quiet: true, query: { limit: 100, path: used.path || undefined, operation: used.operation || undefined, outcome: used.outcome || undefined, entity: used.entity || undefined, since: used.since ? new Date(used.since).toISOString() : undefined } })).data, [device.name, JSON.stringify(used)]);
-  const [isLive, setLive] = useState(false);
+  const [filters, setFilters] = useState(NO_FILTERS);
+  const [used, setUsed] = useState(NO_FILTERS);
+  const [older, setOlder] = useState<Row[]>([]);
+  const [next, setNext] = useState<string | null | undefined>(undefined);
+  const [live, setLive] = useState<Row[] | undefined>(undefined);
+  const at = `sys/kallisto/audit/${device.name}/records`;
+  const page = async (signal: AbortSignal | undefined, from?: string): Promise<{ records: Row[]; next: string | null }> => {
+    const { data } = await call<{ records?: Row[]; next?: string | null }>('GET', at, { ...(signal ? { signal } : {}), quiet: true, query: { limit: PAGE, next: from, ...(await queryOf(device.name, used)) } });
+    return { records: data.records ?? [], next: data.next ?? null };
+  };
+  const loaded = useLoad((signal) => page(signal), [device.name, JSON.stringify(used)]);
+  const more = useAction(async () => { const from = next === undefined ? loaded.data?.next : next; if (!from) return; const found = await page(undefined, from); setOlder([...older, ...found.records]); setNext(found.next); });
+  const isLive = live !== undefined;
+  const [liveError, setLiveError] = useState<unknown>(undefined);
+  useEffect(() => { setOlder([]); setNext(undefined); if (live) setLive([]); }, [loaded.data]);
+  // One stream while it is followed: each record comes once, and following leaves two records of its own.
   useEffect(() => {
     if (!isLive) return;
-    const timer = setInterval(() => { if (!document.hidden) loaded.reload(); }, TAIL_MS);
-    return () => clearInterval(timer);
-  }, [isLive]);
-  const set = (key: keyof typeof filters) => (value: string): void => setFilters({ ...filters, [key]: value });
-  const show = (row: Row): void => void open<void>((close) => <Sheet title="Record" actions={<Button kind="primary" onClick={() => close()}>Close</Button>}><pre class="json mono">{visibleText(JSON.stringify(row, null, 2))}</pre></Sheet>);
-  const records = (loaded.data?.records ?? []).map((one) => (typeof one === 'string' ? (JSON.parse(one) as Row) : ((one['record'] as Row | undefined) ?? one)));
+    const stop = new AbortController();
+    setLiveError(undefined);
+    void (async () => {
+      const { since: _, until: __, ...query } = await queryOf(device.name, used);
+      const stream = await openStream(at, { follow: true, ...query }, stop.signal);
+      await eachLine(stream, (lines) => setLive((old) => (old ? [...lines.map((line) => JSON.parse(line) as Row).reverse(), ...old].slice(0, LIVE_MAX) : old)));
+      if (!stop.signal.aborted) setLive(undefined);
+    })().catch((error: unknown) => { if (!stop.signal.aborted) { setLiveError(error); setLive(undefined); } });
+    return () => stop.abort();
+  }, [isLive, device.name, JSON.stringify(used)]);
+  const set = (key: keyof Filters) => (value: string): void => setFilters({ ...filters, [key]: value });
+  const pairs = paired([...(live ?? []), ...(loaded.data?.records ?? []), ...older]);
+  const hasMore = Boolean(next === undefined ? loaded.data?.next : next);
   return (
-    <Card title="Records" actions={<><Button size="sm" icon={isLive ? 'pause' : 'play'} pressed={isLive} onClick={() => setLive(!isLive)}>{isLive ? 'Following' : 'Follow'}</Button><Button size="sm" icon="undo" busy={loaded.busy && !isLive} onClick={loaded.reload}>Refresh</Button></>}>
-      <form class="pad filters" onSubmit={(event) => { event.preventDefault(); setUsed(filters); }}><Field label="Path begins with" value={filters.path} onInput={set('path')} mono /><Select label="Operation" value={filters.operation} onChange={set('operation')} options={[['', 'any'], ['read', 'read'], ['create', 'create'], ['update', 'update'], ['patch', 'patch'], ['delete', 'delete'], ['list', 'list']]} /><Select label="Outcome" value={filters.outcome} onChange={set('outcome')} options={[['', 'any'], ['ok', 'allowed'], ['denied', 'refused'], ['error', 'failed']]} /><Field label="Who (entity)" value={filters.entity} onInput={set('entity')} mono /><Button type="submit" icon="search">Filter</Button></form>
-      {loaded.error ? <div class="pad"><Note kind="warn">{(loaded.error as { status?: number }).status === 404 || /unsupported path/.test(String(loaded.error)) ? 'This server does not serve its records to the page: look at the file, or verify it here.' : loaded.error instanceof Error ? loaded.error.message : ''}</Note></div> : !loaded.data ? <Loading /> : records.length === 0 ? <Empty icon="audit" title="No record matches" /> : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Records"><table class="grid"><thead><tr><th>Time</th><th>Who</th><th>Operation</th><th>Path</th><th>Address</th><th>Outcome</th><th><span class="sr">More</span></th></tr></thead><tbody>{records.map((row, i) => <tr key={i}><td class="nowrap" title={exact(row['time'])}>{when(row['time'])}</td><td>{visible(row['auth']?.display_name ?? '–')}</td><td>{row['request']?.operation}{row['request']?.headers?.['x-kallisto-intent'] && <> <Tag kind="accent">{String(row['request'].headers['x-kallisto-intent'])}</Tag></>} <span class="dim">{row['type']}</span></td><td class="mono">{visible(row['request']?.path ?? '')}</td><td class="mono dim">{row['request']?.remote_address ?? ''}</td><td>{row['error'] ? <Tag kind="bad">{visible(String(row['error']).slice(0, 60))}</Tag> : <Tag kind="ok">ok</Tag>}</td><td class="right"><Button size="sm" kind="ghost" icon="more" label="Whole record" onClick={() => show(row)} /></td></tr>)}</tbody></table></div>)}
+    <Card title={en.records} actions={<><Button size="sm" icon={isLive ? 'pause' : 'play'} pressed={isLive} onClick={() => setLive(isLive ? undefined : [])}>{isLive ? en.following : en.follow}</Button><Button size="sm" icon="undo" busy={loaded.busy} onClick={loaded.reload}>{en.refresh}</Button></>}>
+      <form class="pad filters" onSubmit={(event) => { event.preventDefault(); setUsed(filters); }}>
+        <Field label={common.path} value={filters.path} onInput={set('path')} mono placeholder="secret/data/*" /><Field label={en.who} value={filters.entity} onInput={set('entity')} mono placeholder={en.nameOrEntityId} />
+        <Select label={en.operation} value={filters.operation} onChange={set('operation')} options={[['', en.any], ['read', en.read], ['create', en.create], ['update', en.update], ['patch', en.patch], ['delete', en.deleteIt], ['list', en.list]]} />
+        <Select label={en.outcome} value={filters.outcome} onChange={set('outcome')} options={[['', en.any], ['ok', en.allowed], ['denied', en.denied], ['error', en.failed]]} />
+        <Select label={en.intent} value={filters.intent} onChange={set('intent')} options={[['', en.any], ['reveal', en.reveal], ['copy', en.copy], ['edit', en.edit], ['diff', en.compare], ['export', en.exportIt]]} />
+        <Field label={en.address} value={filters.address} onInput={set('address')} mono placeholder="10.0.0.7" /><Field label={en.from} type="datetime-local" value={filters.since} onInput={set('since')} /><Field label={en.to} type="datetime-local" value={filters.until} onInput={set('until')} />
+        <Field label={en.knownValue} value={filters.value} onInput={set('value')} masked placeholder={en.foundByItsMask} />
+        <div class="row at-end"><Button type="submit" kind="primary" icon="search">{common.filter}</Button>{JSON.stringify(used) !== JSON.stringify(NO_FILTERS) && <Button onClick={() => { setFilters(NO_FILTERS); setUsed(NO_FILTERS); }}>{en.clear}</Button>}</div>
+      </form>
+      {(liveError ?? more.error) ? <div class="pad"><FormError error={liveError ?? more.error} /></div> : null}
+      {loaded.error ? <div class="pad"><FormError error={loaded.error} /></div> : !loaded.data ? <Loading /> : pairs.length === 0 ? <Empty icon="audit" title={en.noRecordMatches} /> : (
+        <div class="scroll-x" tabIndex={0} role="region" aria-label={en.records}><table class="grid"><thead><tr><th>{en.time}</th><th>{en.who}</th><th>{en.operation}</th><th>{common.path}</th><th>{en.address}</th><th>{en.outcome}</th><th><span class="sr">{en.more}</span></th></tr></thead><tbody>{pairs.map((pair) => { const row = pair.response ?? pair.request ?? {}; const intent = row['request']?.headers?.['x-kallisto-intent']; return <tr key={pair.id}><td class="nowrap" title={exact(row['time'])}>{when(row['time'])}</td><td>{visible(row['auth']?.display_name ?? row['auth']?.entity_id ?? '–')}</td><td class="nowrap">{row['request']?.operation ?? row['type']}{intent && <> <Tag kind="accent">{String(intent)}</Tag></>}</td><td class="mono">{visible(row['request']?.path ?? '')}</td><td class="mono dim">{row['request']?.remote_address ?? ''}</td><td><Outcome pair={pair} /></td><td class="right"><Button size="sm" kind="ghost" icon="more" label={en.wholeRecord} onClick={() => showPair(pair)} /></td></tr>; })}</tbody></table></div>)}
+      {loaded.data && hasMore && <div class="pad"><Button busy={more.busy} onClick={() => void more.run()}>{en.olderRecords}</Button></div>}
     </Card>
   );
 }
@@ -95,12 +176,12 @@ export function Audit() {
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path="sys/audit" cap="read" />;
   const list = loaded.data;
   const device = list?.find((one) => one.name === name) ?? list?.find((one) => one.type === 'file');
-  const enable = (): void => void open<void>((close) => <Sheet title="A new audit device" actions={<Button onClick={() => close()}>Close</Button>}><Enable onDone={() => { close(); loaded.reload(); }} /></Sheet>);
-  const disable = async (one: Device): Promise<void> => { if (await confirm({ title: `Disable ${one.name}?`, text: 'Requests are then recorded only by the devices that are left; with none, nobody can say later who read what.', action: 'Disable', danger: true, typed: one.name })) { await call('DELETE', `sys/audit/${one.name}`).then(loaded.reload, (error: Error) => toast(error.message)); } };
+  const enable = (): void => void open<void>((close) => <Sheet title={en.aNewAuditDevice} actions={<Button onClick={() => close()}>{common.close}</Button>}><Enable onDone={() => { close(); loaded.reload(); }} /></Sheet>);
+  const disable = async (one: Device): Promise<void> => { if (await confirm({ title: en.disable(one.name), text: en.requestsAreThenRecordedOnlyBy, action: common.disable, danger: true, typed: one.name })) { await call('DELETE', `sys/audit/${one.name}`).then(loaded.reload, (error: Error) => toast(error.message)); } };
   return (
-    <Page title="Audit" sub="Every request and its answer, with values masked, in a chain that shows each change." actions={<Button icon="plus" need={{ path: 'sys/audit/file', cap: 'sudo' }} onClick={enable}>Enable a device</Button>}>
-      {!list ? <Loading /> : list.length === 0 ? <Card><Empty icon="audit" title="No audit device" action={<Button kind="primary" icon="plus" onClick={enable}>Enable a file device</Button>} command="kallisto audit enable file file_path=/var/log/kallisto/audit.log">Nobody can say later who read what.</Empty></Card> : <>
-        <Card title="Devices"><div class="scroll-x" tabIndex={0} role="region" aria-label="Devices"><table class="grid"><thead><tr><th>Device</th><th>Kind</th><th>File</th><th>Records</th><th>State</th><th><span class="sr">Actions</span></th></tr></thead><tbody>{list.map((one) => <tr key={one.name}><td><b>{one.name}</b></td><td>{one.type}</td><td class="mono">{visible(one.file)}</td><td class="num">{one.head ? count(one.head.seq) : '–'}</td><td>{one.head ? <><Tag kind={one.head.health === 'working' ? 'ok' : 'bad'}>{one.head.health}</Tag> <Tag kind={one.head.chain === 'sound' || one.head.chain === 'new' ? 'ok' : 'warn'}>chain {one.head.chain}</Tag></> : '–'}</td><td class="right"><span class="cell-acts">{device?.name !== one.name && one.type === 'file' && <Button size="sm" onClick={() => setName(one.name)}>Look</Button>}<Button size="sm" kind="ghost" icon="trash" label={`Disable ${one.name}`} need={{ path: `sys/audit/${one.name}`, cap: 'sudo' }} onClick={() => void disable(one)} /></span></td></tr>)}</tbody></table></div></Card>
+    <Page title={en.audit} sub={en.everyRequestAndItsAnswerWith} actions={<Button icon="plus" need={{ path: 'sys/audit/file', cap: 'sudo' }} onClick={enable}>{en.enableADevice}</Button>}>
+      {!list ? <Loading /> : list.length === 0 ? <Card><Empty icon="audit" title={en.noAuditDevice} action={<Button kind="primary" icon="plus" onClick={enable}>{en.enableAFileDevice}</Button>} command="kallisto audit enable file file_path=/var/log/kallisto/audit.log">{en.nobodyCanSayLaterWhoRead}</Empty></Card> : <>
+        <Card title={en.devices}><div class="scroll-x" tabIndex={0} role="region" aria-label={en.devices}><table class="grid"><thead><tr><th>{en.device}</th><th>{common.kind}</th><th>{en.file}</th><th>{en.records}</th><th>{common.state}</th><th><span class="sr">{common.actions}</span></th></tr></thead><tbody>{list.map((one) => <tr key={one.name}><td><b>{one.name}</b></td><td>{one.type}</td><td class="mono">{visible(one.file)}</td><td class="num">{one.head ? count(one.head.seq) : '–'}</td><td>{one.head ? <><Tag kind={one.head.health === 'working' ? 'ok' : 'bad'}>{one.head.health}</Tag> <Tag kind={one.head.chain === 'sound' || one.head.chain === 'new' ? 'ok' : 'warn'}>{en.chain(one.head.chain)}</Tag></> : '–'}</td><td class="right"><span class="cell-acts">{device?.name !== one.name && one.type === 'file' && <Button size="sm" onClick={() => setName(one.name)}>{en.look}</Button>}<Button size="sm" kind="ghost" icon="trash" label={en.disable2(one.name)} need={{ path: `sys/audit/${one.name}`, cap: 'sudo' }} onClick={() => void disable(one)} /></span></td></tr>)}</tbody></table></div></Card>
         <Verify device={device} />
         {device && <Records device={device} />}</>}
     </Page>

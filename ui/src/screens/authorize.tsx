@@ -1,4 +1,6 @@
 // The OIDC provider's authorize page: whoever is signed in here goes on to the application that asked (OpenID Connect Core, section 3.1.2).
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/authorize.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call } from '../lib/api.ts';
 import { route } from '../lib/router.ts';
@@ -25,7 +27,7 @@ export function Authorize() {
       const asked = Object.fromEntries(FIELDS.flatMap((field) => { const value = query.get(field); return value === null ? [] : [[field, value]]; }));
       const { body, data } = await call<Record<string, any>>('POST', `identity/oidc/provider/${name}/authorize`, { body: asked, quiet: true });
       const code = (body['code'] ?? data['code']) as string | undefined;
-      if (!code) throw new Error('The server gave no code.');
+      if (!code) throw new Error(en.theServerGaveNoCode);
       back({ code, state: String(body['state'] ?? data['state'] ?? query.get('state') ?? '') });
     } catch (caught) {
       const kind = caught instanceof ApiError ? String(caught.body['error'] ?? '') : '';
@@ -34,7 +36,7 @@ export function Authorize() {
       else setError(caught);
     } finally { setBusy(false); }
   };
-  useEffect(() => { document.title = 'Sign in to an application · Kallisto'; }, []);
-  if (!name || !host) return <Page title="Sign in to an application"><Note kind="bad">This address lacks what the application has to say: a provider and a redirect_uri.</Note></Page>;
-  return <Page title="Sign in to an application"><Card pad><p><b>{visible(host)}</b> asks who you are. It learns what the scopes <span class="mono">{visible(query.get('scope') ?? 'openid')}</span> tell about <b>{visible(me.value?.name ?? '')}</b>{namespace.value && <> in <span class="mono">{namespace.value}</span></>}.</p><FormError error={error} /><div class="row"><Button kind="primary" busy={busy} onClick={() => void go()}>Go on to {visible(host)}</Button><Button onClick={() => history.back()}>Cancel</Button></div></Card></Page>;
+  useEffect(() => { document.title = en.signInToAnApplicationKallisto; }, []);
+  if (!name || !host) return <Page title={en.signInToAnApplication}><Note kind="bad">{en.thisAddressLacksWhatTheApplication}</Note></Page>;
+  return <Page title={en.signInToAnApplication}><Card pad><p><b>{visible(host)}</b> {en.asksWhoYouAreItLearns} <span class="mono">{visible(query.get('scope') ?? 'openid')}</span> {en.tellAbout} <b>{visible(me.value?.name ?? '')}</b>{namespace.value && <> {common.inIt} <span class="mono">{namespace.value}</span></>}.</p><FormError error={error} /><div class="row"><Button kind="primary" busy={busy} onClick={() => void go()}>{en.goOnTo(visible(host))}</Button><Button onClick={() => history.back()}>{common.cancel}</Button></div></Card></Page>;
 }

@@ -1,4 +1,5 @@
 // The way back from an OIDC provider.
+import * as en from '../en/screens/callback.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { oidcFinish } from '../lib/oidc.ts';
 import { go, href, route } from '../lib/router.ts';
@@ -14,5 +15,5 @@ export function Callback() {
     history.replaceState(null, '', '/ui/login');
     oidcFinish(path.replace(/^callback\//, ''), query).then((to) => { if (to === undefined) window.close(); else void go(to, true); }, (caught: Error) => setError(caught.message));
   }, []);
-  return <div class="outside"><main class="gate"><div class="gatehead"><Mark /><h1>{error ? 'Signing in failed' : 'Signing in…'}</h1></div>{error ? <><Note kind="bad">{visible(error)}</Note><LinkButton href={href('login')} kind="primary">Start again</LinkButton></> : <Loading rows={2} />}</main></div>;
+  return <div class="outside"><main class="gate"><div class="gatehead"><Mark /><h1>{error ? en.signingInFailed : en.signingIn}</h1></div>{error ? <><Note kind="bad">{visible(error)}</Note><LinkButton href={href('login')} kind="primary">{en.startAgain}</LinkButton></> : <Loading rows={2} />}</main></div>;
 }

@@ -1,4 +1,5 @@
 // All results of a search, over mounts, with what was searched.
+import * as en from '../en/screens/find.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { search, type Found, type Hit } from '../lib/search.ts';
 import { href, route, setQuery } from '../lib/router.ts';
@@ -24,14 +25,14 @@ export function Find() {
     return () => stop.abort();
   }, [asked, namespace.value]);
   return (
-    <Page title="Find" sub="Names, metadata and keys, over every mount that you reach. Values are never searched.">
-      <Field label="What" value={text} onInput={setText} autofocus placeholder="stripe" mono hint={<><span class="mono">owner:ada</span> metadata · <span class="mono">due:&lt;30d</span> to rotate · <span class="mono">key:DB_URL</span> name of a key · <span class="mono">in:secret/apps/</span> folder</>} />
-      {error ? <Failed error={error} /> : !asked.trim() ? <Empty icon="search" title="Type a part of a name" /> : (
-        <Card title={done ? `${count(hits.length)}${done.isCut ? '+' : ''} found` : 'Searching…'}>
+    <Page title={en.find} sub={en.namesMetadataAndKeysOverEvery}>
+      <Field label={en.what} value={text} onInput={setText} autofocus placeholder={en.stripe} mono hint={<><span class="mono">owner:ada</span> {en.metadata} <span class="mono">due:&lt;30d</span> {en.toRotate} <span class="mono">key:DB_URL</span> {en.nameOfAKey} <span class="mono">in:secret/apps/</span> {en.folder}</>} />
+      {error ? <Failed error={error} /> : !asked.trim() ? <Empty icon="search" title={en.typeAPartOfAName} /> : (
+        <Card title={done ? en.found(count(hits.length), done.isCut ? '+' : '') : en.searching}>
           <ul class="links">{hits.map((hit) => <li key={hit.place}><a href={href(`s/${hit.place}`)}><Icon name={hit.place.endsWith('/') ? 'folder' : 'key'} /><span class="mono grow">{visible(hit.place)}</span></a></li>)}</ul>
           {!done && hits.length === 0 && <Loading rows={4} />}
-          {done && hits.length === 0 && <Empty icon="search" title="No name matches">{done.looked} searched.</Empty>}
-          {done && done.refused.length > 0 && <div class="pad"><Note kind="warn" icon="lock">{plural(done.refused.length, 'mount')} could not be searched: <span class="mono">{done.refused.join(', ')}</span></Note></div>}
+          {done && hits.length === 0 && <Empty icon="search" title={en.noNameMatches}>{en.searched(done.looked)}</Empty>}
+          {done && done.refused.length > 0 && <div class="pad"><Note kind="warn" icon="lock">{en.couldNotBeSearched(plural(done.refused.length, en.mount))} <span class="mono">{done.refused.join(', ')}</span></Note></div>}
         </Card>
       )}
     </Page>

@@ -1,4 +1,6 @@
 // Home: pinned and recent places, what is due, links not opened, my session; for operators the state of the cluster. Each card fails by itself.
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/home.ts';
 import { call, tryCall } from '../lib/api.ts';
 import { useLoad } from '../lib/load.ts';
 import { can } from '../lib/needs.ts';
@@ -35,26 +37,51 @@ function Due() {
     return dues.filter((one) => one !== undefined).sort((a, b) => a.due.localeCompare(b.due)).slice(0, 8);
   }, []);
   if (loaded.error || (loaded.data && loaded.data.length === 0)) return null;
-  return <Card title="To rotate within 30 days">{loaded.data ? <ul class="links">{loaded.data.map((one) => <li key={one.place}><a href={href(`s/${one.place}`)}><Icon name="clock" /><span class="mono grow">{visible(one.place)}</span>{dueTag(one.due)}</a></li>)}</ul> : <Loading rows={3} />}</Card>;
+  return <Card title={en.toRotateWithin30Days}>{loaded.data ? <ul class="links">{loaded.data.map((one) => <li key={one.place}><a href={href(`s/${one.place}`)}><Icon name="clock" /><span class="mono grow">{visible(one.place)}</span>{dueTag(one.due)}</a></li>)}</ul> : <Loading rows={3} />}</Card>;
 }
 
 function Shares() {
   const loaded = useLoad(() => sharedByMe(), []);
   const open = (loaded.data ?? []).filter((one) => one.ends > Date.now());
   if (open.length === 0) return null;
-  return <Card title="Links I made" actions={<a class="link" href={href('shared')}>All</a>}><ul class="links">{open.slice(0, 5).map((one) => <li key={one.accessor}><span class="cell"><Icon name="link" /><span class="grow">{visible(one.note)}</span><span class="dim">ends {ago(one.ends)}</span></span></li>)}</ul></Card>;
+  return <Card title={en.linksIMade} actions={<a class="link" href={href('shared')}>{en.all}</a>}><ul class="links">{open.slice(0, 5).map((one) => <li key={one.accessor}><span class="cell"><Icon name="link" /><span class="grow">{visible(one.note)}</span><span class="dim">{en.ends(ago(one.ends))}</span></span></li>)}</ul></Card>;
+}
+
+interface Chain { name: string; isSound: boolean; state: string }
+
+/** How each audit device is, and whether its chain goes on where it was left. */
+async function chains(): Promise<Chain[]> {
+  const names = Object.keys((await call<Record<string, any>>('GET', 'sys/audit', { quiet: true })).data).map((name) => name.replace(/\/$/, ''));
+  return Promise.all(names.map(async (name) => {
+    const head = (await tryCall<{ health: string; chain: string }>('GET', `sys/audit-head/${name}`))?.data;
+    const isSound = !head || (head.health === 'working' && (head.chain === 'sound' || head.chain === 'new'));
+    return { name, isSound, state: !head || isSound ? '' : head.health === 'working' ? head.chain : head.health };
+  }));
+}
+
+/** When the newest snapshot of a schedule was taken; undefined where there is none. */
+async function lastSnapshot(): Promise<string | undefined> {
+  const keys = (await tryCall<{ keys?: string[] }>('LIST', 'sys/storage/raft/snapshot-auto/config'))?.data.keys ?? [];
+  const ends = await Promise.all(keys.map(async (name) => String((await tryCall<Record<string, any>>('GET', `sys/storage/raft/snapshot-auto/status/${name}`))?.data['last_snapshot_end'] ?? '')));
+  return ends.sort().at(-1) || undefined;
 }
 
 function Operators() {
   const mayAutopilot = can('autopilot');
   const mayAudit = can('audit');
   const state = useLoad(mayAutopilot ? async () => (await call<Record<string, any>>('GET', 'sys/storage/raft/autopilot/state', { quiet: true })).data : undefined, [mayAutopilot]);
-  const devices = useLoad(mayAudit ? async () => Object.keys((await call<Record<string, any>>('GET', 'sys/audit', { quiet: true })).data) : undefined, [mayAudit]);
+  const devices = useLoad(mayAudit ? chains : undefined, [mayAudit]);
+  const snapshot = useLoad(mayAutopilot && state.data ? async () => (await lastSnapshot()) ?? '' : undefined, [mayAutopilot, state.data !== undefined]);
   if (!mayAutopilot && !mayAudit) return null;
   return (
-    <Card title="The server" actions={mayAutopilot ? <a class="link" href={href('cluster')}>Cluster</a> : undefined} pad>
-      {devices.data?.length === 0 && <Note kind="warn" action={<LinkButton href={href('audit')}>Enable one</LinkButton>}><b>No audit device.</b> Nobody can say later who read what.</Note>}
-      <dl class="kv">{state.data && <><dt>Cluster</dt><dd><Tag kind={state.data['healthy'] ? 'ok' : 'bad'} icon={state.data['healthy'] ? 'check' : 'warn'}>{state.data['healthy'] ? 'healthy' : 'not healthy'}</Tag></dd><dt>Failure tolerance</dt><dd>{state.data['failure_tolerance']}</dd></>}{state.error ? <><dt>Cluster</dt><dd class="dim">in memory, or alone: no cluster with this storage</dd></> : null}{devices.data && devices.data.length > 0 && <><dt>Audit devices</dt><dd>{devices.data.map((name) => <Tag kind="ok">{name}</Tag>)}</dd></>}</dl>
+    <Card title={en.theServer} actions={mayAutopilot ? <a class="link" href={href('cluster')}>{common.cluster}</a> : undefined} pad>
+      {devices.data?.length === 0 && <Note kind="warn" action={<LinkButton href={href('audit')}>{en.enableOne}</LinkButton>}><b>{en.noAuditDevice}</b> {en.nobodyCanSayLaterWhoRead}</Note>}
+      <dl class="kv">
+        {state.data && <><dt>{common.cluster}</dt><dd><Tag kind={state.data['healthy'] ? 'ok' : 'bad'} icon={state.data['healthy'] ? 'check' : 'warn'}>{state.data['healthy'] ? en.healthy : en.notHealthy}</Tag></dd><dt>{en.failureTolerance}</dt><dd>{state.data['failure_tolerance']}</dd></>}
+        {state.error ? <><dt>{common.cluster}</dt><dd class="dim">{en.inMemoryOrAloneNoCluster}</dd></> : null}
+        {devices.data && devices.data.length > 0 && <><dt>{en.auditDevices}</dt><dd>{devices.data.map((one) => <a key={one.name} class={`tag ${one.isSound ? 'ok' : 'bad'}`} href={href('audit')}>{visible(one.name)}{one.state && ` · ${one.state}`}</a>)}</dd></>}
+        {snapshot.data !== undefined && <><dt>{en.lastSnapshot}</dt><dd>{snapshot.data ? ago(snapshot.data) : <a class="link" href={href('snapshots')}>{en.noScheduleYet}</a>}</dd></>}
+      </dl>
     </Card>
   );
 }
@@ -65,15 +92,15 @@ export function Home() {
   const left = secondsLeft(Date.now());
   const isFirst = (recent.value ?? []).length === 0 && (pinned.value ?? []).length === 0;
   return (
-    <Page title={`Hello, ${visible(current.name)}`} sub={left === undefined ? 'This session does not end by itself.' : `${left < 120 ? span(left) : span(Math.round(left / 60) * 60)} left in this session.`}>
-      {isFirst && <Card><Empty icon="key" title="Three ways to begin" action={<><LinkButton kind="primary" href={href('s/')} icon="key">Browse secrets</LinkButton><LinkButton href={href('find')} icon="search">Find one by its name</LinkButton><LinkButton href={href('shared')} icon="link">Share a text once</LinkButton></>}>Press <kbd>Ctrl</kbd> <kbd>K</kbd> anywhere to search, <kbd>?</kbd> for all keys.</Empty></Card>}
+    <Page title={en.hello(visible(current.name))} sub={left === undefined ? en.thisSessionDoesNotEndBy : en.leftInThisSession(left < 120 ? span(left) : span(Math.round(left / 60) * 60))}>
+      {isFirst && <Card><Empty icon="key" title={en.threeWaysToBegin} action={<><LinkButton kind="primary" href={href('s/')} icon="key">{en.browseSecrets}</LinkButton><LinkButton href={href('find')} icon="search">{en.findOneByItsName}</LinkButton><LinkButton href={href('shared')} icon="link">{common.shareATextOnce}</LinkButton></>}>{en.press} <kbd>Ctrl</kbd> <kbd>K</kbd> {en.anywhereToSearch} <kbd>?</kbd> {en.forAllKeys}</Empty></Card>}
       <div class="cards">
-        <Places title="Pinned" icon="star" list={pinned.value ?? []} />
-        <Places title="Recent" icon="clock" list={recent.value ?? []} />
+        <Places title={en.pinned} icon="star" list={pinned.value ?? []} />
+        <Places title={en.recent} icon="clock" list={recent.value ?? []} />
         <Due />
         <Shares />
         <Operators />
-        <Card title="My session" pad><dl class="kv"><dt>Name</dt><dd>{visible(current.name)}</dd>{current.path && <><dt>Signed in by</dt><dd class="mono">{current.path}</dd></>}<dt>Policies</dt><dd class="caps">{current.policies.map((name) => (can('policies') ? <a class="tag" href={href(`policies/${name}`)}>{name}</a> : <Tag>{name}</Tag>))}</dd><dt>Namespace</dt><dd class="mono">{namespace.value || 'root'}</dd></dl><p class="dim">{plural(current.policies.length, 'policy', 'policies')} decide what you see here.</p></Card>
+        <Card title={en.mySession} pad><dl class="kv"><dt>{common.name}</dt><dd>{visible(current.name)}</dd>{current.path && <><dt>{en.signedInBy}</dt><dd class="mono">{current.path}</dd></>}<dt>{common.policies}</dt><dd class="caps">{current.policies.map((name) => (can('policies') ? <a class="tag" href={href(`policies/${name}`)}>{name}</a> : <Tag>{name}</Tag>))}</dd><dt>{common.namespace}</dt><dd class="mono">{namespace.value || common.root}</dd></dl><p class="dim">{en.decideWhatYouSeeHere(plural(current.policies.length, en.policy, en.policies))}</p></Card>
       </div>
     </Page>
   );

@@ -1,4 +1,6 @@
 // The server's log, as it comes (`sys/monitor`): level, filter, pause, download. It ends at seal and with the token.
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/log.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { headersOf, urlOf } from '../lib/api.ts';
 import { download } from '../lib/formats.ts';
@@ -22,12 +24,12 @@ export function Log() {
     setEnd('');
     const run = async (): Promise<void> => {
       const response = await fetch(urlOf('sys/monitor', { log_level: level }), { headers: headersOf({}), signal: stop.signal, cache: 'no-store', credentials: 'omit' });
-      if (!response.ok || !response.body) { setEnd(response.status === 403 ? 'This needs read and sudo on sys/monitor.' : `The server answered ${response.status}.`); return; }
+      if (!response.ok || !response.body) { setEnd(response.status === 403 ? en.thisNeedsReadAndSudoOn : en.theServerAnswered(response.status)); return; }
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';
       for (;;) {
         const { value, done } = await reader.read();
-        if (done) { setEnd('The stream has ended: the server was sealed or stopped, or the token ended.'); return; }
+        if (done) { setEnd(en.theStreamHasEndedTheServer); return; }
         const parts = (rest + value).split('\n');
         rest = parts.pop() ?? '';
         if (!paused.current && parts.length > 0) setLines((old) => [...old, ...parts].slice(-LINES_MAX));
@@ -38,10 +40,10 @@ export function Log() {
   }, [level]);
   const shown = text ? lines.filter((line) => line.toLowerCase().includes(text.toLowerCase())) : lines;
   return (
-    <Page title="Log" sub="Events of this server from now on." actions={<><Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>{isPaused ? 'Go on' : 'Pause'}</Button><Button icon="dl" onClick={() => download('kallisto.log', lines.join('\n'), 'text/plain')}>Download</Button></>}>
-      <div class="row"><Select label="Level" value={level} onChange={setLevel} options={[['debug', 'debug'], ['info', 'info'], ['warn', 'warn'], ['error', 'error']]} /><div class="grow"><Field label="Filter" value={text} onInput={setText} /></div></div>
+    <Page title={en.log} sub={en.eventsOfThisServerFromNow} actions={<><Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>{isPaused ? common.goOn : en.pause}</Button><Button icon="dl" onClick={() => download('kallisto.log', lines.join('\n'), 'text/plain')}>{common.download}</Button></>}>
+      <div class="row"><Select label={en.level} value={level} onChange={setLevel} options={[['debug', en.debug], ['info', en.info], ['warn', en.warn], ['error', en.error]]} /><div class="grow"><Field label={common.filter} value={text} onInput={setText} /></div></div>
       {end && <Note kind="warn">{end}</Note>}
-      <Card><div class="log-lines mono" tabIndex={0} role="log" aria-label="Log">{shown.length === 0 ? <span class="dim">Nothing happened yet.</span> : shown.slice(-500).map((line) => visible(line) + '\n').join('')}</div></Card>
+      <Card><div class="log-lines mono" tabIndex={0} role="log" aria-label={en.log}>{shown.length === 0 ? <span class="dim">{en.nothingHappenedYet}</span> : shown.slice(-500).map((line) => visible(line) + '\n').join('')}</div></Card>
     </Page>
   );
 }

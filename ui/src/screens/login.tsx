@@ -1,4 +1,6 @@
 // Signing in: public methods as buttons, the one used last first; any other by mount name; a token.
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/login.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { fieldsOf, KINDS, login, loginWords, publicWays, type Kind, type Way } from '../lib/logins.ts';
 import { oidcStart } from '../lib/oidc.ts';
@@ -10,7 +12,7 @@ import { visible } from '../lib/time.ts';
 import { Icon, Mark } from '../parts/icons.tsx';
 import { Button, Field, Note, Select } from '../parts/ui.tsx';
 
-const TOKEN: Way = { kind: 'token', mount: '', label: 'Token' };
+const TOKEN: Way = { kind: 'token', mount: '', label: common.token };
 
 /** The form of one method. */
 function Form({ way, onDone }: { way: Way; onDone: () => void }) {
@@ -34,13 +36,13 @@ function Form({ way, onDone }: { way: Way; onDone: () => void }) {
     } catch (caught) { setError(loginWords(caught, used.kind)); } finally { setBusy(false); }
   };
   return (
-    <form class="stack" onSubmit={(event) => void submit(event)} aria-label="Sign in">
-      {isOther && <><Select label="Method" value={kind} options={KINDS.filter(([one]) => one !== 'token')} onChange={setKind} /><Field label="Mount" value={mount} onInput={setMount} mono placeholder={kind} hint="as in auth/MOUNT" /></>}
+    <form class="stack" onSubmit={(event) => void submit(event)} aria-label={en.signIn}>
+      {isOther && <><Select label={en.method} value={kind} options={KINDS.filter(([one]) => one !== 'token')} onChange={setKind} /><Field label={common.mount} value={mount} onInput={setMount} mono placeholder={kind} hint={en.asInAuthMount} /></>}
       {fieldsOf(used.kind).map((field, i) => <Field key={used.kind + field.name} label={field.label} value={values[field.name] ?? ''} onInput={(text) => setValues({ ...values, [field.name]: text })} autofocus={i === 0 && !isOther} mono={field.name !== 'username'} required={!field.optional}
-        hint={field.optional ? 'optional' : undefined} {...(field.rows ? { rows: field.rows } : { type: field.masked ? 'password' : 'text' })} autocomplete={field.autocomplete ?? 'off'} />)}
-      {used.kind === 'cert' && <p class="dim">The browser presents the certificate of this connection. It has to have one that this server trusts.</p>}
+        hint={field.optional ? common.optional : undefined} {...(field.rows ? { rows: field.rows } : { type: field.masked ? 'password' : 'text' })} autocomplete={field.autocomplete ?? 'off'} />)}
+      {used.kind === 'cert' && <p class="dim">{en.theBrowserPresentsTheCertificateOf}</p>}
       {error && <Note kind="bad">{error}</Note>}
-      <Button kind="primary" type="submit" busy={busy} class="block">{used.kind === 'oidc' ? `Continue with ${way.label || 'OIDC'}` : 'Sign in'}</Button>
+      <Button kind="primary" type="submit" busy={busy} class="block">{used.kind === 'oidc' ? en.continueWith(way.label || 'OIDC') : en.signIn}</Button>
     </form>
   );
 }
@@ -62,7 +64,7 @@ function Ways({ onDone }: { onDone: () => void }) {
   const tabs = [...all, TOKEN, other];
   return (
     <>
-      <div class="ways" role="group" aria-label="How to sign in">{tabs.map((one) => <button type="button" aria-pressed={one.mount === way.mount && one.label === way.label && one.kind === way.kind} onClick={() => setWay(one)}><Icon name={one.kind === 'token' ? 'key' : one.label === '' ? 'more' : one.kind === 'userpass' || one.kind === 'ldap' ? 'user' : 'shield'} />{one.label === '' ? 'Other' : visible(one.label)}</button>)}</div>
+      <div class="ways" role="group" aria-label={en.howToSignIn}>{tabs.map((one) => <button type="button" aria-pressed={one.mount === way.mount && one.label === way.label && one.kind === way.kind} onClick={() => setWay(one)}><Icon name={one.kind === 'token' ? 'key' : one.label === '' ? 'more' : one.kind === 'userpass' || one.kind === 'ldap' ? 'user' : 'shield'} />{one.label === '' ? en.other : visible(one.label)}</button>)}</div>
       <Form key={way.kind + way.mount + way.label} way={way} onDone={onDone} />
     </>
   );
@@ -80,19 +82,19 @@ export function Login() {
   const query = route.value.query;
   const back = query.get('to');
   const arrive = (): void => { const here = route.peek().path; void go(back?.startsWith('/ui/') ? back : here.startsWith('login') || here === '' ? href('') : location.pathname + location.search, true); };
-  useEffect(() => { document.title = 'Sign in · Kallisto'; if (route.peek().path.startsWith('login')) void resume().then((is) => { if (is) arrive(); else setTried(true); }); else setTried(true); }, []);
+  useEffect(() => { document.title = en.signInKallisto; if (route.peek().path.startsWith('login')) void resume().then((is) => { if (is) arrive(); else setTried(true); }); else setTried(true); }, []);
   const banner = uiConfig.value.banner;
   if (!tried) return <div class="outside" />;
   return (
     <div class="outside">
       <main class="gate" id="content">
-        <div class="gatehead"><Mark /><h1>Sign in to Kallisto</h1>{server.value.name && <p class="dim mono">{server.value.name}</p>}</div>
-        {!server.value.ok && <Note kind="bad">The server does not answer.</Note>}
+        <div class="gatehead"><Mark /><h1>{en.signInToKallisto}</h1>{server.value.name && <p class="dim mono">{server.value.name}</p>}</div>
+        {!server.value.ok && <Note kind="bad">{en.theServerDoesNotAnswer}</Note>}
         {banner?.text && <Note kind={banner.level === 'error' ? 'bad' : banner.level.startsWith('warn') ? 'warn' : 'accent'} icon="flag">{visible(banner.text)}</Note>}
         <Ways onDone={arrive} />
-        <details class="nsbox" open={ns !== ''}><summary>Namespace{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><form onSubmit={(event) => { event.preventDefault(); void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label="Path" value={ns} onInput={setNs} mono placeholder="root" /><Button type="submit">Use it</Button></form></details>
+        <details class="nsbox" open={ns !== ''}><summary>{common.namespace}{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><form onSubmit={(event) => { event.preventDefault(); void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label={common.path} value={ns} onInput={setNs} mono placeholder={common.root} /><Button type="submit">{common.useIt}</Button></form></details>
       </main>
-      <p class="gatefoot dim">Kallisto {server.value.version} · <a href={href('open')}>open a shared secret</a></p>
+      <p class="gatefoot dim">{en.kallisto(server.value.version)} <a href={href('open')}>{en.openASharedSecret}</a></p>
     </div>
   );
 }

@@ -1,4 +1,6 @@
 // The people, groups, roles and tokens of an access review (contract E4).
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/review-list.ts';
 import { call } from '../lib/api.ts';
 import { href } from '../lib/router.ts';
 import { ago, visible } from '../lib/time.ts';
@@ -21,11 +23,11 @@ export async function whoCan(path: string, capability: string): Promise<Subject[
 
 const viaOf = (subject: Subject): { policy?: string; line?: number }[] => (Array.isArray(subject.via) ? subject.via : subject.via ? [subject.via] : []);
 
-export function Subjects({ subjects, label = 'Subjects' }: { subjects: Subject[]; label?: string }) {
-  if (subjects.length === 0) return <p class="pad soft" role="region" aria-label={label}>Nobody but root.</p>;
+export function Subjects({ subjects, label = en.subjects }: { subjects: Subject[]; label?: string }) {
+  if (subjects.length === 0) return <p class="pad soft" role="region" aria-label={label}>{en.nobodyButRoot}</p>;
   return (
-    <div class="scroll-x" tabIndex={0} role="region" aria-label={label}><table class="grid"><thead><tr><th>Who</th><th>Kind</th><th>Through</th><th>Until</th></tr></thead><tbody>
-      {subjects.map((one) => <tr key={one.kind + one.id}><td><b>{visible(one.name || one.id)}</b>{one.mount && <small class="dim mono">{one.mount}</small>}</td><td><Tag>{one.kind}</Tag></td><td>{viaOf(one).map((via) => <a class="link" href={href(`policies/${via.policy ?? ''}`, { line: via.line })}>{via.policy}{via.line ? `, line ${via.line}` : ''}</a>)}</td><td>{one.expires ? <Tag kind={Date.parse(one.expires) < Date.now() ? 'bad' : ''}>{ago(one.expires)}</Tag> : <span class="dim">–</span>}</td></tr>)}
+    <div class="scroll-x" tabIndex={0} role="region" aria-label={label}><table class="grid"><thead><tr><th>{en.who}</th><th>{common.kind}</th><th>{en.through}</th><th>{en.until}</th></tr></thead><tbody>
+      {subjects.map((one) => <tr key={one.kind + one.id}><td><b>{visible(one.name || one.id)}</b>{one.mount && <small class="dim mono">{one.mount}</small>}</td><td><Tag>{one.kind}</Tag></td><td>{viaOf(one).map((via) => <a class="link" href={href(`policies/${via.policy ?? ''}`, { line: via.line })}>{via.policy}{via.line ? en.line(via.line) : ''}</a>)}</td><td>{one.expires ? <Tag kind={Date.parse(one.expires) < Date.now() ? 'bad' : ''}>{ago(one.expires)}</Tag> : <span class="dim">–</span>}</td></tr>)}
     </tbody></table></div>
   );
 }

@@ -1,4 +1,6 @@
 // Transit: keys with their versions, and a bench to try them. Plaintext stays in the page.
+import * as common from '../en/common.ts';
+import * as en from '../en/screens/transit.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../lib/api.ts';
 import { copy } from '../lib/clipboard.ts';
@@ -22,14 +24,14 @@ export function Transit() {
   if (!mounts.data) return <Loading />;
   const mount = mounts.data.find((one) => text.startsWith(one.path));
   if (mount) { const key = text.slice(mount.path.length); return key ? <Key key={text} mount={mount.path} name={key} /> : <Keys key={mount.path} mount={mount.path} />; }
-  return <Page title="Transit" sub="Encryption, signatures and codes as a service: the keys never leave the server.">{mounts.data.length === 0 ? <Card><Empty icon="bolt" title="No transit mount is reachable" command="kallisto secrets enable transit" /></Card> : <Card><ul class="mounts">{mounts.data.map((one) => <li key={one.path}><a href={href(`transit/${one.path}`)}><Icon name="bolt" small={false} /><span class="grow"><b class="mono">{one.path}</b><small class="dim">{visible(one.description)}</small></span><Icon name="chev" /></a></li>)}</ul></Card>}</Page>;
+  return <Page title={common.transit} sub={en.encryptionSignaturesAndCodesAsA}>{mounts.data.length === 0 ? <Card><Empty icon="bolt" title={en.noTransitMountIsReachable} command="kallisto secrets enable transit" /></Card> : <Card><ul class="mounts">{mounts.data.map((one) => <li key={one.path}><a href={href(`transit/${one.path}`)}><Icon name="bolt" small={false} /><span class="grow"><b class="mono">{one.path}</b><small class="dim">{visible(one.description)}</small></span><Icon name="chev" /></a></li>)}</ul></Card>}</Page>;
 }
 
 function Keys({ mount }: { mount: string }) {
   const loaded = useLoad(async () => (await call<{ keys?: string[] }>('LIST', `${mount}keys`).catch((error: { status?: number }) => { if (error.status === 404) return { data: { keys: [] as string[] } }; throw error; })).data.keys ?? [], [mount]);
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={`${mount}keys`} cap="list" />;
   const make = (): void => void open<string>((close) => <New mount={mount} close={close} />).then((name) => { if (name) void go(href(`transit/${mount}${name}`)); });
-  return <Page title={<span class="mono">{mount}</span>} actions={<Button kind="primary" icon="plus" need={{ path: `${mount}keys/new`, cap: ['create', 'update'] }} onClick={make}>New key</Button>}>{!loaded.data ? <Loading /> : loaded.data.length === 0 ? <Card><Empty icon="bolt" title="No key yet" action={<Button kind="primary" icon="plus" onClick={make}>Make one</Button>} command={`kallisto write -f ${mount}keys/payments`} /></Card> : <Card><ul class="links">{loaded.data.map((name) => <li key={name}><a href={href(`transit/${mount}${name}`)}><Icon name="key" /><span class="mono grow">{visible(name)}</span></a></li>)}</ul></Card>}</Page>;
+  return <Page title={<span class="mono">{mount}</span>} actions={<Button kind="primary" icon="plus" need={{ path: `${mount}keys/new`, cap: ['create', 'update'] }} onClick={make}>{en.newKey}</Button>}>{!loaded.data ? <Loading /> : loaded.data.length === 0 ? <Card><Empty icon="bolt" title={en.noKeyYet} action={<Button kind="primary" icon="plus" onClick={make}>{en.makeOne}</Button>} command={`kallisto write -f ${mount}keys/payments`} /></Card> : <Card><ul class="links">{loaded.data.map((name) => <li key={name}><a href={href(`transit/${mount}${name}`)}><Icon name="key" /><span class="mono grow">{visible(name)}</span></a></li>)}</ul></Card>}</Page>;
 }
 
 function New({ mount, close }: { mount: string; close: (name?: string) => void }) {
@@ -37,22 +39,57 @@ function New({ mount, close }: { mount: string; close: (name?: string) => void }
   const [type, setType] = useState<(typeof TYPES)[number]>('aes256-gcm96');
   const [derived, setDerived] = useState(false);
   const run = useAction(async () => { await call('POST', `${mount}keys/${name}`, { body: { type, derived } }); close(name); });
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title="New key" actions={<><Button onClick={() => close()}>Cancel</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>Make it</Button></>}><Field label="Name" value={name} onInput={setName} mono autofocus /><Select label="Kind" value={type} onChange={setType} options={TYPES.map((one) => [one, one] as const)} /><Check label="Derived" hint="each request names a context" checked={derived} onChange={setDerived} /><FormError error={run.error} /></Sheet></form>;
+  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.newKey} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus /><Select label={common.kind} value={type} onChange={setType} options={TYPES.map((one) => [one, one] as const)} /><Check label={en.derived} hint={en.eachRequestNamesAContext} checked={derived} onChange={setDerived} /><FormError error={run.error} /></Sheet></form>;
 }
 
 type Verb = 'encrypt' | 'decrypt' | 'rewrap' | 'sign' | 'verify' | 'hmac';
 function Key({ mount, name }: { mount: string; name: string }) {
   const loaded = useLoad(async () => (await call<Record<string, any>>('GET', `${mount}keys/${name}`)).data, [mount, name]);
-  const rotate = useAction(async () => { if (await confirm({ title: `Rotate ${name}?`, text: 'A new version encrypts from now on; older ones still decrypt.', action: 'Rotate' })) { await call('POST', `${mount}keys/${name}/rotate`, { body: {} }); toast('Rotated'); loaded.reload(); } });
+  const rotate = useAction(async () => { if (await confirm({ title: en.rotate(name), text: en.aNewVersionEncryptsFromNow, action: en.rotate2 })) { await call('POST', `${mount}keys/${name}/rotate`, { body: {} }); toast(en.rotated); loaded.reload(); } });
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
   if (!loaded.data) return <Loading />;
   const data = loaded.data;
   const verbs: Verb[] = [...(data['supports_encryption'] ? (['encrypt', 'decrypt', 'rewrap'] as const) : []), ...(data['supports_signing'] ? (['sign', 'verify'] as const) : []), 'hmac'];
   return (
-    <Page title={<span class="mono">{visible(name)}</span>} sub={<span class="mono">{mount}keys/{name}</span>} actions={<><LinkButton href={href(`transit/${mount}`)} icon="key">All keys</LinkButton><Button icon="undo" busy={rotate.busy} need={{ path: `${mount}keys/${name}/rotate`, cap: ['update', 'create'] }} onClick={() => void rotate.run()}>Rotate</Button></>}>
+    <Page title={<span class="mono">{visible(name)}</span>} sub={<span class="mono">{mount}keys/{name}</span>} actions={<><LinkButton href={href(`transit/${mount}`)} icon="key">{en.allKeys}</LinkButton><Button icon="undo" busy={rotate.busy} need={{ path: `${mount}keys/${name}/rotate`, cap: ['update', 'create'] }} onClick={() => void rotate.run()}>{en.rotate2}</Button></>}>
       <FormError error={rotate.error} />
-      <div class="two"><Bench mount={mount} name={name} verbs={verbs} /><Card title="Key" pad><dl class="kv"><dt>Kind</dt><dd class="mono">{data['type']}</dd><dt>Version</dt><dd>{data['latest_version']}</dd><dt>Decrypts from</dt><dd>version {data['min_decryption_version']}</dd><dt>Exportable</dt><dd>{data['exportable'] ? <Tag kind="warn">yes</Tag> : 'no'}</dd><dt>May be deleted</dt><dd>{data['deletion_allowed'] ? <Tag kind="warn">yes</Tag> : 'no'}</dd></dl><h3>Versions</h3><ul class="stack">{Object.entries((data['keys'] ?? {}) as Record<string, any>).reverse().slice(0, 12).map(([version, one]) => <li class="row"><b>{version}</b><span class="dim">{ago(typeof one === 'number' ? one * 1000 : (one['creation_time'] as string))}</span></li>)}</ul></Card></div>
+      <div class="two"><Bench mount={mount} name={name} verbs={verbs} /><Card title={common.key} pad><dl class="kv"><dt>{common.kind}</dt><dd class="mono">{data['type']}</dd><dt>{common.version}</dt><dd>{data['latest_version']}</dd><dt>{en.decryptsFrom}</dt><dd>{common.version2} {data['min_decryption_version']}</dd><dt>{en.exportable}</dt><dd>{data['exportable'] ? <Tag kind="warn">{en.yes}</Tag> : en.no}</dd><dt>{en.mayBeDeleted}</dt><dd>{data['deletion_allowed'] ? <Tag kind="warn">{en.yes}</Tag> : en.no}</dd></dl><h3>{common.versions}</h3><ul class="stack">{Object.entries((data['keys'] ?? {}) as Record<string, any>).reverse().slice(0, 12).map(([version, one]) => <li class="row"><b>{version}</b><span class="dim">{ago(typeof one === 'number' ? one * 1000 : (one['creation_time'] as string))}</span></li>)}</ul></Card></div>
+      <Limits mount={mount} name={name} data={data} reload={loaded.reload} />
     </Page>
+  );
+}
+
+/** From which version on a key decrypts and encrypts, when it rotates by itself, and what may be done with it. */
+function Limits({ mount, name, data, reload }: { mount: string; name: string; data: Record<string, any>; reload: () => void }) {
+  const latest = Number(data['latest_version'] ?? 1);
+  const [decrypts, setDecrypts] = useState(String(data['min_decryption_version'] ?? 1));
+  const [encrypts, setEncrypts] = useState(String(data['min_encryption_version'] ?? 0));
+  const [rotates, setRotates] = useState(String(data['auto_rotate_period'] ?? 0));
+  const [mayDelete, setMayDelete] = useState(Boolean(data['deletion_allowed']));
+  const save = useAction(async () => { await call('POST', `${mount}keys/${name}/config`, { body: { min_decryption_version: Number(decrypts), min_encryption_version: Number(encrypts), auto_rotate_period: Number.isNaN(Number(rotates)) ? rotates : Number(rotates), deletion_allowed: mayDelete } }); toast(en.limitsSaved); reload(); });
+  const trim = useAction(async () => {
+    const from = Number(decrypts);
+    if (!(await confirm({ title: en.deleteVersionsBelow(from), text: en.whatWasEncryptedOrSignedWith, action: en.deleteVersions, danger: true, typed: name }))) return;
+    await call('POST', `${mount}keys/${name}/trim`, { body: { min_available_version: from } });
+    toast(en.olderVersionsAreGone);
+    reload();
+  });
+  const remove = useAction(async () => {
+    if (!(await confirm({ title: en.deleteIt(name), text: en.everythingItEncryptedIsLostFor, action: common.deleteIt, danger: true, typed: name }))) return;
+    await call('DELETE', `${mount}keys/${name}`);
+    toast(en.keyDeleted);
+    void go(href(`transit/${mount}`));
+  });
+  const canTrim = Number(data['min_decryption_version'] ?? 1) > Math.max(1, Number(data['min_available_version'] ?? 0)) && Number(data['min_encryption_version'] ?? 0) >= Number(data['min_decryption_version'] ?? 1);
+  return (
+    <Card title={en.limits} pad>
+      <form class="stack" onSubmit={(event) => { event.preventDefault(); void save.run(); }}>
+        <div class="filters"><Field label={en.decryptsFromVersion} type="number" min={1} value={decrypts} onInput={setDecrypts} hint={en.n1To(latest)} /><Field label={en.encryptsFromVersion} type="number" min={0} value={encrypts} onInput={setEncrypts} hint={en.n0TheLatest} /><Field label={en.rotatesByItselfAfter} value={rotates} onInput={setRotates} mono hint={en.n720h0Never} /></div>
+        <Check label={en.mayBeDeleted} checked={mayDelete} onChange={setMayDelete} />
+        <FormError error={save.error ?? trim.error ?? remove.error} />
+        <div class="row"><Button kind="primary" type="submit" busy={save.busy} need={{ path: `${mount}keys/${name}/config`, cap: ['update', 'create'] }} onClick={() => {}}>{en.saveLimits}</Button><Button icon="trash" busy={trim.busy} disabled={!canTrim} title={canTrim ? undefined : en.raiseBothLowestVersionsFirst} need={{ path: `${mount}keys/${name}/trim`, cap: ['update', 'create'] }} onClick={() => void trim.run()}>{en.trimOlderVersions}</Button>{data['deletion_allowed'] ? <Button kind="danger" icon="trash" busy={remove.busy} need={{ path: `${mount}keys/${name}`, cap: 'delete' }} onClick={() => void remove.run()}>{en.deleteKey}</Button> : null}</div>
+      </form>
+    </Card>
   );
 }
 
@@ -65,7 +102,7 @@ function Bench({ mount, name, verbs }: { mount: string; name: string; verbs: Ver
     const input = toBase64(text);
     const body = { encrypt: { plaintext: input }, decrypt: { ciphertext: text }, rewrap: { ciphertext: text }, sign: { input }, verify: { input, signature }, hmac: { input } }[verb];
     const { data } = await call<Record<string, any>>('POST', `${mount}${verb}/${name}`, { body });
-    setResult(verb === 'decrypt' ? fromBase64(data['plaintext'] as string) : verb === 'verify' ? (data['valid'] ? 'The signature is valid.' : 'The signature is NOT valid.') : String(data['ciphertext'] ?? data['signature'] ?? data['hmac'] ?? ''));
+    setResult(verb === 'decrypt' ? fromBase64(data['plaintext'] as string) : verb === 'verify' ? (data['valid'] ? en.theSignatureIsValid : en.theSignatureIsNotValid) : String(data['ciphertext'] ?? data['signature'] ?? data['hmac'] ?? ''));
   });
-  return <Card title="Bench" actions={<Segments label="What to do" value={verb} options={verbs.map((one) => [one, one] as const)} onChange={(next) => { setVerb(next); setResult(''); }} />} pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={verb === 'decrypt' || verb === 'rewrap' ? 'Ciphertext' : 'Text'} value={text} onInput={setText} rows={4} mono />{verb === 'verify' && <Field label="Signature" value={signature} onInput={setSignature} mono rows={2} />}<FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: `${mount}${verb}/${name}`, cap: ['update', 'create'] }} onClick={() => {}}>{verb}</Button></div></form>{result && <div class="code mono"><code class="grow">{visible(result)}</code><Button size="sm" kind="ghost" icon="copy" label="Copy the result" onClick={() => void copy(result, 'Result')} /></div>}</Card>;
+  return <Card title={en.bench} actions={<Segments label={common.whatToDo} value={verb} options={verbs.map((one) => [one, one] as const)} onChange={(next) => { setVerb(next); setResult(''); }} />} pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={verb === 'decrypt' || verb === 'rewrap' ? en.ciphertext : common.text} value={text} onInput={setText} rows={4} mono />{verb === 'verify' && <Field label={en.signature} value={signature} onInput={setSignature} mono rows={2} />}<FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: `${mount}${verb}/${name}`, cap: ['update', 'create'] }} onClick={() => {}}>{verb}</Button></div></form>{result && <div class="code mono"><code class="grow">{visible(result)}</code><Button size="sm" kind="ghost" icon="copy" label={en.copyTheResult} onClick={() => void copy(result, en.result)} /></div>}</Card>;
 }

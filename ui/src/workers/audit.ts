@@ -2,6 +2,7 @@
 //
 // Each line holds its number, the hash of the line before and its own: SHA-256 over the line from its first byte to the last digit of `prev`.
 // Lines come as chunks of bytes; progress goes back, and the first place that does not hold.
+import * as en from '../en/workers/audit.ts';
 export interface Verdict { lines: number; first: number; last: number; hash: string; wrong?: { line: number; seq: number; why: string } | undefined; done: boolean }
 
 const PREV = ',"prev":"';
@@ -21,16 +22,16 @@ async function line(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   const fail = (why: string, seq = state.last + 1): void => { state.wrong = { line: state.lines, seq, why }; };
   const tail = text.decode(bytes.subarray(Math.max(0, bytes.length - 300)));
   const found = /,"chain":\{"seq":(\d+),"prev":"([0-9a-f]{64})","hash":"([0-9a-f]{64})"\}\}$/.exec(tail);
-  if (!found?.[1] || !found[2] || !found[3]) return fail('this is no line of a chain');
+  if (!found?.[1] || !found[2] || !found[3]) return fail(en.thisIsNoLineOfA);
   const [, number, prev, hash] = found;
   const seq = Number(number);
   // The hashed span ends behind the last digit of `prev`.
   const covered = bytes.length - `","hash":"${hash}"}}`.length;
   const own = hex(await crypto.subtle.digest('SHA-256', bytes.slice(0, covered)));
-  if (own !== hash) return fail('the line was changed: it does not match its own hash', seq);
+  if (own !== hash) return fail(en.theLineWasChangedItDoes, seq);
   if (state.first === 0) state.first = seq;
-  else if (seq !== state.last + 1) return fail(`a line is missing or moved: ${seq} follows ${state.last}`, seq);
-  else if (prev !== state.hash) return fail('it does not follow the line before', seq);
+  else if (seq !== state.last + 1) return fail(en.aLineIsMissingOrMoved(seq, state.last), seq);
+  else if (prev !== state.hash) return fail(en.itDoesNotFollowTheLine, seq);
   state.last = seq;
   state.hash = hash;
 }
@@ -46,7 +47,7 @@ async function take(chunk: Uint8Array<ArrayBuffer>, isLast: boolean): Promise<vo
     if (state.lines % PROGRESS === 0) self.postMessage(state);
   }
   rest = joined.slice(from);
-  if (rest.length > LINE_MAX) state.wrong = { line: state.lines + 1, seq: state.last + 1, why: 'a line is longer than 8 MiB' };
+  if (rest.length > LINE_MAX) state.wrong = { line: state.lines + 1, seq: state.last + 1, why: en.aLineIsLongerThan8 };
   // A file may end within a line that is being written.
   if (isLast) { if (rest.length > 0 && text.decode(rest).includes(CHAIN) && text.decode(rest).includes(PREV) && text.decode(rest).endsWith('}}')) await line(rest); state = { ...state, done: true }; }
   self.postMessage(state);

@@ -1,10 +1,23 @@
 // Flows 5, 17, 20, 22, 26, 27: rights that are missing, policies, audit, metrics, namespaces, strange names.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
 import { Server } from '../server.ts';
 import type { Flow } from './index.ts';
+
+const CHAIN_LINES = 100_000;
+const EDITED = 73_001;
+/** A sound chain of so many lines, as docs/format.md says. */
+function chained(lines: number): string[] {
+  let prev = '0'.repeat(64);
+  return Array.from({ length: lines }, (_, i) => {
+    const covered = `{"type":"request","body":"body-${i}","chain":{"seq":${i + 1},"prev":"${prev}`;
+    prev = createHash('sha256').update(covered).digest('hex');
+    return `${covered}","hash":"${prev}"}}`;
+  });
+}
 
 export const access: Flow[] = [
   { name: '5 a reader without list goes to a path; a writer who may not read patches unseen; a missing right says why', run: async ({ browser, dev }) => {
@@ -66,6 +79,33 @@ export const access: Flow[] = [
     await one.axe();
     await choose.setInputFiles(edited);
     await one.page.getByText(new RegExp(`line ${(at + 1).toLocaleString('en')}\\)`)).waitFor();
+    // A long file, whole and with one line edited.
+    const long = chained(CHAIN_LINES);
+    const whole = join(dev.folder, 'long.log');
+    writeFileSync(whole, long.join('\n') + '\n');
+    const begin = Date.now();
+    await choose.setInputFiles(whole);
+    await one.page.getByText(`The chain holds to ${CHAIN_LINES.toLocaleString('en')}`).waitFor({ timeout: 60_000 });
+    console.log(`        ${CHAIN_LINES.toLocaleString('en')} lines verified in ${Date.now() - begin} ms`);
+    long[EDITED - 1] = (long[EDITED - 1] ?? '').replace('"body-', '"bodY-');
+    const broken = join(dev.folder, 'long-edited.log');
+    writeFileSync(broken, long.join('\n') + '\n');
+    await choose.setInputFiles(broken);
+    await one.page.getByText(`The chain breaks at record ${EDITED.toLocaleString('en')}`).waitFor({ timeout: 60_000 });
+    // The lines that the server streams, to its head; then records as they are written, and a value found by its mask.
+    await one.page.getByRole('button', { name: 'Verify file', exact: true }).click();
+    await one.page.getByText('It reaches the head that the server states.').waitFor();
+    await one.page.getByRole('button', { name: 'Follow', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Following' }).waitFor();
+    await one.page.waitForTimeout(300);
+    await dev.must('POST', 'secret/data/followed/one', { data: { K: 'a-known-value' } });
+    const records = one.page.getByRole('region', { name: 'Records' });
+    await records.getByText('secret/data/followed/one').first().waitFor({ timeout: 3000 });
+    await one.page.getByRole('button', { name: 'Following' }).click();
+    await one.page.getByLabel('Known value').fill('a-known-value');
+    await one.page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await one.page.waitForFunction(() => [...document.querySelectorAll('[aria-label=Records] tbody tr')].every((row) => row.textContent?.includes('followed/one')));
+    await records.getByText('secret/data/followed/one').first().waitFor();
     await one.finish();
   } },
   { name: '22 metrics are live, and tables too', run: async ({ browser, dev }) => {

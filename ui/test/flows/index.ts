@@ -7,6 +7,8 @@ import { access } from './access.ts';
 import { budgets } from './budgets.ts';
 import { edges } from './edges.ts';
 import { operate } from './operate.ts';
+import { pictures } from './pictures.ts';
+import { pseudo } from './pseudo.ts';
 import { secrets } from './secrets.ts';
 import { seed } from './seed.ts';
 import { session } from './session.ts';
@@ -33,8 +35,8 @@ async function once(flow: Flow, world: World, mark: string): Promise<boolean> {
 
 export async function run(chromium: string | undefined, names: string[]): Promise<number> {
   if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');
-  const all = [...units, ...setup, ...session, ...secrets, ...access, ...operate, ...edges, ...budgets, ...screens];
-  const chosen = names.length > 0 ? all.filter((flow) => names.some((name) => flow.name.includes(name))) : all;
+  const all = [...units, ...setup, ...session, ...secrets, ...access, ...operate, ...edges, ...pseudo, ...budgets, ...screens];
+  const chosen = names.length > 0 ? [...all, ...pictures].filter((flow) => names.some((name) => flow.name.includes(name))) : all;
   const browser = await launch(chromium);
   const dev = await Server.dev();
   let failed = 0;

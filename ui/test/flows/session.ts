@@ -1,4 +1,5 @@
 // Flows 2, 25 and 29: signing in, its refusals, the end of a session, logout over tabs, headers.
+import { createHmac } from 'node:crypto';
 import { Watched } from '../browser.ts';
 import { equal, ok, until } from '../assert.ts';
 import type { Flow } from './index.ts';
@@ -88,4 +89,64 @@ export const session: Flow[] = [
     await one.finish();
     await dev.must('DELETE', `secret/metadata/apps/payments/${encodeURIComponent(evil)}`);
   } },
+  { name: '31 a login that a rule covers asks for a code: a wrong one, a used one, and the one that fits', run: async ({ browser, dev }) => {
+    await dev.must('POST', 'auth/userpass/users/mfa-mia', { password: 'correct horse battery', token_policies: ['dev'] });
+    const { auth } = await dev.must('POST', 'auth/userpass/login/mfa-mia', { password: 'correct horse battery' }, '');
+    const method = `app-${Date.now()}`;
+    const { data: made } = await dev.must('POST', 'identity/mfa/method/totp', { issuer: 'Example', method_name: method });
+    const { data: key } = await dev.must('POST', 'identity/mfa/method/totp/admin-generate', { method_id: made.method_id, entity_id: auth.entity_id });
+    await dev.must('POST', `identity/mfa/login-enforcement/people-${Date.now()}`, { mfa_method_ids: [made.method_id], identity_entity_ids: [auth.entity_id] });
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await page.goto('/ui/s/secret/apps/payments/stripe');
+    await page.getByRole('button', { name: 'People' }).click();
+    await page.getByLabel('User name').fill('mfa-mia');
+    await page.getByLabel('Password').fill('correct horse battery');
+    const enter = async (): Promise<void> => { await page.getByRole('button', { name: 'Sign in', exact: true }).click(); await page.getByRole('heading', { name: 'A code is needed' }).waitFor(); };
+    const give = async (code: string): Promise<void> => { await page.getByLabel(`Code of ${method}`).fill(code); await page.getByRole('button', { name: 'Go on' }).click(); };
+    await enter();
+    equal(await page.evaluate(() => document.activeElement?.getAttribute('autocomplete')), 'one-time-code', 'the code can be typed at once');
+    await one.axe();
+    await page.keyboard.press('Escape');
+    await page.getByText('Without the code there is no signing in.').waitFor();
+    equal(await page.evaluate(() => sessionStorage.getItem('kallisto.session')), null, 'no session without a code');
+    await enter();
+    const secret = new URL(key.url as string).searchParams.get('secret') ?? '';
+    const right = totp(secret, Date.now());
+    await give([...right].map((digit) => String((Number(digit) + 5) % 10)).join(''));
+    await page.getByText('The code is wrong.').waitFor();
+    const code = totp(secret, Date.now());
+    await give(`${code.slice(0, 3)} ${code.slice(3)}`);
+    await page.locator('.app').waitFor();
+    ok(page.url().endsWith('/ui/s/secret/apps/payments/stripe'), 'on to where one wanted');
+    ok(!one.urls.some((url) => url.includes(code)), 'the code is in no address');
+    // A session that ends over an edit: the code is asked for above the cover, and the edit stays.
+    await page.goto('/ui/s/secret/apps/payments/paypal?tab=edit');
+    await page.getByLabel('Value of PASSWORD').fill('half-typed');
+    await dev.must('POST', 'auth/token/revoke', { token: await page.evaluate(() => (JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token?: string }).token ?? '') });
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await page.getByRole('heading', { name: 'The session has ended' }).waitFor();
+    await page.getByLabel('User name').fill('mfa-mia');
+    await page.locator('.cover').getByLabel('Password').fill('correct horse battery');
+    await enter();
+    await give(code);
+    await page.getByText('This code was used already.').waitFor();
+    // Codes of the next half minute are taken already, for clocks that are ahead.
+    await give(totp(secret, Date.now() + 30_000));
+    await page.locator('.cover').waitFor({ state: 'detached' });
+    equal(await page.getByLabel('Value of PASSWORD').inputValue(), 'half-typed', 'the edit is kept');
+    await one.finish();
+  } },
 ];
+
+/** The code of RFC 6238 (six digits, 30 s, SHA-1) that an app shows at a time. */
+function totp(secret: string, ms: number): string {
+  const bits = [...secret.replace(/=+$/, '')].map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0')).join('');
+  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(ms / 30_000)));
+  const mac = createHmac('sha1', key).update(counter).digest();
+  const at = (mac[19] ?? 0) & 15;
+  return String((mac.readUInt32BE(at) & 0x7fff_ffff) % 1_000_000).padStart(6, '0');
+}

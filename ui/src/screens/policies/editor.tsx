@@ -1,4 +1,6 @@
 // The editor of a policy: HCL with the server's errors and warnings at their lines (contract E3), a builder by rows, and the simulator beside it.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/policies/editor.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call, tryCall } from '../../lib/api.ts';
 import { lineDiff } from '../../lib/diff.ts';
@@ -34,44 +36,44 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
   const [hit, setHit] = useState(Number(route.peek().query.get('line')) || 0);
   const checked = useCheck(text);
   const isDirty = text !== saved;
-  useEffect(() => { guard.value = isDirty ? () => confirm({ title: 'Leave without saving?', text: `What you changed in ${name} is lost.`, action: 'Leave', danger: true }) : undefined; return () => { guard.value = undefined; }; }, [isDirty]);
+  useEffect(() => { guard.value = isDirty ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(name), action: common.leave, danger: true }) : undefined; return () => { guard.value = undefined; }; }, [isDirty]);
   const save = useAction(async () => {
     if (!isNew && !(await review(saved, text, name))) return;
     await call('PUT', `sys/policies/acl/${name}`, { body: { policy: text } });
     guard.value = undefined;
-    toast('Policy saved');
+    toast(en.policySaved);
     reload();
   });
   const remove = useAction(async () => {
-    if (!(await confirm({ title: `Delete ${name}?`, text: 'Whoever has it loses at once what it allows. Tokens and roles keep its name, which then allows nothing.', action: 'Delete', danger: true, typed: name }))) return;
+    if (!(await confirm({ title: en.deleteIt(name), text: en.whoeverHasItLosesAtOnce, action: common.deleteIt, danger: true, typed: name }))) return;
     await call('DELETE', `sys/policies/acl/${name}`);
     guard.value = undefined;
-    toast('Policy deleted');
+    toast(en.policyDeleted);
     void go(href('policies/'));
   });
   useEffect(() => onKey('save', () => void save.run()));
   const atSaving = save.error instanceof ApiError ? save.error.message : '';
   const errors = checked?.errors ?? (atSaving ? [{ line: Number(/line (\d+)/.exec(atSaving)?.[1] ?? 0), message: atSaving }] : []);
-  const marks: Mark[] = [...(hit ? [{ line: hit, message: 'decides', kind: 'hit' as const }] : []), ...(checked?.warnings ?? []).map((one): Mark => ({ ...one, kind: 'warning' })), ...errors.map((one): Mark => ({ ...one, kind: 'error' }))];
+  const marks: Mark[] = [...(hit ? [{ line: hit, message: common.decides, kind: 'hit' as const }] : []), ...(checked?.warnings ?? []).map((one): Mark => ({ ...one, kind: 'warning' })), ...errors.map((one): Mark => ({ ...one, kind: 'error' }))];
   const isRoot = name === 'root';
   return (
     <div class="pol">
-      <section class="ed" aria-label={`Policy ${name}`}>
-        <header class="edhead"><h1 class="mono grow">{visible(name)}</h1>{isDirty && <Tag kind="warn">{isNew ? 'new, not saved' : 'draft, not saved'}</Tag>}<Segments label="Form" value={view} options={[['text', 'Text'], ['rows', 'Rows']]} onChange={setView} />{!isNew && !isRoot && name !== 'default' && <Button kind="ghost" icon="trash" label="Delete the policy" need={{ path: `sys/policies/acl/${name}`, cap: 'delete' }} busy={remove.busy} onClick={() => void remove.run()} />}<Button icon="check" kind="primary" busy={save.busy} disabled={!isDirty || isRoot || errors.length > 0} need={{ path: `sys/policies/acl/${name}`, cap: ['update', 'create'] }} onClick={() => void save.run()}>Save</Button></header>
-        {view === 'text' ? <CodeArea label={`Text of ${name}`} value={text} onInput={(next) => { setText(next); setHit(0); }} language="hcl" errors={marks} rows={24} readOnly={isRoot} /> : <Builder rules={checked?.rules ?? []} onText={setText} />}
+      <section class="ed" aria-label={en.policy(name)}>
+        <header class="edhead"><h1 class="mono grow">{visible(name)}</h1>{isDirty && <Tag kind="warn">{isNew ? en.newNotSaved : en.draftNotSaved}</Tag>}<Segments label={common.form} value={view} options={[['text', common.text], ['rows', common.rows]]} onChange={setView} />{!isNew && !isRoot && name !== 'default' && <Button kind="ghost" icon="trash" label={en.deleteThePolicy} need={{ path: `sys/policies/acl/${name}`, cap: 'delete' }} busy={remove.busy} onClick={() => void remove.run()} />}<Button icon="check" kind="primary" busy={save.busy} disabled={!isDirty || isRoot || errors.length > 0} need={{ path: `sys/policies/acl/${name}`, cap: ['update', 'create'] }} onClick={() => void save.run()}>{common.save}</Button></header>
+        {view === 'text' ? <CodeArea label={en.textOf(name)} value={text} onInput={(next) => { setText(next); setHit(0); }} language="hcl" errors={marks} rows={24} readOnly={isRoot} /> : <Builder rules={checked?.rules ?? []} onText={setText} />}
         <FormError error={save.error ?? remove.error} />
         <ul class="probs" aria-live="polite">
-          {errors.map((one) => <li class="e"><Icon name="warn" /><span>{one.line > 0 && <b>Line {one.line}: </b>}{visible(one.message)}</span></li>)}
-          {(checked?.warnings ?? []).map((one) => <li class="w"><Icon name="info" /><span><b>Line {one.line}: </b>{visible(one.message)}</span></li>)}
-          {checked && errors.length === 0 && checked.warnings.length === 0 && <li class="k"><Icon name="check" /><span>{checked.rules.length} rules; nothing stands out.</span></li>}
-          {isRoot && <li><Icon name="info" /><span>The root policy has no text: it allows everything.</span></li>}
+          {errors.map((one) => <li class="e"><Icon name="warn" /><span>{one.line > 0 && <b>{en.line(one.line)} </b>}{visible(one.message)}</span></li>)}
+          {(checked?.warnings ?? []).map((one) => <li class="w"><Icon name="info" /><span><b>{en.line(one.line)} </b>{visible(one.message)}</span></li>)}
+          {checked && errors.length === 0 && checked.warnings.length === 0 && <li class="k"><Icon name="check" /><span>{en.rulesNothingStandsOut(checked.rules.length)}</span></li>}
+          {isRoot && <li><Icon name="info" /><span>{en.theRootPolicyHasNoText}</span></li>}
         </ul>
       </section>
-      <section class="sim" aria-label="Simulator"><Simulator draft={{ name, text, saved }} onLine={(policy, line) => { if (policy === name) { setView('text'); setHit(line); } }} /></section>
+      <section class="sim" aria-label={en.simulator}><Simulator draft={{ name, text, saved }} onLine={(policy, line) => { if (policy === name) { setView('text'); setHit(line); } }} /></section>
     </div>
   );
 }
 
 function review(saved: string, text: string, name: string): Promise<boolean> {
-  return open<boolean>((close) => <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={`Save ${name}?`} actions={<><Button onClick={() => close(false)}>Back</Button><Button kind="primary" type="submit" autofocus>Save</Button></>}><pre class="lines mono diff" tabIndex={0}>{lineDiff(saved, text).map((line) => <span class={line.mark === '+' ? 'add' : line.mark === '-' ? 'del' : ''}><i aria-hidden="true">{line.mark}</i>{visible(line.text)}{'\n'}</span>)}</pre><p class="soft">It holds at once, for every token that has this policy.</p></Sheet></form>).then((yes) => yes === true);
+  return open<boolean>((close) => <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={en.save(name)} actions={<><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><pre class="lines mono diff" tabIndex={0}>{lineDiff(saved, text).map((line) => <span class={line.mark === '+' ? 'add' : line.mark === '-' ? 'del' : ''}><i aria-hidden="true">{line.mark}</i>{visible(line.text)}{'\n'}</span>)}</pre><p class="soft">{en.itHoldsAtOnceForEvery}</p></Sheet></form>).then((yes) => yes === true);
 }

@@ -1,4 +1,6 @@
 // Policies: the list, the editor with the server's checks, and the simulator beside it.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/policies/index.ts';
 import { useState } from 'preact/hooks';
 import { call, tryCall } from '../../lib/api.ts';
 import { useLoad } from '../../lib/load.ts';
@@ -13,9 +15,9 @@ import { Simulate } from './simulator.tsx';
 
 const BUILTIN = ['default', 'root'];
 export const TEMPLATES: Record<string, [string, string]> = {
-  reader: ['Reads one folder', '# Reads secrets below secret/apps/payments/, and lists them.\npath "secret/data/apps/payments/*" {\n  capabilities = ["read"]\n}\npath "secret/metadata/apps/payments/*" {\n  capabilities = ["read", "list"]\n}\npath "secret/subkeys/apps/payments/*" {\n  capabilities = ["read"]\n}\n'],
-  team: ['A team with its own folder', '# A team that owns secret/apps/payments/: everything but destroying for good.\npath "secret/data/apps/payments/*" {\n  capabilities = ["create", "read", "update", "patch", "delete"]\n}\npath "secret/metadata/apps/payments/*" {\n  capabilities = ["read", "list", "update", "patch"]\n}\npath "secret/subkeys/apps/payments/*" {\n  capabilities = ["read"]\n}\npath "secret/delete/apps/payments/*" {\n  capabilities = ["update"]\n}\npath "secret/undelete/apps/payments/*" {\n  capabilities = ["update"]\n}\npath "sys/kallisto/kv/*" {\n  capabilities = ["read", "update"]\n}\n'],
-  operator: ['An operator without secrets', '# Runs the servers and reads no secret.\npath "sys/storage/raft/*" {\n  capabilities = ["read", "update", "sudo"]\n}\npath "sys/kallisto/cluster" {\n  capabilities = ["read", "sudo"]\n}\npath "sys/metrics" {\n  capabilities = ["read"]\n}\npath "sys/audit" {\n  capabilities = ["read", "sudo"]\n}\npath "sys/step-down" {\n  capabilities = ["update", "sudo"]\n}\n'],
+  reader: [en.readsOneFolder, '# Reads secrets below secret/apps/payments/, and lists them.\npath "secret/data/apps/payments/*" {\n  capabilities = ["read"]\n}\npath "secret/metadata/apps/payments/*" {\n  capabilities = ["read", "list"]\n}\npath "secret/subkeys/apps/payments/*" {\n  capabilities = ["read"]\n}\n'],
+  team: [en.aTeamWithItsOwnFolder, '# A team that owns secret/apps/payments/: everything but destroying for good.\npath "secret/data/apps/payments/*" {\n  capabilities = ["create", "read", "update", "patch", "delete"]\n}\npath "secret/metadata/apps/payments/*" {\n  capabilities = ["read", "list", "update", "patch"]\n}\npath "secret/subkeys/apps/payments/*" {\n  capabilities = ["read"]\n}\npath "secret/delete/apps/payments/*" {\n  capabilities = ["update"]\n}\npath "secret/undelete/apps/payments/*" {\n  capabilities = ["update"]\n}\npath "sys/kallisto/kv/*" {\n  capabilities = ["read", "update"]\n}\n'],
+  operator: [en.anOperatorWithoutSecrets, '# Runs the servers and reads no secret.\npath "sys/storage/raft/*" {\n  capabilities = ["read", "update", "sudo"]\n}\npath "sys/kallisto/cluster" {\n  capabilities = ["read", "sudo"]\n}\npath "sys/metrics" {\n  capabilities = ["read"]\n}\npath "sys/audit" {\n  capabilities = ["read", "sudo"]\n}\npath "sys/step-down" {\n  capabilities = ["update", "sudo"]\n}\n'],
 };
 
 function List() {
@@ -26,18 +28,18 @@ function List() {
   const isFresh = loaded.data?.every((name) => BUILTIN.includes(name)) ?? false;
   const make = (): void => void open<string>((close) => <New close={close} />).then((name) => { if (name) void go(href(`policies/${name}`, { new: 1 })); });
   return (
-    <Page title="Policies" sub="Each names paths and what may be done there. Nothing is allowed that no policy allows." actions={<><LinkButton href={href('policies/simulate')} icon="wand">Simulate</LinkButton><Button kind="primary" icon="plus" need={{ path: 'sys/policies/acl/new', cap: ['create', 'update'] }} onClick={make}>New policy</Button></>}>
+    <Page title={common.policies} sub={en.eachNamesPathsAndWhatMay} actions={<><LinkButton href={href('policies/simulate')} icon="wand">{en.simulate}</LinkButton><Button kind="primary" icon="plus" need={{ path: 'sys/policies/acl/new', cap: ['create', 'update'] }} onClick={make}>{en.newPolicy}</Button></>}>
       {!loaded.data ? <Loading /> : <>
-        <Field label="Filter" value={text} onInput={setText} placeholder={`${loaded.data.length} policies`} />
-        <Card><ul class="links">{names.map((name) => <li key={name}><a href={href(`policies/${name}`)}><Icon name="shield" /><span class="mono grow">{visible(name)}</span>{BUILTIN.includes(name) && <Tag>built in</Tag>}{me.value?.policies.includes(name) && <Tag kind="accent">yours</Tag>}</a></li>)}</ul></Card>
-        {isFresh && <Card><Empty icon="shield" title="Begin with one of three" action={<>{Object.entries(TEMPLATES).map(([key, [label]]) => <LinkButton key={key} href={href(`policies/${key}`, { new: 1, from: key })}>{label}</LinkButton>)}</>}>A template is a text to change, not a rule.</Empty></Card>}</>}
+        <Field label={common.filter} value={text} onInput={setText} placeholder={en.policies(loaded.data.length)} />
+        <Card><ul class="links">{names.map((name) => <li key={name}><a href={href(`policies/${name}`)}><Icon name="shield" /><span class="mono grow">{visible(name)}</span>{BUILTIN.includes(name) && <Tag>{en.builtIn}</Tag>}{me.value?.policies.includes(name) && <Tag kind="accent">{en.yours}</Tag>}</a></li>)}</ul></Card>
+        {isFresh && <Card><Empty icon="shield" title={en.beginWithOneOfThree} action={<>{Object.entries(TEMPLATES).map(([key, [label]]) => <LinkButton key={key} href={href(`policies/${key}`, { new: 1, from: key })}>{label}</LinkButton>)}</>}>{en.aTemplateIsATextTo}</Empty></Card>}</>}
     </Page>
   );
 }
 
 function New({ close }: { close: (name?: string) => void }) {
   const [name, setName] = useState('');
-  return <form onSubmit={(event) => { event.preventDefault(); if (name) close(name.toLowerCase()); }}><Sheet title="New policy" actions={<><Button onClick={() => close()}>Cancel</Button><Button kind="primary" type="submit" disabled={!name}>Go on</Button></>}><Field label="Name" value={name} onInput={setName} mono autofocus hint="lower case" /></Sheet></form>;
+  return <form onSubmit={(event) => { event.preventDefault(); if (name) close(name.toLowerCase()); }}><Sheet title={en.newPolicy} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus hint={en.lowerCase} /></Sheet></form>;
 }
 
 export function Policies() {

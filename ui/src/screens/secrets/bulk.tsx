@@ -1,5 +1,7 @@
 // What is done to one, several or a folder of secrets: move, copy, delete, delete for good, export. Each says what and how many first (`dry_run`),
 // then is sent with that `count`, as one atomic request.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/bulk.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call } from '../../lib/api.ts';
 import { useAction } from '../../lib/load.ts';
@@ -16,8 +18,8 @@ const TYPED_FROM = 25;
 export function newSecret(place: Place): void {
   const New = ({ close }: { close: () => void }) => {
     const [name, setName] = useState('');
-    const wrong = /\/\/|^\/|\/$/.test(name) ? 'A name does not begin or end with a slash.' : undefined;
-    return <form onSubmit={(event) => { event.preventDefault(); if (name && !wrong) { close(); void go(href(`s/${placeText(place)}${name}`, { tab: 'edit' })); } }}><Sheet title="New secret" actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" disabled={!name || wrong !== undefined}>Go on</Button></>}><Field label="Name" value={name} onInput={setName} mono autofocus required placeholder="payments/stripe" error={wrong} hint={<>in <span class="mono">{visible(placeText(place))}</span>; a slash makes a folder</>} /></Sheet></form>;
+    const wrong = /\/\/|^\/|\/$/.test(name) ? en.aNameDoesNotBeginOr : undefined;
+    return <form onSubmit={(event) => { event.preventDefault(); if (name && !wrong) { close(); void go(href(`s/${placeText(place)}${name}`, { tab: 'edit' })); } }}><Sheet title={en.newSecret} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name || wrong !== undefined}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus required placeholder="payments/stripe" error={wrong} hint={<>{common.inIt} <span class="mono">{visible(placeText(place))}</span>{en.aSlashMakesAFolder}</>} /></Sheet></form>;
   };
   void open<void>((close) => <New close={() => close()} />);
 }
@@ -32,7 +34,7 @@ async function plan(places: string[], ask: (place: string) => Promise<Plan>): Pr
   const parts = await Promise.all(places.map(ask));
   return { total: parts.reduce((sum, part) => sum + part.total, 0), names: parts.flatMap((part) => part.names) };
 }
-const Names = ({ names, total }: { names: string[]; total: number }) => <ul class="plan mono">{names.slice(0, 8).map((name) => <li key={name}>{visible(name)}</li>)}{total > 8 && <li class="dim">and {plural(total - Math.min(8, names.length), 'other')}</li>}</ul>;
+const Names = ({ names, total }: { names: string[]; total: number }) => <ul class="plan mono">{names.slice(0, 8).map((name) => <li key={name}>{visible(name)}</li>)}{total > 8 && <li class="dim">{en.and(plural(total - Math.min(8, names.length), en.other))}</li>}</ul>;
 
 function Delete({ places, close, onDone }: { places: string[]; close: () => void; onDone: () => void }) {
   const [purge, setPurge] = useState(false);
@@ -49,7 +51,7 @@ function Delete({ places, close, onDone }: { places: string[]; close: () => void
   // The route for many is refused to many people: one secret has its own request.
   const isPlain = refused instanceof ApiError && refused.status === 403 && places.length === 1 && !places[0]?.endsWith('/');
   const total = isPlain ? 1 : (found?.total ?? 0);
-  const word = purge || total > TYPED_FROM ? (places.length === 1 ? lastSegment(places[0] ?? '') : `delete ${total}`) : '';
+  const word = purge || total > TYPED_FROM ? (places.length === 1 ? lastSegment(places[0] ?? '') : en.deleteIt(total)) : '';
   const run = useAction(async () => {
     for (const text of places) {
       if (isPlain) {
@@ -61,15 +63,15 @@ function Delete({ places, close, onDone }: { places: string[]; close: () => void
     close();
     onDone();
     const names = found?.names ?? places;
-    if (purge) toast(`${plural(total, 'secret')} deleted for good`);
-    else toast(`${plural(total, 'secret')} deleted`, undefined, { label: 'Undo', run: () => void undo(names, onDone) });
+    if (purge) toast(en.deletedForGood(plural(total, common.secret)));
+    else toast(en.deleted(plural(total, common.secret)), undefined, { label: en.undo, run: () => void undo(names, onDone) });
   });
   return (
     <form onSubmit={(event) => { event.preventDefault(); if ((found || isPlain) && typed === word) void run.run(); }}>
-      <Sheet title={purge ? 'Delete for good?' : 'Delete?'} actions={<><Button onClick={close} autofocus>Cancel</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || typed !== word || total === 0}>{purge ? `Delete ${plural(total, 'secret')} for good` : `Delete ${plural(total, 'secret')}`}</Button></>}>
-        <Check label="Delete for good" hint="all versions and metadata; cannot be undone" checked={purge} onChange={setPurge} />
-        {refused && !isPlain ? <FormError error={refused} /> : !found && !isPlain ? <Loading rows={2} /> : total === 0 ? <Note>There is nothing to delete here.</Note> : <><p class="soft">{purge ? <>All versions of {plural(total, 'secret')} are removed.</> : <>The latest version of {plural(total, 'secret')} is deleted. It can be undeleted until it is destroyed.</>}</p><Names names={found?.names ?? places} total={total} /></>}
-        {word && total > 0 && <Field label={`Type ${word} to go on`} value={typed} onInput={setTyped} mono />}
+      <Sheet title={purge ? en.deleteForGood : en.deleteIt2} actions={<><Button onClick={close} autofocus>{common.cancel}</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || typed !== word || total === 0}>{purge ? en.deleteForGood2(plural(total, common.secret)) : en.deleteIt3(plural(total, common.secret))}</Button></>}>
+        <Check label={en.deleteForGood3} hint={en.allVersionsAndMetadataCannotBe} checked={purge} onChange={setPurge} />
+        {refused && !isPlain ? <FormError error={refused} /> : !found && !isPlain ? <Loading rows={2} /> : total === 0 ? <Note>{en.thereIsNothingToDeleteHere}</Note> : <><p class="soft">{purge ? <>{en.allVersionsOfAreRemoved(plural(total, common.secret))}</> : <>{en.theLatestVersionOfIsDeleted(plural(total, common.secret))}</>}</p><Names names={found?.names ?? places} total={total} /></>}
+        {word && total > 0 && <Field label={en.typeToGoOn(word)} value={typed} onInput={setTyped} mono />}
         <FormError error={run.error} />
       </Sheet>
     </form>
@@ -87,7 +89,7 @@ async function undo(names: string[], onDone: () => void): Promise<void> {
       back += 1;
     } catch { /* Told below by the count. */ }
   }
-  toast(back === names.length ? `${plural(back, 'secret')} are back` : `${back} of ${names.length} are back; the others need undelete`);
+  toast(back === names.length ? en.areBack(plural(back, common.secret)) : en.ofAreBackTheOthersNeed(back, names.length));
   onDone();
 }
 
@@ -108,18 +110,18 @@ function Move({ places, close, onDone }: { places: string[]; close: () => void; 
   const run = useAction(async () => {
     for (const from of places) await call('POST', `sys/kallisto/kv/${how}`, { body: { from, to: target(from), ...(isOne ? { count: found?.total } : {}) } });
     close();
-    toast(`${plural(found?.total ?? 0, 'secret')} ${how === 'move' ? 'moved' : 'copied'}`);
+    toast(`${plural(found?.total ?? 0, common.secret)} ${how === 'move' ? en.moved : en.copied}`);
     onDone();
     if (isOne) void go(href(`s/${to}`));
   });
   const word = found && found.total > TYPED_FROM ? `${how} ${found.total}` : '';
   return (
     <form onSubmit={(event) => { event.preventDefault(); void (found ? (typed === word ? run.run() : undefined) : check.run()); }}>
-      <Sheet title={isOne ? visible(lastSegment(first)) : plural(places.length, 'selected', 'selected')} actions={<><Button onClick={close}>Cancel</Button>{found ? <Button kind="primary" type="submit" busy={run.busy} disabled={typed !== word || found.total === 0}>{how === 'move' ? 'Move' : 'Copy'} {plural(found.total, 'secret')}</Button> : <Button kind="primary" type="submit" busy={check.busy} disabled={!to || (isOne && to === first)}>See what happens</Button>}</>}>
-        <Segments label="What to do" value={how} options={[['move', 'Move or rename'], ['copy', 'Copy']]} onChange={(next) => { setHow(next); setFound(undefined); }} />
-        <Field label={isOne ? 'To' : 'Into the folder'} value={to} onInput={(text) => { setTo(text); setFound(undefined); }} mono autofocus required hint={isOne && first.endsWith('/') ? 'a folder ends with a slash' : 'mount and path'} />
-        {found && <><p class="soft">All versions, times and metadata go along; nothing is overwritten; no value is shown.</p><Names names={found.names} total={found.total} /></>}
-        {word && <Field label={`Type ${word} to go on`} value={typed} onInput={setTyped} mono autofocus />}
+      <Sheet title={isOne ? visible(lastSegment(first)) : plural(places.length, en.selected, en.selected)} actions={<><Button onClick={close}>{common.cancel}</Button>{found ? <Button kind="primary" type="submit" busy={run.busy} disabled={typed !== word || found.total === 0}>{how === 'move' ? common.move : common.copy} {plural(found.total, common.secret)}</Button> : <Button kind="primary" type="submit" busy={check.busy} disabled={!to || (isOne && to === first)}>{en.seeWhatHappens}</Button>}</>}>
+        <Segments label={common.whatToDo} value={how} options={[['move', en.moveOrRename], ['copy', common.copy]]} onChange={(next) => { setHow(next); setFound(undefined); }} />
+        <Field label={isOne ? en.to : en.intoTheFolder} value={to} onInput={(text) => { setTo(text); setFound(undefined); }} mono autofocus required hint={isOne && first.endsWith('/') ? en.aFolderEndsWithASlash : en.mountAndPath} />
+        {found && <><p class="soft">{en.allVersionsTimesAndMetadataGo}</p><Names names={found.names} total={found.total} /></>}
+        {word && <Field label={en.typeToGoOn(word)} value={typed} onInput={setTyped} mono autofocus />}
         <FormError error={check.error ?? run.error} />
       </Sheet>
     </form>

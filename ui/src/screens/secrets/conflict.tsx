@@ -1,4 +1,5 @@
 // When somebody was faster: base, theirs, mine. Keys that only one side touched are merged; for the others one chooses.
+import * as en from '../../en/screens/secrets/conflict.ts';
 import { useState } from 'preact/hooks';
 import { asText, type Data, type Json } from '../../lib/json.ts';
 import { plural, visible } from '../../lib/time.ts';
@@ -17,9 +18,9 @@ function Resolve({ merge, version, close }: { merge: Merge; version: number; clo
   const show = (value: Json | undefined): string => (value === undefined ? 'removed' : visible(asText(value)));
   return (
     <form onSubmit={(event) => { event.preventDefault(); if (isReady) save(); }}>
-      <Sheet title={`Somebody saved version ${version} meanwhile`} actions={<><Button onClick={() => close()}>Back to the edit</Button><Button kind="primary" type="submit" disabled={!isReady}>Save over version {version}</Button></>}>
-        <Note kind="accent">{merge.fromThem.length > 0 ? <>{plural(merge.fromThem.length, 'key')} that only they touched {merge.fromThem.length === 1 ? 'is' : 'are'} taken over: <span class="mono">{merge.fromThem.map(visible).join(', ')}</span>.</> : 'They touched no key that you did not.'} {merge.clashes.length === 0 ? 'Nothing clashes with yours.' : `${plural(merge.clashes.length, 'key')} changed on both sides: choose.`}</Note>
-        {merge.clashes.map((clash) => <fieldset class="clash" key={clash.key}><legend class="mono">{visible(clash.key)}</legend><p class="dim">was <span class="mono">{show(clash.base)}</span></p>{(['theirs', 'mine'] as const).map((side) => <label class="check"><input type="radio" name={`clash-${clash.key}`} checked={chosen[clash.key] === side} onChange={() => setChosen({ ...chosen, [clash.key]: side })} /><span><Tag>{side}</Tag> <span class="mono">{show(clash[side])}</span></span></label>)}</fieldset>)}
+      <Sheet title={en.somebodySavedVersionMeanwhile(version)} actions={<><Button onClick={() => close()}>{en.backToTheEdit}</Button><Button kind="primary" type="submit" disabled={!isReady}>{en.saveOverVersion(version)}</Button></>}>
+        <Note kind="accent">{merge.fromThem.length > 0 ? <>{en.thatOnlyTheyTouchedTakenOver(plural(merge.fromThem.length, en.key), merge.fromThem.length === 1 ? en.is : en.are)} <span class="mono">{merge.fromThem.map(visible).join(', ')}</span>.</> : en.theyTouchedNoKeyThatYou} {merge.clashes.length === 0 ? en.nothingClashesWithYours : en.changedOnBothSidesChoose(plural(merge.clashes.length, en.key))}</Note>
+        {merge.clashes.map((clash) => <fieldset class="clash" key={clash.key}><legend class="mono">{visible(clash.key)}</legend><p class="dim">{en.was} <span class="mono">{show(clash.base)}</span></p>{(['theirs', 'mine'] as const).map((side) => <label class="check"><input type="radio" name={`clash-${clash.key}`} checked={chosen[clash.key] === side} onChange={() => setChosen({ ...chosen, [clash.key]: side })} /><span><Tag>{side}</Tag> <span class="mono">{show(clash[side])}</span></span></label>)}</fieldset>)}
       </Sheet>
     </form>
   );

@@ -1,6 +1,8 @@
 // Editing: a table or JSON, the difference before saving, check-and-set, and a merge of three when somebody was faster.
 //
 // Numbers stay as they were written. Whoever may not read edits by PATCH, without seeing. Leaving asks, except after a save.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/editor.ts';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, call } from '../../lib/api.ts';
 import { counts, diffData } from '../../lib/diff.ts';
@@ -54,9 +56,9 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
     if (view === 'table') { const problem = problemOf(rows); return problem ? { problem } : { data: dataOf(rows) }; }
     const duplicates: string[] = [];
     try {
-      const made = parseJson(text || '{}', (key, line) => duplicates.push(`${key} (line ${line})`));
-      if (made === null || typeof made !== 'object' || Array.isArray(made)) return { problem: 'A secret is an object: { "key": "value" }.' };
-      return { data: made as Data, duplicates, ...(duplicates.length ? { problem: `Keys stand twice: ${duplicates.join(', ')}.` } : {}) };
+      const made = parseJson(text || '{}', (key, line) => duplicates.push(en.line(key, line)));
+      if (made === null || typeof made !== 'object' || Array.isArray(made)) return { problem: en.aSecretIsAnObjectKey };
+      return { data: made as Data, duplicates, ...(duplicates.length ? { problem: en.keysStandTwice(duplicates.join(', ')) } : {}) };
     } catch (error) { return { problem: error instanceof JsonError ? error.message : String(error) }; }
   }, [rows, text, view]);
   current.current = parsed.data;
@@ -64,19 +66,19 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
   const isDirty = base !== undefined && (changes.length > 0 || parsed.problem !== undefined && rows.some((row) => row.key || row.text));
 
   useEffect(() => {
-    guard.value = isDirty && !saved.current ? () => confirm({ title: 'Leave without saving?', text: `What you changed in ${lastSegment(own)} is lost.`, action: 'Leave', danger: true }) : undefined;
+    guard.value = isDirty && !saved.current ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(lastSegment(own)), action: common.leave, danger: true }) : undefined;
     return () => { guard.value = undefined; };
   }, [isDirty]);
 
   const toView = (next: 'table' | 'json'): void => {
     if (next === view) return;
     if (parsed.data) { if (next === 'json') setText(writeJson(parsed.data, 2)); else setRows(draftOf(parsed.data)); setView(next); }
-    else toast('Mend what is marked first');
+    else toast(en.mendWhatIsMarkedFirst);
   };
 
   const write = async (data: Data, cas: number): Promise<void> => {
     const body = writeJson(data);
-    if (new Blob([body]).size > BYTES_MAX) throw new Error('The secret is over 1 MiB, which is the most that a server takes.');
+    if (new Blob([body]).size > BYTES_MAX) throw new Error(en.theSecretIsOver1Mib);
     if (place.mount.version === 1) await call('POST', path, { text: body });
     else if (isBlind) await call('PATCH', path, { text: `{"data":${body}}` });
     else await call('POST', path, { text: `{"data":${body},"options":{"cas":${cas}}}` });
@@ -96,7 +98,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
     }
     saved.current = true;
     guard.value = undefined;
-    toast(isNew ? 'Secret made' : 'Saved');
+    toast(isNew ? en.secretMade : en.saved);
     onSaved();
     void go(href(`s/${own}`), true);
   });
@@ -110,15 +112,15 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
   const total = counts(diffData(base, parsed.data ?? base));
   return (
     <form class="editor" onSubmit={(event) => { event.preventDefault(); if (parsed.data && !parsed.problem) void save.run(); }}>
-      <header class="head"><div class="title"><h1 class="mono">{visible(lastSegment(own))}</h1><Tag kind={isDirty ? 'warn' : ''}>{isNew ? 'new' : isBlind ? 'patch, unseen' : `editing version ${version}`}{isDirty && ', not saved'}</Tag>
-        <div class="acts"><Segments label="Form" value={view} options={[['table', 'Table'], ['json', 'JSON']]} onChange={toView} /><Button onClick={() => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`))}>Cancel</Button><Button kind="primary" type="submit" icon="check" busy={save.busy} disabled={!parsed.data || parsed.problem !== undefined || (!isNew && changes.length === 0)}>Save</Button></div></div>
+      <header class="head"><div class="title"><h1 class="mono">{visible(lastSegment(own))}</h1><Tag kind={isDirty ? 'warn' : ''}>{isNew ? en.newIt : isBlind ? en.patchUnseen : en.editingVersion(version)}{isDirty && en.notSaved}</Tag>
+        <div class="acts"><Segments label={common.form} value={view} options={[['table', en.table], ['json', common.json]]} onChange={toView} /><Button onClick={() => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`))}>{common.cancel}</Button><Button kind="primary" type="submit" icon="check" busy={save.busy} disabled={!parsed.data || parsed.problem !== undefined || (!isNew && changes.length === 0)}>{common.save}</Button></div></div>
         <span class="path mono">{visible(own)}</span></header>
       <div class="body">
-        {isBlind && <Note icon="lock">You may not read this secret. {mayPatch === false ? 'Your policies lack patch too, so it cannot be changed key by key.' : 'Keys that you fill in are set; all others stay as they are, unseen.'}</Note>}
-        {view === 'table' ? <RowEditor rows={rows} setRows={setRows} parseLines={parseEnvLines} /> : <Card><CodeArea label="JSON of the secret" value={text} onInput={setText} language="json" errors={parsed.problem ? [{ line: Number(/line (\d+)/.exec(parsed.problem)?.[1] ?? 0), message: parsed.problem }] : []} /></Card>}
+        {isBlind && <Note icon="lock">{en.youMayNotReadThisSecret(mayPatch === false ? en.yourPoliciesLackPatchTooSo : en.keysThatYouFillInAre)}</Note>}
+        {view === 'table' ? <RowEditor rows={rows} setRows={setRows} parseLines={parseEnvLines} /> : <Card><CodeArea label={en.jsonOfTheSecret} value={text} onInput={setText} language="json" errors={parsed.problem ? [{ line: Number(/line (\d+)/.exec(parsed.problem)?.[1] ?? 0), message: parsed.problem }] : []} /></Card>}
         {parsed.problem && <Note kind="warn">{parsed.problem}</Note>}
         <FormError error={save.error} />
-        <p class="dim">{changes.length === 0 ? 'Nothing changed yet.' : [total.changed && `${total.changed} changed`, total.added && `${total.added} added`, total.removed && `${total.removed} removed`].filter(Boolean).join(', ') + '. You see the difference before it is saved.'}{view === 'json' && ' Numbers stay as you write them.'}</p>
+        <p class="dim">{changes.length === 0 ? en.nothingChangedYet : [total.changed && en.changed(total.changed), total.added && en.added(total.added), total.removed && en.removed(total.removed)].filter(Boolean).join(', ') + en.youSeeTheDifferenceBeforeIt}{view === 'json' && en.numbersStayAsYouWriteThem}</p>
       </div>
     </form>
   );
@@ -128,7 +130,7 @@ function reviewChanges(rows: ReturnType<typeof diffData>, isNew: boolean, isBlin
   if (isNew || isBlind) return Promise.resolve(true);
   const Review = ({ close }: { close: (yes?: boolean) => void }) => {
     const [isShown, setShown] = useState(false);
-    return <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={`Save ${plural(rows.filter((row) => row.change !== 'same').length, 'change')}?`} actions={<><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? 'Hide values' : 'Show values'}</Button><span class="grow" /><Button onClick={() => close(false)}>Back</Button><Button kind="primary" type="submit" autofocus>Save</Button></>}><DiffTable rows={rows} isShown={isShown} left="as it is" right="as you want it" /></Sheet></form>;
+    return <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={en.save(plural(rows.filter((row) => row.change !== 'same').length, en.change))} actions={<><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? common.hideValues : common.showValues}</Button><span class="grow" /><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><DiffTable rows={rows} isShown={isShown} left={en.asItIs} right={en.asYouWantIt} /></Sheet></form>;
   };
   return open<boolean>((close) => <Review close={close} />).then((yes) => yes === true);
 }

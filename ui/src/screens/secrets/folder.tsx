@@ -1,4 +1,6 @@
 // A folder: its names, filtered as one types, virtual, with version and time for the rows in view; and what may be done with a selection.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/folder.ts';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { tryCall } from '../../lib/api.ts';
 import { can } from '../../lib/needs.ts';
@@ -132,34 +134,34 @@ export function Folder({ place, current }: { place: Place; current?: string | un
   const select = (name: string, range: string[]): void => setPicked((old) => { const next = new Set(old); if (range.length === 1 && next.has(name)) next.delete(name); else for (const one of range) next.add(one); return next; });
   const places = [...picked].map((name) => own + name);
   if (folder.error) {
-    return <section class="list" aria-label="Folder"><div class="list-refused">{(folder.error as { status?: number }).status === 404 ? <EmptyFolder place={place} /> : (folder.error as { status?: number }).status === 403 ? <Note icon="lock"><b>You may not list this folder.</b> A secret in it may still be open to you: go to its path.</Note> : <Failed error={folder.error} retry={folder.reload} />}<GoTo start={own} /></div></section>;
+    return <section class="list" aria-label={en.folder}><div class="list-refused">{(folder.error as { status?: number }).status === 404 ? <EmptyFolder place={place} /> : (folder.error as { status?: number }).status === 403 ? <Note icon="lock"><b>{en.youMayNotListThisFolder}</b> {en.aSecretInItMayStill}</Note> : <Failed error={folder.error} retry={folder.reload} />}<GoTo start={own} /></div></section>;
   }
   return (
-    <section class="list" aria-label={`Secrets in ${own}`}>
+    <section class="list" aria-label={en.secretsIn(own)}>
       <div class="tools">
-        <label class="field"><Icon name="search" /><input ref={filter} type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === 'ArrowDown') { event.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus(); } }} placeholder={`Filter ${count(all.length)} names`} aria-label="Filter" autocomplete="off" spellcheck={false} /></label>
-        <Button kind="primary" icon="plus" onClick={() => newSecret(place)}>New</Button>
+        <label class="field"><Icon name="search" /><input ref={filter} type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === 'ArrowDown') { event.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus(); } }} placeholder={en.filterNames(count(all.length))} aria-label={common.filter} autocomplete="off" spellcheck={false} /></label>
+        <Button kind="primary" icon="plus" onClick={() => newSecret(place)}>{en.newIt}</Button>
       </div>
       {picked.size > 0 ? (
-        <div class="selected" role="toolbar" aria-label="Selection"><b>{plural(picked.size, 'selected', 'selected')}</b><span class="grow" />
-          <Button size="sm" icon="swap" onClick={() => bulk('move', places, folder.reload)}>Move</Button><Button size="sm" icon="dl" onClick={() => bulk('export', places, folder.reload)}>Export</Button><Button size="sm" icon="trash" onClick={() => bulk('delete', places, () => { setPicked(new Set()); folder.reload(); })}>Delete</Button><Button size="sm" kind="ghost" icon="close" label="Clear the selection" onClick={() => setPicked(new Set())} /></div>
-      ) : <div class="cols"><span /><span>Name</span><span class="right">Version</span><span class="right">Changed</span></div>}
+        <div class="selected" role="toolbar" aria-label={en.selection}><b>{plural(picked.size, en.selected, en.selected)}</b><span class="grow" />
+          <Button size="sm" icon="swap" onClick={() => bulk('move', places, folder.reload)}>{common.move}</Button><Button size="sm" icon="dl" onClick={() => bulk('export', places, folder.reload)}>{en.exportIt}</Button><Button size="sm" icon="trash" onClick={() => bulk('delete', places, () => { setPicked(new Set()); folder.reload(); })}>{common.deleteIt}</Button><Button size="sm" kind="ghost" icon="close" label={en.clearTheSelection} onClick={() => setPicked(new Set())} /></div>
+      ) : <div class="cols"><span /><span>{common.name}</span><span class="right">{common.version}</span><span class="right">{common.changed}</span></div>}
       {!folder.isDone && all.length === 0 ? <Loading rows={12} /> : (
-        <List label={`${count(rows.length)} names`} rows={rows} keyOf={(name) => name} current={current === undefined ? undefined : current.slice(place.path.length)} selected={picked.size > 0 ? picked : undefined} onSelect={select} onView={setInView}
+        <List label={en.names(count(rows.length))} rows={rows} keyOf={(name) => name} current={current === undefined ? undefined : current.slice(place.path.length)} selected={picked.size > 0 ? picked : undefined} onSelect={select} onView={setInView}
           href={(name) => href(`s/${own}${name}`)} onOpen={(name) => { visited(`${namespace.value}\n${own}${name}`); void go(href(`s/${own}${name}`)); }}
-          empty={text ? <p class="none">No name has <b class="mono">{visible(text)}</b> in it.</p> : <EmptyFolder place={place} />}
+          empty={text ? <p class="none">{en.noNameHas} <b class="mono">{visible(text)}</b> {en.inIt}</p> : <EmptyFolder place={place} />}
           render={(name) => {
             const known = info.get(name);
-            return <><Icon name={name.endsWith('/') ? 'folder' : 'key'} small={false} /><span class="name mono">{sharing.value ? '••••••••' : marked(name, text)}</span><span class="num dim right">{known ? (known.state && known.state !== 'there' && known.state !== 'current' ? <span class="tag warn">{known.state}</span> : `v${known.version}`) : ''}</span><span class="dim right num">{changed.has(name) ? <span class="tag accent">now</span> : known ? short(known.updated) : ''}</span></>;
+            return <><Icon name={name.endsWith('/') ? 'folder' : 'key'} small={false} /><span class="name mono">{sharing.value ? '••••••••' : marked(name, text)}</span><span class="num dim right">{known ? (known.state && known.state !== 'there' && known.state !== 'current' ? <span class="tag warn">{known.state}</span> : `v${known.version}`) : ''}</span><span class="dim right num">{changed.has(name) ? <span class="tag accent">{en.now}</span> : known ? short(known.updated) : ''}</span></>;
           }} />
       )}
-      <div class="sum"><span class="num">{plural(all.length - folderCount, 'secret')}{text && `, ${count(rows.length)} shown`}</span>{folderCount > 0 && <span>{plural(folderCount, 'folder')}</span>}{!folder.isDone && <span class="spin" aria-label="Loading more" />}<span class="grow" /><span class="hints"><kbd>j</kbd> <kbd>k</kbd> move</span><span class="hints"><kbd>/</kbd> filter</span></div>
+      <div class="sum"><span class="num">{plural(all.length - folderCount, common.secret)}{text && en.shown(count(rows.length))}</span>{folderCount > 0 && <span>{plural(folderCount, en.folder2)}</span>}{!folder.isDone && <span class="spin" aria-label={en.loadingMore} />}<span class="grow" /><span class="hints"><kbd>j</kbd> <kbd>k</kbd> {en.move}</span><span class="hints"><kbd>/</kbd> {en.filter}</span></div>
     </section>
   );
 }
 
 function EmptyFolder({ place }: { place: Place }) {
-  return <Empty icon="folder" title="Nothing is here yet" action={<><Button kind="primary" icon="plus" onClick={() => newSecret(place)}>New secret</Button><LinkButton href={href(`s/${placeText(place)}`, { tab: 'import' })} icon="up">Import</LinkButton></>} command={`kallisto kv put -mount=${place.mount.path.slice(0, -1)} ${place.path}name key=value`} />;
+  return <Empty icon="folder" title={en.nothingIsHereYet} action={<><Button kind="primary" icon="plus" onClick={() => newSecret(place)}>{en.newSecret}</Button><LinkButton href={href(`s/${placeText(place)}`, { tab: 'import' })} icon="up">{en.importIt}</LinkButton></>} command={`kallisto kv put -mount=${place.mount.path.slice(0, -1)} ${place.path}name key=value`} />;
 }
 
 /** What stands at the right while no secret is open: the folder itself. */
@@ -173,12 +175,12 @@ export function FolderHome({ place }: { place: Place }) {
     <div class="body">
       <div class="head-inline"><h1 class="mono">{visible(lastSegment(own))}/</h1><p class="dim mono">{visible(own)}</p></div>
       <div class="row wrap">
-        <Button icon="plus" kind="primary" onClick={() => newSecret(place)}>New secret</Button>
-        <LinkButton href={href(`s/${own}`, { tab: 'import' })} icon="up">Import</LinkButton>
-        <Button icon="dl" onClick={() => bulk('export', [own], () => {})}>Export</Button>
-        {place.path !== '' && <><Button icon="swap" need={{ path: 'sys/kallisto/kv/move', cap: ['update', 'create'] }} onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))}>Move or copy</Button><Button icon="trash" need={{ path: 'sys/kallisto/kv/delete', cap: ['update', 'create'] }} onClick={() => bulk('delete', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))}>Delete</Button></>}
+        <Button icon="plus" kind="primary" onClick={() => newSecret(place)}>{en.newSecret}</Button>
+        <LinkButton href={href(`s/${own}`, { tab: 'import' })} icon="up">{en.importIt}</LinkButton>
+        <Button icon="dl" onClick={() => bulk('export', [own], () => {})}>{en.exportIt}</Button>
+        {place.path !== '' && <><Button icon="swap" need={{ path: 'sys/kallisto/kv/move', cap: ['update', 'create'] }} onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))}>{en.moveOrCopy}</Button><Button icon="trash" need={{ path: 'sys/kallisto/kv/delete', cap: ['update', 'create'] }} onClick={() => bulk('delete', [own], () => void go(href(`s/${parentOf(own.replace(/\/$/, ''))}`)))}>{common.deleteIt}</Button></>}
       </div>
-      <Note>Choose a secret at the left. Keys come first: a value travels only when you reveal, copy, edit, compare or export it, and each of these is an entry in the audit log.{me.value?.isRoot ? ' A root token reads all.' : ''}</Note>
+      <Note>{en.chooseASecretAtTheLeft(me.value?.isRoot ? en.aRootTokenReadsAll : '')}</Note>
     </div>
   );
 }

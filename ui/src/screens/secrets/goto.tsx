@@ -1,4 +1,5 @@
 // For whoever may not list: a box for a path, which knows what was opened before.
+import * as en from '../../en/screens/secrets/goto.ts';
 import { useState } from 'preact/hooks';
 import { recent } from '../../lib/prefs.ts';
 import { go, href } from '../../lib/router.ts';
@@ -8,5 +9,5 @@ import { Button, Field } from '../../parts/ui.tsx';
 export function GoTo({ start = '' }: { start?: string }) {
   const [text, setText] = useState(start);
   const known = (recent.value ?? []).filter((one) => one.startsWith(`${namespace.value}\n`)).map((one) => one.slice(one.indexOf('\n') + 1));
-  return <form class="goto" onSubmit={(event) => { event.preventDefault(); if (text) void go(href(`s/${text.replace(/^\/+|^v1\//g, '')}`)); }}><Field label="Go to a path" value={text} onInput={setText} mono placeholder="secret/apps/payments/stripe" list={known} /><Button type="submit" icon="chev">Open</Button></form>;
+  return <form class="goto" onSubmit={(event) => { event.preventDefault(); if (text) void go(href(`s/${text.replace(/^\/+|^v1\//g, '')}`)); }}><Field label={en.goToAPath} value={text} onInput={setText} mono placeholder="secret/apps/payments/stripe" list={known} /><Button type="submit" icon="chev">{en.open}</Button></form>;
 }

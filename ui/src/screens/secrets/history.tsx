@@ -1,4 +1,6 @@
 // Versions of a secret, and what differs between two. Names of changed keys come with the values, so both versions are read when somebody asks for them.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/history.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call } from '../../lib/api.ts';
 import { counts, diffData, lineDiff, parts, textOf, type Row } from '../../lib/diff.ts';
@@ -19,7 +21,7 @@ import { Mask } from './values.tsx';
 type View = 'fields' | 'json' | 'env';
 /** Masks are shown by a click; a diff of hidden values shows which keys differ and nothing else. */
 function Cell({ value, other, side, isShown }: { value: Json | undefined; other: Json | undefined; side: 'o' | 'n'; isShown: boolean }) {
-  if (value === undefined) return <span class="none">not there</span>;
+  if (value === undefined) return <span class="none">{en.notThere}</span>;
   if (!isShown) { const kind = kindOf(value); return <><Mask />{kind && <> <Tag>{kind.label}</Tag></>}</>; }
   const [a, b] = parts(textOf(side === 'o' ? value : other), textOf(side === 'o' ? other : value));
   const own = other === undefined ? [{ text: textOf(value), isChanged: false }] : side === 'o' ? a : b;
@@ -32,10 +34,10 @@ export function DiffTable({ rows, isShown, left, right }: { rows: Row[]; isShown
   const same = rows.filter((row) => row.change === 'same');
   const shown = rows.filter((row) => all || row.change !== 'same');
   return (
-    <Card><div class="scroll-x" tabIndex={0} role="region" aria-label="Comparison"><table class="diff"><thead><tr><th class="g"><span class="sr">Kind</span></th><th>Key</th><th>{left}</th><th>{right}</th></tr></thead><tbody>
-      {shown.map((row) => <tr class={SIGNS[row.change][1]} key={row.key}><td class="g"><span aria-hidden="true">{SIGNS[row.change][0]}</span><span class="sr">{row.change}</span></td><td class="k mono">{visible(row.key)}</td><td class="o mono"><Cell value={row.old} other={row.now} side="o" isShown={isShown} /></td><td class="n mono"><Cell value={row.now} other={row.old} side="n" isShown={isShown} /></td></tr>)}
-      {same.length > 0 && !all && <tr class="foldrow"><td colSpan={4}><button type="button" class="link" onClick={() => setAll(true)}>{plural(same.length, 'key is', 'keys are')} the same: {same.slice(0, 8).map((row) => visible(row.key)).join(', ')}{same.length > 8 && '…'}</button></td></tr>}
-      {rows.length === 0 && <tr class="foldrow"><td colSpan={4}>Both are empty.</td></tr>}
+    <Card><div class="scroll-x" tabIndex={0} role="region" aria-label={en.comparison}><table class="diff"><thead><tr><th class="g"><span class="sr">{common.kind}</span></th><th>{common.key}</th><th>{left}</th><th>{right}</th></tr></thead><tbody>
+      {shown.map((row) => <tr class={SIGNS[row.change][1]} key={row.key}><td class="g"><span aria-hidden="true">{SIGNS[row.change][0]}</span><span class="sr">{en.change(row.change)}</span></td><td class="k mono">{visible(row.key)}</td><td class="o mono"><Cell value={row.old} other={row.now} side="o" isShown={isShown} /></td><td class="n mono"><Cell value={row.now} other={row.old} side="n" isShown={isShown} /></td></tr>)}
+      {same.length > 0 && !all && <tr class="foldrow"><td colSpan={4}><button type="button" class="link" onClick={() => setAll(true)}>{en.theSame(plural(same.length, en.keyIs, en.keysAre), same.slice(0, 8).map((row) => visible(row.key)).join(', '))}{same.length > 8 && '…'}</button></td></tr>}
+      {rows.length === 0 && <tr class="foldrow"><td colSpan={4}>{en.bothAreEmpty}</td></tr>}
     </tbody></table></div></Card>
   );
 }
@@ -63,7 +65,7 @@ export function History({ place, meta, metaError, reload }: { place: Place; meta
   const restore = useAction(async () => {
     if (!meta || !both.data) return;
     await call('POST', apiPath(place, 'data'), { text: `{"data":${writeJson(both.data.left)},"options":{"cas":${meta.current_version}}}` });
-    toast(`Version ${meta.current_version + 1} holds what ${a} holds`);
+    toast(en.versionHoldsWhatHolds(meta.current_version + 1, a));
     setQuery({ a: undefined, b: undefined });
     reload();
   });
@@ -72,23 +74,23 @@ export function History({ place, meta, metaError, reload }: { place: Place; meta
   const rows = both.data ? diffData(both.data.left, both.data.right) : [];
   const total = counts(rows);
   const infoOf = (version: number): VersionInfo | undefined => versions.find((one) => one.version === version);
-  const label = (version: number): string => { const info = infoOf(version); return `version ${version}${info?.created_by?.display_name ? ` · ${info.created_by.display_name}` : ''}, ${when(info?.created_time ?? '')}`; };
+  const label = (version: number): string => { const info = infoOf(version); return en.version(version, info?.created_by?.display_name ? ` · ${info.created_by.display_name}` : '', when(info?.created_time ?? '')); };
   const apart = (Date.parse(infoOf(b)?.created_time ?? '') - Date.parse(infoOf(a)?.created_time ?? '')) / 1000;
   return (
     <div class="hist">
-      <section class="line" aria-label="Versions"><header><h2>History</h2><span class="dim">{plural(meta.current_version, 'version')}, {versions.length} kept</span></header>
+      <section class="line" aria-label={common.versions}><header><h2>{en.history}</h2><span class="dim">{en.kept(plural(meta.current_version, common.version2), versions.length)}</span></header>
         <ol class="vs">{versions.map((one) => <Version key={one.version} one={one} meta={meta} place={place} reload={reload} mark={one.version === a ? 'a' : one.version === b ? 'b' : ''} onPick={() => pick(one.version)} />)}</ol>
-        {meta.oldest_version > 1 && <p class="pad dim">Kept from version {meta.oldest_version} on; older ones are gone.</p>}
+        {meta.oldest_version > 1 && <p class="pad dim">{en.keptFromVersionOnOlderOnes(meta.oldest_version)}</p>}
       </section>
-      <section class="cmp" aria-label="Comparison">
-        {readable.length < 2 && !(query.get('a') && query.get('b')) ? <Empty icon="swap" title={versions.length < 2 ? 'One version so far' : 'One readable version'}>With a second one this shows what changed: which keys, and inside them which part.</Empty> : <>
-          <div class="cmpbar"><h2 class="big-title">What changed</h2><span class="grow" /><Segments label="View" value={view} options={[['fields', 'Fields'], ['json', 'JSON'], ['env', '.env']]} onChange={setView} /><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? 'Hide values' : 'Show values'}</Button>
-            <Button kind="primary" icon="undo" busy={restore.busy} disabled={!both.data || a === meta.current_version} need={{ path: apiPath(place, 'data'), cap: ['update', 'create'] }} onClick={() => void confirm({ title: `Restore version ${a} as ${meta.current_version + 1}?`, text: `Version ${meta.current_version + 1} will hold what ${a} holds. Nothing is lost: the versions between stay in the history.`, action: `Restore ${a} as ${meta.current_version + 1}` }).then((yes) => { if (yes) void restore.run(); })}>Restore {a} as {meta.current_version + 1}</Button></div>
-          <div class="cmpbar"><span class="vpill a">A · version {a}</span><Button kind="ghost" size="sm" icon="swap" label="Swap sides" onClick={() => setQuery({ a: String(b), b: String(a) })} /><span class="vpill b">B · version {b}</span>{apart >= 1 && <span class="dim">{span(apart)} apart</span>}<span class="grow" />{total.changed > 0 && <Tag>{total.changed} changed</Tag>}{total.added > 0 && <Tag kind="ok">{total.added} added</Tag>}{total.removed > 0 && <Tag kind="bad">{total.removed} removed</Tag>}</div>
-          <FormError error={restore.error instanceof ApiError && /check-and-set/.test(restore.error.message) ? new Error('Somebody was faster: there is a newer version. Look at it first; nothing was written.') : restore.error} />
-          {both.error ? <Failed error={both.error} retry={both.reload} path={apiPath(place, 'data')} /> : !both.data ? <Loading rows={5} /> : view === 'fields' ? <DiffTable rows={rows} isShown={isShown} left={`A · ${label(a)}`} right={`B · ${label(b)}`} /> : isShown ? <Lines old={asLines(both.data.left, view)} now={asLines(both.data.right, view)} /> : <Note icon="eyeoff">Values are hidden. Show them to compare as text.</Note>}
-          <div class="two"><Card title="Before you restore" pad><p class="soft">Version {meta.current_version + 1} would hold what {a} holds. Nothing is lost: the versions since then stay in the history. The write is sent with <span class="mono">cas = {meta.current_version}</span>; if somebody is faster, nothing is written and you are told.</p></Card>
-            <Card title={`Version ${b}`} pad><dl class="kv"><dt>Written</dt><dd>{exact(infoOf(b)?.created_time ?? '')}</dd>{infoOf(b)?.created_by && <><dt>By</dt><dd>{visible(infoOf(b)?.created_by?.display_name ?? '')}{infoOf(b)?.created_by?.mount && <span class="dim"> · {infoOf(b)?.created_by?.mount}</span>}</dd></>}{infoOf(b)?.request_id && <><dt>Request</dt><dd class="mono">{infoOf(b)?.request_id}</dd></>}</dl></Card></div>
+      <section class="cmp" aria-label={en.comparison}>
+        {readable.length < 2 && !(query.get('a') && query.get('b')) ? <Empty icon="swap" title={versions.length < 2 ? en.oneVersionSoFar : en.oneReadableVersion}>{en.withASecondOneThisShows}</Empty> : <>
+          <div class="cmpbar"><h2 class="big-title">{en.whatChanged}</h2><span class="grow" /><Segments label={en.view} value={view} options={[['fields', en.fields], ['json', common.json], ['env', '.env']]} onChange={setView} /><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? common.hideValues : common.showValues}</Button>
+            <Button kind="primary" icon="undo" busy={restore.busy} disabled={!both.data || a === meta.current_version} need={{ path: apiPath(place, 'data'), cap: ['update', 'create'] }} onClick={() => void confirm({ title: en.restoreVersionAs(a, meta.current_version + 1), text: en.versionWillHoldWhatHoldsNothing(meta.current_version + 1, a), action: en.restoreAs(a, meta.current_version + 1) }).then((yes) => { if (yes) void restore.run(); })}>{en.restoreAs(a, meta.current_version + 1)}</Button></div>
+          <div class="cmpbar"><span class="vpill a">{en.aVersion(a)}</span><Button kind="ghost" size="sm" icon="swap" label={en.swapSides} onClick={() => setQuery({ a: String(b), b: String(a) })} /><span class="vpill b">{en.bVersion(b)}</span>{apart >= 1 && <span class="dim">{en.apart(span(apart))}</span>}<span class="grow" />{total.changed > 0 && <Tag>{en.changed(total.changed)}</Tag>}{total.added > 0 && <Tag kind="ok">{en.added(total.added)}</Tag>}{total.removed > 0 && <Tag kind="bad">{en.removed(total.removed)}</Tag>}</div>
+          <FormError error={restore.error instanceof ApiError && /check-and-set/.test(restore.error.message) ? new Error(en.somebodyWasFasterThereIsA) : restore.error} />
+          {both.error ? <Failed error={both.error} retry={both.reload} path={apiPath(place, 'data')} /> : !both.data ? <Loading rows={5} /> : view === 'fields' ? <DiffTable rows={rows} isShown={isShown} left={`A · ${label(a)}`} right={`B · ${label(b)}`} /> : isShown ? <Lines old={asLines(both.data.left, view)} now={asLines(both.data.right, view)} /> : <Note icon="eyeoff">{en.valuesAreHiddenShowThemTo}</Note>}
+          <div class="two"><Card title={en.beforeYouRestore} pad><p class="soft">{en.versionWouldHoldWhatHoldsNothing(meta.current_version + 1, a)} <span class="mono">cas = {meta.current_version}</span>{en.ifSomebodyIsFasterNothingIs}</p></Card>
+            <Card title={en.version2(b)} pad><dl class="kv"><dt>{en.written}</dt><dd>{exact(infoOf(b)?.created_time ?? '')}</dd>{infoOf(b)?.created_by && <><dt>{en.by}</dt><dd>{visible(infoOf(b)?.created_by?.display_name ?? '')}{infoOf(b)?.created_by?.mount && <span class="dim"> · {infoOf(b)?.created_by?.mount}</span>}</dd></>}{infoOf(b)?.request_id && <><dt>{common.request}</dt><dd class="mono">{infoOf(b)?.request_id}</dd></>}</dl></Card></div>
         </>}
       </section>
     </div>
@@ -99,14 +101,14 @@ const asLines = (data: Data, view: View): string => (view === 'env' ? toEnv(data
 function Version({ one, meta, place, reload, mark, onPick }: { one: VersionInfo; meta: Metadata; place: Place; reload: () => void; mark: '' | 'a' | 'b'; onPick: () => void }) {
   const state = stateOf(one);
   const act = useAction(async (noun: 'undelete' | 'destroy' | 'delete') => { await call(noun === 'destroy' ? 'PUT' : 'POST', apiPath(place, noun), { body: { versions: [one.version] } }); reload(); });
-  const destroy = async (): Promise<void> => { if (await confirm({ title: `Destroy version ${one.version}?`, text: 'Its values are removed for good. This cannot be undone.', action: 'Destroy', danger: true, typed: `destroy ${one.version}` })) await act.run('destroy'); };
+  const destroy = async (): Promise<void> => { if (await confirm({ title: en.destroyVersion(one.version), text: en.itsValuesAreRemovedForGood, action: en.destroy, danger: true, typed: en.destroy2(one.version) })) await act.run('destroy'); };
   return (
     <li class={`${mark ? 'sel' : ''} ${state !== 'there' ? 'gone' : ''}`}>
-      <span class="ab"><button type="button" class={`pick ${mark}`} disabled={state !== 'there'} aria-pressed={mark !== ''} aria-label={`Compare version ${one.version}`} onClick={onPick}>{mark.toUpperCase()}</button></span>
-      <div class="v"><div class="r"><b>Version {one.version}</b>{one.version === meta.current_version && <Tag kind="ok">current</Tag>}{state === 'deleted' && <Tag kind="warn">deleted</Tag>}{state === 'destroyed' && <Tag kind="bad">destroyed</Tag>}</div>
+      <span class="ab"><button type="button" class={`pick ${mark}`} disabled={state !== 'there'} aria-pressed={mark !== ''} aria-label={en.compareVersion(one.version)} onClick={onPick}>{mark.toUpperCase()}</button></span>
+      <div class="v"><div class="r"><b>{en.version3(one.version)}</b>{one.version === meta.current_version && <Tag kind="ok">{en.current}</Tag>}{state === 'deleted' && <Tag kind="warn">{common.deleted}</Tag>}{state === 'destroyed' && <Tag kind="bad">{en.destroyed}</Tag>}</div>
         <p>{one.created_by?.display_name && <><span class="by">{visible(one.created_by.display_name)}</span> · </>}<time title={exact(one.created_time)}>{when(one.created_time)}</time></p>
-        {state !== 'there' && <p>{state === 'destroyed' ? 'destroyed' : `deleted ${when(one.deletion_time)}`}{one.deleted_by?.display_name && ` by ${visible(one.deleted_by.display_name)}`}</p>}
-        <p class="v-acts">{state === 'deleted' && <Button size="sm" kind="ghost" busy={act.busy} need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void act.run('undelete')}>Undelete</Button>}{state === 'there' && <Button size="sm" kind="ghost" busy={act.busy} need={{ path: apiPath(place, 'delete'), cap: ['update', 'create'] }} onClick={() => void act.run('delete')}>Delete</Button>}{state !== 'destroyed' && <Button size="sm" kind="ghost" need={{ path: apiPath(place, 'destroy'), cap: ['update', 'create'] }} onClick={() => void destroy()}>Destroy</Button>}</p>
+        {state !== 'there' && <p>{state === 'destroyed' ? en.destroyed : en.deleted(when(one.deletion_time))}{one.deleted_by?.display_name && en.by2(visible(one.deleted_by.display_name))}</p>}
+        <p class="v-acts">{state === 'deleted' && <Button size="sm" kind="ghost" busy={act.busy} need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void act.run('undelete')}>{en.undelete}</Button>}{state === 'there' && <Button size="sm" kind="ghost" busy={act.busy} need={{ path: apiPath(place, 'delete'), cap: ['update', 'create'] }} onClick={() => void act.run('delete')}>{common.deleteIt}</Button>}{state !== 'destroyed' && <Button size="sm" kind="ghost" need={{ path: apiPath(place, 'destroy'), cap: ['update', 'create'] }} onClick={() => void destroy()}>{en.destroy}</Button>}</p>
         <FormError error={act.error} /></div>
     </li>
   );

@@ -1,4 +1,6 @@
 // Secrets: the folder at the left, the secret at the right; on a narrow screen each is a page of its own.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/index.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { useLoad } from '../../lib/load.ts';
 import { allMounts, findPlace, parentOf, placeText, type Mount, type Place } from '../../lib/place.ts';
@@ -11,22 +13,22 @@ import { GoTo } from './goto.tsx';
 import { Folder, FolderHome } from './folder.tsx';
 import { Secret } from './secret.tsx';
 
-const ABOUT: Record<string, string> = { kv: 'key/value secrets', generic: 'key/value secrets', cubbyhole: 'private to your token, and gone with it', transit: 'encryption and signatures as a service', totp: 'one-time passwords', pki: 'certificates', database: 'credentials of databases, made when asked for', rabbitmq: 'credentials of RabbitMQ, made when asked for', ldap: 'passwords of a directory', kubernetes: 'tokens of Kubernetes', ssh: 'SSH certificates', identity: 'people and apps', system: 'the server itself' };
+const ABOUT: Record<string, string> = { kv: en.keyValueSecrets, generic: en.keyValueSecrets, cubbyhole: en.privateToYourTokenAndGone, transit: en.encryptionAndSignaturesAsAService, totp: en.oneTimePasswords, pki: 'certificates', database: en.credentialsOfDatabasesMadeWhen, rabbitmq: en.credentialsOfRabbitmqMadeWhenAsked, ldap: en.passwordsOfADirectory, kubernetes: en.tokensOfKubernetes, ssh: en.sshCertificates, identity: en.peopleAndApps, system: en.theServerItself };
 
 function Mounts() {
   const loaded = useLoad(() => allMounts(), []);
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
-  if (!loaded.data) return <Page title="Secrets"><Loading /></Page>;
+  if (!loaded.data) return <Page title={common.secrets}><Loading /></Page>;
   const list = loaded.data.secret.filter((mount) => !['system', 'identity', 'ns_system', 'ns_identity'].includes(mount.type));
   const to = (mount: Mount): string => (mount.type === 'transit' ? href(`transit/${mount.path}`) : href(`s/${mount.path}`));
   const opens = (mount: Mount): boolean => ['kv', 'generic', 'cubbyhole', 'ns_cubbyhole', 'transit'].includes(mount.type);
   return (
-    <Page title="Secrets" sub="Each mount is a place of its own, with its own versions and rights.">
+    <Page title={common.secrets} sub={en.eachMountIsAPlaceOf}>
       <GoTo />
-      {list.length === 0 ? <Empty icon="key" title="No mount is reachable with this token"><>Your policies: {me.value?.policies.join(', ')}.</></Empty> : (
+      {list.length === 0 ? <Empty icon="key" title={en.noMountIsReachableWithThis}><>{en.yourPolicies} {me.value?.policies.join(', ')}.</></Empty> : (
         <Card><ul class="mounts">{list.map((mount) => {
-          const inside = <><Icon name={mount.type === 'transit' ? 'bolt' : mount.type === 'kv' ? 'key' : 'folder'} small={false} /><span class="grow"><b class="mono">{visible(mount.path)}</b><small class="dim">{visible(mount.description) || ABOUT[mount.type] || mount.type}</small></span><Tag>{mount.type}{mount.type === 'kv' ? ` version ${mount.version}` : ''}</Tag></>;
-          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <a href={href('tools/api', { path: mount.path })} title="Its routes, in the API console">{inside}<Icon name="chev" /></a>}</li>;
+          const inside = <><Icon name={mount.type === 'transit' ? 'bolt' : mount.type === 'kv' ? 'key' : 'folder'} small={false} /><span class="grow"><b class="mono">{visible(mount.path)}</b><small class="dim">{visible(mount.description) || ABOUT[mount.type] || mount.type}</small></span><Tag>{mount.type}{mount.type === 'kv' ? en.version(mount.version) : ''}</Tag></>;
+          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <a href={href('tools/api', { path: mount.path })} title={en.itsRoutesInTheApiConsole}>{inside}<Icon name="chev" /></a>}</li>;
         })}</ul></Card>
       )}
     </Page>
@@ -55,7 +57,7 @@ function Browser({ text }: { text: string }) {
   return (
     <div class={`split ${place.isFolder && !isTask ? 'at-folder' : 'at-secret'} ${isWide ? 'alone' : ''}`}>
       {!isWide && <Folder key={placeText(folder)} place={folder} current={place.isFolder ? undefined : place.path} />}
-      <section class="detail" aria-label={place.isFolder ? 'Folder' : 'Secret'}>{place.isFolder ? <FolderHome place={folder} /> : <Secret key={placeText(place)} place={place} />}</section>
+      <section class="detail" aria-label={place.isFolder ? en.folder : common.secret2}>{place.isFolder ? <FolderHome place={folder} /> : <Secret key={placeText(place)} place={place} />}</section>
     </div>
   );
 }

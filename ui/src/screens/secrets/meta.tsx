@@ -1,4 +1,6 @@
 // Metadata: owner, due date, description, free pairs, and the limits of versions.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/meta.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { useAction } from '../../lib/load.ts';
@@ -20,23 +22,23 @@ export function Meta({ place, meta, error, reload }: { place: Place; meta: Metad
     for (const key of Object.keys(start)) custom[key] = null;
     for (const [key, value] of pairs) if (key.trim() && value !== '') custom[key.trim()] = value;
     await call('PATCH', path, { body: { custom_metadata: custom, max_versions: Number(max) || 0, delete_version_after: after || '0s', cas_required: cas } });
-    toast('Metadata saved');
+    toast(en.metadataSaved);
     reload();
   });
   if (!meta) return <Failed error={error} path={path} />;
   const set = (at: number, pair: [string, string]): void => setPairs(pairs.map((one, i) => (i === at ? pair : one)));
   return (
     <form class="stack" onSubmit={(event) => { event.preventDefault(); void save.run(); }}>
-      <Card title="About this secret" pad>
-        <Note>Metadata is no secret: whoever may read it or list here can see it, and it can be searched, as <span class="mono">owner:ada</span>.</Note>
+      <Card title={en.aboutThisSecret} pad>
+        <Note>{en.metadataIsNoSecretWhoeverMay} <span class="mono">owner:ada</span>.</Note>
         {pairs.map(([key, value], i) => SUGGESTED.includes(key) && i < SUGGESTED.length
-          ? <Field key={i} label={key === 'due' ? 'Rotate by' : key === 'owner' ? 'Owner' : 'Description'} value={value} type={key === 'due' ? 'date' : 'text'} onInput={(text) => set(i, [key, text])} hint={key === 'due' ? 'kept as due; home reminds of it' : undefined} />
-          : <div class="pair" key={i}><Field label="Name" value={key} onInput={(text) => set(i, [text, value])} mono /><Field label="Value" value={value} onInput={(text) => set(i, [key, text])} /><Button kind="ghost" icon="trash" label={`Remove ${key}`} onClick={() => setPairs(pairs.filter((_, at) => at !== i))} /></div>)}
-        <div><Button icon="plus" onClick={() => setPairs([...pairs, ['', '']])}>Another pair</Button></div>
+          ? <Field key={i} label={key === 'due' ? en.rotateBy : key === 'owner' ? en.owner : common.description} value={value} type={key === 'due' ? 'date' : 'text'} onInput={(text) => set(i, [key, text])} hint={key === 'due' ? en.keptAsDueHomeRemindsOf : undefined} />
+          : <div class="pair" key={i}><Field label={common.name} value={key} onInput={(text) => set(i, [text, value])} mono /><Field label={common.value} value={value} onInput={(text) => set(i, [key, text])} /><Button kind="ghost" icon="trash" label={en.remove(key)} onClick={() => setPairs(pairs.filter((_, at) => at !== i))} /></div>)}
+        <div><Button icon="plus" onClick={() => setPairs([...pairs, ['', '']])}>{en.anotherPair}</Button></div>
       </Card>
-      <Card title="Versions" pad><Field label="Versions kept" value={max} type="number" min={0} onInput={setMax} hint="0: as the mount says" /><Field label="Delete a version after" value={after} onInput={setAfter} mono hint="such as 720h; 0s: never" /><Check label="Writes must say which version they replace" hint="check-and-set" checked={cas} onChange={setCas} /></Card>
+      <Card title={common.versions} pad><Field label={en.versionsKept} value={max} type="number" min={0} onInput={setMax} hint={en.n0AsTheMountSays} /><Field label={en.deleteAVersionAfter} value={after} onInput={setAfter} mono hint={en.suchAs720h0sNever} /><Check label={en.writesMustSayWhichVersionThey} hint={en.checkAndSet} checked={cas} onChange={setCas} /></Card>
       <FormError error={save.error} />
-      <div class="row end"><Button kind="primary" type="submit" icon="check" busy={save.busy} need={{ path, cap: ['patch', 'update', 'create'] }} onClick={() => {}}>Save metadata</Button></div>
+      <div class="row end"><Button kind="primary" type="submit" icon="check" busy={save.busy} need={{ path, cap: ['patch', 'update', 'create'] }} onClick={() => {}}>{en.saveMetadata}</Button></div>
     </form>
   );
 }

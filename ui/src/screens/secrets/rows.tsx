@@ -1,4 +1,6 @@
 // The table of an edit: a row for each key. Values are text unless somebody says that one is JSON, so `1.0` stays what it was.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/rows.ts';
 import { useRef, useState } from 'preact/hooks';
 import { tryCall } from '../../lib/api.ts';
 import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
@@ -19,10 +21,10 @@ const filled = (rows: readonly Draft[]): Draft[] => rows.filter((row) => row.key
 export function problemOf(rows: readonly Draft[]): string | undefined {
   const seen = new Set<string>();
   for (const row of filled(rows)) {
-    if (row.key === '') return 'A value has no key.';
-    if (seen.has(row.key)) return `The key ${row.key} stands twice.`;
+    if (row.key === '') return en.aValueHasNoKey;
+    if (seen.has(row.key)) return en.theKeyStandsTwice(row.key);
     seen.add(row.key);
-    if (row.isJson) { try { parseJson(row.text); } catch (error) { return `${row.key}: ${error instanceof JsonError ? error.message : 'no JSON'}`; } }
+    if (row.isJson) { try { parseJson(row.text); } catch (error) { return `${row.key}: ${error instanceof JsonError ? error.message : en.noJson}`; } }
   }
   return undefined;
 }
@@ -31,11 +33,11 @@ export const dataOf = (rows: readonly Draft[]): Data => Object.fromEntries(fille
 function ValueBox({ row, onChange }: { row: Draft; onChange: (row: Draft) => void }) {
   const [isShown, setShown] = useState(row.text === '');
   const isLong = row.text.includes('\n') || row.text.length > 120;
-  const box = { 'aria-label': `Value of ${row.key || 'the new key'}`, value: row.text, spellcheck: false, autocomplete: 'off' as const };
+  const box = { 'aria-label': en.valueOf(row.key || en.theNewKey), value: row.text, spellcheck: false, autocomplete: 'off' as const };
   return (
     <div class={`field value ${isLong ? 'area' : ''}`}>
       {isLong ? <textarea {...box} class={`mono ${isShown ? '' : 'masked'}`} rows={Math.min(8, row.text.split('\n').length + 1)} onInput={(event) => onChange({ ...row, text: event.currentTarget.value })} onFocus={() => setShown(true)} /> : <input {...box} class={`mono ${isShown ? '' : 'masked'}`} onInput={(event) => onChange({ ...row, text: event.currentTarget.value })} onKeyDown={(event) => { if (event.key === 'Enter' && event.shiftKey) { event.preventDefault(); onChange({ ...row, text: row.text + '\n' }); } }} />}
-      <Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={isShown ? 'Hide what is typed' : 'Show what is typed'} onClick={() => setShown(!isShown)} />
+      <Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={isShown ? en.hideWhatIsTyped : en.showWhatIsTyped} onClick={() => setShown(!isShown)} />
     </div>
   );
 }
@@ -50,35 +52,35 @@ export function RowEditor({ rows, setRows, parseLines }: { rows: Draft[]; setRow
     event.preventDefault();
     const made = pairs.map(([key, text]): Draft => ({ id: nextId++, key, text, isJson: false }));
     setRows([...rows.filter((one) => one.id !== row.id || one.key !== ''), ...made]);
-    toast(`${made.length} keys pasted`);
+    toast(en.keysPasted(made.length));
   };
   const onDrop = async (event: DragEvent): Promise<void> => {
     event.preventDefault();
     const made: Draft[] = [];
     for (const file of event.dataTransfer?.files ?? []) {
-      if (file.size > FILE_MAX) { toast(`${file.name} is too large for a secret`); continue; }
+      if (file.size > FILE_MAX) { toast(en.isTooLargeForASecret(file.name)); continue; }
       const bytes = new Uint8Array(await file.arrayBuffer());
       let text: string;
-      try { text = new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch { text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')); toast(`${file.name} is no text: kept as base64`); }
+      try { text = new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch { text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')); toast(en.isNoTextKeptAsBase64(file.name)); }
       made.push({ id: nextId++, key: file.name, text, isJson: false });
     }
     if (made.length) setRows([...rows.filter((row) => row.key || row.text), ...made]);
   };
   return (
     <Card class="edit-card"><div ref={box} class="erows" onDragOver={(event) => event.preventDefault()} onDrop={(event) => void onDrop(event)}>
-      <div class="ehead" aria-hidden="true"><span>Key</span><span>Value</span><span /></div>
+      <div class="ehead" aria-hidden="true"><span>{common.key}</span><span>{common.value}</span><span /></div>
       {rows.map((row, i) => {
         const warning = warningOf(row.key);
         const twice = row.key !== '' && rows.some((one) => one.id !== row.id && one.key === row.key);
         return (
-          <div class="erow" key={row.id} role="group" aria-label={row.key || 'New key'}>
-            <div><div class={`field ${twice ? 'wrong' : ''}`}><input class="mono" value={row.key} onInput={(event) => set({ ...row, key: event.currentTarget.value })} onPaste={(event) => onPaste(event, row)} aria-label="Key" placeholder="KEY" spellcheck={false} autocomplete="off" autofocus={i === 0 && rows.length === 1} /></div>{twice && <p class="err">stands twice</p>}{warning && <p class="err">{warning}</p>}</div>
-            <div><ValueBox row={row} onChange={set} />{row.isJson && <p class="dim hint"><Tag>{(() => { try { return kindOf(parseJson(row.text))?.label ?? 'JSON'; } catch { return 'JSON'; } })()}</Tag> kept as JSON</p>}</div>
-            <span class="cell-acts"><Button kind="ghost" icon="wand" label={`Generate a value for ${row.key || 'this key'}`} onClick={() => void generate().then((text) => { if (text) set({ ...row, text, isJson: false }); })} /><Button kind="ghost" label={row.isJson ? 'Take the value as text' : 'Take the value as JSON'} pressed={row.isJson} onClick={() => set({ ...row, isJson: !row.isJson })}><span class="mono">{'{}'}</span></Button><Button kind="ghost" icon="trash" label={`Remove ${row.key || 'this key'}`} onClick={() => setRows(rows.filter((one) => one.id !== row.id))} /></span>
+          <div class="erow" key={row.id} role="group" aria-label={row.key || en.newKey}>
+            <div><div class={`field ${twice ? 'wrong' : ''}`}><input class="mono" value={row.key} onInput={(event) => set({ ...row, key: event.currentTarget.value })} onPaste={(event) => onPaste(event, row)} aria-label={common.key} placeholder={en.key} spellcheck={false} autocomplete="off" autofocus={i === 0 && rows.length === 1} /></div>{twice && <p class="err">{en.standsTwice}</p>}{warning && <p class="err">{warning}</p>}</div>
+            <div><ValueBox row={row} onChange={set} />{row.isJson && <p class="dim hint"><Tag>{(() => { try { return kindOf(parseJson(row.text))?.label ?? 'JSON'; } catch { return 'JSON'; } })()}</Tag> {en.keptAsJson}</p>}</div>
+            <span class="cell-acts"><Button kind="ghost" icon="wand" label={en.generateAValueFor(row.key || en.thisKey)} onClick={() => void generate().then((text) => { if (text) set({ ...row, text, isJson: false }); })} /><Button kind="ghost" label={row.isJson ? en.takeTheValueAsText : en.takeTheValueAsJson} pressed={row.isJson} onClick={() => set({ ...row, isJson: !row.isJson })}><span class="mono">{'{}'}</span></Button><Button kind="ghost" icon="trash" label={en.remove(row.key || en.thisKey)} onClick={() => setRows(rows.filter((one) => one.id !== row.id))} /></span>
           </div>
         );
       })}
-      <div class="eadd"><Button icon="plus" onClick={add}>Another key</Button><span class="dim">Paste lines of <span class="mono">A=b</span>, or drop files here.</span></div>
+      <div class="eadd"><Button icon="plus" onClick={add}>{en.anotherKey}</Button><span class="dim">{en.pasteLinesOf} <span class="mono">A=b</span>{en.orDropFilesHere}</span></div>
     </div></Card>
   );
 }
@@ -93,7 +95,7 @@ function Generate({ close }: { close: (text?: string) => void }) {
     event.preventDefault();
     if (how === 'policy') {
       const reply = await tryCall<{ password: string }>('GET', `sys/policies/password/${policy}/generate`);
-      return reply ? close(reply.data.password) : setError('There is no such password policy, or you may not use it.');
+      return reply ? close(reply.data.password) : setError(en.thereIsNoSuchPasswordPolicy);
     }
     const count = Math.min(1024, Math.max(8, Number(length) || 32));
     const reply = await tryCall<{ random_bytes: string }>('POST', `sys/tools/random/${count}`, { body: { format: isHex ? 'hex' : 'base64' } });
@@ -101,6 +103,6 @@ function Generate({ close }: { close: (text?: string) => void }) {
     const bytes = crypto.getRandomValues(new Uint8Array(count));
     close(reply?.data.random_bytes ?? (isHex ? Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('') : btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))));
   };
-  return <form onSubmit={(event) => void run(event)}><Sheet title="Generate a value" actions={<><Button onClick={() => close()}>Cancel</Button><Button kind="primary" type="submit" icon="wand">Generate</Button></>}><Select label="How" value={how} options={[['random', 'Random bytes'], ['policy', 'By a password policy']]} onChange={setHow} />{how === 'random' ? <><Field label="Bytes" type="number" min={8} value={length} onInput={setLength} /><Check label="As hexadecimal" checked={isHex} onChange={setHex} /></> : <Field label="Password policy" value={policy} onInput={setPolicy} mono required error={error || undefined} />}</Sheet></form>;
+  return <form onSubmit={(event) => void run(event)}><Sheet title={en.generateAValue} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" icon="wand">{en.generate}</Button></>}><Select label={en.how} value={how} options={[['random', en.randomBytes], ['policy', en.byAPasswordPolicy]]} onChange={setHow} />{how === 'random' ? <><Field label={en.bytes} type="number" min={8} value={length} onInput={setLength} /><Check label={en.asHexadecimal} checked={isHex} onChange={setHex} /></> : <Field label={en.passwordPolicy} value={policy} onInput={setPolicy} mono required error={error || undefined} />}</Sheet></form>;
 }
 const generate = (): Promise<string | undefined> => open<string>((close) => <Generate close={close} />);

@@ -1,4 +1,6 @@
 // A secret: its name, state and actions, and the tabs. Opening it asks for names and metadata, never for a value.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/secret.ts';
 import { useEffect } from 'preact/hooks';
 import { tryCall, type Reply } from '../../lib/api.ts';
 import { copy } from '../../lib/clipboard.ts';
@@ -47,7 +49,7 @@ export function Secret({ place }: { place: Place }) {
   }, [own, tab]);
   const at = (next: string): string => href(`s/${own}`, { tab: next || undefined });
   useEffect(() => {
-    const stops = [onKey('edit', () => void go(at('edit'))), onKey('history', () => void go(at('history'))), onKey('path', () => void copy(own, 'Path')), onKey('move', () => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))))];
+    const stops = [onKey('edit', () => void go(at('edit'))), onKey('history', () => void go(at('history'))), onKey('path', () => void copy(own, common.path)), onKey('move', () => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))))];
     return () => { for (const stop of stops) stop(); };
   }, [own]);
 
@@ -56,7 +58,7 @@ export function Secret({ place }: { place: Place }) {
   const { meta, metaError, subkeys } = loaded.data;
   const isMissing = place.mount.version === 2 && !meta && (metaError as { status?: number } | undefined)?.status === 404 && !subkeys;
   if (tab === 'edit' || (isMissing && tab === 'new')) return <Editor place={place} isNew={isMissing} meta={meta} onSaved={() => { loaded.reload(); }} />;
-  if (isMissing) return <Failed error={metaError} path={paths.read}><LinkButton href={at('edit')} icon="plus" kind="primary">Make it</LinkButton></Failed>;
+  if (isMissing) return <Failed error={metaError} path={paths.read}><LinkButton href={at('edit')} icon="plus" kind="primary">{common.makeIt}</LinkButton></Failed>;
   const current = meta?.versions[0];
   const state = current ? stateOf(current) : 'there';
   const shown = version ? meta?.versions.find((one) => one.version === version) : current;
@@ -67,27 +69,27 @@ export function Secret({ place }: { place: Place }) {
     <>
       <header class="head">
         <div class="title">
-          <a class="back-link" href={href(`s/${parentOf(own)}`)} aria-label="Back to the folder"><Icon name="chev" /></a>
+          <a class="back-link" href={href(`s/${parentOf(own)}`)} aria-label={en.backToTheFolder}><Icon name="chev" /></a>
           <h1 class="mono">{visible(lastSegment(own))}</h1>
-          {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? `v${version} of ${meta?.current_version}` : `v${meta?.current_version} · ${state === 'there' ? 'current' : state}`}</Tag>}
-          {place.mount.version === 1 && <Tag>version 1: no history</Tag>}
+          {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? en.vOf(version, meta?.current_version) : `v${meta?.current_version} · ${state === 'there' ? en.current : state}`}</Tag>}
+          {place.mount.version === 1 && <Tag>{en.version1NoHistory}</Tag>}
           <div class="acts">
-            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => void import('./share.tsx').then((file) => file.shareSecret(place))}>Share once</Button>
-            <Button icon="swap" onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}>Move</Button>
-            <Button icon="trash" need={canDelete} onClick={() => bulk('delete', [own], () => { loaded.reload(); })}>Delete</Button>
-            <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>Edit</Button>
+            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => void import('./share.tsx').then((file) => file.shareSecret(place))}>{en.shareOnce}</Button>
+            <Button icon="swap" onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}>{common.move}</Button>
+            <Button icon="trash" need={canDelete} onClick={() => bulk('delete', [own], () => { loaded.reload(); })}>{common.deleteIt}</Button>
+            <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>{en.edit}</Button>
           </div>
         </div>
-        <span class="path mono"><span>{visible(own)}</span> <Button kind="ghost" size="sm" icon="copy" label="Copy path" onClick={() => void copy(own, 'Path')} /><Button kind="ghost" size="sm" icon="star" label={isPinned ? 'Unpin' : 'Pin to home'} pressed={isPinned} onClick={() => togglePin(`${namespace.value}\n${own}`)} /></span>
+        <span class="path mono"><span>{visible(own)}</span> <Button kind="ghost" size="sm" icon="copy" label={en.copyPath} onClick={() => void copy(own, common.path)} /><Button kind="ghost" size="sm" icon="star" label={isPinned ? en.unpin : en.pinToHome} pressed={isPinned} onClick={() => togglePin(`${namespace.value}\n${own}`)} /></span>
       </header>
-      <Tabs label="Secret" current={tab} tabs={[
-        { key: '', label: 'Values', href: at(''), count: keys }, ...(place.mount.version === 2 ? [{ key: 'history', label: 'History', href: at('history'), count: meta?.versions.length }, { key: 'meta', label: 'Metadata', href: at('meta') }] : []),
-        { key: 'who', label: 'Who can read', href: at('who') }, { key: 'use', label: 'Use it', href: at('use') }]} />
+      <Tabs label={common.secret2} current={tab} tabs={[
+        { key: '', label: en.values, href: at(''), count: keys }, ...(place.mount.version === 2 ? [{ key: 'history', label: en.history, href: at('history'), count: meta?.versions.length }, { key: 'meta', label: en.metadata, href: at('meta') }] : []),
+        { key: 'who', label: en.whoCanRead, href: at('who') }, { key: 'use', label: common.useIt, href: at('use') }]} />
       {tab === 'history' ? <History place={place} meta={meta} metaError={metaError} reload={loaded.reload} /> : (
         <div class="body">
           {tab === 'meta' ? <Meta place={place} meta={meta} error={metaError} reload={loaded.reload} /> : tab === 'who' ? <Who place={place} /> : tab === 'use' ? <UseIt place={place} keys={subkeys ? Object.keys(subkeys) : []} /> : (
             state !== 'there' && !version ? <Gone place={place} meta={meta} reload={loaded.reload} /> : (
-              <><Values place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">You may write this secret but not read it. Edit sends only the keys that you fill in.</Note>}</>
+              <><Values place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">{en.youMayWriteThisSecretBut}</Note>}</>
             )
           )}
         </div>
@@ -101,9 +103,9 @@ function Gone({ place, meta, reload }: { place: Place; meta: Metadata | undefine
   if (!meta || !last) return null;
   const undelete = async (): Promise<Reply | undefined> => { const reply = await tryCall('POST', apiPath(place, 'undelete'), { body: { versions: [last.version] } }); reload(); return reply; };
   return (
-    <div class="empty"><span class="disc"><Icon name="trash" small={false} /></span><h2>Version {last.version} is {last.destroyed ? 'destroyed' : 'deleted'}</h2>
-      <p class="soft">{last.destroyed ? 'Its values are gone for good. An older version may still be there.' : <>Deleted {new Date(last.deletion_time).toLocaleString()}{last.deleted_by && <> by <b>{last.deleted_by.display_name}</b></>}. Its values are kept and can come back.</>}</p>
-      <div class="row">{!last.destroyed && <Button kind="primary" icon="undo" need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void undelete()}>Undelete</Button>}<LinkButton href={href(`s/${placeText(place)}`, { tab: 'history' })} icon="clock">History</LinkButton></div>
+    <div class="empty"><span class="disc"><Icon name="trash" small={false} /></span><h2>{en.versionIs(last.version, last.destroyed ? en.destroyed : common.deleted)}</h2>
+      <p class="soft">{last.destroyed ? en.itsValuesAreGoneForGood : <>{en.deleted(new Date(last.deletion_time).toLocaleString())}{last.deleted_by && <> {en.by} <b>{last.deleted_by.display_name}</b></>}{en.itsValuesAreKeptAndCan}</>}</p>
+      <div class="row">{!last.destroyed && <Button kind="primary" icon="undo" need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void undelete()}>{en.undelete}</Button>}<LinkButton href={href(`s/${placeText(place)}`, { tab: 'history' })} icon="clock">{en.history}</LinkButton></div>
     </div>
   );
 }

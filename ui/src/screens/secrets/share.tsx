@@ -1,5 +1,7 @@
 // Share once: the server wraps its own read, so the value never enters the sender's browser; or chosen keys, or free text. The link's token is in the fragment,
 // which no server or proxy sees. A phrase, if wanted, encrypts before wrapping (AES-GCM with PBKDF2, by WebCrypto).
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/share.ts';
 import { useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { copy, copySecret } from '../../lib/clipboard.ts';
@@ -24,18 +26,18 @@ export const linkOf = (token: string, ns: string): string => `${location.origin}
 async function wrap(data: Data, ttl: string, phrase: string, note: string): Promise<Made> {
   const body = phrase ? JSON.stringify({ kallisto_sealed: await seal(writeJson(data), phrase) }) : writeJson(data);
   const { wrap } = await call('POST', 'sys/wrapping/wrap', { text: body, wrapTtl: `${ttl}s` });
-  if (!wrap) throw new Error('The server did not wrap the value.');
+  if (!wrap) throw new Error(en.theServerDidNotWrapThe);
   await remember({ accessor: wrap.accessor, note, made: Date.now(), ends: Date.now() + wrap.ttl * 1000, from: '' });
   return { link: linkOf(wrap.token, namespace.peek()), ttl: wrap.ttl, phrase };
 }
 
 export function Done({ made, close }: { made: Made; close: () => void }) {
   return (
-    <Sheet title="A link that opens once" actions={<Button kind="primary" onClick={close}>Done</Button>}>
-      <div class="code mono link-box"><code class="grow">{made.link}</code><Button kind="ghost" size="sm" icon="copy" label="Copy the link" onClick={() => void copySecret(made.link, 'Link')} /></div>
+    <Sheet title={en.aLinkThatOpensOnce} actions={<Button kind="primary" onClick={close}>{common.done}</Button>}>
+      <div class="code mono link-box"><code class="grow">{made.link}</code><Button kind="ghost" size="sm" icon="copy" label={en.copyTheLink} onClick={() => void copySecret(made.link, en.link)} /></div>
       <Qr text={made.link} />
-      {made.phrase && <Note kind="warn">Send the phrase another way than the link: <span class="mono">{made.phrase}</span> <Button size="sm" icon="copy" onClick={() => void copy(made.phrase, 'Phrase')}>Copy</Button></Note>}
-      <p class="soft">It opens once, within {span(made.ttl)}, without an account. Looking at the address opens nothing: the reader has to press a button. Withdraw it in <b>Shared by me</b>.</p>
+      {made.phrase && <Note kind="warn">{en.sendThePhraseAnotherWayThan} <span class="mono">{made.phrase}</span> <Button size="sm" icon="copy" onClick={() => void copy(made.phrase, en.phrase)}>{common.copy}</Button></Note>}
+      <p class="soft">{en.itOpensOnceWithinWithoutAn(span(made.ttl))} <b>{common.sharedByMe}</b>.</p>
     </Sheet>
   );
 }
@@ -59,7 +61,7 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
       return setMade(await wrap(part, ttl, hasPhrase ? phrase : '', words));
     }
     const { wrap: info } = await call('GET', apiPath(place, 'data'), { wrapTtl: `${ttl}s`, intent: 'export' });
-    if (!info) throw new Error('The server did not wrap its answer.');
+    if (!info) throw new Error(en.theServerDidNotWrapIts);
     await remember({ accessor: info.accessor, note: words, made: Date.now(), ends: Date.now() + info.ttl * 1000, from: placeText(place) });
     setMade({ link: linkOf(info.token, namespace.peek()), ttl: info.ttl, phrase: '' });
   });
@@ -67,12 +69,12 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
   const draw = (): void => { const words = crypto.getRandomValues(new Uint8Array(15)); setPhrase(Array.from(words, (byte, i) => (i > 0 && i % 5 === 0 ? '-' : '') + 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')); };
   return (
     <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}>
-      <Sheet title={place ? `Share ${visible(placeText(place))} once` : 'Share a text once'} actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>Make the link</Button></>}>
-        {place ? <>{keys ? <fieldset class="clash"><legend>Keys</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">None chosen: all of them.</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place).then((found) => setKeys(Object.keys(found ?? {})))}>Choose keys</Button> <span class="dim">Now: the whole secret. The server wraps its own read, so no value comes into this browser.</span></div>}</> : <><Field label="Text" value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">From a file<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
-        <Select label="Opens within" value={ttl} options={LIVES} onChange={setTtl} />
-        <Field label="Note to yourself" value={note} onInput={setNote} hint="seen only by you, in Shared by me" />
-        <Check label="Ask for a phrase too" hint="the link alone opens nothing; encrypted in this browser" checked={hasPhrase} onChange={(on) => { setHasPhrase(on); if (on && !phrase) draw(); }} />
-        {hasPhrase && <Field label="Phrase" value={phrase} onInput={setPhrase} mono required />}
+      <Sheet title={place ? en.shareOnce(visible(placeText(place))) : common.shareATextOnce} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>{en.makeTheLink}</Button></>}>
+        {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
+        <Select label={en.opensWithin} value={ttl} options={LIVES} onChange={setTtl} />
+        <Field label={en.noteToYourself} value={note} onInput={setNote} hint={en.seenOnlyByYouInShared} />
+        <Check label={en.askForAPhraseToo} hint={en.theLinkAloneOpensNothingEncrypted} checked={hasPhrase} onChange={(on) => { setHasPhrase(on); if (on && !phrase) draw(); }} />
+        {hasPhrase && <Field label={en.phrase} value={phrase} onInput={setPhrase} mono required />}
         <FormError error={run.error} />
       </Sheet>
     </form>

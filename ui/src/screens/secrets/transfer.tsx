@@ -1,4 +1,6 @@
 // Import and export of secrets as files. Parsed in a worker, compared with what is there, written as one atomic request; an export is made in the browser.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/transfer.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { diffData } from '../../lib/diff.ts';
@@ -53,15 +55,15 @@ export function Import({ place }: { place: Place }) {
   const full = (entry: Entry): Place => ({ mount: place.mount, isFolder: false, path: (place.path + (entry.path === '' ? target : target ? `${target.replace(/\/$/, '')}/${entry.path}` : entry.path)).replace(/\/+/g, '/') });
   const preview = useAction(async () => {
     const entries = parsed?.entries ?? [];
-    if (entries.length > SECRETS_MAX) throw new Error(`${entries.length.toLocaleString('en')} secrets: at most ${SECRETS_MAX.toLocaleString('en')} can be written at once. Cut the file into parts; nothing was written.`);
+    if (entries.length > SECRETS_MAX) throw new Error(en.secretsAtMostCanBeWritten(entries.length.toLocaleString('en'), SECRETS_MAX.toLocaleString('en')));
     const places = entries.map(full);
     const there = await readMany(places, 'diff');
     setPlans(entries.map((entry, i): Plan => {
       const own = places[i] as Place;
       const found = there[i];
       const tooBig = new Blob([writeJson(entry.data)]).size > 1_048_576;
-      if (tooBig) return { entry, place: own, state: 'refused', why: 'over 1 MiB', version: 0 };
-      if (found?.status === 403) return { entry, place: own, state: 'refused', why: 'you may not read what is there', version: 0 };
+      if (tooBig) return { entry, place: own, state: 'refused', why: en.over1Mib, version: 0 };
+      if (found?.status === 403) return { entry, place: own, state: 'refused', why: en.youMayNotReadWhatIs, version: 0 };
       if (!found?.data) return { entry, place: own, state: 'new', version: found?.version ?? 0 };
       const rows = diffData(found.data, entry.data);
       return { entry, place: own, state: rows.every((row) => row.change === 'same') ? 'same' : 'changed', version: found.version, rows };
@@ -70,26 +72,26 @@ export function Import({ place }: { place: Place }) {
   const write = useAction(async () => {
     const todo = (plans ?? []).filter((plan) => plan.state === 'new' || plan.state === 'changed');
     const body = `{"writes":[${todo.map((plan) => `{"path":${JSON.stringify(apiPath(plan.place, 'data'))},"data":${writeJson(plan.entry.data)}${plan.place.mount.version === 2 ? `,"options":{"cas":${plan.version}}` : ''}}`).join(',')}]}`;
-    if (body.length > BYTES_MAX) throw new Error('Over 16 MiB: cut the file into parts. Nothing was written.');
+    if (body.length > BYTES_MAX) throw new Error(en.over16MibCutTheFile);
     await call('POST', 'sys/kallisto/kv/write', { text: body });
-    toast(`${plural(todo.length, 'secret')} written`);
+    toast(en.written(plural(todo.length, common.secret)));
     void go(href(`s/${placeText(todo[0]?.place ?? place)}`));
   });
   const count = (state: Plan['state']): number => (plans ?? []).filter((plan) => plan.state === state).length;
-  const take = async (file: File | undefined): Promise<void> => { if (!file) return; if (file.size > BYTES_MAX) { toast('The file is over 16 MiB'); return; } setName(file.name); setText(await file.text()); };
+  const take = async (file: File | undefined): Promise<void> => { if (!file) return; if (file.size > BYTES_MAX) { toast(en.theFileIsOver16Mib); return; } setName(file.name); setText(await file.text()); };
   return (
     <div class="body">
-      <div class="head-inline"><h1>Import into <span class="mono">{visible(placeText(place))}</span></h1><p class="dim">.env, JSON, YAML, CSV (path,key,value) or a Kubernetes Secret. Nothing is written before you have seen what changes.</p></div>
-      {!text ? <div class="drop" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void take(event.dataTransfer?.files[0]); }}><p>Drop a file here</p><label class="btn">Choose a file<input class="sr" type="file" onChange={(event) => void take(event.currentTarget.files?.[0])} /></label></div> : null}
-      <Field label="Or paste" value={text} onInput={setText} rows={text ? 8 : 4} mono placeholder={'DB_URL=postgres://…\nAPI_KEY="…"'} />
-      {text && <div class="row"><Select label="Format" value={format} onChange={setFormat} options={[['auto', `As it looks: ${FORMATS.find(([one]) => one === used)?.[1] ?? used}`], ...FORMATS]} /><Field label={needsName ? 'Name of the secret' : 'Folder below'} value={target} onInput={(next) => { setTarget(next); setPlans(undefined); }} mono required={needsName} placeholder={needsName ? 'payments' : ''} /></div>}
-      {parsed && parsed.problems.length > 0 && <Note kind="warn">{parsed.problems.slice(0, 8).map((one) => <p key={one.line + one.message}>Line {one.line}: {visible(one.message)}</p>)}{parsed.problems.length > 8 && <p>and {parsed.problems.length - 8} more</p>}</Note>}
-      {parsed && parsed.entries.length === 0 && parsed.problems.length === 0 && text && <Note kind="warn">Nothing in it could be understood as {used}.</Note>}
+      <div class="head-inline"><h1>{en.importInto} <span class="mono">{visible(placeText(place))}</span></h1><p class="dim">{en.envJsonYamlCsvPathKey}</p></div>
+      {!text ? <div class="drop" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void take(event.dataTransfer?.files[0]); }}><p>{en.dropAFileHere}</p><label class="btn">{en.chooseAFile}<input class="sr" type="file" onChange={(event) => void take(event.currentTarget.files?.[0])} /></label></div> : null}
+      <Field label={en.orPaste} value={text} onInput={setText} rows={text ? 8 : 4} mono placeholder={'DB_URL=postgres://…\nAPI_KEY="…"'} />
+      {text && <div class="row"><Select label={en.format} value={format} onChange={setFormat} options={[['auto', en.asItLooks(FORMATS.find(([one]) => one === used)?.[1] ?? used)], ...FORMATS]} /><Field label={needsName ? en.nameOfTheSecret : en.folderBelow} value={target} onInput={(next) => { setTarget(next); setPlans(undefined); }} mono required={needsName} placeholder={needsName ? en.payments : ''} /></div>}
+      {parsed && parsed.problems.length > 0 && <Note kind="warn">{parsed.problems.slice(0, 8).map((one) => <p key={one.line + one.message}>{en.line(one.line, visible(one.message))}</p>)}{parsed.problems.length > 8 && <p>{en.andMore(parsed.problems.length - 8)}</p>}</Note>}
+      {parsed && parsed.entries.length === 0 && parsed.problems.length === 0 && text && <Note kind="warn">{en.nothingInItCouldBeUnderstood(used)}</Note>}
       <FormError error={preview.error ?? write.error} />
-      {parsed && parsed.entries.length > 0 && !plans && <div class="row"><Button kind="primary" busy={preview.busy} disabled={needsName && !target} onClick={() => void preview.run()}>Preview {plural(parsed.entries.length, 'secret')}</Button></div>}
-      {plans && <Card title={<>{count('new')} new, {count('changed')} changed, {count('same')} same{count('refused') > 0 && `, ${count('refused')} refused`}</>} actions={<Button kind="primary" icon="check" busy={write.busy} disabled={count('refused') > 0 || count('new') + count('changed') === 0} need={{ path: 'sys/kallisto/kv/write', cap: ['update', 'create'] }} onClick={() => void write.run()}>Write {plural(count('new') + count('changed'), 'secret')}</Button>}>
-        <table class="grid"><thead><tr><th>Secret</th><th>What happens</th><th>Keys</th></tr></thead><tbody>{plans.slice(0, 200).map((plan) => <tr key={plan.place.path}><td class="mono">{visible(placeText(plan.place))}</td><td><Tag kind={plan.state === 'new' ? 'ok' : plan.state === 'changed' ? 'warn' : plan.state === 'refused' ? 'bad' : ''}>{plan.state}</Tag>{plan.why && ` ${plan.why}`}</td><td class="mono">{(plan.rows ? plan.rows.filter((row) => row.change !== 'same').map((row) => `${{ added: '+', removed: '−', changed: '~', same: '' }[row.change]}${row.key}`) : Object.keys(plan.entry.data)).slice(0, 6).map(visible).join(', ')}</td></tr>)}</tbody></table>
-        {count('refused') > 0 && <div class="pad"><Note kind="bad">A part is refused, so nothing is written. Take it out of the file.</Note></div>}
+      {parsed && parsed.entries.length > 0 && !plans && <div class="row"><Button kind="primary" busy={preview.busy} disabled={needsName && !target} onClick={() => void preview.run()}>{en.preview(plural(parsed.entries.length, common.secret))}</Button></div>}
+      {plans && <Card title={<>{en.newChangedSame(count('new'), count('changed'), count('same'))}{count('refused') > 0 && en.refused(count('refused'))}</>} actions={<Button kind="primary" icon="check" busy={write.busy} disabled={count('refused') > 0 || count('new') + count('changed') === 0} need={{ path: 'sys/kallisto/kv/write', cap: ['update', 'create'] }} onClick={() => void write.run()}>{en.write(plural(count('new') + count('changed'), common.secret))}</Button>}>
+        <table class="grid"><thead><tr><th>{common.secret2}</th><th>{en.whatHappens}</th><th>{common.keys}</th></tr></thead><tbody>{plans.slice(0, 200).map((plan) => <tr key={plan.place.path}><td class="mono">{visible(placeText(plan.place))}</td><td><Tag kind={plan.state === 'new' ? 'ok' : plan.state === 'changed' ? 'warn' : plan.state === 'refused' ? 'bad' : ''}>{plan.state}</Tag>{plan.why && ` ${plan.why}`}</td><td class="mono">{(plan.rows ? plan.rows.filter((row) => row.change !== 'same').map((row) => `${{ added: '+', removed: '−', changed: '~', same: '' }[row.change]}${row.key}`) : Object.keys(plan.entry.data)).slice(0, 6).map(visible).join(', ')}</td></tr>)}</tbody></table>
+        {count('refused') > 0 && <div class="pad"><Note kind="bad">{en.aPartIsRefusedSoNothing}</Note></div>}
       </Card>}
     </div>
   );
@@ -103,7 +105,7 @@ async function expand(places: string[]): Promise<Place[]> {
     if (!place.isFolder) { made.push(place); return; }
     const names: string[] = [];
     await listFolder(place, (page) => names.push(...page), new AbortController().signal);
-    for (const name of names) { if (made.length > SECRETS_MAX) throw new Error(`More than ${SECRETS_MAX} secrets: export a part.`); await visit(placeText(place) + name); }
+    for (const name of names) { if (made.length > SECRETS_MAX) throw new Error(en.moreThanSecretsExportAPart(SECRETS_MAX)); await visit(placeText(place) + name); }
   };
   for (const place of places) await visit(place);
   return made;
@@ -116,20 +118,20 @@ function Export({ places, close }: { places: string[]; close: () => void }) {
   const run = useAction(async (skip: boolean) => {
     const all = await expand(places);
     const read = await readMany(all, 'export');
-    const missing = all.flatMap((place, i) => (read[i]?.data ? [] : [{ path: placeText(place), why: read[i]?.errors.join('; ') || (read[i]?.status === 404 ? 'deleted' : `answer ${read[i]?.status}`) }]));
+    const missing = all.flatMap((place, i) => (read[i]?.data ? [] : [{ path: placeText(place), why: read[i]?.errors.join('; ') || (read[i]?.status === 404 ? common.deleted : en.answer(read[i]?.status)) }]));
     if (missing.length > 0 && !skip) return setLeft(missing);
     const entries = all.flatMap((place, i): Entry[] => { const data = read[i]?.data; return data ? [{ path: placeText(place).slice(base.length), data }] : []; });
     const name = lastSegment(places[0] ?? 'secrets') || 'secrets';
     download(`${name}.${{ env: 'env', json: 'json', yaml: 'yaml', csv: 'csv', k8s: 'secret.yaml' }[format]}`, write(format, entries), 'text/plain');
-    toast(`${plural(entries.length, 'secret')} exported: the file holds them in plain text`);
+    toast(en.exportedTheFileHoldsThemIn(plural(entries.length, common.secret)));
     close();
   });
   return (
     <form onSubmit={(event) => { event.preventDefault(); void run.run(left.length > 0); }}>
-      <Sheet title="Export in plain text" actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" icon="dl" busy={run.busy}>{left.length > 0 ? 'Export the rest' : 'Export'}</Button></>}>
-        <Segments label="Format" value={format} options={FORMATS} onChange={setFormat} />
-        <Note kind="warn">Every value is read, which the audit log records as an export, and the file is not encrypted. Delete it when you are done.</Note>
-        {left.length > 0 && <Note kind="bad"><b>{plural(left.length, 'secret')} cannot be read:</b> {left.slice(0, 6).map((one) => <p class="mono" key={one.path}>{visible(one.path)}: {visible(one.why)}</p>)}</Note>}
+      <Sheet title={en.exportInPlainText} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="dl" busy={run.busy}>{left.length > 0 ? en.exportTheRest : en.exportIt}</Button></>}>
+        <Segments label={en.format} value={format} options={FORMATS} onChange={setFormat} />
+        <Note kind="warn">{en.everyValueIsReadWhichThe}</Note>
+        {left.length > 0 && <Note kind="bad"><b>{en.cannotBeRead(plural(left.length, common.secret))}</b> {left.slice(0, 6).map((one) => <p class="mono" key={one.path}>{visible(one.path)}: {visible(one.why)}</p>)}</Note>}
         <FormError error={run.error} />
       </Sheet>
     </form>

@@ -1,4 +1,6 @@
 // How to use this secret from elsewhere: command line, curl, Kubernetes, Terraform and five languages, with its path filled in and never its value.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/use.ts';
 import { useState } from 'preact/hooks';
 import { namespace } from '../../lib/state.ts';
 import type { Place } from '../../lib/place.ts';
@@ -31,10 +33,10 @@ export function snippet(way: Way, place: Place, key: string): string {
 /** The small form beside the values. */
 export function UseCard({ place, keys }: { place: Place; keys: string[] }) {
   const [way, setWay] = useState<Way>('cli');
-  return <Card title="Use it" actions={<Segments label="How" value={way} options={WAYS.slice(0, 4)} onChange={setWay} />} pad><Code text={snippet(way, place, keys[0] ?? 'KEY')} /><p class="dim">In the web interface, the command line and the API a secret has one path.</p></Card>;
+  return <Card title={common.useIt} actions={<Segments label={en.how} value={way} options={WAYS.slice(0, 4)} onChange={setWay} />} pad><Code text={snippet(way, place, keys[0] ?? 'KEY')} /><p class="dim">{en.inTheWebInterfaceTheCommand}</p></Card>;
 }
 
 export function UseIt({ place, keys }: { place: Place; keys: string[] }) {
   const [key, setKey] = useState(keys[0] ?? 'KEY');
-  return <><Card title="Use it" pad>{keys.length > 1 && <Select label="Key" value={key} options={keys.map((one) => [one, one] as const)} onChange={setKey} />}<p class="soft">The path is filled in, values and tokens never are. Set <span class="mono">VAULT_ADDR={location.origin}</span> and a token of your own.</p></Card>{WAYS.map(([way, label]) => <Card title={label} pad key={way}><Code text={snippet(way, place, key)} label={label} /></Card>)}</>;
+  return <><Card title={common.useIt} pad>{keys.length > 1 && <Select label={common.key} value={key} options={keys.map((one) => [one, one] as const)} onChange={setKey} />}<p class="soft">{en.thePathIsFilledInValues} <span class="mono">VAULT_ADDR={location.origin}</span> {en.andATokenOfYourOwn}</p></Card>{WAYS.map(([way, label]) => <Card title={label} pad key={way}><Code text={snippet(way, place, key)} label={label} /></Card>)}</>;
 }

@@ -1,4 +1,6 @@
 // Who can read this secret: the access review for its path; without the right to that, what I may do myself and why.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/secrets/who.ts';
 import { useState } from 'preact/hooks';
 import { tryCall } from '../../lib/api.ts';
 import { useLoad } from '../../lib/load.ts';
@@ -19,11 +21,11 @@ export function Who({ place }: { place: Place }) {
   const all = useLoad(mayReview ? () => whoCan(path, cap) : undefined, [path, cap, mayReview]);
   return (
     <>
-      <div class="row"><Segments label="Right" value={cap} options={CAPS.map((one) => [one, one] as const)} onChange={setCap} /></div>
-      <Card title={<>You: {me.value?.name}</>} actions={mine.data && <Tag kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'} icon={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'}>{mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? `may ${cap}` : `may not ${cap}`}</Tag>} pad>
-        {!mine.data ? <Loading rows={2} /> : mine.data.caps.includes('root') ? <p class="soft">A root token may do everything; no policy decides.</p> : mine.data.why ? <Rules answer={mine.data.why} path={path} cap={cap} /> : <p class="soft">Capabilities on <span class="mono">{path}</span>: {mine.data.caps.join(', ') || 'none'}.</p>}
+      <div class="row"><Segments label={en.right} value={cap} options={CAPS.map((one) => [one, one] as const)} onChange={setCap} /></div>
+      <Card title={<>{en.you} {me.value?.name}</>} actions={mine.data && <Tag kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'} icon={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'}>{mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? en.may(cap) : en.mayNot(cap)}</Tag>} pad>
+        {!mine.data ? <Loading rows={2} /> : mine.data.caps.includes('root') ? <p class="soft">{en.aRootTokenMayDoEverything}</p> : mine.data.why ? <Rules answer={mine.data.why} path={path} cap={cap} /> : <p class="soft">{en.capabilitiesOn} <span class="mono">{path}</span>: {mine.data.caps.join(', ') || common.none}.</p>}
       </Card>
-      <Card title={`Everybody who can ${cap} it`} pad={!all.data}>{mayReview === false ? <Note icon="lock">Seeing others needs <span class="mono">sudo</span> on <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{/unsupported path/.test(String(all.error)) ? 'This server has no access review: it cannot say who else may.' : all.error instanceof Error ? all.error.message : ''}</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
+      <Card title={en.everybodyWhoCanIt(cap)} pad={!all.data}>{mayReview === false ? <Note icon="lock">{en.seeingOthersNeeds} <span class="mono">sudo</span> {common.on} <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{/unsupported path/.test(String(all.error)) ? en.thisServerHasNoAccessReview : all.error instanceof Error ? all.error.message : ''}</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
     </>
   );
 }

@@ -1,4 +1,6 @@
 // Seal and keys: seal now, rotate the data key, new shares or a new root token by several people with a nonce to compare.
+import * as common from '../../en/common.ts';
+import * as en from '../../en/screens/settings/seal.ts';
 import { useState } from 'preact/hooks';
 import { call, tryCall } from '../../lib/api.ts';
 import { copySecret } from '../../lib/clipboard.ts';
@@ -14,12 +16,12 @@ import { Button, Card, Code, Field, FormError, Note, Tag } from '../../parts/ui.
 
 export function SealSettings() {
   const key = useLoad(async () => (await tryCall<Record<string, any>>('GET', 'sys/key-status'))?.data ?? null, []);
-  const seal = useAction(async () => { if (await confirm({ title: 'Seal this cluster?', text: 'Every request is refused until enough holders have given their shares again.', action: 'Seal', danger: true, typed: 'seal' })) { await call('PUT', 'sys/seal', { quiet: true }); await askServer(); void go(href('unseal')); } });
-  const rotate = useAction(async () => { await call('POST', 'sys/rotate', { body: {} }); toast('A new data key encrypts from now on'); key.reload(); });
+  const seal = useAction(async () => { if (await confirm({ title: en.sealThisCluster, text: en.everyRequestIsRefusedUntilEnough, action: common.seal, danger: true, typed: 'seal' })) { await call('PUT', 'sys/seal', { quiet: true }); await askServer(); void go(href('unseal')); } });
+  const rotate = useAction(async () => { await call('POST', 'sys/rotate', { body: {} }); toast(en.aNewDataKeyEncryptsFrom); key.reload(); });
   return <>
-    <Card title="Seal" pad><dl class="kv"><dt>Kind</dt><dd>{server.value.type}</dd><dt>Shares</dt><dd>{server.value.threshold} of {server.value.shares}</dd></dl><FormError error={seal.error} /><div><Button kind="danger" icon="lock" busy={seal.busy} need={{ path: 'sys/seal', cap: ['update', 'sudo'] }} onClick={() => void seal.run()}>Seal now</Button></div></Card>
-    <Card title="Data key" pad>{key.data ? <dl class="kv"><dt>Version</dt><dd>{key.data['term']}</dd><dt>Since</dt><dd>{ago(key.data['install_time'] as string)}</dd>{key.data['encryptions'] !== undefined && <><dt>Encryptions</dt><dd class="num">{count(key.data['encryptions'] as number)}</dd></>}</dl> : <p class="soft">Its state needs read on <span class="mono">sys/key-status</span>.</p>}<FormError error={rotate.error} /><div><Button icon="undo" busy={rotate.busy} need={{ path: 'sys/rotate', cap: ['update', 'sudo'] }} onClick={() => void rotate.run()}>Rotate</Button></div></Card>
-    <Wizard at="sys/rekey" title="New key shares" start={(n, t) => ({ secret_shares: n, secret_threshold: t })} />
+    <Card title={common.seal} pad><dl class="kv"><dt>{common.kind}</dt><dd>{server.value.type}</dd><dt>{en.shares}</dt><dd>{server.value.threshold} {en.ofIt} {server.value.shares}</dd></dl><FormError error={seal.error} /><div><Button kind="danger" icon="lock" busy={seal.busy} need={{ path: 'sys/seal', cap: ['update', 'sudo'] }} onClick={() => void seal.run()}>{en.sealNow}</Button></div></Card>
+    <Card title={en.dataKey} pad>{key.data ? <dl class="kv"><dt>{common.version}</dt><dd>{key.data['term']}</dd><dt>{en.since}</dt><dd>{ago(key.data['install_time'] as string)}</dd>{key.data['encryptions'] !== undefined && <><dt>{en.encryptions}</dt><dd class="num">{count(key.data['encryptions'] as number)}</dd></>}</dl> : <p class="soft">{en.itsStateNeedsReadOn} <span class="mono">sys/key-status</span>.</p>}<FormError error={rotate.error} /><div><Button icon="undo" busy={rotate.busy} need={{ path: 'sys/rotate', cap: ['update', 'sudo'] }} onClick={() => void rotate.run()}>{en.rotate}</Button></div></Card>
+    <Wizard at="sys/rekey" title={en.newKeyShares} start={(n, t) => ({ secret_shares: n, secret_threshold: t })} />
     <Root />
   </>;
 }
@@ -37,10 +39,10 @@ function Wizard({ at, title, start }: { at: string; title: string; start: (share
     const sent = share; setShare('');
     const reply = await call('PUT', `${at}/update`, { body: { key: sent, nonce: status['nonce'] } });
     const keys = (reply.body['keys_base64'] ?? reply.data['keys_base64']) as string[] | undefined;
-    if (keys) void open<void>((close) => <Sheet title="The new shares" actions={<Button kind="primary" onClick={() => close()}>All are stored</Button>}><Note kind="warn">They are downloaded one by one, a file for each holder, and shown nowhere else.</Note>{keys.map((key, i) => <Button key={key} icon="dl" onClick={() => download(`kallisto-share-${i + 1}-of-${keys.length}-${server.peek().name}.txt`, `${key}\n`, 'text/plain')}>Share {i + 1}</Button>)}</Sheet>);
+    if (keys) void open<void>((close) => <Sheet title={en.theNewShares} actions={<Button kind="primary" onClick={() => close()}>{en.allAreStored}</Button>}><Note kind="warn">{en.theyAreDownloadedOneByOne}</Note>{keys.map((key, i) => <Button key={key} icon="dl" onClick={() => download(`kallisto-share-${i + 1}-of-${keys.length}-${server.peek().name}.txt`, `${key}\n`, 'text/plain')}>{en.share(i + 1)}</Button>)}</Sheet>);
     loaded.reload();
   });
-  return <Card title={title} pad>{status['started'] ? <><p class="soft">Under way: {status['progress']} of {status['required']} old shares. Nonce <span class="mono">{status['nonce']}</span>: compare it with whoever began.</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label="An old share" value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>Give</Button></form><div><Button onClick={() => void cancel.run()}>Cancel it</Button></div></> : <form class="row" onSubmit={(event) => { event.preventDefault(); void begin.run(); }}><Field label="Shares" type="number" min={1} value={n} onInput={setN} /><Field label="Needed" type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>Begin</Button><Tag>old shares stay until the end</Tag></form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
+  return <Card title={title} pad>{status['started'] ? <><p class="soft">{en.underWay} {status['progress']} {en.ofIt} {status['required']} {en.oldSharesNonce} <span class="mono">{status['nonce']}</span>{en.compareItWithWhoeverBegan}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label={en.anOldShare} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></form><div><Button onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></> : <form class="row" onSubmit={(event) => { event.preventDefault(); void begin.run(); }}><Field label={en.shares} type="number" min={1} value={n} onInput={setN} /><Field label={en.needed} type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>{en.begin}</Button><Tag>{en.oldSharesStayUntilTheEnd}</Tag></form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
 }
 
 /** The token that the last share brought, behind the one-time password that was given at the beginning. */
@@ -66,14 +68,14 @@ function Root() {
     if (done['complete'] && encoded) {
       const made = otp ? decodeRoot(encoded, otp) : '';
       setOtp('');
-      void open<void>((close) => <Sheet title="The root token" actions={<Button kind="primary" onClick={() => close()}>It is stored</Button>}>{made ? <><Note kind="warn">It is shown once, here and now. It may do everything: revoke it when done.</Note><div class="row"><Button icon="copy" onClick={() => void copySecret(made, 'Root token')}>Copy</Button></div></> : <><Note>Whoever began has the one-time password that opens this.</Note><Code text={`kallisto operator generate-root -decode=${encoded} -otp=…`} /></>}</Sheet>);
+      void open<void>((close) => <Sheet title={en.theRootToken} actions={<Button kind="primary" onClick={() => close()}>{en.itIsStored}</Button>}>{made ? <><Note kind="warn">{en.itIsShownOnceHereAnd}</Note><div class="row"><Button icon="copy" onClick={() => void copySecret(made, en.rootToken)}>{common.copy}</Button></div></> : <><Note>{en.whoeverBeganHasTheOneTime}</Note><Code text={`kallisto operator generate-root -decode=${encoded} -otp=…`} /></>}</Sheet>);
     }
     loaded.reload();
   });
   return (
-    <Card title="A new root token" pad>
-      {state['started'] ? <><p class="soft">Under way: {state['progress']} of {state['required']} shares. Nonce <span class="mono">{state['nonce']}</span>: compare it with whoever began.{otp && ' The answer opens in this page alone: leave it open.'}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label="A share for the root token" value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>Give</Button></form><div><Button busy={cancel.busy} onClick={() => void cancel.run()}>Cancel it</Button></div></>
-        : <><p class="soft">By as many holders as unseal. Needed when nobody has an administrator's rights any more, and to be revoked right after.</p><div><Button icon="key" busy={begin.busy} need={{ path: `${at}/attempt`, cap: ['update', 'create'] }} onClick={() => void begin.run()}>Begin</Button></div></>}
+    <Card title={en.aNewRootToken} pad>
+      {state['started'] ? <><p class="soft">{en.underWay} {state['progress']} {en.ofIt} {state['required']} {en.sharesNonce} <span class="mono">{state['nonce']}</span>{en.compareItWithWhoeverBegan2(otp && en.theAnswerOpensInThisPage)}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label={en.aShareForTheRootToken} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></form><div><Button busy={cancel.busy} onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></>
+        : <><p class="soft">{en.byAsManyHoldersAsUnseal}</p><div><Button icon="key" busy={begin.busy} need={{ path: `${at}/attempt`, cap: ['update', 'create'] }} onClick={() => void begin.run()}>{en.begin}</Button></div></>}
       <FormError error={begin.error ?? give.error ?? cancel.error} />
     </Card>
   );

@@ -1,1 +1,0 @@
-import{J as r,da as n,ja as t}from"/ui/assets/chunk-V6WQWZOC.js";var c=14*864e5;function s(e){let o=Date.parse(e);if(Number.isNaN(o))return r(n,{children:e});let a=o-Date.now();return r(n,{kind:a<0?"bad":a<c?"warn":"",icon:a<c?"warn":"clock",children:a<0?`overdue since ${t(o).replace(" ago","")}`:t(o)})}export{s as a};

@@ -1,1 +1,0 @@
-import{a,b,c}from"/ui/assets/chunk-2TU5WBYV.js";import"/ui/assets/chunk-QTKPLDD3.js";import"/ui/assets/chunk-HMHOXWZD.js";import"/ui/assets/chunk-SXKZNGVU.js";import"/ui/assets/chunk-3XYPDIAY.js";import"/ui/assets/chunk-H627VD3Z.js";import"/ui/assets/chunk-V6WQWZOC.js";import"/ui/assets/chunk-CIUAISGH.js";export{b as Frame,a as RAIL,c as counted};

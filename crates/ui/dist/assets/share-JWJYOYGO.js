@@ -1,1 +1,0 @@
-import{a,b,c,d}from"/ui/assets/chunk-WVWCTCMT.js";import"/ui/assets/chunk-6QR6CGKU.js";import"/ui/assets/chunk-KGVBDWRK.js";import"/ui/assets/chunk-3CZ6JDXJ.js";import"/ui/assets/chunk-SXKZNGVU.js";import"/ui/assets/chunk-D5MQJ7OI.js";import"/ui/assets/chunk-V6WQWZOC.js";import"/ui/assets/chunk-CIUAISGH.js";export{b as Done,a as linkOf,c as shareSecret,d as shareText};

@@ -1,0 +1,13 @@
+// The words of `lib/kinds.ts`.
+export const nullIt = 'null';
+export const number = 'number';
+export const trueOrFalse = 'true or false';
+export const listOf = (value: number): string => `list of ${value}`;
+export const keysInside = (length: number): string => `${length} keys inside`;
+export const pemBytes = (toLowerCase: string | undefined, length: string): string => `PEM ${toLowerCase} · ${length} bytes`;
+export const jwt = (part: string, part2: string): string => `JWT · ${part}${part2}`;
+export const jsonText = 'JSON text';
+export const url = 'URL';
+export const lines = (length: number): string => `${length} lines`;
+export const expired = 'expired';
+export const expires = 'expires';

@@ -1,0 +1,2 @@
+// The words of `lib/reveal.ts`.
+export const thisVersionIsDeleted = 'This version is deleted.';

@@ -1,0 +1,2 @@
+// The words of `lib/session.ts`.
+export const theServerGaveNoToken = 'The server gave no token.';

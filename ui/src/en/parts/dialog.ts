@@ -1,0 +1,2 @@
+// The words of `parts/dialog.tsx`.
+export const typeToGoOn = (typed: string): string => `Type ${typed} to go on`;

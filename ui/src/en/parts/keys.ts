@@ -1,0 +1,23 @@
+// The words of `parts/keys.tsx`.
+export const ctrlK = 'Ctrl K';
+export const searchGoDo = 'search, go, do';
+export const filterTheList = 'filter the list';
+export const goHomeSecretsPoliciesTokensCluster = 'go: home, secrets, policies, tokens, cluster, metrics, audit';
+export const moveInAList = 'move in a list';
+export const selectARow = 'select a row';
+export const copyAValue = 'copy a value';
+export const copyThePath = 'copy the path';
+export const olderOrNewerVersion = 'older or newer version';
+export const shiftAndLetters = 'Shift and letters';
+export const jumpToANameInA = 'jump to a name in a list';
+export const ctrlS = 'Ctrl S';
+export const singleLettersCanBeSwitchedOff = 'Single letters can be switched off in your menu at the top right.';
+export const openKey = 'open';
+export const revealKey = 'reveal';
+export const editKey = 'edit';
+export const historyKey = 'history';
+export const newKey = 'new';
+export const moveKey = 'move';
+export const actionsKey = 'actions';
+export const saveKey = 'save';
+export const backKey = 'back';

@@ -1,0 +1,26 @@
+// The words of `parts/me-menu.tsx`.
+export const revokeTheTokenToo = 'Revoke the token too?';
+export const thisTokenWasPastedNotMade = 'This token was pasted, not made by a login here. Revoking ends it everywhere, with all that it made.';
+export const revokeItAndSignOut = 'Revoke it and sign out';
+export const session = 'Session';
+export const doesNotEnd = 'does not end';
+export const left = (left: string): string => `${left} left`;
+export const until = (ends: string): string => `· until ${ends}`;
+export const theSessionIsLongerNow = 'The session is longer now';
+export const renew = 'Renew';
+export const signedInBy = 'Signed in by';
+export const entity = 'Entity';
+export const copyTheEntitysId = 'Copy the entity\'s id';
+export const accessor = 'Accessor';
+export const theme = 'Theme';
+export const system = 'System';
+export const light = 'Light';
+export const dark = 'Dark';
+export const density = 'Density';
+export const normal = 'Normal';
+export const compact = 'Compact';
+export const keysOfOneLetter = 'Keys of one letter';
+export const jKRCEAnd = 'j, k, r, c, e and others; ? lists them';
+export const screenSharing = 'Screen sharing';
+export const hidesNamesTooUntilItIs = 'hides names too, until it is switched off';
+export const copyRequestsAs = 'Copy requests as…';

@@ -1,0 +1,21 @@
+// The words of `parts/palette.tsx`.
+export const go = 'go';
+export const compareEnvironments = 'Compare environments';
+export const openASharedSecret = 'Open a shared secret';
+export const switchNamespace = 'Switch namespace';
+export const doIt = 'do';
+export const theme = (name: string): string => `Theme: ${name}`;
+export const noNameMatchesLookedAt = (looked: string, part: string): string => `No name matches. ${looked} looked at${part}.`;
+export const recent = 'recent';
+export const policy = 'policy';
+export const goToThePath = (text: string): string => `Go to the path ${text}`;
+export const allResultsFor = (text: string): string => `All results for ${text}`;
+export const find = 'find';
+export const searchEverything = 'Search everything';
+export const namePathPolicyOrAction = 'Name, path, policy or action';
+export const results = 'Results';
+export const choose = 'choose';
+export const open = 'open ·';
+export const narrow = 'narrow';
+export const couldNotBeSearched = (refused: string): string => `; ${refused} could not be searched`;
+export const requestsOfThisScreenAsCommands = 'Requests of this screen as commands';

@@ -1,0 +1,27 @@
+// The words of `screens/metrics.tsx`.
+export const requestsPerSecond = 'Requests per second';
+export const latency = 'Latency';
+export const ms = 'ms';
+export const refusedAndFailedPerSecond = 'Refused and failed per second';
+export const requestsInFlight = 'Requests in flight';
+export const inFlight = 'in flight';
+export const tokensAndLeases = 'Tokens and leases';
+export const hotTable = 'Hot table';
+export const hotTableMemory = 'Hot table memory';
+export const mb = 'MB';
+export const storageOperationsPerSecond = 'Storage operations per second';
+export const raftStaleness = 'Raft staleness';
+export const admissionRefusedPerSecond = 'Admission: refused per second';
+export const connections = 'Connections';
+export const memory = 'Memory';
+export const processor = 'Processor';
+export const cores = 'cores';
+export const openFiles = 'Open files';
+export const metrics = 'Metrics';
+export const kallisto = 'Kallisto';
+export const fillsFromNowOnEveryFive = 'Fills from now on, every five seconds.';
+export const samplesEveryFiveSeconds = (samples: number): string => `${samples} samples, every five seconds`;
+export const pause = 'Pause';
+export const grafanaDashboard = 'Grafana dashboard';
+export const median = 'median';
+export const secretsCounted = 'secrets';

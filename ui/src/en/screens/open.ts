@@ -1,0 +1,22 @@
+// The words of `screens/open.tsx`.
+export const aSharedSecretKallisto = 'A shared secret · Kallisto';
+export const opened = 'Opened';
+export const aSecretForYou = 'A secret for you';
+export const pasteTheLinkOrItsToken = 'Paste the link or its token.';
+export const linkOrToken = 'Link or token';
+export const look = 'Look';
+export const theServerIsSealedJustNow = 'The server is sealed just now. The link still holds: come back a little later.';
+export const itOpensOnceForWhoeverPresses = 'It opens once, for whoever presses the button first, until';
+export const nothingWasOpenedYet = (ends: string): string => `(${ends}). Nothing was opened yet.`;
+export const openItNow = 'Open it now';
+export const openItWhereNobodyLooksOver = 'Open it where nobody looks over your shoulder, and keep what you need: it cannot be opened again.';
+export const theServerCannotBeReached = 'The server cannot be reached.';
+export const thisLinkOpensNothingAnyMore = 'This link opens nothing any more.';
+export const itHasEndedWasWithdrawnOr = 'It has ended, was withdrawn, or somebody opened it first. If it was not you, tell the sender: what it held has to be changed.';
+export const itIsEncryptedWithAPhrase = 'It is encrypted with a phrase that the sender gave you another way.';
+export const phrase = 'Phrase';
+export const decrypt = 'Decrypt';
+export const hide = 'Hide';
+export const show = 'Show';
+export const copy = (key: string): string => `Copy ${key}`;
+export const theLinkIsUsedUpAnd = 'The link is used up, and this page forgets the values when it is closed.';

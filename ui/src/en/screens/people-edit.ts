@@ -1,0 +1,22 @@
+// The words of `screens/people-edit.tsx`.
+export const login = 'login';
+export const isMerged = (name: string | number): string => `${name} is merged`;
+export const mergeInto = (name: string): string => `Merge into ${name}`;
+export const another = 'Another';
+export const merge = 'Merge';
+export const whoIsTheSamePersonOr = 'Who is the same person or app?';
+export const nobodyElse = 'Nobody else.';
+export const itGoes = 'It goes';
+export const itStays = 'It stays';
+export const loginsPoliciesAndGroupsComeAlong = 'Logins, policies and groups come along. The id, the name and the metadata of';
+export const areLostAndTemplatesThatName = 'are lost, and templates that name its id no longer hold. Two logins of the same mount are refused. This cannot be undone.';
+export const theGroupIsChanged = 'The group is changed';
+export const theGroupIsMade = 'The group is made';
+export const change = (name: string): string => `Change ${name}`;
+export const newGroup = 'New group';
+export const itsMembersAreWhoeverItsLogin = 'Its members are whoever its login method says.';
+export const findMembers = 'Find members';
+export const inIt = (counted: string, counted2: string): string => `${counted}, ${counted2} in it`;
+export const members = 'Members';
+export const group = 'group';
+export const member = 'member';

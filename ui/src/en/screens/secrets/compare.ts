@@ -1,0 +1,24 @@
+// The words of `screens/secrets/compare.tsx`.
+export const notThere = 'not there';
+export const copyTo = (counted: string, placeText: string): string => `Copy ${counted} to ${placeText}?`;
+export const from = 'From';
+export const otherKeysThereStay = '. Other keys there stay.';
+export const copied = (counted: string): string => `${counted} copied`;
+export const comparePlaces = 'Compare places';
+export const theFirstIsWhatTheOthers = 'The first is what the others are compared with.';
+export const compare = 'Compare';
+export const withIt = 'with';
+export const anotherPlace = 'Another place';
+export const whichKeysAreMissingInProduction = 'Which keys are missing in production?';
+export const nameTwoToFivePlacesEvery = 'Name two to five places. Every value is read, with the intent';
+export const diff = 'diff';
+export const inTheAuditLogAndHidden = 'in the audit log, and hidden until you ask.';
+export const comparison = 'Comparison';
+export const copy = (counted: string): string => `Copy ${counted}`;
+export const onlyHere = 'only here';
+export const set = 'set';
+export const noneOfThemHasAKey = 'None of them has a key.';
+export const copyingWritesANewVersionWith = 'Copying writes a new version with check-and-set: if somebody was faster, nothing is written.';
+export const key = 'key';
+export const missingKey = 'missing key';
+export const stateOf = (state: string): string => ({ same: 'same', differs: 'differs', missing: 'missing' })[state] ?? state;

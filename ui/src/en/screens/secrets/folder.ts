@@ -1,0 +1,26 @@
+// The words of `screens/secrets/folder.tsx`.
+export const folder = 'Folder';
+export const youMayNotListThisFolder = 'You may not list this folder.';
+export const aSecretInItMayStill = 'A secret in it may still be open to you: go to its path.';
+export const secretsIn = (own: string): string => `Secrets in ${own}`;
+export const filterNames = (all: string): string => `Filter ${all} names`;
+export const newIt = 'New';
+export const selection = 'Selection';
+export const selected = 'selected';
+export const exportIt = 'Export';
+export const clearTheSelection = 'Clear the selection';
+export const names = (rows: string): string => `${rows} names`;
+export const noNameHas = 'No name has';
+export const inIt = 'in it.';
+export const now = 'now';
+export const shown = (rows: string): string => `, ${rows} shown`;
+export const folder2 = 'folder';
+export const loadingMore = 'Loading more';
+export const move = 'move';
+export const filter = 'filter';
+export const nothingIsHereYet = 'Nothing is here yet';
+export const newSecret = 'New secret';
+export const importIt = 'Import';
+export const moveOrCopy = 'Move or copy';
+export const aRootTokenReadsAll = ' A root token reads all.';
+export const chooseASecretAtTheLeft = (part: string): string => `Choose a secret at the left. Keys come first: a value travels only when you reveal, copy, edit, compare or export it, and each of these is an entry in the audit log.${part}`;

@@ -1,0 +1,22 @@
+// The words of `screens/secrets/secret.tsx`.
+export const backToTheFolder = 'Back to the folder';
+export const vOf = (version: number, currentVersion: number): string => `v${version} of ${currentVersion}`;
+export const current = 'current';
+export const version1NoHistory = 'version 1: no history';
+export const shareOnce = 'Share once';
+export const edit = 'Edit';
+export const copyPath = 'Copy path';
+export const unpin = 'Unpin';
+export const pinToHome = 'Pin to home';
+export const values = 'Values';
+export const history = 'History';
+export const metadata = 'Metadata';
+export const whoCanRead = 'Who can read';
+export const youMayWriteThisSecretBut = 'You may write this secret but not read it. Edit sends only the keys that you fill in.';
+export const versionIs = (version: number, part: string): string => `Version ${version} is ${part}`;
+export const itsValuesAreGoneForGood = 'Its values are gone for good. An older version may still be there.';
+export const deleted = (toLocaleString: string): string => `Deleted ${toLocaleString}`;
+export const by = 'by';
+export const itsValuesAreKeptAndCan = '. Its values are kept and can come back.';
+export const undelete = 'Undelete';
+export const destroyed = 'destroyed';

@@ -1,0 +1,20 @@
+// The words of `screens/secrets/share.tsx`.
+export const theServerDidNotWrapThe = 'The server did not wrap the value.';
+export const aLinkThatOpensOnce = 'A link that opens once';
+export const copyTheLink = 'Copy the link';
+export const link = 'Link';
+export const sendThePhraseAnotherWayThan = 'Send the phrase another way than the link:';
+export const phrase = 'Phrase';
+export const itOpensOnceWithinWithoutAn = (ttl: string): string => `It opens once, within ${ttl}, without an account. Looking at the address opens nothing: the reader has to press a button. Withdraw it in`;
+export const theServerDidNotWrapIts = 'The server did not wrap its answer.';
+export const shareOnce = (placeText: string): string => `Share ${placeText} once`;
+export const makeTheLink = 'Make the link';
+export const noneChosenAllOfThem = 'None chosen: all of them.';
+export const chooseKeys = 'Choose keys';
+export const nowTheWholeSecretTheServer = 'Now: the whole secret. The server wraps its own read, so no value comes into this browser.';
+export const fromAFile = 'From a file';
+export const opensWithin = 'Opens within';
+export const noteToYourself = 'Note to yourself';
+export const seenOnlyByYouInShared = 'seen only by you, in Shared by me';
+export const askForAPhraseToo = 'Ask for a phrase too';
+export const theLinkAloneOpensNothingEncrypted = 'the link alone opens nothing; encrypted in this browser';

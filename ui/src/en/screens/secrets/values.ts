@@ -1,0 +1,24 @@
+// The words of `screens/secrets/values.tsx`.
+export const hidden = 'hidden';
+export const empty = 'empty';
+export const fold = 'Fold';
+export const showAllCharacters = (length: string): string => `Show all ${length} characters`;
+export const keysInside = (length: number): string => `${length} keys inside`;
+export const hideAll = 'Hide all';
+export const revealAll = 'Reveal all';
+export const hidesInS = (seconds: number): string => `hides in ${seconds} s`;
+export const copyWithoutShowingIt = (key: string): string => `Copy ${key} without showing it`;
+export const thisMountIsOfVersion1 = 'This mount is of version 1: keys are shown with the values, and there is no history.';
+export const keysAreShownWithTheValues = 'Keys are shown with the values: this token may not ask for names alone.';
+export const thisVersionHasNoKeys = 'This version has no keys.';
+export const valuesStayOnTheServerUntil = 'Values stay on the server until you reveal or copy one, and each reveal is an entry in the audit log.';
+export const needs = 'needs';
+export const why = 'Why?';
+export const about = 'About';
+export const by = 'by';
+export const keptTheFirst = (counted: string, createdTime: string): string => `${counted} kept, the first ${createdTime}`;
+export const owner = 'Owner';
+export const rotateBy = 'Rotate by';
+export const version = (version: number): string => `version ${version}`;
+export const hide = (key: string): string => `Hide ${key}`;
+export const reveal = (key: string): string => `Reveal ${key}`;

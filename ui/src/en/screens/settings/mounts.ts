@@ -1,0 +1,20 @@
+// The words of `screens/settings/mounts.tsx`.
+export const mounted = 'Mounted';
+export const newMount = 'New mount';
+export const engine = 'Engine';
+export const keyValue = 'Key/value';
+export const totp = 'TOTP';
+export const pki = 'PKI';
+export const ssh = 'SSH';
+export const database = 'Database';
+export const n2WithHistory = '2: with history';
+export const n1Without = '1: without';
+export const mayHaveSlashes = 'may have slashes';
+export const version2FromNowOn = 'Version 2 from now on';
+export const anotherPathMovesTheMountPolicies = 'another path moves the mount; policies have to follow';
+export const upgradeToVersion2 = 'Upgrade to version 2';
+export const disable = (path: string): string => `Disable ${path}?`;
+export const allThatItHoldsIsRemoved = 'All that it holds is removed, with its leases. This cannot be undone.';
+export const mounts = 'Mounts';
+export const tune = 'Tune';
+export const disable2 = (path: string): string => `Disable ${path}`;

@@ -1,0 +1,26 @@
+// The words of `screens/settings/namespaces.tsx`.
+export const metadataOf = (path: string): string => `Metadata of ${path}`;
+export const pairsOneALine = 'Pairs, one a line';
+export const unlock = (path: string): string => `Unlock ${path}`;
+export const unlock2 = 'Unlock';
+export const unlockKey = 'Unlock key';
+export const shownWhenItWasLockedNot = 'Shown when it was locked. Not needed with sudo.';
+export const namespaceCreated = (name: string): string => `Namespace ${name} created`;
+export const deleteIt = (path: string): string => `Delete ${path}?`;
+export const everythingInItIsRemovedMounts = 'Everything in it is removed: mounts, secrets, policies, logins. It is refused while namespaces lie below it.';
+export const lock = (path: string): string => `Lock ${path}?`;
+export const nobodyGetsInHereAndIn = 'Nobody gets in, here and in what lies below, until it is unlocked with the key that comes next.';
+export const lock2 = 'Lock';
+export const isLocked = (path: string): string => `${path} is locked`;
+export const theUnlockKeyIsShownOnce = 'The unlock key is shown once.';
+export const namespacesIn = 'Namespaces in';
+export const newNamespace = 'New namespace';
+export const create = 'Create';
+export const noNamespacesHere = 'No namespaces here';
+export const aNamespaceHasMountsPoliciesAnd = 'A namespace has mounts, policies and logins of its own.';
+export const namespaces = 'Namespaces';
+export const metadata = 'Metadata';
+export const locked = 'locked';
+export const open = 'open';
+export const open2 = 'Open';
+export const deleteIt2 = (path: string): string => `Delete ${path}`;

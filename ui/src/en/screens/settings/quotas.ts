@@ -1,0 +1,22 @@
+// The words of `screens/settings/quotas.tsx`.
+export const theQuotaIsInForce = (name: string): string => `The quota ${name} is in force`;
+export const remove = (gone: string): string => `Remove ${gone}?`;
+export const whatItLimitedIsUnlimitedAt = 'What it limited is unlimited at once, or falls under the next rule.';
+export const remove2 = 'Remove';
+export const noQuotaYet = 'No quota yet';
+export const limit = 'Limit';
+export const remove3 = (name: string | number): string => `Remove ${name}`;
+export const whichQuotaHoldsForThisPath = 'Which quota holds for this path?';
+export const noQuotaHoldsForIt = 'No quota holds for it.';
+export const newQuota = 'New quota';
+export const payments = 'payments';
+export const everywhere = 'everywhere';
+export const set = 'Set';
+export const rateLimits = 'Rate limits';
+export const aRateLimitRefusesRequestsBeyond = 'A rate limit refuses requests beyond so many a second, for everything or below a path.';
+export const requestsASecond = 'Requests a second';
+export const perS = (rate: string, interval: string | number): string => `${rate} per ${interval} s`;
+export const leaseCounts = 'Lease counts';
+export const aLeaseCountRefusesNewCredentials = 'A lease count refuses new credentials and tokens beyond so many, for everything or below a path.';
+export const leases = 'Leases';
+export const leases2 = (maxLeases: string): string => `${maxLeases} leases`;
