@@ -135,6 +135,9 @@ run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # Starts the databases of this machine, and says which are missing.
 limit=600 run database python3 "$here/database_walk.py" "$binary" "$work/venv/bin/bao"
 grep '^\*\*\* SKIPPED' "$work/database.log" || true
+# Three servers on one PostgreSQL, under faults.
+limit=400 run postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
+grep '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
 if timeout 180 "$work/venv/bin/pip" install -q 'openapi-spec-validator>=0.7' >"$work/pip-openapi.log" 2>&1; then

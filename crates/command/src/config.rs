@@ -58,12 +58,13 @@ pub const SETTINGS: [(&str, &str); 19] = [
 ];
 
 /// What the environment can say to a server besides, and the key of the configuration that it stands for.
-pub const SERVER_SETTINGS: [(&str, &str); 18] = [
+pub const SERVER_SETTINGS: [(&str, &str); 19] = [
     ("LOCAL_CONFIG", "a configuration as text, read after all files"),
     ("API_ADDR", "`api_addr`"),
     ("CLUSTER_ADDR", "`cluster_addr`"),
     ("RAFT_PATH", "`path` of `storage \"raft\"`"),
-    ("RAFT_NODE_ID", "`node_id` of `storage \"raft\"`"),
+    ("RAFT_NODE_ID", "`node_id` of `storage \"raft\"` and `\"postgresql\"`"),
+    ("PG_CONNECTION_URL", "`connection_url` of `storage \"postgresql\"`"),
     ("JOIN_TOKEN", "what to show a cluster that asks joining servers for a token"),
     ("LOG_LEVEL", "`log_level`"),
     ("LOG_FORMAT", "`log_format`"),

@@ -79,6 +79,7 @@ enum Operator {
     Raft(Raft),
     Diagnose(Box<kallisto_server::Diagnose>),
     ValidateConfig(kallisto_server::ValidateConfig),
+    Migrate(Box<kallisto_server::Migrate>),
 }
 
 impl Operator {
@@ -93,6 +94,7 @@ impl Operator {
             },
             Self::Diagnose(diagnose) => diagnose.run(),
             Self::ValidateConfig(validate) => validate.run(),
+            Self::Migrate(migrate) => migrate.run(),
         }
     }
 }

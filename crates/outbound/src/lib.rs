@@ -27,7 +27,7 @@ mod mysql;
 mod postgres;
 mod redis;
 mod slot;
-mod tls;
+pub mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -73,7 +73,7 @@ impl ServerCertVerifier for Lenient {
 ///
 /// # Errors
 /// When a certificate or a key is none.
-pub(crate) fn config(tls: &FarEndTls) -> Result<ClientConfig, FarEndFailure> {
+pub fn config(tls: &FarEndTls) -> Result<ClientConfig, FarEndFailure> {
     let failed = |what: &str| FarEndFailure::Unreachable(format!("TLS settings: {what}"));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -108,7 +108,7 @@ pub(crate) fn config(tls: &FarEndTls) -> Result<ClientConfig, FarEndFailure> {
 }
 
 /// The name that a far end's certificate has to be for.
-pub(crate) fn server_name<'a>(tls: &'a FarEndTls, host: &'a str) -> &'a str {
+pub fn server_name<'a>(tls: &'a FarEndTls, host: &'a str) -> &'a str {
     if tls.server_name.is_empty() { host } else { &tls.server_name }
 }
 

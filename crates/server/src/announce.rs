@@ -83,6 +83,9 @@ fn listeners<'a>(
 fn storage(out: &mut impl Write, storage: &StorageChoice) -> io::Result<()> {
     match storage {
         StorageChoice::Memory => writeln!(out, "      Storage: inmem"),
+        StorageChoice::Database(database) => {
+            writeln!(out, "      Storage: postgresql, {}", database.config.url.shown())
+        }
         StorageChoice::Durable { directory, .. } => {
             writeln!(out, "      Storage: raft, {}", directory.display())
         }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{AutoSeal, LeaseTimes, RouteAccess};
+use kallisto_engine::far_end::FarEndTls;
 use kallisto_listener::{ClientAuth, ListenAddress, Timeouts, TlsFiles, TlsVersions};
-use kallisto_store::{MemberRole, Peer};
+use kallisto_store::{Durability, MemberRole, Peer};
+use kallisto_store_postgres::PostgresUrl;
 use secrecy::ExposeSecret;
 
 use super::arguments::ServerArgs;
@@ -17,10 +19,13 @@ use super::config::{
 };
 use super::exposed::PrivateFile;
 use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer};
-use super::settings::{ListenerSettings, ServerSettings, Spoken, StorageChoice, resolve};
+use super::settings::{
+    DatabaseSettings, ListenerSettings, ServerSettings, Spoken, StorageChoice, resolve,
+};
 use super::{hygiene, retry_join};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
+use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 
 impl ServerArgs {
@@ -122,6 +127,9 @@ fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
             files.extend(seal.tls.client_identity.iter().map(|(_, key)| file(client_key, key)));
         }
     }
+    if let StorageConfig::Postgresql(database) = &config.storage {
+        files.extend(database.url.private_key.iter().map(|key| file(client_key, key)));
+    }
     if let StorageConfig::Raft { retry_join, .. } = &config.storage {
         for join in retry_join {
             files.extend(join.client_identity.iter().map(|(_, key)| file(client_key, key)));
@@ -199,6 +207,20 @@ fn storage(config: &ServerConfig) -> Result<StorageChoice, Error> {
     let durability = config.durability;
     Ok(match &config.storage {
         StorageConfig::Memory => StorageChoice::Memory,
+        StorageConfig::Postgresql(database) => {
+            if durability != Durability::Strict {
+                return Err(Error::usage(
+                    "durability = \"batch\" is of storage on a disk: what storage \"postgresql\" acknowledges is committed",
+                ));
+            }
+            let cluster = match database.ha_enabled {
+                true => Some(cluster(config)?),
+                false => None,
+            };
+            let config = database.as_ref().clone();
+            let tls = database_tls(&config.url)?;
+            StorageChoice::Database(Box::new(DatabaseSettings { config, tls, cluster }))
+        }
         StorageConfig::File { path } => {
             StorageChoice::Durable { directory: path.clone(), durability, cluster: None }
         }
@@ -211,11 +233,28 @@ fn storage(config: &ServerConfig) -> Result<StorageChoice, Error> {
 
 /// How this server is one of several.
 fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
-    let StorageConfig::Raft {
-        node_id, retry_join, join_as_non_voter, performance_multiplier, ..
-    } = &config.storage
-    else {
-        return Err(Error::usage("only storage \"raft\" is replicated"));
+    let (node_id, retry_join, wants, multiplier) = match &config.storage {
+        StorageConfig::Raft {
+            node_id,
+            retry_join,
+            join_as_non_voter,
+            performance_multiplier,
+            ..
+        } => {
+            let wants = if *join_as_non_voter { MemberRole::Learner } else { MemberRole::Voter };
+            (node_id.clone(), &retry_join[..], wants, *performance_multiplier)
+        }
+        // Such a server has no disk to keep a name on.
+        StorageConfig::Postgresql(database) => {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let name = database.node_id.clone().unwrap_or(host);
+            (Some(name), &[][..], MemberRole::Voter, None)
+        }
+        StorageConfig::File { .. } | StorageConfig::Memory => {
+            return Err(Error::usage(
+                "only storage \"raft\" and \"postgresql\" have several servers",
+            ));
+        }
     };
     let listener = config.listeners.first();
     let listener = listener.ok_or_else(|| Error::usage("no listener is configured"))?;
@@ -233,18 +272,42 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
         None if address.port() == 0 => String::new(),
         None => listener.cluster_address.to_string(),
     };
-    let wants = if *join_as_non_voter { MemberRole::Learner } else { MemberRole::Voter };
     let own = Peer {
         id: 0,
-        name: node_id.clone().unwrap_or_else(|| cluster_address.clone()),
+        name: node_id.unwrap_or_else(|| cluster_address.clone()),
         cluster_address,
         api_address,
         wants: MemberRole::Voter,
     };
     let retry_join =
         retry_join.iter().map(|join| retry_join::target(join, wants)).collect::<Result<_, _>>()?;
-    let patience = performance_multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
+    let patience = multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
     Ok(ClusterSettings { address, own, retry_join, patience })
+}
+
+/// What the files of a connection URL hold.
+pub(super) fn database_tls(url: &PostgresUrl) -> Result<FarEndTls, Error> {
+    let read = |path: &Option<PathBuf>| match path {
+        None => Ok(String::new()),
+        Some(path) => files::read(path)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is no PEM file".to_owned()))
+            .map_err(|why| {
+                Error::usage(format!(
+                    "connection_url of storage \"postgresql\": {}: {why}",
+                    path.display()
+                ))
+            }),
+    };
+    let private_key = Some(read(&url.private_key)?).filter(|key| !key.is_empty());
+    let tls = FarEndTls {
+        usage: url.usage,
+        authorities: read(&url.authorities)?,
+        server_name: String::new(),
+        certificate: read(&url.certificate)?,
+        private_key: private_key.map(Into::into),
+    };
+    Ok(tls)
 }
 
 fn without_scheme(url: &str) -> &str {

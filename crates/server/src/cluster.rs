@@ -5,11 +5,12 @@
 //! behind its number and store), `authority.crt`, and `node-next.key` once the certificate was renewed. They are on the disk in the clear, as a listener's key is: a sealed
 //! server replicates too. What they open is a place among the peers, not a record.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,27 +62,41 @@ pub(super) struct ClusterSettings {
 /// The cluster port with its files.
 pub(super) struct ClusterPortFiles {
     pub(super) port: Arc<Port>,
-    directory: PathBuf,
-    /// One change of the files at a time.
+    /// Where they are; a server without a disk keeps them in memory, and gets others at its next start.
+    directory: Option<PathBuf>,
+    /// One change of the files at a time; what is kept in memory instead.
     files: Mutex<()>,
+    kept: Mutex<BTreeMap<String, Zeroizing<Vec<u8>>>>,
 }
 
 impl ClusterPortFiles {
     /// Binds the port, with the identity that is kept in `storage`, if there is one.
-    pub(super) fn open(settings: &ClusterSettings, storage: &Path) -> Result<Arc<Self>, Error> {
-        let directory = storage.join(DIRECTORY);
+    pub(super) fn open(
+        settings: &ClusterSettings,
+        storage: Option<&Path>,
+    ) -> Result<Arc<Self>, Error> {
+        let directory = storage.map(|storage| storage.join(DIRECTORY));
         let failed = |what: &dyn std::fmt::Display| {
             Error::usage(format!("cluster port {}: {what}", settings.address))
         };
-        let unusable = |what: &dyn std::fmt::Display| {
-            let (shown, whose) = (directory.display(), ownership(&directory));
-            Error::usage(format!("the cluster's files at {shown}: {what}{whose}"))
+        let unusable = |what: &dyn std::fmt::Display| match &directory {
+            None => Error::usage(format!("the cluster's keys: {what}")),
+            Some(directory) => {
+                let (shown, whose) = (directory.display(), ownership(directory));
+                Error::usage(format!("the cluster's files at {shown}: {what}{whose}"))
+            }
         };
-        files::create_private_directories(&directory).map_err(|error| unusable(&error))?;
+        if let Some(directory) = &directory {
+            files::create_private_directories(directory).map_err(|error| unusable(&error))?;
+        }
         let port =
             Port::bind(settings.address, settings.own.clone()).map_err(|error| failed(&error))?;
-        let (port, kept) = (Arc::new(port), directory.clone());
-        let this = Self { port, directory: kept, files: Mutex::default() };
+        let this = Self {
+            port: Arc::new(port),
+            directory: directory.clone(),
+            files: Mutex::default(),
+            kept: Mutex::default(),
+        };
         let stored = this.stored(KEY_FILE).map_err(|why| unusable(&why))?;
         if let Some(identity) = stored
             && let Err(error) = this.port.install(&identity)
@@ -112,8 +127,15 @@ impl ClusterPortFiles {
         }))
     }
 
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Zeroizing<Vec<u8>>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        match files::read(&self.directory.join(name)) {
+        let Some(directory) = &self.directory else {
+            return Ok(self.kept().get(name).map(|bytes| bytes.to_vec()));
+        };
+        match files::read(&directory.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(format!("{name}: {error}")),
@@ -121,7 +143,11 @@ impl ClusterPortFiles {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        let path = self.directory.join(name);
+        let Some(directory) = &self.directory else {
+            self.kept().insert(name.to_owned(), Zeroizing::new(bytes.to_vec()));
+            return Ok(());
+        };
+        let path = directory.join(name);
         files::write_private(&path, bytes).map_err(|error| format!("{name}: {error}"))
     }
 
@@ -181,8 +207,11 @@ impl ClusterPortFiles {
             if text.is_empty() {
                 return Ok(None);
             }
+            let Some(directory) = &self.directory else {
+                return Err("a server without a directory joins nobody".to_owned());
+            };
             self.write(name, text.as_bytes())?;
-            Ok(Some(self.directory.join(name)))
+            Ok(Some(directory.join(name)))
         };
         let client_identity = match &target.client_identity {
             Some((certificate, key)) => kept("join.crt", certificate)?.zip(kept("join.key", key)?),

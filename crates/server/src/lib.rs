@@ -24,6 +24,7 @@ mod hygiene;
 mod log_file;
 mod log_line;
 mod log_subscribers;
+mod migrate;
 mod outbound;
 mod recovery;
 mod retry_join;
@@ -38,6 +39,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_listener::{
@@ -50,6 +52,7 @@ use kallisto_store::{
     Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
     Transport,
 };
+use kallisto_store_postgres::{MissingTables, PostgresOptions, PostgresStore, Sharing};
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -67,9 +70,10 @@ use kallisto_command::outcome::Outcome;
 use log_file::{FileLines, LogFileWriter};
 use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
+pub use migrate::Migrate;
 use outbound::Calls;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
-use settings::{DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
+use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
 use standing::Telling;
@@ -226,8 +230,12 @@ fn note_certificates(core: &Core, settings: &ServerSettings) {
 fn open_cluster(storage: &StorageChoice) -> Result<Option<Arc<ClusterPortFiles>>, Error> {
     match storage {
         StorageChoice::Durable { directory, cluster: Some(settings), .. } => {
-            ClusterPortFiles::open(settings, directory).map(Some)
+            ClusterPortFiles::open(settings, Some(directory)).map(Some)
         }
+        StorageChoice::Database(database) => match &database.cluster {
+            Some(settings) => ClusterPortFiles::open(settings, None).map(Some),
+            None => Ok(None),
+        },
         StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => Ok(None),
     }
 }
@@ -254,6 +262,9 @@ fn open_store(
 ) -> Result<Arc<dyn Store>, Error> {
     let (directory, durability, settings) = match storage {
         StorageChoice::Memory => return Ok(Arc::new(MemoryStore::new())),
+        StorageChoice::Database(database) => {
+            return open_database(database, *max_staleness, cluster, signals);
+        }
         StorageChoice::Durable { directory, durability, cluster } => {
             (directory, *durability, cluster)
         }
@@ -294,6 +305,38 @@ fn open_store(
     Ok(store)
 }
 
+/// How often a follower of a database asks at least whether it holds everything.
+const DATABASE_CONFIRM: Duration = Duration::from_millis(250);
+
+fn open_database(
+    database: &DatabaseSettings,
+    max_staleness: Duration,
+    cluster: Option<&Arc<ClusterPortFiles>>,
+    signals: &Signals,
+) -> Result<Arc<dyn Store>, Error> {
+    let failed = signals.failure_hook();
+    let config = &database.config;
+    let store = PostgresStore::open(PostgresOptions {
+        url: config.url.clone(),
+        tls: database.tls.clone(),
+        table: config.table.clone(),
+        ha_table: config.ha_table.clone(),
+        sharing: if config.ha_enabled { Sharing::Many } else { Sharing::Alone },
+        missing: if config.makes_tables { MissingTables::Make } else { MissingTables::Refuse },
+        connects_max: config.connects_max,
+        peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
+        transport: match cluster {
+            Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
+            None => Arc::new(NoPeers),
+        },
+        confirm_every: (max_staleness / CONFIRMATIONS).min(DATABASE_CONFIRM),
+        on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
+    });
+    let shown = config.url.shown();
+    let store = store.map_err(|error| Error::usage(format!("storage at {shown}: {error}")))?;
+    Ok(store)
+}
+
 fn open_core(
     settings: &ServerSettings,
     host: LinuxHost,
@@ -306,6 +349,7 @@ fn open_core(
         storage_type: match settings.storage {
             StorageChoice::Memory => "inmem".to_owned(),
             StorageChoice::Durable { .. } => "raft".to_owned(),
+            StorageChoice::Database(_) => "postgresql".to_owned(),
         },
         cluster_name: settings.cluster_name.clone(),
         leases: settings.leases,

@@ -57,6 +57,12 @@ fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
     false
 }
 
+/// Whether another server may initialise the storage that this one started on.
+fn is_blank_among_others(core: &Core) -> bool {
+    let is_shared = core.store().replicated().is_some_and(|cluster| cluster.shares_records());
+    is_shared && core.is_blank().unwrap_or(false)
+}
+
 /// The thread.
 pub(super) struct Scheduler {
     stop: SyncSender<()>,
@@ -73,12 +79,17 @@ impl Scheduler {
         mut on_down: Option<impl FnOnce(&'static str) + Send + 'static>,
     ) -> Self {
         let core = Arc::clone(core);
+        let mut awaits_others = is_blank_among_others(&core);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
             let mut passes = 0_u64;
             while stopped.recv_timeout(PASS) == Err(RecvTimeoutError::Timeout) {
                 passes += 1;
                 if passes.is_multiple_of(JOIN_PASSES) && try_joining(&core, &mut joins) {
+                    seal = try_seal(&core);
+                }
+                if awaits_others && !core.is_blank().unwrap_or(true) {
+                    awaits_others = false;
                     seal = try_seal(&core);
                 }
                 if seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES) {

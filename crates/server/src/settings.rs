@@ -10,6 +10,7 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{
     AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings, RouteAccess,
 };
+use kallisto_engine::far_end::FarEndTls;
 use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{ListenAddress, Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
-use super::config::{LogFile, LogFormat};
+use super::config::{LogFile, LogFormat, PostgresqlConfig};
 use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
@@ -68,7 +69,7 @@ impl ServerSettings {
             StorageChoice::Durable { directory, .. } => {
                 Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
             }
-            StorageChoice::Memory => None,
+            StorageChoice::Memory | StorageChoice::Database(_) => None,
         }
     }
 
@@ -84,6 +85,10 @@ impl ServerSettings {
     pub(super) fn node_name(&self) -> String {
         match &self.storage {
             StorageChoice::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
+            StorageChoice::Database(database) => {
+                let cluster = database.cluster.as_ref();
+                cluster.map(|cluster| cluster.own.name.clone()).unwrap_or_default()
+            }
             StorageChoice::Durable { cluster: None, .. } | StorageChoice::Memory => String::new(),
         }
     }
@@ -120,6 +125,17 @@ pub(super) enum StorageChoice {
     Memory,
     /// In a directory.
     Durable { directory: PathBuf, durability: Durability, cluster: Option<ClusterSettings> },
+    /// In a database.
+    Database(Box<DatabaseSettings>),
+}
+
+/// A database that keeps the records.
+pub(super) struct DatabaseSettings {
+    pub(super) config: PostgresqlConfig,
+    /// How TLS is spoken with it.
+    pub(super) tls: FarEndTls,
+    /// How this server is one of several.
+    pub(super) cluster: Option<ClusterSettings>,
 }
 
 impl StorageChoice {
@@ -127,7 +143,7 @@ impl StorageChoice {
     pub(super) fn join_targets(&self) -> Vec<JoinTarget> {
         match self {
             Self::Durable { cluster: Some(cluster), .. } => cluster.retry_join.clone(),
-            Self::Durable { cluster: None, .. } | Self::Memory => Vec::new(),
+            Self::Durable { cluster: None, .. } | Self::Database(_) | Self::Memory => Vec::new(),
         }
     }
 }

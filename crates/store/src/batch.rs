@@ -158,8 +158,16 @@ impl Batch {
         &self.expectations
     }
 
+    /// Forgets the preconditions, which were judged.
+    pub fn clear_expectations(&mut self) {
+        self.expectations.clear();
+    }
+
     /// Refuses a batch over a limit.
-    pub(crate) fn check_limits(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn check_limits(&self) -> Result<(), Error> {
         if self.ops.len() > BATCH_OPS_MAX {
             return Err(Error::TooLarge("operations in a batch"));
         }

@@ -160,6 +160,12 @@ pub trait Replicated: Send + Sync {
     /// Whether there is no other member. Cheap.
     fn is_alone(&self) -> bool;
 
+    /// Whether the members read one and the same database: whoever holds the keys takes its place by itself, and nobody is let in or
+    /// removed. Cheap.
+    fn shares_records(&self) -> bool {
+        false
+    }
+
     /// Changes the members, by joint consensus if there are several changes. Resolves when the change holds.
     ///
     /// [`Error::NotLeader`] if another server leads, [`Error::Busy`] while another change is under way.

@@ -16,7 +16,7 @@ use std::thread::Thread;
 use crate::{Error, Position};
 
 /// How a commit ended.
-pub(crate) type CommitOutcome = Result<Position, Error>;
+pub type CommitOutcome = Result<Position, Error>;
 
 /// A commit under way; resolves to the batch's position.
 #[must_use = "a commit that is not awaited is not acknowledged"]
@@ -39,7 +39,7 @@ struct OutcomeSlot {
 }
 
 /// The duty to say how a commit ended.
-pub(crate) struct Promise(Option<Arc<PromiseSlot>>);
+pub struct Promise(Option<Arc<PromiseSlot>>);
 
 impl Commit {
     /// A commit that is already decided.
@@ -47,8 +47,8 @@ impl Commit {
         Self(CommitState::Decided(Some(outcome)))
     }
 
-    /// A commit and the promise that decides it.
-    pub(crate) fn promised() -> (Promise, Self) {
+    /// A commit and the promise that decides it, for whoever writes a store.
+    pub fn promised() -> (Promise, Self) {
         let shared = Arc::<PromiseSlot>::default();
         (Promise(Some(Arc::clone(&shared))), Self(CommitState::Waiting(shared)))
     }
@@ -102,7 +102,7 @@ impl fmt::Debug for Commit {
 
 impl Promise {
     /// Resolves the commit.
-    pub(crate) fn keep(mut self, outcome: CommitOutcome) {
+    pub fn keep(mut self, outcome: CommitOutcome) {
         self.resolve(outcome);
     }
 

@@ -39,10 +39,10 @@ pub use cluster::{
     Member, MemberChange, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
-pub use commit::Commit;
+pub use commit::{Commit, CommitOutcome, Promise};
 pub use error::Error;
 pub use memory::MemoryStore;
-pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore};
+pub use raft::{BackupHead, BackupReader, BackupWriter, Losses, OnFatal, RaftOptions, RaftStore};
 pub use stats::{
     COMMIT_BUCKET_ENDS_US, CommitStats, EngineLevelStats, EngineStats, RaftStats, StoreStats,
 };

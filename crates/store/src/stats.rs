@@ -23,7 +23,7 @@ pub struct CommitStats {
 
 impl CommitStats {
     /// Counts a group that was committed.
-    pub(crate) fn record(&mut self, took: Duration) {
+    pub fn record(&mut self, took: Duration) {
         let bucket =
             COMMIT_BUCKET_ENDS_US.partition_point(|end| Duration::from_micros(*end) < took);
         self.buckets[bucket] += 1;

@@ -97,6 +97,26 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         for_tests: &[],
     },
     CrateArrows {
+        folder: "crates/store_postgres",
+        package: "kallisto-store-postgres",
+        below: &[
+            "kallisto-codec",
+            "kallisto-engine",
+            "kallisto-lsm",
+            "kallisto-outbound",
+            "kallisto-store",
+        ],
+        external: &[
+            "bytes",
+            "fastrand",
+            "tokio",
+            "tokio-postgres",
+            "tokio-postgres-rustls",
+            "tracing",
+        ],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/peers",
         package: "kallisto-peers",
         below: &["kallisto-store"],
@@ -386,6 +406,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-barrier",
             "kallisto-command",
             "kallisto-core",
+            "kallisto-engine",
             "kallisto-hcl",
             "kallisto-listener",
             "kallisto-lsm",
@@ -393,6 +414,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-outbound",
             "kallisto-probes",
             "kallisto-store",
+            "kallisto-store-postgres",
         ],
         external: &[
             "aws-lc-rs",

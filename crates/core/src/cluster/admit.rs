@@ -201,6 +201,10 @@ fn leading(core: &Core) -> Result<std::sync::Arc<NamespaceContext>, Error> {
 /// What the store says.
 pub(crate) async fn change(core: &Core, changes: Vec<MemberChange>) -> Result<(), Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    if cluster.shares_records() {
+        let why = "the servers share a database: they come and go by themselves";
+        return Err(Error::invalid(why));
+    }
     for _ in 0..CHANGE_TRIES {
         match cluster.change(changes.clone()).await {
             // A read of a majority takes as long as the other change needs to go on.
@@ -211,7 +215,19 @@ pub(crate) async fn change(core: &Core, changes: Vec<MemberChange>) -> Result<()
     Err(Error::Unavailable("another change of the members is under way".into()))
 }
 
-/// Gives this server, which leads, its certificate if it has none.
+/// Gives this server its certificate if it has none and takes its place by itself.
+///
+/// # Errors
+/// What the store or the port say.
+pub(crate) async fn keep_identity(core: &Core) -> Result<(), Error> {
+    match core.context.load_full() {
+        Some(context) => ensure_identity(core, &context).await,
+        None => Ok(()),
+    }
+}
+
+/// Gives this server its certificate if it has none: to the leader, and to whoever shares its records and so reads the authority's
+/// key in them.
 ///
 /// # Errors
 /// What the store or the port say.
@@ -219,7 +235,7 @@ pub(crate) async fn ensure_identity(core: &Core, context: &NamespaceContext) -> 
     let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
         return Ok(());
     };
-    if !core.store.leads() {
+    if !core.store.leads() && !(cluster.shares_records() && known_authority(context)?.is_some()) {
         return Ok(());
     }
     // A backup of another cluster brought its authority: a server that is alone takes a certificate of that.

@@ -75,9 +75,13 @@ impl Core {
 
     /// The cluster port, of a server that holds nothing yet.
     fn blank_port(&self) -> Result<Arc<dyn ClusterPort>, Error> {
-        let (Some(port), Some(_)) = (&self.port, self.store.replicated()) else {
+        let (Some(port), Some(cluster)) = (&self.port, self.store.replicated()) else {
             return Err(Error::UnsupportedPath);
         };
+        if cluster.shares_records() {
+            let why = "the storage is a database: a server that reads it is part of its cluster";
+            return Err(Error::invalid(why));
+        }
         if self.store.get(&keys::seal_config())?.is_some() {
             return Err(Error::invalid("this server is initialized: it cannot join another"));
         }

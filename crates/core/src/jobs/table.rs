@@ -64,9 +64,9 @@ const SERVER_JOBS: &[JobSpec] = &[
     },
     JobSpec {
         name: "cluster_certificate",
-        about: "Gives the leader its certificate for the cluster port if it has none.",
+        about: "Gives the leader, and each server that shares its database, its certificate for the cluster port if it has none.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Leader(|core, root, _| Box::pin(cluster::ensure_identity(core, root))),
+        scope: JobScope::Server(|core| Box::pin(cluster::keep_identity(core))),
     },
     JobSpec {
         name: "version_history",

@@ -35,9 +35,11 @@ pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
 pub(crate) use model::{
     ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFile, LogFormat,
-    RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig, StaticKeyConfig, StorageConfig,
-    TlsConfig, TlsVersion, TransitSeal,
+    PostgresqlConfig, RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig,
+    StaticKeyConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
+
+pub(crate) use storage::TABLE_DEFAULT;
 
 use error::Error;
 use section::ConfigSection;

@@ -8,6 +8,7 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
+use kallisto_store_postgres::PostgresUrl;
 use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -176,8 +177,29 @@ pub(crate) enum StorageConfig {
         /// Directory of the data.
         path: PathBuf,
     },
+    /// `storage "postgresql"`: a database, for one server or many.
+    Postgresql(Box<PostgresqlConfig>),
     /// `storage "inmem"`: nothing is kept when the server stops.
     Memory,
+}
+
+/// A database that keeps everything.
+#[derive(Clone, Debug)]
+pub(crate) struct PostgresqlConfig {
+    /// Where it is, and how it is spoken to.
+    pub(crate) url: PostgresUrl,
+    /// The table of the records; others begin with its name.
+    pub(crate) table: String,
+    /// The table of the servers.
+    pub(crate) ha_table: String,
+    /// Whether other servers use it.
+    pub(crate) ha_enabled: bool,
+    /// Whether tables that are missing are made.
+    pub(crate) makes_tables: bool,
+    /// How often a connection is tried at the start.
+    pub(crate) connects_max: u32,
+    /// Name among the servers. None is that of the machine.
+    pub(crate) node_id: Option<String>,
 }
 
 /// One server to join.

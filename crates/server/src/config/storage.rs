@@ -5,11 +5,13 @@
 use super::Of;
 use super::error::Error;
 use super::general::{checked_url, environment_first};
-use super::model::{JoinToken, RetryJoin, StorageConfig};
+use super::model::{JoinToken, PostgresqlConfig, RetryJoin, StorageConfig};
 use super::raw_value::RawValue;
 use super::section::ConfigSection;
 use super::section::Unused::{self, Ignored, Silent};
 use kallisto_command::config::Environment;
+use kallisto_store_postgres::{PostgresUrl, is_table_name};
+use secrecy::ExposeSecret;
 
 /// Largest factor on the timeouts of elections, as Vault has it; 0 stands for the default.
 const PERFORMANCE_MULTIPLIER_MAX: u64 = 10;
@@ -48,11 +50,12 @@ pub(super) fn read(
     match kind.to_ascii_lowercase().as_str() {
         "raft" => raft(stanza, environment, warnings),
         "file" => file(stanza, warnings),
+        "postgresql" => postgresql(stanza, environment, warnings),
         "inmem" => {
             stanza.finish(&[], warnings)?;
             Ok(StorageConfig::Memory)
         }
-        _ => Err(stanza.refuse("the kinds of storage are raft, file and inmem")),
+        _ => Err(stanza.refuse("the kinds of storage are raft, postgresql, file and inmem")),
     }
 }
 
@@ -162,4 +165,75 @@ fn file(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<Sto
         stanza.raw_value("path")?.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
     stanza.finish(&[], warnings)?;
     Ok(StorageConfig::File { path })
+}
+
+/// Most bytes of a connection URL.
+const URL_BYTES_MAX: usize = 8 << 10;
+/// Connections that a server holds: one reads and writes, one keeps its place.
+const CONNECTIONS: u64 = 2;
+/// Most tries to connect at the start.
+const CONNECTS_MAX: u64 = 1_000_000;
+/// Names of the tables, as OpenBao has them for its own.
+pub(crate) const TABLE_DEFAULT: &str = "kallisto_store";
+const HA_TABLE_DEFAULT: &str = "kallisto_servers";
+
+fn postgresql(
+    mut stanza: ConfigSection<'_>,
+    environment: &Environment<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<StorageConfig, Error> {
+    let raw = stanza.raw_value("connection_url")?;
+    let raw = environment_first(environment, "PG_CONNECTION_URL", raw);
+    let raw = raw.ok_or_else(|| {
+        stanza.refuse("a connection_url is missing, here and in BAO_PG_CONNECTION_URL")
+    })?;
+    let text = raw.secret()?;
+    if text.expose_secret().len() > URL_BYTES_MAX {
+        return Err(raw.refuse(format!("is longer than {URL_BYTES_MAX} bytes")));
+    }
+    let url = PostgresUrl::parse(text.expose_secret()).map_err(|why| raw.refuse(why))?;
+    let mut table = |key, default: &str| {
+        match stanza.raw_value(key)? {
+        None => Ok(default.to_owned()),
+        Some(raw) => match raw.text()? {
+            name if is_table_name(&name) => Ok(name),
+            _ => Err(raw.refuse("is no name of a table: letters, digits and _, with a schema and a dot before it or not")),
+        },
+    }
+    };
+    let (table_name, ha_table) =
+        (table("table", TABLE_DEFAULT)?, table("ha_table", HA_TABLE_DEFAULT)?);
+    if [
+        &table_name[..],
+        &format!("{table_name}_changes"),
+        &format!("{table_name}_meta"),
+        &format!("{table_name}_staged"),
+    ]
+    .contains(&&ha_table[..])
+    {
+        return Err(stanza.refuse("ha_table is another table than those of table"));
+    }
+    let ha_enabled = stanza.switch("ha_enabled")?.unwrap_or(true);
+    let makes_tables = !stanza.switch("skip_create_table")?.unwrap_or(false);
+    let whole = |raw: Option<RawValue>, range| raw.map(|raw| raw.whole(range)).transpose();
+    whole(stanza.raw_value("max_parallel")?, CONNECTIONS..=u64::MAX)?;
+    let connects_max = whole(stanza.raw_value("max_connect_retries")?, 0..=CONNECTS_MAX)?;
+    let node_id = environment_first(environment, "RAFT_NODE_ID", stanza.raw_value("node_id")?);
+    let node_id = node_id.map(|raw| match raw.text()? {
+        id if id.is_empty() || id.len() > NODE_ID_BYTES_MAX => {
+            Err(raw.refuse(format!("is empty or longer than {NODE_ID_BYTES_MAX} bytes")))
+        }
+        id => Ok(id),
+    });
+    let node_id = node_id.transpose()?;
+    stanza.finish(&[("max_idle_connections", Silent)], warnings)?;
+    Ok(StorageConfig::Postgresql(Box::new(PostgresqlConfig {
+        url,
+        table: table_name,
+        ha_table,
+        ha_enabled,
+        makes_tables,
+        connects_max: u32::try_from(connects_max.unwrap_or(1).max(1)).unwrap_or(u32::MAX),
+        node_id,
+    })))
 }

@@ -69,6 +69,14 @@ pub(super) fn storage(settings: &ServerSettings, skipped: SkippedCheck) -> Diagn
     if skipped == SkippedCheck::Yes {
         return DiagnoseCheck::skipped(heading, "as asked");
     }
+    if let StorageChoice::Database(database) = &settings.storage {
+        let shown = format!("{}: it is not asked here", database.config.url.shown());
+        let mut found = vec![DiagnoseCheck::ok("Check Storage Database", shown)];
+        if let Some(cluster) = &database.cluster {
+            found.push(bind("Check Cluster Address", cluster.address));
+        }
+        return DiagnoseCheck::of(heading, found);
+    }
     let StorageChoice::Durable { directory, cluster, .. } = &settings.storage else {
         return DiagnoseCheck::warn(heading, "records are kept in memory, until the server stops");
     };

@@ -56,8 +56,8 @@ pub use self::options::{OnFatal, RaftOptions};
 use self::requests::{DriverRequest, Requests};
 use self::restore::RestoreStep;
 use self::shared::{Chores, REMOVED_FILE, StoreShared};
-pub use self::snapshot::BackupReader;
 use self::snapshot::HeldMoments;
+pub use self::snapshot::{BackupHead, BackupReader, BackupWriter};
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{

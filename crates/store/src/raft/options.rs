@@ -23,7 +23,8 @@ impl OnFatal {
         Self(Some(Arc::new(hook)))
     }
 
-    pub(crate) fn call(&self, error: &Error) {
+    /// Tells whoever waits for it.
+    pub fn call(&self, error: &Error) {
         if let Some(hook) = &self.0 {
             hook(error);
         }

@@ -405,16 +405,52 @@ fn one_open_group_of_two_is_not_open() {
 }
 
 #[test]
+fn a_database_is_read_from_the_file_and_the_environment() {
+    let text = "storage \"postgresql\" {\n  connection_url = \"postgres://u:canary@file/d\"\n  \
+        table = \"s.t\"\n  ha_enabled = \"false\"\n  max_connect_retries = 7\n  max_idle_connections = 3\n  \
+        skip_create_table = true\n}\nlistener \"tcp\" { tls_disable = 1 }\n";
+    for (variables, host) in [
+        (&[][..], "file:5432/d"),
+        (&[("BAO_PG_CONNECTION_URL", "postgres://u:canary@bao/d")][..], "bao:5432/d"),
+        (&[("VAULT_PG_CONNECTION_URL", "postgres://u:canary@vault:9/d")][..], "vault:9/d"),
+    ] {
+        let loaded = read_with(text, variables).unwrap();
+        assert!(!format!("{:?}", loaded.config).contains("canary"));
+        let StorageConfig::Postgresql(database) = loaded.config.storage else { panic!("none") };
+        assert_eq!(database.url.shown(), host);
+        assert_eq!((database.table.as_str(), database.connects_max), ("s.t", 7));
+        assert!(!database.ha_enabled && !database.makes_tables);
+    }
+}
+
+#[test]
 fn storage_is_named_once_and_known() {
     let listener = "listener \"tcp\" { tls_disable = 1 }\n";
     for (text, wanted) in [
         ("", "no storage is configured"),
         (
             "storage \"consul\" { path = \"vault/\" }",
-            "the kinds of storage are raft, file and inmem",
+            "the kinds of storage are raft, postgresql, file and inmem",
         ),
         ("storage \"raft\" {}", "storage \"raft\": a path is missing"),
         ("storage \"file\" {}", "storage \"file\": a path is missing"),
+        ("storage \"postgresql\" {}", "a connection_url is missing"),
+        (
+            "storage \"postgresql\" { connection_url = \"postgres://u:canary@h/d?sslmode=no\" }",
+            "connection_url: has an sslmode that is none of",
+        ),
+        (
+            "storage \"postgresql\" { connection_url = \"postgres://h/d\"\n table = \"a; b\" }",
+            "table: is no name of a table",
+        ),
+        (
+            "storage \"postgresql\" { connection_url = \"postgres://h/d\"\n ha_table = \"kallisto_store_meta\" }",
+            "ha_table is another table",
+        ),
+        (
+            "storage \"postgresql\" { connection_url = \"postgres://h/d\"\n max_parallel = 1 }",
+            "max_parallel: expected",
+        ),
         ("storage \"inmem\" {}\nbackend \"inmem\" {}", "there can be only one in a file"),
         ("storage \"raft\" { path = \"p\" retry_join {} }", "a leader_api_addr is missing"),
         (

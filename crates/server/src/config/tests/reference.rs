@@ -19,7 +19,7 @@ pub(in super::super) fn note(title: &str, asked: &BTreeSet<&'static str>) {
 }
 
 /// Configurations that between them have every stanza in every kind.
-const EVERY_STANZA: [&str; 5] = [
+const EVERY_STANZA: [&str; 6] = [
     r#"storage "raft" {
   path = "/d"
   retry_join { leader_api_addr = "https://a.example:8200" }
@@ -64,6 +64,8 @@ durability = "batch""#,
     join_token_file = "/t"
   }
 }
+listener "tcp" { tls_disable = true }"#,
+    r#"storage "postgresql" { connection_url = "postgres://h/d" }
 listener "tcp" { tls_disable = true }"#,
 ];
 

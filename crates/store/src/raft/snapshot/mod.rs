@@ -17,6 +17,7 @@
 //! and after a crash of either, it begins anew. Files of what is given up are removed at once, or at the next start.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+mod backup_writer;
 mod held_moments;
 mod incoming;
 mod outgoing;
@@ -24,6 +25,7 @@ mod resume_point;
 
 use bytes::Bytes;
 
+pub use self::backup_writer::{BackupHead, BackupWriter};
 pub(crate) use self::held_moments::HeldMoments;
 pub(crate) use self::incoming::{Fetched, Incoming, PartialSnapshot};
 pub(crate) use self::outgoing::Outgoing;

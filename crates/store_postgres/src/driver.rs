@@ -1,0 +1,511 @@
+//! The task that reads and writes: it alone changes the records.
+//!
+//! A leader judges what waits on its records, which are all there is, and commits a group as one statement, in one round trip. A
+//! follower asks for change rows whenever it is notified, and at least every `confirm_every`. When the connection ends in the middle of a
+//! commit, nobody knows what came of it: the leader takes a new epoch, which waits for the old transaction or keeps it from
+//! committing, and then reads whether its row is there. Only after that, or after [`PATIENCE`], is anybody told.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kallisto_store::{AsOf, Batch, Error, Position, Promise, Replaced, Seqno};
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+
+use crate::change;
+use crate::connection::{PgConnector, PgFailure, PgSession};
+use crate::group::PgGroup;
+use crate::limits::{
+    CHANGES_KEPT, LEASE, LONG_STATEMENT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, POLL_ROWS,
+    STATEMENT, TRIM_EVERY,
+};
+use crate::load::{load, no_row, number};
+use crate::shared::{PgRequest, PgRole, PgShared, WaitingBatch, lock};
+
+/// A lease in the database's milliseconds.
+pub(crate) fn lease_ms() -> f64 {
+    LEASE.as_secs_f64() * 1000.0
+}
+
+pub(crate) struct PgDriver {
+    pub(crate) shared: Arc<PgShared>,
+    pub(crate) connector: PgConnector,
+    pub(crate) session: Option<PgSession>,
+    pub(crate) pause: Duration,
+    /// A group whose end is not known, and since when.
+    pub(crate) unknown: Option<(PgGroup, Duration)>,
+    pub(crate) trimmed: u64,
+}
+
+impl PgDriver {
+    pub(crate) fn new(shared: Arc<PgShared>, connector: PgConnector, session: PgSession) -> Self {
+        Self {
+            shared,
+            connector,
+            session: Some(session),
+            pause: PAUSE_FIRST,
+            unknown: None,
+            trimmed: 0,
+        }
+    }
+
+    /// Works until the store is closed and nothing waits any more.
+    pub(crate) async fn run(mut self) {
+        loop {
+            if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
+                self.session = None;
+                if self.shared.is_closing() {
+                    break;
+                }
+                self.connect().await;
+                continue;
+            }
+            match self.turn().await {
+                Ok(DriverTurn::Again) => self.pause = PAUSE_FIRST,
+                Ok(DriverTurn::Rest) if self.shared.is_closing() => break,
+                Ok(DriverTurn::Rest) => {
+                    self.pause = PAUSE_FIRST;
+                    // A notification, a request, or the time at which the records are to be confirmed again.
+                    let _ = timeout(self.shared.confirm_every, self.shared.wake.notified()).await;
+                }
+                Err(PgFailure::Lost(why)) => {
+                    tracing::warn!(why, "the connection to the database was lost");
+                    self.session = None;
+                }
+                Err(PgFailure::Refused(error)) => {
+                    tracing::error!(%error, "the database refuses a statement of the storage");
+                    tokio::time::sleep(self.pause).await;
+                    self.pause = (self.pause * 2).min(PAUSE_LONGEST);
+                    self.give_up_old();
+                }
+            }
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some((group, _)) = self.unknown.take() {
+            unknown(group);
+        }
+        let closed = || Error::Unavailable("the store is closed".to_owned());
+        let (old, reads) = {
+            let mut queue = lock(&self.shared.queue);
+            (queue.take_old(None), std::mem::take(&mut queue.reads))
+        };
+        old.into_iter().for_each(|request| request.refuse(closed()));
+        reads.into_iter().for_each(|promise| promise.keep(Err(closed())));
+        self.shared.drained.store(true, Ordering::Release);
+        self.shared.keeper_wake.notify_one();
+    }
+
+    async fn connect(&mut self) {
+        match self.open().await {
+            Ok(session) => {
+                tracing::info!("connected to the database again");
+                self.session = Some(session);
+            }
+            Err(failure) => {
+                let error = failure.into_error();
+                tracing::warn!(%error, "the database is not reached");
+                self.give_up_old();
+                tokio::time::sleep(self.pause).await;
+                self.pause = (self.pause * 2).min(PAUSE_LONGEST);
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<PgSession, PgFailure> {
+        let session = self.connector.open(&self.shared.wake).await?;
+        listen(&session, &self.shared).await?;
+        Ok(session)
+    }
+
+    /// Answers those that have waited for too long.
+    fn give_up_old(&mut self) {
+        let now = self.shared.clock.now();
+        if let Some((group, since)) = self.unknown.take() {
+            match now.saturating_sub(since) > PATIENCE {
+                true => {
+                    // What came of it is read before this server leads again.
+                    self.shared.depose(group.epoch);
+                    unknown(group);
+                }
+                false => self.unknown = Some((group, since)),
+            }
+        }
+        let Some(since) = now.checked_sub(PATIENCE) else { return };
+        let (old, reads) = {
+            let mut queue = lock(&self.shared.queue);
+            (queue.take_old(Some(since)), std::mem::take(&mut queue.reads))
+        };
+        let away = || Error::Unavailable("the database is not reached".to_owned());
+        old.into_iter().for_each(|request| request.refuse(away()));
+        reads.into_iter().for_each(|promise| promise.keep(Err(away())));
+    }
+
+    async fn turn(&mut self) -> Result<DriverTurn, PgFailure> {
+        let role = lock(&self.shared.lead).role;
+        if self.unknown.is_some()
+            && let PgRole::Leading { epoch } = role
+        {
+            self.refence(epoch).await?;
+            return Ok(DriverTurn::Again);
+        }
+        match role {
+            PgRole::Leading { epoch } => self.lead(epoch).await,
+            PgRole::Elected { epoch, position } => {
+                let is_whole = self.follow().await?;
+                if is_whole && self.shared.position().0 >= position {
+                    self.shared.lead(epoch);
+                }
+                Ok(DriverTurn::Again)
+            }
+            PgRole::Following => {
+                self.refuse_or_begin().await?;
+                let is_whole = self.follow().await?;
+                Ok(if is_whole { DriverTurn::Rest } else { DriverTurn::Again })
+            }
+        }
+    }
+
+    /// What waits at a server that does not lead: it is the leader's business. Of a database without anything any server may begin.
+    async fn refuse_or_begin(&self) -> Result<(), PgFailure> {
+        if self.unknown.is_some() || lock(&self.shared.queue).len() == 0 {
+            return Ok(());
+        }
+        if self.shared.position().0 == 0 {
+            let sent = self.shared.clock.now();
+            let own = self.shared.own.id.cast_signed();
+            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+                [(&lease_ms(), Type::FLOAT8), (&own, Type::INT8)];
+            let taken = self
+                .session()?
+                .run(&self.shared.statements.take_blank, &parameters, STATEMENT)
+                .await;
+            if let Some(row) = taken?.first() {
+                self.shared.elect(number(row.get(0)), number(row.get(1)), sent);
+                return Ok(());
+            }
+        }
+        let all = lock(&self.shared.queue).take_old(None);
+        all.into_iter().for_each(|request| request.refuse(Error::NotLeader));
+        Ok(())
+    }
+
+    pub(crate) fn session(&self) -> Result<&PgSession, PgFailure> {
+        self.session.as_ref().ok_or_else(|| PgFailure::Lost("there is no connection".to_owned()))
+    }
+
+    /// Makes sure that nothing of this server's old epoch commits any more, without giving the lease away.
+    async fn refence(&self, epoch: u64) -> Result<(), PgFailure> {
+        let sent = self.shared.clock.now();
+        let own = self.shared.own.id.cast_signed();
+        let rows = self
+            .session()?
+            .run(
+                &self.shared.statements.refence,
+                &[
+                    (&lease_ms(), Type::FLOAT8),
+                    (&epoch.cast_signed(), Type::INT8),
+                    (&own, Type::INT8),
+                ],
+                STATEMENT,
+            )
+            .await;
+        match rows?.first() {
+            Some(row) => self.shared.elect(number(row.get(0)), number(row.get(1)), sent),
+            None => self.shared.depose(epoch),
+        }
+        Ok(())
+    }
+
+    async fn lead(&mut self, epoch: u64) -> Result<DriverTurn, PgFailure> {
+        let other = lock(&self.shared.queue).take_other();
+        match other {
+            Some(PgRequest::Save(promise)) => {
+                promise.keep(Ok(self.shared.position()));
+                return Ok(DriverTurn::Again);
+            }
+            Some(PgRequest::Step(step, promise, _)) => {
+                self.restore(epoch, step, promise).await?;
+                return Ok(DriverTurn::Again);
+            }
+            Some(PgRequest::Commit(_)) | None => {}
+        }
+        let waiting = lock(&self.shared.queue).take_group();
+        if !waiting.is_empty() {
+            self.commit(epoch, waiting).await?;
+            self.trim(epoch).await?;
+            return Ok(DriverTurn::Again);
+        }
+        // Behind the writes: what was committed before a read began is folded.
+        if self.shared.lease_holds() {
+            let reads = std::mem::take(&mut lock(&self.shared.queue).reads);
+            let position = self.shared.position();
+            reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
+            return Ok(DriverTurn::Rest);
+        }
+        // The keeper did not get through lately: what holds, the database says.
+        self.follow().await?;
+        Ok(DriverTurn::Rest)
+    }
+
+    /// Commits what of these may be committed.
+    async fn commit(&mut self, epoch: u64, waiting: Vec<WaitingBatch>) -> Result<(), PgFailure> {
+        let shared = Arc::clone(&self.shared);
+        let generation = Seqno(shared.generation.load(Ordering::Acquire));
+        let before = shared.position().0;
+        let group = PgGroup::judge(epoch, before, waiting, &shared.records, generation);
+        if group.going.is_empty() {
+            let outcome = if shared.lease_holds() { Error::Conflict } else { Error::NotLeader };
+            group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(outcome.clone())));
+            return Ok(());
+        }
+        let (batches, effects) = (group.batches(), group.effects());
+        let body = change::encode(batches.iter());
+        let values: Vec<&[u8]> = effects.put_values.iter().map(|value| &value[..]).collect();
+        let sent = shared.clock.now();
+        shared.in_flight.store(AsOf::at(sent).to_bits(), Ordering::Release);
+        let last = group.last();
+        let rows = self
+            .session()?
+            .run(
+                &shared.statements.commit,
+                &[
+                    (&lease_ms(), Type::FLOAT8),
+                    (&epoch.cast_signed(), Type::INT8),
+                    (&last.cast_signed(), Type::INT8),
+                    (&before.cast_signed(), Type::INT8),
+                    (&effects.put_keys, Type::BYTEA_ARRAY),
+                    (&effects.put_seqnos, Type::INT8_ARRAY),
+                    (&values, Type::BYTEA_ARRAY),
+                    (&effects.gone, Type::BYTEA_ARRAY),
+                    (&(before + 1).cast_signed(), Type::INT8),
+                    (&body, Type::BYTEA),
+                    (&shared.statements.channel, Type::TEXT),
+                ],
+                STATEMENT,
+            )
+            .await;
+        match rows {
+            Ok(rows) if !rows.is_empty() => {
+                shared.extend(epoch, sent);
+                let took = shared.clock.now().saturating_sub(sent);
+                {
+                    let mut commits = lock(&shared.commits);
+                    commits.batches += batches.len() as u64;
+                    commits.record(took);
+                }
+                let positions = group.going.iter().map(|(position, _)| *position);
+                let all: Vec<_> = positions.zip(batches).collect();
+                apply(&shared, &all);
+                shared.in_flight.store(0, Ordering::Release);
+                committed(group);
+                Ok(())
+            }
+            Ok(_) => {
+                shared.in_flight.store(0, Ordering::Release);
+                shared.depose(epoch);
+                group
+                    .into_waiting()
+                    .into_iter()
+                    .for_each(|w| w.promise.keep(Err(Error::NotLeader)));
+                Ok(())
+            }
+            Err(PgFailure::Refused(error)) => {
+                shared.in_flight.store(0, Ordering::Release);
+                tracing::warn!(%error, "the database refused a commit");
+                group.into_waiting().into_iter().for_each(|w| w.promise.keep(Err(error.clone())));
+                Ok(())
+            }
+            Err(PgFailure::Lost(why)) => {
+                self.unknown = Some((group, sent));
+                Err(PgFailure::Lost(why))
+            }
+        }
+    }
+
+    /// Forgets change rows that every follower had time to read.
+    async fn trim(&mut self, epoch: u64) -> Result<(), PgFailure> {
+        let Some(to) = self.shared.position().0.checked_sub(CHANGES_KEPT) else { return Ok(()) };
+        if to < self.trimmed + TRIM_EVERY {
+            return Ok(());
+        }
+        self.trimmed = to;
+        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+            [(&epoch.cast_signed(), Type::INT8), (&to.cast_signed(), Type::INT8)];
+        self.session()?.run(&self.shared.statements.trim, &parameters, STATEMENT).await?;
+        Ok(())
+    }
+
+    /// Reads what others committed. Whether that was all there is.
+    async fn follow(&mut self) -> Result<bool, PgFailure> {
+        let shared = Arc::clone(&self.shared);
+        let reads = std::mem::take(&mut lock(&shared.queue).reads);
+        let outcome = self.poll().await;
+        match &outcome {
+            Ok(true) => {
+                let position = shared.position();
+                reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
+            }
+            Ok(false) => lock(&shared.queue).reads.extend(reads),
+            Err(_) => reads.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader))),
+        }
+        outcome
+    }
+
+    async fn poll(&mut self) -> Result<bool, PgFailure> {
+        let shared = Arc::clone(&self.shared);
+        let asked = shared.clock.now();
+        let own = shared.position().0;
+        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+            [(&own.cast_signed(), Type::INT8), (&(POLL_ROWS as i64), Type::INT8)];
+        let rows = self.session()?.run(&shared.statements.poll, &parameters, STATEMENT).await?;
+        let head = rows.first().ok_or_else(no_row)?;
+        let (tip, generation, trimmed) =
+            (number(head.get(1)), number(head.get(2)), number(head.get(3)));
+        let restored = generation != shared.generation.load(Ordering::Acquire);
+        if restored || trimmed > own || tip < own {
+            self.rebuild(if restored { Replaced::Restored } else { Replaced::CaughtUp }).await?;
+            return Ok(false);
+        }
+        let mut count = 0;
+        for row in &rows {
+            let (Some(first), Some(last)) =
+                (row.get::<_, Option<i64>>(4), row.get::<_, Option<i64>>(5))
+            else {
+                continue;
+            };
+            count += 1;
+            let (first, last, epoch) = (number(first), number(last), number(row.get(6)));
+            let batches = change::decode(row.get(7), first, last)
+                .filter(|_| first == shared.position().0 + 1);
+            let Some(batches) = batches else {
+                tracing::error!(
+                    first,
+                    last,
+                    "a change row is not the next one: reading all records"
+                );
+                self.rebuild(Replaced::CaughtUp).await?;
+                return Ok(false);
+            };
+            apply(&shared, &batches);
+            self.found(last, epoch);
+        }
+        if count == POLL_ROWS {
+            return Ok(false);
+        }
+        if tip != shared.position().0 {
+            tracing::error!(tip, "change rows are missing: reading all records");
+            self.rebuild(Replaced::CaughtUp).await?;
+            return Ok(false);
+        }
+        shared.confirm(asked);
+        self.not_found(number(head.get(0)));
+        if self.unknown.is_none() {
+            shared.in_flight.store(0, Ordering::Release);
+        }
+        Ok(true)
+    }
+
+    /// A change row was applied: if it is that of the group whose end was not known, it is known now.
+    fn found(&mut self, last: u64, epoch: u64) {
+        if let Some((group, _)) =
+            self.unknown.take_if(|(group, _)| (group.last(), group.epoch) == (last, epoch))
+        {
+            tracing::info!(position = last, "a commit that was cut off had come to its end");
+            self.shared.in_flight.store(0, Ordering::Release);
+            committed(group);
+        }
+    }
+
+    /// All change rows are here as of `epoch`. A group that was cut off and is not among them, and whose epoch is over, never will be.
+    fn not_found(&mut self, epoch: u64) {
+        let Some((group, _)) = self.unknown.take_if(|(group, _)| epoch > group.epoch) else {
+            return;
+        };
+        let waiting = group.into_waiting();
+        match lock(&self.shared.lead).role {
+            PgRole::Leading { .. } | PgRole::Elected { .. } => {
+                lock(&self.shared.queue).put_back(waiting);
+            }
+            PgRole::Following => {
+                waiting.into_iter().for_each(|w| w.promise.keep(Err(Error::NotLeader)));
+            }
+        }
+    }
+
+    /// Reads all records, in the place of those that are here.
+    pub(crate) async fn rebuild(&mut self, why: Replaced) -> Result<(), PgFailure> {
+        tracing::info!(?why, "reading all records from the database");
+        let asked = self.shared.clock.now();
+        let loaded = load(self.session()?, &self.shared.statements).await?;
+        let shared = Arc::clone(&self.shared);
+        tokio::task::block_in_place(|| {
+            let mut feed = lock(&shared.feed);
+            let fold = feed.take();
+            // Before the position moves: see `Fold::replaced`.
+            if let Some(fold) = fold {
+                fold.replaced(why);
+            }
+            shared.records.replace(loaded.records);
+            shared.generation.store(loaded.generation, Ordering::Release);
+            shared.position.store(loaded.position, Ordering::Release);
+        });
+        shared.confirm(asked);
+        if let Some((group, _)) = self.unknown.take() {
+            shared.in_flight.store(0, Ordering::Release);
+            unknown(group);
+        }
+        Ok(())
+    }
+
+    /// The longest that a step of a restore may take.
+    pub(crate) const LONG: Duration = LONG_STATEMENT;
+}
+
+/// Whether there is more to do now.
+pub(crate) enum DriverTurn {
+    Again,
+    Rest,
+}
+
+fn committed(group: PgGroup) {
+    for (position, waiting) in group.going {
+        waiting.promise.keep(Ok(position));
+    }
+    group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(Error::Conflict)));
+}
+
+fn unknown(group: PgGroup) {
+    for waiting in group.into_waiting() {
+        let why = "the connection to the database ended in the middle of the commit";
+        waiting.promise.keep(Err(Error::Unknown(why.to_owned())));
+    }
+}
+
+/// Applies and folds committed batches, in order.
+pub(crate) fn apply(shared: &PgShared, batches: &[(Position, Batch)]) {
+    // Whoever attaches a fold holds the feed for as long as it loads.
+    tokio::task::block_in_place(|| {
+        let feed = lock(&shared.feed);
+        for (position, batch) in batches {
+            shared.records.apply(*position, batch);
+            shared.position.store(position.0, Ordering::Release);
+            if let Some(fold) = feed.as_ref() {
+                fold.fold(*position, batch, &shared.records);
+            }
+        }
+    });
+}
+
+/// Has a connection hear of changes. Behind a pool that shares connections nothing is heard; the clock asks then.
+pub(crate) async fn listen(session: &PgSession, shared: &PgShared) -> Result<(), PgFailure> {
+    session.batch(&format!("LISTEN \"{}\"", shared.statements.channel), STATEMENT).await
+}
+
+/// Keeps a promise with what a statement said.
+pub(crate) fn answer(promise: Promise, outcome: Result<u64, Error>) {
+    promise.keep(outcome.map(Position));
+}

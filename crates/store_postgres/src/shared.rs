@@ -1,0 +1,363 @@
+//! What the threads of a store share: the records, who leads, what waits.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_lsm::clock::Clock;
+use kallisto_store::{
+    AsOf, Batch, Candidacy, CommitStats, Error, Fold, Leadership, Member, Peer, Position, Promise,
+    Transport,
+};
+use tokio::sync::Notify;
+
+use crate::limits::{GROUP_BATCHES_MAX, GROUP_BYTES_MAX, WAITING_BYTES_MAX, WAITING_MAX};
+use crate::records::MemoryRecords;
+use crate::schema::PgStatements;
+
+/// A batch that waits, since when, and its size.
+pub(crate) struct WaitingBatch {
+    pub(crate) batch: Batch,
+    pub(crate) promise: Promise,
+    pub(crate) since: Duration,
+    pub(crate) bytes: usize,
+}
+
+/// A step of a restore.
+pub(crate) enum PgRestoreStep {
+    Begin,
+    Stage(u64, Vec<(Bytes, Bytes)>),
+    Switch(u64, u64),
+    Abandon(u64),
+}
+
+/// What waits for the driver.
+pub(crate) enum PgRequest {
+    Commit(WaitingBatch),
+    Step(PgRestoreStep, Promise, Duration),
+    /// Resolves once all before it did.
+    Save(Promise),
+}
+
+/// What waits, in order.
+#[derive(Default)]
+pub(crate) struct PgQueue {
+    requests: VecDeque<PgRequest>,
+    bytes: usize,
+    pub(crate) reads: Vec<Promise>,
+    closed: bool,
+}
+
+/// Whether this server leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PgRole {
+    /// It follows.
+    Following,
+    /// It holds the lease of `epoch`, and has to hold everything up to `position` before it leads.
+    Elected { epoch: u64, position: u64 },
+    /// It leads.
+    Leading { epoch: u64 },
+}
+
+/// Who leads, as this server knows it.
+#[derive(Debug)]
+pub(crate) struct LeadState {
+    pub(crate) role: PgRole,
+    /// Until when nobody else can lead, by this server's clock, while it does.
+    pub(crate) until: Duration,
+    /// Who holds the lease as the database last said, and until when.
+    pub(crate) holder: u64,
+    pub(crate) holder_until: Duration,
+    pub(crate) epoch: u64,
+    /// Nothing was ever committed.
+    pub(crate) is_blank: bool,
+    told: (u64, u64),
+}
+
+pub(crate) type LeadershipNews = Arc<dyn Fn() + Send + Sync>;
+
+/// See the module.
+pub(crate) struct PgShared {
+    pub(crate) statements: PgStatements,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) own: Peer,
+    pub(crate) is_ha: bool,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) records: MemoryRecords,
+    /// The fold that is fed. Whoever holds it keeps the records as they are.
+    pub(crate) feed: Mutex<Option<Arc<dyn Fold>>>,
+    pub(crate) position: AtomicU64,
+    pub(crate) generation: AtomicU64,
+    pub(crate) lead: Mutex<LeadState>,
+    pub(crate) members: Mutex<Vec<Member>>,
+    pub(crate) candidacy: Mutex<Candidacy>,
+    pub(crate) transfer: Mutex<Option<(u64, Promise)>>,
+    pub(crate) confirmed: AtomicU64,
+    /// Since when a transaction is under way whose end is not known; 0 for none.
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) queue: Mutex<PgQueue>,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) keeper_wake: Arc<Notify>,
+    pub(crate) on_leadership: Mutex<Option<LeadershipNews>>,
+    pub(crate) commits: Mutex<CommitStats>,
+    pub(crate) confirm_every: Duration,
+    pub(crate) closing: AtomicBool,
+    /// The driver has ended: the keeper may let the lease go.
+    pub(crate) drained: AtomicBool,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What each guards is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LeadState {
+    pub(crate) const fn new() -> Self {
+        Self {
+            role: PgRole::Following,
+            until: Duration::ZERO,
+            holder: 0,
+            holder_until: Duration::ZERO,
+            epoch: 0,
+            is_blank: false,
+            told: (0, 0),
+        }
+    }
+}
+
+impl PgShared {
+    pub(crate) fn position(&self) -> Position {
+        Position(self.position.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Who leads now.
+    pub(crate) fn leadership(&self) -> Leadership {
+        let now = self.clock.now();
+        let lead = lock(&self.lead);
+        let leader_id = match lead.role {
+            PgRole::Leading { .. } if now < lead.until => self.own.id,
+            PgRole::Leading { .. } | PgRole::Elected { .. } => 0,
+            // Of a database without anything any server is asked to begin.
+            PgRole::Following if lead.is_blank => self.own.id,
+            PgRole::Following if lead.holder != self.own.id && now < lead.holder_until => {
+                lead.holder
+            }
+            PgRole::Following => 0,
+        };
+        Leadership { node_id: self.own.id, leader_id, term: lead.epoch }
+    }
+
+    /// Tells whoever wants to know that somebody else leads, if that is so.
+    pub(crate) fn tell_leadership(&self) {
+        let leadership = self.leadership();
+        let told = (leadership.leader_id, leadership.term);
+        if std::mem::replace(&mut lock(&self.lead).told, told) != told {
+            let news = lock(&self.on_leadership).clone();
+            if let Some(news) = news {
+                news();
+            }
+        }
+    }
+
+    /// Up to when the records hold everything.
+    pub(crate) fn as_of(&self) -> AsOf {
+        // In this order: a time that was taken before what bounds it.
+        let now = self.clock.now();
+        let confirmed = AsOf::from_bits(self.confirmed.load(Ordering::Acquire));
+        let lead = lock(&self.lead);
+        let PgRole::Leading { .. } = lead.role else { return confirmed };
+        let began = self.in_flight.load(Ordering::Acquire);
+        let bound = if began == 0 { now } else { now.min(Duration::from_nanos(began)) };
+        confirmed.max(AsOf::at(bound.min(lead.until)))
+    }
+
+    /// Everything that was committed before `asked` is here.
+    pub(crate) fn confirm(&self, asked: Duration) {
+        self.confirmed.fetch_max(AsOf::at(asked).to_bits(), Ordering::AcqRel);
+    }
+
+    /// Whether nobody else can lead now.
+    pub(crate) fn lease_holds(&self) -> bool {
+        let now = self.clock.now();
+        let lead = lock(&self.lead);
+        matches!(lead.role, PgRole::Leading { .. }) && now < lead.until
+    }
+
+    /// The database took a word of this server's in its `epoch`, which was sent at `sent`.
+    pub(crate) fn extend(&self, epoch: u64, sent: Duration) {
+        let mut lead = lock(&self.lead);
+        let is_same = match lead.role {
+            PgRole::Leading { epoch: own } | PgRole::Elected { epoch: own, .. } => own == epoch,
+            PgRole::Following => false,
+        };
+        if is_same {
+            lead.until = lead.until.max(sent + crate::limits::LEASE);
+        }
+    }
+
+    /// The lease was taken.
+    pub(crate) fn elect(&self, epoch: u64, position: u64, sent: Duration) {
+        self.keep_as_of();
+        {
+            let mut lead = lock(&self.lead);
+            lead.role = PgRole::Elected { epoch, position };
+            lead.until = sent + crate::limits::LEASE;
+            (lead.epoch, lead.holder) = (epoch, self.own.id);
+        }
+        self.wake.notify_one();
+    }
+
+    /// This server holds everything that was committed before its lease: it leads.
+    pub(crate) fn lead(&self, epoch: u64) {
+        {
+            let mut lead = lock(&self.lead);
+            if !matches!(lead.role, PgRole::Elected { epoch: own, .. } if own == epoch) {
+                return;
+            }
+            lead.role = PgRole::Leading { epoch };
+        }
+        tracing::info!(epoch, position = self.position().0, "this server writes to the database");
+        self.tell_leadership();
+    }
+
+    /// The lease of `epoch` is lost, or was given away.
+    pub(crate) fn depose(&self, epoch: u64) {
+        self.keep_as_of();
+        {
+            let mut lead = lock(&self.lead);
+            match lead.role {
+                PgRole::Leading { epoch: own } | PgRole::Elected { epoch: own, .. }
+                    if own == epoch =>
+                {
+                    lead.role = PgRole::Following;
+                    lead.holder_until = Duration::ZERO;
+                }
+                _ => return,
+            }
+        }
+        tracing::info!(epoch, "this server does not write to the database any more");
+        self.tell_leadership();
+        self.wake.notify_one();
+        self.keeper_wake.notify_one();
+    }
+
+    /// What a leader held until now, it held then as well.
+    fn keep_as_of(&self) {
+        let as_of = self.as_of();
+        self.confirmed.fetch_max(as_of.to_bits(), Ordering::AcqRel);
+    }
+
+    /// Adds a request; refuses it where too much waits.
+    pub(crate) fn push(&self, request: PgRequest) {
+        let refused = lock(&self.queue).push(request);
+        match refused {
+            None => self.wake.notify_one(),
+            Some((request, error)) => request.refuse(error),
+        }
+    }
+}
+
+impl PgRequest {
+    pub(crate) fn refuse(self, error: Error) {
+        match self {
+            Self::Commit(waiting) => waiting.promise.keep(Err(error)),
+            Self::Step(_, promise, _) | Self::Save(promise) => promise.keep(Err(error)),
+        }
+    }
+}
+
+impl PgQueue {
+    fn push(&mut self, request: PgRequest) -> Option<(PgRequest, Error)> {
+        if self.closed {
+            return Some((request, Error::Unavailable("the store is closed".to_owned())));
+        }
+        if self.requests.len() >= WAITING_MAX || self.bytes >= WAITING_BYTES_MAX {
+            return Some((request, Error::Busy));
+        }
+        if let PgRequest::Commit(waiting) = &request {
+            self.bytes += waiting.bytes;
+        }
+        self.requests.push_back(request);
+        None
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The batches that go first, as many as make a group.
+    pub(crate) fn take_group(&mut self) -> Vec<WaitingBatch> {
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        while group.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
+            match self.requests.pop_front() {
+                Some(PgRequest::Commit(waiting)) => {
+                    bytes += waiting.bytes;
+                    self.bytes = self.bytes.saturating_sub(waiting.bytes);
+                    group.push(waiting);
+                }
+                Some(other) => {
+                    self.requests.push_front(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        group
+    }
+
+    /// What goes first, if it is no batch.
+    pub(crate) fn take_other(&mut self) -> Option<PgRequest> {
+        match self.requests.front()? {
+            PgRequest::Commit(_) => None,
+            PgRequest::Step(..) | PgRequest::Save(_) => self.requests.pop_front(),
+        }
+    }
+
+    /// Puts batches back that did not come to anything.
+    pub(crate) fn put_back(&mut self, group: Vec<WaitingBatch>) {
+        for waiting in group.into_iter().rev() {
+            self.bytes += waiting.bytes;
+            self.requests.push_front(PgRequest::Commit(waiting));
+        }
+    }
+
+    /// Takes what has waited since before `since`; all of it if that is `None`.
+    pub(crate) fn take_old(&mut self, since: Option<Duration>) -> Vec<PgRequest> {
+        let mut old = Vec::new();
+        let mut kept = VecDeque::new();
+        for request in self.requests.drain(..) {
+            let began = match &request {
+                PgRequest::Commit(waiting) => Some(waiting.since),
+                PgRequest::Step(_, _, since) => Some(*since),
+                PgRequest::Save(_) => None,
+            };
+            let is_old = since.is_none_or(|since| began.is_some_and(|began| began < since));
+            if is_old {
+                old.push(request);
+            } else {
+                kept.push_back(request);
+            }
+        }
+        self.requests = kept;
+        self.bytes = self
+            .requests
+            .iter()
+            .map(|request| match request {
+                PgRequest::Commit(waiting) => waiting.bytes,
+                PgRequest::Step(..) | PgRequest::Save(_) => 0,
+            })
+            .sum();
+        old
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+}
