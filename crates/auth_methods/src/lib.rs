@@ -18,6 +18,7 @@ pub mod fuzz {
 mod glob;
 mod jwt;
 mod kubernetes;
+mod ldap;
 mod names;
 mod password;
 mod records;
@@ -34,5 +35,6 @@ pub const METHODS: &[&EngineSpec] = &[
     &jwt::METHOD,
     &jwt::OIDC_METHOD,
     &kubernetes::METHOD,
+    &ldap::METHOD,
     &userpass::METHOD,
 ];

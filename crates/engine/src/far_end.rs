@@ -10,12 +10,19 @@
 //! - A failure says in the far end's words what is wrong, and has no part of a secret that the call names.
 //! - Work is begun at most once, unless the far end cannot have begun it.
 
+mod directory;
 mod failure;
 mod target;
 mod work;
 
+pub use directory::{
+    LdapAttribute, LdapChange, LdapDereference, LdapEntry, LdapOperation, LdapScope, LdapSearch,
+    LdapValue, LdapWork,
+};
 pub use failure::{FarEndFailure, without_secrets};
-pub use target::{FarEnd, FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, TlsUse, may_reach};
+pub use target::{
+    FarEnd, FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, FarEndTlsVersion, TlsUse, may_reach,
+};
 pub use work::{FarEndAnswer, FarEndWork, RedisCommand, RedisReply, SqlWork};
 
 use secrecy::SecretString;

@@ -59,10 +59,13 @@ pub trait Attempts: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct LoginMethod {
     /// Refuses to renew a token whose login would not be good any more.
-    pub check_renewal: fn(&RenewalCall<'_>) -> Result<(), Error>,
+    pub check_renewal: CheckRenewal,
     /// The role by which a request would log in, for rate limits by role; `None` for a method without roles.
     pub role_of: Option<RoleOf>,
 }
+
+/// Refuses to renew a token whose login would not be good any more; it may ask a directory.
+pub type CheckRenewal = for<'a> fn(RenewalCall<'a>) -> BoxFuture<'a, Result<(), Error>>;
 
 /// The role by which a request with these fields would log in; `None` when it names none. Nothing is proven by it.
 pub type RoleOf = fn(&EngineContext<'_>, &Request<'_>, Fields<'_>) -> Option<String>;

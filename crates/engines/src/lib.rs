@@ -5,12 +5,15 @@ mod cubbyhole;
 mod database;
 mod identity_oidc;
 mod identity_template;
+mod ldap;
+mod passwords;
 mod pki;
 mod ssh;
 #[cfg(test)]
 mod testing;
 mod totp;
 mod transit;
+mod username;
 
 pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
@@ -25,6 +28,8 @@ pub use totp::{
 pub const ENGINES: &[&EngineSpec] = &[
     &cubbyhole::ENGINE,
     &database::ENGINE,
+    &ldap::ENGINE,
+    &ldap::OPENLDAP_ENGINE,
     &pki::ENGINE,
     &ssh::ENGINE,
     &totp::ENGINE,

@@ -5,7 +5,7 @@
 use kallisto_engine::far_end::FarEndProtocol;
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 
-use crate::{mysql, postgres, redis};
+use crate::{ldap, mysql, postgres, redis};
 
 /// A session with a far end, logged in.
 pub(crate) trait FarEndSession: Send {
@@ -36,6 +36,7 @@ pub(crate) async fn open(far_end: &FarEnd) -> Result<Box<dyn FarEndSession>, Far
         }
         FarEndProtocol::Mysql { login, database } => mysql::open(far_end, login, database).await,
         FarEndProtocol::Redis { login } => redis::open(far_end, login).await,
+        FarEndProtocol::Ldap { login, starts_tls } => ldap::open(far_end, login, *starts_tls).await,
     }
 }
 

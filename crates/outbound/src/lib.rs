@@ -10,7 +10,7 @@
 //! connect    names to addresses, the rule of addresses, connections
 //! tls        what is believed, and what is shown
 //! driver     a protocol: opening a session, and what is done over it
-//! postgres, mysql, redis
+//! postgres, mysql, redis, ldap
 //! ```
 //!
 //! Invariants:
@@ -23,6 +23,7 @@
 mod breaker;
 mod connect;
 mod driver;
+mod ldap;
 mod mysql;
 mod postgres;
 mod redis;

@@ -228,7 +228,7 @@ impl FarEndSession for Postgres {
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
                 FarEndWork::Sql(work) => self.transaction(work).await,
-                FarEndWork::Redis(_) => Err(no_such_work()),
+                FarEndWork::Redis(_) | FarEndWork::Ldap(_) => Err(no_such_work()),
             }
         })
     }

@@ -186,7 +186,7 @@ impl FarEndSession for Redis {
                     }
                     Ok(FarEndAnswer::Replies(replies))
                 }
-                FarEndWork::Sql(_) => Err(no_such_work()),
+                FarEndWork::Sql(_) | FarEndWork::Ldap(_) => Err(no_such_work()),
             }
         })
     }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use kallisto_engine::FarEndFailure;
-use kallisto_engine::far_end::{FarEndTls, TlsUse};
+use kallisto_engine::far_end::{FarEndTls, FarEndTlsVersion, TlsUse};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
+use rustls::version::{TLS12, TLS13};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -76,8 +78,16 @@ impl ServerCertVerifier for Lenient {
 pub fn config(tls: &FarEndTls) -> Result<ClientConfig, FarEndFailure> {
     let failed = |what: &str| FarEndFailure::Unreachable(format!("TLS settings: {what}"));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let versions: Vec<&SupportedProtocolVersion> = match tls.versions {
+        None => rustls::ALL_VERSIONS.to_vec(),
+        Some((lowest, highest)) => {
+            let known = [(FarEndTlsVersion::V13, &TLS13), (FarEndTlsVersion::V12, &TLS12)];
+            let is_meant = |version: &FarEndTlsVersion| (lowest..=highest).contains(version);
+            known.into_iter().filter(|(version, _)| is_meant(version)).map(|(_, one)| one).collect()
+        }
+    };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&versions)
         .map_err(|_| failed("no protocol version"))?;
     let builder = match tls.usage {
         TlsUse::Verified => builder.with_root_certificates(roots(tls)?),

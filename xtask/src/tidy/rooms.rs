@@ -212,10 +212,18 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         for_tests: &[],
     },
     CrateArrows {
+        folder: "crates/ldap",
+        package: "kallisto-ldap",
+        below: &["kallisto-api", "kallisto-engine"],
+        external: &["data-encoding", "secrecy", "zeroize"],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/outbound",
         package: "kallisto-outbound",
         below: &["kallisto-engine"],
         external: &[
+            "ldap3",
             "mysql_async",
             "rustls",
             "rustls-native-certs",
@@ -254,6 +262,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-cuckoo",
             "kallisto-engine",
             "kallisto-identity-tokens",
+            "kallisto-ldap",
             "kallisto-pki",
             "kallisto-ssh",
             "kallisto-transit",
@@ -273,7 +282,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/auth_methods",
         package: "kallisto-auth-methods",
-        below: &["kallisto-api", "kallisto-engine", "kallisto-index"],
+        below: &["kallisto-api", "kallisto-engine", "kallisto-index", "kallisto-ldap"],
         external: &[
             "argon2",
             "aws-lc-rs",

@@ -21,6 +21,8 @@ mod routes;
 mod secret_id;
 mod sweep;
 
+use std::future::ready;
+
 use kallisto_api::{BoxFuture, Error, Expected, Fields, Json, Map, Request, Response};
 use kallisto_engine::storage::Transaction;
 use kallisto_engine::{
@@ -208,6 +210,9 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
     ..EngineSpec::login_method(
         "approle",
         &routes::APPROLE,
-        LoginMethod { check_renewal, role_of: Some(role_of) },
+        LoginMethod {
+            check_renewal: |call| Box::pin(ready(check_renewal(&call))),
+            role_of: Some(role_of),
+        },
     )
 };

@@ -15,6 +15,8 @@ mod role;
 mod routes;
 pub(crate) mod token;
 
+use std::future::ready;
+
 use kallisto_api::{Error, Fields, Json, Map, Request, Response};
 use kallisto_engine::{
     Call, EngineContext, EngineJob, EngineSpec, Login, LoginMethod, RenewalCall, address,
@@ -182,7 +184,10 @@ const fn method(
         ..EngineSpec::login_method(
             name,
             routes,
-            LoginMethod { check_renewal, role_of: Some(role_of) },
+            LoginMethod {
+                check_renewal: |call| Box::pin(ready(check_renewal(&call))),
+                role_of: Some(role_of),
+            },
         )
     }
 }

@@ -8,6 +8,8 @@
 mod routes;
 mod selector;
 
+use std::future::ready;
+
 use kallisto_api::{Denial, Error, Fields, Json, Map, Request, Response, json};
 use kallisto_engine::{
     Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall,
@@ -349,6 +351,7 @@ async fn review(
         authorization: Authorization::Bearer(if own { token } else { config.reviewer.clone() }),
         payload: Payload::Json(body.to_text()),
         authorities: config.authorities.clone(),
+        ..OutboundCall::default()
     };
     let answer = outbound.call(call).await?;
     match answer.status {
@@ -426,7 +429,10 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
     ..EngineSpec::login_method(
         "kubernetes",
         &routes::KUBERNETES,
-        LoginMethod { check_renewal, role_of: Some(role_of) },
+        LoginMethod {
+            check_renewal: |call| Box::pin(ready(check_renewal(&call))),
+            role_of: Some(role_of),
+        },
     )
 };
 

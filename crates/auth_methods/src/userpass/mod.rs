@@ -5,6 +5,7 @@
 
 mod routes;
 
+use std::future::ready;
 use std::sync::Arc;
 
 use kallisto_api::{Denial, Error, Fields, Json, Map, Response, json};
@@ -257,7 +258,7 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
     ..EngineSpec::login_method(
         "userpass",
         &routes::USERPASS,
-        LoginMethod { check_renewal, role_of: None },
+        LoginMethod { check_renewal: |call| Box::pin(ready(check_renewal(&call))), role_of: None },
     )
 };
 

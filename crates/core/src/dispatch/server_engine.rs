@@ -105,8 +105,11 @@ pub(crate) trait ServerEngine: Sync {
     }
 
     /// Refuses to renew a token whose login would not be good any more.
-    fn check_renewal(&self, _renewal: &RenewalRequest<'_, '_>) -> Result<(), Error> {
-        Ok(())
+    fn check_renewal<'a>(
+        &self,
+        _renewal: RenewalRequest<'a, 'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Ok(())))
     }
 
     /// Whether a login names a role that a rate limit can be for.

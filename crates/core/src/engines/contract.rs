@@ -411,16 +411,22 @@ impl ServerEngine for EngineSpec {
         })
     }
 
-    fn check_renewal(&self, renewal: &RenewalRequest<'_, '_>) -> Result<(), Error> {
-        let Some(login) = self.login else { return Ok(()) };
-        let RenewalRequest { context, request, mount, path, entry } = *renewal;
-        let grounds = Grounds::new(context, mount, request.now, request.flow());
-        (login.check_renewal)(&RenewalCall {
-            context: grounds.context(),
-            request,
-            path,
-            policies: &entry.auth.policies,
-            kept: &entry.kept,
+    fn check_renewal<'a>(
+        &self,
+        renewal: RenewalRequest<'a, 'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let Some(login) = self.login else { return Box::pin(ready(Ok(()))) };
+        Box::pin(async move {
+            let RenewalRequest { context, request, mount, path, entry } = renewal;
+            let grounds = Grounds::new(context, mount, request.now, request.flow());
+            let judging = (login.check_renewal)(RenewalCall {
+                context: grounds.context(),
+                request,
+                path,
+                policies: &entry.auth.policies,
+                kept: &entry.kept,
+            });
+            judging.await
         })
     }
 

@@ -282,8 +282,9 @@ impl EngineKind {
         self.facts().stored
     }
 
-    pub(super) fn from_stored(stored: &str) -> Option<Self> {
-        Self::all().find(|engine| engine.stored() == stored)
+    /// The engine of a record of a mount: a login method and an engine for secrets may have one name, such as `ldap`.
+    pub(super) fn from_stored(stored: &str, class: Class) -> Option<Self> {
+        Self::all().find(|engine| engine.stored() == stored && engine.class() == class)
     }
 }
 
@@ -341,7 +342,7 @@ mod tests {
     fn every_engine_has_a_name_of_its_own() {
         let all: Vec<EngineKind> = EngineKind::all().collect();
         for (at, engine) in all.iter().enumerate() {
-            assert_eq!(EngineKind::from_stored(engine.stored()), Some(*engine));
+            assert_eq!(EngineKind::from_stored(engine.stored(), engine.class()), Some(*engine));
             assert!(all.iter().skip(at + 1).all(|other| other != engine));
         }
         assert_eq!(EngineKind::mountable("token", Class::Auth), None);

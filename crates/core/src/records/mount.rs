@@ -203,10 +203,12 @@ impl MountEntry {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
         let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+        let path = text("path")?;
+        let class = if path.starts_with("auth/") { Class::Auth } else { Class::Secret };
         Some(Self {
             id: MountId(number(&map, "id")?.try_into().ok()?),
-            path: text("path")?,
-            kind: EngineKind::from_stored(&text("type")?)?,
+            kind: EngineKind::from_stored(&text("type")?, class)?,
+            path,
             uuid: text("uuid")?,
             accessor: text("accessor")?,
             description: text("description")?,

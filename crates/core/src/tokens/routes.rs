@@ -139,14 +139,14 @@ enum ShownToken {
 }
 
 /// Refuses to renew a token whose login would not be good any more.
-fn check_renewal(
+async fn check_renewal(
     context: &NamespaceContext,
     request: &Request<'_>,
     entry: &TokenEntry,
 ) -> Result<(), Error> {
     let Some((mount, path)) = context.view.mounts.route(&entry.auth.path) else { return Ok(()) };
     let renewal = RenewalRequest { context, request, mount: &mount, path, entry };
-    registry::driver(mount.entry.kind).check_renewal(&renewal)
+    registry::driver(mount.entry.kind).check_renewal(renewal).await
 }
 
 async fn answer_renewal(
@@ -158,7 +158,7 @@ async fn answer_renewal(
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
     if let Some(entry) = context.view.tokens.entry(hash) {
-        check_renewal(context, call, &entry)?;
+        check_renewal(context, call, &entry).await?;
     }
     let (entry, warning) = renew(context, hash, increment, call.now).await?;
     let given = given_token(call)?;

@@ -52,6 +52,13 @@ pub enum FarEndProtocol {
         /// As whom; an empty user is the default one.
         login: FarEndLogin,
     },
+    /// LDAP, version 3.
+    Ldap {
+        /// As whom: the name of an entry, or what else the directory takes; nobody logs in without a name.
+        login: FarEndLogin,
+        /// Whether TLS begins on a connection that is open (StartTLS), not with it.
+        starts_tls: bool,
+    },
 }
 
 impl FarEndProtocol {
@@ -61,15 +68,17 @@ impl FarEndProtocol {
             Self::Postgres { .. } => "postgresql",
             Self::Mysql { .. } => "mysql",
             Self::Redis { .. } => "redis",
+            Self::Ldap { .. } => "ldap",
         }
     }
 
     /// What it is logged in to with.
     pub const fn secret(&self) -> &SecretString {
         match self {
-            Self::Postgres { login, .. } | Self::Mysql { login, .. } | Self::Redis { login } => {
-                &login.password
-            }
+            Self::Postgres { login, .. }
+            | Self::Mysql { login, .. }
+            | Self::Redis { login }
+            | Self::Ldap { login, .. } => &login.password,
         }
     }
 }
@@ -99,11 +108,22 @@ pub enum TlsUse {
     Verified,
 }
 
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FarEndTlsVersion {
+    /// 1.2 (RFC 5246).
+    V12,
+    /// 1.3 (RFC 8446).
+    V13,
+}
+
 /// How TLS is spoken.
 #[derive(Clone, Default)]
 pub struct FarEndTls {
     /// Whether, and what is checked.
     pub usage: TlsUse,
+    /// The lowest and the highest version that is spoken; `None` for those that there are.
+    pub versions: Option<(FarEndTlsVersion, FarEndTlsVersion)>,
     /// The authorities to believe, as PEM; empty for those of the machine.
     pub authorities: String,
     /// The name that the certificate has to be for, where it is not the host's; empty for the host's.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use secrecy::SecretString;
 
+use super::directory::{LdapEntry, LdapWork};
+
 /// What a far end is asked.
 #[derive(Clone, Debug)]
 pub enum FarEndWork {
@@ -13,6 +15,8 @@ pub enum FarEndWork {
     Sql(SqlWork),
     /// To run commands of Redis, one after another; the first that it refuses ends it.
     Redis(Vec<RedisCommand>),
+    /// To do operations of LDAP.
+    Ldap(LdapWork),
 }
 
 /// Statements of SQL.
@@ -39,6 +43,15 @@ pub enum FarEndAnswer {
     Rows(Vec<Vec<Option<String>>>),
     /// A reply for each command.
     Replies(Vec<RedisReply>),
+    /// The entries that searches found.
+    Entries {
+        /// The entries.
+        entries: Vec<LdapEntry>,
+        /// Whether those are all: a limit of ours or of the directory cuts them off.
+        is_whole: bool,
+    },
+    /// As whom a session is logged in; empty for nobody.
+    Identity(String),
 }
 
 /// A reply of Redis.

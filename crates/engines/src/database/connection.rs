@@ -16,7 +16,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::sql::SqlDialect;
 use super::url;
-use super::username;
+use crate::passwords::make_password;
+use crate::username;
 
 /// How long a request waits for a database, in seconds.
 pub(super) const CALL_SECS: u64 = 20;
@@ -232,6 +233,7 @@ impl DatabaseConnection {
         };
         let tls = FarEndTls {
             usage,
+            versions: None,
             authorities,
             server_name: text("tls_server_name")?,
             certificate,
@@ -570,7 +572,7 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
         };
         connection = settle_root(&call, &connection, is_set).await?.ok_or(Error::NotFound)?;
     }
-    let password = super::make_password(&call, &connection.password_policy)?;
+    let password = make_password(&call, &connection.password_policy)?;
     let (key, since) = (record_name(name), call.now.as_second());
     let begun = call.storage.transact(&key, |transaction| {
         let found = transaction.get(&key)?.ok_or(Error::NotFound)?;

@@ -10,8 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connection::{self, DatabaseConnection, Plugin, statements};
 use super::role::{self, DatabaseRole};
-use super::username::{self, cut, plain, random_text};
 use super::work;
+use crate::passwords::make_password;
+use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a user's name: 119 bits.
 const RANDOM_CHARS: usize = 20;
@@ -99,7 +100,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let username = make_username(&call, &connection, name)?;
     let policy = [role.password_policy(), connection.password_policy.clone()];
     let policy = policy.iter().find(|policy| !policy.is_empty());
-    let password = super::make_password(&call, policy.map_or("", String::as_str))?;
+    let password = make_password(&call, policy.map_or("", String::as_str))?;
     // What cannot be asked is refused before there is a lease of it.
     work::create_user(&connection, &role.creation, &username, &password, call.now)?;
     work::drop_user(&connection, &role.revocation, &username)?;

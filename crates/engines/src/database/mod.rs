@@ -14,7 +14,6 @@
 //! role         roles, and `creds`: their users and leases
 //! static_role  static roles, and what is done by the clock
 //! schedule     cron
-//! username     templates of names
 //! sql          quoting, in one place
 //! work         what a database is asked for, by kind of database
 //! memory       what is due
@@ -34,7 +33,7 @@ mod schedule;
 mod sql;
 mod static_role;
 mod url;
-mod username;
+
 mod work;
 
 pub use sql::fill_hostile as read_hostile_sql;
@@ -43,17 +42,11 @@ use kallisto_api::{Error, Json, Response};
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Call, EngineContext, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex,
-    handler, row,
+    Call, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
 };
-use secrecy::SecretString;
 
 /// Most bytes of the statements of a kind: those of revocation are kept with each lease.
 const STATEMENTS_BYTES_MAX: usize = 32 << 10;
-/// Length of a password that no policy makes.
-const PASSWORD_CHARS: usize = 20;
-/// How often a password is drawn until it has each kind of character.
-const DRAWS_MAX: usize = 64;
 
 const NAME: Field = field("name", Text, "The name.");
 const CONFIG: &[Field] = &[
@@ -223,26 +216,4 @@ fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
         return Err(Error::NotFound);
     }
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
-}
-
-/// A password by a policy; without one, letters, digits and dashes, each kind of them at least once and a letter at both ends.
-fn make_password(context: &EngineContext<'_>, policy: &str) -> Result<SecretString, Error> {
-    if !policy.is_empty() {
-        return context.passwords.make(policy).map(SecretString::from);
-    }
-    for _ in 0..DRAWS_MAX {
-        let mut text = username::random_text(context.random, PASSWORD_CHARS)?;
-        let at = 4 + text.bytes().map(usize::from).sum::<usize>() % (PASSWORD_CHARS - 8);
-        text.replace_range(at..=at, "-");
-        let ends = [text.bytes().next(), text.bytes().next_back()];
-        let has = |is: fn(&u8) -> bool| text.bytes().any(|byte| is(&byte));
-        if has(u8::is_ascii_uppercase)
-            && has(u8::is_ascii_lowercase)
-            && has(u8::is_ascii_digit)
-            && ends.iter().flatten().all(u8::is_ascii_alphabetic)
-        {
-            return Ok(SecretString::from(text));
-        }
-    }
-    Err(Error::Unavailable("the randomness of this machine makes no passwords".into()))
 }

@@ -24,6 +24,7 @@ use super::memory::Database;
 use super::role::{self, credential_type};
 use super::schedule::RotationSchedule;
 use super::work;
+use crate::passwords::make_password;
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: u64 = 5;
@@ -241,7 +242,7 @@ async fn plan(
     if !role.pending.is_empty() {
         return Ok((role, connection));
     }
-    let password = super::make_password(context, &role.policy(&connection))?;
+    let password = make_password(context, &role.policy(&connection))?;
     let key = record_name(name);
     let planned = context.storage.transact(&key, |transaction| {
         let found = transaction.get(&key)?.ok_or_else(|| missing(name))?;

@@ -27,15 +27,15 @@ const NAME_BYTES_MAX: usize = 128;
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// For whom a name is made.
-pub(super) struct UsernameFacts<'a> {
-    pub(super) display_name: &'a str,
-    pub(super) role_name: &'a str,
-    pub(super) now: Timestamp,
-    pub(super) random: &'a dyn Random,
+pub(crate) struct UsernameFacts<'a> {
+    pub(crate) display_name: &'a str,
+    pub(crate) role_name: &'a str,
+    pub(crate) now: Timestamp,
+    pub(crate) random: &'a dyn Random,
 }
 
 /// `count` random letters and digits.
-pub(super) fn random_text(random: &dyn Random, count: usize) -> Result<String, Error> {
+pub(crate) fn random_text(random: &dyn Random, count: usize) -> Result<String, Error> {
     let mut out = String::with_capacity(count);
     while out.len() < count {
         let mut bytes = [0; 64];
@@ -49,13 +49,13 @@ pub(super) fn random_text(random: &dyn Random, count: usize) -> Result<String, E
 }
 
 /// Letters, digits and `_.@-`; anything else is `_`.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@' | '-');
     text.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }
 
 /// The first `count` characters of a text.
-pub(super) fn cut(text: &str, count: usize) -> &str {
+pub(crate) fn cut(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(at, _)| &text[..at])
 }
 
@@ -63,7 +63,7 @@ pub(super) fn cut(text: &str, count: usize) -> &str {
 ///
 /// # Errors
 /// [`Error::Invalid`] for one that is none.
-pub(super) fn make(template: &str, names: &UsernameFacts<'_>) -> Result<String, Error> {
+pub(crate) fn make(template: &str, names: &UsernameFacts<'_>) -> Result<String, Error> {
     let bad = |why: String| Error::invalid(format!("unable to parse template: {why}"));
     if template.len() > TEMPLATE_BYTES_MAX {
         return Err(bad(format!("longer than {TEMPLATE_BYTES_MAX} bytes")));

@@ -1,0 +1,435 @@
+//! The library: sets of accounts that are lent to one borrower at a time.
+//!
+//! A loan has an id, drawn before its lease is stored; the account that has it is the one that was lent. It is over when the password of the
+//! account was changed, by whoever gives it back, by who manages the set, or by the end of the lease.
+
+use std::collections::BTreeSet;
+
+use data_encoding::HEXLOWER;
+use jiff::Timestamp;
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{BoxFuture, Error, Fields, Response};
+use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, names};
+
+use super::rotation::{self, Rotation};
+use super::static_role::{let_go, manage};
+use super::{directory, encoded};
+
+/// How long an account is lent when nobody says, in seconds.
+const TTL_SECS: u64 = 86_400;
+/// Most accounts of a set.
+const ACCOUNTS_MAX: usize = 256;
+
+/// A set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct AccountSet {
+    accounts: Vec<String>,
+    ttl_secs: u64,
+    max_ttl_secs: u64,
+    is_open_to_all: bool,
+}
+
+/// What the lease of a loan keeps.
+pub(super) struct Loan {
+    set: String,
+    id: String,
+}
+
+impl Loan {
+    /// The loan of a lease; `None` for a lease of something else.
+    pub(super) fn decode(revocation: &[u8]) -> Option<Self> {
+        let map = json::parse_object(revocation).ok()?;
+        let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+        Some(Self { set: text("set")?, id: text("loan")? })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::object([("loan", self.id.as_str().into()), ("set", self.set.as_str().into())])
+            .to_text()
+    }
+}
+
+fn record_name(set: &str) -> String {
+    format!("library/{set}")
+}
+
+fn account_name(account: &str) -> String {
+    format!("account/{}", encoded(account))
+}
+
+impl AccountSet {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = || Error::internal(&"the record of a set is damaged");
+        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+        let mut set = Self::default();
+        set.take(Fields::new(&map))?;
+        Ok(set)
+    }
+
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        if let Some(given) = fields.strings("service_account_names")? {
+            let mut known = BTreeSet::new();
+            self.accounts = given;
+            self.accounts.retain(|name| !name.trim().is_empty());
+            if let Some(twice) =
+                self.accounts.iter().find(|name| !known.insert(name.to_lowercase()))
+            {
+                return Err(Error::invalid(format!("{twice:?} is named twice")));
+            }
+        }
+        for (name, secs) in [("ttl", &mut self.ttl_secs), ("max_ttl", &mut self.max_ttl_secs)] {
+            if let Some(given) = fields.span(name)? {
+                *secs = u64::try_from(given.secs())
+                    .map_err(|_| Error::invalid(format!("{name} is negative")))?;
+            }
+            if *secs == 0 {
+                *secs = TTL_SECS;
+            }
+        }
+        if let Some(given) = fields.boolean("disable_check_in_enforcement")? {
+            self.is_open_to_all = given;
+        }
+        if self.accounts.is_empty() {
+            return Err(Error::invalid(r#""service_account_names" must be provided"#));
+        }
+        if self.accounts.len() > ACCOUNTS_MAX {
+            return Err(Error::invalid(format!("a set has at most {ACCOUNTS_MAX} accounts")));
+        }
+        if self.ttl_secs > self.max_ttl_secs {
+            return Err(Error::invalid(format!(
+                "max_ttl ({}s) may not be less than ttl ({}s)",
+                self.max_ttl_secs, self.ttl_secs
+            )));
+        }
+        Ok(())
+    }
+
+    fn shown(&self) -> Json {
+        Json::object([
+            ("disable_check_in_enforcement", self.is_open_to_all.into()),
+            ("max_ttl", self.max_ttl_secs.into()),
+            ("service_account_names", Json::strings(self.accounts.iter().cloned())),
+            ("ttl", self.ttl_secs.into()),
+        ])
+    }
+
+    fn has(&self, account: &str) -> bool {
+        self.accounts.iter().any(|one| one.to_lowercase() == account.to_lowercase())
+    }
+}
+
+fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<AccountSet>, Error> {
+    let found = context.storage.get(&record_name(name))?;
+    found.map(|found| AccountSet::decode(&found.value)).transpose()
+}
+
+/// The set that the path names.
+fn named<'a>(call: &Call<'a>) -> Result<(&'a str, AccountSet), Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let found = find(call, name)?;
+    Ok((name, found.ok_or_else(|| Error::invalid(format!("{name:?} doesn't exist")))?))
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let body = call.request.object()?;
+    let before = find(&call, name)?;
+    let mut set = before.clone().unwrap_or_default();
+    set.take(Fields::new(&body))?;
+    let before = before.map(|set| set.accounts).unwrap_or_default();
+    let directory = directory::find(&call.storage)?;
+    // New accounts are looked for before anything is written.
+    let mut added = Vec::new();
+    for account in &set.accounts {
+        if rotation::find(&call, &account_name(account))?.is_none_or(|found| found.set != name) {
+            added.push((account.clone(), directory.find_dn(&call, account).await?));
+        }
+    }
+    let key = record_name(name);
+    let written = call.storage.transact(&key, |transaction| {
+        let known = transaction.get(&key)?;
+        let known = known.map(|found| AccountSet::decode(&found.value)).transpose()?;
+        if known.map(|set| set.accounts).unwrap_or_default() != before {
+            return Err(Error::Conflict);
+        }
+        for gone in before.iter().filter(|account| !set.has(account)) {
+            remove(transaction, gone)?;
+        }
+        for (account, dn) in &added {
+            manage(transaction, account, &key)?;
+            manage(transaction, &format!("dn:{dn}"), &key)?;
+            let rotation = Rotation {
+                username: account.clone(),
+                dn: dn.clone(),
+                set: name.to_owned(),
+                // The job changes its password if this request does not.
+                next: call.now.as_second() + 60,
+                ..Rotation::default()
+            };
+            transaction.put(&account_name(account), rotation.encode())?;
+        }
+        transaction.put(&key, set.shown().to_text())
+    });
+    written.await?;
+    for (account, _) in &added {
+        if let Err(error) = rotation::rotate_now(&call, &account_name(account), None).await {
+            if matches!(error, Error::Invalid(_)) {
+                // It cannot be managed: all that is new here is taken back.
+                let undoing = call.storage.transact(&key, |transaction| {
+                    for (account, _) in &added {
+                        remove(transaction, account)?;
+                    }
+                    match before.is_empty() {
+                        true => transaction.delete(&key),
+                        false => {
+                            let set = AccountSet { accounts: before.clone(), ..set.clone() };
+                            transaction.put(&key, set.shown().to_text())
+                        }
+                    }
+                });
+                undoing.await?;
+            }
+            return Err(error);
+        }
+    }
+    Ok(Response::Empty)
+}
+
+/// Lets an account go that nobody has.
+fn remove(transaction: &mut kallisto_engine::Transaction<'_>, account: &str) -> Result<(), Error> {
+    let key = account_name(account);
+    if let Some(found) = transaction.get(&key)? {
+        let rotation = Rotation::decode(&found.value)?;
+        if !rotation.loan.is_empty() {
+            return Err(Error::invalid(format!(
+                "{account:?} can't be deleted because it is currently checked out"
+            )));
+        }
+        let_go(transaction, &format!("dn:{}", rotation.dn))?;
+    }
+    let_go(transaction, account)?;
+    transaction.delete(&key)
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown()))
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    super::list_folder(&call, "library/")
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let key = record_name(name);
+    let deleting = call.storage.transact(&key, |transaction| {
+        if let Some(found) = transaction.get(&key)? {
+            for account in AccountSet::decode(&found.value)?.accounts {
+                remove(transaction, &account)?;
+            }
+        }
+        transaction.delete(&key)
+    });
+    deleting.await.map(|()| Response::Empty)
+}
+
+pub(super) async fn status(call: Call<'_>) -> Result<Response, Error> {
+    let (_, set) = named(&call)?;
+    let mut shown = Map::new();
+    for account in &set.accounts {
+        let found = rotation::find(&call, &account_name(account))?.unwrap_or_default();
+        let mut state = Map::from([("available".to_owned(), found.is_available().into())]);
+        for (name, text) in [
+            ("borrower_client_token", &found.borrower_token),
+            ("borrower_entity_id", &found.borrower_entity),
+            ("last_error", &found.last_error),
+        ] {
+            if !text.is_empty() {
+                state.insert(name.to_owned(), text.as_str().into());
+            }
+        }
+        shown.insert(account.clone(), state.into());
+    }
+    Ok(Response::data(&Json::Object(shown)))
+}
+
+pub(super) async fn check_out(call: Call<'_>) -> Result<Response, Error> {
+    let (name, set) = named(&call)?;
+    let body = call.request.object()?;
+    let asked = Fields::new(&body).span("ttl")?.map_or(0, |span| span.secs());
+    let asked = u64::try_from(asked).map_err(|_| Error::invalid("ttl is negative"))?;
+    let loan = Loan { set: name.to_owned(), id: call.random.make_uuid()? };
+    let lease = NewLease {
+        ttl_secs: if asked > 0 { asked.min(set.ttl_secs) } else { 0 },
+        role_default_secs: set.ttl_secs,
+        role_max_secs: set.max_ttl_secs,
+        renewable: true,
+        revocation: loan.encode(),
+    };
+    // Where none is left nothing is begun.
+    let is_left = |account: &String| {
+        let found = rotation::find(&call, &account_name(account));
+        found.is_ok_and(|found| found.is_some_and(|found| found.is_available()))
+    };
+    if !set.accounts.iter().any(is_left) {
+        return Err(Error::invalid("No service accounts available for check-out."));
+    }
+    call.issue(lease, move |_: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
+        Box::pin(lend(call, set, loan))
+    })
+    .await
+}
+
+fn token_of(caller: Option<&Caller>) -> String {
+    caller.map(|caller| HEXLOWER.encode(&caller.token.id)).unwrap_or_default()
+}
+
+async fn lend(call: Call<'_>, set: AccountSet, loan: Loan) -> Result<Json, Error> {
+    let key = record_name(&loan.set);
+    let lending = call.storage.transact(&key, |transaction| {
+        for account in &set.accounts {
+            let key = account_name(account);
+            let Some(found) = transaction.get(&key)? else { continue };
+            let mut rotation = Rotation::decode(&found.value)?;
+            if rotation.is_available() && rotation.set == loan.set {
+                loan.id.clone_into(&mut rotation.loan);
+                rotation.borrower_token = token_of(call.caller);
+                rotation.borrower_entity =
+                    call.caller.map(|caller| caller.entity_id.clone()).unwrap_or_default();
+                transaction.put(&key, rotation.encode())?;
+                return Ok(rotation);
+            }
+        }
+        Err(Error::invalid("No service accounts available for check-out."))
+    });
+    let lent = lending.await?;
+    Ok(Json::object([
+        ("password", lent.password.into()),
+        ("service_account_name", lent.username.into()),
+    ]))
+}
+
+/// The account of a loan.
+fn account_of(context: &EngineContext<'_>, loan: &Loan) -> Result<Option<String>, Error> {
+    for account in find(context, &loan.set)?.map(|set| set.accounts).unwrap_or_default() {
+        let key = account_name(&account);
+        if rotation::find(context, &key)?.is_some_and(|found| found.loan == loan.id) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// The end of a lease: the account is taken back, unless it was given back before.
+pub(super) async fn end_loan(call: &LeaseCall<'_>, loan: &Loan) -> Result<(), Error> {
+    match account_of(call, loan)? {
+        Some(key) => rotation::rotate_now(call, &key, Some(&loan.id)).await,
+        None => Ok(()),
+    }
+}
+
+/// A loan goes on while the account is out.
+pub(super) fn renew_loan(call: &LeaseCall<'_>, loan: &Loan) -> Result<(), Error> {
+    match account_of(call, loan)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("the account was checked in already")),
+    }
+}
+
+/// Who may give an account back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckIn {
+    /// Who borrowed it.
+    ByBorrower,
+    /// Anybody who may ask.
+    ByAnyone,
+}
+
+pub(super) async fn check_in(call: Call<'_>) -> Result<Response, Error> {
+    give_back(&call, CheckIn::ByBorrower).await
+}
+
+pub(super) async fn force_check_in(call: Call<'_>) -> Result<Response, Error> {
+    give_back(&call, CheckIn::ByAnyone).await
+}
+
+async fn give_back(call: &Call<'_>, who: CheckIn) -> Result<Response, Error> {
+    let (_, set) = named(call)?;
+    let body = call.request.object()?;
+    let given = Fields::new(&body).strings("service_account_names")?.unwrap_or_default();
+    let who = if set.is_open_to_all { CheckIn::ByAnyone } else { who };
+    let (token, entity) =
+        (token_of(call.caller), call.caller.map_or("", |caller| caller.entity_id.as_str()));
+    let is_own = |found: &Rotation| match (who, found.borrower_entity.is_empty()) {
+        (CheckIn::ByAnyone, _) => true,
+        (CheckIn::ByBorrower, true) => found.borrower_token == token,
+        (CheckIn::ByBorrower, false) => found.borrower_entity == entity,
+    };
+    let mut meant = Vec::new();
+    if given.is_empty() {
+        for account in &set.accounts {
+            let found = rotation::find(call, &account_name(account))?;
+            if found.is_some_and(|found| !found.loan.is_empty() && is_own(&found)) {
+                meant.push(account.clone());
+            }
+        }
+        if meant.len() > 1 {
+            return Err(Error::invalid(
+                "when multiple service accounts are checked out, the 'service_account_names' to check in must be provided",
+            ));
+        }
+    }
+    for account in given {
+        if !set.has(&account) {
+            return Err(Error::invalid(format!("not found: {account:?} is not in the set")));
+        }
+        meant.push(account);
+    }
+    // All of them or none, as far as it is the caller's to say.
+    let mut loans = Vec::new();
+    for account in &meant {
+        let found = rotation::find(call, &account_name(account))?.unwrap_or_default();
+        if !found.loan.is_empty() && !is_own(&found) {
+            return Err(Error::invalid(format!(
+                "{account:?} can't be checked in because it wasn't checked out by the caller"
+            )));
+        }
+        loans.push(found.loan);
+    }
+    for (account, loan) in meant.iter().zip(&loans).filter(|(_, loan)| !loan.is_empty()) {
+        rotation::rotate_now(call, &account_name(account), Some(loan)).await?;
+    }
+    Ok(Response::data(&Json::object([("check_ins", Json::strings(meant))])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_reads_back_and_says_what_it_cannot_be() {
+        let read = |body: &str| {
+            let map = json::parse_object(body.as_bytes()).unwrap();
+            let mut set = AccountSet::default();
+            set.take(Fields::new(&map)).map(|()| set)
+        };
+        let set = read(r#"{"service_account_names":"a,b","ttl":"1h","max_ttl":"20h"}"#).unwrap();
+        assert_eq!(AccountSet::decode(&set.shown().to_text()), Ok(set));
+        for bad in [
+            "{}",
+            r#"{"service_account_names":"a,A"}"#,
+            r#"{"service_account_names":"a","ttl":"48h"}"#,
+            r#"{"service_account_names":"a","ttl":"-1h"}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        let loan = Loan { set: "s".into(), id: "i".into() };
+        assert!(Loan::decode(&loan.encode()).is_some_and(|read| read.id == "i" && read.set == "s"));
+        assert!(Loan::decode(br#"{"username":"x","deletion_ldif":"y"}"#).is_none());
+    }
+}

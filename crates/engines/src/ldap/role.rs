@@ -1,0 +1,282 @@
+//! Dynamic roles, and `creds`: an entry for as long as its lease lives.
+//!
+//! What deletes the entry is in the lease before the directory is asked for it, so whatever crashes in between, the entry is deleted.
+
+use jiff::Timestamp;
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{BoxFuture, Error, Fields, Response};
+use kallisto_engine::far_end::LdapOperation;
+use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease, names};
+use kallisto_ldap::ldif;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::directory::{self, LdapDirectory};
+use crate::passwords::make_password;
+use crate::username::{self, cut, plain, random_text};
+
+/// Random characters of a name: 59 bits.
+const RANDOM_CHARS: usize = 10;
+
+/// A role.
+#[derive(Clone, Default)]
+struct DirectoryRole {
+    creation: String,
+    deletion: String,
+    rollback: String,
+    username_template: String,
+    default_secs: u64,
+    max_secs: u64,
+}
+
+/// Whom an entry is made for, and what it is called.
+struct DirectoryEntry {
+    username: String,
+    display_name: String,
+    role: String,
+}
+
+impl DirectoryEntry {
+    /// The operations of a template; without a password where there is none to tell.
+    fn operations(
+        &self,
+        template: &str,
+        password: Option<&SecretString>,
+        times: (Timestamp, Timestamp),
+    ) -> Result<Vec<LdapOperation>, String> {
+        let (issued, ends) = times;
+        let seconds = |time: Timestamp| time.as_second().to_string();
+        let (issued_secs, ends_secs) = (seconds(issued), seconds(ends));
+        let (issued, ends) = (issued.to_string(), ends.to_string());
+        let mut values = vec![
+            ("Username", self.username.as_str()),
+            ("DisplayName", &self.display_name),
+            ("RoleName", &self.role),
+        ];
+        if let Some(password) = password {
+            values.extend([
+                ("Password", password.expose_secret()),
+                ("IssueTime", &issued),
+                ("IssueTimeSeconds", &issued_secs),
+                ("ExpirationTime", &ends),
+                ("ExpirationTimeSeconds", &ends_secs),
+            ]);
+        }
+        ldif::operations(template, &values)
+    }
+}
+
+fn record_name(name: &str) -> String {
+    format!("role/{name}")
+}
+
+impl DirectoryRole {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        for (name, text) in [
+            ("creation_ldif", &mut self.creation),
+            ("deletion_ldif", &mut self.deletion),
+            ("rollback_ldif", &mut self.rollback),
+            ("username_template", &mut self.username_template),
+        ] {
+            if let Some(given) = fields.string(name)? {
+                *text = given;
+            }
+        }
+        for (name, secs) in
+            [("default_ttl", &mut self.default_secs), ("max_ttl", &mut self.max_secs)]
+        {
+            if let Some(given) = fields.span(name)? {
+                *secs = u64::try_from(given.secs())
+                    .map_err(|_| Error::invalid(format!("{name} is negative")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the role can work, as far as that can be said without a directory.
+    fn check(&self, call: &Call<'_>) -> Result<(), Error> {
+        let entry =
+            DirectoryEntry { username: "name".into(), display_name: "x".into(), role: "r".into() };
+        let times = (call.now, call.now);
+        let sample = SecretString::from("sample");
+        for (name, text, password) in [
+            ("creation_ldif", &self.creation, Some(&sample)),
+            ("deletion_ldif", &self.deletion, None),
+            ("rollback_ldif", &self.rollback, None),
+        ] {
+            if text.is_empty() {
+                match name {
+                    "rollback_ldif" => continue,
+                    name => return Err(Error::invalid(format!("missing {name}"))),
+                }
+            }
+            entry
+                .operations(text, password, times)
+                .map_err(|why| Error::invalid(format!("invalid {name}: {why}")))?;
+        }
+        if self.max_secs > 0 && self.default_secs > self.max_secs {
+            return Err(Error::invalid("default_ttl is longer than max_ttl"));
+        }
+        make_username(call, self, "x", "r").map(drop)
+    }
+
+    fn shown(&self) -> Json {
+        Json::object([
+            ("creation_ldif", self.creation.as_str().into()),
+            ("default_ttl", self.default_secs.into()),
+            ("deletion_ldif", self.deletion.as_str().into()),
+            ("max_ttl", self.max_secs.into()),
+            ("rollback_ldif", self.rollback.as_str().into()),
+            ("username_template", self.username_template.as_str().into()),
+        ])
+    }
+}
+
+fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DirectoryRole>, Error> {
+    let damaged = || Error::internal(&"the record of a directory role is damaged");
+    let Some(found) = context.storage.get(&record_name(name))? else { return Ok(None) };
+    let map = json::parse_object(&found.value).map_err(|_| damaged())?;
+    let mut role = DirectoryRole::default();
+    role.take(Fields::new(&map))?;
+    Ok(Some(role))
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let body = call.request.object()?;
+    let mut role = find(&call, name)?.unwrap_or_default();
+    role.take(Fields::new(&body))?;
+    role.check(&call)?;
+    call.storage.put(&record_name(name), role.shown().to_text()).await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown()))
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    super::list_folder(&call, "role/")
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    call.storage.delete(&record_name(name)).await?;
+    Ok(Response::Empty)
+}
+
+/// The name of a new entry.
+fn make_username(
+    call: &Call<'_>,
+    role: &DirectoryRole,
+    display_name: &str,
+    role_name: &str,
+) -> Result<String, Error> {
+    let (random, now) = (call.random, call.now);
+    if !role.username_template.is_empty() {
+        let names = username::UsernameFacts { display_name, role_name, now, random };
+        return username::make(&role.username_template, &names);
+    }
+    let (display, role) = (plain(display_name), plain(role_name));
+    let text = random_text(random, RANDOM_CHARS)?;
+    Ok(format!("v_{}_{}_{text}_{}", cut(&display, 8), cut(&role, 8), now.as_second()))
+}
+
+pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let role = find(&call, name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
+    let directory = directory::find(&call.storage)?;
+    let display_name = call.caller.map_or("", |caller| caller.display_name.as_str());
+    let username = make_username(&call, &role, display_name, name)?;
+    let entry =
+        DirectoryEntry { username, display_name: plain(display_name), role: name.to_owned() };
+    let password = make_password(&call, &directory.password_policy)?;
+    let revocation = Json::object([
+        ("deletion_ldif", role.deletion.as_str().into()),
+        ("display_name", entry.display_name.as_str().into()),
+        ("role", name.into()),
+        ("username", entry.username.as_str().into()),
+    ]);
+    let lease = NewLease {
+        role_default_secs: role.default_secs,
+        role_max_secs: role.max_secs,
+        renewable: true,
+        revocation: revocation.to_text(),
+        ..NewLease::default()
+    };
+    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
+        Box::pin(create(call, directory, role, entry, password, ends))
+    })
+    .await
+}
+
+async fn create(
+    call: Call<'_>,
+    directory: LdapDirectory,
+    role: DirectoryRole,
+    entry: DirectoryEntry,
+    password: SecretString,
+    ends: Timestamp,
+) -> Result<Json, Error> {
+    let times = (call.now, ends);
+    let bad = |why: String| Error::invalid(format!("failed to execute the LDIF: {why}"));
+    let operations = entry.operations(&role.creation, Some(&password), times).map_err(bad)?;
+    let dns = ldif::names(&operations);
+    let asked = directory.call(&call, operations, false, vec![password.clone()])?;
+    if let Err(failure) = directory.ask(&call, asked).await {
+        if !role.rollback.is_empty() {
+            let back = entry.operations(&role.rollback, None, times).map_err(bad)?;
+            let back = directory.call(&call, back, true, Vec::new())?;
+            if let Err(error) = directory.ask(&call, back).await {
+                // The revocation of the lease comes after it.
+                tracing::debug!(%error, "a rollback at a directory failed");
+            }
+        }
+        return Err(directory.failed("failed to make the entry", &failure));
+    }
+    Ok(Json::object([
+        ("distinguished_names", Json::strings(dns)),
+        ("password", password.expose_secret().into()),
+        ("username", entry.username.into()),
+    ]))
+}
+
+/// What a lease keeps: the entry, and what deletes it.
+fn kept(revocation: &[u8]) -> Result<(DirectoryEntry, String), Error> {
+    let read = || -> Option<(DirectoryEntry, String)> {
+        let map: Map = json::parse_object(revocation).ok()?;
+        let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+        let entry = DirectoryEntry {
+            username: text("username")?,
+            display_name: text("display_name")?,
+            role: text("role")?,
+        };
+        Some((entry, text("deletion_ldif")?))
+    };
+    read().ok_or_else(|| Error::internal(&"the lease of an entry is damaged"))
+}
+
+/// The end of a lease: its entry is deleted, if it is there.
+pub(super) async fn end_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
+    let (entry, deletion) = kept(call.revocation)?;
+    let directory = directory::find(&call.storage)?;
+    let operations = entry.operations(&deletion, None, (call.now, call.now));
+    let operations = operations.map_err(|why| Error::invalid(format!("deletion_ldif: {why}")))?;
+    let asked = directory.call(call, operations, true, Vec::new())?;
+    let asked = directory.ask(call, asked).await;
+    asked.map(drop).map_err(|failure| directory.failed("failed to delete the entry", &failure))
+}
+
+/// A lease lives longer while its role is there; the directory knows of no end.
+pub(super) fn renew_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
+    let (entry, _) = kept(call.revocation)?;
+    match find(call, &entry.role)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!("could not find role with name {:?}", entry.role))),
+    }
+}

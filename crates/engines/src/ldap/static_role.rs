@@ -1,0 +1,192 @@
+//! Static roles: entries that are there already, whose passwords change by a period.
+
+use jiff::Timestamp;
+use kallisto_api::json::{Json, Map};
+use kallisto_api::{Error, Fields, Response};
+use kallisto_engine::storage::Transaction;
+use kallisto_engine::{Call, names};
+use kallisto_ldap::dn;
+
+use super::rotation::{self, Rotation};
+use super::{directory, encoded};
+
+/// Shortest period, in seconds.
+const PERIOD_SECS_MIN: i64 = 5;
+
+fn record_name(name: &str) -> String {
+    format!("static-role/{name}")
+}
+
+/// Takes an entry for a static role or a set; both its name and what it is called by are one's own.
+pub(super) fn manage(
+    transaction: &mut Transaction<'_>,
+    username: &str,
+    owner: &str,
+) -> Result<(), Error> {
+    let key = format!("managed/{}", encoded(username));
+    match transaction.get(&key)? {
+        Some(found) if found.value[..] != *owner.as_bytes() => {
+            Err(Error::invalid(format!("{username:?} is already managed by the secrets engine")))
+        }
+        Some(_) => Ok(()),
+        None => transaction.put(&key, owner.as_bytes().to_vec()),
+    }
+}
+
+/// Lets an entry go.
+pub(super) fn let_go(transaction: &mut Transaction<'_>, username: &str) -> Result<(), Error> {
+    transaction.delete(&format!("managed/{}", encoded(username)))
+}
+
+/// The name of a role, and its entry.
+fn named(call: &Call<'_>) -> Result<(String, Option<Rotation>), Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let key = record_name(name);
+    let found = rotation::find(call, &key)?;
+    Ok((key, found))
+}
+
+fn change(rotation: &mut Rotation, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
+    for (name, text) in [("username", &mut rotation.username), ("dn", &mut rotation.dn)] {
+        if let Some(given) = fields.string(name)?.filter(|given| !given.is_empty()) {
+            if !is_new && !given.eq_ignore_ascii_case(text) {
+                return Err(Error::invalid(format!("cannot update static account {name}")));
+            }
+            *text = given;
+        }
+    }
+    if let Some(given) = fields.span("rotation_period")? {
+        rotation.period_secs = given.secs();
+    }
+    if rotation.username.is_empty() {
+        return Err(Error::invalid("username is a required field to manage a static account"));
+    }
+    if rotation.period_secs == 0 {
+        return Err(Error::invalid("rotation_period is required to manage a static account"));
+    }
+    if rotation.period_secs < PERIOD_SECS_MIN {
+        return Err(Error::invalid(format!(
+            "rotation_period must be {PERIOD_SECS_MIN} seconds or more"
+        )));
+    }
+    if !rotation.dn.is_empty() && !dn::is_dn(&rotation.dn) {
+        return Err(Error::invalid(format!("dn: {:?} is no name of an entry", rotation.dn)));
+    }
+    Ok(())
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let (key, before) = named(&call)?;
+    let is_new = before.is_none();
+    let body = call.request.object()?;
+    let fields = Fields::new(&body);
+    let directory = directory::find(&call.storage)?;
+    let skips = fields.boolean("skip_import_rotation")?.unwrap_or(directory.skips_import);
+    let mut planned = before.unwrap_or_default();
+    change(&mut planned, fields, is_new)?;
+    if planned.dn.is_empty() {
+        planned.dn = directory.find_dn(&call, &planned.username).await?;
+    }
+    let now = call.now.as_second();
+    let written = call.storage.transact(&key, |transaction| {
+        let mut rotation = match transaction.get(&key)? {
+            Some(found) => {
+                let mut found = Rotation::decode(&found.value)?;
+                change(&mut found, fields, false)?;
+                found
+            }
+            None => planned.clone(),
+        };
+        manage(transaction, &rotation.username, &key)?;
+        // An entry under another name is the same entry.
+        manage(transaction, &format!("dn:{}", rotation.dn), &key)?;
+        if rotation.pending.is_empty() {
+            rotation.next = rotation.next_after(now);
+        }
+        transaction.put(&key, rotation.encode())
+    });
+    written.await?;
+    if !is_new || skips {
+        return Ok(Response::Empty);
+    }
+    if let Err(error) = rotation::rotate_now(&call, &key, None).await {
+        // One that may have been set is kept: nobody else knows the password.
+        let is_open = matches!(error, Error::Unavailable(_))
+            && rotation::find(&call, &key)?.is_some_and(|rotation| !rotation.pending.is_empty());
+        if !is_open {
+            forget(&call, &key).await?;
+        }
+        return Err(error);
+    }
+    Ok(Response::Empty)
+}
+
+async fn forget(call: &Call<'_>, key: &str) -> Result<(), Error> {
+    let forgetting = call.storage.transact(key, |transaction| {
+        if let Some(found) = transaction.get(key)? {
+            let rotation = Rotation::decode(&found.value)?;
+            let_go(transaction, &rotation.username)?;
+            let_go(transaction, &format!("dn:{}", rotation.dn))?;
+        }
+        transaction.delete(key)
+    });
+    forgetting.await
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let rotation = named(&call)?.1.ok_or(Error::NotFound)?;
+    let mut shown = Map::new();
+    shown.insert("dn".into(), rotation.dn.as_str().into());
+    shown.insert("username".into(), rotation.username.as_str().into());
+    shown.insert("rotation_period".into(), rotation.period_secs.into());
+    if !rotation.rotated.is_empty() {
+        shown.insert("last_vault_rotation".into(), rotation.rotated.as_str().into());
+    }
+    if !rotation.last_error.is_empty() {
+        shown.insert("last_error".into(), rotation.last_error.as_str().into());
+    }
+    let next = Timestamp::from_second(rotation.next);
+    shown.insert(
+        "next_rotation".into(),
+        next.map_or_else(|_| String::new(), |at| at.to_string()).into(),
+    );
+    Ok(Response::data(&Json::Object(shown)))
+}
+
+pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
+    let rotation = named(&call)?.1;
+    let unknown = || Error::invalid(format!("unknown role: {}", call.params.get("name")));
+    let rotation = rotation.ok_or_else(unknown)?;
+    let left = match rotation.failures {
+        0 => u64::try_from(rotation.next.saturating_sub(call.now.as_second())).unwrap_or(0),
+        _ => 0,
+    };
+    Ok(Response::data(&Json::object([
+        ("dn", rotation.dn.as_str().into()),
+        ("last_password", rotation.last_password.as_str().into()),
+        ("last_vault_rotation", rotation.rotated.as_str().into()),
+        ("password", rotation.password.as_str().into()),
+        ("rotation_period", rotation.period_secs.into()),
+        ("ttl", left.into()),
+        ("username", rotation.username.as_str().into()),
+    ])))
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    super::list_folder(&call, "static-role/")
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let (key, _) = named(&call)?;
+    forget(&call, &key).await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn rotate(call: Call<'_>) -> Result<Response, Error> {
+    let (key, found) = named(&call)?;
+    let unknown = || Error::invalid(format!("unknown role: {}", call.params.get("name")));
+    found.ok_or_else(unknown)?;
+    rotation::rotate_now(&call, &key, None).await?;
+    Ok(Response::Empty)
+}

@@ -1,0 +1,412 @@
+//! Directories, by `ldap3` over a connection of ours.
+//!
+//! The crate reads what is well formed: it takes apart without end what is nested without end, and panics at a result that is none. So it
+//! does not have the connection. It has one end of a pair of sockets inside this process; [`wire`] carries the other end's bytes over the
+//! connection, and lets through what it has looked at. TLS is ours as well, as with every far end.
+
+mod wire;
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use kallisto_engine::far_end::{
+    FAR_END_ANSWER_BYTES_MAX, FarEndLogin, LdapAttribute, LdapChange, LdapDereference, LdapEntry,
+    LdapOperation, LdapScope, LdapSearch, LdapWork, TlsUse,
+};
+use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
+use ldap3::asn1::{PL, StructureTag};
+use ldap3::exop::{Exop, WhoAmI};
+use ldap3::result::ExopResult;
+use ldap3::{
+    DerefAliases, Ldap, LdapConnAsync, LdapConnSettings, LdapError, LdapResult, Mod, Scope,
+    SearchOptions, StdStream,
+};
+use rustls_pki_types::ServerName;
+use secrecy::ExposeSecret;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use crate::connect::{self, Connected};
+use crate::driver::{FarEndSession, no_such_work};
+use crate::tls;
+
+/// Result codes of RFC 4511, section 4.1.9.
+mod code {
+    pub(super) const SUCCESS: u32 = 0;
+    pub(super) const SIZE_LIMIT_EXCEEDED: u32 = 4;
+    pub(super) const NO_SUCH_ATTRIBUTE: u32 = 16;
+    pub(super) const NO_SUCH_OBJECT: u32 = 32;
+    pub(super) const BUSY: u32 = 51;
+    pub(super) const UNAVAILABLE: u32 = 52;
+}
+
+struct DirectorySession {
+    ldap: Ldap,
+    /// What carries bytes, and what reads them; both end with the session.
+    tasks: [JoinHandle<()>; 2],
+    is_anonymous: bool,
+}
+
+impl Drop for DirectorySession {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+pub(crate) async fn open(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+    starts_tls: bool,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    let Connected { mut stream, host } = connect::connect(far_end).await?;
+    let unreachable = |why: String| FarEndFailure::Unreachable(format!("{host}: {why}"));
+    let pair_failed = |error: std::io::Error| FarEndFailure::Unreachable(error.to_string());
+    let wire: Box<dyn wire::LdapWire> = match far_end.tls.usage {
+        TlsUse::Never => Box::new(stream),
+        _ => {
+            if starts_tls {
+                wire::start_tls(&mut stream).await.map_err(unreachable)?;
+            }
+            let config = tls::config(&far_end.tls)?;
+            let name = ServerName::try_from(tls::server_name(&far_end.tls, &host).to_owned())
+                .map_err(|_| unreachable("is no name for TLS".into()))?;
+            let connector = TlsConnector::from(Arc::new(config));
+            let stream = connector.connect(name, stream).await;
+            Box::new(stream.map_err(|error| unreachable(format!("TLS: {error}")))?)
+        }
+    };
+    let (ours, theirs) = UnixStream::pair().map_err(pair_failed)?;
+    ours.set_nonblocking(true).map_err(pair_failed)?;
+    let ours = tokio::net::UnixStream::from_std(ours).map_err(pair_failed)?;
+    let settings = LdapConnSettings::new().set_std_stream(StdStream::Unix(theirs));
+    let opened = LdapConnAsync::with_settings(settings, "ldapi://carried").await;
+    let (conn, ldap) = opened.map_err(|error| unreachable(error.to_string()))?;
+    // What ends either, the session hears.
+    let tasks = [
+        tokio::spawn(wire::carry(ours, wire)),
+        tokio::spawn(async move { drop(conn.drive().await) }),
+    ];
+    let mut session = DirectorySession { ldap, tasks, is_anonymous: login.user.is_empty() };
+    if !session.is_anonymous {
+        let bound = session.ldap.simple_bind(&login.user, login.password.expose_secret()).await;
+        let bound = bound.map_err(|error| unreachable(lost(&error)))?;
+        match bound.rc {
+            code::SUCCESS => {}
+            code::BUSY | code::UNAVAILABLE => return Err(unreachable(words(&bound))),
+            _ => return Err(FarEndFailure::LoginRefused(words(&bound))),
+        }
+    }
+    Ok(Box::new(session))
+}
+
+/// A result in words: its name, and what the directory says besides.
+fn words(result: &LdapResult) -> String {
+    let shown = result.to_string();
+    // `rc=49 (invalidCredentials), dn: "", text: ""`
+    let name = shown.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    let name = name.map_or("unknown", |(name, _)| name);
+    match result.text.is_empty() {
+        true => format!("LDAP result {} {name}", result.rc),
+        false => format!("LDAP result {} {name}: {}", result.rc, result.text),
+    }
+}
+
+/// The connection ended, or the crate refused what it was to send.
+fn lost(error: &LdapError) -> String {
+    match error {
+        LdapError::ResultRecv { .. } | LdapError::OpSend { .. } => {
+            "the connection was closed, or what came over it is no LDAP".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What came of an operation over a session.
+fn judged(
+    outcome: Result<LdapResult, LdapError>,
+    passes_missing: bool,
+) -> Result<(), FarEndFailure> {
+    let result = outcome.map_err(|error| failure(&error))?;
+    match result.rc {
+        code::SUCCESS => Ok(()),
+        code::NO_SUCH_OBJECT | code::NO_SUCH_ATTRIBUTE if passes_missing => Ok(()),
+        _ => Err(FarEndFailure::Refused(words(&result))),
+    }
+}
+
+fn failure(error: &LdapError) -> FarEndFailure {
+    match error {
+        // Nothing was sent.
+        LdapError::FilterParsing | LdapError::AddNoValues => {
+            FarEndFailure::Refused(error.to_string())
+        }
+        other => FarEndFailure::Unknown(lost(other)),
+    }
+}
+
+fn values(attribute: &LdapAttribute) -> (Vec<u8>, HashSet<Vec<u8>>) {
+    let values = attribute.values.iter().map(|value| value.0.to_vec()).collect();
+    (attribute.name.clone().into_bytes(), values)
+}
+
+impl DirectorySession {
+    async fn work(&mut self, work: &LdapWork) -> Result<FarEndAnswer, FarEndFailure> {
+        let mut answer = FarEndAnswer::Done;
+        for operation in &work.operations {
+            match operation {
+                LdapOperation::Search(search) => {
+                    let (mut found, is_found_whole) = self.search(search).await?;
+                    answer = match answer {
+                        FarEndAnswer::Entries { mut entries, is_whole } => {
+                            entries.append(&mut found);
+                            FarEndAnswer::Entries { entries, is_whole: is_whole && is_found_whole }
+                        }
+                        _ => FarEndAnswer::Entries { entries: found, is_whole: is_found_whole },
+                    };
+                }
+                LdapOperation::WhoAmI => answer = FarEndAnswer::Identity(self.who_am_i().await?),
+                other => self.change(other, work.passes_missing).await?,
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn change(
+        &mut self,
+        operation: &LdapOperation,
+        passes_missing: bool,
+    ) -> Result<(), FarEndFailure> {
+        let outcome = match operation {
+            LdapOperation::Add { dn, attributes } => {
+                self.ldap.add(dn, attributes.iter().map(values).collect()).await
+            }
+            LdapOperation::Modify { dn, changes } => {
+                let changes = changes.iter().map(|(change, attribute)| {
+                    let (name, values) = values(attribute);
+                    match change {
+                        LdapChange::Add => Mod::Add(name, values),
+                        LdapChange::Delete => Mod::Delete(name, values),
+                        LdapChange::Replace => Mod::Replace(name, values),
+                    }
+                });
+                self.ldap.modify(dn, changes.collect()).await
+            }
+            LdapOperation::Rename { dn, rdn, deletes_old, parent } => {
+                self.ldap.modifydn(dn, rdn, *deletes_old, parent.as_deref()).await
+            }
+            LdapOperation::Delete { dn } => self.ldap.delete(dn).await,
+            LdapOperation::Search(_) | LdapOperation::WhoAmI => return Err(no_such_work()),
+        };
+        judged(outcome, passes_missing)
+    }
+
+    async fn search(
+        &mut self,
+        search: &LdapSearch,
+    ) -> Result<(Vec<LdapEntry>, bool), FarEndFailure> {
+        let options = SearchOptions::new()
+            .deref(match search.dereference {
+                LdapDereference::Never => DerefAliases::Never,
+                LdapDereference::Finding => DerefAliases::Finding,
+                LdapDereference::Searching => DerefAliases::Searching,
+                LdapDereference::Always => DerefAliases::Always,
+            })
+            .sizelimit(i32::try_from(search.entries_max).unwrap_or(i32::MAX));
+        let scope = match search.scope {
+            LdapScope::Base => Scope::Base,
+            LdapScope::Subtree => Scope::Subtree,
+        };
+        let mut adapters: Vec<Box<dyn Adapter<'_, String, Vec<String>>>> =
+            vec![Box::new(EntriesOnly::new())];
+        if let Ok(size @ 1..) = i32::try_from(search.page_size) {
+            adapters.push(Box::new(PagedResults::new(size)));
+        }
+        let attributes = search.attributes.clone();
+        let searching = self.ldap.with_search_options(options);
+        let begun = searching
+            .streaming_search_with(adapters, &search.base, scope, &search.filter, attributes)
+            .await;
+        let mut stream = begun.map_err(|error| failure(&error))?;
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        while let Some(found) = stream.next().await.map_err(|error| failure(&error))? {
+            let (entry, size) = entry(found.0).ok_or_else(|| {
+                FarEndFailure::Unknown("it does not speak LDAP: an entry that is none".into())
+            })?;
+            bytes += size;
+            if bytes > FAR_END_ANSWER_BYTES_MAX || entries.len() >= search.entries_max as usize {
+                // The rest of the answer is not read: the session ends.
+                return Err(FarEndFailure::Unknown("the answer is over its limit".into()));
+            }
+            entries.push(entry);
+        }
+        let result = stream.finish().await;
+        match result.rc {
+            code::SUCCESS => Ok((entries, true)),
+            code::SIZE_LIMIT_EXCEEDED => Ok((entries, false)),
+            // A base that is not there has nothing below it.
+            code::NO_SUCH_OBJECT => Ok((entries, true)),
+            _ => Err(FarEndFailure::Refused(words(&result))),
+        }
+    }
+
+    async fn who_am_i(&mut self) -> Result<String, FarEndFailure> {
+        let asked = self.ldap.extended(WhoAmI).await.map_err(|error| failure(&error))?;
+        let ExopResult(Exop { val, .. }, result) = asked;
+        match result.rc {
+            code::SUCCESS => Ok(String::from_utf8_lossy(&val.unwrap_or_default()).into_owned()),
+            _ => Err(FarEndFailure::Refused(words(&result))),
+        }
+    }
+}
+
+/// An entry of an answer, and how many bytes it has; `None` for what is none.
+fn entry(tag: StructureTag) -> Option<(LdapEntry, usize)> {
+    let mut parts = tag.expect_constructed()?.into_iter();
+    let dn = String::from_utf8(parts.next()?.expect_primitive()?).ok()?;
+    let mut bytes = dn.len();
+    let mut attributes = BTreeMap::new();
+    for attribute in parts.next()?.expect_constructed()? {
+        let mut parts = attribute.expect_constructed()?.into_iter();
+        let name = String::from_utf8(parts.next()?.expect_primitive()?).ok()?;
+        let mut values = Vec::new();
+        for value in parts.next()?.expect_constructed()? {
+            let PL::P(value) = value.payload else { return None };
+            bytes += value.len() + 16;
+            values.extend(String::from_utf8(value).ok());
+        }
+        bytes += name.len();
+        attributes.insert(name.to_ascii_lowercase(), values);
+    }
+    Some((LdapEntry { dn, attributes }, bytes))
+}
+
+impl FarEndSession for DirectorySession {
+    fn run<'a>(
+        &'a mut self,
+        work: &'a FarEndWork,
+    ) -> BoxFuture<'a, Result<FarEndAnswer, FarEndFailure>> {
+        Box::pin(async move {
+            match work {
+                // Who logged in has heard from it.
+                FarEndWork::Check if !self.is_anonymous => Ok(FarEndAnswer::Done),
+                FarEndWork::Check => {
+                    let unreachable =
+                        |failure: FarEndFailure| FarEndFailure::Unreachable(failure.to_string());
+                    self.search(&root()).await.map(|_| FarEndAnswer::Done).map_err(unreachable)
+                }
+                FarEndWork::Ldap(work) => self.work(work).await,
+                FarEndWork::Sql(_) | FarEndWork::Redis(_) => Err(no_such_work()),
+            }
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.tasks.iter().any(JoinHandle::is_finished)
+    }
+
+    fn check(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(async { self.search(&root()).await.is_ok() })
+    }
+}
+
+/// What every directory shows to everybody: its root.
+fn root() -> LdapSearch {
+    LdapSearch {
+        base: String::new(),
+        scope: LdapScope::Base,
+        filter: "(objectClass=*)".to_owned(),
+        attributes: vec!["1.1".to_owned()],
+        entries_max: 1,
+        page_size: 0,
+        dereference: LdapDereference::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kallisto_engine::AllowedAddresses;
+    use kallisto_engine::far_end::{FarEndPool, FarEndProtocol, FarEndTls};
+    use secrecy::SecretString;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    const BOUND: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
+    const REFUSED: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x31\x04\x00\x04\x00";
+    /// An entry `cn=a` with `Cn: a`, and the end of the search.
+    const FOUND: &[u8] =
+        b"\x30\x18\x02\x01\x02\x64\x13\x04\x04cn=a\x30\x0b\x30\x09\x04\x02Cn\x31\x03\x04\x01a\
+        \x30\x0c\x02\x01\x02\x65\x07\x0a\x01\x00\x04\x00\x04\x00";
+
+    fn far_end(port: u16) -> (FarEnd, FarEndLogin) {
+        let login = FarEndLogin { user: "cn=b".into(), password: SecretString::from("pw") };
+        let far_end = FarEnd {
+            mount: "m".into(),
+            name: "n".into(),
+            revision: 1,
+            hosts: vec![("127.0.0.1".into(), port)],
+            addresses: AllowedAddresses::default(),
+            connect_secs: 5,
+            protocol: FarEndProtocol::Ldap { login: login.clone(), starts_tls: false },
+            tls: FarEndTls::default(),
+            pool: FarEndPool::default(),
+        };
+        (far_end, login)
+    }
+
+    /// What comes of a login and a search at a directory that gives these answers, one after each request.
+    fn asked(answers: &'static [&'static [u8]]) -> Result<FarEndAnswer, FarEndFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let (far_end, login) = far_end(listener.local_addr().unwrap().port());
+            let directory = tokio::spawn(async move {
+                let (mut peer, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                for answer in answers {
+                    // Whoever was told nonsense may have gone.
+                    if peer.read(&mut request).await.is_ok_and(|count| count > 0) {
+                        let _ = peer.write_all(answer).await;
+                    }
+                }
+            });
+            let search =
+                LdapWork { operations: vec![LdapOperation::Search(root())], passes_missing: false };
+            let mut session = open(&far_end, &login, false).await?;
+            let outcome = session.run(&FarEndWork::Ldap(search)).await;
+            directory.abort();
+            outcome
+        })
+    }
+
+    #[test]
+    fn a_search_finds_what_the_directory_says() {
+        let found = asked(&[BOUND, FOUND]).unwrap();
+        let attributes = BTreeMap::from([("cn".to_owned(), vec!["a".to_owned()])]);
+        let entries = vec![LdapEntry { dn: "cn=a".into(), attributes }];
+        assert_eq!(found, FarEndAnswer::Entries { entries, is_whole: true });
+    }
+
+    #[test]
+    fn a_directory_that_refuses_or_lies_is_told_of() {
+        let refused = asked(&[REFUSED]).unwrap_err();
+        let text = "LDAP result 49 invalidCredentials";
+        assert_eq!(refused, FarEndFailure::LoginRefused(text.into()));
+        let lies: [&'static [&'static [u8]]; 3] = [
+            &[b"HTTP/1.0 400 Bad Request\r\n\r\n"],
+            &[b"\x30\x84\xff\xff\xff\xff"],
+            &[b"\x30\x03\x02\x01\x01"],
+        ];
+        for lie in lies {
+            let failure = asked(lie).unwrap_err();
+            assert!(matches!(failure, FarEndFailure::Unreachable(_)), "{failure:?}");
+        }
+        let nested: &[&[u8]] = &[BOUND, b"\x30\x06\x02\x01\x02\x64\x01\x30"];
+        let failure = asked(nested).unwrap_err();
+        assert!(matches!(failure, FarEndFailure::Unknown(_)), "{failure:?}");
+    }
+}
