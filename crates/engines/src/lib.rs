@@ -8,6 +8,7 @@ mod identity_template;
 mod ldap;
 mod passwords;
 mod pki;
+mod rabbitmq;
 mod ssh;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ pub const ENGINES: &[&EngineSpec] = &[
     &ldap::ENGINE,
     &ldap::OPENLDAP_ENGINE,
     &pki::ENGINE,
+    &rabbitmq::ENGINE,
     &ssh::ENGINE,
     &totp::ENGINE,
     &transit::ENGINE,

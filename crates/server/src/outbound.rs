@@ -9,6 +9,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use kallisto_core::{
     ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
+    OutboundVerb,
 };
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
@@ -26,21 +27,26 @@ impl OutboundCalls for Calls {
         let agent = http_agent::make(&call.authorities, CALL_TIMEOUT)?;
         let failed = |error: ureq::Error| format!("{}: {error}", call.url);
         let authorization = header(&call.authorization);
-        let response = match call.payload.encode() {
-            None => {
-                let mut request = agent.get(&call.url);
+        // Either kind of request of the client has headers of its own type.
+        macro_rules! with_headers {
+            ($request:expr) => {{
+                let mut request = $request.header("Accept", "application/json");
                 if let Some(value) = &authorization {
                     request = request.header("Authorization", value.as_str());
                 }
-                request.header("Accept", "application/json").call()
+                request
+            }};
+        }
+        let url = &call.url;
+        let response = match (call.verb, call.payload.encode()) {
+            (OutboundVerb::Delete, _) => with_headers!(agent.delete(url)).call(),
+            (OutboundVerb::Usual, None) => with_headers!(agent.get(url)).call(),
+            (OutboundVerb::Put, None) => with_headers!(agent.put(url)).send_empty(),
+            (OutboundVerb::Usual, Some((kind, body))) => {
+                with_headers!(agent.post(url)).content_type(kind).send(&body[..])
             }
-            Some((kind, body)) => {
-                let mut request = agent.post(&call.url);
-                if let Some(value) = &authorization {
-                    request = request.header("Authorization", value.as_str());
-                }
-                let request = request.header("Accept", "application/json");
-                request.content_type(kind).send(&body[..])
+            (OutboundVerb::Put, Some((kind, body))) => {
+                with_headers!(agent.put(url)).content_type(kind).send(&body[..])
             }
         };
         let mut response = response.map_err(failed)?;

@@ -1,0 +1,171 @@
+"""Drives the engine for RabbitMQ against a broker of this machine, and logs in to it with what was issued by rabbitmqctl and its HTTP API.
+
+  rabbitmq_walk.py [BAO]
+
+Starts a broker in a folder of its own with ports of its own, and ends it.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+BAO = sys.argv[1] if len(sys.argv) > 1 else None
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="rabbitmq-walk-"))
+ADDRESS = os.environ.get("VAULT_ADDR", "")
+TOKEN = os.environ.get("VAULT_TOKEN", "root")
+BIN = pathlib.Path("/usr/lib/rabbitmq/bin")
+
+
+def ok(what):
+    print("ok ", what, flush=True)
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"not so: {what}")
+    ok(what)
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def ask(method, path, body=None):
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"{ADDRESS}/v1/{path}", data, method=method)
+    request.add_header("X-Vault-Token", TOKEN)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read()
+            return answer.status, json.loads(text) if text else {}
+    except urllib.error.HTTPError as error:
+        text = error.read()
+        return error.code, json.loads(text) if text else {}
+
+
+def done(method, path, body=None):
+    code, answer = ask(method, path, body)
+    if code not in (200, 204):
+        raise SystemExit(f"{method} {path}: {code} {answer}")
+    return answer
+
+
+class Broker:
+    def __init__(self):
+        self.port = free_port()
+        (WORK / "plugins").write_text("[rabbitmq_management].\n")
+        (WORK / "conf.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{free_port()}\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.port}\n")
+        self.env = {**os.environ, "HOME": str(WORK), "ERL_EPMD_PORT": str(free_port()), "ERL_EPMD_ADDRESS": "127.0.0.1", "RABBITMQ_NODENAME": "walk@localhost",
+                    "RABBITMQ_DIST_PORT": str(free_port()), "RABBITMQ_MNESIA_BASE": str(WORK / "mnesia"), "RABBITMQ_LOG_BASE": str(WORK / "log"),
+                    "RABBITMQ_ENABLED_PLUGINS_FILE": str(WORK / "plugins"), "RABBITMQ_CONFIG_FILE": str(WORK / "conf"), "RABBITMQ_CONF_ENV_FILE": str(WORK / "none"),
+                    "RABBITMQ_PID_FILE": str(WORK / "pid")}
+        log = open(WORK / "broker.log", "wb")
+        self.process = subprocess.Popen([str(BIN / "rabbitmq-server")], stdout=log, stderr=log, cwd=WORK, env=self.env)
+        for _ in range(300):
+            if self.api("guest", "guest", "whoami")[0] == 200:
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.3)
+        raise SystemExit("RabbitMQ does not answer: " + (WORK / "broker.log").read_text()[-800:])
+
+    def api(self, user, password, path):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/{path}")
+        request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, None
+        except OSError:
+            return 0, None
+
+    def ctl(self, *words):
+        return subprocess.run([str(BIN / "rabbitmqctl"), "-n", "walk@localhost", *words], env=self.env, capture_output=True, text=True, timeout=60)
+
+    def stop(self):
+        self.ctl("stop")
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        # The port mapper that the broker started, by its port.
+        subprocess.run(["epmd", "-port", self.env["ERL_EPMD_PORT"], "-kill"], env=self.env, capture_output=True)
+
+
+def walk(broker):
+    uri = f"http://127.0.0.1:{broker.port}"
+    done("POST", "sys/mounts/rabbitmq", {"type": "rabbitmq"})
+    code, answer = ask("POST", "rabbitmq/config/connection", {})
+    check(code == 400 and "missing connection_uri" in str(answer), "a connection says what is missing")
+    code, answer = ask("POST", "rabbitmq/config/connection", {"connection_uri": uri, "username": "guest", "password": "wrong-canary"})
+    check(code == 400 and "401" in str(answer) and "wrong-canary" not in str(answer), f"a login that the broker refuses is told: {answer}")
+    done("POST", "rabbitmq/config/connection", {"connection_uri": uri, "username": "guest", "password": "guest"})
+    check(ask("GET", "rabbitmq/config/connection")[0] == 405, "a connection cannot be read")
+    done("POST", "rabbitmq/config/lease", {"ttl": "1h", "max_ttl": "24h"})
+    for bad in ({"vhosts": "x"}, {"vhosts": {"/": {"admin": ".*"}}}, {}):
+        code, answer = ask("POST", "rabbitmq/roles/r", bad)
+        if code != 400:
+            raise SystemExit(f"{bad}: {code} {answer}")
+    ok("a role that cannot be is refused")
+    done("POST", "rabbitmq/roles/r", {"tags": "management", "vhosts": '{"/":{"configure":".*","write":".*","read":".*"}}',
+                                      "vhost_topics": '{"/":{"amq.topic":{"write":".*","read":".*"}}}'})
+    made = done("GET", "rabbitmq/creds/r")
+    user, password = made["data"]["username"], made["data"]["password"]
+    check(made["lease_duration"] == 3600 and made["renewable"], "a user comes with a lease")
+    check(broker.ctl("authenticate_user", user, password).returncode == 0, f"rabbitmqctl authenticate_user {user}")
+    who = broker.api(user, password, "whoami")[1]
+    check(who["name"] == user and "management" in str(who["tags"]), "the user has the tags of the role")
+    rights = broker.api("guest", "guest", f"users/{user}/permissions")[1]
+    check([(one["vhost"], one["configure"], one["write"], one["read"]) for one in rights] == [("/", ".*", ".*", ".*")], "and its permissions")
+    topics = broker.api("guest", "guest", f"users/{user}/topic-permissions")[1]
+    check([(one["exchange"], one["write"]) for one in topics] == [("amq.topic", ".*")], "and those of topics")
+    done("PUT", "sys/leases/renew", {"lease_id": made["lease_id"], "increment": "2h"})
+    done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
+    check(broker.ctl("authenticate_user", user, password).returncode != 0, "after revocation it does not log in")
+    check(broker.api("guest", "guest", f"users/{user}")[0] == 404, "and is gone")
+    done("POST", "rabbitmq/roles/bad", {"tags": "management", "vhosts": {"nowhere": {"read": ".*"}}})
+    before = len(broker.api("guest", "guest", "users")[1])
+    code, answer = ask("GET", "rabbitmq/creds/bad")
+    after = len(broker.api("guest", "guest", "users")[1])
+    check(code == 400 and before == after, f"a user whose permissions are refused is taken back: {answer}")
+    made = done("GET", "rabbitmq/creds/r")
+    broker.ctl("delete_user", made["data"]["username"])
+    done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
+    ok("a user that somebody else deleted is a success")
+    if BAO:
+        said = subprocess.run([BAO, "read", "-format=json", "rabbitmq/creds/r"], capture_output=True, text=True, timeout=60)
+        data = json.loads(said.stdout)["data"]
+        check(broker.ctl("authenticate_user", data["username"], data["password"]).returncode == 0, "bao read rabbitmq/creds/r")
+        done("PUT", "sys/leases/revoke-prefix/rabbitmq/creds/r", {"sync": True})
+        check(len(broker.api("guest", "guest", "users")[1]) == before, "revoke-prefix leaves none")
+    done("DELETE", "rabbitmq/roles/r")
+    done("DELETE", "rabbitmq/roles/none")
+    broker.stop()
+    begun = time.time()
+    done("POST", "rabbitmq/roles/r", {"tags": "management"})
+    code, answer = ask("GET", "rabbitmq/creds/r")
+    check(code == 503 and time.time() - begun < 30, f"a broker that is gone is told: {answer}")
+
+
+if not (BIN / "rabbitmq-server").exists():
+    print("*** SKIPPED: rabbitmq: RabbitMQ is not installed (rabbitmq-server)", flush=True)
+    raise SystemExit(0)
+broker = Broker()
+try:
+    walk(broker)
+finally:
+    if broker.process.poll() is None:
+        broker.stop()
+    shutil.rmtree(WORK, ignore_errors=True)
