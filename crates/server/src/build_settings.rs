@@ -302,6 +302,7 @@ pub(super) fn database_tls(url: &PostgresUrl) -> Result<FarEndTls, Error> {
     let private_key = Some(read(&url.private_key)?).filter(|key| !key.is_empty());
     let tls = FarEndTls {
         usage: url.usage,
+        versions: None,
         authorities: read(&url.authorities)?,
         server_name: String::new(),
         certificate: read(&url.certificate)?,

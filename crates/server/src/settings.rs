@@ -77,7 +77,7 @@ impl ServerSettings {
     pub(super) fn directory(&self) -> Option<PathBuf> {
         match &self.storage {
             StorageChoice::Durable { directory, .. } => Some(directory.clone()),
-            StorageChoice::Memory => None,
+            StorageChoice::Memory | StorageChoice::Database(_) => None,
         }
     }
 

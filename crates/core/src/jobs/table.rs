@@ -66,7 +66,7 @@ const SERVER_JOBS: &[JobSpec] = &[
         name: "cluster_certificate",
         about: "Gives the leader, and each server that shares its database, its certificate for the cluster port if it has none.",
         period_secs: EVERY_PASS,
-        scope: JobScope::Server(|core| Box::pin(cluster::keep_identity(core))),
+        scope: JobScope::Server(|core, _| Box::pin(cluster::keep_identity(core))),
     },
     JobSpec {
         name: "version_history",
