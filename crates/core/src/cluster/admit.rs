@@ -235,7 +235,8 @@ pub(crate) async fn ensure_identity(core: &Core, context: &NamespaceContext) -> 
     let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
         return Ok(());
     };
-    if !core.store.leads() && !(cluster.shares_records() && known_authority(context)?.is_some()) {
+    let issues_its_own = cluster.shares_records() && known_authority(context)?.is_some();
+    if !core.store.leads() && !issues_its_own {
         return Ok(());
     }
     // A backup of another cluster brought its authority: a server that is alone takes a certificate of that.
