@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(filled("E'{{name}}'", "\\'", SqlDialect::Postgres).unwrap(), "E'\\\\'''");
     }
 
-    /// Found by fuzzing: where a reader of the database is in a literal or not has to be known in each of these.
+    /// Found by comparing with a second reader: where a reader of the database is in a literal or not has to be known in each of these.
     #[test]
     fn comments_names_and_signs_are_where_the_database_sees_them() {
         use SqlDialect::{Mysql, Postgres};
