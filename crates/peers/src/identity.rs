@@ -268,6 +268,6 @@ mod tests {
         assert!(NodeKey::from_private(vec![1, 2, 3]).is_err());
         let authority = ClusterAuthority::generate().unwrap();
         assert!(authority.issue(1, &[1; 16], b"short").is_err());
-        assert_eq!(format!("{key:?} {authority:?}"), "NodeKey Authority");
+        assert_eq!(format!("{key:?} {authority:?}"), "NodeKey ClusterAuthority");
     }
 }
