@@ -1,8 +1,8 @@
 //! The store on PostgreSQL: the database orders batches and keeps them, every server holds the records in memory.
 //!
-//! A commit goes: limits in the caller > [`shared`]'s queue > [`driver`], which judges a [`group`] on its records and sends it as one
-//! statement that is fenced by the writer's epoch > applied and folded here, and at every follower once it read the [`change`] row.
-//! [`keeper`] holds the lease. [`schema`] has the tables and all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`.
+//! A commit goes: limits in the caller > `shared`'s queue > `driver`, which judges a `group` on its records and sends it as one
+//! statement that is fenced by the writer's epoch > applied and folded here, and at every follower once it read the `change` row.
+//! `keeper` holds the lease. `schema` has the tables and all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`.
 //!
 //! Invariants:
 //! - a commit of an epoch that is over changes nothing, whenever it arrives;
