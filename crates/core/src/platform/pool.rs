@@ -1,6 +1,6 @@
 //! A pool: a few threads for one purpose, in which clients take turns.
 //!
-//! What runs here is a [task](Task): a future that uses a processor whenever it is polled. One poll is one turn: a task
+//! What runs here is a [task](PoolTask): a future that uses a processor whenever it is polled. One poll is one turn: a task
 //! that yields (`cooperative_yield`) between its items goes behind those of other clients each time, and one that waits for
 //! the disk or another server holds no thread meanwhile. A plain function is a task of one turn ([`ThreadPool::run`]).
 //!

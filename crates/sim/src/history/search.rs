@@ -12,7 +12,7 @@
 //! Invariants:
 //! - an operation is given its place only while nothing that has to come after its call's end is: the list of calls and returns is searched
 //!   up to the first return of what has no place yet;
-//! - a search that is too hard says so ([`super::Verdict::Undecided`]): silence is no proof.
+//! - a search that is too hard says so ([`super::HistoryVerdict::Undecided`]): silence is no proof.
 
 use std::collections::HashSet;
 
