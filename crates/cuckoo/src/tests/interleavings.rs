@@ -15,7 +15,7 @@ use loom::thread;
 
 use crate::array::Array;
 use crate::reclaim::{Guard, Limbo};
-use crate::siphash::Key;
+use crate::siphash::SipKey;
 use crate::{Error, Table};
 
 /// Preemptions of an interleaving. Every mutation that the decision record lists fails at two; the
@@ -24,8 +24,8 @@ const PREEMPTIONS: usize = 3;
 
 const KNOWN: [u8; 16] = *b"a known hash key";
 
-fn known() -> Result<Key, Error> {
-    Ok(Key::from_bytes(KNOWN))
+fn known() -> Result<SipKey, Error> {
+    Ok(SipKey::from_bytes(KNOWN))
 }
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
@@ -40,7 +40,7 @@ fn explore_preempted(preemptions: usize, model: impl Fn() + Sync + Send + 'stati
 
 /// The `nth` key whose buckets, in an array of four, are `first` and `second`.
 fn key_of(first: usize, second: usize, nth: usize) -> [u8; 2] {
-    let array = Array::<()>::new(4, Key::from_bytes(KNOWN)).unwrap();
+    let array = Array::<()>::new(4, SipKey::from_bytes(KNOWN)).unwrap();
     (0_u16..)
         .map(u16::to_le_bytes)
         .filter(|key| {
