@@ -7,9 +7,8 @@
 //! Invariant: what is masked in the full layout is masked here, by the same functions.
 
 use crate::mask::MalformedJson;
-use crate::record::{
-    AuditRequest, AuditSubject, Auth, CommonFields, Masks, RecordWriter, push_mask,
-};
+use crate::record::{CommonFields, Masks, RecordWriter, push_mask};
+use crate::subject::{AuditRequest, AuditSubject, Auth};
 use crate::text::ObjectWriter;
 
 /// Bytes of a usual record.
@@ -95,9 +94,9 @@ mod tests {
 
     use crate::mask::{Masker, SALT_BYTES, Secrecy};
     use crate::options::{RecordForm, RecordLayout};
-    use crate::record::{
+    use crate::record::{RecordKind, RecordWriter};
+    use crate::subject::{
         AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, Auth, IssuedToken,
-        RecordKind, RecordWriter,
     };
 
     const MOUNT: AuditMount<'_> = AuditMount {

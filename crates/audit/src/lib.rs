@@ -29,6 +29,7 @@ mod mask_cache;
 mod options;
 mod record;
 mod sink;
+mod subject;
 mod text;
 mod verify;
 
@@ -41,11 +42,12 @@ pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
 pub use options::{
     AuditDestination, DeviceOptions, DeviceSpec, RecordForm, RecordLayout, SocketTransport,
 };
-pub use record::{
-    AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
-    CommonFields, IssuedToken, RequestHeader, Wrapped,
-};
+pub use record::CommonFields;
 pub use sink::{
     Destinations, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink, check_path, file_of,
+};
+pub use subject::{
+    AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
+    IssuedToken, RequestHeader, Wrapped,
 };
 pub use verify::{ChainFault, VerifiedChain, Verifier, VerifyFailure};

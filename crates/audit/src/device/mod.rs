@@ -39,8 +39,9 @@ use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{MalformedJson, Masker, SALT_BYTES};
 use crate::options::{DeviceSpec, RecordLayout};
-use crate::record::{AuditResponse, AuditSubject, CommonFields, RecordKind, RecordWriter};
+use crate::record::{CommonFields, RecordKind, RecordWriter};
 use crate::sink::Destinations;
+use crate::subject::{AuditResponse, AuditSubject};
 
 /// A device at work. Dropping it lets the writer finish what waits, and ends it.
 pub struct Device {

@@ -29,6 +29,7 @@ mod connection;
 mod creds;
 mod memory;
 mod role;
+mod root;
 mod schedule;
 mod sql;
 mod static_role;
@@ -163,7 +164,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Update => "Close the sessions of all connections of a kind.", handler!(connection::reload);
             }),
             row!("rotate-root/{name}", &[NAME], {
-                Update => "Change the password of a connection to one that nobody else knows.", handler!(connection::rotate_root);
+                Update => "Change the password of a connection to one that nobody else knows.", handler!(root::rotate_root);
             }),
         ],
         &[

@@ -22,6 +22,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::connection::{self, DatabaseConnection, span_secs, statements};
 use super::memory::Database;
 use super::role::{self, credential_type};
+use super::root;
 use super::schedule::RotationSchedule;
 use super::work;
 use crate::passwords::make_password;
@@ -523,5 +524,5 @@ async fn settle_open_root(context: &EngineContext<'_>, name: &str, now: i64) -> 
         // It does not answer: it is asked again.
         FarEndProgress::Ended(Err(_)) => return Ok(()),
     };
-    connection::settle_root(context, &connection, is_set).await.map(drop)
+    root::settle_root(context, &connection, is_set).await.map(drop)
 }

@@ -35,6 +35,7 @@ mod ids;
 mod issue;
 mod issuer;
 mod issuers;
+mod keys;
 mod lists;
 mod memory;
 mod ocsp;
@@ -51,6 +52,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod tidy_settings;
 mod wanted;
 mod weight;
 
@@ -428,21 +430,21 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Update => "Set which issuer is the default.", handler!(issuers::write_defaults);
             }),
             row!("config/keys", &[field("default", Text, "The key.")], {
-                Read => "Read which key is the default.", handler!(issuers::read_key_defaults);
-                Update => "Set which key is the default.", handler!(issuers::write_key_defaults);
+                Read => "Read which key is the default.", handler!(keys::read_defaults);
+                Update => "Set which key is the default.", handler!(keys::write_defaults);
             }),
-            row!("keys", &[AFTER, LIMIT], { List => "List the keys.", handler!(issuers::list_keys) }),
+            row!("keys", &[AFTER, LIMIT], { List => "List the keys.", handler!(keys::list) }),
             row!("key/{ref}", &[
                 KEY,
                 KEY_NAME,
                 query("force", Flag, "Whether it is deleted though issuers use it."),
             ], {
-                Read => "Read a key, without its secret.", handler!(issuers::read_key);
-                Update => "Name a key.", handler!(issuers::write_key);
-                Delete => "Delete a key.", handler!(issuers::delete_key);
+                Read => "Read a key, without its secret.", handler!(keys::read);
+                Update => "Name a key.", handler!(keys::write);
+                Delete => "Delete a key.", handler!(keys::delete);
             }),
             row!("keys/import", &[BUNDLE, KEY_NAME], {
-                Update => "Take in a key.", handler!(issuers::import_key);
+                Update => "Take in a key.", handler!(keys::import);
             }),
         ],
         &[
@@ -485,8 +487,8 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             row!("tidy-status", &[], { Read => "Read how far that is.", handler!(tidy::status) }),
             row!("tidy-cancel", &[], { Update => "End it.", handler!(tidy::cancel) }),
             row!("config/auto-tidy", TIDY, {
-                Read => "Read what is deleted by the clock.", handler!(tidy::read_auto);
-                Update => "Set what is deleted by the clock.", handler!(tidy::write_auto);
+                Read => "Read what is deleted by the clock.", handler!(tidy_settings::read_auto);
+                Update => "Set what is deleted by the clock.", handler!(tidy_settings::write_auto);
             }),
         ],
         acme::SETTINGS,

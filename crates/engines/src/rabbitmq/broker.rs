@@ -24,7 +24,7 @@ pub(super) struct Broker {
     pub(super) username_template: String,
 }
 
-/// What is asked, of what: each part of the path as it is, not yet encoded.
+/// What is asked, of what: each part of the path without percent-encoding.
 pub(super) struct BrokerCall<'a> {
     pub(super) verb: OutboundVerb,
     pub(super) path: &'a [&'a str],

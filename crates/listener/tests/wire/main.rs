@@ -36,6 +36,7 @@ mod heavy;
 mod hostile;
 mod oidc_canaries;
 mod oidc_provider;
+mod pki_decoded;
 mod replay;
 mod resp;
 mod resp_pipelines;

@@ -1,5 +1,6 @@
 //! The seals: where their keys come from, and which cannot work.
 
+use super::sources::directory;
 use super::*;
 
 /// 32 different bytes.
