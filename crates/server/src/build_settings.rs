@@ -258,6 +258,7 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
     };
     let listener = config.listeners.first();
     let listener = listener.ok_or_else(|| Error::usage("no listener is configured"))?;
+    refuse_shared_port(config, listener)?;
     let address = resolve(&listener.cluster_address.to_string())?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
     let api_address = match &config.api_addr {
@@ -309,6 +310,21 @@ pub(super) fn database_tls(url: &PostgresUrl) -> Result<FarEndTls, Error> {
         private_key: private_key.map(Into::into),
     };
     Ok(tls)
+}
+
+/// The first listener says where other servers connect; without a word, at the port after its own, whatever `cluster_addr` names.
+pub(super) fn refuse_shared_port(
+    config: &ServerConfig,
+    first: &ListenerConfig,
+) -> Result<(), Error> {
+    let taken = &first.cluster_address;
+    let is_shared = |other: &ListenerConfig| taken.port != 0 && other.address == *taken;
+    if !config.listeners.iter().any(is_shared) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "a listener has the address {taken}, where other servers connect: set cluster_address in the first listener, or another address there"
+    )))
 }
 
 fn without_scheme(url: &str) -> &str {

@@ -11,6 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::model::{LogConfig, TransitTls};
 use super::*;
+use crate::build_settings::refuse_shared_port;
 use kallisto_command::files;
 
 pub(super) mod reference;
@@ -335,6 +336,19 @@ fn cut_and_flipped_files_are_read_or_refused() {
             assert!(!said.contains("canary"), "{said}");
         }
     }
+}
+
+#[test]
+fn a_second_listener_where_other_servers_connect_is_refused() {
+    let check = |first: &str| {
+        let second = "listener \"tcp\" { address = \"127.0.0.1:8201\"\n tls_disable = 1 }";
+        let first = format!("listener \"tcp\" {{ tls_disable = 1\n {first} }}");
+        let config = read(&format!("storage \"inmem\" {{}}\n{first}\n{second}"));
+        refuse_shared_port(&config, &config.listeners[0]).map_err(|error| error.to_string())
+    };
+    let wanted = "a listener has the address 127.0.0.1:8201, where other servers connect";
+    assert!(check("").unwrap_err().contains(wanted));
+    assert_eq!(check("cluster_address = \"127.0.0.1:8301\""), Ok(()));
 }
 
 #[test]
