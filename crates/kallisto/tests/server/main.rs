@@ -27,6 +27,7 @@ mod canary;
 mod dev;
 mod diagnose;
 mod durability;
+mod golden;
 mod join;
 mod kill;
 mod oidc;
