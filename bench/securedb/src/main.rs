@@ -108,8 +108,11 @@ struct Secure(SecureDb);
 impl Secure {
     fn open(dir: &Path, manner: Manner) -> Self {
         let key: [u8; 32] = std::array::from_fn(|n| n as u8);
-        let durability =
-            if manner == Manner::Durable { WriteDurability::Strict } else { WriteDurability::Batch };
+        let durability = if manner == Manner::Durable {
+            WriteDurability::Strict
+        } else {
+            WriteDurability::Batch
+        };
         let options = DbOptions { durability, ..DbOptions::default() };
         Self(SecureDb::open_with(dir, &key, &options).expect("opened"))
     }

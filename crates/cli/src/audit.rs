@@ -98,7 +98,7 @@ impl List {
 pub(crate) struct Enable {
     /// Its kind: file, socket or syslog
     kind: String,
-    /// What it is told, as KEY=VALUE
+    /// Options of the device, as KEY=VALUE
     options: Vec<String>,
     /// Where; the kind's name when absent
     #[arg(long, value_name = "PATH")]
@@ -222,7 +222,7 @@ impl Verify {
 
     fn wanted(&self, config: &Config) -> Result<ExpectedChain, Error> {
         let mut wanted = match &self.device {
-            Some(device) => told(config, device)?,
+            Some(device) => chain_on_server(config, device)?,
             None => ExpectedChain::default(),
         };
         if let Some(text) = &self.head {
@@ -245,8 +245,8 @@ impl Verify {
     }
 }
 
-/// What the server tells of a device.
-fn told(config: &Config, device: &str) -> Result<ExpectedChain, Error> {
+/// The head and the public key of a device, as the server has them.
+fn chain_on_server(config: &Config, device: &str) -> Result<ExpectedChain, Error> {
     let path = format!("sys/audit-head/{}", device.trim_matches('/'));
     let data = mounted::read_all(config, &path, "Error asking for the audit device's head")?;
     let head = format!("{}:{}", cell(&data, "seq"), cell(&data, "hash"));
@@ -305,7 +305,7 @@ pub(crate) struct Key {
 impl Key {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let key = told(&config, &self.path)?.key;
+        let key = chain_on_server(&config, &self.path)?.key;
         let key = key.ok_or_else(|| Error::Absent("The server told no key.".to_owned()))?;
         Ok(Outcome::line(key.to_text()))
     }

@@ -171,30 +171,30 @@ impl Explain {
         if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
-        Ok(Outcome::print(told(&data, &self.capability, &self.path)))
+        Ok(Outcome::print(explanation(&data, &self.capability, &self.path)))
     }
 }
 
 /// An explanation as sentences.
-fn told(data: &Map, capability: &str, path: &str) -> String {
+fn explanation(data: &Map, capability: &str, path: &str) -> String {
     let text =
         |map: &Map, name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
     let verdict = match data.get("allowed") {
         Some(Json::Bool(true)) => "granted",
         _ => "denied",
     };
-    let mut told = format!("{capability} {path}: {verdict}, {}\n", text(data, "reason"));
+    let mut sentences = format!("{capability} {path}: {verdict}, {}\n", text(data, "reason"));
     if let Some(rule) = data.get("decided_by").and_then(Json::as_object) {
-        told.push_str(&format!("  decided by  {}\n", rule_line(rule)));
+        sentences.push_str(&format!("  decided by  {}\n", rule_line(rule)));
     }
     for (name, title) in [("lost", "lost"), ("dropped", "left out")] {
         let Some(Json::Array(items)) = data.get(name) else { continue };
         for item in items.iter().filter_map(Json::as_object) {
             let line = rule_line(item.get("rule").and_then(Json::as_object).unwrap_or(item));
-            told.push_str(&format!("  {title:<10}  {line}: {}\n", text(item, "because")));
+            sentences.push_str(&format!("  {title:<10}  {line}: {}\n", text(item, "because")));
         }
     }
-    told
+    sentences
 }
 
 /// A rule: its pattern, what it grants, and the policies and lines it comes from.

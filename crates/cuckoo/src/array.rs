@@ -19,7 +19,7 @@ use crate::{Error, limits, prefetch};
 
 /// Where a key belongs: its first bucket and its tag.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct HashedKey {
     pub(crate) first: usize,
     pub(crate) tag: u16,
 }
@@ -61,11 +61,11 @@ impl<H> Array<H> {
     }
 
     #[inline]
-    pub(crate) fn spot(&self, key: &[u8]) -> Spot {
+    pub(crate) fn spot(&self, key: &[u8]) -> HashedKey {
         let hash = SipHash24::hash(&self.key, key);
         // Zero is the tag of a free slot.
         let tag = ((hash >> 48) as u16).max(1);
-        Spot { first: hash as usize & self.mask, tag }
+        HashedKey { first: hash as usize & self.mask, tag }
     }
 
     /// The other bucket of an entry with this tag.
@@ -78,14 +78,14 @@ impl<H> Array<H> {
     }
 
     #[inline]
-    pub(crate) fn prefetch(&self, spot: Spot) {
+    pub(crate) fn prefetch(&self, spot: HashedKey) {
         prefetch::line(self.bucket(spot.first));
         prefetch::line(self.bucket(self.other(spot.first, spot.tag)));
     }
 
     /// The first word under the tag of `spot`, for a prefetch: most likely the one looked for.
     #[inline]
-    pub(crate) fn guess(&self, spot: Spot) -> Option<NonNull<EntryHead<H>>> {
+    pub(crate) fn guess(&self, spot: HashedKey) -> Option<NonNull<EntryHead<H>>> {
         let second = self.other(spot.first, spot.tag);
         let mut words =
             self.bucket(spot.first).tagged(spot.tag).chain(self.bucket(second).tagged(spot.tag));
@@ -100,7 +100,7 @@ impl<H> Array<H> {
     #[inline]
     pub(crate) unsafe fn find<'g>(
         &self,
-        spot: Spot,
+        spot: HashedKey,
         key: &[u8],
     ) -> Option<(&SlotCell<H>, Word<H>, Entry<'g, H>)>
     where

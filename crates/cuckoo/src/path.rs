@@ -8,7 +8,7 @@
 //!
 //! Breadth-first search for cuckoo paths is from libcuckoo (Li et al., EuroSys 2014).
 
-use crate::array::{Array, Spot};
+use crate::array::{Array, HashedKey};
 use crate::bucket::SLOTS;
 use crate::limits::PATH_BUCKETS_MAX;
 
@@ -36,7 +36,7 @@ pub(crate) struct PathSearch {
 
 impl PathSearch {
     /// A path from one of the key's buckets to a free slot, if one is within the bound.
-    pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: Spot) -> Option<&[PathStep]> {
+    pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: HashedKey) -> Option<&[PathStep]> {
         self.nodes.clear();
         self.nodes.push(PathNode { bucket: spot.first, from: None });
         self.nodes.push(PathNode { bucket: array.other(spot.first, spot.tag), from: None });

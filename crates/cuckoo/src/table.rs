@@ -379,7 +379,7 @@ impl<H> TableShared<H> {
         let before = self.moves.0.load(Ordering::Acquire);
         let arrays = self.arrays(guard);
         let array = &arrays.current;
-        let mut spots = [array::Spot { first: 0, tag: 1 }; limits::LOOKUP_BATCH];
+        let mut spots = [array::HashedKey { first: 0, tag: 1 }; limits::LOOKUP_BATCH];
         let spots = &mut spots[..keys.len()];
         for (spot, key) in spots.iter_mut().zip(keys) {
             *spot = array.spot(key);

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::arena::Arena;
-use crate::array::{Array, Spot};
+use crate::array::{Array, HashedKey};
 use crate::bucket::{SlotCell, Word};
 use crate::entry::{Entry, EntryHead};
 use crate::growth::Growth;
@@ -122,7 +122,7 @@ impl<H> TableWriter<H> {
         &mut self,
         shared: &TableShared<H>,
         array: &'a Array<H>,
-        spot: Spot,
+        spot: HashedKey,
     ) -> Option<&'a SlotCell<H>> {
         let second = array.other(spot.first, spot.tag);
         let direct = array.bucket(spot.first).free_cell();

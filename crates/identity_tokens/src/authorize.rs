@@ -295,7 +295,7 @@ mod tests {
         Assignment { entity_ids: vec!["ann".to_owned()], group_ids: vec!["g".to_owned()] }
     }
 
-    fn told(
+    fn decide_after(
         request: &AuthorizeRequest,
         change: impl FnOnce(&mut OauthClient, &mut OidcProvider, &mut BrowserUser<'_>),
     ) -> Result<Consent, (&'static str, String)> {
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn who_is_assigned_is_allowed_with_the_scopes_that_the_provider_knows() {
-        let allowed = told(&request(), |_, _, _| {}).unwrap();
+        let allowed = decide_after(&request(), |_, _, _| {}).unwrap();
         assert_eq!(allowed.scopes, ["groups"]);
         assert_eq!((allowed.challenge, allowed.auth_time), (None, None));
         assert_eq!(allowed.nonce.as_deref(), Some("no"));
@@ -349,11 +349,11 @@ mod tests {
             (with(|r| r.max_age = Some("59".into())), "max_age_violation"),
         ];
         for (request, code) in cases {
-            assert_eq!(told(&request, |_, _, _| {}).unwrap_err().0, code, "{request:?}");
+            assert_eq!(decide_after(&request, |_, _, _| {}).unwrap_err().0, code, "{request:?}");
         }
         let request = request();
         let refused = |change: fn(&mut OauthClient, &mut OidcProvider, &mut BrowserUser<'_>)| {
-            told(&request, change).unwrap_err().0
+            decide_after(&request, change).unwrap_err().0
         };
         assert_eq!(refused(|_, p, _| p.allowed_client_ids.clear()), "unauthorized_client");
         assert_eq!(refused(|c, _, _| c.authorization_code = false), "invalid_grant");
@@ -380,10 +380,10 @@ mod tests {
 
     #[test]
     fn who_proved_themselves_lately_enough_is_told_when() {
-        let allowed = told(&with(|r| r.max_age = Some("60".into())), |_, _, _| {}).unwrap();
+        let allowed = decide_after(&with(|r| r.max_age = Some("60".into())), |_, _, _| {}).unwrap();
         assert_eq!(allowed.auth_time, Some(100));
         let request = with(|r| r.max_age = Some("60".into()));
-        let refused = told(&request, |_, _, user| user.proven_at = None).unwrap_err();
+        let refused = decide_after(&request, |_, _, user| user.proven_at = None).unwrap_err();
         assert_eq!(refused.0, "max_age_violation");
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates: what is written into them. What is read of them is in [`parsed`].
+//! Certificates: what is written into them. What is read of them is in [`ParsedCertificate`].
 
 use der::asn1::{AnyRef, BitStringRef, Ia5String, ObjectIdentifier, OctetString, UintRef};
 use der::flagset::FlagSet;

@@ -63,7 +63,7 @@ async fn write_config(run: Call<'_>) -> Result<Response, Error> {
     if let Some((url, authorities)) = config.discovery().filter(|_| !skips) {
         let found = provider::discover(&run.context, url, authorities).await;
         found.map_err(|why| {
-            Error::invalid(format!("error checking oidc discovery URL: {}", told(&why)))
+            Error::invalid(format!("error checking oidc discovery URL: {}", public_reason(&why)))
         })?;
     }
     records::write_config::<JwtConfig>(&run).await
@@ -78,7 +78,7 @@ async fn read_config(run: Call<'_>) -> Result<Response, Error> {
         Some((url, authorities)) => {
             match provider::provider(&run.context, url, authorities).await {
                 Ok(_) => "valid".to_owned(),
-                Err(why) => format!("invalid: {}", told(&why)),
+                Err(why) => format!("invalid: {}", public_reason(&why)),
             }
         }
     };
@@ -87,7 +87,7 @@ async fn read_config(run: Call<'_>) -> Result<Response, Error> {
 }
 
 /// What may be said of a provider that is of no use.
-fn told(why: &Error) -> String {
+fn public_reason(why: &Error) -> String {
     match why {
         Error::Unavailable(why) | Error::Invalid(why) => why.clone(),
         _ => "it cannot be asked now".to_owned(),

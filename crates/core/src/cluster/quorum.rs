@@ -74,8 +74,8 @@ impl Reached {
     }
 }
 
-/// What whoever sent `request` is told of the voters while nobody leads; nothing while somebody does.
-pub(crate) fn told(core: &Core, request: &Request<'_>) -> Option<String> {
+/// Which voters are reached, as far as whoever sent `request` may know it; `None` while somebody leads.
+pub(crate) fn voters_reached(core: &Core, request: &Request<'_>) -> Option<String> {
     let cluster = core.store.replicated().filter(|cluster| cluster.leadership().leader_id == 0)?;
     let token = request.token?;
     if !core.knows(token) {
@@ -115,7 +115,7 @@ impl Core {
 
     /// What a client hears whose request waited for a leader in vain; nothing came of the request.
     pub fn leaderless(&self, request: &Request<'_>) -> Error {
-        match told(self, request) {
+        match voters_reached(self, request) {
             Some(reached) => {
                 Error::Unavailable(format!("no server leads: {reached}. Send the request again"))
             }

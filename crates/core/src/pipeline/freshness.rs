@@ -78,7 +78,7 @@ fn refuse(core: &Core, context: &NamespaceContext, request: &Request<'_>) -> Res
     Err(Error::Stale(Stale {
         age_secs: context.age().map(|age| age.as_secs()),
         max_secs: context.info.max_staleness.as_secs(),
-        reached: quorum::told(core, request),
+        reached: quorum::voters_reached(core, request),
     }))
 }
 

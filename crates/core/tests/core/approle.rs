@@ -1,4 +1,4 @@
-//! AppRole behind the door.
+//! AppRole through the pipeline.
 
 use std::sync::Arc;
 

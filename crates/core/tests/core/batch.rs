@@ -1,4 +1,4 @@
-//! Batch tokens behind the door.
+//! Batch tokens through the pipeline.
 
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Denial, Error, Operation, Response};

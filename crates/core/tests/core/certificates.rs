@@ -1,4 +1,4 @@
-//! Logins by TLS certificates through the door: trusted, taken back, trusted again.
+//! Logins by TLS certificates through the pipeline: trusted, taken back, trusted again.
 
 use jiff::Timestamp;
 use kallisto_core::{Error, Json, Operation, Path, Request, Response, TokenText};

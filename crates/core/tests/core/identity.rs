@@ -1,4 +1,4 @@
-//! Entities, aliases and groups, through the door.
+//! Entities, aliases and groups, through the pipeline.
 
 use std::slice;
 

@@ -1,4 +1,4 @@
-//! Login methods behind the door: a proof goes in, a token that works comes out.
+//! Login methods through the pipeline: a proof goes in, a token that works comes out.
 
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};

@@ -1,4 +1,4 @@
-//! What clients of others met: answers that they decide by, behind the door.
+//! What clients of others met: answers that they decide by, through the pipeline.
 
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Error, Expected, Operation, Response};

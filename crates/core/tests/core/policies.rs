@@ -1,4 +1,4 @@
-//! Policies through the door: what a token's rules let it do to secrets.
+//! Policies through the pipeline: what a token's rules let it do to secrets.
 
 use kallisto_core::{Error, Json, Operation, Response};
 

@@ -1,4 +1,4 @@
-//! Tokens and policies behind the door.
+//! Tokens and policies through the pipeline.
 
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Denial, Error, Operation, Response};

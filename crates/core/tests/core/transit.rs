@@ -1,4 +1,4 @@
-//! Named keys behind the door.
+//! Named keys through the pipeline.
 
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Denial, Error, Operation, Response};

@@ -1,4 +1,4 @@
-//! Response wrapping behind the door.
+//! Response wrapping through the pipeline.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

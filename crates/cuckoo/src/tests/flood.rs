@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use crate::array::{Array, Spot};
+use crate::array::{Array, HashedKey};
 use crate::siphash::SipKey;
 use crate::{Error, Inserted, Table};
 
@@ -33,7 +33,7 @@ fn never_again() -> Result<SipKey, Error> {
 /// `count` keys with the same two buckets in an array of `buckets` under the known key.
 fn colliding(count: usize, buckets: usize) -> Vec<[u8; 8]> {
     let array = Array::<()>::new(buckets, SipKey::from_bytes(KNOWN)).unwrap();
-    let pair = |Spot { first, tag }: Spot| {
+    let pair = |HashedKey { first, tag }: HashedKey| {
         let second = array.other(first, tag);
         (first.min(second), first.max(second))
     };

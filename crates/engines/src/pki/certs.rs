@@ -33,23 +33,23 @@ pub(super) async fn list_detailed(call: Call<'_>) -> Result<Response, Error> {
     for name in names {
         let Some(serial) = Serial::parse(&name) else { continue };
         let record = call.storage.get(&certificate_record(&serial))?;
-        let told = record.as_ref().and_then(|record| {
+        let info_of_one = record.as_ref().and_then(|record| {
             let stored = StoredCertificate::decode(&record.value)?;
             let certificate = ParsedCertificate::from_der(stored.der).ok()?;
             let state = memory.read();
             let issuer = state.issuers_of(stored.scope).next().map(|issuer| issuer.id);
             let revoked = state.signing.get(&stored.scope);
             let revoked = revoked.and_then(|signing| signing.revoked.get(&serial).copied());
-            Some(told(&certificate, issuer, revoked.map(|revoked| revoked.at_ns)))
+            Some(certificate_info(&certificate, issuer, revoked.map(|revoked| revoked.at_ns)))
         });
         keys.push(serial.to_string());
-        info.insert(serial.to_string(), Json::Object(told.unwrap_or_default()));
+        info.insert(serial.to_string(), Json::Object(info_of_one.unwrap_or_default()));
     }
     let data = object([("keys", Json::strings(keys)), ("key_info", info.into())]);
     Ok(answer::data(data, warnings))
 }
 
-fn told(
+fn certificate_info(
     certificate: &ParsedCertificate,
     issuer: Option<super::ids::IssuerId>,
     revoked_ns: Option<i64>,

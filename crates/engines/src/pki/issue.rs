@@ -263,8 +263,8 @@ pub(super) async fn note_unstored(
         .await
 }
 
-/// What is told of a certificate.
-fn told(
+/// The answer's data for a certificate that was just issued.
+fn issued_data(
     authority: &SigningAuthority,
     issued: &IssuedCertificate,
     format: CertificateFormat,
@@ -366,7 +366,7 @@ impl Handout {
         let wish = self.role.signature;
         let issued = sign_and_store(call, &self.authority, self.contents, wish, stores).await?;
         let exported = self.key.as_ref().map(|(key, format)| Exported { key, format: *format });
-        told(&self.authority, &issued, self.format, exported.as_ref(), given)
+        issued_data(&self.authority, &issued, self.format, exported.as_ref(), given)
     }
 }
 

@@ -19,7 +19,7 @@ const RESPONSE: &str = "application/ocsp-response";
 /// Longest request in a path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
 
-fn told(code: u16, body: &[u8]) -> Response {
+fn ocsp_response(code: u16, body: &[u8]) -> Response {
     Response::Text { code, content_type: RESPONSE, body: body.to_vec() }
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn post(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn get(call: Call<'_>) -> Result<Response, Error> {
     let text = call.params.get("request");
     if text.len() > PATH_BYTES_MAX {
-        return Ok(told(400, MALFORMED));
+        return Ok(ocsp_response(400, MALFORMED));
     }
     // A plus sign may have become a space on its way.
     let text = text.replace(' ', "+");
@@ -42,7 +42,7 @@ pub(super) async fn get(call: Call<'_>) -> Result<Response, Error> {
     });
     match decoded {
         Ok(bytes) => respond(&call, &bytes).await,
-        Err(_) => Ok(told(400, MALFORMED)),
+        Err(_) => Ok(ocsp_response(400, MALFORMED)),
     }
 }
 
@@ -61,9 +61,11 @@ fn decide(call: &Call<'_>, bytes: &[u8]) -> Result<Decided, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     if state.crl.ocsp_is_disabled {
-        return Ok(Err(told(401, UNAUTHORIZED)));
+        return Ok(Err(ocsp_response(401, UNAUTHORIZED)));
     }
-    let Ok(request) = OcspQuestion::from_der(bytes) else { return Ok(Err(told(400, MALFORMED))) };
+    let Ok(request) = OcspQuestion::from_der(bytes) else {
+        return Ok(Err(ocsp_response(400, MALFORMED)));
+    };
     let mut scope = None;
     let states: Vec<KnownStatus> = request
         .asked
@@ -112,7 +114,7 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
         Ok(decided) => decided,
         Err(answer) => return Ok(answer),
     };
-    let Some((issuer, key)) = signer else { return Ok(told(401, UNAUTHORIZED)) };
+    let Some((issuer, key)) = signer else { return Ok(ocsp_response(401, UNAUTHORIZED)) };
     let mut known = Vec::with_capacity(states.len());
     for state in states {
         known.push(match state {
@@ -134,7 +136,7 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     };
     let answers = &call.memory::<Pki>()?.ocsp_answers;
     if let Some(answer) = saying.as_ref().and_then(|saying| answers.find(bytes, saying)) {
-        return Ok(told(200, &answer));
+        return Ok(ocsp_response(200, &answer));
     }
     let next = (expiry_secs > 0).then(|| now + expiry_secs);
     let (signer, signing_key) = (Arc::clone(&issuer), Arc::clone(&key));
@@ -143,7 +145,7 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     // Anyone may ask: what takes long waits in a line that has an end.
     let answered = match key.private.signs_slowly() {
         true => match call.run_heavy(work).await {
-            Err(Error::Busy(_)) => return Ok(told(503, TRY_LATER)),
+            Err(Error::Busy(_)) => return Ok(ocsp_response(503, TRY_LATER)),
             answered => answered?,
         },
         false => work(),
@@ -153,8 +155,8 @@ async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
             if let Some(saying) = saying {
                 answers.keep(bytes, &saying, &body);
             }
-            Ok(told(200, &body))
+            Ok(ocsp_response(200, &body))
         }
-        Err(_) => Ok(told(500, INTERNAL_ERROR)),
+        Err(_) => Ok(ocsp_response(500, INTERNAL_ERROR)),
     }
 }

@@ -130,7 +130,7 @@ async fn issuer_list(call: &Call<'_>, which: Which) -> Result<Vec<u8>, Error> {
 
 pub(super) async fn issuer_crl(call: Call<'_>) -> Result<Response, Error> {
     let der = issuer_list(&call, Which::Complete).await?;
-    Ok(told_list(&der))
+    Ok(list_data(&der))
 }
 
 pub(super) async fn issuer_crl_pem(call: Call<'_>) -> Result<Response, Error> {
@@ -143,7 +143,7 @@ pub(super) async fn issuer_crl_der(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn issuer_delta(call: Call<'_>) -> Result<Response, Error> {
     let der = issuer_list(&call, Which::Delta).await?;
-    Ok(told_list(&der))
+    Ok(list_data(&der))
 }
 
 pub(super) async fn issuer_delta_pem(call: Call<'_>) -> Result<Response, Error> {
@@ -154,7 +154,7 @@ pub(super) async fn issuer_delta_der(call: Call<'_>) -> Result<Response, Error> 
     Ok(answer::raw(CRL, issuer_list(&call, Which::Delta).await?))
 }
 
-fn told_list(der: &[u8]) -> Response {
+fn list_data(der: &[u8]) -> Response {
     let text = String::from_utf8(list_pem(der)).unwrap_or_default();
     answer::data(object([("crl", text.into())]), Vec::new())
 }

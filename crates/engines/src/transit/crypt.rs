@@ -94,14 +94,14 @@ fn encrypt_one(key: &TransitKey, item: &Map) -> ItemOutcome {
             version: version_of(item)?,
         })
         .map_err(refusal)?;
-    Ok(told(encrypted))
+    Ok(encrypted_data(encrypted))
 }
 
 fn version_of(item: &Map) -> Result<i64, Error> {
     Ok(Fields::new(item).int("key_version")?.unwrap_or(0))
 }
 
-fn told(encrypted: Encrypted) -> Map {
+fn encrypted_data(encrypted: Encrypted) -> Map {
     Map::from([
         ("ciphertext".to_owned(), encrypted.text.into()),
         ("key_version".to_owned(), u64::from(encrypted.version).into()),
@@ -159,7 +159,7 @@ pub(super) async fn rewrap(transit: &TransitHandler<'_>, name: &str) -> Result<R
     let key = transit.find(name)?.ok_or_else(missing_key)?;
     let rewrap_one = |item: &Map| {
         let version = version_of(item)?;
-        with_decrypt(item, |request| key.rewrap(request, version)).map(told)
+        with_decrypt(item, |request| key.rewrap(request, version)).map(encrypted_data)
     };
     let outcomes = inputs.work_off(effort(&key, "ciphertext"), rewrap_one).await;
     inputs.answer(outcomes, &[], &OnFailure::Told)
@@ -195,7 +195,7 @@ pub(super) fn datakey(
             version: version_of(&body)?,
         })
         .map_err(refusal)?;
-    let mut data = told(encrypted);
+    let mut data = encrypted_data(encrypted);
     if form == "plaintext" {
         data.insert("plaintext".into(), BASE64.encode(&data_key).into());
     }

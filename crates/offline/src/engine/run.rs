@@ -1,7 +1,7 @@
 //! `kallisto engine run`: a file of commands against a directory.
 //!
 //! The arguments become a [`Manner`]; [`drive`] moves lines from the input to the [`EngineSession`].
-//! Whatever ends a run (the end of the input, a bad line, a full disk) goes through the same door:
+//! Whatever ends a run (the end of the input, a bad line, a full disk) goes the same way:
 //! what was done is synced, the answers up to there are written, the store is closed, and only
 //! then is it said what was wrong.
 

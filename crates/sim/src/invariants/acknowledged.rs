@@ -14,7 +14,7 @@ pub(crate) struct AcknowledgedWrites(BTreeMap<u64, MirrorChanges>);
 
 impl AcknowledgedWrites {
     /// A client was told that its batch is at `position`.
-    pub(crate) fn told(
+    pub(crate) fn learn(
         &mut self,
         position: u64,
         changes: MirrorChanges,
@@ -67,13 +67,13 @@ mod tests {
     fn what_was_told_is_there_or_written_over() {
         let mut acknowledged = AcknowledgedWrites::default();
         let changes = MirrorChanges::from([(b"a".to_vec(), Some(b"1".to_vec()))]);
-        acknowledged.told(5, changes.clone()).unwrap();
+        acknowledged.learn(5, changes.clone()).unwrap();
         let state = |value: &str, at: u64| StoredState::from([(b"a".to_vec(), (value.into(), at))]);
         assert_eq!(acknowledged.held(1, 5, &state("1", 5)), Ok(()));
         assert_eq!(acknowledged.held(1, 9, &state("2", 8)), Ok(()));
         assert!(acknowledged.held(1, 4, &state("0", 3)).is_err());
         assert!(acknowledged.held(1, 9, &state("0", 3)).is_err());
         assert!(acknowledged.held(1, 9, &state("2", 5)).is_err());
-        assert!(acknowledged.told(5, changes).is_err());
+        assert!(acknowledged.learn(5, changes).is_err());
     }
 }

@@ -31,7 +31,7 @@ impl ClientReads {
     }
 
     /// A client was told of a position.
-    pub(crate) fn told(&mut self, client: u64, position: u64) {
+    pub(crate) fn learn(&mut self, client: u64, position: u64) {
         let index = self.0.entry(client).or_default();
         *index = position.max(*index);
     }
@@ -56,7 +56,7 @@ impl ClientReads {
             let (found, expected) = (seqno(found), seqno(&expected));
             return Err(wrong(format!("at {position} it is of {expected}, not of {found}")));
         }
-        self.told(*client, *position);
+        self.learn(*client, *position);
         Ok(())
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         };
         reads.read(&read(2, 2), &log).unwrap();
         assert!(reads.read(&read(3, 2), &log).is_err(), "not what was there");
-        reads.told(1, 3);
+        reads.learn(1, 3);
         assert!(reads.read(&read(2, 2), &log).is_err(), "its own write is missing");
         reads.read(&read(3, 3), &log).unwrap();
     }

@@ -34,7 +34,7 @@ impl Replicas {
     }
 
     /// A client was told that its batch is at `position`.
-    pub(crate) fn told(
+    pub(crate) fn learn(
         &mut self,
         position: u64,
         changes: &MirrorChanges,

@@ -36,7 +36,7 @@ pub(crate) struct SecretLook<'a> {
 
 impl VersionsOracle {
     /// A writer was told that its value is this version of a secret.
-    pub(crate) fn told(
+    pub(crate) fn learn(
         &mut self,
         key: &str,
         version: u64,
@@ -102,7 +102,7 @@ mod tests {
     fn a_version_that_is_lost_or_another_is_seen() {
         let mut versions = VersionsOracle::default();
         for version in 1..=12 {
-            versions.told("k", version, &format!("v{version}"), 100 + version).unwrap();
+            versions.learn("k", version, &format!("v{version}"), 100 + version).unwrap();
         }
         assert_eq!(versions.newest(), [("k".to_owned(), (3..=12).collect())]);
         let look = |held, asked, version, value| {
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(look(112, Some(5), 5, Some("v5")), Ok(()));
         assert!(look(112, Some(5), 5, Some("v6")).is_err());
         assert!(look(112, Some(12), 0, None).is_err());
-        assert!(versions.told("k", 12, "other", 130).is_err());
+        assert!(versions.learn("k", 12, "other", 130).is_err());
     }
 }

@@ -110,8 +110,8 @@ impl CoreAnswer {
         }
     }
 
-    /// What it told, if it is done.
-    pub(crate) fn told(&self) -> Option<&AnswerParts> {
+    /// The answer, if it is done.
+    pub(crate) fn answer_parts(&self) -> Option<&AnswerParts> {
         match self {
             Self::Done(told) => Some(told),
             _ => None,

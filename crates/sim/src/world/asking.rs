@@ -198,9 +198,9 @@ impl SimWorld {
         let end = match (outcome, &pending.what) {
             (Ok(position), AskedFor::Write { changes, .. }) => {
                 self.figures.acknowledged += 1;
-                self.invariants.reads.told(id, position.0);
-                self.invariants.replicas.told(position.0, changes)?;
-                self.invariants.acknowledged.told(position.0, changes.clone())?;
+                self.invariants.reads.learn(id, position.0);
+                self.invariants.replicas.learn(position.0, changes)?;
+                self.invariants.acknowledged.learn(position.0, changes.clone())?;
                 OperationEnd::Done { at, found: None, version: None }
             }
             (Ok(_), AskedFor::Read { key }) => match self.latest(pending.server, key) {

@@ -1,10 +1,10 @@
-//! What the invariants are shown of requests to cores: when a door takes one up, and when it answers.
+//! What the invariants are shown of requests to cores: when a intake takes one up, and when it answers.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::SimWorld;
-use super::serving::Door;
+use super::serving::IntakePoint;
 use super::tenants::{RequestReason, SECRET_ID_USES};
 use crate::estate::{LimitedUse, SimToken};
 use crate::invariants::single_use::Thing;
@@ -14,30 +14,30 @@ use crate::site::LEASE_SECS;
 use crate::site::asks::{AnswerParts, CoreAnswer, Recency};
 
 impl SimWorld {
-    /// A door takes a request up: from now on it may have happened.
-    pub(super) fn taken_up(&mut self, number: u64, door: &Door, leads: bool) {
+    /// A intake takes a request up: from now on it may have happened.
+    pub(super) fn taken_up(&mut self, number: u64, intake: &IntakePoint, leads: bool) {
         let Some(call) = self.calls.get(&number) else { return };
         if let Some(token) = call.why.bearer() {
             self.estate.tokens[token].tried += 1;
         }
         match call.why {
             RequestReason::Renew { token, secs } if leads => {
-                self.invariants.lifetimes.renewed(token, door.at, secs);
-                self.estate.may_end_at(token, door.at, secs);
+                self.invariants.lifetimes.renewed(token, intake.at, secs);
+                self.estate.may_end_at(token, intake.at, secs);
             }
             RequestReason::Revoke { token } => self.estate.tokens[token].doomed = true,
             RequestReason::RenewLease { ref user, secs } => {
-                self.invariants.credentials.may_end_at(user, door.at, secs);
+                self.invariants.credentials.may_end_at(user, intake.at, secs);
             }
             _ => {}
         }
     }
 
-    /// A door has answered, and holds so much now.
+    /// A intake has answered, and holds so much now.
     pub(super) fn judge(
         &mut self,
         number: u64,
-        door: &Door,
+        intake: &IntakePoint,
         answer: &CoreAnswer,
         held: u64,
     ) -> Result<(), InvariantViolation> {
@@ -47,20 +47,20 @@ impl SimWorld {
         let is_default = matches!(call.ask.recency, Recency::Seen(_));
         let says =
             matches!(answer, CoreAnswer::Done(_) | CoreAnswer::Denied | CoreAnswer::Refused(_));
-        if let (true, Some(shown)) = (is_default && says, door.shown) {
-            self.invariants.fresh.answered(door.server, door.taken, shown)?;
+        if let (true, Some(shown)) = (is_default && says, intake.shown) {
+            self.invariants.fresh.answered(intake.server, intake.taken, shown)?;
         }
         self.invariants.fresh.applied(self.now, held);
         if let Some(token) = why.bearer() {
-            self.judge_bearer(token, door, answer)?;
+            self.judge_bearer(token, intake, answer)?;
         }
         if let RequestReason::Look { key, version } = &why {
-            return self.judge_look(door, key, *version, answer);
+            return self.judge_look(intake, key, *version, answer);
         }
-        let Some(told) = answer.told() else { return Ok(()) };
+        let Some(told) = answer.answer_parts() else { return Ok(()) };
         match why {
             RequestReason::Make { parent, secs, secs_max, uses } => {
-                self.token_made(door, told, held, (Some(parent), secs, secs_max, uses));
+                self.token_made(intake, told, held, (Some(parent), secs, secs_max, uses));
                 Ok(())
             }
             RequestReason::Revoke { token } => {
@@ -83,17 +83,17 @@ impl SimWorld {
                 Ok(())
             }
             RequestReason::Fetch { token } => {
-                own::fetched(token, door.server, told.data["of"].as_u64())
+                own::fetched(token, intake.server, told.data["of"].as_u64())
             }
-            RequestReason::Lease { owner, secs } => self.lease_made(door, told, owner, secs),
+            RequestReason::Lease { owner, secs } => self.lease_made(intake, told, owner, secs),
             RequestReason::RenewLease { user, secs } => {
-                self.invariants.credentials.renewed(&user, Some((door.at, secs)));
+                self.invariants.credentials.renewed(&user, Some((intake.at, secs)));
                 self.expect_user(&user)
             }
-            RequestReason::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
+            RequestReason::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), intake),
             RequestReason::LogIn { secret_id } => {
-                self.granted(Thing::SecretId(secret_id), door)?;
-                self.token_made(door, told, held, (None, LEASE_SECS, LEASE_SECS, 0));
+                self.granted(Thing::SecretId(secret_id), intake)?;
+                self.token_made(intake, told, held, (None, LEASE_SECS, LEASE_SECS, 0));
                 Ok(())
             }
             RequestReason::Write { .. }
@@ -111,14 +111,14 @@ impl SimWorld {
 
     fn lease_made(
         &mut self,
-        door: &Door,
+        intake: &IntakePoint,
         told: &AnswerParts,
         owner: usize,
         secs: u64,
     ) -> Result<(), InvariantViolation> {
         let user = text_of(&told.data["username"])?;
         self.figures.credentials += 1;
-        self.invariants.credentials.made(&user, &told.lease, owner, door.at, secs);
+        self.invariants.credentials.made(&user, &told.lease, owner, intake.at, secs);
         self.expect_user(&user)
     }
 
@@ -132,7 +132,7 @@ impl SimWorld {
 
     fn judge_look(
         &mut self,
-        door: &Door,
+        intake: &IntakePoint,
         key: &str,
         asked: Option<u64>,
         answer: &CoreAnswer,
@@ -147,31 +147,31 @@ impl SimWorld {
             _ => return Ok(()),
         };
         self.figures.local_reads += 1;
-        let Door { server, held, .. } = *door;
+        let IntakePoint { server, held, .. } = *intake;
         self.invariants.versions.looked(&SecretLook { server, held, key, asked, version, value })
     }
 
-    fn granted(&mut self, thing: Thing, door: &Door) -> Result<(), InvariantViolation> {
+    fn granted(&mut self, thing: Thing, intake: &IntakePoint) -> Result<(), InvariantViolation> {
         self.figures.single_uses += 1;
-        self.invariants.single_use.granted(thing, door.server)
+        self.invariants.single_use.granted(thing, intake.server)
     }
 
     fn judge_bearer(
         &mut self,
         token: usize,
-        door: &Door,
+        intake: &IntakePoint,
         answer: &CoreAnswer,
     ) -> Result<(), InvariantViolation> {
         match answer {
             CoreAnswer::Done(_) => {
                 self.figures.borne += 1;
-                self.invariants.lifetimes.used(token, door.server, door.at)?;
-                revoked::used(&self.estate, token, door.server, door.held)?;
-                self.invariants.single_use.granted(Thing::Token(token), door.server)
+                self.invariants.lifetimes.used(token, intake.server, intake.at)?;
+                revoked::used(&self.estate, token, intake.server, intake.held)?;
+                self.invariants.single_use.granted(Thing::Token(token), intake.server)
             }
             CoreAnswer::Denied => {
                 self.figures.turned_away += 1;
-                kept::refused(&self.estate, token, door.server, door.held, door.at)
+                kept::refused(&self.estate, token, intake.server, intake.held, intake.at)
             }
             CoreAnswer::Refused(_)
             | CoreAnswer::NotLeader
@@ -183,14 +183,14 @@ impl SimWorld {
 
     fn token_made(
         &mut self,
-        door: &Door,
+        intake: &IntakePoint,
         told: &AnswerParts,
         held: u64,
         (parent, secs, secs_max, uses): (Option<usize>, u64, u64, u64),
     ) {
         let number = self.estate.tokens.len();
         let secs_max = secs_max.min(LEASE_SECS);
-        self.invariants.lifetimes.made(number, door.at, secs, secs_max);
+        self.invariants.lifetimes.made(number, intake.at, secs, secs_max);
         if uses > 0 {
             self.invariants.single_use.made(Thing::Token(number), uses);
         }
@@ -206,7 +206,7 @@ impl SimWorld {
             doomed: false,
             gone_at: None,
         });
-        self.estate.may_end_at(number, door.at, secs.min(secs_max));
+        self.estate.may_end_at(number, intake.at, secs.min(secs_max));
     }
 }
 

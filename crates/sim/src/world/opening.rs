@@ -67,7 +67,7 @@ impl SimWorld {
         self.ask_first(id, &path, &root, &role)?;
         let ask = Ask::new(Operation::Read, path + "/role-id", &root);
         let answer = self.answer_first(id, ask)?;
-        let role_id = answer.told().and_then(|told| told.data["role_id"].as_str());
+        let role_id = answer.answer_parts().and_then(|told| told.data["role_id"].as_str());
         self.estate.role_id = role_id.unwrap_or_default().to_owned();
         self.look(id)
     }

@@ -1,12 +1,12 @@
 //! Requests on their way: to the server that is asked, from there to the one that leads, and back, as the listeners do it.
 //!
 //! ```text
-//! begin > step: the view holds what the client has seen? > at the door of the server that is asked
+//! begin > step: the view holds what the client has seen? > at the server that is asked
 //!                                                              | it does not lead
-//!              relay > on the wire > at the door of the leader > on the wire > heard
+//!              relay > on the wire > at the leader > on the wire > heard
 //! ```
 //!
-//! What may have been seen by a server that is gone is not sent again unless it only reads. Whatever a door answers is judged
+//! What may have been seen by a server that is gone is not sent again unless it only reads. Whatever a server answers is judged
 //! there (`judging`), whether anybody hears of it or not.
 
 use std::time::Duration;
@@ -54,14 +54,14 @@ enum ServingStage {
     /// It waits for something.
     Waits,
     /// A core works on it.
-    Flies { door: Door, flight: Flight },
+    Flies { intake: IntakePoint, flight: Flight },
     /// Its answer is on the wire, with a position that the answering server held.
     Answered(Box<CoreAnswer>, u64),
 }
 
 /// Where and when a request was taken up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Door {
+pub(super) struct IntakePoint {
     pub(super) server: u64,
     life: u64,
     /// The time by the server's clock.
@@ -79,7 +79,7 @@ pub(super) enum RequestWay {
     /// It is looked at again at the server that was asked.
     Step,
     /// It comes to another server, in one of its lives.
-    Door(u64, u64),
+    Server(u64, u64),
     /// Its answer comes back.
     Back,
 }
@@ -132,7 +132,7 @@ impl SimWorld {
         }
         match way {
             RequestWay::Step => self.step_call(number),
-            RequestWay::Door(server, life) => self.come_to(number, server, life),
+            RequestWay::Server(server, life) => self.come_to(number, server, life),
             RequestWay::Back => self.come_back(number),
         }
     }
@@ -157,7 +157,7 @@ impl SimWorld {
         if is_relayed { self.relay(number, entry) } else { self.come_to(number, entry, life) }
     }
 
-    /// A request is at the door of a server.
+    /// A request reaches a server.
     fn come_to(&mut self, number: u64, id: u64, life: u64) -> Result<(), InvariantViolation> {
         let now = self.now;
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
@@ -171,7 +171,7 @@ impl SimWorld {
         };
         if server.paused_until > now {
             let after = server.paused_until - now;
-            self.send_on(number, RequestWay::Door(id, life), after);
+            self.send_on(number, RequestWay::Server(id, life), after);
             return Ok(());
         }
         server.clock.follow(now);
@@ -184,7 +184,7 @@ impl SimWorld {
             if now.saturating_sub(call.began) > BEHIND_MAX {
                 return self.hear(number, CoreAnswer::NotLeader, 0);
             }
-            self.send_on(number, RequestWay::Door(id, life), LOOK_PAUSE);
+            self.send_on(number, RequestWay::Server(id, life), LOOK_PAUSE);
             return Ok(());
         }
         let at = server.wall.now(now);
@@ -201,7 +201,7 @@ impl SimWorld {
             Recency::Everything => 0,
         };
         let held = shown.unwrap_or_default().max(claimed);
-        let door = Door { server: id, life, at, held, taken: now, shown };
+        let intake = IntakePoint { server: id, life, at, held, taken: now, shown };
         let (core, leads) = (site.core.clone(), site.core.store().leads());
         let mut ask = call.ask.clone();
         if let (Some(Sabotage::MixedTokens), RequestReason::Fetch { token }) =
@@ -211,10 +211,10 @@ impl SimWorld {
         }
         let flight = Flight::ask(core, ask, told);
         self.estate.latest = self.estate.latest.max(at);
-        self.note(81, number << 8 | id, || format!("call {number} at the door of {id}, {at}"));
-        self.taken_up(number, &door, leads);
+        self.note(81, number << 8 | id, || format!("call {number} reaches {id}, {at}"));
+        self.taken_up(number, &intake, leads);
         if let Some(call) = self.calls.get_mut(&number) {
-            call.stage = ServingStage::Flies { door, flight };
+            call.stage = ServingStage::Flies { intake, flight };
         }
         // To ask a store without threads is to have it work.
         self.poll_calls(id)?;
@@ -233,7 +233,7 @@ impl SimWorld {
             Some(leader) if self.servers.contains_key(&leader) => {
                 let life = self.servers.get(&leader).map_or(0, |leader| leader.life);
                 let after = self.network.delay(&mut self.dice);
-                self.send_on(number, RequestWay::Door(leader, life), after);
+                self.send_on(number, RequestWay::Server(leader, life), after);
                 Ok(())
             }
             _ => {
@@ -246,7 +246,7 @@ impl SimWorld {
     /// Looks what came of the requests that a server's core works on, or worked on when it went away.
     pub(super) fn poll_calls(&mut self, id: u64) -> Result<(), InvariantViolation> {
         let flying = |call: &SimCall| match &call.stage {
-            ServingStage::Flies { door, .. } => door.server == id,
+            ServingStage::Flies { intake, .. } => intake.server == id,
             _ => false,
         };
         let numbers: Vec<u64> =
@@ -254,27 +254,27 @@ impl SimWorld {
         for number in numbers {
             let life = self.servers.get(&id).filter(|s| s.site.is_some()).map(|s| s.life);
             let Some(call) = self.calls.get_mut(&number) else { continue };
-            let ServingStage::Flies { door, flight } = &mut call.stage else { continue };
-            let door = *door;
-            if life != Some(door.life) {
+            let ServingStage::Flies { intake, flight } = &mut call.stage else { continue };
+            let intake = *intake;
+            if life != Some(intake.life) {
                 call.stage = ServingStage::Waits;
-                self.lost(number, door)?;
+                self.lost(number, intake)?;
             } else if let Some(answer) = flight.poll() {
                 call.stage = ServingStage::Waits;
-                self.landed(number, door, answer)?;
+                self.landed(number, intake, answer)?;
             }
         }
         self.poll_own(id)
     }
 
-    /// A door has answered.
+    /// A intake has answered.
     fn landed(
         &mut self,
         number: u64,
-        door: Door,
+        intake: IntakePoint,
         answer: CoreAnswer,
     ) -> Result<(), InvariantViolation> {
-        let Door { server: id, .. } = door;
+        let IntakePoint { server: id, .. } = intake;
         let held =
             self.servers.get(&id).and_then(|s| s.store.as_ref()).map_or(0, |s| s.position().0);
         self.note(82, number << 8 | id, || format!("call {number}: {id} answers {answer:?}"));
@@ -287,7 +287,7 @@ impl SimWorld {
             );
             return Err(violated("no answer is an internal error")(what));
         }
-        self.judge(number, &door, &answer, held)?;
+        self.judge(number, &intake, &answer, held)?;
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         let entry = call.entry.0;
         if entry == id {
@@ -301,7 +301,7 @@ impl SimWorld {
         }
         let lost = self.network.lost > 0 && self.dice.u64(..2000) < self.network.lost;
         if lost || !self.network.reaches(id, entry) {
-            return self.lost(number, door);
+            return self.lost(number, intake);
         }
         if let Some(call) = self.calls.get_mut(&number) {
             call.stage = ServingStage::Answered(Box::new(answer), held);
@@ -312,10 +312,10 @@ impl SimWorld {
     }
 
     /// The connection is gone on which an answer would have come.
-    fn lost(&mut self, number: u64, door: Door) -> Result<(), InvariantViolation> {
+    fn lost(&mut self, number: u64, intake: IntakePoint) -> Result<(), InvariantViolation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let reads = matches!(call.ask.operation, Operation::Read | Operation::List);
-        if door.server != call.entry.0 && reads {
+        if intake.server != call.entry.0 && reads {
             self.send_on(number, RequestWay::Step, LOOK_PAUSE);
             return Ok(());
         }

@@ -398,7 +398,7 @@ impl SimWorld {
     ) -> Result<(), InvariantViolation> {
         let SimCall { tenant, why, began, .. } = call;
         self.note(83, held, || format!("{tenant} hears {answer:?} of {why:?}"));
-        let told = answer.told();
+        let told = answer.answer_parts();
         match answer {
             CoreAnswer::Done(_) => {
                 self.tenants[tenant].index = self.tenants[tenant].index.max(held);
@@ -424,7 +424,7 @@ impl SimWorld {
                     OperationEnd::Done { version: Some(version), .. },
                 ) = (&action, &end)
                 {
-                    self.invariants.versions.told(&key, *version, value, held)?;
+                    self.invariants.versions.learn(&key, *version, value, held)?;
                 }
                 self.done(tenant, key, action, began, end);
             }

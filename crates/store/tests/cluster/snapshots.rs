@@ -10,8 +10,8 @@ use crate::harness::{Break, Cluster};
 
 #[test]
 fn who_was_away_beyond_the_log_catches_up_by_a_snapshot_and_its_fold_is_told() {
-    struct Told(Arc<Mirror>, std::sync::atomic::AtomicBool);
-    impl kallisto_store::Fold for Told {
+    struct ReplacementFold(Arc<Mirror>, std::sync::atomic::AtomicBool);
+    impl kallisto_store::Fold for ReplacementFold {
         fn load(
             &self,
             position: kallisto_store::Position,
@@ -33,7 +33,7 @@ fn who_was_away_beyond_the_log_catches_up_by_a_snapshot_and_its_fold_is_told() {
         }
     }
     let mut cluster = Cluster::of_three();
-    let mirror = Arc::new(Told(Arc::default(), false.into()));
+    let mirror = Arc::new(ReplacementFold(Arc::default(), false.into()));
     cluster.store(3).attach(Arc::clone(&mirror) as _).unwrap();
     cluster.cut.push(3);
     // Large enough for flushes, so that the leader's log is purged; beyond what is kept for who is away.

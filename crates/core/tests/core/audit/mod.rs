@@ -1,4 +1,4 @@
-//! Auditing behind the door: what is written, when nothing may pass, and what never shows.
+//! Auditing through the pipeline: what is written, when nothing may pass, and what never shows.
 
 mod gathered;
 mod records;

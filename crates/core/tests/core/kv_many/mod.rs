@@ -1,4 +1,4 @@
-//! What Vault does not have, through the door.
+//! What Vault does not have, through the pipeline.
 
 mod follow;
 mod many;

@@ -12,8 +12,8 @@ use kallisto_api::Error;
 use kallisto_api::json::{self, Json, Map};
 
 use super::config::EabPolicy;
-use super::desk::{AcmeDirectory, AcmeReply, Desk, SignedRequest};
 use super::eab;
+use super::exchange::{AcmeCall, AcmeDirectory, AcmeReply, SignedRequest};
 use super::jws::{Binding, Jwk, Jws, JwsSigner};
 use super::problem::{Failure, Kind, Problem, fail, malformed};
 use crate::pki::given::{GivenFields, object};
@@ -94,8 +94,8 @@ impl AcmeAccount {
         directory.at(&format!("account/{}", self.id))
     }
 
-    fn reply(&self, desk: &Desk<'_>, code: u16) -> AcmeReply {
-        let url = self.url(&desk.directory);
+    fn reply(&self, acme: &AcmeCall<'_>, code: u16) -> AcmeReply {
+        let url = self.url(&acme.directory);
         let mut shown =
             object([("status", self.status().into()), ("orders", format!("{url}/orders").into())]);
         if !self.contacts.is_empty() {
@@ -106,13 +106,13 @@ impl AcmeAccount {
 }
 
 /// The account at a URL, if it is of this directory.
-pub(super) fn by_url(desk: &Desk<'_>, url: &str) -> Result<AcmeAccount, Failure> {
+pub(super) fn by_url(acme: &AcmeCall<'_>, url: &str) -> Result<AcmeAccount, Failure> {
     let missing = || fail(Kind::AccountDoesNotExist, "account not found");
-    let id = url.strip_prefix(&desk.directory.at("account/")).ok_or_else(missing)?;
+    let id = url.strip_prefix(&acme.directory.at("account/")).ok_or_else(missing)?;
     let id = IssuerId::parse(id).ok_or_else(missing)?.to_string();
-    let stored = desk.call.storage.get(&record(&id))?.ok_or_else(missing)?;
+    let stored = acme.call.storage.get(&record(&id))?.ok_or_else(missing)?;
     let account = AcmeAccount::decode(&id, &stored.value)?;
-    if account.directory == desk.directory.path { Ok(account) } else { Err(missing()) }
+    if account.directory == acme.directory.path { Ok(account) } else { Err(missing()) }
 }
 
 fn contacts(payload: &Map) -> Result<Option<Vec<String>>, Failure> {
@@ -162,7 +162,7 @@ enum NewAccount {
 }
 
 /// Makes an account, or finds the one that the key has (7.3, 7.3.1).
-pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
+pub(super) async fn new(acme: &AcmeCall<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let payload = signed.object()?;
     let only_finds = flag(&payload, "onlyReturnExisting")?;
     let contacts = contacts(&payload)?.unwrap_or_default();
@@ -171,22 +171,22 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
         Some(Json::Object(binding)) => Some(Binding::read(binding, signed.url(), &signed.key)?),
         Some(_) => return Err(malformed("the external account binding is no JSON object")),
     };
-    desk.policy()?;
-    let key_name = key_record(&desk.directory.path, &signed.key);
+    acme.policy()?;
+    let key_name = key_record(&acme.directory.path, &signed.key);
     let mut account = AcmeAccount {
-        id: IssuerId::make(desk.call.random)?.to_string(),
+        id: IssuerId::make(acme.call.random)?.to_string(),
         is_valid: true,
         contacts,
         key: signed.key.clone(),
-        directory: desk.directory.path.clone(),
+        directory: acme.directory.path.clone(),
         eab: String::new(),
-        made_at: desk.now(),
+        made_at: acme.now(),
         ended_at: 0,
     };
     account.eab = binding.as_ref().map(|binding| binding.key_id.clone()).unwrap_or_default();
-    let is_full = desk.memory()?.read().acme_accounts >= ACCOUNTS_MAX;
-    let needs_binding = desk.config.eab != EabPolicy::NotRequired;
-    let storage = desk.call.storage;
+    let is_full = acme.memory()?.read().acme_accounts >= ACCOUNTS_MAX;
+    let needs_binding = acme.config.eab != EabPolicy::NotRequired;
+    let storage = acme.call.storage;
     let made = storage.transact(&key_name, |transaction| {
         if let Some(known) = transaction.get(&key_name)? {
             let id = String::from_utf8(known.value.to_vec()).map_err(|_| damaged())?;
@@ -217,19 +217,22 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
         Ok(Ok(NewAccount::New))
     });
     match made.await?? {
-        NewAccount::New => Ok(account.reply(desk, 201)),
+        NewAccount::New => Ok(account.reply(acme, 201)),
         NewAccount::Known(known) => {
-            desk.check(&known)?;
-            Ok(known.reply(desk, 200))
+            acme.check(&known)?;
+            Ok(known.reply(acme, 200))
         }
     }
 }
 
 /// Reads, changes or deactivates an account (7.3.2, 7.3.6).
-pub(super) async fn update(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
-    let account = own(desk, signed)?;
+pub(super) async fn update(
+    acme: &AcmeCall<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
+    let account = own(acme, signed)?;
     if signed.only_reads() {
-        return Ok(account.reply(desk, 200));
+        return Ok(account.reply(acme, 200));
     }
     let payload = signed.object()?;
     let contacts = contacts(&payload)?;
@@ -239,8 +242,8 @@ pub(super) async fn update(desk: &Desk<'_>, signed: &SignedRequest) -> Result<Ac
         Some(Json::String(status)) if status == "valid" => false,
         Some(_) => return Err(malformed("an account's status becomes deactivated or nothing")),
     };
-    let (name, now) = (record(&account.id), desk.now());
-    let changed = desk.call.storage.transact(&name, |transaction| {
+    let (name, now) = (record(&account.id), acme.now());
+    let changed = acme.call.storage.transact(&name, |transaction| {
         let stored = transaction.get(&name)?.ok_or(Error::NotFound)?;
         let mut changed = AcmeAccount::decode(&account.id, &stored.value)?;
         if let Some(contacts) = &contacts {
@@ -255,16 +258,16 @@ pub(super) async fn update(desk: &Desk<'_>, signed: &SignedRequest) -> Result<Ac
         }
         Ok(changed)
     });
-    Ok(changed.await?.reply(desk, 200))
+    Ok(changed.await?.reply(acme, 200))
 }
 
 /// The account that signed, if the path is its own.
 pub(super) fn own<'s>(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     signed: &'s SignedRequest,
 ) -> Result<&'s AcmeAccount, Failure> {
     let account = signed.account()?;
-    let asked = desk.call.params.get("kid");
+    let asked = acme.call.params.get("kid");
     if !asked.is_empty() && asked != account.id {
         return Err(fail(Kind::Unauthorized, "the account is another one"));
     }
@@ -273,7 +276,7 @@ pub(super) fn own<'s>(
 
 /// Gives an account another key (7.3.5): the outer request is signed by the old one, the inner by the new.
 pub(super) async fn change_key(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     signed: &SignedRequest,
 ) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
@@ -289,7 +292,7 @@ pub(super) async fn change_key(
         return Err(malformed("the inner JWS has no nonce"));
     }
     let payload = inner.object()?;
-    if payload.get("account").and_then(Json::as_str) != Some(&*account.url(&desk.directory)) {
+    if payload.get("account").and_then(Json::as_str) != Some(&*account.url(&acme.directory)) {
         return Err(malformed("the inner JWS names another account"));
     }
     let Some(Json::Object(old)) = payload.get("oldKey") else {
@@ -301,7 +304,7 @@ pub(super) async fn change_key(
     let old_name = key_record(&account.directory, &account.key);
     let new_name = key_record(&account.directory, new);
     let name = record(&account.id);
-    let changed = desk.call.storage.transact(&name, |transaction| {
+    let changed = acme.call.storage.transact(&name, |transaction| {
         if let Some(other) = transaction.get(&new_name)? {
             return Ok(Err(String::from_utf8_lossy(&other.value).into_owned()));
         }
@@ -317,10 +320,10 @@ pub(super) async fn change_key(
         Ok(Ok(changed))
     });
     match changed.await? {
-        Ok(changed) => Ok(changed.reply(desk, 200)),
+        Ok(changed) => Ok(changed.reply(acme, 200)),
         Err(other) => {
             let problem = Problem::new(Kind::Malformed, "an account with the new key exists");
-            let url = desk.directory.at(&format!("account/{other}"));
+            let url = acme.directory.at(&format!("account/{other}"));
             Err(problem.with_code(409).at(url).into())
         }
     }

@@ -22,7 +22,7 @@ use kallisto_pki::San;
 use kallisto_pki::acme::AcmeCertificate;
 
 use super::accounts::{self, AcmeAccount};
-use super::desk::{AcmeDirectory, AcmeReply, Desk, SignedRequest};
+use super::exchange::{AcmeCall, AcmeDirectory, AcmeReply, SignedRequest};
 use super::orders::{
     AUTHORIZATION_SECS, AcmeAuthorization, AcmeIdentifier, AuthorizationStatus,
     authorization_record,
@@ -283,12 +283,15 @@ fn probe_record(account: &str, authorization: &str) -> String {
 }
 
 /// Tells of a challenge, or takes the client's word that it is ready (7.5.1).
-pub(super) async fn respond(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
+pub(super) async fn respond(
+    acme: &AcmeCall<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
-    let (storage, now) = (desk.call.storage, desk.now());
+    let (storage, now) = (acme.call.storage, acme.now());
     let missing = || malformed("there is no such challenge").not_found();
-    let kind = ChallengeKind::named(desk.call.params.get("type")).ok_or_else(missing)?;
-    let found = AcmeAuthorization::find(storage, &account.id, desk.call.params.get("id"))?;
+    let kind = ChallengeKind::named(acme.call.params.get("type")).ok_or_else(missing)?;
+    let found = AcmeAuthorization::find(storage, &account.id, acme.call.params.get("id"))?;
     let mut found = found.ok_or_else(missing)?;
     if !found.challenges.iter().any(|challenge| challenge.kind == kind) {
         return Err(missing());
@@ -296,29 +299,29 @@ pub(super) async fn respond(desk: &Desk<'_>, signed: &SignedRequest) -> Result<A
     if !signed.only_reads() {
         // An empty object; what a later RFC adds is not known here.
         signed.object()?;
-        found = begin(desk, account, &found.id, kind, now).await?;
+        found = begin(acme, account, &found.id, kind, now).await?;
     }
-    advance(&desk.call.context, account, &mut found).await?;
-    let shown = found.shown(&desk.directory, now);
+    advance(&acme.call.context, account, &mut found).await?;
+    let shown = found.shown(&acme.directory, now);
     let at = |json: &&Json| matches!(json, Json::Object(map) if map.get("type").and_then(Json::as_str) == Some(kind.name()));
     let challenge = match shown.get("challenges") {
         Some(Json::Array(all)) => all.iter().find(at).cloned(),
         _ => None,
     };
     let Some(Json::Object(challenge)) = challenge else { return Err(missing()) };
-    let up = desk.directory.at(&format!("authorization/{}", found.id));
+    let up = acme.directory.at(&format!("authorization/{}", found.id));
     Ok(AcmeReply::json(200, challenge).linked(&up, "up"))
 }
 
 /// Enters a challenge among those that are looked at.
 async fn begin(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     account: &AcmeAccount,
     id: &str,
     kind: ChallengeKind,
     now: i64,
 ) -> Result<AcmeAuthorization, Failure> {
-    let storage = desk.call.storage;
+    let storage = acme.call.storage;
     let limit = |folder: &str, most: usize| storage.scan_some(folder, most).len() >= most;
     if limit(&probe_folder(&account.id), PROBES_OF_ACCOUNT_MAX) {
         return Err(fail(Kind::RateLimited, "too many challenges of the account are looked at"));

@@ -18,7 +18,7 @@ use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::san::parse_oid;
 
-use super::desk::{AcmeReply, Desk, IssuingPolicy, SignedRequest};
+use super::exchange::{AcmeCall, AcmeReply, IssuingPolicy, SignedRequest};
 use super::orders::{self, AcmeIdentifier, AcmeOrder, Fulfilled, OrderStatus};
 use super::problem::{Failure, Kind, fail, malformed};
 use super::{accounts, expiry};
@@ -78,10 +78,10 @@ fn check_request(order: &AcmeOrder, request: &CertificateRequest) -> Result<(), 
 }
 
 /// The role by which the certificate is issued.
-fn role(desk: &Desk<'_>, policy: &IssuingPolicy) -> Result<PkiRole, Failure> {
+fn role(acme: &AcmeCall<'_>, policy: &IssuingPolicy) -> Result<PkiRole, Failure> {
     let mut role = PkiRole::clone(&policy.role);
     role.rules.require_cn = false;
-    let says_usages = desk.config.allows_role_usages && !policy.role_name.is_empty();
+    let says_usages = acme.config.allows_role_usages && !policy.role_name.is_empty();
     if !says_usages {
         role.ext_usages = vec![parse_oid(SERVER_AUTH).map_err(refuse)?];
     }
@@ -90,11 +90,11 @@ fn role(desk: &Desk<'_>, policy: &IssuingPolicy) -> Result<PkiRole, Failure> {
 
 /// Issues the certificate of an order.
 pub(super) async fn finalize(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     signed: &SignedRequest,
 ) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
-    let (order, authorizations) = orders::load(desk, &account.id)?;
+    let (order, authorizations) = orders::load(acme, &account.id)?;
     let not_ready = |status: OrderStatus| {
         let why = format!("order is status {}, needs to be in ready state", status.name());
         fail(Kind::OrderNotReady, why)
@@ -104,7 +104,7 @@ pub(super) async fn finalize(
     let csr = csr.ok_or_else(|| malformed("the request has no csr"))?;
     let csr = BASE64URL_NOPAD.decode(csr.as_bytes());
     let csr = csr.map_err(|_| malformed("failed to parse csr: it is no base64url"))?;
-    match order.status(&authorizations, desk.now()) {
+    match order.status(&authorizations, acme.now()) {
         OrderStatus::Ready => {}
         status => return Err(not_ready(status)),
     }
@@ -114,8 +114,8 @@ pub(super) async fn finalize(
     if request.public.spki() == account.key.public().spki() {
         return Err(fail(Kind::BadCsr, "the key of the CSR is that of the account"));
     }
-    let policy = desk.policy()?;
-    let role = role(desk, &policy)?;
+    let policy = acme.policy()?;
+    let role = role(acme, &policy)?;
     check_key(&role, &request.public).map_err(bad_csr)?;
     let mut names = orders::wanted(&order.identifiers);
     // An address is no common name: it stands where addresses are looked for.
@@ -123,15 +123,15 @@ pub(super) async fn finalize(
     if role.uses_csr_common_name && common_name.parse::<std::net::IpAddr>().is_err() {
         names.common_name = common_name.to_ascii_lowercase();
     }
-    let granted = grant(&templates::rules(&desk.call, &role)?, &names);
+    let granted = grant(&templates::rules(&acme.call, &role)?, &names);
     let granted = granted.map_err(|error| fail(Kind::RejectedIdentifier, error.to_string()))?;
     let authority = policy.authority;
     let empty = kallisto_api::Map::new();
     let bounds = Bounds {
-        now: desk.call.now,
+        now: acme.call.now,
         role: Some(&role),
-        mount_default_secs: desk.call.mount.default_lease_secs,
-        mount_max_secs: desk.call.mount.max_lease_secs,
+        mount_default_secs: acme.call.mount.default_lease_secs,
+        mount_max_secs: acme.call.mount.max_lease_secs,
         issuer: Some((
             &authority.issuer.certificate,
             match authority.issuer.outliving {
@@ -143,17 +143,17 @@ pub(super) async fn finalize(
     };
     let (mut validity, _) = bounds.validity(GivenFields::of(&empty))?;
     validity.not_after =
-        validity.not_after.min(desk.now().saturating_add(desk.config.max_ttl_secs));
+        validity.not_after.min(acme.now().saturating_add(acme.config.max_ttl_secs));
     let contents = contents(
-        &desk.call,
+        &acme.call,
         &role,
         (request.public.clone(), granted),
         (&names, validity),
         authority.urls.clone(),
     )?;
-    let (contents, der) = sign_contents(&desk.call, &authority, contents, role.signature).await?;
+    let (contents, der) = sign_contents(&acme.call, &authority, contents, role.signature).await?;
     if role.stores_nothing {
-        note_unstored(&desk.call, &authority).await?;
+        note_unstored(&acme.call, &authority).await?;
     }
     let (serial, not_after) = (contents.serial, contents.not_after);
     let scope = authority.issuer.scope;
@@ -161,7 +161,7 @@ pub(super) async fn finalize(
     let fulfilled = Fulfilled { der: der.clone(), issuer: authority.issuer.id.to_string() };
     let name = orders::record(&account.id, &order.id);
     let account_name = accounts::record(&account.id);
-    let done = desk.call.storage.transact(&name, |transaction| {
+    let done = acme.call.storage.transact(&name, |transaction| {
         let known = transaction.get(&name)?.ok_or(Error::NotFound)?;
         let mut known = AcmeOrder::decode(&order.id, &known.value)?;
         if known.certificate.is_some() {
@@ -183,7 +183,7 @@ pub(super) async fn finalize(
         Ok(Some(known))
     });
     match done.await? {
-        Some(order) => Ok(order.reply(desk, 200, OrderStatus::Valid)),
+        Some(order) => Ok(order.reply(acme, 200, OrderStatus::Valid)),
         None => Err(not_ready(OrderStatus::Valid)),
     }
 }
@@ -209,17 +209,17 @@ fn issuers(state: &PkiState, fulfilled: &Fulfilled) -> Vec<Arc<Issuer>> {
 
 /// Tells the certificate with its chain (7.4.2); other chains are linked.
 pub(super) async fn certificate(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     signed: &SignedRequest,
 ) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
-    let (order, _) = orders::load(desk, &account.id)?;
+    let (order, _) = orders::load(acme, &account.id)?;
     let missing = || malformed("the order has no certificate").not_found();
     let fulfilled = order.certificate.as_ref().ok_or_else(missing)?;
-    let memory = desk.memory()?;
+    let memory = acme.memory()?;
     let state = memory.read();
     let issuers = issuers(&state, fulfilled);
-    let which: usize = match desk.call.params.get("chain") {
+    let which: usize = match acme.call.params.get("chain") {
         "" => 0,
         number => number.parse().ok().filter(|number| *number > 0).ok_or_else(missing)?,
     };
@@ -236,7 +236,7 @@ pub(super) async fn certificate(
         None => return Err(missing()),
     }
     text.push('\n');
-    let url = format!("{}/cert", order.url(&desk.directory));
+    let url = format!("{}/cert", order.url(&acme.directory));
     let mut reply = AcmeReply::bytes(200, CHAIN, text.into_bytes());
     for number in (0..issuers.len()).filter(|number| *number != which) {
         let alternate = if number == 0 { url.clone() } else { format!("{url}/{number}") };

@@ -1,7 +1,7 @@
 //! Signed requests of ACME (RFC 8555, section 6.2): JWS in the flattened JSON serialization (RFC 7515, 7.2.2), and the keys that sign them
 //! (RFC 7517, 7518, 8037).
 //!
-//! Called by [`super::desk`] for each request, for the inner request of a change of keys, and for external account bindings. Only what the
+//! Called by [`super::exchange`] for each request, for the inner request of a change of keys, and for external account bindings. Only what the
 //! bytes say is decided here; whose key it is, and whether the nonce is good, is decided there.
 //!
 //! Invariants:

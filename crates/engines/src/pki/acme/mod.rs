@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! routes      the rows, once for each kind of directory
-//! desk        what every request goes through: directory, signature, nonce, account; and the form of its answer
+//! acme        what every request goes through: directory, signature, nonce, account; and the form of its answer
 //! jws         signed requests and their keys          nonces     good on every server, once
 //! accounts    accounts and their keys                 eab        external account bindings
 //! orders      orders and authorizations               challenges what is looked at, when, and what it comes to
@@ -30,8 +30,8 @@
 mod accounts;
 mod challenges;
 pub(super) mod config;
-mod desk;
 mod eab;
+mod exchange;
 mod expiry;
 mod finalize;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use kallisto_pki::names::{WantedNames, grant, host_name};
 
 use super::accounts;
 use super::challenges;
-use super::desk::{AcmeDirectory, AcmeReply, Desk, IssuingPolicy, SignedRequest};
+use super::exchange::{AcmeCall, AcmeDirectory, AcmeReply, IssuingPolicy, SignedRequest};
 use super::expiry;
 use super::problem::{Failure, Kind, fail, malformed};
 use crate::pki::given::{GivenFields, object, write_time};
@@ -154,11 +154,11 @@ pub(super) fn wanted(identifiers: &[AcmeIdentifier]) -> WantedNames {
 
 /// Whether a role issues for these names.
 fn check_names(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     policy: &IssuingPolicy,
     identifiers: &[AcmeIdentifier],
 ) -> Result<(), Failure> {
-    let mut rules = templates::rules(&desk.call, &policy.role)?;
+    let mut rules = templates::rules(&acme.call, &policy.role)?;
     rules.require_cn = false;
     for identifier in identifiers {
         let wanted = wanted(std::slice::from_ref(identifier));
@@ -285,9 +285,9 @@ impl AcmeOrder {
     }
 
     /// What is told of it.
-    pub(super) fn reply(&self, desk: &Desk<'_>, code: u16, status: OrderStatus) -> AcmeReply {
-        let url = self.url(&desk.directory);
-        let at = |id: &String| desk.directory.at(&format!("authorization/{id}"));
+    pub(super) fn reply(&self, acme: &AcmeCall<'_>, code: u16, status: OrderStatus) -> AcmeReply {
+        let url = self.url(&acme.directory);
+        let at = |id: &String| acme.directory.at(&format!("authorization/{id}"));
         let mut shown = object([
             ("status", status.name().into()),
             ("expires", write_time(self.expires).into()),
@@ -457,22 +457,22 @@ impl AcmeAuthorization {
 
 /// An order with its authorizations.
 pub(super) fn load(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     account: &str,
 ) -> Result<(AcmeOrder, Vec<AcmeAuthorization>), Failure> {
     let missing = || malformed("there is no such order").not_found();
-    let id = IssuerId::parse(desk.call.params.get("id")).ok_or_else(missing)?.to_string();
-    let stored = desk.call.storage.get(&record(account, &id))?.ok_or_else(missing)?;
+    let id = IssuerId::parse(acme.call.params.get("id")).ok_or_else(missing)?.to_string();
+    let stored = acme.call.storage.get(&record(account, &id))?.ok_or_else(missing)?;
     let order = AcmeOrder::decode(&id, &stored.value)?;
     let mut authorizations = Vec::new();
     for id in &order.authorizations {
-        authorizations.extend(AcmeAuthorization::find(desk.call.storage, account, id)?);
+        authorizations.extend(AcmeAuthorization::find(acme.call.storage, account, id)?);
     }
     Ok((order, authorizations))
 }
 
 /// Makes an order (7.4).
-pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
+pub(super) async fn new(acme: &AcmeCall<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
     let payload = signed.object()?;
     let given = match payload.get("identifiers") {
@@ -495,12 +495,12 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
             identifiers.push(identifier);
         }
     }
-    check_names(desk, &desk.policy()?, &identifiers)?;
-    let storage = desk.call.storage;
+    check_names(acme, &acme.policy()?, &identifiers)?;
+    let storage = acme.call.storage;
     if storage.list_some(&folder(&account.id), ORDERS_MAX).len() >= ORDERS_MAX {
         return Err(fail(Kind::RateLimited, "the account has too many orders"));
     }
-    let (now, random) = (desk.now(), desk.call.random);
+    let (now, random) = (acme.now(), acme.call.random);
     let make =
         |identifier: &AcmeIdentifier| AcmeAuthorization::new(random, identifier.clone(), now);
     let authorizations: Vec<AcmeAuthorization> =
@@ -529,41 +529,47 @@ pub(super) async fn new(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeR
         })
         .await?;
     let status = order.status(&authorizations, now);
-    Ok(order.reply(desk, 201, status))
+    Ok(order.reply(acme, 201, status))
 }
 
 /// Tells of an order.
-pub(super) async fn read(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
+pub(super) async fn read(
+    acme: &AcmeCall<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
-    let (order, mut authorizations) = load(desk, &account.id)?;
+    let (order, mut authorizations) = load(acme, &account.id)?;
     for one in &mut authorizations {
-        challenges::advance(&desk.call.context, account, one).await?;
+        challenges::advance(&acme.call.context, account, one).await?;
     }
-    let status = order.status(&authorizations, desk.now());
-    Ok(order.reply(desk, 200, status))
+    let status = order.status(&authorizations, acme.now());
+    Ok(order.reply(acme, 200, status))
 }
 
 /// Lists the orders of an account (7.1.2.1).
-pub(super) async fn list(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
-    let account = accounts::own(desk, signed)?;
-    let ids = desk.call.storage.list_some(&folder(&account.id), LISTED_MAX);
-    let urls = ids.iter().map(|id| desk.directory.at(&format!("order/{id}")));
+pub(super) async fn list(
+    acme: &AcmeCall<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
+    let account = accounts::own(acme, signed)?;
+    let ids = acme.call.storage.list_some(&folder(&account.id), LISTED_MAX);
+    let urls = ids.iter().map(|id| acme.directory.at(&format!("order/{id}")));
     Ok(AcmeReply::json(200, object([("orders", Json::strings(urls))])))
 }
 
 /// Tells of an authorization, or deactivates it (7.5, 7.5.2).
 pub(super) async fn authorization(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     signed: &SignedRequest,
 ) -> Result<AcmeReply, Failure> {
     let account = signed.account()?;
-    let (storage, now) = (desk.call.storage, desk.now());
+    let (storage, now) = (acme.call.storage, acme.now());
     let missing = || malformed("there is no such authorization").not_found();
-    let found = AcmeAuthorization::find(storage, &account.id, desk.call.params.get("id"))?;
+    let found = AcmeAuthorization::find(storage, &account.id, acme.call.params.get("id"))?;
     let mut found = found.ok_or_else(missing)?;
     if signed.only_reads() {
-        challenges::advance(&desk.call.context, account, &mut found).await?;
-        return Ok(AcmeReply::json(200, found.shown(&desk.directory, now)));
+        challenges::advance(&acme.call.context, account, &mut found).await?;
+        return Ok(AcmeReply::json(200, found.shown(&acme.directory, now)));
     }
     let payload = signed.object()?;
     if payload.get("status").and_then(Json::as_str) != Some("deactivated") {
@@ -580,5 +586,5 @@ pub(super) async fn authorization(
         }
         Ok(changed)
     });
-    Ok(AcmeReply::json(200, changed.await?.shown(&desk.directory, now)))
+    Ok(AcmeReply::json(200, changed.await?.shown(&acme.directory, now)))
 }

@@ -1,6 +1,6 @@
 //! What a client of ACME hears when a request fails: a problem document (RFC 7807), with the types of RFC 8555, section 6.7.
 //!
-//! Everything that serves ACME returns a [`Failure`]; [`super::desk`] gives it its form. What the server itself cannot do (it is sealed, it does
+//! Everything that serves ACME returns a [`Failure`]; [`super::exchange`] gives it its form. What the server itself cannot do (it is sealed, it does
 //! not lead) stays an error of the server, so that the request is relayed or refused as any other.
 //!
 //! Invariants:

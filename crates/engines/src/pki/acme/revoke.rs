@@ -8,7 +8,7 @@ use kallisto_api::json::Json;
 use kallisto_pki::certificate::ParsedCertificate;
 
 use super::accounts::AcmeAccount;
-use super::desk::{AcmeReply, Desk, SignedRequest};
+use super::exchange::{AcmeCall, AcmeReply, SignedRequest};
 use super::expiry;
 use super::finalize::names_of_certificate;
 use super::orders::{self, AcmeAuthorization, AuthorizationStatus};
@@ -23,31 +23,34 @@ const AUTHORIZATIONS_MAX: usize = 10_000;
 const REASON_LAST: u64 = 5;
 
 /// Revokes a certificate.
-pub(super) async fn revoke(desk: &Desk<'_>, signed: &SignedRequest) -> Result<AcmeReply, Failure> {
+pub(super) async fn revoke(
+    acme: &AcmeCall<'_>,
+    signed: &SignedRequest,
+) -> Result<AcmeReply, Failure> {
     let payload = signed.object()?;
     let text = payload.get("certificate").and_then(Json::as_str);
     let text = text.ok_or_else(|| malformed("the request has no certificate"))?;
     let der = BASE64URL_NOPAD.decode(text.as_bytes());
     let der = der.map_err(|_| malformed("the certificate is no base64url"))?;
     let reason = reason(payload.get("reason"))?;
-    let subject = find_der(&desk.call, &der)?;
+    let subject = find_der(&acme.call, &der)?;
     let certificate = &subject.certificate;
     match signed.account_if_any() {
         None if signed.key.public().spki() == certificate.public.spki() => {}
         None => {
             return Err(fail(Kind::Unauthorized, "the request is signed by another key"));
         }
-        Some(account) if holds(desk, account, certificate)? => {}
+        Some(account) if holds(acme, account, certificate)? => {}
         Some(_) => {
             let why = "the account was not issued the certificate, and is not authorized for its \
                        names";
             return Err(fail(Kind::Unauthorized, why));
         }
     }
-    if desk.call.storage.get(&revoked_record(&certificate.serial))?.is_some() {
+    if acme.call.storage.get(&revoked_record(&certificate.serial))?.is_some() {
         return Err(fail(Kind::AlreadyRevoked, ""));
     }
-    let entered = revoke_for(&desk.call, &subject, reason).await?;
+    let entered = revoke_for(&acme.call, &subject, reason).await?;
     let Some(at_ns) = entered else {
         return Err(malformed("the certificate has expired"));
     };
@@ -80,11 +83,11 @@ fn reason(given: Option<&Json>) -> Result<u8, Failure> {
 
 /// Whether an account may revoke a certificate: it was issued it, or it is authorized for every name of it.
 fn holds(
-    desk: &Desk<'_>,
+    acme: &AcmeCall<'_>,
     account: &AcmeAccount,
     certificate: &ParsedCertificate,
 ) -> Result<bool, Failure> {
-    let storage = desk.call.storage;
+    let storage = acme.call.storage;
     if storage.get(&expiry::certificate_record(&account.id, &certificate.serial))?.is_some() {
         return Ok(true);
     }
@@ -95,7 +98,7 @@ fn holds(
     let mut held = BTreeSet::new();
     for id in storage.list_some(&orders::authorization_folder(&account.id), AUTHORIZATIONS_MAX) {
         let Some(one) = AcmeAuthorization::find(storage, &account.id, &id)? else { continue };
-        if one.status(desk.now()) == AuthorizationStatus::Valid {
+        if one.status(acme.now()) == AuthorizationStatus::Valid {
             held.insert(one.identifier.value());
         }
     }

@@ -6,7 +6,7 @@ use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{Admits, Handler, Row, handler, row};
 
-use super::desk::{SignedBy, directory, new_nonce, open, refuse_get, signed};
+use super::exchange::{SignedBy, directory, new_nonce, open, refuse_get, signed};
 use super::{accounts, challenges, config, eab, finalize, orders, revoke};
 
 const REF: Field = field("ref", Text, "An issuer: its id, its name, or `default`.");
@@ -24,7 +24,7 @@ macro_rules! signed_row {
     ($pattern:expr, [$($field:expr),*], $about:expr, $by:expr, $serve:path) => {
         row!($pattern, &[$($field,)* PROTECTED, PAYLOAD, SIGNATURE], {
             Update => $about, handler!(async |call| {
-                signed(call, $by, |desk, request| Box::pin($serve(desk, request))).await
+                signed(call, $by, |acme, request| Box::pin($serve(acme, request))).await
             });
             Read => "Refused: what ACME keeps is read by POST-as-GET.", handler!(async |call| {
                 open(call, refuse_get).await

@@ -30,7 +30,7 @@ fn spellings(path: &str) -> [String; 3] {
 
 /// What a request came to, as far as a state decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum StateVerdict {
     Sealed,
     NotLeader,
     OverQuota,
@@ -38,12 +38,12 @@ enum Told {
     Else,
 }
 
-fn told(answer: &Result<Response, Error>) -> Told {
+fn verdict_of(answer: &Result<Response, Error>) -> StateVerdict {
     match answer {
-        Err(Error::Sealed) => Told::Sealed,
-        Err(Error::NotLeader) => Told::NotLeader,
-        Err(Error::OverQuota(_)) => Told::OverQuota,
-        _ => Told::Else,
+        Err(Error::Sealed) => StateVerdict::Sealed,
+        Err(Error::NotLeader) => StateVerdict::NotLeader,
+        Err(Error::OverQuota(_)) => StateVerdict::OverQuota,
+        _ => StateVerdict::Else,
     }
 }
 
@@ -70,7 +70,11 @@ fn every_request(mut each: impl FnMut(&Route, &str, &Request<'_>) -> Result<(), 
     assert!(asked > 10_000, "{asked}");
 }
 
-fn expect(found: Told, expected: Told, answer: &Result<Response, Error>) -> Result<(), String> {
+fn expect(
+    found: StateVerdict,
+    expected: StateVerdict,
+    answer: &Result<Response, Error>,
+) -> Result<(), String> {
     match found == expected {
         true => Ok(()),
         false => Err(format!("{expected:?} was expected: {answer:?}")),
@@ -104,10 +108,10 @@ fn a_sealed_server_answers_what_anyone_may_ask_and_changes_nothing() {
                 return Err("it unsealed the server".to_owned());
             }
             // A row that anyone may ask may need what a sealed server has not.
-            match (is_open, told(&answer)) {
-                (true, Told::Sealed | Told::Else) => Ok(()),
+            match (is_open, verdict_of(&answer)) {
+                (true, StateVerdict::Sealed | StateVerdict::Else) => Ok(()),
                 (true, _) => Err(format!("{answer:?}")),
-                (false, found) => expect(found, Told::Sealed, &answer),
+                (false, found) => expect(found, StateVerdict::Sealed, &answer),
             }
         })
     };
@@ -154,8 +158,8 @@ fn a_server_that_another_leads_changes_nothing_and_leaves_to_it_what_is_its_own(
         }
         let may_write = READS_THAT_WRITE.contains(&route.pattern);
         if leaders {
-            expect(told(&answer), Told::NotLeader, &answer)?;
-        } else if told(&answer) == Told::NotLeader && !may_write {
+            expect(verdict_of(&answer), StateVerdict::NotLeader, &answer)?;
+        } else if verdict_of(&answer) == StateVerdict::NotLeader && !may_write {
             return Err(format!("{} is everybody's", route.pattern));
         }
         match count {
@@ -175,7 +179,7 @@ fn over_a_rate_limit_nothing_is_answered_but_what_has_none() {
     site.ask(&request(Some(ROOT), Update, "sys/quotas/rate-limit/all", limit)).unwrap();
     let remote = Some("192.0.2.7:4711".parse().unwrap());
     let used = Request { remote, ..request(Some(ROOT), Operation::Read, "sys/mounts", "") };
-    assert_eq!(told(&site.ask(&used)), Told::Else);
+    assert_eq!(verdict_of(&site.ask(&used)), StateVerdict::Else);
     // What has no limit would seal it, or end the device; the rest is refused before anything is looked at.
     every_request(|route, base, request| {
         let is_builtin = ["sys/", "auth/token/", "identity/", "cubbyhole/"].contains(&base);
@@ -186,9 +190,9 @@ fn over_a_rate_limit_nothing_is_answered_but_what_has_none() {
         let before = site.core.store.position();
         let (records, answer) = site.recorded(|| site.ask(&Request { remote, ..request.clone() }));
         if is_free {
-            return expect(told(&answer), Told::Else, &answer);
+            return expect(verdict_of(&answer), StateVerdict::Else, &answer);
         }
-        expect(told(&answer), Told::OverQuota, &answer)?;
+        expect(verdict_of(&answer), StateVerdict::OverQuota, &answer)?;
         if !records.is_empty() || site.core.store.position() != before {
             return Err("it wrote something".to_owned());
         }

@@ -70,7 +70,7 @@ pub(super) struct IssuingPolicy {
 }
 
 /// A request that is being served.
-pub(super) struct Desk<'a> {
+pub(super) struct AcmeCall<'a> {
     pub(super) call: Call<'a>,
     pub(super) config: Arc<AcmeConfig>,
     pub(super) directory: AcmeDirectory,
@@ -153,9 +153,9 @@ impl AcmeReply {
 /// What serves a request.
 pub(super) type Serving<'d> = BoxFuture<'d, Result<AcmeReply, Failure>>;
 /// A function that serves signed requests.
-pub(super) type Serve = for<'d> fn(&'d Desk<'d>, &'d SignedRequest) -> Serving<'d>;
+pub(super) type Serve = for<'d> fn(&'d AcmeCall<'d>, &'d SignedRequest) -> Serving<'d>;
 
-impl<'a> Desk<'a> {
+impl<'a> AcmeCall<'a> {
     /// What a request is for.
     fn new(call: Call<'a>) -> Result<Self, Failure> {
         // They stand in the headers of every answer.
@@ -315,10 +315,10 @@ fn is_jose(kind: &str) -> bool {
 /// Serves a request that nobody signs.
 pub(super) async fn open(
     call: Call<'_>,
-    serve: for<'d> fn(&'d Desk<'d>) -> Result<AcmeReply, Failure>,
+    serve: for<'d> fn(&'d AcmeCall<'d>) -> Result<AcmeReply, Failure>,
 ) -> Result<Response, Error> {
-    match Desk::new(call) {
-        Ok(desk) => desk.answer(serve(&desk)),
+    match AcmeCall::new(call) {
+        Ok(acme) => acme.answer(serve(&acme)),
         Err(Failure::Server(error)) => Err(error),
         Err(_) => Ok(Response::MissingEmpty),
     }
@@ -326,23 +326,23 @@ pub(super) async fn open(
 
 /// Serves a signed request.
 pub(super) async fn signed(call: Call<'_>, by: SignedBy, serve: Serve) -> Result<Response, Error> {
-    let desk = match Desk::new(call) {
-        Ok(desk) => desk,
+    let acme = match AcmeCall::new(call) {
+        Ok(acme) => acme,
         Err(Failure::Server(error)) => return Err(error),
         Err(_) => return Ok(Response::MissingEmpty),
     };
-    let result = match desk.read(by).await {
-        Ok(signed) => serve(&desk, &signed).await,
+    let result = match acme.read(by).await {
+        Ok(signed) => serve(&acme, &signed).await,
         Err(failure) => Err(failure),
     };
-    desk.answer(result)
+    acme.answer(result)
 }
 
 /// The directory itself (RFC 8555, 7.1.1).
-pub(super) fn directory(desk: &Desk<'_>) -> Result<AcmeReply, Failure> {
-    desk.policy()?;
-    let at = |what: &str| Json::from(desk.directory.at(what));
-    let is_required = desk.config.eab != EabPolicy::NotRequired;
+pub(super) fn directory(acme: &AcmeCall<'_>) -> Result<AcmeReply, Failure> {
+    acme.policy()?;
+    let at = |what: &str| Json::from(acme.directory.at(what));
+    let is_required = acme.config.eab != EabPolicy::NotRequired;
     Ok(AcmeReply::json(
         200,
         crate::pki::given::object([
@@ -357,11 +357,11 @@ pub(super) fn directory(desk: &Desk<'_>) -> Result<AcmeReply, Failure> {
 }
 
 /// A fresh nonce (RFC 8555, 7.2): every answer has one.
-pub(super) fn new_nonce(_: &Desk<'_>) -> Result<AcmeReply, Failure> {
+pub(super) fn new_nonce(_: &AcmeCall<'_>) -> Result<AcmeReply, Failure> {
     Ok(AcmeReply::bytes(204, "", Vec::new()))
 }
 
 /// What is read by POST-as-GET alone (RFC 8555, 6.3).
-pub(super) fn refuse_get(_: &Desk<'_>) -> Result<AcmeReply, Failure> {
+pub(super) fn refuse_get(_: &AcmeCall<'_>) -> Result<AcmeReply, Failure> {
     Err(Problem::new(Kind::Malformed, "resources are read by POST-as-GET").with_code(405).into())
 }
