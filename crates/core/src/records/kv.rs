@@ -17,6 +17,7 @@ const HAS_CUSTOM: u8 = 4;
 const HAS_ATTRIBUTION: u8 = 8;
 const DESTROYED: u8 = 1;
 const DELETED: u8 = 2;
+const HAS_NO_DATA: u8 = 4;
 /// Bytes of one version in a metadata record.
 pub(crate) const VERSION_BYTES: usize = 25;
 
@@ -37,6 +38,9 @@ pub(crate) struct VersionInfo {
     pub deleted: bool,
     /// True when its data is gone for good.
     pub destroyed: bool,
+    /// True when it was imported as a deleted version whose data could not be read: it cannot be undeleted. Its record is a `null`,
+    /// and `deleted` is true with it.
+    pub has_no_data: bool,
 }
 
 impl VersionInfo {
@@ -116,7 +120,11 @@ impl SecretMetadata {
             out.extend_from_slice(&info.version.to_le_bytes());
             out.extend_from_slice(&info.created_ns.to_le_bytes());
             out.extend_from_slice(&info.deletion_ns.unwrap_or(i64::MIN).to_le_bytes());
-            out.push(flag(info.destroyed, DESTROYED) | flag(info.deleted, DELETED));
+            out.push(
+                flag(info.destroyed, DESTROYED)
+                    | flag(info.deleted, DELETED)
+                    | flag(info.has_no_data, HAS_NO_DATA),
+            );
         }
         if !self.attribution.is_empty() {
             self.attribution.encode(&mut out);
@@ -311,9 +319,15 @@ impl<'a> RecordReader<'a> {
     fn version(&mut self) -> Result<VersionInfo, MalformedKv> {
         let (version, created_ns, deletion) = (self.u64()?, self.i64()?, self.i64()?);
         let flags = self.byte()?;
-        let (destroyed, deleted) = (flags & DESTROYED != 0, flags & DELETED != 0);
-        let deletion_ns = (deletion != i64::MIN).then_some(deletion);
-        Ok(VersionInfo { version, created_ns, deletion_ns, deleted, destroyed })
+        let has = |bit| flags & bit != 0;
+        Ok(VersionInfo {
+            version,
+            created_ns,
+            deletion_ns: (deletion != i64::MIN).then_some(deletion),
+            deleted: has(DELETED),
+            destroyed: has(DESTROYED),
+            has_no_data: has(HAS_NO_DATA),
+        })
     }
 
     fn end<T>(self, value: T) -> Result<T, MalformedKv> {
@@ -341,6 +355,7 @@ mod tests {
             deletion_ns,
             deleted: deletion_ns == Some(-1),
             destroyed,
+            has_no_data: false,
         };
         SecretMetadata {
             created_ns: -5,

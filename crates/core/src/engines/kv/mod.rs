@@ -90,7 +90,7 @@ impl ServerEngine for KvEngine {
         match self.0 {
             KvState::V1 => !mount.index.contains(path),
             KvState::V2 => match path.split_once('/') {
-                Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
+                Some(("data" | "metadata" | "import", secret)) => !mount.index.contains(secret),
                 _ => false,
             },
             KvState::Upgrading => false,

@@ -3,6 +3,8 @@
 //!
 //! Every read writes one, so it is done by hand: a general formatter takes longer than the lookup.
 
+use jiff::Timestamp;
+
 const NANOS: i64 = 1_000_000_000;
 const DAY_SECS: i64 = 86_400;
 
@@ -69,9 +71,14 @@ pub(super) fn optional_text(at_ns: Option<i64>) -> String {
     at_ns.map(text).unwrap_or_default()
 }
 
+/// The time that an RFC 3339 text says, in the range that records have.
+pub(super) fn parse(text: &str) -> Option<i64> {
+    let at: Timestamp = text.parse().ok()?;
+    i64::try_from(at.as_nanosecond()).ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
 
     use super::*;
 

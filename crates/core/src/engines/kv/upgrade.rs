@@ -155,6 +155,7 @@ fn first_version(now_ns: i64) -> SecretMetadata {
         deletion_ns: None,
         deleted: false,
         destroyed: false,
+        has_no_data: false,
     };
     SecretMetadata {
         created_ns: now_ns,

@@ -26,6 +26,8 @@ pub(super) enum Plan<'d, T> {
     Reply(T),
     /// Write the decision and the data of the new current version, if there is one.
     Write { decision: WriteDecision, data: Option<Cow<'d, [u8]>>, reply: T },
+    /// Write the decision and the data of these versions.
+    WriteVersions { decision: WriteDecision, data: Vec<(u64, Cow<'d, [u8]>)>, reply: T },
     /// Write a decision that takes data away: a full disk does not stand in its way.
     TakeAway { decision: WriteDecision, reply: T },
     /// Remove the secret with all its versions.
@@ -101,6 +103,13 @@ pub(super) async fn run<'d, T>(
         let reply = match decide(metadata) {
             Ok(Plan::Write { decision, data, reply }) => {
                 add(&mut staged, id, path, decision, data)?;
+                reply
+            }
+            Ok(Plan::WriteVersions { decision, data, reply }) => {
+                for (version, data) in data {
+                    staged.put(keys::kv_version(id, path, version), encode_version(&data))?;
+                }
+                add(&mut staged, id, path, decision, None)?;
                 reply
             }
             Ok(Plan::TakeAway { decision, reply }) => {

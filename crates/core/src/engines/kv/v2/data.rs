@@ -82,6 +82,8 @@ fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
         deletion_ns: header.deletion(),
         deleted: header.deleted,
         destroyed: header.destroyed,
+        // Such a version is deleted, which the header says.
+        has_no_data: false,
     };
     let live = header.is_live(kv.call.now_ns());
     if live && kv.call.knows(header.etag()) {

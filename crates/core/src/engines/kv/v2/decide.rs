@@ -37,6 +37,7 @@ pub(super) fn put(
         deletion_ns,
         deleted: false,
         destroyed: false,
+        has_no_data: false,
     });
     metadata.current_version = version;
     metadata.updated_ns = now_ns;
@@ -118,7 +119,8 @@ pub(super) fn undelete(
     let mut changed = false;
     for &version in versions {
         let Some(info) = metadata.version_mut(version) else { continue };
-        if !info.destroyed && (info.deleted || info.deletion_ns != deletion_ns) {
+        let comes_back = !info.destroyed && !info.has_no_data;
+        if comes_back && (info.deleted || info.deletion_ns != deletion_ns) {
             info.deletion_ns = deletion_ns;
             info.deleted = false;
             metadata.attribution.deleted(version, None);

@@ -118,15 +118,8 @@ fn change(
     if let Some(required) = fields.boolean("metadata_cas_required")? {
         metadata.metadata_cas_required = required;
     }
-    if let Some(life) = fields.span("delete_version_after")? {
-        if life.is_negative() {
-            let secs = life.secs();
-            return Err(Error::invalid(format!(
-                "error converting input for field \"delete_version_after\": cannot provide \
-                 negative value '{secs}'"
-            )));
-        }
-        metadata.delete_after_ns = life.nanos();
+    if let Some(life_ns) = delete_after(fields)? {
+        metadata.delete_after_ns = life_ns;
     }
     match (fields.map("custom_metadata")?, how) {
         (Some(map), Custom::Replace) => metadata.custom = custom::replace(map)?,
@@ -170,6 +163,22 @@ pub(super) fn max_versions(fields: Fields<'_>) -> Result<Option<u32>, Error> {
     kept.map(Some).ok_or_else(|| {
         Error::invalid(format!("max_versions must be from 0 to {VERSIONS_KEPT_MAX}"))
     })
+}
+
+/// The `delete_version_after` field in nanoseconds.
+///
+/// # Errors
+/// [`Error::Invalid`] for a negative one.
+pub(super) fn delete_after(fields: Fields<'_>) -> Result<Option<i64>, Error> {
+    let Some(life) = fields.span("delete_version_after")? else { return Ok(None) };
+    if life.is_negative() {
+        let secs = life.secs();
+        return Err(Error::invalid(format!(
+            "error converting input for field \"delete_version_after\": cannot provide \
+             negative value '{secs}'"
+        )));
+    }
+    Ok(Some(life.nanos()))
 }
 
 pub(super) async fn delete(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {

@@ -9,6 +9,7 @@ mod config;
 mod custom;
 pub(super) mod data;
 mod decide;
+mod import;
 mod metadata;
 pub(super) mod routes;
 pub(crate) mod stage;

@@ -5,7 +5,7 @@ use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
 use kallisto_engine::{RouteRows, RowGroup, RowIndex, row};
 
 use super::versions::{self, VersionsChange};
-use super::{config, data, invalid_path, metadata, read_invalid, subkeys};
+use super::{config, data, import, invalid_path, metadata, read_invalid, subkeys};
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::kv::access::Kv;
 use crate::engines::kv::routes::{PATH, reads};
@@ -91,6 +91,18 @@ const VERSIONS: RowGroup<RouteHandler> = &[
         Update => "Remove the data of versions for good.",
             runs!(async |run| versions::change(&Kv::of(&run), run.params.get("path"), VersionsChange::Destroy).await);
     } .with_root()),
+    row!("import/{path..}", &[
+        PATH,
+        field("metadata", Map, "The secret's metadata, as a read of `metadata/:path` shows it at another server."),
+        field("data", Map, "The data of its versions by their numbers."),
+        field("overwrite", Flag, "Replace a secret that has other versions."),
+    ], {
+        Update => "Store a secret of another server with its versions as they were.",
+            runs!(async |run| import::import(&Kv::of(&run), run.params.get("path")).await);
+    } .with_root().with_sudo().creating().more(
+        "Numbers, times and states of the versions are kept. A version that is here already, with the same number and time, needs no \
+           data; a deleted one without data cannot be undeleted.",
+    )),
 ];
 
 /// What clients of version 1 ask for.

@@ -6,6 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::engines::kv::access::Kv;
+use crate::records::kv::SecretMetadata;
 
 /// What is done to the versions named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,9 @@ pub(super) async fn change(
     let now_ns = kv.call.now_ns();
     let author = kv.author();
     run(kv, path, |metadata| {
+        if let (Some(metadata), VersionsChange::Undelete) = (&metadata, change) {
+            check_data(metadata, &versions)?;
+        }
         let decision = metadata.and_then(|metadata| match change {
             VersionsChange::Delete => decide::delete(metadata, &versions, author.as_ref(), now_ns),
             VersionsChange::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
@@ -56,6 +60,18 @@ pub(super) async fn change(
         Ok(plan(change, decision))
     })
     .await
+}
+
+/// Refuses to bring back a version whose data never came here.
+fn check_data(metadata: &SecretMetadata, versions: &[u64]) -> Result<(), Error> {
+    let is_missing =
+        |version: &u64| metadata.version(*version).is_some_and(|info| info.has_no_data);
+    match versions.iter().copied().find(is_missing) {
+        None => Ok(()),
+        Some(version) => Err(Error::invalid(format!(
+            "version {version} was imported after it was deleted, and without its data: it cannot be undeleted"
+        ))),
+    }
 }
 
 fn plan(
