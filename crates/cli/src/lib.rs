@@ -20,6 +20,7 @@ mod lease;
 mod list;
 mod login;
 mod login_mfa;
+mod migrate;
 mod monitor;
 mod mount_flags;
 mod mounted;
@@ -108,6 +109,8 @@ enum Verb {
     /// Print the engines that a server has
     #[command(subcommand, arg_required_else_help = true)]
     Plugin(plugin::Plugin),
+    /// Move everything from a Vault, an OpenBao or another Kallisto to a server
+    Migrate(Box<migrate::Migrate>),
     /// Follow the log of a server
     Monitor(monitor::Monitor),
     /// Print the versions that served the server's storage
@@ -145,6 +148,7 @@ impl ClientCommand {
             Verb::Lease(lease) => lease.run(),
             Verb::Pki(pki) => pki.run(),
             Verb::Plugin(plugin) => plugin.run(),
+            Verb::Migrate(migrate) => migrate.run(),
             Verb::Monitor(monitor) => monitor.run(),
             Verb::VersionHistory(history) => history.run(),
             Verb::Print(print) => print.run(),

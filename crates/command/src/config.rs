@@ -35,7 +35,7 @@ const TOKEN_FILE: &str = ".vault-token";
 const PREFIXES: [&str; 3] = ["KALLISTO", "BAO", "VAULT"];
 
 /// Every setting the environment can hold, and what it is.
-pub const SETTINGS: [(&str, &str); 19] = [
+pub const SETTINGS: [(&str, &str); 28] = [
     ("ADDR", "address of the server"),
     ("TOKEN", "token to use instead of the one that login stored"),
     ("NAMESPACE", "namespace to work in"),
@@ -55,7 +55,19 @@ pub const SETTINGS: [(&str, &str); 19] = [
     ("CLI_NO_COLOR", "no colours"),
     ("DEV_ROOT_TOKEN_ID", "root token of a dev server"),
     ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
+    ("SOURCE_ADDR", "address of the server that migrate moves from"),
+    ("SOURCE_TOKEN", "token to use there"),
+    ("SOURCE_NAMESPACE", "namespace to move from"),
+    ("SOURCE_CACERT", "as CACERT, for that server"),
+    ("SOURCE_CAPATH", "as CAPATH, for that server"),
+    ("SOURCE_CLIENT_CERT", "as CLIENT_CERT, for that server"),
+    ("SOURCE_CLIENT_KEY", "as CLIENT_KEY, for that server"),
+    ("SOURCE_TLS_SERVER_NAME", "as TLS_SERVER_NAME, for that server"),
+    ("SOURCE_SKIP_VERIFY", "as SKIP_VERIFY, for that server"),
 ];
+
+/// What stands before the name of a setting that is about the server that `migrate` moves from.
+const SOURCE: &str = "SOURCE_";
 
 /// What the environment can say to a server besides, and the key of the configuration that it stands for.
 pub const SERVER_SETTINGS: [(&str, &str); 19] = [
@@ -95,6 +107,22 @@ impl<'a> Environment<'a> {
     /// An environment that holds what `lookup` says.
     pub fn of(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
         Self(Box::new(lookup))
+    }
+
+    /// The environment as a client of the server has it that `migrate` moves from: the settings that say which server that is, and how to be known
+    /// to it, are those of that server alone, and all others are those of every client.
+    pub fn of_source(&self) -> Environment<'_> {
+        let of_that_server =
+            |name: &str| SETTINGS.iter().any(|(known, _)| known.strip_prefix(SOURCE) == Some(name));
+        Environment::of(move |spelling| {
+            let setting = spelling.split_once('_').filter(|(prefix, _)| PREFIXES.contains(prefix));
+            match setting {
+                Some((prefix, name)) if of_that_server(name) => {
+                    self.plain(&format!("{prefix}_{SOURCE}{name}"))
+                }
+                _ => self.plain(spelling),
+            }
+        })
     }
 
     /// A variable that is no setting of ours.

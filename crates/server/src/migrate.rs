@@ -45,7 +45,8 @@ enum StoragePlace {
 #[command(after_help = "Examples:\n  \
     BAO_PG_CONNECTION_URL=postgres://.. kallisto operator migrate -from=raft -to=postgresql -path=/var/lib/kallisto\n  \
     BAO_PG_CONNECTION_URL=postgres://.. kallisto operator migrate -from=postgresql -to=raft -path=/var/lib/kallisto\n\n\
-    What breaks off is begun anew by the same command.")]
+    What breaks off is begun anew by the same command.\n\
+    To move from a Vault or an OpenBao, see kallisto migrate.")]
 pub struct Migrate {
     /// Where the records are
     #[arg(long, value_name = "STORAGE", value_enum)]

@@ -395,6 +395,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         package: "kallisto-cli",
         below: &["kallisto-audit", "kallisto-command", "kallisto-pki"],
         external: &[
+            "aws-lc-rs",
             "clap",
             "clap_complete",
             "data-encoding",

@@ -74,6 +74,18 @@ impl ApiError {
         matches!(&self.said, ErrorReply::Errors(errors) if errors.iter().any(|error| error == text))
     }
 
+    /// What the server said, in a line.
+    pub fn summary(&self) -> String {
+        let said = match &self.said {
+            ErrorReply::Errors(errors) => errors.join("; "),
+            ErrorReply::Raw(text) => text.clone(),
+        };
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let method = self.method;
+        let path = self.url.split_once("/v1/").map_or(self.url.as_str(), |(_, path)| path);
+        format!("{method} {path}: {}: {}", self.status, words.join(" "))
+    }
+
     /// Makes an error of an answer.
     pub fn new(
         method: &'static str,

@@ -189,6 +189,11 @@ impl<'a> Client<'a> {
         Self { identity: ClientIdentity::Nobody, ..self }
     }
 
+    /// The namespace that requests are for, as it goes on the wire; none for the root.
+    pub fn namespace(&self) -> Option<&str> {
+        self.config.namespace.as_deref()
+    }
+
     fn expose_token(&self) -> Option<&str> {
         match &self.identity {
             ClientIdentity::Configured => self.config.expose_token(),

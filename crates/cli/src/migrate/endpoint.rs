@@ -1,0 +1,150 @@
+//! One of the two servers, asked for one thing at a time.
+//!
+//! Namespaces are said in front of the path, which Vault, OpenBao and Kallisto take alike. What comes of a failed request is decided here: the server
+//! refused one item and the pass goes on ([`ItemFailure::Item`]), or nobody answers and it cannot ([`ItemFailure::Fatal`]).
+
+use kallisto_command::client::error::ClientError;
+use kallisto_command::client::{Client, ClientRequest, Method};
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+
+/// Tries of a write that may be done twice, when the connection broke.
+const WRITE_TRIES: usize = 5;
+
+/// A server and a word for it.
+pub(super) struct Endpoint<'a> {
+    name: &'static str,
+    client: Client<'a>,
+}
+
+/// Why something was not done.
+pub(super) enum ItemFailure {
+    /// This one thing: the server said so, or it cannot be.
+    Item(String),
+    /// Nothing more can be done.
+    Fatal(Error),
+}
+
+impl From<Error> for ItemFailure {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// The two clusters by their ids, as far as they tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ClusterPair {
+    pub(super) source: String,
+    pub(super) target: String,
+}
+
+/// Asks both servers who they are.
+///
+/// # Errors
+/// One is not reached or sealed, or both are one cluster.
+pub(super) fn identify(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Result<ClusterPair, Error> {
+    let ends = ClusterPair { source: source.cluster()?, target: target.cluster()? };
+    if !ends.source.is_empty() && ends.source == ends.target && source.is_at_same_namespace(target)
+    {
+        return Err(Error::usage(
+            "source and target are one cluster, and the same namespace of it",
+        ));
+    }
+    Ok(ends)
+}
+
+impl<'a> Endpoint<'a> {
+    pub(super) const fn new(name: &'static str, client: Client<'a>) -> Self {
+        Self { name, client }
+    }
+
+    fn is_at_same_namespace(&self, other: &Self) -> bool {
+        self.client.namespace() == other.client.namespace()
+    }
+
+    /// The id of the cluster; empty where the server does not say.
+    fn cluster(&self) -> Result<String, Error> {
+        let doing = format!("asking the {} who it is", self.name);
+        let answer = self.client.send(&ClientRequest::get("sys/seal-status"));
+        let status = answer.map_err(Error::doing(doing))?.unwrap_or_default();
+        if status.datum("sealed") == Some(&Json::Bool(true)) {
+            return Err(Error::Settings(format!(
+                "the {} is sealed: it must be unsealed first",
+                self.name
+            )));
+        }
+        Ok(status.datum("cluster_id").and_then(Json::as_str).unwrap_or_default().to_owned())
+    }
+
+    /// What is at a path of a namespace; `None` when nothing is.
+    pub(super) fn read(&self, namespace: &str, path: &str) -> Result<Option<Map>, ItemFailure> {
+        self.send(&ClientRequest::get(&in_namespace(namespace, path)))
+    }
+
+    /// The same with a query.
+    pub(super) fn read_with(
+        &self,
+        namespace: &str,
+        path: &str,
+        query: (&str, String),
+    ) -> Result<Option<Map>, ItemFailure> {
+        let request = ClientRequest::get(&in_namespace(namespace, path));
+        self.send(&request.with_query(query.0, query.1))
+    }
+
+    /// The names at a path of a namespace; none when nothing is there.
+    pub(super) fn list(&self, namespace: &str, path: &str) -> Result<Vec<String>, ItemFailure> {
+        let data = self.send(&ClientRequest::list(&in_namespace(namespace, path)))?;
+        let keys = data.and_then(|mut data| data.remove("keys"));
+        let Some(Json::Array(keys)) = keys else { return Ok(Vec::new()) };
+        Ok(keys.iter().filter_map(Json::as_str).map(str::to_owned).collect())
+    }
+
+    /// Writes something that may be written twice.
+    pub(super) fn write(
+        &self,
+        namespace: &str,
+        path: &str,
+        body: Map,
+    ) -> Result<Option<Map>, ItemFailure> {
+        let request = ClientRequest::new(Method::Post, &in_namespace(namespace, path));
+        let request = request.with_body(&Json::Object(body));
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            match self.client.send(&request) {
+                Err(ClientError::Transport { .. }) if tried < WRITE_TRIES => {}
+                answer => return self.data(answer),
+            }
+        }
+    }
+
+    /// Deletes what is at a path of a namespace.
+    pub(super) fn delete(&self, namespace: &str, path: &str) -> Result<(), ItemFailure> {
+        self.send(&ClientRequest::new(Method::Delete, &in_namespace(namespace, path))).map(drop)
+    }
+
+    fn send(&self, request: &ClientRequest) -> Result<Option<Map>, ItemFailure> {
+        self.data(self.client.send(request))
+    }
+
+    fn data(
+        &self,
+        answer: Result<Option<kallisto_command::secret::Secret>, ClientError>,
+    ) -> Result<Option<Map>, ItemFailure> {
+        match answer {
+            Ok(secret) => Ok(secret.and_then(|secret| secret.data)),
+            Err(ClientError::Api(error)) if matches!(error.status, 400..=411 | 413..=428 | 500) => {
+                Err(ItemFailure::Item(format!("the {} said to {}", self.name, error.summary())))
+            }
+            Err(error) => {
+                let doing = format!("asking the {}; the same command goes on from here", self.name);
+                Err(ItemFailure::Fatal(Error::doing(doing)(error)))
+            }
+        }
+    }
+}
+
+fn in_namespace(namespace: &str, path: &str) -> String {
+    format!("{namespace}{path}")
+}

@@ -1,0 +1,218 @@
+//! A secret with versions: what its metadata says, and the data of each version that can be read.
+//!
+//! The target takes it as it was, by its route `import/`. Data is read only of versions that the target does not have yet. A deleted version
+//! tells its data to nobody, so it arrives as deleted and without data, which the report says.
+
+use super::{KvMount, SECRETS, key};
+use crate::migrate::endpoint::{Endpoint, ItemFailure};
+use crate::migrate::pass::{Item, Migration, MigrationPass, is_nothing, means_the_same};
+use crate::migrate::report::Settled;
+use crate::migrate::state::{ArrivedSecret, hash};
+use kallisto_command::json::{Json, Map};
+
+/// How often a secret is read anew that changes while it is read.
+const TRIES: usize = 5;
+/// What of a version moves; who wrote it does not.
+const OF_VERSION: [&str; 3] = ["created_time", "deletion_time", "destroyed"];
+/// What of a secret moves besides its versions.
+const OF_SECRET: [&str; 10] = [
+    "cas_required",
+    "created_time",
+    "current_metadata_version",
+    "current_version",
+    "custom_metadata",
+    "delete_version_after",
+    "max_versions",
+    "metadata_cas_required",
+    "oldest_version",
+    "updated_time",
+];
+
+/// Makes the secret at the target the one of the source.
+pub(super) fn settle(
+    migration: &Migration<'_>,
+    mount: KvMount<'_>,
+    path: &str,
+) -> Result<Settled, ItemFailure> {
+    let secret = VersionedSecret { migration, mount, path };
+    for _ in 0..TRIES {
+        if let Some(settled) = secret.try_to_settle()? {
+            return Ok(settled);
+        }
+    }
+    Ok(Settled::not_moved("it kept changing while it was read"))
+}
+
+struct VersionedSecret<'m, 'a> {
+    migration: &'m Migration<'a>,
+    mount: KvMount<'m>,
+    path: &'m str,
+}
+
+impl VersionedSecret<'_, '_> {
+    /// `None` when it changed meanwhile.
+    fn try_to_settle(&self) -> Result<Option<Settled>, ItemFailure> {
+        let Migration { source, target, pass, state, .. } = self.migration;
+        let known = key(self.mount, self.path);
+        let metadata_path = self.mount.api_path(self.path);
+        let Some(there) = source.read(self.mount.namespace, &metadata_path)? else {
+            return Ok(Some(Settled::not_moved("it is gone at the source")));
+        };
+        let there = relevant(&there);
+        let arrival = ArrivedSecret {
+            created_time: text(&there, "created_time").to_owned(),
+            hash: hash(&Json::Object(there.clone()).to_text()),
+        };
+        let before = state.as_ref().and_then(|state| state.arrival(&known));
+        if *pass != MigrationPass::Compare && before.as_ref() == Some(&arrival) {
+            return Ok(Some(Settled::Same));
+        }
+        let here = super::read_here(self.migration, target, self.mount.namespace, &metadata_path)?;
+        let here = here.map(|here| relevant(&here));
+        if *pass == MigrationPass::Compare {
+            return self.compare(&there, here.as_ref()).map(Some);
+        }
+        let wanted = wanted_versions(&there, here.as_ref());
+        let is_same = here.as_ref().is_some_and(|here| {
+            wanted.is_empty()
+                && means_the_same(&Json::Object(there.clone()), &Json::Object(here.clone()))
+        });
+        if !is_same && *pass == MigrationPass::Move {
+            let Some(data) = self.read_data(&there, &wanted)? else { return Ok(None) };
+            // What stands there came from the source, whose secret was made anew since.
+            let is_ours = |here: &Map| {
+                let made = text(here, "created_time");
+                before.as_ref().is_some_and(|before| before.created_time == made)
+            };
+            let overwrites = self.migration.overwrites || here.as_ref().is_some_and(is_ours);
+            self.import(there, data, overwrites)?;
+        }
+        if let (Some(state), MigrationPass::Move) = (state, pass) {
+            state.arrived(&known, arrival)?;
+        }
+        Ok(Some(if is_same { Settled::Same } else { Settled::Moved }))
+    }
+
+    /// The data of these versions; `None` when one of them was deleted meanwhile.
+    fn read_data(&self, there: &Map, wanted: &[&str]) -> Result<Option<Map>, ItemFailure> {
+        let mut data = Map::new();
+        for version in wanted {
+            match self.read_version(&self.migration.source, version)? {
+                Some(text) => drop(data.insert((*version).to_owned(), text)),
+                None if is_deletable(there, version) => self.note_without_data(version),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(data))
+    }
+
+    /// The data of a version; `None` when it is deleted or destroyed.
+    fn read_version(
+        &self,
+        from: &Endpoint<'_>,
+        version: &str,
+    ) -> Result<Option<Json>, ItemFailure> {
+        let path = format!("{}data/{}", self.mount.path, self.path);
+        let query = ("version", version.to_owned());
+        let Some(mut answer) = from.read_with(self.mount.namespace, &path, query)? else {
+            return Ok(None);
+        };
+        let data = answer.remove("data").unwrap_or(Json::Null);
+        let metadata = answer.get("metadata").and_then(Json::as_object);
+        let is_gone = metadata.is_none_or(|metadata| {
+            !text(metadata, "deletion_time").is_empty()
+                || metadata.get("destroyed") == Some(&true.into())
+        });
+        Ok((data != Json::Null || !is_gone).then_some(data))
+    }
+
+    fn note_without_data(&self, version: &str) {
+        let full = self.mount.full(self.path);
+        let item = Item { kind: SECRETS, namespace: self.mount.namespace, path: &full };
+        let why = format!(
+            "version {version} is deleted: it arrived so, without the data that nobody can read, and cannot be undeleted"
+        );
+        self.migration.report.note(item, why);
+    }
+
+    fn import(&self, there: Map, data: Map, overwrites: bool) -> Result<(), ItemFailure> {
+        let mut body = Map::from([
+            ("metadata".to_owned(), Json::Object(there)),
+            ("data".to_owned(), Json::Object(data)),
+        ]);
+        if overwrites {
+            body.insert("overwrite".to_owned(), true.into());
+        }
+        let path = format!("{}import/{}", self.mount.path, self.path);
+        self.migration.target.write(self.mount.namespace, &path, body).map(drop)
+    }
+
+    /// Whether both sides say the same of it, and of each version.
+    fn compare(&self, there: &Map, here: Option<&Map>) -> Result<Settled, ItemFailure> {
+        let Some(here) = here else { return Ok(Settled::differs("it is not at the target")) };
+        let of = |map: &Map, name: &str| map.get(name).cloned().unwrap_or(Json::Null);
+        let is_other = |name: &&str| !means_the_same(&of(there, name), &of(here, name));
+        let names: Vec<&str> =
+            OF_SECRET.into_iter().chain(["versions"]).filter(|name| is_other(name)).collect();
+        if !names.is_empty() {
+            return Ok(Settled::Differs(format!("other: {}", names.join(", "))));
+        }
+        for (version, info) in versions(there) {
+            if info.get("destroyed") == Some(&true.into()) {
+                continue;
+            }
+            let Migration { source, target, .. } = self.migration;
+            if self.read_version(source, version)? != self.read_version(target, version)? {
+                return Ok(Settled::Differs(format!("the data of version {version}")));
+            }
+        }
+        Ok(Settled::Same)
+    }
+}
+
+/// What of the metadata moves.
+fn relevant(metadata: &Map) -> Map {
+    let pick = |from: &Map, names: &[&str]| -> Map {
+        let named = |name: &&str| Some(((*name).to_owned(), from.get(*name)?.clone()));
+        names.iter().filter_map(named).collect()
+    };
+    let mut picked = pick(metadata, &OF_SECRET);
+    let shown = versions(metadata)
+        .map(|(version, info)| (version.to_owned(), Json::Object(pick(info, &OF_VERSION))));
+    picked.insert("versions".to_owned(), Json::Object(shown.collect()));
+    picked
+}
+
+fn versions(metadata: &Map) -> impl Iterator<Item = (&str, &Map)> {
+    let versions = metadata.get("versions").and_then(Json::as_object);
+    let shown = versions.into_iter().flatten();
+    shown.filter_map(|(version, info)| Some((version.as_str(), info.as_object()?)))
+}
+
+/// The versions whose data the target wants: those it does not have in this state.
+fn wanted_versions<'t>(there: &'t Map, here: Option<&Map>) -> Vec<&'t str> {
+    let same_secret = here.filter(|here| here.get("created_time") == there.get("created_time"));
+    let has = |version: &str, info: &Map| {
+        let known = same_secret
+            .and_then(|here| here.get("versions")?.as_object()?.get(version)?.as_object());
+        known.is_some_and(|known| {
+            OF_VERSION
+                .iter()
+                .all(|name| known.get(*name).is_some_and(|it| Some(it) == info.get(*name)))
+        })
+    };
+    let is_wanted = |(version, info): &(&str, &Map)| {
+        info.get("destroyed").is_none_or(is_nothing) && !has(version, info)
+    };
+    versions(there).filter(is_wanted).map(|(version, _)| version).collect()
+}
+
+/// Whether a version has a time of deletion, and so may be deleted.
+fn is_deletable(metadata: &Map, version: &str) -> bool {
+    versions(metadata)
+        .any(|(known, info)| known == version && !text(info, "deletion_time").is_empty())
+}
+
+fn text<'m>(map: &'m Map, name: &str) -> &'m str {
+    map.get(name).and_then(Json::as_str).unwrap_or_default()
+}

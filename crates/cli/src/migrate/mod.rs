@@ -1,0 +1,135 @@
+//! `migrate`: everything that can move from a Vault, an OpenBao or another Kallisto, over their APIs.
+//!
+//! A pass goes through all there is at the source, kind by kind, and makes the target say the same: what is the same already stays as it is, so a
+//! pass that broke off is done again, and one after the first moves only what changed since (the delta). Moving, trying (`-dry-run`) and comparing
+//! (`-compare`) are the same walk with another end ([`pass`]).
+//!
+//! - [`endpoint`] asks one of the two servers; what it refuses is one item's failure or the end of the pass;
+//! - [`namespaces`], [`mounts`], [`kv`] know how things are kept;
+//! - [`state`] remembers what arrived, as hashes, so that a later pass need not ask the target for it;
+//! - [`report`] counts, and says what did not move and why.
+
+mod endpoint;
+mod kv;
+mod mounts;
+mod namespaces;
+mod pass;
+mod pool;
+mod progress;
+mod report;
+mod scope;
+mod source;
+mod state;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use self::endpoint::Endpoint;
+use self::pass::{Migration, MigrationPass};
+use self::progress::Progress;
+use self::report::MigrationReport;
+use self::scope::ContentKind;
+use self::source::SourceFlags;
+use self::state::StateFile;
+use kallisto_command::client::Client;
+use kallisto_command::config::{Config, Environment};
+use kallisto_command::error::Error;
+use kallisto_command::flags::CommonFlags;
+use kallisto_command::outcome::Outcome;
+
+/// Items in progress at once when nobody says otherwise, and at the most.
+const WORKERS_DEFAULT: u16 = 8;
+const WORKERS_MAX: u16 = 64;
+/// Tries of one request when nobody says otherwise: a pass is long, and servers restart.
+const RETRIES_MIN: u32 = 5;
+
+/// Moves what another Vault, OpenBao or Kallisto has to this one, over their APIs.
+///
+/// The target is the server of -address and VAULT_ADDR, as for every command. The source's token comes from VAULT_SOURCE_TOKEN or a file. Run it
+/// again to go on after a stop, or to move what changed since.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -dry-run\n  \
+    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -state-file=moved.json\n  \
+    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -compare\n  \
+    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -only=secrets -path=secret/team/\n\n\
+    To move the records of one Kallisto to another storage, see kallisto operator migrate.\n\n\
+    Exit codes: 0 all moved or equal, 1 a mistake in the call, 2 something did not move or differs, or a server failed")]
+pub(crate) struct Migrate {
+    #[command(flatten)]
+    source: SourceFlags,
+    /// Say what would move, and change nothing
+    #[arg(long, conflicts_with = "compare")]
+    dry_run: bool,
+    /// Read both sides and say what differs, and change nothing
+    #[arg(long)]
+    compare: bool,
+    /// Move these kinds only; may be repeated or joined with commas
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    only: Vec<ContentKind>,
+    /// Move secrets of this mount or folder only; may be repeated
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
+    /// Replace secrets at the target that have other versions
+    #[arg(long)]
+    overwrite: bool,
+    /// Delete secrets at the target that came from the source and are deleted there since; needs -state-file
+    #[arg(long, requires = "state_file")]
+    prune: bool,
+    /// Remember here what arrived, so that the next pass asks the target for nothing of it
+    #[arg(long, value_name = "FILE")]
+    state_file: Option<PathBuf>,
+    /// Items in progress at once
+    #[arg(long, value_name = "NUMBER", default_value_t = WORKERS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
+    concurrency: u16,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Migrate {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let environment = Environment::process();
+        let mut config = Config::load(&self.common)?;
+        let mut from = self.source.config(&environment, config.audience)?;
+        for config in [&mut config, &mut from] {
+            config.retries_max = config.retries_max.max(RETRIES_MIN);
+        }
+        let pass = match (self.dry_run, self.compare) {
+            (true, _) => MigrationPass::DryRun,
+            (false, true) => MigrationPass::Compare,
+            (false, false) => MigrationPass::Move,
+        };
+        let source = Endpoint::new("source", Client::new(&from)?);
+        let target = Endpoint::new("target", Client::new(&config)?);
+        let ends = endpoint::identify(&source, &target)?;
+        let state = match &self.state_file {
+            Some(path) => Some(StateFile::open(path, &ends)?),
+            None => None,
+        };
+        if let (Some(state), MigrationPass::Move) = (&state, pass) {
+            // What cannot be written is better known now than after an hour.
+            state.save()?;
+        }
+        let migration = Migration {
+            source,
+            target,
+            pass,
+            scope: scope::MigrationScope::new(&self.only, &self.path)?,
+            overwrites: self.overwrite,
+            prunes: self.prune,
+            workers: usize::from(self.concurrency),
+            report: MigrationReport::new(pass),
+            progress: Progress::start(),
+            state,
+        };
+        let ended = migration.run();
+        migration.progress.end();
+        if let (Some(state), MigrationPass::Move) = (&migration.state, pass) {
+            state.save()?;
+        }
+        ended?;
+        migration.report.outcome(&config)
+    }
+}

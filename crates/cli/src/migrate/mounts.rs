@@ -1,0 +1,170 @@
+//! Mounts of engines, with what they are tuned to.
+
+use super::endpoint::ItemFailure;
+use super::pass::{Item, Migration, MigrationPass};
+use super::report::Settled;
+use super::scope::ContentKind;
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+
+/// What of a mount's settings moves.
+const TUNING: [&str; 8] = [
+    "allowed_response_headers",
+    "audit_non_hmac_request_keys",
+    "audit_non_hmac_response_keys",
+    "default_lease_ttl",
+    "force_no_cache",
+    "listing_visibility",
+    "max_lease_ttl",
+    "passthrough_request_headers",
+];
+/// What a server mounts itself.
+const BUILT_IN: [&str; 4] = ["cubbyhole", "identity", "ns_system", "system"];
+
+/// A mount of an engine whose content moves.
+pub(super) struct SourceMount {
+    /// Where, ending in a slash.
+    pub(super) path: String,
+    pub(super) engine: MountedEngine,
+}
+
+/// Engines whose content moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MountedEngine {
+    /// Secrets without versions.
+    KvV1,
+    /// Secrets with versions.
+    KvV2,
+}
+
+/// Makes the mounts of a namespace; returns those whose content can move.
+pub(super) fn move_all(
+    migration: &Migration<'_>,
+    namespace: &str,
+) -> Result<Vec<SourceMount>, Error> {
+    let item = Item { kind: "mounts", namespace, path: "" };
+    let there = match read_all(migration, namespace) {
+        Ok(there) => there,
+        Err(ItemFailure::Item(why)) => {
+            migration.report.count(item, Settled::NotMoved(why));
+            return Ok(Vec::new());
+        }
+        Err(ItemFailure::Fatal(error)) => return Err(error),
+    };
+    let here = migration.target.read(namespace, "sys/mounts");
+    let here = match here {
+        Ok(here) => here.unwrap_or_default(),
+        // A namespace that would be made.
+        Err(ItemFailure::Item(_)) if migration.pass != MigrationPass::Move => Map::new(),
+        Err(ItemFailure::Item(why)) => {
+            migration.report.count(item, Settled::NotMoved(why));
+            return Ok(Vec::new());
+        }
+        Err(ItemFailure::Fatal(error)) => return Err(error),
+    };
+    let mut movable = Vec::new();
+    for (path, mount) in &there {
+        let Some(mount) = mount.as_object().filter(|_| path.ends_with('/')) else { continue };
+        let kind = text(mount, "type");
+        if BUILT_IN.contains(&kind) || !migration.scope.reaches(path) {
+            continue;
+        }
+        let here = here.get(path).and_then(Json::as_object);
+        if let Some(engine) = move_one(migration, (namespace, path), mount, here)? {
+            movable.push(SourceMount { path: path.clone(), engine });
+        }
+    }
+    Ok(movable)
+}
+
+/// The mounts by their paths: all of them, or those that the token may see where it may not list them.
+fn read_all(migration: &Migration<'_>, namespace: &str) -> Result<Map, ItemFailure> {
+    match migration.source.read(namespace, "sys/mounts") {
+        Ok(all) => Ok(all.unwrap_or_default()),
+        Err(ItemFailure::Item(_)) => {
+            let visible = migration.source.read(namespace, "sys/internal/ui/mounts")?;
+            match visible.and_then(|mut visible| visible.remove("secret")) {
+                Some(Json::Object(mounts)) => Ok(mounts),
+                _ => Ok(Map::new()),
+            }
+        }
+        Err(fatal) => Err(fatal),
+    }
+}
+
+/// Makes a mount. What is in it moves if its engine is returned.
+fn move_one(
+    migration: &Migration<'_>,
+    (namespace, path): (&str, &str),
+    there: &Map,
+    here: Option<&Map>,
+) -> Result<Option<MountedEngine>, Error> {
+    let item = Item { kind: "mounts", namespace, path };
+    let Some(engine) = engine_of(there) else {
+        let kind = text(there, "type");
+        let why =
+            format!("what an engine {kind:?} keeps cannot be read over the API: set it up by hand");
+        migration.report.count(item, Settled::NotMoved(why));
+        return Ok(None);
+    };
+    if let Some(other) = here.map(engine_of).filter(|other| *other != Some(engine)) {
+        let why = match other {
+            Some(_) => "the target has key-value secrets of another version there",
+            None => "the target has another engine there",
+        };
+        migration.report.count(item, Settled::not_moved(why));
+        return Ok(None);
+    }
+    if !migration.scope.has(ContentKind::Mounts) {
+        return Ok(Some(engine));
+    }
+    let has_moved = migration.settle(item, || {
+        let wanted = settings(there);
+        let path = format!("sys/mounts/{}", path.trim_end_matches('/'));
+        let tuned = here.map(settings);
+        migration.settle_against(tuned.as_ref(), &wanted, || {
+            let (path, body) = match tuned {
+                None => (path, creation(there)),
+                Some(_) => (format!("{path}/tune"), wanted.clone()),
+            };
+            migration.target.write(namespace, &path, body).map(drop)
+        })
+    })?;
+    Ok((has_moved || here.is_some()).then_some(engine))
+}
+
+fn engine_of(mount: &Map) -> Option<MountedEngine> {
+    let version = mount.get("options").and_then(Json::as_object).and_then(|it| it.get("version"));
+    match text(mount, "type") {
+        "kv" if version.and_then(Json::as_str) == Some("2") => Some(MountedEngine::KvV2),
+        "kv" | "generic" => Some(MountedEngine::KvV1),
+        _ => None,
+    }
+}
+
+/// What a mount is tuned to, in one form for both servers.
+fn settings(mount: &Map) -> Map {
+    let config = mount.get("config").and_then(Json::as_object);
+    let of = |name: &str| config.and_then(|config| config.get(name)).cloned().unwrap_or(Json::Null);
+    let mut settings: Map = TUNING.iter().map(|name| ((*name).to_owned(), of(name))).collect();
+    settings.retain(|_, value| *value != Json::Null);
+    settings.insert("description".to_owned(), text(mount, "description").into());
+    settings
+}
+
+/// The body that makes such a mount.
+fn creation(mount: &Map) -> Map {
+    let mut config = settings(mount);
+    config.remove("description");
+    let mut body = Map::from([("config".to_owned(), Json::Object(config))]);
+    for name in ["type", "description", "options", "local", "seal_wrap"] {
+        if let Some(value) = mount.get(name) {
+            body.insert(name.to_owned(), value.clone());
+        }
+    }
+    body
+}
+
+fn text<'m>(map: &'m Map, name: &str) -> &'m str {
+    map.get(name).and_then(Json::as_str).unwrap_or_default()
+}

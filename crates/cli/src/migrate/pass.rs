@@ -1,0 +1,171 @@
+//! A walk through everything in scope, and what is done at its end to each item.
+
+use super::endpoint::{Endpoint, ItemFailure};
+use super::progress::Progress;
+use super::report::{MigrationReport, Settled};
+use super::scope::{ContentKind, MigrationScope};
+use super::state::StateFile;
+use super::{kv, mounts, namespaces};
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+
+/// What is done where the target is not as the source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MigrationPass {
+    /// It is made so.
+    Move,
+    /// It is told that it would be.
+    DryRun,
+    /// It is told what differs.
+    Compare,
+}
+
+/// Everything a pass works with.
+pub(super) struct Migration<'a> {
+    pub(super) source: Endpoint<'a>,
+    pub(super) target: Endpoint<'a>,
+    pub(super) pass: MigrationPass,
+    pub(super) scope: MigrationScope,
+    /// Whether secrets at the target that have other versions are replaced.
+    pub(super) overwrites: bool,
+    /// Whether what came from the source and is deleted there by now is deleted at the target.
+    pub(super) prunes: bool,
+    pub(super) workers: usize,
+    pub(super) report: MigrationReport,
+    pub(super) progress: Progress,
+    pub(super) state: Option<StateFile>,
+}
+
+/// Something that moves: what it is and where, for the report.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'i> {
+    pub(super) kind: &'static str,
+    pub(super) namespace: &'i str,
+    pub(super) path: &'i str,
+}
+
+impl Migration<'_> {
+    /// Goes through everything.
+    ///
+    /// # Errors
+    /// What ends a pass; the failure of an item is in the report.
+    pub(super) fn run(&self) -> Result<(), Error> {
+        for namespace in namespaces::move_all(self)? {
+            let mounts = mounts::move_all(self, &namespace)?;
+            if self.scope.has(ContentKind::Secrets) {
+                kv::move_all(self, &namespace, &mounts)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what concerns one item, and reports what came of it; false when it did not move.
+    ///
+    /// # Errors
+    /// What ends the pass.
+    pub(super) fn settle(
+        &self,
+        item: Item<'_>,
+        work: impl FnOnce() -> Result<Settled, ItemFailure>,
+    ) -> Result<bool, Error> {
+        let settled = match work() {
+            Ok(settled) => settled,
+            Err(ItemFailure::Item(why)) => Settled::NotMoved(why),
+            Err(ItemFailure::Fatal(error)) => return Err(error),
+        };
+        let has_moved = !matches!(settled, Settled::NotMoved(_));
+        self.report.count(item, settled);
+        Ok(has_moved)
+    }
+
+    /// Makes the object at a path of the target hold what `wanted` does; what else is in it stays.
+    pub(super) fn settle_object(
+        &self,
+        namespace: &str,
+        path: &str,
+        wanted: Map,
+    ) -> Result<Settled, ItemFailure> {
+        let here = self.target.read(namespace, path)?;
+        self.settle_against(here.as_ref(), &wanted, || {
+            self.target.write(namespace, path, wanted.clone()).map(drop)
+        })
+    }
+
+    /// The same where what is `here` was read already, and `write` writes.
+    pub(super) fn settle_against(
+        &self,
+        here: Option<&Map>,
+        wanted: &Map,
+        write: impl FnOnce() -> Result<(), ItemFailure>,
+    ) -> Result<Settled, ItemFailure> {
+        let differing = differences(wanted, here);
+        match (differing.is_empty() && here.is_some(), self.pass) {
+            (true, _) => Ok(Settled::Same),
+            (false, MigrationPass::DryRun) => Ok(Settled::Moved),
+            (false, MigrationPass::Compare) if here.is_none() => {
+                Ok(Settled::differs("it is not at the target"))
+            }
+            (false, MigrationPass::Compare) => {
+                Ok(Settled::Differs(format!("other: {}", differing.join(", "))))
+            }
+            (false, MigrationPass::Move) => write().map(|()| Settled::Moved),
+        }
+    }
+}
+
+/// The names of what `here` does not have as it is wanted.
+fn differences(wanted: &Map, here: Option<&Map>) -> Vec<String> {
+    let differs = |(name, value): &(&String, &Json)| {
+        !means_the_same(value, here.and_then(|here| here.get(*name)).unwrap_or(&Json::Null))
+    };
+    wanted.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether two values say the same: nothing has many spellings, and lists of names have no order.
+pub(super) fn means_the_same(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Array(one), Json::Array(other)) => {
+            let sorted = |items: &[Json]| {
+                let mut texts: Vec<_> = items.iter().map(Json::to_text).collect();
+                texts.sort_unstable();
+                texts
+            };
+            sorted(one) == sorted(other)
+        }
+        (Json::Object(one), Json::Object(other)) => {
+            let names: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
+            let of = |map: &Map, name: &String| map.get(name).cloned().unwrap_or(Json::Null);
+            names.into_iter().all(|name| means_the_same(&of(one, name), &of(other, name)))
+        }
+        _ => one == other || (is_nothing(one) && is_nothing(other)),
+    }
+}
+
+/// Whether a value is one of the spellings of nothing.
+pub(super) fn is_nothing(value: &Json) -> bool {
+    match value {
+        Json::Null | Json::Bool(false) => true,
+        Json::Bool(true) => false,
+        Json::Number(text) => &**text == "0",
+        Json::String(text) => text.is_empty() || text == "0s",
+        Json::Array(items) => items.is_empty(),
+        Json::Object(map) => map.values().all(is_nothing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kallisto_command::json::parse_object;
+
+    #[test]
+    fn nothing_has_many_spellings_and_lists_no_order() {
+        let map = |text: &str| parse_object(text.as_bytes()).unwrap();
+        let wanted = map(r#"{"a":null,"b":["x","y"],"c":{"d":0},"e":"t","f":1}"#);
+        let same = map(r#"{"b":["y","x"],"c":{},"e":"t","f":1,"g":"more"}"#);
+        assert!(differences(&wanted, Some(&same)).is_empty());
+        let other = map(r#"{"a":1,"b":["y"],"c":{"d":2},"e":"","f":"1"}"#);
+        assert_eq!(differences(&wanted, Some(&other)), ["a", "b", "c", "e", "f"]);
+        assert_eq!(differences(&wanted, None), ["b", "e", "f"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Which server to move from, and how to be known to it.
+//!
+//! A token is taken from the environment or a file and never from the command line, which others on the machine can see.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use zeroize::Zeroize;
+
+use kallisto_command::config::{Audience, Config, Environment, checked_token};
+use kallisto_command::error::Error;
+use kallisto_command::files;
+use kallisto_command::flags::{CommonFlags, ConnectionFlags};
+
+/// The server to move from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Source")]
+pub(super) struct SourceFlags {
+    /// Address of the server to move from [env: VAULT_SOURCE_ADDR]
+    #[arg(long, value_name = "URL")]
+    source_address: Option<String>,
+    /// File that holds the token to use there [env: VAULT_SOURCE_TOKEN holds the token itself]
+    #[arg(long, value_name = "FILE")]
+    source_token_file: Option<PathBuf>,
+    /// Namespace to move from [env: VAULT_SOURCE_NAMESPACE]
+    #[arg(long, value_name = "NAME")]
+    source_namespace: Option<String>,
+    /// PEM file of the certificate authority to trust there [env: VAULT_SOURCE_CACERT]
+    #[arg(long, value_name = "PATH")]
+    source_ca_cert: Option<String>,
+    /// PEM file of the client's certificate for it [env: VAULT_SOURCE_CLIENT_CERT]
+    #[arg(long, value_name = "PATH")]
+    source_client_cert: Option<String>,
+    /// PEM file of the client's private key for it [env: VAULT_SOURCE_CLIENT_KEY]
+    #[arg(long, value_name = "PATH")]
+    source_client_key: Option<String>,
+    /// Trust any certificate there; only for trying things out [env: VAULT_SOURCE_SKIP_VERIFY]
+    #[arg(long)]
+    source_tls_skip_verify: bool,
+}
+
+impl SourceFlags {
+    /// The settings of a client of that server.
+    pub(super) fn config(
+        self,
+        environment: &Environment<'_>,
+        audience: Audience,
+    ) -> Result<Config, Error> {
+        let connection = ConnectionFlags {
+            address: self.source_address,
+            namespace: self.source_namespace,
+            ca_cert: self.source_ca_cert,
+            client_cert: self.source_client_cert,
+            client_key: self.source_client_key,
+            tls_skip_verify: self.source_tls_skip_verify.then_some(true),
+            ..ConnectionFlags::default()
+        };
+        let environment = environment.of_source();
+        if connection.address.is_none() && environment.value("ADDR").is_none() {
+            return Err(Error::usage(
+                "no server to move from: set VAULT_SOURCE_ADDR or -source-address",
+            ));
+        }
+        let flags = CommonFlags { connection, ..CommonFlags::default() };
+        let mut config = Config::resolve(&flags, &environment, audience)?;
+        if let Some(path) = self.source_token_file {
+            let unreadable = |error| Error::usage(format!("{}: {error}", path.display()));
+            let mut text =
+                String::from_utf8_lossy(&files::read(&path).map_err(unreadable)?).into_owned();
+            config.token = Some(checked_token(text.trim().to_owned())?);
+            text.zeroize();
+        }
+        if config.token.is_none() {
+            return Err(Error::usage(
+                "no token for the source: set VAULT_SOURCE_TOKEN or -source-token-file",
+            ));
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,179 @@
+//! What arrived, for the next pass: of each secret the hash of its path, and what of it arrived.
+//!
+//! The file holds no value, and no path but as a hash. It is written anew beside the old one and renamed, now and then and at the end,
+//! so a pass that is killed leaves a whole one that knows a little less. It belongs to two clusters and is refused for others.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
+
+use super::endpoint::ClusterPair;
+use kallisto_command::error::Error;
+use kallisto_command::files;
+use kallisto_command::json::{Json, Map, parse_object};
+
+/// Shortest time between two writes; and so many times as long as a write takes.
+const SAVE_PAUSE: Duration = Duration::from_secs(2);
+const SAVE_SHARE: u32 = 10;
+/// The layout of the file.
+const FORMAT: u64 = 1;
+/// Bytes of a hash that are kept.
+const HASH_BYTES: usize = 16;
+
+/// The file.
+pub(super) struct StateFile {
+    path: PathBuf,
+    ends: ClusterPair,
+    known: Mutex<Arrived>,
+}
+
+struct Arrived {
+    secrets: BTreeMap<String, ArrivedSecret>,
+    saved: Instant,
+    pause: Duration,
+}
+
+/// What arrived of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ArrivedSecret {
+    /// When it was made, which tells it from another one of its path.
+    pub(super) created_time: String,
+    /// The hash of all that its metadata says.
+    pub(super) hash: String,
+}
+
+impl StateFile {
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read, is none, or is about other clusters.
+    pub(super) fn open(path: &Path, ends: &ClusterPair) -> Result<Self, Error> {
+        let wrong = |why: &str| Error::usage(format!("state file {}: {why}", path.display()));
+        let ends = ClusterPair { source: ends.source.clone(), target: ends.target.clone() };
+        let secrets = match files::read(path) {
+            Ok(bytes) => {
+                let (known, secrets) = decode(&bytes).ok_or_else(|| wrong("it is none"))?;
+                if known != ends {
+                    return Err(wrong("it is about other clusters; name another file"));
+                }
+                secrets
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(wrong(&error.to_string())),
+        };
+        let known = Arrived { secrets, saved: clock(), pause: SAVE_PAUSE };
+        Ok(Self { path: path.to_owned(), ends, known: Mutex::new(known) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What arrived of a secret.
+    pub(super) fn arrival(&self, path: &str) -> Option<ArrivedSecret> {
+        self.lock().secrets.get(&hash(path.as_bytes())).cloned()
+    }
+
+    /// Notes what arrived, and writes the file where that is due.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn arrived(&self, path: &str, arrival: ArrivedSecret) -> Result<(), Error> {
+        let mut known = self.lock();
+        known.secrets.insert(hash(path.as_bytes()), arrival);
+        if clock().duration_since(known.saved) < known.pause {
+            return Ok(());
+        }
+        self.write(&mut known)
+    }
+
+    /// Forgets a secret that is gone.
+    pub(super) fn forget(&self, path: &str) {
+        self.lock().secrets.remove(&hash(path.as_bytes()));
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn save(&self) -> Result<(), Error> {
+        self.write(&mut self.lock())
+    }
+
+    fn write(&self, known: &mut Arrived) -> Result<(), Error> {
+        let begun = clock();
+        let written = files::write_private(&self.path, &encode(&self.ends, &known.secrets));
+        written.map_err(|error| {
+            Error::usage(format!("state file {}: {error}", self.path.display()))
+        })?;
+        known.saved = clock();
+        known.pause = SAVE_PAUSE.max(known.saved.duration_since(begun) * SAVE_SHARE);
+        Ok(())
+    }
+}
+
+fn encode(ends: &ClusterPair, secrets: &BTreeMap<String, ArrivedSecret>) -> Vec<u8> {
+    let entry = |(path, arrival): (&String, &ArrivedSecret)| {
+        let text = format!("{} {}", arrival.hash, arrival.created_time);
+        (path.clone(), Json::from(text))
+    };
+    Json::object([
+        ("format", FORMAT.into()),
+        ("source", ends.source.as_str().into()),
+        ("target", ends.target.as_str().into()),
+        ("secrets", Json::Object(secrets.iter().map(entry).collect())),
+    ])
+    .to_text()
+}
+
+fn decode(bytes: &[u8]) -> Option<(ClusterPair, BTreeMap<String, ArrivedSecret>)> {
+    let object = parse_object(bytes).ok()?;
+    let text = |name: &str| object.get(name)?.as_str().map(str::to_owned);
+    if object.get("format")? != &Json::from(FORMAT) {
+        return None;
+    }
+    let entry = |(path, text): (&String, &Json)| {
+        let (hash, created_time) = text.as_str()?.split_once(' ')?;
+        let (hash, created_time) = (hash.to_owned(), created_time.to_owned());
+        Some((path.clone(), ArrivedSecret { created_time, hash }))
+    };
+    let secrets: &Map = object.get("secrets")?.as_object()?;
+    let secrets = secrets.iter().map(entry).collect::<Option<_>>()?;
+    Some((ClusterPair { source: text("source")?, target: text("target")? }, secrets))
+}
+
+/// The hash of some bytes, as it stands in the file.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    HEXLOWER.encode(&hash.as_ref()[..HASH_BYTES])
+}
+
+/// The clock by which the file is written.
+#[expect(clippy::disallowed_methods, reason = "this is the clock seam of a migration's state")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_reads_back_and_nothing_else_does() {
+        let ends = ClusterPair { source: "one".to_owned(), target: "other".to_owned() };
+        let arrival =
+            ArrivedSecret { created_time: "2026-11-25T00:00:00Z".into(), hash: hash(b"meta") };
+        let secrets = BTreeMap::from([(hash(b"secret/a"), arrival)]);
+        let bytes = encode(&ends, &secrets);
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret/a"));
+        assert_eq!(decode(&bytes), Some((ends, secrets)));
+        for end in 0..bytes.len() {
+            assert!(decode(&bytes[..end]).is_none(), "cut at {end}");
+        }
+        assert!(decode(br#"{"format":2,"source":"","target":"","secrets":{}}"#).is_none());
+    }
+}

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Everything moved from a real OpenBao, and from Kallisto to Kallisto, by `kallisto migrate`.
+
+    tests/ops/migrate.py KALLISTO BAO
+
+MIGRATE_SECRETS=10000 says how many secrets there are (500). Both servers run on loopback, with storage "raft" where that is OpenBao.
+"""
+import concurrent.futures
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+KALLISTO, BAO = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SECRETS = int(os.environ.get("MIGRATE_SECRETS", "500"))
+checks = failures = 0
+processes = []
+work = tempfile.mkdtemp(prefix="kallisto-migrate-")
+
+
+def check(good, what, more=""):
+    global checks, failures
+    checks += 1
+    failures += not good
+    print("ok   " if good else "FAIL ", what, "" if good else more, flush=True)
+
+
+def free_ports(count):
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+class Server:
+    """A server and a token for it."""
+
+    def __init__(self, address, token=None):
+        self.address, self.token = address, token
+
+    def ask(self, method, path, body=None, token=None):
+        request = urllib.request.Request(f"{self.address}/v1/{path}", method=method)
+        request.add_header("X-Vault-Token", token or self.token or "")
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(request, data, timeout=60) as reply:
+                text, status = reply.read(), reply.status
+        except urllib.error.HTTPError as error:
+            text, status = error.read(), error.code
+        return status, json.loads(text) if text.strip() else {}
+
+    def good(self, method, path, body=None, token=None):
+        status, answer = self.ask(method, path, body, token)
+        if status >= 300:
+            raise SystemExit(f"{method} {self.address} {path}: {status} {answer}")
+        return answer
+
+    def wait(self):
+        for _ in range(150):
+            try:
+                return self.ask("GET", "sys/seal-status")
+            except OSError:
+                time.sleep(0.2)
+        raise SystemExit(f"{self.address} does not answer")
+
+
+def start(*arguments, name):
+    with open(f"{work}/{name}.log", "ab") as log:
+        process = subprocess.Popen(arguments, stdout=log, stderr=log, env={"PATH": os.environ["PATH"], "HOME": work})
+    processes.append(process)
+    return process
+
+
+def start_bao():
+    api, peer = free_ports(2)
+    os.makedirs(f"{work}/bao")
+    with open(f"{work}/bao.hcl", "w", encoding="utf-8") as config:
+        config.write(f'''
+storage "raft" {{
+  path    = "{work}/bao"
+  node_id = "one"
+}}
+listener "tcp" {{
+  address     = "127.0.0.1:{api}"
+  tls_disable = true
+}}
+api_addr      = "http://127.0.0.1:{api}"
+cluster_addr  = "http://127.0.0.1:{peer}"
+disable_mlock = true
+''')
+    start(BAO, "server", f"-config={work}/bao.hcl", name="bao")
+    server = Server(f"http://127.0.0.1:{api}")
+    server.wait()
+    keys = server.good("PUT", "sys/init", {"secret_shares": 1, "secret_threshold": 1})
+    server.good("PUT", "sys/unseal", {"key": keys["keys"][0]})
+    server.token = keys["root_token"]
+    for _ in range(100):
+        if server.ask("GET", "sys/mounts")[0] == 200:
+            return server
+        time.sleep(0.1)
+    raise SystemExit("bao does not lead")
+
+
+def start_kallisto(name):
+    (api,) = free_ports(1)
+    start(KALLISTO, "server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token", f"-dev-listen-address=127.0.0.1:{api}", name=name)
+    server = Server(f"http://127.0.0.1:{api}", "root")
+    server.wait()
+    return server
+
+
+def environment(source, target, token=None):
+    return {
+        "PATH": os.environ["PATH"], "HOME": work, "NO_COLOR": "1", "VAULT_ADDR": target.address, "VAULT_TOKEN": target.token,
+        "VAULT_SOURCE_ADDR": source.address, "VAULT_SOURCE_TOKEN": token or source.token,
+    }
+
+
+def migrate(source, target, *flags, token=None):
+    done = subprocess.run(
+        [KALLISTO, "migrate", "-format=json", *flags], env=environment(source, target, token), capture_output=True, text=True, timeout=600, check=False
+    )
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        report = {"counts": {}, "not_moved": [], "differing": [], "notes": []}
+    return done.returncode, report, done.stderr
+
+
+def fill(server):
+    """Secrets of every state, and many plain ones."""
+    mount = {"type": "kv", "options": {"version": "2"}, "description": "of teams", "config": {"max_lease_ttl": "72h", "listing_visibility": "unauth"}}
+    server.good("POST", "sys/mounts/secret", mount)
+    server.good("POST", "sys/mounts/one", {"type": "kv"})
+    time.sleep(1)
+    server.good("POST", "secret/config", {"max_versions": 15, "delete_version_after": "720h"})
+    server.good("POST", "secret/metadata/app", {"custom_metadata": {"owner": "ada"}, "max_versions": 20})
+    for number in range(1, 13):
+        server.good("POST", "secret/data/app", {"data": {"n": number, "text": "ü\n\"'"}})
+    server.good("POST", "secret/delete/app", {"versions": [3]})
+    server.good("POST", "secret/destroy/app", {"versions": [5]})
+    server.good("POST", "secret/data/gone", {"data": {"x": 1}})
+    server.good("DELETE", "secret/data/gone")
+    server.good("POST", "secret/metadata/empty", {"custom_metadata": {"only": "metadata"}})
+    server.good("POST", "one/a/b", {"ttl": "1h", "number": 1.50})
+
+    def one(number):
+        server.good("POST", f"secret/data/many/{number % 50}/{number}", {"data": {"password": f"p{number}", "user": "u" * 200}})
+        if number % 5 == 0:
+            server.good("POST", f"secret/data/many/{number % 50}/{number}", {"data": {"password": "later"}})
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(SECRETS)))
+
+
+def same_secret(source, target, path):
+    one, other = (server.good("GET", f"secret/metadata/{path}")["data"] for server in (source, target))
+    for versions in (one["versions"], other["versions"]):
+        for version in versions.values():
+            for name in ("created_by", "deleted_by", "request_id"):
+                version.pop(name, None)
+    return one == other, f"{one} {other}"
+
+
+def walk_secrets(source, target, state):
+    before = target.ask("GET", "secret/metadata/?list=true")[1]
+    code, report, said = migrate(source, target, "-dry-run")
+    check(code == 0 and report["counts"]["secrets"]["moved"] == SECRETS + 4, "a dry run says what would move", f"{code} {report} {said}")
+    check(target.ask("GET", "secret/metadata/?list=true")[1] == before, "and changes nothing")
+
+    began = time.monotonic()
+    first = subprocess.Popen(
+        [KALLISTO, "migrate", f"-state-file={state}", "-concurrency=2"], env=environment(source, target), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    # Killed once some of the secrets are there.
+    while first.poll() is None and target.ask("GET", "secret/metadata/many/0/?list=true")[0] != 200:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    killed = first.wait() == -signal.SIGKILL
+    check(killed, "a move is killed in its middle")
+    code, report, said = migrate(source, target, f"-state-file={state}")
+    secrets = report["counts"].get("secrets", {})
+    check(code == 0 and secrets.get("moved", 0) + secrets.get("same", 0) == SECRETS + 4, "and goes on to its end", f"{code} {report} {said}")
+    check(secrets.get("moved", 0) > 0 and secrets.get("same", 0) > 0, f"with {secrets.get('same')} there already and {secrets.get('moved')} to go")
+    print(f"      {SECRETS} secrets, with the kill, in {time.monotonic() - began:.1f} s")
+    check(any("version 3 is deleted" in note["reason"] for note in report["notes"]), "what came without data is told", str(report["notes"]))
+
+    for path in ("app", "gone", "empty", "many/0/0"):
+        same, both = same_secret(source, target, path)
+        check(same, f"secret/{path} is as it was", both)
+    metadata = target.good("GET", "secret/metadata/app")["data"]
+    versions = metadata["versions"]
+    check(len(versions) == 12 and versions["3"]["deletion_time"] and versions["5"]["destroyed"], "twelve versions, the third deleted, the fifth destroyed")
+    for number in (1, 4, 12):
+        data = target.good("GET", f"secret/data/app?version={number}")["data"]["data"]
+        check(data == {"n": number, "text": "ü\n\"'"}, f"the data of version {number}")
+    check(target.ask("POST", "secret/undelete/app", {"versions": [3]})[0] == 400, "a deleted version without data cannot be undeleted")
+    mount = target.good("GET", "sys/mounts")["data"]["secret/"]
+    check(mount["config"]["max_lease_ttl"] == 259200 and mount["description"] == "of teams", "tuning and description of the mount", str(mount))
+    check(target.good("GET", "secret/config")["data"]["max_versions"] == 15, "the settings of the mount")
+    check(target.good("GET", "one/a/b")["data"]["ttl"] == "1h", "a secret without versions")
+    with open(state, encoding="utf-8") as file:
+        text = file.read()
+    check("many" not in text and "later" not in text and source.token not in text, "the state file holds no path and no value")
+
+    code, report, said = migrate(source, target, "-compare")
+    check(code == 0 and report["counts"]["secrets"]["same"] == SECRETS + 4, "comparing finds both equal", f"{code} {report} {said}")
+
+
+def walk_delta(source, target, state):
+    source.good("POST", "secret/data/app", {"data": {"n": 13}})
+    source.good("POST", "secret/delete/many/1/1", {"versions": [1]})
+    source.good("POST", "secret/data/new", {"data": {"n": 1}})
+    source.good("DELETE", "secret/metadata/many/2/2")
+    source.good("DELETE", "secret/metadata/many/3/3")
+    source.good("POST", "secret/data/many/3/3", {"data": {"made": "anew"}})
+    source.good("POST", "one/a/b", {"ttl": "2h"})
+    code, report, _ = migrate(source, target, "-compare")
+    differing = sorted(line["path"] for line in report["differing"])
+    expected = ["one/a/b", "secret/app", "secret/many/1/1", "secret/many/2/2", "secret/many/3/3", "secret/new"]
+    check(code == 2 and differing == expected, "comparing names what changed since", str(differing))
+    began = time.monotonic()
+    code, report, said = migrate(source, target, f"-state-file={state}")
+    check(code == 2 and report["counts"]["secrets"]["moved"] == 5, "a second pass moves what changed", f"{code} {report['counts']} {report['not_moved']} {said}")
+    check([line["path"] for line in report["not_moved"]] == ["secret/many/2/2"], "and names what was deleted there", str(report["not_moved"]))
+    print(f"      the pass took {time.monotonic() - began:.1f} s")
+    code, report, said = migrate(source, target, f"-state-file={state}", "-prune")
+    check(code == 0 and target.ask("GET", "secret/metadata/many/2/2")[0] == 404, "-prune deletes it", f"{code} {report} {said}")
+    code, report, said = migrate(source, target, "-compare")
+    check(code == 0, "comparing finds both equal again", f"{report['differing']} {said}")
+
+    target.good("POST", "secret/data/app", {"data": {"written": "here"}})
+    source.good("POST", "secret/data/app", {"data": {"n": 14}})
+    code, report, _ = migrate(source, target)
+    refused = [line for line in report["not_moved"] if line["path"] == "secret/app"]
+    check(code == 2 and refused and "another secret is here" in refused[0]["reason"], "what was written at the target is not overwritten", str(report["not_moved"]))
+    code, report, said = migrate(source, target, "-overwrite", "-path=secret/app")
+    check(code == 0 and same_secret(source, target, "app")[0], "unless told", f"{code} {report} {said}")
+
+
+def walk_limited(source, target):
+    policy = 'path "secret/metadata/*" { capabilities = ["read", "list"] }\npath "secret/data/app" { capabilities = ["read"] }\npath "secret/config" { capabilities = ["read"] }'
+    source.good("POST", "sys/policies/acl/reader", {"policy": policy})
+    token = source.good("POST", "auth/token/create", {"policies": ["reader"], "no_default_policy": False})["auth"]["client_token"]
+    code, report, said = migrate(source, target, "-only=mounts,secrets", "-path=secret/app", "-path=secret/new", token=token)
+    moved = report["counts"].get("secrets", {})
+    reasons = [line["reason"] for line in report["not_moved"]]
+    check(code == 2 and moved.get("moved") == 1 and any("secret/data/new" in why and "403" in why for why in reasons),
+          "a token that may read some secrets moves those, and names the others", f"{code} {report} {said}")
+    code, _, said = migrate(source, Server(target.address, "nobody"))
+    check(code == 2, "a token that the target does not know is refused", said)
+    code, _, said = migrate(Server("http://127.0.0.1:1", "x"), target)
+    check(code == 2 and "asking the source" in said, "a source that does not answer is named", said)
+
+
+def main():
+    source, target = start_bao(), start_kallisto("target")
+    fill(source)
+    state = f"{work}/state.json"
+    walk_secrets(source, target, state)
+    walk_delta(source, target, state)
+    walk_limited(source, start_kallisto("limited"))
+    third = start_kallisto("third")
+    code, report, said = migrate(target, third)
+    check(code in (0, 2) and report["counts"]["secrets"]["not_moved"] == 0, "from Kallisto to Kallisto", f"{code} {report} {said}")
+    code, report, said = migrate(target, third, "-compare", "-only=secrets")
+    check(code == 0, "with equal answers", f"{report['differing']} {said}")
+
+
+try:
+    main()
+finally:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+print(f"{checks} checks, {failures} failed")
+sys.exit(1 if failures or not checks else 0)
