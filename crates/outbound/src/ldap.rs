@@ -2,7 +2,7 @@
 //!
 //! The crate reads what is well formed: it takes apart without end what is nested without end, and panics at a result that is none. So it
 //! does not have the connection. It has one end of a pair of sockets inside this process; [`wire`] carries the other end's bytes over the
-//! connection, and lets through what it has looked at. TLS is ours as well, as with every far end.
+//! connection, and lets through what it has looked at and what answers a request. TLS is ours as well, as with every far end.
 
 mod wire;
 
@@ -327,86 +327,4 @@ fn root() -> LdapSearch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kallisto_engine::AllowedAddresses;
-    use kallisto_engine::far_end::{FarEndPool, FarEndProtocol, FarEndTls};
-    use secrecy::SecretString;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    const BOUND: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
-    const REFUSED: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x31\x04\x00\x04\x00";
-    /// An entry `cn=a` with `Cn: a`, and the end of the search.
-    const FOUND: &[u8] =
-        b"\x30\x18\x02\x01\x02\x64\x13\x04\x04cn=a\x30\x0b\x30\x09\x04\x02Cn\x31\x03\x04\x01a\
-        \x30\x0c\x02\x01\x02\x65\x07\x0a\x01\x00\x04\x00\x04\x00";
-
-    fn far_end(port: u16) -> (FarEnd, FarEndLogin) {
-        let login = FarEndLogin { user: "cn=b".into(), password: SecretString::from("pw") };
-        let far_end = FarEnd {
-            mount: "m".into(),
-            name: "n".into(),
-            revision: 1,
-            hosts: vec![("127.0.0.1".into(), port)],
-            addresses: AllowedAddresses::default(),
-            connect_secs: 5,
-            protocol: FarEndProtocol::Ldap { login: login.clone(), starts_tls: false },
-            tls: FarEndTls::default(),
-            pool: FarEndPool::default(),
-        };
-        (far_end, login)
-    }
-
-    /// What comes of a login and a search at a directory that gives these answers, one after each request.
-    fn asked(answers: &'static [&'static [u8]]) -> Result<FarEndAnswer, FarEndFailure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let (far_end, login) = far_end(listener.local_addr().unwrap().port());
-            let directory = tokio::spawn(async move {
-                let (mut peer, _) = listener.accept().await.unwrap();
-                let mut request = [0; 4096];
-                for answer in answers {
-                    // Whoever was told nonsense may have gone.
-                    if peer.read(&mut request).await.is_ok_and(|count| count > 0) {
-                        let _ = peer.write_all(answer).await;
-                    }
-                }
-            });
-            let search =
-                LdapWork { operations: vec![LdapOperation::Search(root())], passes_missing: false };
-            let mut session = open(&far_end, &login, false).await?;
-            let outcome = session.run(&FarEndWork::Ldap(search)).await;
-            directory.abort();
-            outcome
-        })
-    }
-
-    #[test]
-    fn a_search_finds_what_the_directory_says() {
-        let found = asked(&[BOUND, FOUND]).unwrap();
-        let attributes = BTreeMap::from([("cn".to_owned(), vec!["a".to_owned()])]);
-        let entries = vec![LdapEntry { dn: "cn=a".into(), attributes }];
-        assert_eq!(found, FarEndAnswer::Entries { entries, is_whole: true });
-    }
-
-    #[test]
-    fn a_directory_that_refuses_or_lies_is_told_of() {
-        let refused = asked(&[REFUSED]).unwrap_err();
-        let text = "LDAP result 49 invalidCredentials";
-        assert_eq!(refused, FarEndFailure::LoginRefused(text.into()));
-        let lies: [&'static [&'static [u8]]; 3] = [
-            &[b"HTTP/1.0 400 Bad Request\r\n\r\n"],
-            &[b"\x30\x84\xff\xff\xff\xff"],
-            &[b"\x30\x03\x02\x01\x01"],
-        ];
-        for lie in lies {
-            let failure = asked(lie).unwrap_err();
-            assert!(matches!(failure, FarEndFailure::Unreachable(_)), "{failure:?}");
-        }
-        let nested: &[&[u8]] = &[BOUND, b"\x30\x06\x02\x01\x02\x64\x01\x30"];
-        let failure = asked(nested).unwrap_err();
-        assert!(matches!(failure, FarEndFailure::Unknown(_)), "{failure:?}");
-    }
-}
+mod tests;

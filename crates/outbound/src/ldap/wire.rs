@@ -4,6 +4,11 @@
 //! - What is let through is a whole message of LDAP (RFC 4511), in definite lengths, that has the parts which its reader takes for granted.
 //! - A message has at most `MESSAGE_BYTES_MAX` bytes and is nested at most `DEPTH_MAX` deep; what comes after one request has at most
 //!   `ANSWER_BYTES_MAX`.
+//! - A message answers a request that is under way, with one of the answers that such a request has.
+//! - The one control whose value the reader takes apart (paged results, RFC 2696) has the value that RFC 2696 says, and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kallisto_engine::far_end::FAR_END_ANSWER_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -15,13 +20,16 @@ const MESSAGE_BYTES_MAX: usize = FAR_END_ANSWER_BYTES_MAX;
 const ANSWER_BYTES_MAX: usize = 4 * FAR_END_ANSWER_BYTES_MAX;
 /// How deep elements stand in elements: a value of an attribute of an entry in a message is the sixth.
 const DEPTH_MAX: usize = 12;
-/// Most bytes that are sent at a time.
-const CHUNK_BYTES: usize = 16 << 10;
+/// Most requests that are under way at a time; a session has one, and a page of a search begins when the one before has ended.
+const REQUESTS_MAX: usize = 8;
+/// The control of paged results (RFC 2696).
+const PAGED_RESULTS: &[u8] = b"1.2.840.113556.1.4.319";
 
 /// A request for StartTLS (RFC 4511, section 4.14), as message 1.
 const START_TLS: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
 
 const SEQUENCE: u8 = 0x30;
+const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
 const ENUMERATED: u8 = 0x0a;
 const OCTETS: u8 = 0x04;
@@ -38,29 +46,24 @@ pub(super) async fn start_tls(stream: &mut (impl LdapWire + ?Sized)) -> Result<(
     // One message, and not a byte more: what comes before TLS is nobody's word.
     let mut message = Vec::new();
     read_message(stream, &mut message).await.map_err(failed)?;
-    match result_code(&message) {
+    match start_tls_code(&message) {
         Some(0) => Ok(()),
         Some(code) => Err(format!("StartTLS is refused: LDAP result {code}")),
         None => Err("StartTLS is not answered in LDAP".to_owned()),
     }
 }
 
-/// Carries bytes both ways until one side ends or says what is no LDAP.
+/// Carries messages both ways until one side ends or says what is no LDAP.
 pub(super) async fn carry(inside: UnixStream, outside: Box<dyn LdapWire>) {
     let (mut from_inside, mut to_inside) = inside.into_split();
     let (mut from_outside, mut to_outside) = tokio::io::split(outside);
-    let budget = std::sync::atomic::AtomicUsize::new(0);
-    // The two run in one task; what the budget orders is this task alone.
-    let order = std::sync::atomic::Ordering::Relaxed;
+    let under_way = Mutex::new(RequestsUnderWay::default());
     let requests = async {
-        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut message = Vec::new();
         loop {
-            let count = from_inside.read(&mut chunk).await?;
-            if count == 0 {
-                return Ok::<(), std::io::Error>(());
-            }
-            budget.store(ANSWER_BYTES_MAX, order);
-            to_outside.write_all(&chunk[..count]).await?;
+            read_message(&mut from_inside, &mut message).await?;
+            lock(&under_way).begin(&message).ok_or_else(garbled)?;
+            to_outside.write_all(&message).await?;
             to_outside.flush().await?;
         }
     };
@@ -68,17 +71,67 @@ pub(super) async fn carry(inside: UnixStream, outside: Box<dyn LdapWire>) {
         let mut message = Vec::new();
         loop {
             read_message(&mut from_outside, &mut message).await?;
-            let left = budget.load(order).checked_sub(message.len());
-            if !is_ldap(&message) {
-                return Err::<(), std::io::Error>(garbled());
-            }
-            budget.store(left.ok_or_else(garbled)?, order);
+            lock(&under_way).answer(&message).ok_or_else(garbled)?;
             to_inside.write_all(&message).await?;
         }
     };
-    tokio::select! {
-        _ = requests => {}
-        _ = answers => {}
+    // Whatever ends one of the two ends both.
+    let _: std::io::Result<()> = tokio::select! {
+        ended = requests => ended,
+        ended = answers => ended,
+    };
+}
+
+fn lock(held: &Mutex<RequestsUnderWay>) -> MutexGuard<'_, RequestsUnderWay> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The requests that wait for answers. The reader takes it for granted that an answer fits its request, and panics when it does not.
+#[derive(Debug, Default)]
+struct RequestsUnderWay {
+    /// By the id of the request, what it asks for: the tag of its operation.
+    tags: BTreeMap<u32, u8>,
+    /// How many bytes may still come.
+    bytes_left: usize,
+}
+
+impl RequestsUnderWay {
+    /// Takes note of a request; `None` for what is none, or one too many.
+    fn begin(&mut self, message: &[u8]) -> Option<()> {
+        let (id, operation) = parts_of(message)?;
+        self.bytes_left = ANSWER_BYTES_MAX;
+        // The end of a session (RFC 4511, section 4.3) and a request that is given up (4.11) have no answer.
+        if matches!(operation.tag, 0x42 | 0x50) {
+            return Some(());
+        }
+        self.tags.insert(id, operation.tag);
+        (self.tags.len() <= REQUESTS_MAX).then_some(())
+    }
+
+    /// Takes note of an answer; `None` for what is none, answers no request, or is one byte too much.
+    fn answer(&mut self, message: &[u8]) -> Option<()> {
+        if !is_ldap(message) {
+            return None;
+        }
+        let (id, operation) = parts_of(message)?;
+        let request = *self.tags.get(&id)?;
+        let is_last = match (request, operation.tag) {
+            // Entries and references of a search, then its end.
+            (0x63, 0x64 | 0x73) => false,
+            (0x60, 0x61)
+            | (0x63, 0x65)
+            | (0x66, 0x67)
+            | (0x68, 0x69)
+            | (0x4a, 0x6b)
+            | (0x6c, 0x6d)
+            | (0x77, 0x78) => true,
+            _ => return None,
+        };
+        self.bytes_left = self.bytes_left.checked_sub(message.len())?;
+        if is_last {
+            self.tags.remove(&id);
+        }
+        Some(())
     }
 }
 
@@ -178,16 +231,36 @@ fn is_ldap(message: &[u8]) -> bool {
 
 /// A control: its name, then whether it is critical, then its value.
 fn is_control(one: &Element<'_>) -> bool {
-    let parts = elements(one.content);
-    let tags: Option<Vec<u8>> = parts.as_ref().map(|parts| parts.iter().map(|p| p.tag).collect());
-    let is_shaped = matches!(
-        tags.as_deref(),
-        Some([OCTETS] | [OCTETS, 0x01 | OCTETS] | [OCTETS, 0x01, OCTETS])
-    );
-    let is_named = parts.is_some_and(|parts| parts.first().is_some_and(is_text));
-    let is_flagged = elements(one.content)
-        .is_some_and(|parts| parts.iter().all(|part| part.tag != 0x01 || part.content.len() == 1));
-    one.tag == SEQUENCE && is_shaped && is_named && is_flagged
+    let Some(parts) = elements(one.content) else { return false };
+    let (name, flag, value) = match parts.as_slice() {
+        [name] => (name, None, None),
+        [name, flag] if flag.tag == BOOLEAN => (name, Some(flag), None),
+        [name, value] => (name, None, Some(value)),
+        [name, flag, value] => (name, Some(flag), Some(value)),
+        _ => return false,
+    };
+    let is_flag = |flag: &Element<'_>| flag.tag == BOOLEAN && flag.content.len() == 1;
+    let is_value = |value: &Element<'_>| value.tag == OCTETS;
+    let is_shaped = one.tag == SEQUENCE
+        && name.tag == OCTETS
+        && is_text(name)
+        && flag.is_none_or(is_flag)
+        && value.is_none_or(is_value);
+    // Values of other controls are never looked into.
+    is_shaped && (name.content != PAGED_RESULTS || value.is_some_and(is_page))
+}
+
+/// The value of the control of paged results: how many entries there are, and a cookie.
+fn is_page(value: &Element<'_>) -> bool {
+    let read = || {
+        let (outer, rest) = element(value.content)?;
+        let parts =
+            (outer.tag == SEQUENCE && rest.is_empty()).then(|| elements(outer.content))??;
+        let [size, cookie] = parts.as_slice() else { return None };
+        let is_size = size.tag == INTEGER && (1..=4).contains(&size.content.len());
+        Some(is_size && cookie.tag == OCTETS)
+    };
+    read() == Some(true)
 }
 
 fn is_text(one: &Element<'_>) -> bool {
@@ -227,20 +300,31 @@ fn is_result(parts: &[Element<'_>]) -> bool {
     is_code && is_octets(matched) && is_octets(text) && more.iter().all(is_more)
 }
 
-/// The code of a message that is a result.
-fn result_code(message: &[u8]) -> Option<u64> {
-    if !is_ldap(message) {
-        return None;
-    }
+/// The id of a message, and its operation.
+fn parts_of(message: &[u8]) -> Option<(u32, Element<'_>)> {
     let parts = elements(element(message)?.0.content)?;
-    let result = elements(parts.get(1)?.content)?;
-    let code = result.first().filter(|code| code.tag == ENUMERATED)?;
+    let [id, operation, ..] = parts.as_slice() else { return None };
+    let is_id = id.tag == INTEGER && (1..=4).contains(&id.content.len());
+    let number = id.content.iter().fold(0, |number, byte| (number << 8) | u32::from(*byte));
+    is_id.then_some((number, *operation))
+}
+
+/// The result of the one request before TLS; `None` for a message that is something else.
+fn start_tls_code(message: &[u8]) -> Option<u64> {
+    let (1, operation) = parts_of(message).filter(|_| is_ldap(message))? else { return None };
+    let code = *elements(operation.content)?.first().filter(|_| operation.tag == 0x78)?;
     Some(code.content.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Sequences in sequences, this deep.
+    pub(crate) fn nested(depth: u32) -> Vec<u8> {
+        let header = |inside: u32| [&[SEQUENCE, 0x84][..], &(6 * inside).to_be_bytes()].concat();
+        (0..depth).rev().flat_map(header).collect()
+    }
 
     /// An element of these bytes.
     fn made(tag: u8, content: &[u8]) -> Vec<u8> {
@@ -269,7 +353,9 @@ mod tests {
         let (code, empty) = (made(ENUMERATED, &[49]), made(OCTETS, b""));
         let bound = result(0x61, &[&code, &empty, &made(OCTETS, "falsch: ü".as_bytes())]);
         assert!(is_ldap(&bound));
-        assert_eq!(result_code(&bound), Some(49));
+        assert_eq!(start_tls_code(&bound), None);
+        let refused = result(0x78, &[&code, &empty, &empty]);
+        assert_eq!(start_tls_code(&refused), Some(49));
         let value = made(0x31, &made(OCTETS, b"\xff\x00"));
         let attribute = made(SEQUENCE, &[made(OCTETS, b"cn"), value].concat());
         let entry = made(0x64, &[made(OCTETS, b"cn=a"), made(SEQUENCE, &attribute)].concat());
@@ -308,6 +394,87 @@ mod tests {
         }
     }
 
+    /// The end of a search with a control of this name and value.
+    pub(crate) fn controlled(id: u8, name: &[u8], value: Option<&[u8]>) -> Vec<u8> {
+        let parts = [Some(made(OCTETS, name)), value.map(|value| made(OCTETS, value))];
+        let parts: Vec<Vec<u8>> = parts.into_iter().flatten().collect();
+        let control = made(SEQUENCE, &parts.concat());
+        let done = [made(ENUMERATED, &[0]), made(OCTETS, b""), made(OCTETS, b"")].concat();
+        let all = [made(INTEGER, &[id]), made(0x65, &done), made(0xa0, &control)].concat();
+        made(SEQUENCE, &all)
+    }
+
+    #[test]
+    fn a_page_has_its_size_and_its_cookie_and_nothing_else() {
+        let (size, cookie) = (made(INTEGER, &[0]), made(OCTETS, b"next"));
+        let page = made(SEQUENCE, &[&size[..], &cookie].concat());
+        assert!(is_ldap(&controlled(1, PAGED_RESULTS, Some(&page))));
+        let nested = nested(100_000);
+        let deep_cookie = made(SEQUENCE, &[&size[..], &nested].concat());
+        for bad in [
+            None,
+            Some(Vec::new()),
+            Some(page[..page.len() - 1].to_vec()),
+            Some([&page[..], &[0]].concat()),
+            Some(made(SEQUENCE, &size)),
+            Some(made(SEQUENCE, &[&size[..], &size].concat())),
+            Some(made(SEQUENCE, &[&size[..], &cookie, &cookie].concat())),
+            Some(made(SEQUENCE, &[&made(INTEGER, &[0; 9])[..], &cookie].concat())),
+            Some(nested.clone()),
+            Some(deep_cookie),
+        ] {
+            let length = bad.as_ref().map(Vec::len);
+            assert!(!is_ldap(&controlled(1, PAGED_RESULTS, bad.as_deref())), "{length:?}");
+        }
+        // Nobody looks into the value of another control.
+        assert!(is_ldap(&controlled(1, b"1.2.3", Some(&nested))));
+    }
+
+    #[test]
+    fn an_answer_fits_a_request_that_is_under_way() {
+        let with_id = |id: u8, tag: u8, parts: &[&[u8]]| {
+            made(SEQUENCE, &[made(INTEGER, &[id]), made(tag, &parts.concat())].concat())
+        };
+        let (code, empty, names) = (made(ENUMERATED, &[0]), made(OCTETS, b""), made(SEQUENCE, b""));
+        let ended: &[&[u8]] = &[&code, &empty, &empty];
+        let entry: &[&[u8]] = &[&empty, &names];
+        let begun = |requests: &[(u8, u8)]| {
+            let mut under_way = RequestsUnderWay::default();
+            for (id, tag) in requests {
+                under_way.begin(&with_id(*id, *tag, &[])).unwrap();
+            }
+            under_way
+        };
+        for (request, answer, parts) in [
+            (0x60, 0x61, ended),
+            (0x63, 0x65, ended),
+            (0x66, 0x67, ended),
+            (0x68, 0x69, ended),
+            (0x4a, 0x6b, ended),
+            (0x6c, 0x6d, ended),
+            (0x77, 0x78, ended),
+        ] {
+            let mut under_way = begun(&[(1, request)]);
+            assert_eq!(under_way.answer(&with_id(2, answer, parts)), None, "another id");
+            assert_eq!(under_way.answer(&with_id(1, answer, parts)), Some(()), "{request:x}");
+            assert_eq!(under_way.answer(&with_id(1, answer, parts)), None, "answered twice");
+        }
+        let mut search = begun(&[(7, 0x63)]);
+        assert_eq!(search.answer(&with_id(7, 0x64, entry)), Some(()));
+        assert_eq!(search.answer(&with_id(7, 0x73, &[])), Some(()));
+        assert_eq!(search.answer(&with_id(7, 0x61, ended)), None, "the end of a bind");
+        let mut bind = begun(&[(1, 0x60)]);
+        assert_eq!(bind.answer(&with_id(1, 0x64, entry)), None, "an entry for a bind");
+        assert_eq!(bind.answer(&with_id(0, 0x78, ended)), None, "a notice of disconnection");
+        let mut none = begun(&[(1, 0x42), (2, 0x50)]);
+        assert_eq!(none.answer(&with_id(1, 0x61, ended)), None);
+        let mut many = RequestsUnderWay::default();
+        let begins = (0..=REQUESTS_MAX).map(|id| u8::try_from(id).unwrap());
+        let begins: Vec<_> =
+            begins.map(|id| many.begin(&with_id(id, 0x63, &[])).is_some()).collect();
+        assert_eq!(begins.iter().filter(|began| !**began).count(), 1, "one too many");
+    }
+
     #[test]
     fn nothing_that_is_changed_by_a_byte_makes_it_panic() {
         let (code, empty) = (made(ENUMERATED, &[0]), made(OCTETS, b"text"));
@@ -316,7 +483,7 @@ mod tests {
             for byte in 0..=255 {
                 let mut changed = whole.clone();
                 changed[at] = byte;
-                let _ = (is_ldap(&changed), result_code(&changed));
+                let _ = (is_ldap(&changed), start_tls_code(&changed));
             }
         }
     }
