@@ -20,8 +20,7 @@ const PAUSE_SECS_MAX: u64 = 4;
 pub(crate) struct Breaker {
     failures: u32,
     closed_from: Option<Instant>,
-    words: String,
-    is_login: bool,
+    last: Option<FarEndFailure>,
 }
 
 impl Breaker {
@@ -32,10 +31,13 @@ impl Breaker {
     pub(crate) fn admit(&self, now: Instant) -> Result<(), FarEndFailure> {
         let Some(until) = self.closed_from.filter(|until| now < *until) else { return Ok(()) };
         let left = (until - now).as_secs() + 1;
-        let words = format!("{} (it is asked again in {left}s)", self.words);
-        Err(match self.is_login {
-            true => FarEndFailure::LoginRefused(words),
-            false => FarEndFailure::Unreachable(words),
+        let last = self.last.clone().unwrap_or(FarEndFailure::Busy);
+        let words = format!("{last} (it is asked again in {left}s)");
+        // Whatever went wrong then, nothing is asked now.
+        Err(match last {
+            FarEndFailure::LoginRefused(_) => FarEndFailure::LoginRefused(words),
+            FarEndFailure::LoginBarred(_) => FarEndFailure::LoginBarred(words),
+            _ => FarEndFailure::Unreachable(words),
         })
     }
 
@@ -50,8 +52,7 @@ impl Breaker {
 
     pub(crate) fn fail(&mut self, now: Instant, failure: &FarEndFailure) {
         self.failures = self.failures.saturating_add(1);
-        failure.words().clone_into(&mut self.words);
-        self.is_login = matches!(failure, FarEndFailure::LoginRefused(_));
+        self.last = Some(failure.clone());
         if self.failures >= FAILURES_MAX {
             let doubled = (self.failures - FAILURES_MAX).min(16);
             let pause = (PAUSE_FIRST_SECS << doubled).min(PAUSE_SECS_MAX);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kallisto_engine::far_end::may_reach;
 use kallisto_engine::{FarEnd, FarEndFailure};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -35,13 +35,24 @@ pub(crate) async fn connect(far_end: &FarEnd) -> Result<Connected, FarEndFailure
     Err(last)
 }
 
+/// When the next of `left` hosts is given up, so that each has its part of the time.
+pub(crate) fn give_up_at(far_end: &FarEnd, until: Instant, left: usize) -> Instant {
+    let now = Instant::now();
+    let part = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);
+    now + part.min(patience(far_end))
+}
+
 /// How long a connection to one host may take.
 pub(crate) fn patience(far_end: &FarEnd) -> Duration {
     Duration::from_secs(far_end.connect_secs.clamp(1, CONNECT_SECS_MAX))
 }
 
 /// Connects to one host.
-async fn connect_to(far_end: &FarEnd, host: &str, port: u16) -> Result<TcpStream, FarEndFailure> {
+pub(crate) async fn connect_to(
+    far_end: &FarEnd,
+    host: &str,
+    port: u16,
+) -> Result<TcpStream, FarEndFailure> {
     let unreachable = |why: &str| FarEndFailure::Unreachable(format!("{host}:{port}: {why}"));
     let connecting = async {
         let mut last = unreachable("the name has no address");

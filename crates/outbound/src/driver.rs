@@ -4,6 +4,7 @@
 
 use kallisto_engine::far_end::FarEndProtocol;
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
+use tokio::time::Instant;
 
 use crate::{ldap, mysql, postgres, redis};
 
@@ -12,7 +13,7 @@ pub(crate) trait FarEndSession: Send {
     /// Does what is asked.
     ///
     /// # Errors
-    /// [`FarEndFailure::Refused`] when the session can go on; [`FarEndFailure::Unreachable`] when it had ended before.
+    /// [`FarEndFailure::Refused`] and [`FarEndFailure::NothingDone`] when the session can go on; [`FarEndFailure::Unreachable`] when it had ended before.
     fn run<'a>(
         &'a mut self,
         work: &'a FarEndWork,
@@ -25,18 +26,23 @@ pub(crate) trait FarEndSession: Send {
     fn check(&mut self) -> BoxFuture<'_, bool>;
 }
 
-/// Opens a session.
+/// Opens a session; whoever has several hosts to try divides the time until `until` among them.
 ///
 /// # Errors
-/// [`FarEndFailure::Unreachable`], or [`FarEndFailure::LoginRefused`].
-pub(crate) async fn open(far_end: &FarEnd) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+/// [`FarEndFailure::Unreachable`], [`FarEndFailure::LoginRefused`], or [`FarEndFailure::LoginBarred`].
+pub(crate) async fn open(
+    far_end: &FarEnd,
+    until: Instant,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
     match &far_end.protocol {
         FarEndProtocol::Postgres { login, database } => {
             postgres::open(far_end, login, database).await
         }
         FarEndProtocol::Mysql { login, database } => mysql::open(far_end, login, database).await,
         FarEndProtocol::Redis { login } => redis::open(far_end, login).await,
-        FarEndProtocol::Ldap { login, starts_tls } => ldap::open(far_end, login, *starts_tls).await,
+        FarEndProtocol::Ldap { login, starts_tls } => {
+            ldap::open(far_end, login, *starts_tls, until).await
+        }
     }
 }
 

@@ -26,20 +26,58 @@ use ldap3::{
 use rustls_pki_types::ServerName;
 use secrecy::ExposeSecret;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::connect::{self, Connected};
+use crate::connect;
 use crate::driver::{FarEndSession, no_such_work};
 use crate::tls;
 
 /// Result codes of RFC 4511, section 4.1.9.
 mod code {
     pub(super) const SUCCESS: u32 = 0;
+    pub(super) const OPERATIONS_ERROR: u32 = 1;
+    pub(super) const TIME_LIMIT_EXCEEDED: u32 = 3;
     pub(super) const SIZE_LIMIT_EXCEEDED: u32 = 4;
+    pub(super) const ADMIN_LIMIT_EXCEEDED: u32 = 11;
     pub(super) const NO_SUCH_ATTRIBUTE: u32 = 16;
     pub(super) const NO_SUCH_OBJECT: u32 = 32;
+    pub(super) const INAPPROPRIATE_AUTHENTICATION: u32 = 48;
+    pub(super) const INVALID_CREDENTIALS: u32 = 49;
     pub(super) const BUSY: u32 = 51;
     pub(super) const UNAVAILABLE: u32 = 52;
+    pub(super) const UNWILLING_TO_PERFORM: u32 = 53;
+    pub(super) const OTHER: u32 = 80;
+}
+
+/// What a result says that is no success.
+fn refusal(result: &LdapResult) -> FarEndFailure {
+    match result.rc {
+        // Whoever says so, perhaps for another directory behind it, may have done the work, or may still do it.
+        code::OPERATIONS_ERROR
+        | code::TIME_LIMIT_EXCEEDED
+        | code::ADMIN_LIMIT_EXCEEDED
+        | code::BUSY
+        | code::UNAVAILABLE
+        | code::OTHER => FarEndFailure::Unknown(words(result)),
+        _ => FarEndFailure::Refused(words(result)),
+    }
+}
+
+/// What the result of a bind says that is no success. Only one code says that a password is wrong; others are about the entry, and the rest
+/// is about the directory.
+fn login_refusal(result: &LdapResult, login: &FarEndLogin) -> FarEndFailure {
+    match result.rc {
+        code::INVALID_CREDENTIALS => FarEndFailure::LoginRefused(words(result)),
+        code::INAPPROPRIATE_AUTHENTICATION | code::NO_SUCH_OBJECT => {
+            FarEndFailure::LoginBarred(words(result))
+        }
+        // A bind with a name and without a password (RFC 4513, section 5.1.2).
+        code::UNWILLING_TO_PERFORM if login.password.expose_secret().is_empty() => {
+            FarEndFailure::LoginBarred(words(result))
+        }
+        _ => FarEndFailure::Unreachable(words(result)),
+    }
 }
 
 struct DirectorySession {
@@ -57,12 +95,36 @@ impl Drop for DirectorySession {
     }
 }
 
+/// Opens a session with the first host that answers, and is neither busy nor unavailable.
 pub(crate) async fn open(
     far_end: &FarEnd,
     login: &FarEndLogin,
     starts_tls: bool,
+    until: Instant,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let Connected { mut stream, host } = connect::connect(far_end).await?;
+    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
+    for (at, (host, port)) in far_end.hosts.iter().enumerate() {
+        let give_up_at = connect::give_up_at(far_end, until, far_end.hosts.len() - at);
+        let opening = open_at(far_end, login, (host, *port), starts_tls);
+        match timeout_at(give_up_at, opening).await {
+            Ok(Err(failure @ FarEndFailure::Unreachable(_))) => last = failure,
+            Ok(opened) => return opened,
+            Err(_) => {
+                let late = format!("{host}:{port}: it did not answer in time");
+                last = FarEndFailure::Unreachable(late);
+            }
+        }
+    }
+    Err(last)
+}
+
+async fn open_at(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+    (host, port): (&str, u16),
+    starts_tls: bool,
+) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
+    let mut stream = connect::connect_to(far_end, host, port).await?;
     let unreachable = |why: String| FarEndFailure::Unreachable(format!("{host}: {why}"));
     let pair_failed = |error: std::io::Error| FarEndFailure::Unreachable(error.to_string());
     let wire: Box<dyn wire::LdapWire> = match far_end.tls.usage {
@@ -72,7 +134,7 @@ pub(crate) async fn open(
                 wire::start_tls(&mut stream).await.map_err(unreachable)?;
             }
             let config = tls::config(&far_end.tls)?;
-            let name = ServerName::try_from(tls::server_name(&far_end.tls, &host).to_owned())
+            let name = ServerName::try_from(tls::server_name(&far_end.tls, host).to_owned())
                 .map_err(|_| unreachable("is no name for TLS".into()))?;
             let connector = TlsConnector::from(Arc::new(config));
             let stream = connector.connect(name, stream).await;
@@ -94,10 +156,8 @@ pub(crate) async fn open(
     if !session.is_anonymous {
         let bound = session.ldap.simple_bind(&login.user, login.password.expose_secret()).await;
         let bound = bound.map_err(|error| unreachable(lost(&error)))?;
-        match bound.rc {
-            code::SUCCESS => {}
-            code::BUSY | code::UNAVAILABLE => return Err(unreachable(words(&bound))),
-            _ => return Err(FarEndFailure::LoginRefused(words(&bound))),
+        if bound.rc != code::SUCCESS {
+            return Err(login_refusal(&bound, login).map(|words| format!("{host}: {words}")));
         }
     }
     Ok(Box::new(session))
@@ -134,7 +194,7 @@ fn judged(
     match result.rc {
         code::SUCCESS => Ok(()),
         code::NO_SUCH_OBJECT | code::NO_SUCH_ATTRIBUTE if passes_missing => Ok(()),
-        _ => Err(FarEndFailure::Refused(words(&result))),
+        _ => Err(refusal(&result)),
     }
 }
 
@@ -156,23 +216,37 @@ fn values(attribute: &LdapAttribute) -> (Vec<u8>, HashSet<Vec<u8>>) {
 impl DirectorySession {
     async fn work(&mut self, work: &LdapWork) -> Result<FarEndAnswer, FarEndFailure> {
         let mut answer = FarEndAnswer::Done;
-        for operation in &work.operations {
-            match operation {
-                LdapOperation::Search(search) => {
-                    let (mut found, is_found_whole) = self.search(search).await?;
-                    answer = match answer {
-                        FarEndAnswer::Entries { mut entries, is_whole } => {
-                            entries.append(&mut found);
-                            FarEndAnswer::Entries { entries, is_whole: is_whole && is_found_whole }
-                        }
-                        _ => FarEndAnswer::Entries { entries: found, is_whole: is_found_whole },
-                    };
-                }
-                LdapOperation::WhoAmI => answer = FarEndAnswer::Identity(self.who_am_i().await?),
-                other => self.change(other, work.passes_missing).await?,
-            }
+        for (at, operation) in work.operations.iter().enumerate() {
+            let step = self.step(operation, work.passes_missing, answer).await;
+            answer = step.map_err(|failure| match failure {
+                FarEndFailure::Refused(words) if at == 0 => FarEndFailure::NothingDone(words),
+                other => other,
+            })?;
         }
         Ok(answer)
+    }
+
+    /// One operation; the answer to it and to those before.
+    async fn step(
+        &mut self,
+        operation: &LdapOperation,
+        passes_missing: bool,
+        before: FarEndAnswer,
+    ) -> Result<FarEndAnswer, FarEndFailure> {
+        match operation {
+            LdapOperation::Search(search) => {
+                let (mut found, is_found_whole) = self.search(search).await?;
+                Ok(match before {
+                    FarEndAnswer::Entries { mut entries, is_whole } => {
+                        entries.append(&mut found);
+                        FarEndAnswer::Entries { entries, is_whole: is_whole && is_found_whole }
+                    }
+                    _ => FarEndAnswer::Entries { entries: found, is_whole: is_found_whole },
+                })
+            }
+            LdapOperation::WhoAmI => self.who_am_i().await.map(FarEndAnswer::Identity),
+            other => self.change(other, passes_missing).await.map(|()| before),
+        }
     }
 
     async fn change(
@@ -249,7 +323,7 @@ impl DirectorySession {
             code::SIZE_LIMIT_EXCEEDED => Ok((entries, false)),
             // A base that is not there has nothing below it.
             code::NO_SUCH_OBJECT => Ok((entries, true)),
-            _ => Err(FarEndFailure::Refused(words(&result))),
+            _ => Err(refusal(&result)),
         }
     }
 
@@ -258,7 +332,7 @@ impl DirectorySession {
         let ExopResult(Exop { val, .. }, result) = asked;
         match result.rc {
             code::SUCCESS => Ok(String::from_utf8_lossy(&val.unwrap_or_default()).into_owned()),
-            _ => Err(FarEndFailure::Refused(words(&result))),
+            _ => Err(refusal(&result)),
         }
     }
 }

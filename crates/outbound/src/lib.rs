@@ -274,8 +274,8 @@ async fn lease(
     // A host that takes a connection and says nothing is given up as one that takes none is.
     let hosts = u32::try_from(call.far_end.hosts.len().max(1)).unwrap_or(1);
     let patience = connect::patience(&call.far_end) * hosts;
-    let opening = timeout_at(deadline.min(Instant::now() + patience), driver::open(&call.far_end));
-    let opening = opening.await;
+    let until = deadline.min(Instant::now() + patience);
+    let opening = timeout_at(until, driver::open(&call.far_end, until)).await;
     let late = |_| Err(FarEndFailure::Unreachable("it did not answer in time".into()));
     let opened = opening.unwrap_or_else(late);
     if is_pooled {
@@ -308,13 +308,15 @@ async fn ask(
         Err(failure)
     });
     match &outcome {
-        Ok(_) | Err(FarEndFailure::Refused(_)) if call.session == SessionUse::Pooled => {
+        Ok(_) | Err(FarEndFailure::Refused(_) | FarEndFailure::NothingDone(_))
+            if call.session == SessionUse::Pooled =>
+        {
             slot.keep(session, call.far_end.revision);
         }
         // The session had ended before anything was asked over it: another one is asked, once.
         Err(FarEndFailure::Unreachable(_)) if is_reused => {
             drop(session);
-            let opened = timeout_at(deadline, driver::open(&call.far_end)).await;
+            let opened = timeout_at(deadline, driver::open(&call.far_end, deadline)).await;
             let late = |_| Err(FarEndFailure::Unreachable("it did not answer in time".into()));
             let opened = opened.unwrap_or_else(late)?;
             let session = slot::OpenSession::new(opened, slot);

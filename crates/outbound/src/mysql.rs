@@ -89,9 +89,13 @@ fn ssl(settings: &FarEndTls) -> Option<SslOpts> {
 
 fn refused(error: &Error) -> FarEndFailure {
     match error {
-        // 1044, 1045, 1049, 1130, 1698: access denied, no such database, host not allowed.
-        Error::Server(server) if matches!(server.code, 1044 | 1045 | 1049 | 1130 | 1698) => {
+        // Access denied, with the password that was given.
+        Error::Server(server) if matches!(server.code, 1045 | 1698) => {
             FarEndFailure::LoginRefused(words(error))
+        }
+        // No access to the database, no such database, host not allowed.
+        Error::Server(server) if matches!(server.code, 1044 | 1049 | 1130) => {
+            FarEndFailure::LoginBarred(words(error))
         }
         _ => FarEndFailure::Unreachable(words(error)),
     }
@@ -127,7 +131,7 @@ impl Mysql {
                 Ok(Some(Some(1))) => {}
                 Ok(_) => {
                     let words = "somebody else still works on the same user";
-                    return Err(FarEndFailure::Refused(words.into()));
+                    return Err(FarEndFailure::NothingDone(words.into()));
                 }
                 Err(error) => {
                     self.is_closed = true;

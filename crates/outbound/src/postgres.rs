@@ -99,9 +99,11 @@ where
 /// A session that was not opened.
 fn refused(error: Error) -> FarEndFailure {
     match error.as_db_error() {
-        // Class 28 is invalid authorization, 3D an invalid database name, 53 and 57 are what passes.
+        // A password that is wrong.
+        Some(db) if db.code().code() == "28P01" => FarEndFailure::LoginRefused(words(&error)),
+        // The rest of class 28 is invalid authorization, 3D an invalid database name, 53 and 57 are what passes.
         Some(db) if db.code().code().starts_with("28") || db.code().code().starts_with("3D") => {
-            FarEndFailure::LoginRefused(words(&error))
+            FarEndFailure::LoginBarred(words(&error))
         }
         _ => FarEndFailure::Unreachable(words(&error)),
     }
@@ -137,7 +139,7 @@ impl Postgres {
         let all: Vec<i64> = own.iter().copied().chain([lock_number(RACERS)]).collect();
         for attempt in 1..RACES_MAX {
             match self.sql(work, if attempt == 1 { &own } else { &all }).await {
-                Err(FarEndFailure::Refused(words)) if is_race(&words) => {
+                Err(FarEndFailure::NothingDone(words)) if is_race(&words) => {
                     tokio::time::sleep(RACE_PAUSE * attempt).await;
                 }
                 outcome => return outcome,
@@ -158,7 +160,7 @@ impl Postgres {
             let is_ended = error.as_db_error().is_some()
                 && self.client.batch_execute("ROLLBACK").await.is_ok();
             return Err(match is_ended {
-                true => FarEndFailure::Refused(words(&error)),
+                true => FarEndFailure::NothingDone(words(&error)),
                 false => FarEndFailure::Unreachable(words(&error)),
             });
         }
@@ -170,7 +172,10 @@ impl Postgres {
                 Err(failure) => {
                     let rolled_back = self.client.batch_execute("ROLLBACK").await;
                     return Err(match rolled_back {
-                        Ok(()) => failure,
+                        Ok(()) => match failure {
+                            FarEndFailure::Refused(words) => FarEndFailure::NothingDone(words),
+                            other => other,
+                        },
                         // It is rolled back with its connection, which is closed now.
                         Err(_) => FarEndFailure::Unknown(failure.words().to_owned()),
                     });
@@ -179,7 +184,7 @@ impl Postgres {
         }
         let committed = self.client.simple_query("COMMIT").await;
         committed.map_err(|error| match error.as_db_error() {
-            Some(_) => FarEndFailure::Refused(words(&error)),
+            Some(_) => FarEndFailure::NothingDone(words(&error)),
             None => FarEndFailure::Unknown(words(&error)),
         })?;
         Ok(if rows.is_empty() { FarEndAnswer::Done } else { FarEndAnswer::Rows(rows) })

@@ -55,7 +55,16 @@ pub(crate) async fn open(
         }
         words.push(login.password.clone());
         session.command(&RedisCommand(words)).await.map_err(|failure| match failure {
-            FarEndFailure::Refused(words) => FarEndFailure::LoginRefused(words),
+            // Before version 6 it has no word of its own.
+            FarEndFailure::Refused(words)
+                if words.starts_with("WRONGPASS") || words.starts_with("ERR invalid password") =>
+            {
+                FarEndFailure::LoginRefused(words)
+            }
+            FarEndFailure::Refused(words) if is_passing(&words) => {
+                FarEndFailure::Unreachable(words)
+            }
+            FarEndFailure::Refused(words) => FarEndFailure::LoginBarred(words),
             other => FarEndFailure::Unreachable(other.words().to_owned()),
         })?;
     }
@@ -154,6 +163,11 @@ impl Redis {
     }
 }
 
+/// Whether it refuses what it will take once it has started.
+fn is_passing(words: &str) -> bool {
+    ["LOADING", "MASTERDOWN", "BUSY", "TRYAGAIN"].iter().any(|word| words.starts_with(word))
+}
+
 fn garbled(what: &str) -> std::io::Error {
     std::io::Error::other(format!("it does not speak RESP: {what}"))
 }
@@ -173,8 +187,8 @@ impl FarEndSession for Redis {
                         Err(FarEndFailure::Refused(words)) if words.starts_with("NOPERM") => {
                             Ok(FarEndAnswer::Done)
                         }
-                        Err(FarEndFailure::Refused(words)) => {
-                            Err(FarEndFailure::LoginRefused(words))
+                        Err(FarEndFailure::Refused(words)) if !is_passing(&words) => {
+                            Err(FarEndFailure::LoginBarred(words))
                         }
                         Err(other) => Err(FarEndFailure::Unreachable(other.words().to_owned())),
                     }
@@ -182,7 +196,13 @@ impl FarEndSession for Redis {
                 FarEndWork::Redis(commands) => {
                     let mut replies = Vec::new();
                     for command in commands {
-                        replies.push(self.command(command).await?);
+                        let reply = self.command(command).await;
+                        replies.push(reply.map_err(|failure| match failure {
+                            FarEndFailure::Refused(words) if replies.is_empty() => {
+                                FarEndFailure::NothingDone(words)
+                            }
+                            other => other,
+                        })?);
                     }
                     Ok(FarEndAnswer::Replies(replies))
                 }

@@ -17,9 +17,13 @@ pub enum FarEndFailure {
     Busy,
     /// There is no session with it: it was not asked.
     Unreachable(String),
-    /// It does not take the login of the settings: it was not asked.
+    /// It says that the password of the login is wrong: it was not asked.
     LoginRefused(String),
-    /// It refused, in its own words: nothing was done, where it has transactions.
+    /// It does not let the login in, for a reason that says nothing about its password: it was not asked.
+    LoginBarred(String),
+    /// It refused the first of what it was asked, in its own words: nothing was done.
+    NothingDone(String),
+    /// It refused, in its own words: what it did before stays, where it has no transactions.
     Refused(String),
     /// It was asked, and did not answer: it may have done it, and may still do it.
     Unknown(String),
@@ -32,6 +36,8 @@ impl FarEndFailure {
             Self::Busy => "too many calls wait for it already",
             Self::Unreachable(words)
             | Self::LoginRefused(words)
+            | Self::LoginBarred(words)
+            | Self::NothingDone(words)
             | Self::Refused(words)
             | Self::Unknown(words) => words,
         }
@@ -44,9 +50,16 @@ impl FarEndFailure {
             Self::Busy => Self::Busy,
             Self::Unreachable(words) => Self::Unreachable(change(&words)),
             Self::LoginRefused(words) => Self::LoginRefused(change(&words)),
+            Self::LoginBarred(words) => Self::LoginBarred(change(&words)),
+            Self::NothingDone(words) => Self::NothingDone(change(&words)),
             Self::Refused(words) => Self::Refused(change(&words)),
             Self::Unknown(words) => Self::Unknown(change(&words)),
         }
+    }
+
+    /// Whether it was asked and refused.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::NothingDone(_) | Self::Refused(_))
     }
 
     /// What a client hears of it: what the far end refused can be put right by who asks, the rest has to be waited for.
@@ -54,7 +67,10 @@ impl FarEndFailure {
     pub fn to_error(&self, doing: &str) -> Error {
         let text = format!("{doing}: {self}");
         match self {
-            Self::LoginRefused(_) | Self::Refused(_) => Error::invalid(text),
+            Self::LoginRefused(_)
+            | Self::LoginBarred(_)
+            | Self::NothingDone(_)
+            | Self::Refused(_) => Error::invalid(text),
             Self::Busy | Self::Unreachable(_) | Self::Unknown(_) => Error::Unavailable(text),
         }
     }
