@@ -1,5 +1,7 @@
 //! Names of entries (RFC 4514).
 
+use crate::text;
+
 /// Longest name that is taken apart, in bytes.
 const DN_BYTES_MAX: usize = 8 << 10;
 
@@ -27,10 +29,16 @@ pub fn escape(value: &str) -> String {
 /// The parts of a name in their order, each an attribute and its value; those of one level stand one after another. `None` for what is no
 /// name.
 pub fn parts(dn: &str) -> Option<Vec<(String, String)>> {
+    levels(dn).map(|levels| levels.into_iter().flatten().collect())
+}
+
+/// The levels of a name, each its attributes and their values.
+fn levels(dn: &str) -> Option<Vec<Vec<(String, String)>>> {
     if dn.len() > DN_BYTES_MAX {
         return None;
     }
-    let mut found = Vec::new();
+    let mut found: Vec<Vec<(String, String)>> = Vec::new();
+    let mut is_next_level = true;
     let mut chars = dn.chars().peekable();
     while chars.peek().is_some() {
         let mut name = String::new();
@@ -46,10 +54,11 @@ pub fn parts(dn: &str) -> Option<Vec<(String, String)>> {
         }
         while chars.next_if_eq(&' ').is_some() {}
         let (mut value, mut kept) = (Vec::new(), 0);
-        loop {
+        let ends_level = loop {
             let mut bytes = [0; 4];
             match chars.next() {
-                None | Some(',' | '+' | ';') => break,
+                Some('+') => break false,
+                None | Some(',' | ';') => break true,
                 Some('\\') => {
                     let escaped = chars.next()?;
                     match escaped.to_digit(16) {
@@ -69,11 +78,36 @@ pub fn parts(dn: &str) -> Option<Vec<(String, String)>> {
                     }
                 }
             }
-        }
+        };
         value.truncate(kept);
-        found.push((name, String::from_utf8(value).ok()?));
+        let part = (name, String::from_utf8(value).ok()?);
+        match found.last_mut().filter(|_| !is_next_level) {
+            Some(level) => level.push(part),
+            None => found.push(vec![part]),
+        }
+        is_next_level = ends_level;
     }
     (!found.is_empty()).then_some(found)
+}
+
+/// A name as directories compare them: without case, with single spaces, the attributes of a level in one order. A text that is no name is
+/// as it is. Two spellings that a directory takes for one may still differ here: what it says itself is the spelling to keep.
+pub fn normalized(dn: &str) -> String {
+    let Some(levels) = levels(dn) else { return dn.to_owned() };
+    let spelled = |level: Vec<(String, String)>| {
+        let of = |(name, value): (String, String)| {
+            format!("{}={}", name.to_lowercase(), escape(&text::canonical(&value)))
+        };
+        let mut parts: Vec<String> = level.into_iter().map(of).collect();
+        parts.sort();
+        parts.join("+")
+    };
+    levels.into_iter().map(spelled).collect::<Vec<_>>().join(",")
+}
+
+/// Whether two names are those of one entry, as far as that can be said without a directory.
+pub fn is_same(one: &str, other: &str) -> bool {
+    normalized(one) == normalized(other)
 }
 
 /// What a group is called: the first common name in the name of its entry, or a text that is no name as it is.
@@ -102,6 +136,26 @@ mod tests {
             let expected = [("cn".to_owned(), value.to_owned()), ("dc".into(), "example".into())];
             assert_eq!(parts(&dn).unwrap(), expected, "{dn}");
         }
+    }
+
+    #[test]
+    fn however_a_name_is_spelled_it_is_one() {
+        let one = "cn=Svc One,ou=People,dc=x";
+        for same in [
+            "CN=svc one,OU=people,DC=X",
+            "cn = Svc  One , ou=People;dc=x",
+            "cn=Svc\\20One,ou=Pe\\6fple,dc=x",
+            "cn=Svc\u{a0}One,ou=People,dc=x",
+        ] {
+            assert!(is_same(one, same), "{same}: {}", normalized(same));
+        }
+        for other in ["cn=Svc One", "cn=Svc One,dc=x,ou=People", "cn=SvcOne,ou=People,dc=x"] {
+            assert!(!is_same(one, other), "{other}");
+        }
+        assert!(is_same("uid=a+cn=b,dc=x", "cn=B+uid=A,dc=x"));
+        assert!(!is_same("uid=a+cn=b,dc=x", "uid=a,cn=b,dc=x"));
+        assert!(!is_same("cn=a\\,b,dc=x", "cn=a,b=,dc=x"));
+        assert_eq!(normalized("no name"), "no name");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! url      where directories are
 //! ldif     records of entries and changes (RFC 2849), and their templates
 //! reach    the settings that say which directory, and as whom
+//! text     names as people type them and as directories compare them
 //! ```
 //!
 //! Invariants:
@@ -19,6 +20,7 @@ pub mod filter;
 pub mod ldif;
 pub mod reach;
 mod template;
+pub mod text;
 mod url;
 
 pub use reach::DirectoryReach;

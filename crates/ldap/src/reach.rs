@@ -1,5 +1,7 @@
 //! The settings that say which directory, and as whom: those that the login method and the secrets engine share.
 
+use std::net::IpAddr;
+
 use kallisto_api::{Error, Fields, Map};
 use kallisto_engine::far_end::{
     FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, FarEndTlsVersion, TlsUse,
@@ -223,6 +225,16 @@ impl DirectoryReach {
         }
     }
 
+    /// Whether passwords leave this machine without TLS.
+    pub fn sends_in_clear(&self) -> bool {
+        let Ok(places) = url::parse(&self.url) else { return false };
+        let is_here = |host: &str| {
+            host.eq_ignore_ascii_case("localhost")
+                || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+        };
+        !places.has_tls && !self.starts_tls && !places.hosts.iter().all(|(host, _)| is_here(host))
+    }
+
     /// Whether searches are made as somebody.
     pub fn has_binder(&self) -> bool {
         !self.bind_dn.is_empty() && !self.bind_password.expose_secret().is_empty()
@@ -316,6 +328,33 @@ mod tests {
         assert_eq!((again.user_attr.as_str(), again.request_secs), ("uid", 30));
         assert_eq!(again.tls_versions, (FarEndTlsVersion::V13, FarEndTlsVersion::V13));
         assert!(!format!("{shown:?} {reach:?}").contains("canary"));
+    }
+
+    #[test]
+    fn what_leaves_the_machine_in_clear_is_known_by_its_hosts() {
+        let clear = |url: &str, starts_tls: bool| {
+            let (url, reach) = (url.to_owned(), DirectoryReach::default());
+            DirectoryReach { url, starts_tls, ..reach }.sends_in_clear()
+        };
+        for url in [
+            "ldap://d.example",
+            "LDAP://d.example",
+            "ldap://127.0.0.1,ldap://d.example",
+            "ldap://127.evil.example",
+            "ldap://localhost.example",
+        ] {
+            assert!(clear(url, false), "{url}");
+            assert!(!clear(url, true), "{url}");
+        }
+        for url in [
+            "ldap://127.0.0.1",
+            "ldap://127.1.2.3:1389",
+            "ldap://LOCALHOST",
+            "ldap://[::1]",
+            "ldaps://d.example",
+        ] {
+            assert!(!clear(url, false), "{url}");
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub(crate) fn parse(text: &str) -> Result<LdapPlaces, String> {
     let mut hosts = Vec::new();
     let mut schemes = Vec::new();
     for url in text.split(',').map(str::trim) {
+        // What stands before an @ may be a password.
+        if url.contains('@') {
+            return Err("a URL has a host and a port, and no name or password".to_owned());
+        }
         let (scheme, rest) = url
             .split_once("://")
             .ok_or_else(|| format!("{url:?} is no URL of the form ldap://HOST or ldaps://HOST"))?;
@@ -29,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<LdapPlaces, String> {
             _ => return Err(format!("{url:?}: the scheme is ldap or ldaps")),
         };
         let place = rest.strip_suffix('/').unwrap_or(rest);
-        if place.contains(['/', '?', '#', '@']) {
+        if place.contains(['/', '?', '#']) {
             return Err(format!("{url:?} has more than a host and a port"));
         }
         let bad = || format!("{url:?} has no host, or a port that is none");
@@ -88,6 +92,14 @@ mod tests {
             "ldap://a b",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+        for secret in [
+            "ldap://u:canary@h",
+            "u:canary@h",
+            "bogus://u:canary@h/x",
+            "ldap://a,ldap://:canary@h?",
+        ] {
+            assert!(!parse(secret).unwrap_err().contains("canary"), "{secret}");
         }
     }
 }

@@ -215,7 +215,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         folder: "crates/ldap",
         package: "kallisto-ldap",
         below: &["kallisto-api", "kallisto-engine"],
-        external: &["data-encoding", "secrecy", "zeroize"],
+        external: &["data-encoding", "secrecy", "unicode-normalization", "zeroize"],
         for_tests: &[],
     },
     CrateArrows {
