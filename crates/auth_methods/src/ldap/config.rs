@@ -5,7 +5,7 @@ use kallisto_api::{Error, Fields, Logical, Response};
 use kallisto_engine::far_end::LdapDereference;
 use kallisto_engine::{Call, Storage, TokenParams};
 use kallisto_ldap::filter::{check_template, is_attribute};
-use kallisto_ldap::{DirectoryReach, dn};
+use kallisto_ldap::{DirectoryReach, dn, text};
 
 const RECORD: &str = "config";
 const USER_FILTER: &str = "({{.UserAttr}}={{.Username}})";
@@ -65,8 +65,8 @@ impl LdapConfig {
     /// A name of a group or user as it is kept and shown.
     pub(super) fn spelled(&self, name: &str) -> String {
         match self.has_case {
-            true => name.trim().to_owned(),
-            false => name.trim().to_lowercase(),
+            true => text::with_single_spaces(name),
+            false => text::canonical(name),
         }
     }
 
@@ -193,16 +193,10 @@ impl LdapConfig {
                     .to_owned(),
             );
         }
-        if self.reach.url.starts_with("ldap://") && !self.reach.starts_tls {
-            let is_here = ["ldap://127.", "ldap://[::1]", "ldap://localhost"]
-                .iter()
-                .any(|here| self.reach.url.starts_with(here));
-            if !is_here {
-                warnings.push(
-                    "passwords are sent to the directory without TLS: use ldaps or starttls"
-                        .to_owned(),
-                );
-            }
+        if self.reach.sends_in_clear() {
+            warnings.push(
+                "passwords are sent to the directory without TLS: use ldaps or starttls".to_owned(),
+            );
         }
         warnings
     }

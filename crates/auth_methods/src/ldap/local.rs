@@ -5,6 +5,7 @@
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
+use kallisto_engine::storage::Page;
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_engine::{Call, Storage};
 
@@ -37,7 +38,12 @@ pub(super) struct LocalUser {
 }
 
 fn record(kind: LocalKind, name: &str) -> String {
-    let mut record = kind.folder().to_owned();
+    format!("{}{}", kind.folder(), record_inside(name))
+}
+
+/// The same without its folder.
+fn record_inside(name: &str) -> String {
+    let mut record = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
             b'%' | b'/' | 0..=0x1f | 0x7f.. => record.push_str(&format!("%{byte:02x}")),
@@ -145,7 +151,10 @@ pub(super) async fn delete(run: &Call<'_>, kind: LocalKind) -> Result<Response, 
 }
 
 pub(super) fn list(run: &Call<'_>, kind: LocalKind) -> Result<Response, Error> {
-    let records = run.storage.list_page(kind.folder(), &run.page()?)?;
+    let page = run.page()?;
+    // Records are listed in the order of their names, so that is where it goes on.
+    let after = page.after.map(|name| record_inside(&name));
+    let records = run.storage.list_page(kind.folder(), &Page { after, ..page })?;
     let names: Vec<String> = records.iter().filter_map(|record| name_of(record)).collect();
     if names.is_empty() {
         return Err(Error::NotFound);

@@ -15,7 +15,9 @@
 //! Invariants:
 //! - No value reaches a filter or the name of an entry unescaped (`kallisto_ldap`).
 //! - An empty password is refused before anything is sent; where that is turned off, whoever the directory takes for nobody is refused.
-//! - However a name is spelled, the entry that it leads to has one alias and one count of wrong passwords.
+//! - However a name is spelled, the entry that it leads to has one alias, and one count of wrong passwords, by its own name. An entry with
+//!   no value of `userattr`, or with several, has no alias and logs nobody in.
+//! - Only what the directory says of the password, or of an entry that takes none, is the fault of who logs in, and is counted.
 //! - What is wrong with a name or a password is told in one sentence.
 
 mod config;
@@ -33,7 +35,7 @@ use kallisto_engine::{
     LoginMethod, RenewalCall, TokenParams, address,
 };
 use kallisto_ldap::filter::{self, FilterValues};
-use kallisto_ldap::{dn, reach};
+use kallisto_ldap::{dn, reach, text};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::password::PASSWORD_BYTES_MAX;
@@ -58,21 +60,6 @@ fn failed(doing: &str, failure: &FarEndFailure) -> Error {
     Error::Unavailable(format!("ldap operation failed: {doing}: {failure}"))
 }
 
-/// Whether a text can be the name of a user: characters that directories pass over would make many names of one.
-fn is_name(name: &str) -> bool {
-    let is_passed_over = |c: char| {
-        c.is_control()
-            || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f
-                | 0xfe00..=0xfe0f | 0xfeff | 0xff00..=0xffef | 0xe0000..)
-    };
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(is_passed_over)
-}
-
-/// The one spelling of a name: directories compare names without case, and several spaces as one.
-fn canonical(name: &str) -> String {
-    name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
-}
-
 /// A user of the directory, found or made up.
 struct LdapUser {
     dn: String,
@@ -81,14 +68,18 @@ struct LdapUser {
 }
 
 impl LdapUser {
-    /// What they are known by here.
-    fn alias(&self, config: &LdapConfig, name: &str) -> String {
-        let same = self.names.iter().find(|one| canonical(one) == canonical(name));
-        let own = match config.username_as_alias {
-            true => same,
-            false => same.or(self.names.first()),
-        };
-        canonical(own.map_or(name, String::as_str))
+    /// What they are called here, as the directory or they themselves spell it; `None` for an entry that is not called by one name.
+    fn own_name<'a>(&'a self, config: &LdapConfig, name: &'a str) -> Option<&'a str> {
+        let [own] = self.names.as_slice() else { return None };
+        Some(if config.username_as_alias { name } else { own })
+    }
+
+    /// What their wrong passwords are counted under.
+    fn counted_as(&self) -> String {
+        match dn::is_dn(&self.dn) {
+            true => dn::normalized(&self.dn),
+            false => text::canonical(&self.dn),
+        }
     }
 }
 
@@ -176,7 +167,9 @@ impl LdapAttempt<'_> {
     async fn look(&self) -> Result<Option<LdapUser>, Error> {
         let found = self.entries(self.searcher(), SessionUse::Pooled, self.user_search()?).await;
         let (entries, is_whole) = found.map_err(|failure| match failure {
-            FarEndFailure::LoginRefused(_) => failed("the directory refuses binddn", &failure),
+            FarEndFailure::LoginRefused(_) | FarEndFailure::LoginBarred(_) => {
+                failed("the directory refuses binddn", &failure)
+            }
             other => failed("the search for the user failed", &other),
         })?;
         let [entry] = entries.as_slice() else { return Ok(None) };
@@ -228,7 +221,7 @@ impl LdapAttempt<'_> {
                     self.user_search().map_err(|error| FarEndFailure::Refused(error.to_string()))?
                 }
             };
-            // Who may not read their own entry is known by the name that they gave.
+            // Who may not read their own entry is called by nothing.
             if let Ok((entries, _)) = self.entries(session(), SessionUse::Fresh, own).await
                 && let [entry] = entries.as_slice()
             {
@@ -293,7 +286,7 @@ impl LdapAttempt<'_> {
     }
 }
 
-/// What a token of a user in these groups is like, and all groups that they are in.
+/// What a token of a user of this name in these groups is like, and all groups that they are in.
 fn granted(
     context: &EngineContext<'_>,
     config: &LdapConfig,
@@ -330,7 +323,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(Error::invalid(format!("password is over {PASSWORD_BYTES_MAX} bytes")));
     }
-    if !is_name(&name) {
+    if name.len() > NAME_BYTES_MAX || !text::is_name(&name) {
         return Err(wrong());
     }
     let attempt = LdapAttempt { context: run.context, config, name };
@@ -342,41 +335,42 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         },
         false => (attempt.made_up(), true),
     };
-    let known_as = found.alias(&attempt.config, &attempt.name);
-    let attempts = run.logins()?.attempts(&known_as);
+    let attempts = run.logins()?.attempts(&found.counted_as());
     if attempts.is_locked() {
         return Err(Error::Denied(Denial::BadToken));
     }
-    // A name of nobody takes as long as one of somebody.
+    // A name of nobody is bound with as well: the directory is asked the same. How long it takes for that is the directory's.
     let bound = attempt.bind(&mut found, password).await;
     let own_groups = match bound {
         Ok(groups) if is_there => groups,
-        Ok(_) | Err(FarEndFailure::LoginRefused(_)) => {
+        Ok(_) | Err(FarEndFailure::LoginRefused(_) | FarEndFailure::LoginBarred(_)) => {
             attempts.fail(is_there && attempt.looks());
             return Err(wrong());
         }
         Err(failure) => return Err(failed("the directory was not asked as the user", &failure)),
     };
     attempts.forget();
-    let groups = match own_groups {
+    let LdapAttempt { config, name, .. } = &attempt;
+    let own_name = found.own_name(config, name).ok_or_else(|| nameless(config, &found))?;
+    let directory_groups = match own_groups {
         Some(groups) => groups,
         None => attempt.groups_of(&found.dn).await?,
     };
-    let LdapAttempt { config, name, .. } = &attempt;
-    let alias = found.alias(config, name);
     let shown = config.spelled(name);
-    let (params, groups) = granted(&run, config, name, &groups)?;
+    let (params, groups) = granted(&run, config, own_name, &directory_groups)?;
     address::check(&params.bound_cidrs, run.request.remote)?;
     let is_asked_again = config.reach.has_binder() || config.anonymous_group_search;
     let mut kept = Map::from([
         ("dn".to_owned(), found.dn.as_str().into()),
         ("name".to_owned(), name.as_str().into()),
+        ("own_name".to_owned(), own_name.into()),
     ]);
     if !is_asked_again {
-        kept.insert("groups".to_owned(), Json::strings(groups.iter().cloned()));
+        // Those of `users/` are looked up again.
+        kept.insert("groups".to_owned(), Json::strings(directory_groups));
     }
     let login = Login {
-        alias,
+        alias: text::canonical(own_name),
         display_name: shown.clone(),
         metadata: Map::from([("username".to_owned(), shown.into())]),
         groups,
@@ -384,6 +378,15 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         kept,
     };
     run.logins()?.grant(login).await
+}
+
+/// That the directory says of nobody who they are. Told to who gave the right password.
+fn nameless(config: &LdapConfig, found: &LdapUser) -> Error {
+    Error::invalid(format!(
+        "ldap operation failed: the entry of the user shows {} values of {:?}, and who it is takes just one",
+        found.names.len(),
+        config.reach.user_attr
+    ))
 }
 
 /// A user who is gone from the directory renews no token, nor one whose policies are others now.
@@ -394,9 +397,10 @@ async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
     let dn = kept.string("dn")?.unwrap_or_default();
     let name = kept.string("name")?.unwrap_or_default();
     let known = kept.strings("groups")?;
+    let own_name = kept.string("own_name")?.unwrap_or_else(|| name.clone());
     let attempt = LdapAttempt { context: renewal.context, config, name };
     if attempt.looks() {
-        let found = attempt.look().await?.filter(|found| found.dn.eq_ignore_ascii_case(&dn));
+        let found = attempt.look().await?.filter(|found| dn::is_same(&found.dn, &dn));
         found.ok_or_else(|| Error::invalid("the user is not in the directory any more"))?;
     }
     // What only the user may look up is as it was found at the login.
@@ -404,7 +408,7 @@ async fn check_renewal(renewal: RenewalCall<'_>) -> Result<(), Error> {
         Some(groups) => groups,
         None => attempt.groups_of(&dn).await?,
     };
-    let (params, _) = granted(&renewal, &attempt.config, &attempt.name, &groups)?;
+    let (params, _) = granted(&renewal, &attempt.config, &own_name, &groups)?;
     match login_policies(&params)? == renewal.policies {
         true => Ok(()),
         false => Err(Error::invalid("policies have changed, not renewing")),
@@ -430,29 +434,35 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_name_has_one_alias_however_it_is_spelled() {
-        let found = LdapUser { dn: "cn=Alice A,dc=x".into(), names: vec!["Alice A".into()] };
-        let config = LdapConfig::default();
-        for name in ["alice a", "ALICE A", "Alice  A", "alice\u{3000}a", "AlIcE a"] {
-            assert_eq!(found.alias(&config, name), "alice a", "{name}");
-        }
-        let both = LdapUser { dn: String::new(), names: vec!["a1".into(), "Alice".into()] };
-        let by_name = LdapConfig { username_as_alias: true, ..LdapConfig::default() };
-        assert_eq!(both.alias(&by_name, "ALICE"), "alice");
-        assert_eq!(both.alias(&config, "mail@x"), "a1");
-        assert_eq!(both.alias(&by_name, "mail@x"), "mail@x");
+    fn user(dn: &str, names: &[&str]) -> LdapUser {
+        LdapUser { dn: dn.to_owned(), names: names.iter().map(|name| (*name).to_owned()).collect() }
     }
 
     #[test]
-    fn names_with_characters_that_directories_pass_over_are_none() {
-        for bad in
-            ["", "a\0", "ali\u{ad}ce", "\u{feff}alice", "al\u{200b}ice", "\u{ff41}lice", "a\nb"]
-        {
-            assert!(!is_name(bad), "{bad:?}");
+    fn an_entry_has_one_name_or_none() {
+        let config = LdapConfig::default();
+        let by_name = LdapConfig { username_as_alias: true, ..LdapConfig::default() };
+        let found = user("cn=Alice A,dc=x", &["Alice  A"]);
+        for name in ["alice a", "ALICE A", "Alice  A", "mail@x"] {
+            let own = found.own_name(&config, name).unwrap();
+            assert_eq!(
+                (text::canonical(own).as_str(), config.spelled(own).as_str()),
+                ("alice a", "alice a")
+            );
+            assert_eq!(found.own_name(&by_name, name), Some(name));
         }
-        for good in ["alice", "Bob (B)", "*()\\", "größe", "a,b", "a@b.c"] {
-            assert!(is_name(good), "{good}");
+        for names in [&[][..], &["alice", "a1"]] {
+            let found = user("cn=Alice A,dc=x", names);
+            assert_eq!(found.own_name(&config, "alice"), None);
+            assert_eq!(found.own_name(&by_name, "alice"), None);
         }
+    }
+
+    #[test]
+    fn wrong_passwords_are_counted_by_the_entry() {
+        let counted = |dn: &str| user(dn, &["a", "b"]).counted_as();
+        assert_eq!(counted("cn=Alice A,dc=X"), counted("CN=alice  a, dc=x"));
+        assert_ne!(counted("cn=alice,ou=a,dc=x"), counted("cn=alice,ou=b,dc=x"));
+        assert_eq!(counted("Alice@example.org"), counted("alice@EXAMPLE.org"));
     }
 }
