@@ -62,7 +62,7 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
     let revocation = REVOCATION.to_vec();
     let lease = NewLease { ttl_secs, renewable: true, revocation, ..NewLease::default() };
     let made = Json::object([("username", "v-token-readonly-8pJ3b1vXw4".into())]);
-    call.issue(lease, |_| Box::pin(std::future::ready(Ok(made)))).await
+    call.issue(lease, |_| Box::pin(std::future::ready(Ok::<_, Error>(made)))).await
 }
 
 fn resident() -> usize {

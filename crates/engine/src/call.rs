@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_api::{BoxFuture, Error, Json, Request, Response};
 
 use crate::context::EngineContext;
-use crate::lease::{Leases, NewLease};
+use crate::lease::{Leases, MakeFailure, NewLease};
 use crate::login::Logins;
 use crate::pattern::Params;
 use crate::storage::Page;
@@ -85,12 +85,16 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// What `make` says; [`Error::Internal`] at a route that admits anyone.
-    pub async fn issue(
+    pub async fn issue<E: Into<MakeFailure> + 'a>(
         &self,
         lease: NewLease,
-        make: impl FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, Error>> + Send + 'a,
+        make: impl FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, E>> + Send + 'a,
     ) -> Result<Response, Error> {
         let leases = self.leases.ok_or_else(|| Error::internal(&"a lease without an owner"))?;
+        let make = move |ends: Timestamp| -> BoxFuture<'a, Result<Json, MakeFailure>> {
+            let making = make(ends);
+            Box::pin(async move { making.await.map_err(Into::into) })
+        };
         leases.issue(lease, Box::new(make)).await
     }
 

@@ -28,14 +28,30 @@ pub struct NewLease {
 }
 
 /// Makes a credential that lives until the given time: the data of the answer.
-pub type Make<'a> = Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, Error>> + Send + 'a>;
+pub type Make<'a> =
+    Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, MakeFailure>> + Send + 'a>;
+
+/// Why no credential was made.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MakeFailure {
+    /// What a client hears.
+    pub error: Error,
+    /// Whether the far end is known to have made nothing. Nothing is revoked then: what has the name of the credential is somebody else's.
+    pub made_nothing: bool,
+}
+
+impl From<Error> for MakeFailure {
+    fn from(error: Error) -> Self {
+        Self { error, made_nothing: false }
+    }
+}
 
 /// Hands out credentials with leases, which belong to the caller's token.
 pub trait Leases: Sync {
     /// Makes a credential with a lease, and the answer with both. What `make` calls ends in less than a minute.
     ///
     /// # Errors
-    /// What `make` says; the credential is taken back then, should there be one.
+    /// What `make` says; the credential is taken back then, unless it is known that there is none.
     fn issue<'a>(
         &'a self,
         lease: NewLease,

@@ -450,8 +450,8 @@ impl Leases for Mount {
         };
         let ends = asked + i64::try_from(MOUNT.default_lease_secs).unwrap();
         Box::pin(async move {
-            let data = make(Timestamp::from_second(ends).unwrap()).await?;
-            Ok(Response::data(&data))
+            let made = make(Timestamp::from_second(ends).unwrap()).await;
+            made.map(|data| Response::data(&data)).map_err(|failure| failure.error)
         })
     }
 }

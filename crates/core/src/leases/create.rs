@@ -7,12 +7,14 @@
 //! ```
 //!
 //! A server that has lost the lead by then does not begin step 2, and neither does one that stood still for so long that the queue might roll the
-//! lease back meanwhile ([`BEGIN_SECS_MAX`]). What fails behind it is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
+//! lease back meanwhile ([`BEGIN_SECS_MAX`]). What fails behind it is rolled back at once, and left to the queue if that fails too; where
+//! the far end is known to have made nothing, the lease is dropped and nothing is revoked. Behind a crash, or when who asked
 //! has gone, the lease is pending, and the queue rolls it back after a while ([`kallisto_leases::limits::PENDING_SECS_MAX`]).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kallisto_engine::MakeFailure;
 use kallisto_engine::far_end::CALL_SECS_MAX;
 use kallisto_leases::limits::{BEGIN_SECS_MAX, PENDING_SECS_MAX, RANDOM_CHARS};
 use kallisto_leases::{LeaseId, LeaseRecord, LeaseState, Located, Owner, TtlRequest, decide_ttl};
@@ -95,7 +97,7 @@ impl Drop for Creating<'_> {
 /// # Errors
 /// What the far end says; [`Denial::BadToken`] when the owner is gone; [`Error::Unavailable`] when the store refuses or
 /// the mount is about to go.
-pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
+pub(crate) async fn create<T, F: Future<Output = Result<T, MakeFailure>>>(
     site: &NamespaceContext,
     request: LeaseRequest<'_>,
     now: Timestamp,
@@ -137,7 +139,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     check_begins_in_time(site, begin)?;
     let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
     let made = match make(end).await {
-        Ok(made) => put_live(site, &pending).await.map(|()| made),
+        Ok(made) => put_live(site, &pending).await.map(|()| made).map_err(MakeFailure::from),
         Err(error) => Err(error),
     };
     if made.is_ok() {
@@ -153,8 +155,12 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
             },
             made,
         )),
-        Err(error) => {
-            roll_back(site, &pending, now).await;
+        Err(MakeFailure { error, made_nothing }) => {
+            match made_nothing {
+                // Whose name the credential would have had is nobody's business of this lease.
+                true => forget(site, &pending).await,
+                false => roll_back(site, &pending, now).await,
+            }
             drop(creating);
             Err(error)
         }
@@ -222,6 +228,13 @@ fn owner_lives(
     let key = keys::token(&owner.hash);
     let token = home.store.get(&key)?.ok_or_else(bad)?;
     Ok(Some(home.store.condition(&key, token.seqno)))
+}
+
+/// Drops a lease of nothing. Where that fails the queue revokes it.
+async fn forget(site: &NamespaceContext, pending: &StoredLease) {
+    if let Err(error) = super::record::delete(site, &pending.record.id).await {
+        tracing::warn!(%error, namespace = number_of(site), "a lease of nothing stays pending for now");
+    }
 }
 
 /// Takes back what the far end may have made. What fails is the queue's.

@@ -254,7 +254,7 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
     call.issue(lease, move |_| {
         Box::pin(async move {
             far_end.ask(FarEndRequest::Make(user.clone())).await?;
-            Ok(Json::object([("username", user.into())]))
+            Ok::<_, Error>(Json::object([("username", user.into())]))
         })
     })
     .await

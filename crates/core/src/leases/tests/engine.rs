@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use kallisto_engine::FieldKind::{Span, Text};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, RouteRows, RowIndex, handler, row,
+    Call, EngineLeases, EngineSpec, Handler, LeaseCall, MakeFailure, NewLease, RouteRows, RowIndex,
+    handler, row,
 };
 
 use crate::api::error::Error;
@@ -41,6 +42,9 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
     ..EngineSpec::secret("far", &ROUTES)
 };
 
+/// What a far end says that has somebody of the name already.
+const TAKEN: &str = "ERROR: the name is taken";
+
 /// How a far end behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mood {
@@ -55,6 +59,8 @@ pub(super) enum Mood {
     Hangs,
     /// It does nothing until it is in another mood.
     Waits,
+    /// It does nothing, since it has somebody of that name, and says so.
+    HasTheName,
 }
 
 /// A server with users.
@@ -121,12 +127,13 @@ impl FarEnd {
             mood => Poll::Ready(mood),
         });
         let mood = mood.await;
-        if mood != Mood::Fails {
+        if !matches!(mood, Mood::Fails | Mood::HasTheName) {
             deed(&mut self.users.lock().unwrap());
         }
         match mood {
             Mood::Healthy | Mood::Waits => Ok(()),
             Mood::Fails => Err(Error::invalid("ERROR: the far end is down")),
+            Mood::HasTheName => Err(Error::invalid(TAKEN)),
             Mood::Lies => Err(Error::invalid("ERROR: the far end hung up")),
             Mood::Hangs => pending().await,
         }
@@ -152,8 +159,12 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
                 .act(|users| {
                     users.insert(user.clone());
                 })
-                .await?;
-            Ok(Json::object([("username", user.into())]))
+                .await
+                .map_err(|error| MakeFailure {
+                    made_nothing: error == Error::invalid(TAKEN),
+                    error,
+                })?;
+            Ok::<_, MakeFailure>(Json::object([("username", user.into())]))
         })
     })
     .await

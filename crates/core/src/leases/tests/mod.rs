@@ -114,6 +114,18 @@ fn who_waits_for_a_revocation_hears_how_it_went() {
 }
 
 #[test]
+fn what_was_there_before_is_not_revoked() {
+    let site = Site::open();
+    site.far_end.set(Mood::HasTheName);
+    let refused = site.make(ROOT, 0, "r").unwrap_err();
+    assert_eq!(refused, Error::invalid("ERROR: the name is taken"));
+    assert!(site.phases().is_empty(), "the lease is gone");
+    site.far_end.set(Mood::Healthy);
+    site.settle(100);
+    assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn who_does_not_wait_is_answered_before_the_far_end() {
     let site = Site::open();
     let (id, user) = site.make(ROOT, 0, "r").unwrap();
