@@ -95,6 +95,35 @@ pub(crate) fn make(template: &str, names: &UsernameFacts<'_>) -> Result<String, 
     }
 }
 
+/// Refuses a template that makes the same name twice: what has that name already would be taken for what was made.
+///
+/// # Errors
+/// [`Error::Invalid`] for that, and for one that cannot be read.
+pub(crate) fn check(template: &str) -> Result<(), Error> {
+    let made = |byte: u8, secs: i64| {
+        let now = Timestamp::from_second(secs).unwrap_or_default();
+        let random: &dyn Random = &Constant(byte);
+        let names = UsernameFacts { display_name: "token", role_name: "role", now, random };
+        make(template, &names)
+    };
+    match made(7, 1_700_000_000)? == made(90, 1_700_000_001)? {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "username_template makes the same name each time: it needs random, uuid or unix_time",
+        )),
+    }
+}
+
+/// What a template is tried with.
+struct Constant(u8);
+
+impl Random for Constant {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        bytes.fill(self.0);
+        Ok(())
+    }
+}
+
 enum TemplateFault {
     Bad(String),
     Error(Error),
@@ -262,17 +291,9 @@ fn print(format: &str, values: &[String]) -> Result<String, TemplateFault> {
 mod tests {
     use super::*;
 
-    struct Sevens;
-    impl Random for Sevens {
-        fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
-            bytes.fill(7);
-            Ok(())
-        }
-    }
-
     fn made(template: &str) -> Result<String, Error> {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
-        let random: &dyn Random = &Sevens;
+        let random: &dyn Random = &Constant(7);
         make(
             template,
             &UsernameFacts { display_name: "userpass-bob", role_name: "app", now, random },
@@ -292,6 +313,30 @@ mod tests {
             ("{{\"it's; --\"}}", "it_s__--"),
         ] {
             assert_eq!(made(template).unwrap(), expected, "{template}");
+        }
+    }
+
+    #[test]
+    fn a_template_makes_another_name_each_time() {
+        for good in [
+            "{{random 8}}",
+            "v-{{.RoleName}}-{{unix_time}}",
+            "x{{unix_time_millis}}",
+            "{{uuid}}",
+            "{{printf \"%s-%s\" .DisplayName (random 4) | lowercase}}",
+            "{{random 8 | sha256 | truncate 4}}",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "fixed",
+            "{{.RoleName}}",
+            "v-{{.DisplayName}}-{{.RoleName | sha256}}",
+            "{{printf \"%s%s\" .RoleName (random 20) | truncate 4}}",
+            "{{unix_time | truncate 9}}",
+            "{{",
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
         }
     }
 

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, LeaseCall, NewLease, names};
+use kallisto_engine::{Call, FarEndFailure, LeaseCall, MakeFailure, NewLease, names};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::connection::{self, DatabaseConnection, Plugin, statements};
@@ -117,7 +117,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
         revocation: revocation.encode(),
         ..NewLease::default()
     };
-    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
+    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, MakeFailure>> {
         Box::pin(create(call, connection, role, username, password, ends))
     })
     .await
@@ -130,17 +130,22 @@ async fn create(
     username: String,
     password: SecretString,
     ends: Timestamp,
-) -> Result<Json, Error> {
+) -> Result<Json, MakeFailure> {
     let work = work::create_user(&connection, &role.creation, &username, &password, ends)?;
     let asked = connection.ask(&call, work, vec![password.clone()]).await;
     if let Err(failure) = asked {
+        let error = connection.failed("failed to execute query", &failure);
+        if matches!(failure, FarEndFailure::NothingDone(_)) {
+            // A user of this name was there before.
+            return Err(MakeFailure { error, made_nothing: true });
+        }
         if let Some(back) = work::roll_back(&connection, &role.rollback, &username)?
             && let Err(error) = connection.ask(&call, back, Vec::new()).await
         {
             // The revocation of the lease comes after it.
             tracing::debug!(%error, "statements that roll back a database user failed");
         }
-        return Err(connection.failed("failed to execute query", &failure));
+        return Err(error.into());
     }
     Ok(Json::object([("password", password.expose_secret().into()), ("username", username.into())]))
 }

@@ -1,13 +1,20 @@
 //! Dynamic roles, and `creds`: an entry for as long as its lease lives.
 //!
 //! What deletes the entry is in the lease before the directory is asked for it, so whatever crashes in between, the entry is deleted.
+//!
+//! Invariants:
+//! - Every entry that a creation adds is named by the username, and no two usernames are the same: nobody else's entry is deleted.
+//! - Every entry that a creation adds is deleted by `deletion_ldif`.
+//! - Where the directory refused the first operation nothing is taken back: what is there was there before.
 
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::LdapOperation;
-use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease, names};
-use kallisto_ldap::ldif;
+use kallisto_engine::{
+    Call, EngineContext, FarEndFailure, LeaseCall, MakeFailure, NewLease, names,
+};
+use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::directory::{self, LdapDirectory};
@@ -93,10 +100,10 @@ impl DirectoryRole {
     }
 
     /// Whether the role can work, as far as that can be said without a directory.
-    fn check(&self, call: &Call<'_>) -> Result<(), Error> {
+    fn check(&self, now: Timestamp) -> Result<(), Error> {
         let entry =
             DirectoryEntry { username: "name".into(), display_name: "x".into(), role: "r".into() };
-        let times = (call.now, call.now);
+        let times = (now, now);
         let sample = SecretString::from("sample");
         for (name, text, password) in [
             ("creation_ldif", &self.creation, Some(&sample)),
@@ -116,7 +123,36 @@ impl DirectoryRole {
         if self.max_secs > 0 && self.default_secs > self.max_secs {
             return Err(Error::invalid("default_ttl is longer than max_ttl"));
         }
-        make_username(call, self, "x", "r").map(drop)
+        if !self.username_template.is_empty() {
+            username::check(&self.username_template)?;
+        }
+        self.check_names(times)
+    }
+
+    /// Whether what is added is named by the username, and deleted.
+    fn check_names(&self, times: (Timestamp, Timestamp)) -> Result<(), Error> {
+        let of = |username: &str, template: &str, password: Option<&SecretString>| {
+            let (username, role) = (username.to_owned(), "r".to_owned());
+            let entry = DirectoryEntry { username, display_name: "x".into(), role };
+            entry.operations(template, password, times).map_err(Error::invalid)
+        };
+        let sample = SecretString::from("sample");
+        let (one, other) = (
+            entry_names(&of("one", &self.creation, Some(&sample))?)?,
+            entry_names(&of("two", &self.creation, Some(&sample))?)?,
+        );
+        if let Some(fixed) = one.added.iter().find(|dn| other.added.contains(dn)) {
+            return Err(Error::invalid(format!(
+                "creation_ldif: the name of an entry that it adds has {{{{.Username}}}} in it, {fixed:?} has not"
+            )));
+        }
+        let deleted = entry_names(&of("one", &self.deletion, None)?)?.deleted;
+        match one.added.iter().find(|dn| !deleted.contains(dn)) {
+            None => Ok(()),
+            Some(left) => Err(Error::invalid(format!(
+                "deletion_ldif does not delete {left:?}, which creation_ldif adds"
+            ))),
+        }
     }
 
     fn shown(&self) -> Json {
@@ -129,6 +165,29 @@ impl DirectoryRole {
             ("username_template", self.username_template.as_str().into()),
         ])
     }
+}
+
+/// The names of entries that operations add and delete.
+struct EntryNames {
+    added: Vec<String>,
+    deleted: Vec<String>,
+}
+
+fn entry_names(operations: &[LdapOperation]) -> Result<EntryNames, Error> {
+    let mut names = EntryNames { added: Vec::new(), deleted: Vec::new() };
+    for operation in operations {
+        match operation {
+            LdapOperation::Add { dn, .. } => names.added.push(dn::normalized(dn)),
+            LdapOperation::Delete { dn } => names.deleted.push(dn::normalized(dn)),
+            LdapOperation::Rename { dn, .. } if names.added.contains(&dn::normalized(dn)) => {
+                return Err(Error::invalid(format!(
+                    "creation_ldif renames {dn:?}: an entry is added under the name that it keeps"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(names)
 }
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DirectoryRole>, Error> {
@@ -146,7 +205,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let mut role = find(&call, name)?.unwrap_or_default();
     role.take(Fields::new(&body))?;
-    role.check(&call)?;
+    role.check(call.now)?;
     call.storage.put(&record_name(name), role.shown().to_text()).await?;
     Ok(Response::Empty)
 }
@@ -190,6 +249,8 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     names::check(name)?;
     let role = find(&call, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
+    // One that was written before this was checked makes nothing.
+    role.check(call.now)?;
     let directory = directory::find(&call.storage)?;
     let display_name = call.caller.map_or("", |caller| caller.display_name.as_str());
     let username = make_username(&call, &role, display_name, name)?;
@@ -209,7 +270,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
         revocation: revocation.to_text(),
         ..NewLease::default()
     };
-    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, Error>> {
+    call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, MakeFailure>> {
         Box::pin(create(call, directory, role, entry, password, ends))
     })
     .await
@@ -222,13 +283,17 @@ async fn create(
     entry: DirectoryEntry,
     password: SecretString,
     ends: Timestamp,
-) -> Result<Json, Error> {
+) -> Result<Json, MakeFailure> {
     let times = (call.now, ends);
     let bad = |why: String| Error::invalid(format!("failed to execute the LDIF: {why}"));
     let operations = entry.operations(&role.creation, Some(&password), times).map_err(bad)?;
     let dns = ldif::names(&operations);
     let asked = directory.call(&call, operations, false, vec![password.clone()])?;
     if let Err(failure) = directory.ask(&call, asked).await {
+        let error = directory.failed("failed to make the entry", &failure);
+        if matches!(failure, FarEndFailure::NothingDone(_)) {
+            return Err(MakeFailure { error, made_nothing: true });
+        }
         if !role.rollback.is_empty() {
             let back = entry.operations(&role.rollback, None, times).map_err(bad)?;
             let back = directory.call(&call, back, true, Vec::new())?;
@@ -237,7 +302,7 @@ async fn create(
                 tracing::debug!(%error, "a rollback at a directory failed");
             }
         }
-        return Err(directory.failed("failed to make the entry", &failure));
+        return Err(error.into());
     }
     Ok(Json::object([
         ("distinguished_names", Json::strings(dns)),
@@ -278,5 +343,52 @@ pub(super) fn renew_lease(call: &LeaseCall<'_>) -> Result<(), Error> {
     match find(call, &entry.role)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid(format!("could not find role with name {:?}", entry.role))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: &str = "dn: cn={{.Username}},ou=p,dc=x\nobjectClass: person\ncn: {{.Username}}\n";
+    const GONE: &str = "dn: CN={{.Username}}, OU=p,dc=x\nchangetype: delete\n";
+
+    fn checked(creation: &str, deletion: &str, template: &str) -> Result<(), Error> {
+        let role = DirectoryRole {
+            creation: creation.to_owned(),
+            deletion: deletion.to_owned(),
+            username_template: template.to_owned(),
+            ..DirectoryRole::default()
+        };
+        role.check(Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn what_is_added_is_named_by_the_username_and_deleted() {
+        let second = ENTRY.replace("{{.Username}},", "{{.Username}}-2,");
+        let both = format!("{ENTRY}\n{second}");
+        let second_gone = "dn: cn={{.Username}}-2,ou=p,dc=x\nchangetype: delete\n";
+        let both_gone = format!("{GONE}\n{second_gone}");
+        assert_eq!(checked(ENTRY, GONE, ""), Ok(()));
+        assert_eq!(checked(&both, &both_gone, "{{random 8}}"), Ok(()));
+        let joins = format!(
+            "{ENTRY}\ndn: cn=group,dc=x\nchangetype: modify\nadd: member\nmember: cn={{{{.Username}}}},ou=p,dc=x\n-\n"
+        );
+        assert_eq!(checked(&joins, GONE, ""), Ok(()), "what is there is not added");
+        let fixed = ENTRY.replace("{{.Username}},", "fixed,");
+        let renamed = format!(
+            "{ENTRY}\ndn: cn={{{{.Username}}}},ou=p,dc=x\nchangetype: modrdn\nnewrdn: cn=other\n"
+        );
+        for (creation, deletion, template, why) in [
+            (ENTRY, GONE.replace("ou=p", "ou=q").replace("OU=p", "OU=q"), "", "does not delete"),
+            (ENTRY, GONE.replace("{{.Username}}", "{{.RoleName}}"), "", "does not delete"),
+            (&both, GONE.to_owned(), "", "does not delete"),
+            (&fixed, GONE.to_owned(), "", "has not"),
+            (&renamed, GONE.to_owned(), "", "renames"),
+            (ENTRY, GONE.to_owned(), "v-{{.RoleName}}", "same name each time"),
+        ] {
+            let refused = checked(creation, &deletion, template).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 }

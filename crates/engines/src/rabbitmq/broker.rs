@@ -17,7 +17,7 @@ const GIVEN: [&str; 6] =
 #[derive(Clone)]
 pub(super) struct Broker {
     uri: String,
-    user: String,
+    pub(super) user: String,
     password: SecretString,
     authorities: String,
     pub(super) password_policy: String,
@@ -114,13 +114,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let broker = Broker::read(&body)?;
     if !broker.username_template.is_empty() {
-        let names = username::UsernameFacts {
-            display_name: "token",
-            role_name: "role",
-            now: call.now,
-            random: call.random,
-        };
-        username::make(&broker.username_template, &names)?;
+        username::check(&broker.username_template)?;
     }
     if fields.boolean("verify_connection")?.unwrap_or(true) {
         let whoami = BrokerCall { verb: OutboundVerb::Usual, path: &["whoami"], body: None };

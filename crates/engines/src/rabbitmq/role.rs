@@ -1,4 +1,7 @@
 //! Roles, and `creds`: a user of the broker for as long as its lease lives.
+//!
+//! The broker makes and changes users by one request. So it is asked for the user first, before there is a lease: one that it knows is
+//! never changed or deleted.
 
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
@@ -160,6 +163,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
             username::make(&broker.username_template, &names)?
         }
     };
+    check_unused(&call, &broker, &username).await?;
     let password = make_password(&call, &broker.password_policy)?;
     let (ttl, max_ttl) = super::lease_secs(&call.storage)?;
     let lease = NewLease {
@@ -173,6 +177,22 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
         Box::pin(create(call, broker, role, username, password))
     })
     .await
+}
+
+/// Refuses a name that the broker knows: it would get another password now, and the end of the lease would delete it.
+async fn check_unused(call: &Call<'_>, broker: &Broker, username: &str) -> Result<(), Error> {
+    let known = Error::invalid(format!(
+        "failed to make the user: the broker has a user {username:?} already, which is left as it is"
+    ));
+    if username == broker.user {
+        return Err(known);
+    }
+    let look = BrokerCall { verb: OutboundVerb::Usual, path: &["users", username], body: None };
+    match broker.ask(call, look, &[]).await? {
+        (404, _) => Ok(()),
+        (status, _) if is_done(status) => Err(known),
+        (status, words) => Err(broker.refused("failed to look for the user", status, &words)),
+    }
 }
 
 async fn create(
