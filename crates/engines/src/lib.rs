@@ -9,6 +9,7 @@ mod ldap;
 mod passwords;
 mod pki;
 mod rabbitmq;
+mod rotation;
 mod ssh;
 #[cfg(test)]
 mod testing;

@@ -11,13 +11,15 @@ use kallisto_api::{
 };
 use kallisto_auth::{Operation, Path};
 use kallisto_engine::context::{LongWork, WorkResult};
+use kallisto_engine::far_end::{FarEndProgress, FarEndStatus};
 use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall,
-    Leases, Memory, MountInfo, NewLease, NoFarEnds, Outbound, OutboundAnswer, OutboundCall,
-    Passwords, People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile,
-    Random, Storage, Stored, TemplateValues, Version, WriteOutcome, Writes,
+    Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndAnswer, FarEndCall,
+    FarEndFailure, FarEnds, Heavy, KeyedHash, LeaseCall, Leases, Memory, MountInfo, NewLease,
+    Outbound, OutboundAnswer, OutboundCall, Passwords, People, Place, Probe, ProbeAnswer,
+    ProbeFailure, ProbeRunner, ProbeState, Profile, Random, Storage, Stored, TemplateValues,
+    Version, WriteOutcome, Writes,
 };
 
 /// How it is mounted.
@@ -51,6 +53,49 @@ impl ProbeRunner for Probing {
     }
 }
 
+/// What a far end does with a call.
+type FarEndScript = Box<dyn FnMut(&FarEndCall) -> FarEndOutcome + Send>;
+type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
+
+/// Far ends that answer at once, as a test says it.
+#[derive(Default)]
+struct ScriptedFarEnds {
+    script: Mutex<Option<FarEndScript>>,
+    begun: Mutex<BTreeMap<String, FarEndOutcome>>,
+}
+
+impl ScriptedFarEnds {
+    fn outcome(&self, call: &FarEndCall) -> FarEndOutcome {
+        match &mut *self.script.lock().unwrap() {
+            Some(script) => script(call),
+            None => Err(FarEndFailure::Unreachable("this server asks no others".into())),
+        }
+    }
+}
+
+impl FarEnds for ScriptedFarEnds {
+    fn ask(&self, call: FarEndCall) -> BoxFuture<'_, FarEndOutcome> {
+        Box::pin(std::future::ready(self.outcome(&call)))
+    }
+
+    fn begin(&self, id: &str, call: FarEndCall) -> bool {
+        let outcome = self.outcome(&call);
+        self.begun.lock().unwrap().insert(id.to_owned(), outcome);
+        true
+    }
+
+    fn take(&self, id: &str) -> FarEndProgress {
+        let ended = self.begun.lock().unwrap().remove(id);
+        ended.map_or(FarEndProgress::Unknown, FarEndProgress::Ended)
+    }
+
+    fn close(&self, _: &str, _: Option<&str>) {}
+
+    fn statuses(&self) -> Vec<FarEndStatus> {
+        Vec::new()
+    }
+}
+
 /// An engine with records.
 pub(crate) struct Mount {
     spec: &'static EngineSpec,
@@ -62,6 +107,7 @@ pub(crate) struct Mount {
     people: Mutex<BTreeMap<String, Profile>>,
     written: Mutex<(usize, usize)>,
     probes: Probing,
+    far_ends: ScriptedFarEnds,
     /// Whether work that takes long never ends.
     is_waiting: AtomicBool,
     /// When it was asked last, and what it would take to revoke each credential that was handed out.
@@ -84,6 +130,7 @@ impl Mount {
             people: Mutex::default(),
             written: Mutex::default(),
             probes: Probing::default(),
+            far_ends: ScriptedFarEnds::default(),
             is_waiting: AtomicBool::default(),
             leased: Mutex::default(),
             caller: Mutex::default(),
@@ -127,6 +174,20 @@ impl Mount {
         *self.caller.lock().unwrap() = caller;
     }
 
+    /// Says what far ends do from now on.
+    pub(crate) fn far_ends_do(
+        &self,
+        script: impl FnMut(&FarEndCall) -> FarEndOutcome + Send + 'static,
+    ) {
+        *self.far_ends.script.lock().unwrap() = Some(Box::new(script));
+    }
+
+    /// A record as it is stored.
+    pub(crate) fn record(&self, name: &str) -> Option<Map> {
+        let records = self.records.lock().unwrap();
+        records.get(name).map(|(_, value)| json::parse_object(value).unwrap())
+    }
+
     /// Runs a job of the engine at a time, in seconds since 1970.
     pub(crate) fn run_job(&self, at: i64, name: &str) -> Result<(), Error> {
         let job = self.spec.jobs.iter().find(|job| job.name == name).unwrap();
@@ -144,7 +205,7 @@ impl Mount {
             heavy: self,
             outbound: self,
             probes: &self.probes,
-            far_ends: &NoFarEnds,
+            far_ends: &self.far_ends,
             passwords: self,
             keyed_hash: self,
             people: self,

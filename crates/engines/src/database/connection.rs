@@ -17,12 +17,15 @@ use secrecy::{ExposeSecret, SecretString};
 use super::root::settle_root;
 use super::sql::SqlDialect;
 use super::url;
+use crate::rotation::{LoginChecks, list_folder};
 use crate::username;
 
 /// How long a request waits for a database, in seconds.
 pub(super) const CALL_SECS: u64 = 20;
 /// How long a new connection is tried for, in seconds, when nobody says.
 const CONNECT_SECS: u64 = 5;
+/// What decides where a connection logs in, and as whom: what has to stay while its password is being changed.
+const LOGIN: [&str; 6] = ["plugin_name", "connection_url", "username", "password", "host", "port"];
 /// What is never shown.
 const SECRETS: [&str; 5] =
     ["password", "pending_password", "private_key", "tls_certificate_key", "client_key"];
@@ -107,7 +110,7 @@ pub(super) struct DatabaseConnection {
     place: url::DatabaseAddress,
     pub(super) username: String,
     password: SecretString,
-    pending: Option<SecretString>,
+    pub(super) pending: Option<SecretString>,
     pub(super) allowed_roles: Vec<String>,
     pub(super) password_policy: String,
     pub(super) username_template: String,
@@ -288,6 +291,14 @@ impl DatabaseConnection {
         format!("connection {:?}, {kind} at {}", self.name, hosts.join(","))
     }
 
+    /// That the change of the root password is open: whatever the database says, nobody who asks can put it right by asking otherwise.
+    pub(super) fn unclear(&self, doing: &str, failure: &FarEndFailure) -> Error {
+        let described = self.described();
+        Error::Unavailable(format!(
+            "{doing}: {failure} ({described}); both passwords are kept, and the change is tried again"
+        ))
+    }
+
     /// A failure with the connection that it is of.
     pub(super) fn failed(&self, doing: &str, failure: &FarEndFailure) -> Error {
         let described = self.described();
@@ -342,10 +353,26 @@ impl DatabaseConnection {
         }
     }
 
-    /// A check of the password that is pending, for whoever comes back for its outcome.
-    pub(super) fn pending_check(&self, context: &EngineContext<'_>) -> Option<FarEndCall> {
-        let pending = self.pending.clone()?;
-        Some(self.call_as(context, pending, FarEndWork::Check, SessionUse::Fresh, Vec::new()))
+    fn check(&self, context: &EngineContext<'_>, password: &SecretString) -> FarEndCall {
+        self.call_as(context, password.clone(), FarEndWork::Check, SessionUse::Fresh, Vec::new())
+    }
+
+    /// Checks of both passwords while one is pending.
+    pub(super) fn login_checks(&self, context: &EngineContext<'_>) -> Option<LoginChecks> {
+        let pending = self.check(context, self.pending.as_ref()?);
+        Some(LoginChecks { pending, current: self.check(context, &self.password) })
+    }
+
+    /// A check whether a user logs in with a password.
+    pub(super) fn check_user(
+        &self,
+        context: &EngineContext<'_>,
+        user: &str,
+        password: &SecretString,
+    ) -> FarEndCall {
+        let mut connection = self.clone();
+        user.clone_into(&mut connection.username);
+        connection.check(context, password)
     }
 
     /// Asks, and tries the password that is pending where the other one is not taken.
@@ -357,12 +384,10 @@ impl DatabaseConnection {
     ) -> Result<FarEndAnswer, FarEndFailure> {
         let call = self.call(context, work.clone(), SessionUse::Pooled, secrets.clone());
         let outcome = context.far_ends.ask(call).await;
-        let (Err(FarEndFailure::LoginRefused(_)), Some(check)) =
-            (&outcome, self.pending_check(context))
-        else {
+        let (Err(FarEndFailure::LoginRefused(_)), Some(pending)) = (&outcome, &self.pending) else {
             return outcome;
         };
-        if context.far_ends.ask(check).await.is_err() {
+        if context.far_ends.ask(self.check(context, pending)).await.is_err() {
             return outcome;
         }
         let Ok(Some(promoted)) = settle_root(context, self, true).await else { return outcome };
@@ -406,13 +431,11 @@ fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
             .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?,
         None => Map::new(),
     };
+    let before = record.clone();
     for name in GIVEN {
         if let Some(value) = given.get(*name) {
             record.insert((*name).to_owned(), value.clone());
         }
-    }
-    if given.contains_key("password") {
-        record.remove("pending_password");
     }
     if let Some(url) = Fields::new(&record).string("connection_url")?
         && let Some(apart) = url::without_login(&url)
@@ -422,6 +445,13 @@ fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
         if let Some(password) = apart.password {
             record.insert("password".to_owned(), password.into());
         }
+    }
+    let is_changed = |name: &&str| before.get(*name) != record.get(*name);
+    if before.contains_key("pending_password") && LOGIN.iter().any(is_changed) {
+        return Err(Error::Unavailable(format!(
+            "the root password is being changed: {} stay until rotate-root has settled it (or delete the connection, and both passwords with it)",
+            LOGIN.join(", ")
+        )));
     }
     let revision = Fields::new(&record).int("revision")?.unwrap_or(0);
     record.insert("revision".to_owned(), (revision + 1).into());
@@ -437,13 +467,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let record = merged(before.as_ref().map(|record| &*record.value), &body)?;
     let connection = DatabaseConnection::read(name, record.clone())?;
     if !connection.username_template.is_empty() {
-        let names = username::UsernameFacts {
-            display_name: "token",
-            role_name: "role",
-            now: call.now,
-            random: call.random,
-        };
-        username::make(&connection.username_template, &names)?;
+        username::check(&connection.username_template)?;
     }
     if Fields::new(&record).boolean("verify_connection")?.unwrap_or(true) {
         let check = connection.call(&call, FarEndWork::Check, SessionUse::Fresh, Vec::new());
@@ -483,7 +507,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "config/")
+    list_folder(&call, "config/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
@@ -523,6 +547,20 @@ pub(super) async fn reload(call: Call<'_>) -> Result<Response, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_decides_the_login_stays_while_its_password_is_changed() {
+        let read = |text: &str| json::parse_object(text.as_bytes()).unwrap();
+        let stored = r#"{"plugin_name":"redis-database-plugin","host":"h","username":"u","password":"p","pending_password":"q"}"#;
+        for change in [r#"{"password":"r"}"#, r#"{"username":"v"}"#, r#"{"host":"i"}"#] {
+            let refused = merged(Some(stored.as_bytes()), &read(change)).unwrap_err();
+            assert!(matches!(refused, Error::Unavailable(_)), "{change}: {refused:?}");
+        }
+        let same = merged(Some(stored.as_bytes()), &read(r#"{"host":"h","allowed_roles":"*"}"#));
+        assert_eq!(same.unwrap().get("pending_password"), Some(&Json::from("q")));
+        let settled = stored.replace(r#","pending_password":"q""#, "");
+        assert!(merged(Some(settled.as_bytes()), &read(r#"{"password":"r"}"#)).is_ok());
+    }
 
     #[test]
     fn roles_are_allowed_by_name_and_by_pattern() {

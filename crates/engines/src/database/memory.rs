@@ -7,6 +7,7 @@ use kallisto_engine::Memory;
 
 use super::connection::DatabaseConnection;
 use super::static_role::StaticRole;
+use crate::rotation::RotatedRecord as _;
 
 #[derive(Default)]
 struct RotationClock {
@@ -46,7 +47,7 @@ impl Memory for Database {
     fn put(&self, name: &str, value: &[u8]) -> bool {
         if let Some(role) = name.strip_prefix("static-role/") {
             let Ok(decoded) = StaticRole::decode(value) else { return false };
-            self.write().due.insert(role.to_owned(), decoded.due());
+            self.write().due.insert(role.to_owned(), decoded.change().next);
         } else if let Some(connection) = name.strip_prefix("config/") {
             let Ok(decoded) = DatabaseConnection::decode(connection, value) else { return false };
             let mut clock = self.write();

@@ -39,11 +39,10 @@ mod work;
 
 pub use sql::fill_hostile as read_hostile_sql;
 
-use kallisto_api::{Error, Json, Response};
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Call, EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
+    EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
 };
 
 /// Most bytes of the statements of a kind: those of revocation are kept with each lease.
@@ -210,11 +209,3 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
     }),
     ..EngineSpec::secret("database", &ROUTES)
 };
-
-fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
-    let names = call.storage.list_page(folder, &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
-}

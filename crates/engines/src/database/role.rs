@@ -176,7 +176,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "role/")
+    crate::rotation::list_folder(&call, "role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

@@ -10,8 +10,12 @@ use secrecy::ExposeSecret;
 
 use super::connection::{DatabaseConnection, find, record_name};
 use crate::passwords::make_password;
+use crate::rotation::{TakenPassword, taken_password};
 
 /// Writes down which of the two root passwords is the one: the pending one if `is_set`.
+///
+/// # Errors
+/// When somebody wrote another one meanwhile although this one is set.
 pub(super) async fn settle_root(
     context: &EngineContext<'_>,
     connection: &DatabaseConnection,
@@ -24,9 +28,15 @@ pub(super) async fn settle_root(
         let Some(found) = transaction.get(&key)? else { return Ok(None) };
         let mut record = json::parse_object(&found.value)
             .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
-        // Somebody else settled it, or began another.
         if pending.is_none() || record.get("pending_password") != pending.as_ref() {
-            return Ok(Some(record));
+            // Somebody else settled it.
+            let is_kept = record.get("password") == pending.as_ref();
+            return match is_set && pending.is_some() && !is_kept {
+                true => Err(Error::Unavailable(
+                    "the connection was changed while its password was: write password".into(),
+                )),
+                false => Ok(Some(record)),
+            };
         }
         record.remove("pending_password");
         record.remove("pending_since");
@@ -42,57 +52,62 @@ pub(super) async fn settle_root(
     settled.await?.map(|record| DatabaseConnection::read(&connection.name, record)).transpose()
 }
 
-/// Changes the password of a connection: written down, set, tried, kept.
-pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
-    let mut connection = find(&call, name)?;
-    if connection.username.is_empty() {
-        return Err(Error::invalid(
-            "unable to rotate root credentials: no username in configuration",
-        ));
-    }
-    // What an earlier rotation left open is settled first: one of the two passwords is the one.
-    if let Some(check) = connection.pending_check(&call) {
-        let is_set = match call.far_ends.ask(check).await {
-            Ok(_) => true,
-            Err(FarEndFailure::LoginRefused(_)) => false,
-            Err(failure) => {
-                return Err(connection.failed("unable to rotate root credentials", &failure));
-            }
-        };
-        connection = settle_root(&call, &connection, is_set).await?.ok_or(Error::NotFound)?;
-    }
-    let password = make_password(&call, &connection.password_policy)?;
+/// The connection with a password that is pending: a new one, or the one that an earlier rotation left.
+async fn begin_root(call: &Call<'_>, name: &str) -> Result<DatabaseConnection, Error> {
+    let password = make_password(call, &find(call, name)?.password_policy)?;
     let (key, since) = (record_name(name), call.now.as_second());
     let begun = call.storage.transact(&key, |transaction| {
         let found = transaction.get(&key)?.ok_or(Error::NotFound)?;
         let mut record = json::parse_object(&found.value)
             .map_err(|_| Error::internal(&"the record of a database connection is damaged"))?;
-        if record.contains_key("pending_password") {
-            return Err(Error::Unavailable(
-                "another rotation of this password is under way".into(),
-            ));
+        if !record.contains_key("pending_password") {
+            record.insert("pending_password".to_owned(), password.expose_secret().into());
         }
-        record.insert("pending_password".to_owned(), password.expose_secret().into());
+        // The job waits for this one.
         record.insert("pending_since".to_owned(), since.into());
         transaction.put(&key, DatabaseConnection::encode(&record))?;
         Ok(record)
     });
-    let connection = DatabaseConnection::read(name, begun.await?)?;
-    let work = super::work::set_root_password(&connection, &password)?;
-    let set = connection.call(&call, work, SessionUse::Fresh, vec![password]);
-    let outcome = call.far_ends.ask(set).await;
-    if let Err(failure) = &outcome
-        && !matches!(failure, FarEndFailure::Unknown(_))
-    {
-        settle_root(&call, &connection, false).await?;
-        return Err(connection.failed("unable to rotate root credentials", failure));
+    DatabaseConnection::read(name, begun.await?)
+}
+
+/// Changes the password of a connection: written down, set, tried, kept. One that is pending is set again, until a login says that it is
+/// set, or that it is not.
+pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
+    let doing = "unable to rotate root credentials";
+    let name = call.params.get("name");
+    names::check(name)?;
+    let left = find(&call, name)?;
+    if left.username.is_empty() {
+        return Err(Error::invalid(format!("{doing}: no username in configuration")));
     }
-    let Some(check) = connection.pending_check(&call) else { return Err(Error::Conflict) };
-    match call.far_ends.ask(check).await {
-        Ok(_) => settle_root(&call, &connection, true).await.map(|_| Response::Empty),
+    if let Some(checks) = left.login_checks(&call) {
+        match taken_password(&call, checks).await {
+            TakenPassword::Pending => drop(settle_root(&call, &left, true).await?),
+            TakenPassword::Current => {}
+            TakenPassword::Unclear(failure) => return Err(left.unclear(doing, &failure)),
+        }
+    }
+    let connection = begin_root(&call, name).await?;
+    let pending = connection.pending.clone().ok_or(Error::Conflict)?;
+    let work = super::work::set_root_password(&connection, &pending)?;
+    let set = connection.call(&call, work, SessionUse::Fresh, vec![pending]);
+    let outcome = call.far_ends.ask(set).await;
+    let checks = connection.login_checks(&call).ok_or(Error::Conflict)?;
+    match (taken_password(&call, checks).await, outcome) {
+        (TakenPassword::Pending, _) => {
+            settle_root(&call, &connection, true).await.map(|_| Response::Empty)
+        }
+        (TakenPassword::Current, Err(failure)) if failure.is_refusal() => {
+            settle_root(&call, &connection, false).await?;
+            Err(connection.failed(doing, &failure))
+        }
         // Both are kept: whichever works is found when the database answers.
-        Err(failure) => Err(connection.failed("the new root password is not confirmed", &failure)),
+        (_, Err(failure)) => Err(connection.unclear(doing, &failure)),
+        (TakenPassword::Unclear(failure), Ok(_)) => Err(connection.unclear(doing, &failure)),
+        (TakenPassword::Current, Ok(_)) => {
+            let failure = FarEndFailure::Unknown("the new password does not log in yet".into());
+            Err(connection.unclear(doing, &failure))
+        }
     }
 }

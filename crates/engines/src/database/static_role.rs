@@ -1,23 +1,11 @@
-//! Static roles: users that are there already, whose passwords change by a period or a schedule.
-//!
-//! ```text
-//! 1. the new password is written down as pending
-//! 2. the database is told it
-//! 3. the pending one becomes the password
-//! ```
-//!
-//! Invariants:
-//! - The password of the record logs in, or the pending one does.
-//! - A try that may have reached the database is repeated with the same password; one that the database refused is not, since it may be
-//!   the password that it refuses.
-//! - The job asks and comes back for the outcome: a database that hangs keeps no other job waiting.
+//! Static roles: users that are there already, whose passwords change by a period or a schedule; how, says [`crate::rotation`].
 
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
-use kallisto_api::{Error, Fields, Response};
-use kallisto_engine::far_end::{FarEndProgress, SessionUse};
-use kallisto_engine::{Call, EngineContext, FarEndAnswer, FarEndFailure, names};
-use secrecy::{ExposeSecret, SecretString};
+use kallisto_api::{BoxFuture, Error, Fields, Response};
+use kallisto_engine::far_end::SessionUse;
+use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, names};
+use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, span_secs, statements};
 use super::memory::Database;
@@ -25,20 +13,18 @@ use super::role::{self, credential_type};
 use super::root;
 use super::schedule::RotationSchedule;
 use super::work;
-use crate::passwords::make_password;
+use crate::rotation::{
+    self, ChangeStep, PasswordChange, ROOT_SECS, RotatedRecord, TakenPassword, list_folder,
+};
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: u64 = 5;
 /// Shortest window of a schedule, in seconds.
 const WINDOW_SECS_MIN: u64 = 3600;
-/// The first pause after a failure, in seconds; each further one is twice as long.
-const PAUSE_FIRST_SECS: i64 = 10;
-/// The longest, in seconds.
-const PAUSE_SECS_MAX: i64 = 600;
-/// Most rotations that one run of the job begins.
+/// Most rotations that one run of the job looks at.
 const BEGUN_MAX: usize = 64;
-/// How long a change of a root password may be under way before the job looks which one it is, in seconds.
-const ROOT_SECS: i64 = 60;
+/// When the job takes up what a request has begun, in seconds: a request ends before.
+const TAKEN_UP_SECS: i64 = 60;
 
 /// A static role.
 #[derive(Clone, Default)]
@@ -51,20 +37,15 @@ pub(super) struct StaticRole {
     statements: Vec<String>,
     credential_type: String,
     credential_config: Map,
-    password: String,
-    pending: String,
-    rotated: String,
-    next: i64,
-    failures: i64,
-    last_error: String,
+    change: PasswordChange,
 }
 
 pub(super) fn record_name(name: &str) -> String {
     format!("static-role/{name}")
 }
 
-impl StaticRole {
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+impl RotatedRecord for StaticRole {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |_| Error::internal(&"the record of a static role is damaged");
         let map = json::parse_object(bytes).map_err(|error| damaged(error.to_string()))?;
         let fields = Fields::new(&map);
@@ -78,28 +59,82 @@ impl StaticRole {
             statements: statements(fields, "rotation_statements")?.unwrap_or_default(),
             credential_type: text("credential_type")?,
             credential_config: fields.map("credential_config")?.cloned().unwrap_or_default(),
-            password: text("password")?,
-            pending: text("pending")?,
-            rotated: text("rotated")?,
-            next: fields.int("next")?.unwrap_or(0),
-            failures: fields.int("failures")?.unwrap_or(0),
-            last_error: text("last_error")?,
+            change: PasswordChange::take(fields)?,
         })
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut map = self.shown();
-        for (name, value) in [
-            ("password", &self.password),
-            ("pending", &self.pending),
-            ("rotated", &self.rotated),
-            ("last_error", &self.last_error),
-        ] {
-            map.insert(name.into(), value.as_str().into());
-        }
-        map.insert("next".into(), self.next.into());
-        map.insert("failures".into(), self.failures.into());
+        self.change.keep(&mut map);
         Json::Object(map).to_text()
+    }
+
+    fn change(&self) -> &PasswordChange {
+        &self.change
+    }
+
+    fn change_mut(&mut self) -> &mut PasswordChange {
+        &mut self.change
+    }
+
+    fn changed(&mut self, _: String, now: i64) {
+        self.change.next = self.next_after(now);
+    }
+
+    fn policy(&self, context: &EngineContext<'_>) -> Result<String, Error> {
+        let connection = self.connection(context)?;
+        let own = Fields::new(&self.credential_config).string("password_policy").ok().flatten();
+        Ok(own.filter(|own| !own.is_empty()).unwrap_or(connection.password_policy))
+    }
+
+    fn call(&self, context: &EngineContext<'_>, step: &ChangeStep) -> Result<FarEndCall, Error> {
+        let connection = self.connection(context)?;
+        Ok(match step {
+            ChangeStep::Set(password) => {
+                let work = self.work(&connection, password)?;
+                connection.call(context, work, SessionUse::Pooled, vec![password.clone()])
+            }
+            ChangeStep::Check(password) => connection.check_user(context, &self.username, password),
+        })
+    }
+
+    fn ask<'a>(
+        &'a self,
+        context: &'a EngineContext<'_>,
+        step: &'a ChangeStep,
+    ) -> BoxFuture<'a, Result<(), (FarEndFailure, Error)>> {
+        Box::pin(async move {
+            let not_asked = |error: Error| (FarEndFailure::Unreachable(error.to_string()), error);
+            let connection = self.connection(context).map_err(not_asked)?;
+            let asked = match step {
+                ChangeStep::Set(password) => {
+                    let work = self.work(&connection, password).map_err(not_asked)?;
+                    connection.ask(context, work, vec![password.clone()]).await
+                }
+                ChangeStep::Check(password) => {
+                    let check = connection.check_user(context, &self.username, password);
+                    context.far_ends.ask(check).await
+                }
+            };
+            asked.map(drop).map_err(|failure| {
+                let error = connection.failed("failed to set the password", &failure);
+                (failure, error)
+            })
+        })
+    }
+}
+
+impl StaticRole {
+    fn connection(&self, context: &EngineContext<'_>) -> Result<DatabaseConnection, Error> {
+        connection::find(context, &self.db_name)
+    }
+
+    fn work(
+        &self,
+        connection: &DatabaseConnection,
+        password: &SecretString,
+    ) -> Result<FarEndWork, Error> {
+        work::set_password(connection, &self.statements, &self.username, password)
     }
 
     /// What an operator gave.
@@ -121,11 +156,6 @@ impl StaticRole {
         map
     }
 
-    /// When it is rotated next, in seconds since 1970.
-    pub(super) const fn due(&self) -> i64 {
-        self.next
-    }
-
     /// When it is rotated after a rotation at `now`.
     fn next_after(&self, now: i64) -> i64 {
         match RotationSchedule::parse(&self.schedule) {
@@ -139,10 +169,10 @@ impl StaticRole {
     /// Whether a window lets it begin now: past it the next time of the schedule is waited for.
     fn is_in_window(&self, now: i64) -> bool {
         let window = i64::try_from(self.window_secs).unwrap_or(i64::MAX);
-        self.schedule.is_empty() || window == 0 || now < self.next.saturating_add(window)
+        self.schedule.is_empty() || window == 0 || now < self.change.next.saturating_add(window)
     }
 
-    fn change(&mut self, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
+    fn take(&mut self, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
         if let Some(db_name) = fields.string("db_name")? {
             self.db_name = db_name;
         }
@@ -213,99 +243,24 @@ impl StaticRole {
             _ => Ok(()),
         }
     }
-
-    fn policy(&self, connection: &DatabaseConnection) -> String {
-        let own = Fields::new(&self.credential_config).string("password_policy").ok().flatten();
-        own.filter(|own| !own.is_empty()).unwrap_or_else(|| connection.password_policy.clone())
-    }
 }
 
 fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<StaticRole>, Error> {
-    let record = context.storage.get(&record_name(name))?;
-    record.map(|record| StaticRole::decode(&record.value)).transpose()
-}
-
-fn missing(name: &str) -> Error {
-    let _ = name;
-    Error::invalid("no static role found for role name")
-}
-
-/// Step 1: writes a new password down, unless one is pending already.
-async fn plan(
-    context: &EngineContext<'_>,
-    name: &str,
-) -> Result<(StaticRole, DatabaseConnection), Error> {
-    let role = find(context, name)?.ok_or_else(|| missing(name))?;
-    let connection = connection::find(context, &role.db_name)?;
-    if !connection.allows(name) {
-        return Err(Error::invalid(format!("{name:?} is not an allowed role")));
-    }
-    if !role.pending.is_empty() {
-        return Ok((role, connection));
-    }
-    let password = make_password(context, &role.policy(&connection))?;
-    let key = record_name(name);
-    let planned = context.storage.transact(&key, |transaction| {
-        let found = transaction.get(&key)?.ok_or_else(|| missing(name))?;
-        let mut role = StaticRole::decode(&found.value)?;
-        if role.pending.is_empty() {
-            password.expose_secret().clone_into(&mut role.pending);
-            transaction.put(&key, role.encode())?;
-        }
-        Ok(role)
-    });
-    Ok((planned.await?, connection))
-}
-
-/// Step 3: writes down what came of it.
-async fn settle(
-    context: &EngineContext<'_>,
-    name: &str,
-    pending: &str,
-    outcome: Result<(), &FarEndFailure>,
-) -> Result<(), Error> {
-    let key = record_name(name);
-    let (now, rotated) = (context.now.as_second(), context.now.to_string());
-    context
-        .storage
-        .transact(&key, |transaction| {
-            let Some(found) = transaction.get(&key)? else { return Ok(()) };
-            let mut role = StaticRole::decode(&found.value)?;
-            if role.pending != pending {
-                return Ok(());
-            }
-            match outcome {
-                Ok(()) => {
-                    role.password = std::mem::take(&mut role.pending);
-                    rotated.clone_into(&mut role.rotated);
-                    role.next = role.next_after(now);
-                    role.failures = 0;
-                    role.last_error.clear();
-                }
-                Err(failure) => {
-                    if matches!(failure, FarEndFailure::Refused(_)) {
-                        role.pending.clear();
-                    }
-                    let doublings = u32::try_from(role.failures.clamp(0, 16)).unwrap_or(0);
-                    let pause = (PAUSE_FIRST_SECS << doublings).min(PAUSE_SECS_MAX);
-                    role.next = now + pause;
-                    role.failures += 1;
-                    failure.words().clone_into(&mut role.last_error);
-                }
-            }
-            transaction.put(&key, role.encode())
-        })
-        .await
+    rotation::find(context, &record_name(name))
 }
 
 /// All of a rotation, for who waits for it.
 async fn rotate_now(context: &EngineContext<'_>, name: &str) -> Result<(), Error> {
-    let (role, connection) = plan(context, name).await?;
-    let pending = SecretString::from(role.pending.as_str());
-    let work = work::set_password(&connection, &role.statements, &role.username, &pending)?;
-    let outcome = connection.ask(context, work, vec![pending]).await;
-    settle(context, name, &role.pending, outcome.as_ref().map(drop)).await?;
-    outcome.map(drop).map_err(|failure| connection.failed("failed to set the password", &failure))
+    let missing = || Error::invalid("no static role found for role name");
+    let role = find(context, name)?.ok_or_else(missing)?;
+    if !role.connection(context)?.allows(name) {
+        return Err(Error::invalid(format!("{name:?} is not an allowed role")));
+    }
+    let key = record_name(name);
+    match rotation::rotate_now::<StaticRole>(context, &key, &|_| true, TAKEN_UP_SECS).await? {
+        true => Ok(()),
+        false => Err(missing()),
+    }
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -330,10 +285,11 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
                 Some(found) => StaticRole::decode(&found.value)?,
                 None => StaticRole::default(),
             };
-            role.change(fields, is_new)?;
-            role.next = if is_new || role.failures > 0 { now } else { role.next_after(now) };
+            role.take(fields, is_new)?;
+            let is_due = is_new || role.change.failures > 0;
+            role.change.next = if is_due { now } else { role.next_after(now) };
             if is_new && skips {
-                role.next = role.next_after(now);
+                role.change.next = role.next_after(now);
             }
             transaction.put(&key, role.encode())?;
             Ok((is_new, role))
@@ -352,9 +308,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     };
     if let Err(error) = refused {
         // One that may have been set is kept: nobody else knows the password.
-        let is_open = find(&call, name)?.is_some_and(|role| {
-            !role.pending.is_empty() && matches!(error, Error::Unavailable(_)) && role.failures > 0
-        });
+        let is_open = find(&call, name)?.is_some_and(|role| !role.change.pending.is_empty());
         if !is_open {
             call.storage.delete(&key).await?;
         }
@@ -383,14 +337,14 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     names::check(name)?;
     let role = find(&call, name)?.ok_or(Error::NotFound)?;
     let mut shown = role.shown();
-    if !role.rotated.is_empty() {
-        shown.insert("last_vault_rotation".into(), role.rotated.as_str().into());
+    if !role.change.rotated.is_empty() {
+        shown.insert("last_vault_rotation".into(), role.change.rotated.as_str().into());
     }
-    if !role.last_error.is_empty() {
-        shown.insert("last_error".into(), role.last_error.as_str().into());
+    if !role.change.last_error.is_empty() {
+        shown.insert("last_error".into(), role.change.last_error.as_str().into());
     }
-    let next =
-        Timestamp::from_second(role.next).map_or_else(|_| String::new(), |at| at.to_string());
+    let next = Timestamp::from_second(role.change.next)
+        .map_or_else(|_| String::new(), |at| at.to_string());
     shown.insert("next_rotation".into(), next.into());
     Ok(Response::data(&Json::Object(shown)))
 }
@@ -403,13 +357,13 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
     if !connection.allows(name) {
         return Err(Error::invalid(format!("{name:?} is not an allowed role")));
     }
-    let left = match role.failures {
-        0 => u64::try_from(role.next.saturating_sub(call.now.as_second())).unwrap_or(0),
+    let left = match role.change.failures {
+        0 => u64::try_from(role.change.next.saturating_sub(call.now.as_second())).unwrap_or(0),
         _ => 0,
     };
     let mut data = Map::new();
-    data.insert("last_vault_rotation".into(), role.rotated.as_str().into());
-    data.insert("password".into(), role.password.as_str().into());
+    data.insert("last_vault_rotation".into(), role.change.rotated.as_str().into());
+    data.insert("password".into(), role.change.password.as_str().into());
     data.insert("ttl".into(), left.into());
     data.insert("username".into(), role.username.as_str().into());
     if role.schedule.is_empty() {
@@ -422,7 +376,7 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "static-role/")
+    list_folder(&call, "static-role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
@@ -444,8 +398,16 @@ pub(super) async fn work_off(context: EngineContext<'_>) -> Result<(), Error> {
     let now = context.now.as_second();
     let memory: &Database = context.memory()?;
     for name in memory.roles_due(now, BEGUN_MAX) {
-        if let Err(error) = go_on(&context, &name, now).await {
-            put_off(&context, &name, &error).await?;
+        let Some(role) = find(&context, &name)? else { continue };
+        let key = record_name(&name);
+        let is_left = !role.change.pending.is_empty();
+        if !is_left && !role.is_in_window(now) {
+            skip(&context, &key, now).await?;
+        } else if !is_left && role.connection(&context).is_ok_and(|found| !found.allows(&name)) {
+            let why = format!("{name:?} is not an allowed role");
+            rotation::put_off::<StaticRole>(&context, &key, &why).await?;
+        } else {
+            rotation::go_on::<StaticRole>(&context, &key).await?;
         }
     }
     for name in memory.open_roots() {
@@ -454,53 +416,15 @@ pub(super) async fn work_off(context: EngineContext<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn go_on(context: &EngineContext<'_>, name: &str, now: i64) -> Result<(), Error> {
-    let id = format!("{}rotate/{name}", context.mount.accessor);
-    match context.far_ends.take(&id) {
-        FarEndProgress::UnderWay => Ok(()),
-        FarEndProgress::Unknown => {
-            let role = find(context, name)?.ok_or_else(|| missing(name))?;
-            if role.pending.is_empty() && !role.is_in_window(now) {
-                return skip(context, name, now).await;
-            }
-            let (role, connection) = plan(context, name).await?;
-            let pending = SecretString::from(role.pending.as_str());
-            let work = work::set_password(&connection, &role.statements, &role.username, &pending)?;
-            let call = connection.call(context, work, SessionUse::Pooled, vec![pending]);
-            // What does not begin now begins at the next run.
-            context.far_ends.begin(&id, call);
-            Ok(())
-        }
-        FarEndProgress::Ended(outcome) => {
-            let outcome: Result<FarEndAnswer, FarEndFailure> = outcome;
-            if let Err(failure) = &outcome {
-                tracing::warn!(role = name, %failure, "a static role was not rotated");
-            }
-            let pending = find(context, name)?.map(|role| role.pending).unwrap_or_default();
-            settle(context, name, &pending, outcome.as_ref().map(drop)).await
-        }
-    }
-}
-
 /// The window of a schedule is over: its next time is waited for.
-async fn skip(context: &EngineContext<'_>, name: &str, now: i64) -> Result<(), Error> {
-    let key = record_name(name);
-    context
-        .storage
-        .transact(&key, |transaction| {
-            let Some(found) = transaction.get(&key)? else { return Ok(()) };
-            let mut role = StaticRole::decode(&found.value)?;
-            role.next = role.next_after(now);
-            transaction.put(&key, role.encode())
-        })
-        .await
-}
-
-/// Nothing was asked: the connection is gone, or does not allow the role.
-async fn put_off(context: &EngineContext<'_>, name: &str, error: &Error) -> Result<(), Error> {
-    let pending = find(context, name)?.map(|role| role.pending).unwrap_or_default();
-    let failure = FarEndFailure::Unreachable(error.to_string());
-    settle(context, name, &pending, Err(&failure)).await
+async fn skip(context: &EngineContext<'_>, key: &str, now: i64) -> Result<(), Error> {
+    let skipping = context.storage.transact(key, |transaction| {
+        let Some(found) = transaction.get(key)? else { return Ok(()) };
+        let mut role = StaticRole::decode(&found.value)?;
+        role.change.next = role.next_after(now);
+        transaction.put(key, role.encode())
+    });
+    skipping.await
 }
 
 /// A change of a root password that a crash left open: the database says which one it is.
@@ -509,20 +433,16 @@ async fn settle_open_root(context: &EngineContext<'_>, name: &str, now: i64) -> 
     let Some(since) = connection.pending_since().filter(|since| now - since > ROOT_SECS) else {
         return Ok(());
     };
-    let _ = since;
-    let id = format!("{}root/{name}", context.mount.accessor);
-    let is_set = match context.far_ends.take(&id) {
-        FarEndProgress::UnderWay => return Ok(()),
-        FarEndProgress::Unknown => {
-            if let Some(check) = connection.pending_check(context) {
-                context.far_ends.begin(&id, check);
-            }
-            return Ok(());
+    let Some(checks) = connection.login_checks(context) else { return Ok(()) };
+    let id = format!("{}root/{name}/{since}", context.mount.accessor);
+    match rotation::taken_password_by_job(context, &id, checks) {
+        Some(TakenPassword::Pending) => {
+            root::settle_root(context, &connection, true).await.map(drop)
         }
-        FarEndProgress::Ended(Ok(_)) => true,
-        FarEndProgress::Ended(Err(FarEndFailure::LoginRefused(_))) => false,
-        // It does not answer: it is asked again.
-        FarEndProgress::Ended(Err(_)) => return Ok(()),
-    };
-    root::settle_root(context, &connection, is_set).await.map(drop)
+        Some(TakenPassword::Current) => {
+            root::settle_root(context, &connection, false).await.map(drop)
+        }
+        // It is asked again.
+        Some(TakenPassword::Unclear(_)) | None => Ok(()),
+    }
 }

@@ -9,18 +9,19 @@ use kallisto_engine::far_end::{
 use kallisto_engine::{
     Call, EngineContext, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Storage,
 };
-use kallisto_ldap::{DirectoryReach, filter};
+use kallisto_ldap::{DirectoryReach, dn, filter};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
+use super::static_role;
 use crate::passwords::make_password;
+use crate::rotation::{LoginChecks, TakenPassword, taken_password};
 
 pub(super) const RECORD: &str = "config";
+/// What is told of a change that has to wait.
+const PENDING: &str = "the password of binddn is being changed: url, schema, binddn and bindpass stay until rotate-root has settled it (or delete the configuration, and both passwords with it)";
 /// What sessions go by: there is one directory in a mount.
 const SESSIONS: &str = "directory";
-/// How long a change of the own password may be under way before the job looks which one it is, in seconds.
-pub(super) const ROOT_SECS: i64 = 60;
-
 /// How passwords are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LdapSchema {
@@ -62,6 +63,12 @@ impl LdapDirectory {
             pending_since: 0,
             revision: 0,
         }
+    }
+
+    /// The login, and what decides where it is one: what has to stay while the password is being changed.
+    fn login(&self) -> (&str, &str, &str, LdapSchema) {
+        let reach = &self.reach;
+        (&reach.url, &reach.bind_dn, reach.bind_password.expose_secret(), self.schema)
     }
 
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
@@ -164,10 +171,30 @@ impl LdapDirectory {
         self.call_as(context, password, work, SessionUse::Pooled, secrets)
     }
 
-    /// A check of the password that is pending.
-    pub(super) fn pending_check(&self, context: &EngineContext<'_>) -> Result<FarEndCall, Error> {
-        let pending = self.pending.clone();
-        self.call_as(context, pending, FarEndWork::Check, SessionUse::Fresh, Vec::new())
+    fn check(
+        &self,
+        context: &EngineContext<'_>,
+        password: &SecretString,
+    ) -> Result<FarEndCall, Error> {
+        self.call_as(context, password.clone(), FarEndWork::Check, SessionUse::Fresh, Vec::new())
+    }
+
+    /// Checks of both passwords while one is pending.
+    pub(super) fn login_checks(&self, context: &EngineContext<'_>) -> Result<LoginChecks, Error> {
+        let pending = self.check(context, &self.pending)?;
+        Ok(LoginChecks { pending, current: self.check(context, &self.reach.bind_password)? })
+    }
+
+    /// A check whether an entry logs in with a password.
+    pub(super) fn check_entry(
+        &self,
+        context: &EngineContext<'_>,
+        dn: &str,
+        password: &SecretString,
+    ) -> Result<FarEndCall, Error> {
+        let mut directory = self.clone();
+        dn.clone_into(&mut directory.reach.bind_dn);
+        directory.check(context, password)
     }
 
     /// Asks, and tries the password that is pending where the other one is not taken.
@@ -181,7 +208,7 @@ impl LdapDirectory {
         if !matches!(outcome, Err(FarEndFailure::LoginRefused(_))) || !self.has_pending() {
             return outcome;
         }
-        let Ok(check) = self.pending_check(context) else { return outcome };
+        let Ok(check) = self.check(context, &self.pending) else { return outcome };
         if context.far_ends.ask(check).await.is_err() {
             return outcome;
         }
@@ -192,6 +219,14 @@ impl LdapDirectory {
             Ok(call) => context.far_ends.ask(call).await,
             Err(_) => outcome,
         }
+    }
+
+    /// That the change of the own password is open: whatever the directory says, nobody who asks can put it right by asking otherwise.
+    fn unclear(&self, doing: &str, failure: &FarEndFailure) -> Error {
+        let url = &self.reach.url;
+        Error::Unavailable(format!(
+            "{doing}: {failure} (directory at {url}); both passwords are kept, and the change is tried again"
+        ))
     }
 
     /// A failure with the directory that it is of.
@@ -222,35 +257,96 @@ impl LdapDirectory {
         LdapOperation::Modify { dn: dn.to_owned(), changes }
     }
 
-    /// The name of the one entry that is called so.
-    pub(super) async fn find_dn(
+    /// The names of entries that a search finds, at most two.
+    async fn found(
         &self,
         context: &EngineContext<'_>,
-        username: &str,
-    ) -> Result<String, Error> {
+        base: &str,
+        scope: LdapScope,
+        filter: String,
+    ) -> Result<Vec<String>, Error> {
         let search = LdapOperation::Search(LdapSearch {
-            base: self.reach.user_dn.clone(),
-            scope: LdapScope::Subtree,
-            filter: format!("({}={})", self.reach.user_attr, filter::escape(username)),
+            base: base.to_owned(),
+            scope,
+            filter,
             attributes: vec!["1.1".to_owned()],
             entries_max: 2,
             page_size: 0,
             dereference: Default::default(),
         });
         let call = self.call(context, vec![search], false, Vec::new())?;
-        let found = self.ask(context, call).await;
-        let found =
-            found.map_err(|failure| self.failed("failed to search for the entry", &failure))?;
-        let entries = match found {
-            FarEndAnswer::Entries { entries, is_whole: true } => entries,
-            _ => Vec::new(),
+        match self.ask(context, call).await {
+            Ok(FarEndAnswer::Entries { entries, .. }) => {
+                Ok(entries.into_iter().map(|entry| entry.dn).collect())
+            }
+            Ok(_) => Ok(Vec::new()),
+            Err(failure) => Err(self.failed("failed to search for the entry", &failure)),
+        }
+    }
+
+    /// The name of an entry as the directory spells it: however it is spelled by others, it is one entry.
+    pub(super) async fn spelled(
+        &self,
+        context: &EngineContext<'_>,
+        dn: &str,
+    ) -> Result<String, Error> {
+        let any = "(objectClass=*)".to_owned();
+        let found = self.found(context, dn, LdapScope::Base, any).await?;
+        match found.as_slice() {
+            [spelled] => Ok(spelled.clone()),
+            _ => Err(Error::invalid(format!(
+                "the directory shows no entry {dn:?} (noSuchObject): its binddn has to see it"
+            ))),
+        }
+    }
+
+    /// Refuses the entry that this engine logs in as: with its password changed by a role nothing else could be done.
+    pub(super) async fn check_not_own(
+        &self,
+        context: &EngineContext<'_>,
+        dn: &str,
+    ) -> Result<(), Error> {
+        let own = self.reach.bind_dn.as_str();
+        let spelled = match dn::is_dn(own) {
+            // The first administrator of some directories has no entry.
+            true => self.spelled(context, own).await.unwrap_or_else(|_| own.to_owned()),
+            // Active Directory has logins by other names.
+            false => {
+                let account = filter::escape(own.rsplit('\\').next().unwrap_or(own));
+                let filter = format!(
+                    "(|(userPrincipalName={})(sAMAccountName={account}))",
+                    filter::escape(own)
+                );
+                let base = self.reach.user_dn.as_str();
+                let found = self.found(context, base, LdapScope::Subtree, filter).await?;
+                found.into_iter().next().unwrap_or_default()
+            }
         };
-        match entries.as_slice() {
-            [entry] => Ok(entry.dn.clone()),
+        match [own, spelled.as_str()].iter().any(|one| dn::is_same(one, dn)) {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "{dn:?} is the binddn of this engine: rotate-root changes its password"
+            ))),
+        }
+    }
+
+    /// The name of the one entry that is called so.
+    pub(super) async fn find_dn(
+        &self,
+        context: &EngineContext<'_>,
+        username: &str,
+    ) -> Result<String, Error> {
+        let (base, filter) = (
+            self.reach.user_dn.as_str(),
+            format!("({}={})", self.reach.user_attr, filter::escape(username)),
+        );
+        let found = self.found(context, base, LdapScope::Subtree, filter).await?;
+        match found.as_slice() {
+            [dn] => Ok(dn.clone()),
             _ => Err(Error::invalid(format!(
                 "expected one matching entry in the directory for {username:?} below {:?}, found {}",
                 self.reach.user_dn,
-                if entries.is_empty() { "none" } else { "several" }
+                if found.is_empty() { "none" } else { "several" }
             ))),
         }
     }
@@ -281,9 +377,16 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             Some(found) => LdapDirectory::decode(&found.value)?,
             None => LdapDirectory::new(),
         };
+        let before = directory.clone();
         directory.take(fields)?;
-        if fields.raw("bindpass").is_some() {
-            directory.pending = SecretString::default();
+        if before.has_pending() && before.login() != directory.login() {
+            return Err(Error::Unavailable(PENDING.into()));
+        }
+        let own = static_role::managed_name(&directory.reach.bind_dn);
+        if transaction.get(&own)?.is_some() {
+            return Err(Error::invalid(
+                "binddn is an entry of a static role or of a set: its password changes without this engine knowing",
+            ));
         }
         directory.revision += 1;
         transaction.put(RECORD, directory.encode())
@@ -298,6 +401,9 @@ pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
 }
 
 /// Writes down which of the two passwords is the one: the pending one if `is_set`.
+///
+/// # Errors
+/// When somebody wrote another one meanwhile although this one is set.
 pub(super) async fn settle_root(
     context: &EngineContext<'_>,
     directory: &LdapDirectory,
@@ -307,9 +413,15 @@ pub(super) async fn settle_root(
     let settled = context.storage.transact(RECORD, |transaction| {
         let Some(found) = transaction.get(RECORD)? else { return Ok(None) };
         let mut directory = LdapDirectory::decode(&found.value)?;
-        // Somebody else settled it, or began another.
         if pending.is_empty() || directory.pending.expose_secret() != pending {
-            return Ok(Some(directory));
+            // Somebody else settled it.
+            let is_kept = directory.reach.bind_password.expose_secret() == pending;
+            return match is_set && !pending.is_empty() && !is_kept {
+                true => Err(Error::Unavailable(
+                    "the configuration was changed while its password was: write bindpass".into(),
+                )),
+                false => Ok(Some(directory)),
+            };
         }
         if is_set {
             directory.reach.bind_password = directory.pending.clone();
@@ -322,47 +434,56 @@ pub(super) async fn settle_root(
     settled.await
 }
 
-/// Changes the password of `binddn`: written down, set, tried, kept.
-pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
-    let doing = "unable to rotate root credentials";
-    let mut directory = find(&call.storage)?;
-    // What an earlier rotation left open is settled first: one of the two passwords is the one.
-    if directory.has_pending() {
-        let is_set = match call.far_ends.ask(directory.pending_check(&call)?).await {
-            Ok(_) => true,
-            Err(FarEndFailure::LoginRefused(_)) => false,
-            Err(failure) => return Err(directory.failed(doing, &failure)),
-        };
-        directory = settle_root(&call, &directory, is_set).await?.ok_or(Error::NotFound)?;
-    }
-    let password = make_password(&call, &directory.password_policy)?;
+/// The configuration with a password that is pending: a new one, or the one that an earlier rotation left.
+async fn begin_root(call: &Call<'_>) -> Result<LdapDirectory, Error> {
+    let password = make_password(call, &find(&call.storage)?.password_policy)?;
     let since = call.now.as_second();
     let begun = call.storage.transact(RECORD, |transaction| {
         let found = transaction.get(RECORD)?.ok_or(Error::NotFound)?;
         let mut directory = LdapDirectory::decode(&found.value)?;
-        if directory.has_pending() {
-            return Err(Error::Unavailable(
-                "another rotation of this password is under way".into(),
-            ));
+        if !directory.has_pending() {
+            directory.pending = password.clone();
         }
-        directory.pending = password.clone();
+        // The job waits for this one.
         directory.pending_since = since;
         transaction.put(RECORD, directory.encode())?;
         Ok(directory)
     });
-    let directory = begun.await?;
-    let set = vec![directory.set_password(&directory.reach.bind_dn, &password)];
-    let asked = directory.call(&call, set, false, vec![password])?;
-    let outcome = call.far_ends.ask(asked).await;
-    if let Err(failure) = &outcome
-        && !matches!(failure, FarEndFailure::Unknown(_))
-    {
-        settle_root(&call, &directory, false).await?;
-        return Err(directory.failed(doing, failure));
+    begun.await
+}
+
+/// Changes the password of `binddn`: written down, set, tried, kept. One that is pending is set again, until a login says that it is set, or
+/// that it is not.
+pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
+    let doing = "unable to rotate root credentials";
+    let left = find(&call.storage)?;
+    if left.has_pending() {
+        match taken_password(&call, left.login_checks(&call)?).await {
+            TakenPassword::Pending => drop(settle_root(&call, &left, true).await?),
+            TakenPassword::Current => {}
+            TakenPassword::Unclear(failure) => return Err(left.unclear(doing, &failure)),
+        }
     }
-    match call.far_ends.ask(directory.pending_check(&call)?).await {
-        Ok(_) => settle_root(&call, &directory, true).await.map(|_| Response::Empty),
+    let directory = begin_root(&call).await?;
+    let pending = directory.pending.clone();
+    let set = vec![directory.set_password(&directory.reach.bind_dn, &pending)];
+    let asked = directory.call(&call, set, false, vec![pending])?;
+    let outcome = call.far_ends.ask(asked).await;
+    let taken = taken_password(&call, directory.login_checks(&call)?).await;
+    match (taken, outcome) {
+        (TakenPassword::Pending, _) => {
+            settle_root(&call, &directory, true).await.map(|_| Response::Empty)
+        }
+        (TakenPassword::Current, Err(failure)) if failure.is_refusal() => {
+            settle_root(&call, &directory, false).await?;
+            Err(directory.failed(doing, &failure))
+        }
         // Both are kept: whichever works is found when the directory answers.
-        Err(failure) => Err(directory.failed("the new root password is not confirmed", &failure)),
+        (_, Err(failure)) => Err(directory.unclear(doing, &failure)),
+        (TakenPassword::Unclear(failure), Ok(_)) => Err(directory.unclear(doing, &failure)),
+        (TakenPassword::Current, Ok(_)) => {
+            let failure = FarEndFailure::Unknown("the new password does not log in yet".into());
+            Err(directory.unclear(doing, &failure))
+        }
     }
 }

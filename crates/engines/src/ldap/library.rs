@@ -2,6 +2,8 @@
 //!
 //! A loan has an id, drawn before its lease is stored; the account that has it is the one that was lent. It is over when the password of the
 //! account was changed, by whoever gives it back, by who manages the set, or by the end of the lease.
+//!
+//! An account comes into a set after its password was changed. A write that fails leaves the set as it was, with all that is lent.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +11,12 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, names};
+use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, Transaction, names};
 
 use super::rotation::{self, Rotation};
 use super::static_role::{let_go, manage};
 use super::{directory, encoded};
+use crate::rotation::{RotatedRecord as _, list_folder};
 
 /// How long an account is lent when nobody says, in seconds.
 const TTL_SECS: u64 = 86_400;
@@ -131,6 +134,63 @@ fn named<'a>(call: &Call<'a>) -> Result<(&'a str, AccountSet), Error> {
     Ok((name, found.ok_or_else(|| Error::invalid(format!("{name:?} doesn't exist")))?))
 }
 
+/// The accounts that a write brings into a set: those whose records are there from an earlier write that failed, and those that are new.
+async fn joining(call: &Call<'_>, name: &str, accounts: &[String]) -> Result<Vec<Rotation>, Error> {
+    let directory = directory::find(&call.storage)?;
+    let mut joining = Vec::new();
+    for account in accounts {
+        let known = rotation::find(call, &account_name(account))?;
+        if let Some(known) = known.filter(|known| known.set == name) {
+            joining.push(known);
+            continue;
+        }
+        let dn = directory.find_dn(call, account).await?;
+        directory.check_not_own(call, &dn).await?;
+        let mut rotation =
+            Rotation { username: account.clone(), dn, set: name.to_owned(), ..Rotation::default() };
+        // The job changes its password if this request does not.
+        rotation.change.next = call.now.as_second() + 60;
+        joining.push(rotation);
+    }
+    Ok(joining)
+}
+
+/// Takes accounts for a set, without bringing them into it: nobody borrows them yet.
+async fn take(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Error> {
+    let taking = call.storage.transact(key, |transaction| {
+        for rotation in joining {
+            manage(transaction, rotation, key)?;
+            let record = account_name(&rotation.username);
+            if transaction.get(&record)?.is_none() {
+                transaction.put(&record, rotation.encode())?;
+            }
+        }
+        Ok(())
+    });
+    taking.await
+}
+
+/// Lets accounts go that did not come into the set; one whose password may have been set stays taken, since nobody else knows it.
+async fn give_up(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(), Error> {
+    let letting = call.storage.transact(key, |transaction| {
+        let set = transaction.get(key)?;
+        let set = set.map(|found| AccountSet::decode(&found.value)).transpose()?;
+        for rotation in joining {
+            let record = account_name(&rotation.username);
+            let Some(found) = transaction.get(&record)? else { continue };
+            let is_open = !Rotation::decode(&found.value)?.change.pending.is_empty();
+            // Somebody else may have brought it in meanwhile.
+            let is_in = set.as_ref().is_some_and(|set| set.has(&rotation.username));
+            if !is_open && !is_in {
+                remove(transaction, &rotation.username)?;
+            }
+        }
+        Ok(())
+    });
+    letting.await
+}
+
+/// Accounts that are new get other passwords first, then the set is what was asked for, in one step: until then it is what it was.
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;
@@ -138,67 +198,38 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let before = find(&call, name)?;
     let mut set = before.clone().unwrap_or_default();
     set.take(Fields::new(&body))?;
-    let before = before.map(|set| set.accounts).unwrap_or_default();
-    let directory = directory::find(&call.storage)?;
-    // New accounts are looked for before anything is written.
-    let mut added = Vec::new();
-    for account in &set.accounts {
-        if rotation::find(&call, &account_name(account))?.is_none_or(|found| found.set != name) {
-            added.push((account.clone(), directory.find_dn(&call, account).await?));
-        }
-    }
+    let is_new = |account: &&String| before.as_ref().is_none_or(|before| !before.has(account));
+    let added: Vec<String> = set.accounts.iter().filter(is_new).cloned().collect();
+    let joining = joining(&call, name, &added).await?;
     let key = record_name(name);
-    let written = call.storage.transact(&key, |transaction| {
-        let known = transaction.get(&key)?;
-        let known = known.map(|found| AccountSet::decode(&found.value)).transpose()?;
-        if known.map(|set| set.accounts).unwrap_or_default() != before {
-            return Err(Error::Conflict);
+    take(&call, &key, &joining).await?;
+    let written = async {
+        for rotation in &joining {
+            rotation::rotate_now(&call, &account_name(&rotation.username), None).await?;
         }
-        for gone in before.iter().filter(|account| !set.has(account)) {
-            remove(transaction, gone)?;
-        }
-        for (account, dn) in &added {
-            manage(transaction, account, &key)?;
-            manage(transaction, &format!("dn:{dn}"), &key)?;
-            let rotation = Rotation {
-                username: account.clone(),
-                dn: dn.clone(),
-                set: name.to_owned(),
-                // The job changes its password if this request does not.
-                next: call.now.as_second() + 60,
-                ..Rotation::default()
-            };
-            transaction.put(&account_name(account), rotation.encode())?;
-        }
-        transaction.put(&key, set.shown().to_text())
-    });
-    written.await?;
-    for (account, _) in &added {
-        if let Err(error) = rotation::rotate_now(&call, &account_name(account), None).await {
-            if matches!(error, Error::Invalid(_)) {
-                // It cannot be managed: all that is new here is taken back.
-                let undoing = call.storage.transact(&key, |transaction| {
-                    for (account, _) in &added {
-                        remove(transaction, account)?;
-                    }
-                    match before.is_empty() {
-                        true => transaction.delete(&key),
-                        false => {
-                            let set = AccountSet { accounts: before.clone(), ..set.clone() };
-                            transaction.put(&key, set.shown().to_text())
-                        }
-                    }
-                });
-                undoing.await?;
+        let writing = call.storage.transact(&key, |transaction| {
+            let known = transaction.get(&key)?;
+            let known = known.map(|found| AccountSet::decode(&found.value)).transpose()?;
+            if known != before {
+                return Err(Error::Conflict);
             }
-            return Err(error);
-        }
+            let gone = known.iter().flat_map(|known| &known.accounts);
+            for account in gone.filter(|account| !set.has(account)) {
+                remove(transaction, account)?;
+            }
+            transaction.put(&key, set.shown().to_text())
+        });
+        writing.await
+    };
+    if let Err(error) = written.await {
+        give_up(&call, &key, &joining).await?;
+        return Err(error);
     }
     Ok(Response::Empty)
 }
 
 /// Lets an account go that nobody has.
-fn remove(transaction: &mut kallisto_engine::Transaction<'_>, account: &str) -> Result<(), Error> {
+fn remove(transaction: &mut Transaction<'_>, account: &str) -> Result<(), Error> {
     let key = account_name(account);
     if let Some(found) = transaction.get(&key)? {
         let rotation = Rotation::decode(&found.value)?;
@@ -207,9 +238,8 @@ fn remove(transaction: &mut kallisto_engine::Transaction<'_>, account: &str) -> 
                 "{account:?} can't be deleted because it is currently checked out"
             )));
         }
-        let_go(transaction, &format!("dn:{}", rotation.dn))?;
+        let_go(transaction, &rotation)?;
     }
-    let_go(transaction, account)?;
     transaction.delete(&key)
 }
 
@@ -220,18 +250,22 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "library/")
+    list_folder(&call, "library/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;
+    // Those that did not come into it go with it as well.
+    let mut accounts = Vec::new();
+    for record in call.storage.list("account/")? {
+        let found = rotation::find(&call, &format!("account/{record}"))?;
+        accounts.extend(found.filter(|found| found.set == name).map(|found| found.username));
+    }
     let key = record_name(name);
     let deleting = call.storage.transact(&key, |transaction| {
-        if let Some(found) = transaction.get(&key)? {
-            for account in AccountSet::decode(&found.value)?.accounts {
-                remove(transaction, &account)?;
-            }
+        for account in &accounts {
+            remove(transaction, account)?;
         }
         transaction.delete(&key)
     });
@@ -247,7 +281,7 @@ pub(super) async fn status(call: Call<'_>) -> Result<Response, Error> {
         for (name, text) in [
             ("borrower_client_token", &found.borrower_token),
             ("borrower_entity_id", &found.borrower_entity),
-            ("last_error", &found.last_error),
+            ("last_error", &found.change.last_error),
         ] {
             if !text.is_empty() {
                 state.insert(name.to_owned(), text.as_str().into());
@@ -309,7 +343,7 @@ async fn lend(call: Call<'_>, set: AccountSet, loan: Loan) -> Result<Json, Error
     });
     let lent = lending.await?;
     Ok(Json::object([
-        ("password", lent.password.into()),
+        ("password", lent.change.password.into()),
         ("service_account_name", lent.username.into()),
     ]))
 }

@@ -7,6 +7,7 @@ use kallisto_engine::Memory;
 
 use super::directory::{self, LdapDirectory};
 use super::rotation::Rotation;
+use crate::rotation::RotatedRecord as _;
 
 #[derive(Default)]
 struct LdapClock {
@@ -49,7 +50,7 @@ impl Memory for LdapMemory {
     fn put(&self, name: &str, value: &[u8]) -> bool {
         if is_rotated(name) {
             let Ok(rotation) = Rotation::decode(value) else { return false };
-            self.write().due.insert(name.to_owned(), rotation.next);
+            self.write().due.insert(name.to_owned(), rotation.change.next);
         } else if name == directory::RECORD {
             let Ok(directory) = LdapDirectory::decode(value) else { return false };
             self.write().is_root_open = directory.has_pending();

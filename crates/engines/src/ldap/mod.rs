@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! directory    the configuration, asking, and changing its own password
-//! rotation     changing the password of an entry: written down, set, kept
+//! rotation     entries whose passwords change, and the job
 //! static_role  entries whose passwords change by the clock
 //! role         dynamic roles, and `creds`: their entries and leases
 //! library      sets, lending and taking back
@@ -24,7 +24,7 @@
 //! Invariants:
 //! - What deletes an entry is committed before the directory is asked to make it.
 //! - A password is written down before the directory is told it, and the one before it stays until the directory took the new one.
-//! - An entry belongs to one static role or one set.
+//! - An entry belongs to one static role or one set, however its name is spelled; that of `binddn` belongs to none.
 //! - An account is lent to one borrower; it is lent again after its password was changed.
 
 mod directory;
@@ -33,13 +33,14 @@ mod memory;
 mod role;
 mod rotation;
 mod static_role;
+#[cfg(test)]
+mod tests;
 
-use kallisto_api::{Error, Json, Response};
+use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Call, EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RouteRows, RowIndex, handler,
-    row,
+    EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RouteRows, RowIndex, handler, row,
 };
 
 const NAME: Field = field("name", Text, "The name.");
@@ -202,14 +203,6 @@ async fn renew_lease(call: LeaseCall<'_>) -> Result<(), Error> {
         Some(loan) => library::renew_loan(&call, &loan),
         None => role::renew_lease(&call),
     }
-}
-
-fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
-    let names = call.storage.list_page(folder, &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
 /// Names of accounts, which have any characters, as names of records.

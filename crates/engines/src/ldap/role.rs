@@ -19,6 +19,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::directory::{self, LdapDirectory};
 use crate::passwords::make_password;
+use crate::rotation::list_folder;
 use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a name: 59 bits.
@@ -217,7 +218,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "role/")
+    list_folder(&call, "role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

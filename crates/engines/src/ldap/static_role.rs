@@ -9,6 +9,7 @@ use kallisto_ldap::dn;
 
 use super::rotation::{self, Rotation};
 use super::{directory, encoded};
+use crate::rotation::{RotatedRecord as _, list_folder};
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: i64 = 5;
@@ -17,25 +18,41 @@ fn record_name(name: &str) -> String {
     format!("static-role/{name}")
 }
 
+/// The record that says to what the entry of this name belongs.
+pub(super) fn managed_name(dn: &str) -> String {
+    format!("managed/{}", encoded(&format!("dn:{}", dn::normalized(dn))))
+}
+
+/// The record that says to what the entry belongs that is called so.
+fn called_name(username: &str) -> String {
+    format!("managed/{}", encoded(username))
+}
+
 /// Takes an entry for a static role or a set; both its name and what it is called by are one's own.
 pub(super) fn manage(
     transaction: &mut Transaction<'_>,
-    username: &str,
+    entry: &Rotation,
     owner: &str,
 ) -> Result<(), Error> {
-    let key = format!("managed/{}", encoded(username));
-    match transaction.get(&key)? {
-        Some(found) if found.value[..] != *owner.as_bytes() => {
-            Err(Error::invalid(format!("{username:?} is already managed by the secrets engine")))
+    for (key, name) in
+        [(called_name(&entry.username), &entry.username), (managed_name(&entry.dn), &entry.dn)]
+    {
+        match transaction.get(&key)? {
+            Some(found) if found.value[..] != *owner.as_bytes() => {
+                let text = format!("{name:?} is already managed by the secrets engine");
+                return Err(Error::invalid(text));
+            }
+            Some(_) => {}
+            None => transaction.put(&key, owner.as_bytes().to_vec())?,
         }
-        Some(_) => Ok(()),
-        None => transaction.put(&key, owner.as_bytes().to_vec()),
     }
+    Ok(())
 }
 
 /// Lets an entry go.
-pub(super) fn let_go(transaction: &mut Transaction<'_>, username: &str) -> Result<(), Error> {
-    transaction.delete(&format!("managed/{}", encoded(username)))
+pub(super) fn let_go(transaction: &mut Transaction<'_>, entry: &Rotation) -> Result<(), Error> {
+    transaction.delete(&called_name(&entry.username))?;
+    transaction.delete(&managed_name(&entry.dn))
 }
 
 /// The name of a role, and its entry.
@@ -50,10 +67,14 @@ fn named(call: &Call<'_>) -> Result<(String, Option<Rotation>), Error> {
 fn change(rotation: &mut Rotation, fields: Fields<'_>, is_new: bool) -> Result<(), Error> {
     for (name, text) in [("username", &mut rotation.username), ("dn", &mut rotation.dn)] {
         if let Some(given) = fields.string(name)?.filter(|given| !given.is_empty()) {
-            if !is_new && !given.eq_ignore_ascii_case(text) {
+            let is_same = given.eq_ignore_ascii_case(text) || dn::is_same(&given, text);
+            if !is_new && !is_same {
                 return Err(Error::invalid(format!("cannot update static account {name}")));
             }
-            *text = given;
+            // The spelling of one that is there stays the directory's.
+            if is_new {
+                *text = given;
+            }
         }
     }
     if let Some(given) = fields.span("rotation_period")? {
@@ -85,8 +106,12 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let skips = fields.boolean("skip_import_rotation")?.unwrap_or(directory.skips_import);
     let mut planned = before.unwrap_or_default();
     change(&mut planned, fields, is_new)?;
-    if planned.dn.is_empty() {
-        planned.dn = directory.find_dn(&call, &planned.username).await?;
+    if is_new {
+        planned.dn = match planned.dn.is_empty() {
+            true => directory.find_dn(&call, &planned.username).await?,
+            false => directory.spelled(&call, &planned.dn).await?,
+        };
+        directory.check_not_own(&call, &planned.dn).await?;
     }
     let now = call.now.as_second();
     let written = call.storage.transact(&key, |transaction| {
@@ -98,11 +123,9 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             }
             None => planned.clone(),
         };
-        manage(transaction, &rotation.username, &key)?;
-        // An entry under another name is the same entry.
-        manage(transaction, &format!("dn:{}", rotation.dn), &key)?;
-        if rotation.pending.is_empty() {
-            rotation.next = rotation.next_after(now);
+        manage(transaction, &rotation, &key)?;
+        if rotation.change.pending.is_empty() {
+            rotation.change.next = rotation.next_after(now);
         }
         transaction.put(&key, rotation.encode())
     });
@@ -112,8 +135,8 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     }
     if let Err(error) = rotation::rotate_now(&call, &key, None).await {
         // One that may have been set is kept: nobody else knows the password.
-        let is_open = matches!(error, Error::Unavailable(_))
-            && rotation::find(&call, &key)?.is_some_and(|rotation| !rotation.pending.is_empty());
+        let is_open = rotation::find(&call, &key)?
+            .is_some_and(|rotation| !rotation.change.pending.is_empty());
         if !is_open {
             forget(&call, &key).await?;
         }
@@ -126,8 +149,7 @@ async fn forget(call: &Call<'_>, key: &str) -> Result<(), Error> {
     let forgetting = call.storage.transact(key, |transaction| {
         if let Some(found) = transaction.get(key)? {
             let rotation = Rotation::decode(&found.value)?;
-            let_go(transaction, &rotation.username)?;
-            let_go(transaction, &format!("dn:{}", rotation.dn))?;
+            let_go(transaction, &rotation)?;
         }
         transaction.delete(key)
     });
@@ -140,13 +162,13 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     shown.insert("dn".into(), rotation.dn.as_str().into());
     shown.insert("username".into(), rotation.username.as_str().into());
     shown.insert("rotation_period".into(), rotation.period_secs.into());
-    if !rotation.rotated.is_empty() {
-        shown.insert("last_vault_rotation".into(), rotation.rotated.as_str().into());
+    if !rotation.change.rotated.is_empty() {
+        shown.insert("last_vault_rotation".into(), rotation.change.rotated.as_str().into());
     }
-    if !rotation.last_error.is_empty() {
-        shown.insert("last_error".into(), rotation.last_error.as_str().into());
+    if !rotation.change.last_error.is_empty() {
+        shown.insert("last_error".into(), rotation.change.last_error.as_str().into());
     }
-    let next = Timestamp::from_second(rotation.next);
+    let next = Timestamp::from_second(rotation.change.next);
     shown.insert(
         "next_rotation".into(),
         next.map_or_else(|_| String::new(), |at| at.to_string()).into(),
@@ -158,15 +180,15 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
     let rotation = named(&call)?.1;
     let unknown = || Error::invalid(format!("unknown role: {}", call.params.get("name")));
     let rotation = rotation.ok_or_else(unknown)?;
-    let left = match rotation.failures {
-        0 => u64::try_from(rotation.next.saturating_sub(call.now.as_second())).unwrap_or(0),
+    let left = match rotation.change.failures {
+        0 => u64::try_from(rotation.change.next.saturating_sub(call.now.as_second())).unwrap_or(0),
         _ => 0,
     };
     Ok(Response::data(&Json::object([
         ("dn", rotation.dn.as_str().into()),
         ("last_password", rotation.last_password.as_str().into()),
-        ("last_vault_rotation", rotation.rotated.as_str().into()),
-        ("password", rotation.password.as_str().into()),
+        ("last_vault_rotation", rotation.change.rotated.as_str().into()),
+        ("password", rotation.change.password.as_str().into()),
         ("rotation_period", rotation.period_secs.into()),
         ("ttl", left.into()),
         ("username", rotation.username.as_str().into()),
@@ -174,7 +196,7 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    super::list_folder(&call, "static-role/")
+    list_folder(&call, "static-role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

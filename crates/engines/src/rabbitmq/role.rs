@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::broker::{Broker, BrokerCall, is_done};
 use crate::passwords::make_password;
+use crate::rotation::list_folder;
 use crate::username::{self, cut, plain};
 
 /// Most characters of a display name in the name of a user.
@@ -134,11 +135,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("role/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    list_folder(&call, "role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

@@ -1,0 +1,543 @@
+//! Passwords that change, for engines of databases and of directories: what is kept while they do, and which step comes next.
+//!
+//! ```text
+//! 1. the new password is written down as pending
+//! 2. the far end is told it
+//! 3. the pending one becomes the password
+//! ```
+//!
+//! Invariants:
+//! - The password that is kept logs in, or the pending one does.
+//! - Whatever goes wrong, the pending password is set again until it is known to be set, or not to be.
+//! - A pending password is dropped in one case: the far end refused to set it, and refuses a login with it as a wrong password.
+//! - The outcome of a step counts for the pending password that the step was for, and for no other.
+//! - The job asks and comes back for the outcome: a far end that hangs keeps no other job waiting.
+
+use kallisto_api::{BoxFuture, Error, Fields, Json, Map, Response};
+use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndProgress};
+use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::passwords::make_password;
+
+/// The first pause after a failure, in seconds; each further one is twice as long.
+const PAUSE_FIRST_SECS: i64 = 10;
+/// The longest, in seconds.
+const PAUSE_SECS_MAX: i64 = 600;
+/// Most steps of one rotation: the check of a password that was left open, then setting another, then its check.
+const STEPS_MAX: usize = 4;
+/// How long a change of the password of a connection may be under way before the job looks which one it is, in seconds.
+pub(crate) const ROOT_SECS: i64 = 120;
+
+const _: () = assert!(
+    ROOT_SECS >= 2 * CALL_SECS_MAX.cast_signed(),
+    "who changes it has set it and tried it when the job looks"
+);
+
+/// A password, and the change that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PasswordChange {
+    /// The one that logs in; empty before the first change.
+    pub(crate) password: String,
+    /// The one that is to; empty while there is no change.
+    pub(crate) pending: String,
+    /// Whether the far end refused to set the pending one: a login with it says whether it is set all the same.
+    pub(crate) is_refused: bool,
+    /// Which pending password it is.
+    pub(crate) number: i64,
+    /// When the password was changed.
+    pub(crate) rotated: String,
+    /// When it changes next, in seconds since 1970.
+    pub(crate) next: i64,
+    /// How often that has failed since.
+    pub(crate) failures: i64,
+    /// What went wrong the last time.
+    pub(crate) last_error: String,
+}
+
+/// A step at the far end.
+#[derive(Clone, Debug)]
+pub(crate) enum ChangeStep {
+    /// The password is set.
+    Set(SecretString),
+    /// Whose password it is logs in with it.
+    Check(SecretString),
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeOutcome {
+    /// The pending password is the password.
+    Changed,
+    /// The far end refused it: a check comes next.
+    Refused,
+    /// It is known not to be set: there is no pending password any more.
+    Dropped,
+    /// It is not known: it is set again.
+    Open,
+}
+
+impl PasswordChange {
+    /// Reads what [`Self::keep`] kept.
+    pub(crate) fn take(fields: Fields<'_>) -> Result<Self, Error> {
+        let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
+        let number = |name: &str| Ok::<_, Error>(fields.int(name)?.unwrap_or(0));
+        Ok(Self {
+            password: text("password")?,
+            pending: text("pending")?,
+            is_refused: fields.boolean("refused")?.unwrap_or(false),
+            number: number("number")?,
+            rotated: text("rotated")?,
+            next: number("next")?,
+            failures: number("failures")?,
+            last_error: text("last_error")?,
+        })
+    }
+
+    pub(crate) fn keep(&self, map: &mut Map) {
+        for (name, text) in [
+            ("password", &self.password),
+            ("pending", &self.pending),
+            ("rotated", &self.rotated),
+            ("last_error", &self.last_error),
+        ] {
+            map.insert(name.to_owned(), text.as_str().into());
+        }
+        for (name, number) in
+            [("number", self.number), ("next", self.next), ("failures", self.failures)]
+        {
+            map.insert(name.to_owned(), number.into());
+        }
+        map.insert("refused".to_owned(), self.is_refused.into());
+    }
+
+    /// The step that comes next; without a pending password this one becomes it.
+    pub(crate) fn begin(&mut self, password: &SecretString) -> ChangeStep {
+        if self.pending.is_empty() {
+            password.expose_secret().clone_into(&mut self.pending);
+            self.is_refused = false;
+            self.number += 1;
+        }
+        let pending = SecretString::from(self.pending.as_str());
+        match self.is_refused {
+            true => ChangeStep::Check(pending),
+            false => ChangeStep::Set(pending),
+        }
+    }
+
+    /// Takes note of what came of a step at `now`.
+    pub(crate) fn end(
+        &mut self,
+        step: &ChangeStep,
+        outcome: Result<(), &FarEndFailure>,
+        now: i64,
+    ) -> ChangeOutcome {
+        let failure = match outcome {
+            Ok(()) => {
+                self.password = std::mem::take(&mut self.pending);
+                self.is_refused = false;
+                self.failures = 0;
+                self.last_error.clear();
+                return ChangeOutcome::Changed;
+            }
+            Err(failure) => failure,
+        };
+        match step {
+            ChangeStep::Set(_) if failure.is_refusal() => {
+                self.is_refused = true;
+                self.next = now;
+                failure.words().clone_into(&mut self.last_error);
+                ChangeOutcome::Refused
+            }
+            ChangeStep::Set(_) => {
+                self.put_off(failure.words(), now);
+                ChangeOutcome::Open
+            }
+            // What the far end said as it refused is what is of use.
+            ChangeStep::Check(_) => {
+                let refusal = self.last_error.clone();
+                self.put_off(&refusal, now);
+                self.is_refused = false;
+                match failure {
+                    FarEndFailure::LoginRefused(_) => {
+                        self.pending.clear();
+                        ChangeOutcome::Dropped
+                    }
+                    _ => ChangeOutcome::Open,
+                }
+            }
+        }
+    }
+
+    /// Waits before the next try.
+    fn put_off(&mut self, why: &str, now: i64) {
+        let doublings = u32::try_from(self.failures.clamp(0, 16)).unwrap_or(0);
+        self.next = now + (PAUSE_FIRST_SECS << doublings).min(PAUSE_SECS_MAX);
+        self.failures += 1;
+        why.clone_into(&mut self.last_error);
+    }
+}
+
+/// A record with a password that changes.
+pub(crate) trait RotatedRecord: Sized + Send + Sync {
+    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+
+    fn encode(&self) -> Vec<u8>;
+
+    fn change(&self) -> &PasswordChange;
+
+    fn change_mut(&mut self) -> &mut PasswordChange;
+
+    /// Takes note that the password was changed at `now`, from this one, and when it changes next.
+    fn changed(&mut self, before: String, now: i64);
+
+    /// The policy that its passwords are made by.
+    ///
+    /// # Errors
+    /// When there is no far end for it, or it may not be changed there.
+    fn policy(&self, context: &EngineContext<'_>) -> Result<String, Error>;
+
+    /// The call of a step, for whoever comes back for its outcome.
+    ///
+    /// # Errors
+    /// When there is no far end for it.
+    fn call(&self, context: &EngineContext<'_>, step: &ChangeStep) -> Result<FarEndCall, Error>;
+
+    /// Asks for a step, and waits; what went wrong, and what a client hears of it.
+    fn ask<'a>(
+        &'a self,
+        context: &'a EngineContext<'_>,
+        step: &'a ChangeStep,
+    ) -> BoxFuture<'a, Result<(), (FarEndFailure, Error)>>;
+}
+
+/// The record under a name.
+pub(crate) fn find<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+) -> Result<Option<R>, Error> {
+    context.storage.get(key)?.map(|found| R::decode(&found.value)).transpose()
+}
+
+/// A step that was begun: of which record, as it is then.
+struct BegunStep<R> {
+    record: R,
+    step: ChangeStep,
+}
+
+/// Step 1. The job takes up after `taken_up_secs` what is not settled by then. `None` when `is_meant` says that the record is none that
+/// shall change, or it is gone.
+async fn plan<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+    is_meant: &(dyn Fn(&R) -> bool + Sync),
+    taken_up_secs: i64,
+) -> Result<Option<BegunStep<R>>, Error> {
+    let Some(record) = find::<R>(context, key)? else { return Ok(None) };
+    let password = make_password(context, &record.policy(context)?)?;
+    let taken_up = context.now.as_second() + taken_up_secs;
+    let planned = context.storage.transact(key, |transaction| {
+        let Some(found) = transaction.get(key)? else { return Ok(None) };
+        let mut record = R::decode(&found.value)?;
+        if !is_meant(&record) {
+            return Ok(None);
+        }
+        let number = record.change().number;
+        let step = record.change_mut().begin(&password);
+        if record.change().number != number {
+            record.change_mut().next = taken_up;
+            transaction.put(key, record.encode())?;
+        }
+        Ok(Some(BegunStep { record, step }))
+    });
+    planned.await
+}
+
+/// Step 3, for the pending password of this number. `None` when somebody else settled it.
+async fn settle<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+    (number, step): (i64, &ChangeStep),
+    outcome: Result<(), &FarEndFailure>,
+) -> Result<Option<ChangeOutcome>, Error> {
+    let (now, rotated) = (context.now.as_second(), context.now.to_string());
+    let settling = context.storage.transact(key, |transaction| {
+        let Some(found) = transaction.get(key)? else { return Ok(None) };
+        let mut record = R::decode(&found.value)?;
+        if record.change().pending.is_empty() || record.change().number != number {
+            return Ok(None);
+        }
+        let before = record.change().password.clone();
+        let ended = record.change_mut().end(step, outcome, now);
+        if ended == ChangeOutcome::Changed {
+            rotated.clone_into(&mut record.change_mut().rotated);
+            record.changed(before, now);
+        }
+        transaction.put(key, record.encode())?;
+        Ok(Some(ended))
+    });
+    settling.await
+}
+
+/// All of a rotation, for who waits for it. False when the record is gone, or `is_meant` says that it is none that shall change.
+///
+/// # Errors
+/// What the far end says of it.
+pub(crate) async fn rotate_now<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+    is_meant: &(dyn Fn(&R) -> bool + Sync),
+    taken_up_secs: i64,
+) -> Result<bool, Error> {
+    let mut refusal = None;
+    for _ in 0..STEPS_MAX {
+        let Some(BegunStep { record, step }) = plan(context, key, is_meant, taken_up_secs).await?
+        else {
+            return Ok(false);
+        };
+        let asked = record.ask(context, &step).await;
+        let outcome = match &asked {
+            Ok(()) => Ok(()),
+            Err((failure, _)) => Err(failure),
+        };
+        let number = record.change().number;
+        let ended = settle::<R>(context, key, (number, &step), outcome).await?;
+        let error = asked.err().map(|(_, error)| error);
+        match (ended, error) {
+            (Some(ChangeOutcome::Changed), _) | (None, None) => return Ok(true),
+            // The login says what became of it.
+            (Some(ChangeOutcome::Refused), error) => refusal = error,
+            // One that an earlier rotation left: it is not set, and another one is.
+            (Some(ChangeOutcome::Dropped | ChangeOutcome::Open), Some(_))
+                if refusal.is_none() && matches!(step, ChangeStep::Check(_)) => {}
+            (_, error) => {
+                let gone = || Error::Unavailable("another rotation was faster".into());
+                return Err(refusal.or(error).unwrap_or_else(gone));
+            }
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Error::Unavailable("the password is not known to be set".into())))
+}
+
+/// A step of a rotation by the clock: begun, or its outcome taken.
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn go_on<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+) -> Result<(), Error> {
+    match take_step::<R>(context, key).await {
+        Ok(()) => Ok(()),
+        // Nothing was asked: the configuration is gone, or no password could be made.
+        Err(error) => put_off::<R>(context, key, &error.to_string()).await,
+    }
+}
+
+/// Has the job wait before it takes up a rotation again.
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn put_off<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    key: &str,
+    why: &str,
+) -> Result<(), Error> {
+    let now = context.now.as_second();
+    let putting_off = context.storage.transact(key, |transaction| {
+        let Some(found) = transaction.get(key)? else { return Ok(()) };
+        let mut record = R::decode(&found.value)?;
+        record.change_mut().put_off(why, now);
+        transaction.put(key, record.encode())
+    });
+    putting_off.await
+}
+
+async fn take_step<R: RotatedRecord>(context: &EngineContext<'_>, key: &str) -> Result<(), Error> {
+    let Some(mut record) = find::<R>(context, key)? else { return Ok(()) };
+    let id = |change: &PasswordChange| {
+        let verb = if change.is_refused { "check" } else { "set" };
+        format!("{}{verb}/{key}/{}", context.mount.accessor, change.number)
+    };
+    // Before there is a pending one, nothing was begun for it.
+    let begun = match record.change().pending.is_empty() {
+        true => FarEndProgress::Unknown,
+        false => context.far_ends.take(&id(record.change())),
+    };
+    match begun {
+        FarEndProgress::UnderWay => Ok(()),
+        FarEndProgress::Unknown => {
+            let Some(BegunStep { record, step }) = plan::<R>(context, key, &|_| true, 0).await?
+            else {
+                return Ok(());
+            };
+            // What does not begin now begins at the next run.
+            context.far_ends.begin(&id(record.change()), record.call(context, &step)?);
+            Ok(())
+        }
+        FarEndProgress::Ended(outcome) => {
+            let number = record.change().number;
+            let step = record.change_mut().begin(&SecretString::default());
+            if let Err(failure) = &outcome {
+                tracing::warn!(record = key, %failure, "a password was not changed");
+            }
+            let outcome = outcome.as_ref().map(drop);
+            settle::<R>(context, key, (number, &step), outcome).await.map(drop)
+        }
+    }
+}
+
+/// Which of two passwords of a connection a far end takes.
+#[derive(Debug)]
+pub(crate) enum TakenPassword {
+    /// The pending one.
+    Pending,
+    /// The one before: the pending one is wrong there.
+    Current,
+    /// That is not known: neither may be dropped.
+    Unclear(FarEndFailure),
+}
+
+/// Two checks of logins of a connection.
+pub(crate) struct LoginChecks {
+    pub(crate) pending: FarEndCall,
+    pub(crate) current: FarEndCall,
+}
+
+/// Asks which of two passwords a far end takes. One that takes neither locks the login out, or is not up to date.
+pub(crate) async fn taken_password(
+    context: &EngineContext<'_>,
+    checks: LoginChecks,
+) -> TakenPassword {
+    match context.far_ends.ask(checks.pending).await {
+        Ok(_) => TakenPassword::Pending,
+        Err(failure @ FarEndFailure::LoginRefused(_)) => {
+            match context.far_ends.ask(checks.current).await {
+                Ok(_) => TakenPassword::Current,
+                Err(_) => TakenPassword::Unclear(failure),
+            }
+        }
+        Err(failure) => TakenPassword::Unclear(failure),
+    }
+}
+
+/// The same for the job, which comes back for the outcomes; `None` while they are under way.
+pub(crate) fn taken_password_by_job(
+    context: &EngineContext<'_>,
+    id: &str,
+    checks: LoginChecks,
+) -> Option<TakenPassword> {
+    let of_current = format!("{id}/current");
+    match context.far_ends.take(&of_current) {
+        FarEndProgress::UnderWay => return None,
+        FarEndProgress::Ended(Ok(_)) => return Some(TakenPassword::Current),
+        FarEndProgress::Ended(Err(failure)) => return Some(TakenPassword::Unclear(failure)),
+        FarEndProgress::Unknown => {}
+    }
+    match context.far_ends.take(id) {
+        FarEndProgress::UnderWay => {}
+        FarEndProgress::Unknown => drop(context.far_ends.begin(id, checks.pending)),
+        FarEndProgress::Ended(Ok(_)) => return Some(TakenPassword::Pending),
+        FarEndProgress::Ended(Err(FarEndFailure::LoginRefused(_))) => {
+            context.far_ends.begin(&of_current, checks.current);
+        }
+        FarEndProgress::Ended(Err(failure)) => return Some(TakenPassword::Unclear(failure)),
+    }
+    None
+}
+
+/// Names directly in a folder of a mount, as a list answers with them.
+pub(crate) fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
+    let names = call.storage.list_page(folder, &call.page()?)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> SecretString {
+        SecretString::from(text)
+    }
+
+    #[test]
+    fn a_change_reads_back() {
+        let mut change = PasswordChange { password: "p".into(), next: 9, ..Default::default() };
+        let _ = change.begin(&secret("q"));
+        let failure = FarEndFailure::Refused("no".into());
+        let _ = change.end(&ChangeStep::Set(secret("q")), Err(&failure), 5);
+        let mut map = Map::new();
+        change.keep(&mut map);
+        assert_eq!(PasswordChange::take(Fields::new(&map)).unwrap(), change);
+    }
+
+    #[test]
+    fn only_a_wrong_password_is_dropped() {
+        let words = || "no".to_owned();
+        for (set, check, expected) in [
+            (FarEndFailure::Busy, None, ChangeOutcome::Open),
+            (FarEndFailure::Unreachable(words()), None, ChangeOutcome::Open),
+            (FarEndFailure::LoginRefused(words()), None, ChangeOutcome::Open),
+            (FarEndFailure::LoginBarred(words()), None, ChangeOutcome::Open),
+            (FarEndFailure::Unknown(words()), None, ChangeOutcome::Open),
+            (
+                FarEndFailure::Refused(words()),
+                Some(FarEndFailure::LoginRefused(words())),
+                ChangeOutcome::Dropped,
+            ),
+            (
+                FarEndFailure::NothingDone(words()),
+                Some(FarEndFailure::LoginRefused(words())),
+                ChangeOutcome::Dropped,
+            ),
+            (
+                FarEndFailure::Refused(words()),
+                Some(FarEndFailure::LoginBarred(words())),
+                ChangeOutcome::Open,
+            ),
+            (
+                FarEndFailure::Refused(words()),
+                Some(FarEndFailure::Unreachable(words())),
+                ChangeOutcome::Open,
+            ),
+            (FarEndFailure::Refused(words()), Some(FarEndFailure::Busy), ChangeOutcome::Open),
+        ] {
+            let mut change = PasswordChange { password: "p".into(), ..Default::default() };
+            let step = change.begin(&secret("q"));
+            assert!(matches!(&step, ChangeStep::Set(one) if one.expose_secret() == "q"));
+            let mut ended = change.end(&step, Err(&set), 100);
+            if let Some(check) = &check {
+                assert_eq!(ended, ChangeOutcome::Refused);
+                let step = change.begin(&secret("r"));
+                assert!(matches!(&step, ChangeStep::Check(one) if one.expose_secret() == "q"));
+                ended = change.end(&step, Err(check), 100);
+            }
+            assert_eq!(ended, expected, "{set:?} {check:?}");
+            assert_eq!(change.password, "p");
+            assert_eq!(change.pending.is_empty(), expected == ChangeOutcome::Dropped);
+            assert_eq!((change.failures, change.next), (1, 110));
+            // What comes next is the same password again, or another one.
+            let next = match expected {
+                ChangeOutcome::Dropped => "r",
+                _ => "q",
+            };
+            let step = change.begin(&secret("r"));
+            assert!(matches!(&step, ChangeStep::Set(one) if one.expose_secret() == next));
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_their_limit() {
+        let mut change = PasswordChange::default();
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            change.put_off("no", 0);
+            pauses.push(change.next);
+        }
+        assert_eq!(pauses[..4], [10, 20, 40, 80]);
+        assert_eq!(pauses.last(), Some(&PAUSE_SECS_MAX));
+    }
+}
