@@ -6,6 +6,7 @@
 //! url      where directories are
 //! ldif     records of entries and changes (RFC 2849), and their templates
 //! reach    the settings that say which directory, and as whom
+//! hostile  what the fuzzers ask for
 //! text     names as people type them and as directories compare them
 //! ```
 //!
@@ -17,10 +18,12 @@
 
 pub mod dn;
 pub mod filter;
+mod hostile;
 pub mod ldif;
 pub mod reach;
 mod template;
 pub mod text;
 mod url;
 
+pub use hostile::read_hostile;
 pub use reach::DirectoryReach;

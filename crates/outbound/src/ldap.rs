@@ -6,6 +6,8 @@
 
 mod wire;
 
+pub(crate) use wire::read_hostile;
+
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

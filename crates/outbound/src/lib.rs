@@ -58,6 +58,11 @@ const RESOLVERS_MAX: usize = 16;
 /// How often idle sessions are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
+/// A message of a directory, as the fuzzers make them.
+pub fn read_hostile_ldap(message: &[u8]) {
+    ldap::read_hostile(message);
+}
+
 type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
 type SlotTable = Arc<Mutex<BTreeMap<(String, String), Arc<FarEndSlot>>>>;
 

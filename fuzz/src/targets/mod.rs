@@ -127,6 +127,35 @@ const PROVIDER_WORDS: &[&[u8]] = &[
     b"localhost",
 ];
 
+/// What messages of directories are made of.
+const LDAP_MESSAGE_WORDS: &[&[u8]] = &[
+    b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00",
+    b"\x02\x01\x01",
+    b"\x65\x07\x0a\x01\x00\x04\x00\x04\x00",
+    b"\x64\x13\x04\x04cn=a\x30\x0b\x30\x09\x04\x02Cn\x31\x03\x04\x01a",
+    b"\xa0\x26\x30\x24\x04\x161.2.840.113556.1.4.319\x04\x0a\x30\x08\x02\x01\x00\x04\x03abc",
+    b"\x30\x84\x00\x00\x00\x10",
+    b"\x01\x01\xff",
+    b"\xa3\x05\x04\x03url",
+    b"\x8a\x031.3",
+];
+/// What filters, names of entries and LDIF are made of; the first byte says which, 0xff divides a text from a value.
+const LDAP_TEXT_WORDS: &[&[u8]] = &[
+    b"\x00(&(cn={{.Username}})(member={{.UserDN}}))",
+    b"\x01cn=a,dc=x",
+    b"\x02dn: cn={{.Username}},dc=x\n",
+    b"\xff",
+    b"{{.Password | utf16le | base64}}",
+    b"changetype: modify\nadd: member\nmember: x\n-\n",
+    b"changetype: modrdn\nnewrdn: cn=b\n",
+    b"\\2a",
+    b"\\,",
+    b"(|(!(a=b*)))",
+    b"\xc2\xa0",
+    b"+",
+    b":: ",
+    b"\n ",
+];
 /// What statements with places are made of; 0xff divides a statement from a value.
 const SQL_WORDS: &[&[u8]] = &[
     b"{{name}}",
@@ -150,7 +179,7 @@ const SQL_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 36] = [
+pub(crate) const TARGETS: [Target; 38] = [
     Target {
         name: "asn1",
         about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
@@ -186,6 +215,18 @@ pub(crate) const TARGETS: [Target; 36] = [
         about: "statements with places: no value changes where literals, names and comments end",
         run: kallisto_engines::read_hostile_sql,
         words: SQL_WORDS,
+    },
+    Target {
+        name: "ldap_message",
+        about: "messages of directories: what is let through is taken apart by its reader",
+        run: kallisto_outbound::read_hostile_ldap,
+        words: LDAP_MESSAGE_WORDS,
+    },
+    Target {
+        name: "ldap_text",
+        about: "filters, names of entries and LDIF: no value changes what they mean",
+        run: kallisto_ldap::read_hostile,
+        words: LDAP_TEXT_WORDS,
     },
     Target {
         name: "claim_template",

@@ -316,6 +316,36 @@ fn start_tls_code(message: &[u8]) -> Option<u64> {
     Some(code.content.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
 }
 
+/// Reads bytes as a message of a directory, whatever was asked before: a target of the fuzzers. What is let through is taken apart by its
+/// reader without a panic.
+pub(crate) fn read_hostile(message: &[u8]) {
+    let _ = start_tls_code(message);
+    let Some((id, _)) = parts_of(message) else { return };
+    for tag in [0x60, 0x63, 0x66, 0x68, 0x4a, 0x6c, 0x77] {
+        let mut under_way = RequestsUnderWay { bytes_left: ANSWER_BYTES_MAX, ..Default::default() };
+        under_way.tags.insert(id, tag);
+        if under_way.answer(message).is_some() {
+            take_apart(message);
+        }
+    }
+}
+
+/// Takes pages of a message apart as its reader does.
+fn take_apart(message: &[u8]) {
+    let controls = element(message).and_then(|(outer, _)| elements(outer.content));
+    let controls = controls.and_then(|parts| elements(parts.get(2)?.content)).unwrap_or_default();
+    for control in &controls {
+        let Some(parts) = elements(control.content) else { continue };
+        if let [name, .., value] = parts.as_slice()
+            && name.content == PAGED_RESULTS
+        {
+            let (ctype, val) = (String::new(), Some(value.content.to_vec()));
+            let _: ldap3::controls::PagedResults =
+                ldap3::controls::RawControl { ctype, crit: false, val }.parse();
+        }
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -473,6 +503,19 @@ pub(super) mod tests {
         let begins: Vec<_> =
             begins.map(|id| many.begin(&with_id(id, 0x63, &[])).is_some()).collect();
         assert_eq!(begins.iter().filter(|began| !**began).count(), 1, "one too many");
+    }
+
+    #[test]
+    fn what_is_let_through_is_taken_apart() {
+        let page = made(SEQUENCE, &[made(INTEGER, &[1, 2]), made(OCTETS, b"cookie")].concat());
+        let whole = controlled(1, PAGED_RESULTS, Some(&page));
+        for at in 0..whole.len() {
+            for byte in 0..=255 {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                read_hostile(&changed);
+            }
+        }
     }
 
     #[test]
