@@ -136,8 +136,8 @@ impl EngineServices {
         };
         let answer = self.callers.run(flow, move || outbound.send(&call)).await?;
         answer.map_err(|why| {
-            tracing::warn!(why, "a server that logins depend on was not reached");
-            Error::Unavailable("a server that this login depends on was not reached".into())
+            tracing::warn!(why, "a server that an engine depends on was not reached");
+            Error::Unavailable("a server that this depends on was not reached".into())
         })
     }
 }
