@@ -231,6 +231,22 @@ def postgres_walk(postgres):
     check(postgres.users() == 0, f"revoke-prefix drops them all: {CREATIONS / took:.0f} a second")
 
 
+    code, answer = ask("POST", "database/config/pg", {"username_template": "u-{{.RoleName}}"})
+    check(code == 400 and "same name each time" in str(answer), "a template that makes one name for all is refused")
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    postgres.sql("; ".join(f'CREATE ROLE "taken_{one}" LOGIN' for one in letters))
+    done("POST", "database/config/pg", {"username_template": "taken_{{random 1 | lowercase}}"})
+    for _ in range(5):
+        code, answer = ask("GET", "database/creds/app")
+        if code != 400 or "already exists" not in str(answer):
+            raise SystemExit(f"{code} {answer}")
+    time.sleep(1.5)
+    left = postgres.sql("SELECT count(*) FROM pg_roles WHERE rolname LIKE 'taken%'")
+    check(left == "36", f"users that were there before are left alone: {left}")
+    done("POST", "database/config/pg", {"username_template": ""})
+    postgres.sql("; ".join(f'DROP ROLE "taken_{one}"' for one in letters))
+
+
 def static_walk(postgres):
     postgres.sql("CREATE ROLE st1 LOGIN PASSWORD 'old'")
     done("POST", "database/static-roles/st-1", {"db_name": "pg", "username": "st1", "rotation_period": "5s"})
@@ -251,6 +267,15 @@ def static_walk(postgres):
     done("POST", "database/static-roles/st-1", {"rotation_schedule": "0 2 * * *", "rotation_window": "1h"})
     check("T02:00:00Z" in done("GET", "database/static-roles/st-1")["data"]["next_rotation"], "a schedule says when it is next")
     done("DELETE", "database/static-roles/st-1")
+    postgres.sql("CREATE ROLE st9 LOGIN PASSWORD 'old'")
+    done("POST", "database/static-roles/st-9", {"db_name": "pg", "username": "st9", "rotation_period": "1h"})
+    kept = done("GET", "database/static-creds/st-9")["data"]["password"]
+    done("POST", "database/static-roles/st-9", {"rotation_period": "1h", "rotation_statements": ["SELECT nonsense_function()"]})
+    code, answer = ask("POST", "database/rotate-role/st-9")
+    check(code == 400 and "nonsense_function" in str(answer), "a refused password is told in the database's words")
+    check(done("GET", "database/static-creds/st-9")["data"]["password"] == kept and postgres.psql("st9", kept, "SELECT 1").returncode == 0,
+          "and the one before is kept, which a login shows")
+    done("DELETE", "database/static-roles/st-9")
     done("POST", "database/rotate-root/pg")
     check(postgres.psql("vaultadmin", "vaultpw", "SELECT 1").returncode != 0, "rotate-root changes the root password")
     made = done("GET", "database/creds/app")

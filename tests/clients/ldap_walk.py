@@ -95,6 +95,14 @@ sn: svc3
 uid: svc3
 userPassword: old3
 
+dn: cn=Two Names,{PEOPLE}
+objectClass: inetOrgPerson
+cn: Two Names
+sn: T
+uid: two
+uid: deux
+userPassword: twopw
+
 dn: cn=engineers,{GROUPS}
 objectClass: groupOfNames
 cn: engineers
@@ -275,7 +283,7 @@ def auth_walk(directory):
 
     told = set()
     names = ["*", "a*", "alice)(uid=*", "*)(uid=*))(|(uid=*", "(", ")", "alice)(|(cn=*))", "nobody",
-             "alice,ou=people", "cn=Alice A", "＊", "ali\u00adce", "\ufeffalice"]
+             "alice,ou=people", "cn=Alice A", "＊", "ali\u00adce", "\ufeffalice", "\uff41lice", "al\u034fice", "ali\u3164ce", "al\u2071ce", "two"]
     for name in names:
         code, answer = login(name, "alicepw")
         told.add((code, str(answer.get("errors"))))
@@ -284,6 +292,11 @@ def auth_walk(directory):
           f"{len(names)} names that are filters, names of nobody and a wrong password are told the same: {sorted(told)}")
     codes = {login(name, "alicepw")[0] for name in ("\\2a", "al\\69ce", "alice\x00", "\\")}
     check(codes == {400}, "and no path has a backslash or a control character")
+    for name in ("two", "deux"):
+        code, answer = login(name, "twopw")
+        if code != 400 or "shows 2 values" not in str(answer):
+            raise SystemExit(f"{name}: {code} {answer}")
+    ok("an entry that is called by two names is nobody, and is told so with the right password only")
     code, answer = login("alice", "")
     check(code == 400 and "zero length" in str(answer), "an empty password is refused")
     done("POST", "auth/ldap/config", {"deny_null_bind": False})
@@ -308,6 +321,14 @@ def auth_walk(directory):
     check(code == 200 and answer["auth"]["policies"] == ["base", "default", "dev", "eng", "staff"] and answer["auth"]["metadata"]["username"] == "alice a",
           "without binddn the name of the entry is made of the user's, and groups are found as the user")
     check(login("Bob (B)", "bobpw")[0] == 200, "with the characters that names of entries escape")
+    done("POST", "auth/ldap/users/alice%20a", {"groups": "local-g"})
+    code, answer = login("Alice A", "alicepw")
+    check(code == 200 and "local-p" in answer["auth"]["policies"], "and with the groups that they have here")
+    mine = answer["auth"]["client_token"]
+    done("POST", "auth/token/renew-self", {}, token=mine)
+    done("DELETE", "auth/ldap/users/alice%20a")
+    code, answer = ask("POST", "auth/token/renew-self", {}, token=mine)
+    check(code == 400 and "policies have changed" in str(answer), "a group that was taken away here stops the renewal")
     check(login("Alice A,ou=people", "alicepw")[0] == 400 and login("Bob (B)", "wrong")[0] == 400, "and no more than that")
     done("POST", "auth/ldap/config", {"discoverdn": True, "anonymous_group_search": True, "userattr": "uid"})
     check(login("alice", "alicepw")[0] == 200, "users and groups may be searched for as nobody")
@@ -320,6 +341,23 @@ def auth_walk(directory):
     check(login("ALICE", "alicepw")[1]["auth"]["entity_id"] == entity, "username_as_alias is the same alias")
     done("POST", "auth/ldap/config", {"url": f"ldap://127.0.0.1:1,{directory.url()}", "username_as_alias": False})
     check(login("alice", "alicepw")[0] == 200, "the next URL is asked when the first does not answer")
+    with socket.socket() as hung:
+        hung.bind(("127.0.0.1", 0))
+        hung.listen(64)
+        done("POST", "auth/ldap/config", {"url": f"ldap://127.0.0.1:{hung.getsockname()[1]},{directory.url()}", "connection_timeout": 1})
+        begun = time.time()
+        code, answer = login("alice", "alicepw")
+        check(code == 200, f"and when the first takes the connection and says nothing, in {time.time() - begun:.1f} s: {str(answer.get('errors'))}")
+    done("POST", "auth/ldap/config", {"url": directory.url(), "connection_timeout": 30})
+    code, answer = ask("POST", "auth/ldap/config", {"url": "ldap://u:canary@127.0.0.1"})
+    check(code == 400 and "canary" not in str(answer), "no error quotes a URL that may have a password")
+    check("without TLS" in str(ask("POST", "auth/ldap/config", {"url": "LDAP://127.evil.example.org"})[1]), "passwords in clear are warned of by the host that is meant")
+    done("POST", "auth/ldap/config", {"url": directory.url()})
+    listed = done("GET", "auth/ldap/groups?list=true&after=all%20staff")["data"]["keys"]
+    check("all staff" not in listed and "engineers" in listed, "a list goes on after a name")
+    done("POST", "auth/ldap/users/t%20%20wo", {"policies": "spaces"})
+    check(done("GET", "auth/ldap/users/T%20Wo")["data"]["policies"] == ["spaces"], "names here have single spaces")
+    done("DELETE", "auth/ldap/users/t%20wo")
     if directory.has_tls:
         pem = (WORK / "ca.pem").read_text()
         done("POST", "auth/ldap/config", {"url": f"ldaps://127.0.0.1:{directory.tls_port}", "certificate": pem})
@@ -357,7 +395,23 @@ def auth_walk(directory):
         login(one, "wrong")
     check(login("bob", "bobpw")[0] == 403, "wrong passwords under five spellings lock one user")
     check(login("alice", "alicepw")[0] == 200, "and nobody else")
+    locked = done("GET", "sys/locked-users")["data"]
+    check(locked["total"] == 1 and "cn=bob (b)," in json.dumps(locked), f"who is locked out is told by the name of the entry: {json.dumps(locked)[:300]}")
+    accessor = locked["by_namespace"][0]["mount_accessors"][0]["mount_accessor"]
+    done("POST", f"sys/locked-users/{accessor}/unlock/" + urllib.parse.quote(f"cn=bob (b),{PEOPLE}", safe=""))
+    check(login("bob", "bobpw")[0] == 200, "and let in again by it")
     done("POST", "sys/auth/ldap/tune", {"user_lockout_config": {"lockout_disable": True}})
+
+
+def element(tag, content):
+    return bytes([tag, 0x84]) + len(content).to_bytes(4, "big") + content
+
+
+def nested_page(depth):
+    """The end of a bind with a control of paged results whose value is nested this deep."""
+    value = b"".join(b"\x30\x84" + (6 * inside).to_bytes(4, "big") for inside in reversed(range(depth)))
+    control = element(0x30, element(0x04, b"1.2.840.113556.1.4.319") + element(0x04, value))
+    return element(0x30, b"\x02\x01\x01" + element(0x61, b"\x0a\x01\x00\x04\x00\x04\x00") + element(0xa0, control))
 
 
 def hang_walk(directory):
@@ -392,7 +446,9 @@ def hang_walk(directory):
     check(codes == {503}, f"who asks the one that hangs is told so: {codes}")
     hung.close()
 
-    answers = [b"\x30\x84\xff\xff\xff\xff", b"HTTP/1.0 400 Bad\r\n\r\n", b"\x30\x80" * 4096, b"\x30\x03\x02\x01\x01", b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x01\xff\x04\x00"]
+    answers = [b"\x30\x84\xff\xff\xff\xff", b"HTTP/1.0 400 Bad\r\n\r\n", b"\x30\x80" * 4096, b"\x30\x03\x02\x01\x01", b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x01\xff\x04\x00",
+               # An entry for a bind, the end of a bind for another request, and a nested value of the control of paged results.
+               b"\x30\x0c\x02\x01\x01\x64\x07\x04\x03abc\x30\x00", b"\x30\x0c\x02\x01\x07\x61\x07\x0a\x01\x00\x04\x00\x04\x00", nested_page(100_000)]
     liar = socket.socket()
     liar.bind(("127.0.0.1", 0))
     liar.listen(64)
@@ -405,21 +461,23 @@ def hang_walk(directory):
                 time.sleep(0.2)
 
     done("POST", "auth/hung/config", {"url": f"ldap://127.0.0.1:{liar.getsockname()[1]}"})
-    lying = threading.Thread(target=lie)
+    lying = threading.Thread(target=lie, daemon=True)
     lying.start()
     told = []
     for _ in answers:
         code, answer = ask("POST", "auth/hung/login/alice", {"password": "alicepw"})
         told.append(code)
-        time.sleep(2.5)
+        # Longer than the circuit breaker is open: each answer is heard.
+        time.sleep(4.5)
     lying.join(30)
     liar.close()
+    check(not lying.is_alive() and ask("GET", "sys/health")[0] == 200, "each lie is told, and the server is there")
     check(set(told) == {503}, f"a directory that speaks no LDAP is told of: {told}")
     done("DELETE", "sys/auth/hung")
 
     directory.stop()
     code, answer = login("alice", "alicepw")
-    check(code == 503, f"a directory that is gone is told: {str(answer)[:160]}")
+    check(code == 503 and "refused" in str(answer), f"a directory that is gone is told: {str(answer)[:160]}")
     check(reads() < max(3 * before, 20), "and delays no read")
     directory.start()
     for _ in range(100):
@@ -466,17 +524,26 @@ def secrets_walk(directory):
     check(code == 400 and "found none" in str(answer), "a name that is a pattern finds no entry")
     code, answer = ask("POST", "ldap/static-role/s2", {"username": "x", "dn": f"cn=nobody,{PEOPLE}", "rotation_period": "1h"})
     check(code == 400 and "noSuchObject" in str(answer) and ask("GET", "ldap/static-role/s2")[0] == 404, "an entry that is not there leaves no role")
+    for body in ({"username": "x", "dn": f"CN=Manager, {BASE}", "rotation_period": "1h"}, {"username": "x", "dn": f"cn=man\\61ger,{BASE}", "rotation_period": "1h"}):
+        code, answer = ask("POST", "ldap/static-role/s2", body)
+        if code != 400 or "is the binddn" not in str(answer):
+            raise SystemExit(f"{body}: {code} {answer}")
+    ok("the entry of binddn belongs to no static role, however it is spelled")
+    code, answer = ask("POST", "ldap/static-role/s2", {"username": "other", "dn": f"cn=s\\76c1,{PEOPLE}", "rotation_period": "1h"})
+    check(code == 400 and "already managed" in str(answer), "an escaped name is the same name")
     done("POST", "ldap/static-role/s3", {"username": "svc2", "rotation_period": "24h", "skip_import_rotation": True})
     check(directory.logs_in(f"cn=svc2,{PEOPLE}", "old2"), "skip_import_rotation leaves the password")
     done("DELETE", "ldap/static-role/s1")
     done("DELETE", "ldap/static-role/s3")
 
     role = {"creation_ldif": CREATION, "deletion_ldif": DELETION, "rollback_ldif": DELETION, "default_ttl": "1h", "max_ttl": "24h"}
-    for bad in ({"creation_ldif": "nonsense"}, {"deletion_ldif": ""}, {"creation_ldif": CREATION.replace(".Username", ".Nope")}, {"username_template": "{{"}):
+    for bad in ({"creation_ldif": "nonsense"}, {"deletion_ldif": ""}, {"creation_ldif": CREATION.replace(".Username", ".Nope")}, {"username_template": "{{"},
+                {"username_template": "v-{{.RoleName}}"}, {"deletion_ldif": DELETION.replace("ou=people", "ou=peopel")},
+                {"creation_ldif": CREATION.replace("dn: cn={{.Username}}", "dn: cn=fixed")}):
         code, answer = ask("POST", "ldap/role/d", {**role, **bad})
         if code != 400:
             raise SystemExit(f"{bad}: {code} {answer}")
-    ok("LDIF that cannot be read is refused when it is written")
+    ok("LDIF that cannot be read, leaves entries or names others, and names that come twice, are refused when they are written")
     done("POST", "ldap/role/d", role)
     made = done("GET", "ldap/creds/d")
     dn, password = made["data"]["distinguished_names"][0], made["data"]["password"]
@@ -490,9 +557,20 @@ def secrets_walk(directory):
     done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
     ok("an entry that somebody else deleted is a success")
     broken = CREATION + "\ndn: cn={{.Username}}-2," + PEOPLE + "\nobjectClass: nonsense\ncn: x\n"
-    done("POST", "ldap/role/half", {**role, "creation_ldif": broken})
+    done("POST", "ldap/role/half", {**role, "creation_ldif": broken, "deletion_ldif": DELETION + "\n" + DELETION.replace("}},", "}}-2,")})
     code, answer = ask("GET", "ldap/creds/half")
     check(code == 400 and directory.count("v_*") == 0, f"a creation that fails half-way is taken back: {str(answer)[:200]}")
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    done("POST", "ldap/role/taken", {**role, "username_template": "taken_{{random 1 | lowercase}}"})
+    directory.change("".join(f"dn: cn=taken_{one},{PEOPLE}\nchangetype: add\nobjectClass: person\ncn: taken_{one}\nsn: x\n\n" for one in letters))
+    before = directory.count("taken_*")
+    for _ in range(5):
+        code, answer = ask("GET", "ldap/creds/taken")
+        if code != 400 or "entryAlreadyExists" not in str(answer):
+            raise SystemExit(f"{code} {answer}")
+    time.sleep(1.5)
+    check(directory.count("taken_*") == before == 36, f"entries that were there before are left alone: {before}")
+    check(ask("GET", "sys/leases/lookup/ldap/creds/taken?list=true")[0] == 404, "and no lease is left of them")
     name = "x\ndn: cn=admin," + BASE + "\n,*)(\\"
     child = done("POST", "auth/token/create", {"display_name": name, "policies": ["root"]})["auth"]["client_token"]
     made = done("GET", "ldap/creds/d", token=child)
@@ -506,7 +584,16 @@ def secrets_walk(directory):
     check(directory.count("v_*") == 0, "the end of a token deletes its entries")
 
     library_walk(directory)
-    done("POST", "ldap/rotate-root")
+    directory.stop()
+    code, answer = ask("POST", "ldap/rotate-root")
+    check(code == 503 and "both passwords are kept" in str(answer), f"a change of the root password that is not heard of keeps both: {str(answer)[:160]}")
+    code, answer = ask("POST", "ldap/config", {"bindpass": "other"})
+    check(code == 503 and "is being changed" in str(answer), "and bindpass stays as long")
+    directory.start()
+    for _ in range(100):
+        if ask("POST", "ldap/rotate-root")[0] == 204:
+            break
+        time.sleep(0.1)
     check(not directory.logs_in(f"cn=manager,{BASE}", "managerpw"), "rotate-root changes the password of binddn")
     made = done("GET", "ldap/creds/d")
     check(directory.logs_in(made["data"]["distinguished_names"][0], made["data"]["password"]), "and entries are made as before")

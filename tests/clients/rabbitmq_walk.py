@@ -80,12 +80,15 @@ class Broker:
             time.sleep(0.3)
         raise SystemExit("RabbitMQ does not answer: " + (WORK / "broker.log").read_text()[-800:])
 
-    def api(self, user, password, path):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/{path}")
+    def api(self, user, password, path, body=None, method=None):
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/{path}", data, method=method or ("PUT" if body is not None else "GET"))
+        request.add_header("Content-Type", "application/json")
         request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
-                return answer.status, json.loads(answer.read())
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None
         except urllib.error.HTTPError as error:
             return error.code, None
         except OSError:
@@ -140,6 +143,26 @@ def walk(broker):
     code, answer = ask("GET", "rabbitmq/creds/bad")
     after = len(broker.api("guest", "guest", "users")[1])
     check(code == 400 and before == after, f"a user whose permissions are refused is taken back: {answer}")
+    connection = {"connection_uri": uri, "username": "guest", "password": "guest"}
+    code, answer = ask("POST", "rabbitmq/config/connection", {**connection, "username_template": "u-{{.RoleName}}"})
+    check(code == 400 and "same name each time" in str(answer), "a template that makes one name for all is refused")
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    for one in letters:
+        if broker.api("guest", "guest", f"users/taken-{one}", {"password": f"own-{one}", "tags": ""})[0] not in (201, 204):
+            raise SystemExit("a user was not made")
+    done("POST", "rabbitmq/config/connection", {**connection, "username_template": "taken-{{random 1 | lowercase}}"})
+    for _ in range(5):
+        code, answer = ask("GET", "rabbitmq/creds/r")
+        if code != 400 or "already" not in str(answer):
+            raise SystemExit(f"{code} {answer}")
+    time.sleep(1.5)
+    known = {one["name"] for one in broker.api("guest", "guest", "users")[1]}
+    check(known >= {f"taken-{one}" for one in letters}, "users that were there before are left alone")
+    check(broker.ctl("authenticate_user", "taken-a", "own-a").returncode == 0, "with their passwords")
+    check(ask("GET", "sys/leases/lookup/rabbitmq/creds/r?list=true")[0] == 404, "and no lease is left of them")
+    for one in letters:
+        broker.api("guest", "guest", f"users/taken-{one}", method="DELETE")
+    done("POST", "rabbitmq/config/connection", connection)
     made = done("GET", "rabbitmq/creds/r")
     broker.ctl("delete_user", made["data"]["username"])
     done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
