@@ -2,13 +2,14 @@
 //!
 //! Names and their places are those of the full layout, so that who reads one reads the other. A token is told by its masks, an
 //! entity and a mount by their ids; policies, metadata and lifetimes are what these had. A request and its answer that are
-//! written at once are one record, `exchange`. Otherwise the record of the answer names its request by the id, with path and name only.
+//! written at once are one record, `exchange`. Otherwise the record of the answer names its request by the id,
+//! and says besides what a search asks of both at once: who, in which namespace, at which path, from which address and with which intent.
 //!
 //! Invariant: what is masked in the full layout is masked here, by the same functions.
 
 use crate::mask::MalformedJson;
 use crate::record::{CommonFields, Masks, RecordWriter, push_mask};
-use crate::subject::{AuditRequest, AuditSubject, Auth};
+use crate::subject::{AuditRequest, AuditSubject, Auth, INTENT_HEADER};
 use crate::text::ObjectWriter;
 
 /// Bytes of a usual record.
@@ -30,7 +31,7 @@ impl RecordWriter<'_> {
         whole.extend_from_slice(b",\"request\":");
         let is_live = auth.client_token.is_some();
         self.compact_request(request, (!is_live).then_some(&who.token), &mut whole)?;
-        Ok(CommonFields { whole, reference: Some(reference(subject)) })
+        Ok(CommonFields { whole, reference: Some(self.reference(subject)) })
     }
 
     /// `unknown` is the mask of a token that was shown and is not live.
@@ -47,33 +48,46 @@ impl RecordWriter<'_> {
         if let Some(mask) = unknown {
             push_mask(&mut members, "client_token", mask);
         }
-        if request.namespace_id != ROOT_NAMESPACE {
-            let mut namespace = ObjectWriter::open(members.name("namespace"));
-            namespace.text("id", request.namespace_id);
-            namespace.text("path", request.namespace_path);
-            namespace.close();
-        }
+        push_namespace(request, &mut members);
         self.asked(request, &mut members)?;
         members.close();
         Ok(())
     }
+
+    /// What a record of the answer says: the request's id, and enough to be found by who looks for a path, a person, an address or an intent.
+    fn reference(&self, subject: &AuditSubject<'_>) -> Vec<u8> {
+        let AuditSubject { auth, request } = subject;
+        let mut out = b",\"auth\":".to_vec();
+        let mut members = ObjectWriter::open(&mut out);
+        members.text("display_name", auth.display_name);
+        members.text("entity_id", auth.entity_id);
+        members.close();
+        out.extend_from_slice(b",\"request\":");
+        let mut members = ObjectWriter::open(&mut out);
+        members.text("id", request.id);
+        members.text("operation", request.operation);
+        push_namespace(request, &mut members);
+        members.text("path", request.path);
+        if let Some(remote) = request.remote {
+            members.text("remote_address", &remote.ip().to_string());
+        }
+        if let Some(intent) = request.headers.iter().find(|header| header.name == INTENT_HEADER) {
+            self.headers(std::slice::from_ref(intent), members.name("headers"));
+        }
+        members.close();
+        out
+    }
 }
 
-/// What a record of the answer says: the request's id, and enough to be found by who looks for a path or a person.
-fn reference(subject: &AuditSubject<'_>) -> Vec<u8> {
-    let AuditSubject { auth, request } = subject;
-    let mut out = b",\"auth\":".to_vec();
-    let mut members = ObjectWriter::open(&mut out);
-    members.text("display_name", auth.display_name);
-    members.text("entity_id", auth.entity_id);
-    members.close();
-    out.extend_from_slice(b",\"request\":");
-    let mut members = ObjectWriter::open(&mut out);
-    members.text("id", request.id);
-    members.text("operation", request.operation);
-    members.text("path", request.path);
-    members.close();
-    out
+/// Which namespace a path is in; nothing of the root one.
+fn push_namespace(request: &AuditRequest<'_>, members: &mut ObjectWriter<'_>) {
+    if request.namespace_id == ROOT_NAMESPACE {
+        return;
+    }
+    let mut namespace = ObjectWriter::open(members.name("namespace"));
+    namespace.text("id", request.namespace_id);
+    namespace.text("path", request.namespace_path);
+    namespace.close();
 }
 
 fn compact_auth(auth: &Auth<'_>, who: &Masks, out: &mut Vec<u8>) {
@@ -96,7 +110,8 @@ mod tests {
     use crate::options::{RecordForm, RecordLayout};
     use crate::record::{RecordKind, RecordWriter};
     use crate::subject::{
-        AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, Auth, IssuedToken,
+        AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, Auth, INTENT_HEADER,
+        IssuedToken, RequestHeader,
     };
 
     const MOUNT: AuditMount<'_> = AuditMount {
@@ -177,6 +192,24 @@ mod tests {
             text(RecordKind::Response, &subject(true), Some(&response), "e"),
             r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"display_name":"token","entity_id":"e-1"},"request":{"id":"i","operation":"read","path":"secret/data/b"},"response":{"auth":{"client_token":"#new","policies":["p"]}},"error":"e"}"##
         );
+    }
+
+    #[test]
+    fn what_a_search_asks_of_both_records_is_in_both() {
+        let headers = ["user-agent", INTENT_HEADER].map(|name| RequestHeader {
+            name: name.to_owned(),
+            values: vec!["reveal".to_owned()],
+            masked: false,
+        });
+        let mut subject = subject(true);
+        (subject.request.namespace_id, subject.request.namespace_path) = ("n1", "team/");
+        subject.request.remote = Some("192.0.2.7:4711".parse().unwrap());
+        subject.request.headers = &headers;
+        let response = AuditResponse { mount: MOUNT, ..AuditResponse::default() };
+        let answer = text(RecordKind::Response, &subject, Some(&response), "");
+        assert!(answer.contains(
+            r#""request":{"id":"i","operation":"read","namespace":{"id":"n1","path":"team/"},"path":"secret/data/b","remote_address":"192.0.2.7","headers":{"x-kallisto-intent":["reveal"]}}"#
+        ), "{answer}");
     }
 
     #[test]

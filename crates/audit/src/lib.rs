@@ -48,6 +48,6 @@ pub use sink::{
 };
 pub use subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,
-    IssuedToken, RequestHeader, Wrapped,
+    INTENT_HEADER, IssuedToken, RequestHeader, Wrapped,
 };
 pub use verify::{ChainFault, VerifiedChain, Verifier, VerifyFailure};

@@ -213,7 +213,7 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    fn headers(&self, headers: &[RequestHeader], out: &mut Vec<u8>) {
+    pub(crate) fn headers(&self, headers: &[RequestHeader], out: &mut Vec<u8>) {
         out.push(b'{');
         for (at, header) in headers.iter().enumerate() {
             if at > 0 {

@@ -100,6 +100,9 @@ pub struct AuditRequest<'a> {
     pub headers: &'a [RequestHeader],
 }
 
+/// The header by which a client says what it reads a secret for.
+pub const INTENT_HEADER: &str = "x-kallisto-intent";
+
 /// A header of a request.
 pub struct RequestHeader {
     /// Its name, in lower case.

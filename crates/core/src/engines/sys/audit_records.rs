@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use kallisto_audit::{DeviceSpec, LineBack, LinesBack, file_of};
+use kallisto_audit::{DeviceSpec, INTENT_HEADER, LineBack, LinesBack, file_of};
 use memchr::memmem;
 
 use super::audit_follow;
@@ -267,7 +267,7 @@ impl RecordFilter {
 fn has_intent(record: &Map, intent: &str) -> bool {
     let request = record.get("request").and_then(Json::as_object);
     let headers = request.and_then(|request| request.get("headers")).and_then(Json::as_object);
-    match headers.and_then(|headers| headers.get("x-kallisto-intent")) {
+    match headers.and_then(|headers| headers.get(INTENT_HEADER)) {
         Some(Json::Array(values)) => values.iter().any(|value| value.as_str() == Some(intent)),
         _ => false,
     }

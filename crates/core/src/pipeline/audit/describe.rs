@@ -126,21 +126,23 @@ fn data_of(request: &Request<'_>) -> Vec<u8> {
     if map.is_empty() { Vec::new() } else { Json::Object(map).to_text() }
 }
 
-/// The header by which a client says what it reads a secret for.
-const INTENT: &str = "x-kallisto-intent";
-/// What it may say. Anything else is not written down: what clients make up is no fact.
+/// What a client may say in [`audit::INTENT_HEADER`]. Anything else is not written down: what clients make up is no fact.
 const INTENTS: [&str; 5] = ["copy", "diff", "edit", "export", "reveal"];
 
 /// The headers that are audited: those that operators named, and the intent in its few words unless they named that one too.
 fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::RequestHeader> {
     let wanted = audit.headers();
-    let mut intent = match wanted.contains_key(INTENT) {
+    let mut intent = match wanted.contains_key(audit::INTENT_HEADER) {
         true => Vec::new(),
-        false => request.headers.values(INTENT),
+        false => request.headers.values(audit::INTENT_HEADER),
     };
     intent.retain(|word| INTENTS.contains(&word.as_str()));
     intent.truncate(1);
-    let intent = audit::RequestHeader { name: INTENT.to_owned(), values: intent, masked: false };
+    let intent = audit::RequestHeader {
+        name: audit::INTENT_HEADER.to_owned(),
+        values: intent,
+        masked: false,
+    };
     let given = wanted.iter().map(|(name, record)| audit::RequestHeader {
         name: name.clone(),
         values: request.headers.values(name),
