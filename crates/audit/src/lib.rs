@@ -44,7 +44,8 @@ pub use options::{
 };
 pub use record::CommonFields;
 pub use sink::{
-    Destinations, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink, check_path, file_of,
+    Destinations, FOLLOWED_BLOCK_BYTES, LineBack, LineGroup, LinesAhead, LinesBack, Real, Sink,
+    check_path, file_of,
 };
 pub use subject::{
     AuditDecision, AuditMount, AuditRequest, AuditResponse, AuditSubject, AuditTouched, Auth,

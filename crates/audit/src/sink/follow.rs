@@ -1,11 +1,13 @@
 //! Reading an audit file forwards while its device writes it, for who follows or verifies it.
 //!
-//! Whole lines only: what is behind the last newline waits for the rest. A file that was moved away (`SIGHUP` opens another in its place) is
-//! read to its end, then the one in its place from its beginning. A reader takes no lock.
+//! Whole lines only: what is behind the last newline waits for the rest. A file that was moved away is read on until its device writes the one
+//! in its place: the device opens that at its next `SIGHUP`, and writes the moved one until then, whether the other exists already or not. So an
+//! empty file in its place is waited for, and the moved one is looked at until the other has grown. A reader takes no lock.
 //!
 //! Invariants:
-//! - One call reads no more than [`BLOCK_BYTES`], and keeps no more than one line besides.
+//! - One call reads no more than [`BLOCK_BYTES`], and keeps no more than one line of each of two files besides.
 //! - A file that became shorter than what was read of it is an error: lines were lost.
+//! - No line is passed over, whenever the file was moved and whatever was put in its place.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use super::look::open_to_read;
 
 /// Bytes read at once.
-const BLOCK_BYTES: usize = 256 << 10;
+pub const BLOCK_BYTES: usize = 256 << 10;
 /// Longest line that is waited for; a device writes none that is longer.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
@@ -23,6 +25,14 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub struct LinesAhead {
     path: PathBuf,
+    current: OpenFile,
+    /// The file that was moved away, as long as its device may write it.
+    moved: Option<MovedFile>,
+}
+
+/// A file that is read.
+#[derive(Debug)]
+struct OpenFile {
     file: File,
     /// Device and inode of the file.
     identity: (u64, u64),
@@ -32,15 +42,22 @@ pub struct LinesAhead {
     rest: Vec<u8>,
 }
 
+#[derive(Debug)]
+struct MovedFile {
+    file: OpenFile,
+    /// Whether the one in its place was read to its end.
+    is_at_end: bool,
+    /// Whether that one has grown since: its device writes there.
+    has_successor: bool,
+}
+
 impl LinesAhead {
     /// Opens a file at its first line.
     ///
     /// # Errors
     /// What the operating system says, and [`ErrorKind::InvalidInput`] when it is no regular file.
     pub fn from_start(path: &Path) -> io::Result<Self> {
-        let (file, metadata) = open_to_read(path)?;
-        let identity = (metadata.dev(), metadata.ino());
-        Ok(Self { path: path.to_owned(), file, identity, at: 0, rest: Vec::new() })
+        Ok(Self { path: path.to_owned(), current: OpenFile::open(path)?, moved: None })
     }
 
     /// Opens a file behind its last whole line.
@@ -49,10 +66,17 @@ impl LinesAhead {
     /// As [`LinesAhead::from_start`].
     pub fn from_end(path: &Path) -> io::Result<Self> {
         let mut lines = Self::from_start(path)?;
-        let len = lines.file.metadata()?.len();
-        lines.at = last_line_end(&mut lines.file, len)?;
-        lines.file.seek(SeekFrom::Start(lines.at))?;
+        let current = &mut lines.current;
+        let len = current.file.metadata()?.len();
+        current.at = last_line_end(&mut current.file, len)?;
+        current.file.seek(SeekFrom::Start(current.at))?;
         Ok(lines)
+    }
+
+    /// Bytes of lines whose ends are not there yet.
+    pub fn kept_bytes(&self) -> usize {
+        let moved = self.moved.as_ref().map_or(0, |moved| moved.file.rest.len());
+        self.current.rest.len() + moved
     }
 
     /// The next whole lines, each with its newline; `None` when there are none yet.
@@ -60,57 +84,74 @@ impl LinesAhead {
     /// # Errors
     /// What reading says; [`ErrorKind::UnexpectedEof`] for a file that was cut, [`ErrorKind::InvalidData`] for a line without an end.
     pub fn next_lines(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut block = std::mem::take(&mut self.rest);
-        let kept = block.len();
-        let mut part = self.file.by_ref().take(BLOCK_BYTES as u64);
-        let read = part.read_to_end(&mut block)?;
-        self.at += read as u64;
-        match block[kept..].iter().rposition(|&byte| byte == b'\n') {
-            Some(end) => {
-                self.rest = block.split_off(kept + end + 1);
-                return Ok(Some(block));
+        if let Some(lines) = self.current.read()? {
+            if let Some(moved) = &mut self.moved {
+                moved.has_successor |= moved.is_at_end;
             }
-            None if block.len() > LINE_BYTES_MAX => return Err(ErrorKind::InvalidData.into()),
-            None => self.rest = block,
+            return Ok(Some(lines));
         }
-        if read == 0 {
-            return self.turn_over();
-        }
-        Ok(Some(Vec::new()))
-    }
-
-    /// At the end of the file: goes on with the one that took its place, if another did.
-    fn turn_over(&mut self) -> io::Result<Option<Vec<u8>>> {
-        if self.file.metadata()?.len() < self.at {
+        if self.current.file.metadata()?.len() < self.current.at {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let (file, metadata) = match open_to_read(&self.path) {
-            Ok(opened) => opened,
+        if let Some(moved) = &mut self.moved {
+            if let Some(late) = moved.file.read()? {
+                return Ok(Some(late));
+            }
+            moved.is_at_end = true;
+            if moved.has_successor {
+                self.moved = None;
+            }
+        }
+        self.turn_over()
+    }
+
+    /// At the end of the file: goes on with the one in its place once there is a record in that.
+    fn turn_over(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let next = match OpenFile::open(&self.path) {
+            Ok(next) => next,
             // Moved away, and nothing is in its place yet.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let identity = (metadata.dev(), metadata.ino());
-        if identity == self.identity {
+        if next.identity == self.current.identity || next.file.metadata()?.len() == 0 {
             return Ok(None);
         }
-        // Lines may have been written between the last read and the move.
-        let mut late = Vec::new();
-        self.file.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut late)?;
-        if !late.is_empty() {
-            self.at += late.len() as u64;
-            self.rest.extend_from_slice(&late);
-            return Ok(Some(match self.rest.iter().rposition(|&byte| byte == b'\n') {
-                Some(end) => {
-                    let rest = self.rest.split_off(end + 1);
-                    std::mem::replace(&mut self.rest, rest)
-                }
-                None => Vec::new(),
-            }));
+        let file = std::mem::replace(&mut self.current, next);
+        // Lines may have been written to it between the last read and the first record of the other.
+        let mut moved = MovedFile { file, is_at_end: false, has_successor: false };
+        let late = moved.file.read()?.unwrap_or_default();
+        self.moved = Some(moved);
+        Ok(Some(late))
+    }
+}
+
+impl OpenFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let (file, metadata) = open_to_read(path)?;
+        Ok(Self { file, identity: (metadata.dev(), metadata.ino()), at: 0, rest: Vec::new() })
+    }
+
+    /// The next whole lines, which are empty within a long one; `None` at the end.
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut block = std::mem::take(&mut self.rest);
+        let kept = block.len();
+        let read = self.file.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
+        self.at += read as u64;
+        if read == 0 {
+            self.rest = block;
+            return Ok(None);
         }
-        (self.file, self.identity, self.at) = (file, identity, 0);
-        self.rest.clear();
-        Ok(Some(Vec::new()))
+        match block[kept..].iter().rposition(|&byte| byte == b'\n') {
+            Some(end) => {
+                self.rest = block.split_off(kept + end + 1);
+                Ok(Some(block))
+            }
+            None if block.len() > LINE_BYTES_MAX => Err(ErrorKind::InvalidData.into()),
+            None => {
+                self.rest = block;
+                Ok(Some(Vec::new()))
+            }
+        }
     }
 }
 
@@ -193,6 +234,45 @@ mod tests {
         append(&path, "three\n");
         assert_eq!(all(&mut lines), "three\n");
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// As `logrotate` does it: the new file is there before the device hears of it.
+    #[test]
+    fn what_a_device_writes_to_a_moved_file_is_read_whatever_is_in_its_place() {
+        for before in ["", "older\n"] {
+            let folder = folder(if before.is_empty() { "created" } else { "filled" });
+            let (path, aside) = (folder.join("audit.log"), folder.join("audit.log.1"));
+            append(&path, "one\n");
+            let mut lines = LinesAhead::from_start(&path).unwrap();
+            assert_eq!(all(&mut lines), "one\n");
+            fs::rename(&path, &aside).unwrap();
+            append(&path, before);
+            assert_eq!(all(&mut lines), before);
+            for late in ["two\n", "three\nfo", "ur\n"] {
+                append(&aside, late);
+                let whole = if late.ends_with("fo") { "three\n" } else { late };
+                assert_eq!(all(&mut lines), whole.replace("ur", "four"));
+            }
+            // The device writes once more while nobody looks, is told, and writes the other.
+            append(&aside, "five\n");
+            append(&path, "six\n");
+            let mut found: Vec<String> = all(&mut lines).lines().map(str::to_owned).collect();
+            found.sort();
+            assert_eq!(found, ["five", "six"], "after {before:?}");
+            append(&path, "seven\n");
+            assert_eq!(all(&mut lines), "seven\n");
+            assert_eq!(all(&mut lines), "");
+            append(&path, "eight\n");
+            assert_eq!(all(&mut lines), "eight\n");
+            assert!(lines.moved.is_none(), "it is let go of, and its place on the disk with it");
+            // Twice in a row, with a single line in between.
+            for (at, line) in ["nine\n", "ten\n", "eleven\n"].into_iter().enumerate() {
+                fs::rename(&path, folder.join(format!("audit.log.{}", at + 2))).unwrap();
+                append(&path, line);
+                assert_eq!(all(&mut lines), line);
+            }
+            fs::remove_dir_all(folder).unwrap();
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::chain::ChainHead;
 use crate::options::{AuditDestination, DeviceSpec};
 
 pub use file::check_path;
-pub use follow::LinesAhead;
+pub use follow::{BLOCK_BYTES as FOLLOWED_BLOCK_BYTES, LinesAhead};
 pub use look::{LineBack, LinesBack};
 
 /// Lines that are written together.
