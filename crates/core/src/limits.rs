@@ -100,6 +100,8 @@ const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
 const _: () = assert!(STREAMS_PER_TOKEN_MAX < STREAMS_MAX);
+/// Blocks of audit files that are read and judged at once for streams that follow them: how many of those catch up at a time, in turns.
+pub const RECORD_READS_MAX: usize = 2;
 /// Backups that are read at once.
 pub const SAVES_MAX: usize = 2;
 /// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its

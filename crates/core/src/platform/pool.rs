@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::oneshot;
 
@@ -82,8 +82,8 @@ enum TaskPhase {
     Over,
 }
 
-/// Waits for a task, which is forsaken when this is dropped.
-struct Waiter<T> {
+/// A task's outcome, when there is one. The task is forsaken when this is dropped.
+pub(crate) struct PoolOutcome<T> {
     told: oneshot::Receiver<T>,
     task: Arc<PoolTask>,
 }
@@ -120,6 +120,19 @@ impl ThreadPool {
         first: Cost,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Error> {
+        self.submit(flow, first, work)?.await
+    }
+
+    /// The same for who keeps what it waits for.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too many wait already.
+    pub(crate) fn submit<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        first: Cost,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<PoolOutcome<T>, Error> {
         let place = self.places.take(flow, 1)?;
         let (tell, told) = oneshot::channel();
         let work = Box::pin(async move {
@@ -136,8 +149,7 @@ impl ThreadPool {
         });
         self.started.call_once(|| self.start());
         self.queue.push(Arc::clone(&task), first);
-        let mut waiter = Waiter { told, task };
-        (&mut waiter.told).await.map_err(|_| Error::internal(&"a task ended without an outcome"))
+        Ok(PoolOutcome { told, task })
     }
 
     fn start(&self) {
@@ -164,7 +176,16 @@ impl Drop for ThreadPool {
     }
 }
 
-impl<T> Drop for Waiter<T> {
+impl<T> Future for PoolOutcome<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let told = Pin::new(&mut self.told).poll(context);
+        told.map_err(|_| Error::internal(&"a task ended without an outcome"))
+    }
+}
+
+impl<T> Drop for PoolOutcome<T> {
     fn drop(&mut self) {
         // Relaxed: it guards nothing else, and a turn too many does no harm.
         self.task.is_forsaken.store(true, Ordering::Relaxed);
@@ -264,7 +285,6 @@ impl Wake for PoolTask {
 mod tests {
     use std::pin::pin;
     use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::task::Poll;
 
     use super::*;
     use crate::admission::Crowd;

@@ -10,8 +10,8 @@ pub(crate) const HANDSHAKE: Cost = 4;
 
 /// The pools of a server for what its clients ask.
 pub(crate) struct Compute {
-    /// Answers heavy requests.
-    pub(crate) requests: ThreadPool,
+    /// Answers heavy requests, and reads for streams that outlive theirs.
+    pub(crate) requests: Arc<ThreadPool>,
     /// Shakes hands.
     pub(crate) handshakes: ThreadPool,
 }
@@ -23,7 +23,7 @@ impl Compute {
         let computations = Arc::clone(&admission.computations);
         let shaking = Arc::new(SharedAmount::new(admission.handshakes.max(), 0));
         Self {
-            requests: ThreadPool::new("compute", threads, Claim::Lesser, computations),
+            requests: Arc::new(ThreadPool::new("compute", threads, Claim::Lesser, computations)),
             // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
             // new client waits for, so it gives way to nobody.
             handshakes: ThreadPool::new("handshake", threads, Claim::Equal, shaking),

@@ -26,7 +26,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::api::error::Error;
 use crate::audit::{Audit, AuditSettings};
-use crate::limits::SAVES_MAX;
+use crate::limits::{RECORD_READS_MAX, SAVES_MAX};
 use crate::metrics::Metrics;
 use crate::platform::auto_seal::AutoSeal;
 use crate::platform::cluster_port::ClusterPort;
@@ -65,6 +65,8 @@ pub struct Core {
     pub(crate) threads: Arc<dyn Threads>,
     /// Places for those who read a backup.
     pub(crate) saves: Arc<Semaphore>,
+    /// Turns of those who follow audit records to read a block of a file.
+    pub(crate) record_reads: Arc<Semaphore>,
     /// How often the keys were dropped.
     pub(crate) sealings: watch::Sender<u64>,
     /// What was said of how old the view is.
@@ -101,6 +103,7 @@ impl Core {
             host: None,
             threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
+            record_reads: Arc::new(Semaphore::new(RECORD_READS_MAX)),
             sealings: watch::Sender::new(0),
             told: LastHeard::default(),
             stopwatch: Arc::new(|| Duration::ZERO),

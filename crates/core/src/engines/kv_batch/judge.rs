@@ -5,7 +5,7 @@
 //! for wrapping refuses, as it does whatever it cannot check.
 
 use jiff::Timestamp;
-use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
+use kallisto_auth::{Capability, Literal, Operation, Path, Subject, authorize_by};
 
 use super::place::SecretName;
 use crate::api::error::{Denial, Error};
@@ -22,6 +22,7 @@ struct BatchQuestion<'p> {
     capability: Capability,
     needs_sudo: bool,
     path: Path<'p>,
+    parameters: Option<&'p [(String, Literal)]>,
 }
 
 impl Subject for BatchQuestion<'_> {
@@ -39,6 +40,10 @@ impl Subject for BatchQuestion<'_> {
 
     fn needs_sudo(&self) -> bool {
         self.needs_sudo
+    }
+
+    fn parameters(&self) -> Option<Vec<(String, Literal)>> {
+        self.parameters.map(<[_]>::to_vec)
     }
 }
 
@@ -68,6 +73,24 @@ impl<'u> BatchJudge<'u> {
 
     /// Whether a request for `operation` at `path` would be let in.
     pub(in crate::engines) fn may(&self, operation: Operation, path: &str) -> bool {
+        self.allows(operation, path, None)
+    }
+
+    /// The same for a read that was asked for with these parameters.
+    pub(in crate::engines) fn may_still_read(
+        &self,
+        path: &str,
+        parameters: &[(String, Literal)],
+    ) -> bool {
+        self.allows(Operation::Read, path, Some(parameters))
+    }
+
+    fn allows(
+        &self,
+        operation: Operation,
+        path: &str,
+        parameters: Option<&[(String, Literal)]>,
+    ) -> bool {
         // A path that no request could name is nobody's.
         let Ok(path) = Path::literal(path) else { return false };
         let (capability, needs_sudo) = match self.view.mounts.route(path.as_str()) {
@@ -77,7 +100,7 @@ impl<'u> BatchJudge<'u> {
             ),
             None => (operation.capability(), false),
         };
-        let question = BatchQuestion { operation, capability, needs_sudo, path };
+        let question = BatchQuestion { operation, capability, needs_sudo, path, parameters };
         authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
     }
 

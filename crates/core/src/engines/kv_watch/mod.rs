@@ -6,8 +6,7 @@ mod bearer;
 mod poll;
 mod watch;
 
-pub(in crate::engines) use bearer::ContextSlot;
-pub(crate) use bearer::WatchCaller;
+pub(in crate::engines) use bearer::StreamBinding;
 pub(in crate::engines) use poll::admit;
 pub(crate) use poll::{asks_to_wait, wait};
 

@@ -167,9 +167,7 @@ impl Awaited for ChangeFollower {
         self.notified.borrow_and_update();
         let context = self.slot.load();
         let is_same = context.as_ref().is_some_and(|context| {
-            Arc::ptr_eq(&context.view.feed, &self.feed)
-                && context.is_fresh()
-                && self.bearer.caller(context, self.now).is_some()
+            context.is_fresh() && self.bearer.caller(context, self.now).is_some()
         });
         if !is_same {
             return true;

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::Operation;
 use tokio::sync::watch;
 
 use super::bearer::{ContextSlot, WatchCaller};
@@ -95,9 +94,7 @@ impl Source for EventStream {
         }
         // First this: what comes while this looks notifies again.
         self.notified.borrow_and_update();
-        let context = self.slot.load();
-        let context = context.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
-        let Some(context) = context else {
+        let Some(context) = self.slot.load() else {
             return NextPiece::End(farewell("the server was sealed"));
         };
         if !context.is_fresh() {
@@ -110,7 +107,7 @@ impl Source for EventStream {
         let Some(mount) = mount else {
             return NextPiece::End(farewell("the mount was moved or is gone"));
         };
-        let Some(judge) = self.judge(context, now) else {
+        let Some(judge) = self.bearer.judge(&context, WATCH, now) else {
             return NextPiece::End(farewell("permission denied"));
         };
         self.pull(&judge, &mount, now)
@@ -131,13 +128,6 @@ impl Source for EventStream {
 }
 
 impl EventStream {
-    /// The judge of this moment; `None` when the token ended or may not watch any more.
-    fn judge<'u>(&self, context: &'u NamespaceContext, now: Timestamp) -> Option<BatchJudge<'u>> {
-        let caller = self.bearer.caller(context, now)?;
-        let judge = BatchJudge::for_caller(context, caller, now);
-        judge.may(Operation::Read, WATCH).then_some(judge)
-    }
-
     /// The next events that the caller may hear of.
     fn pull(&mut self, judge: &BatchJudge<'_>, mount: &Mount, now: Timestamp) -> NextPiece {
         loop {

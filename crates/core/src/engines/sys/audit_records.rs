@@ -168,7 +168,7 @@ fn parse(line: &[u8]) -> Option<Map> {
 }
 
 impl RecordFilter {
-    fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
+    pub(super) fn from_fields(fields: Fields<'_>) -> Result<Self, Error> {
         let time = |name: &str| match fields.string(name)?.filter(|text| !text.is_empty()) {
             None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
@@ -202,7 +202,31 @@ impl RecordFilter {
         self.since.is_some() || self.from_seq.is_some()
     }
 
+    /// Forgets where to begin: everything from here on is behind it.
+    pub(super) fn pass_start(&mut self) {
+        (self.since, self.from_seq) = (None, None);
+    }
+
+    /// Whether no record can be refused.
+    fn takes_all(&self) -> bool {
+        let texts = [
+            &self.path,
+            &self.entity,
+            &self.operation,
+            &self.address,
+            &self.intent,
+            &self.contains,
+        ];
+        !self.has_start()
+            && self.until.is_none()
+            && self.outcome.is_none()
+            && texts.into_iter().all(String::is_empty)
+    }
+
     pub(super) fn judge(&self, line: &[u8]) -> Fit {
+        if self.takes_all() {
+            return Fit::Yes;
+        }
         // A text that is nowhere in the line is no reason to read it; its age has to be known all the same.
         let may_fit = [&self.entity, &self.operation, &self.address, &self.intent, &self.contains]
             .into_iter()

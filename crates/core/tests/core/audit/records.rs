@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use super::*;
-use kallisto_core::{NextPiece, Stream};
+use crate::aged::AgedStore;
+use kallisto_core::{InitSpec, Initialized, KvVersion, NextPiece, Stream};
+use kallisto_store::Store;
 
 /// A core with a device that writes a file below a folder of its own.
 struct Filed {
     core: Core,
     folder: PathBuf,
     clock: AtomicI64,
+    /// What opens it.
+    share: String,
 }
 
 impl Drop for Filed {
@@ -22,20 +26,31 @@ const RECORDS: &str = "sys/kallisto/audit/file/records";
 
 impl Filed {
     fn open(name: &str) -> Self {
+        Self::open_over(name, Arc::new(MemoryStore::new()))
+    }
+
+    fn open_over(name: &str, store: Arc<dyn Store>) -> Self {
         let folder = format!("kallisto-records-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).unwrap();
         let settings =
             AuditSettings { directories: vec![folder.clone()], ..AuditSettings::default() };
-        let core =
-            Core::new(Arc::new(MemoryStore::new()), ServerInfo::default()).with_audit(settings);
-        let made = core.initialize_dev(Some(TOKEN.to_owned().into()), Timestamp::UNIX_EPOCH);
-        pollster::block_on(made).unwrap();
-        let site = Self { core, folder, clock: AtomicI64::new(1) };
+        let core = Core::new(store, ServerInfo::default()).with_audit(settings);
+        let root_token = Some(TOKEN.to_owned().into());
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
+        let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
+        let share = Initialized::hex(&made.keys).remove(0);
+        let site = Self { core, folder, clock: AtomicI64::new(1), share };
+        site.unseal();
         let file = site.folder.join("audit.log");
         let body = format!(r#"{{"type":"file","options":{{"file_path":"{}"}}}}"#, file.display());
         site.ask(TOKEN, Operation::Update, "sys/audit/file", &body, &[]).unwrap();
         site
+    }
+
+    fn unseal(&self) {
+        let body = format!(r#"{{"key":"{}"}}"#, self.share);
+        self.ask(TOKEN, Operation::Update, "sys/unseal", &body, &[]).unwrap();
     }
 
     fn ask(
@@ -77,14 +92,17 @@ impl Filed {
     }
 }
 
-/// The paths of the answers that a stream has to say now, and whether it ended.
-fn drain(stream: &mut Stream) -> (Vec<String>, bool) {
+/// The paths of the answers that a stream says up to one at `last`, or to its end.
+fn until(stream: &mut Stream, last: Option<&str>) -> Vec<String> {
     let mut paths = Vec::new();
     loop {
         let now = Timestamp::from_second(1_000).unwrap();
         let (bytes, is_over) = match stream.source.next(now) {
             NextPiece::Bytes(bytes) => (bytes, false),
-            NextPiece::Wait => return (paths, false),
+            NextPiece::Wait => {
+                pollster::block_on(stream.source.changed());
+                continue;
+            }
             NextPiece::End(bytes) => (bytes, true),
             NextPiece::Cut => panic!("it was cut"),
         };
@@ -94,8 +112,12 @@ fn drain(stream: &mut Stream) -> (Vec<String>, bool) {
                 paths.push(at(&record, "request.path"));
             }
         }
+        if paths.last().is_some_and(|path| Some(&**path) == last) {
+            return paths;
+        }
         if is_over {
-            return (paths, true);
+            assert_eq!(last, None, "it ended: {paths:?}");
+            return paths;
         }
     }
 }
@@ -128,21 +150,48 @@ fn followed_records_come_once_as_they_are_written_and_from_a_number_on() {
     let mut from_now = site.follow(TOKEN, &[("path", "secret/*")]).unwrap();
     let mut from_start =
         site.follow(TOKEN, &[("path", "secret/*"), ("from_seq", "1"), ("raw", "true")]).unwrap();
-    assert_eq!(drain(&mut from_now), (vec![], false));
-    assert_eq!(drain(&mut from_start), (vec!["secret/data/before".to_owned()], false));
-    site.write("secret/data/after");
-    pollster::block_on(from_now.source.changed());
-    for stream in [&mut from_now, &mut from_start] {
-        assert_eq!(drain(stream), (vec!["secret/data/after".to_owned()], false));
-        assert_eq!(drain(stream), (vec![], false), "once");
+    let before = "secret/data/before";
+    assert_eq!(until(&mut from_start, Some(before)), [before]);
+    // Once each, and what was written before comes to nobody who begins at the end.
+    for path in ["secret/data/after", "secret/data/later"] {
+        site.write(path);
+        for stream in [&mut from_now, &mut from_start] {
+            assert_eq!(until(stream, Some(path)), [path]);
+        }
     }
     let both = [("follow", "true"), ("next", "5")];
     assert!(site.ask(TOKEN, Operation::Read, RECORDS, "", &both).is_err());
     site.ask(TOKEN, Operation::Delete, "sys/audit/file", "", &[]).unwrap();
     // The device ends on a thread of its own; the bell rings when it has.
-    while !drain(&mut from_now).1 {
-        pollster::block_on(from_now.source.changed());
-    }
+    assert_eq!(until(&mut from_now, None), [""; 0]);
+}
+
+#[test]
+fn a_worker_reads_no_file_for_a_stream() {
+    let site = Filed::open("beside");
+    site.write("secret/data/a");
+    let mut stream = site.follow(TOKEN, &[("from_seq", "1"), ("path", "secret/*")]).unwrap();
+    let now = Timestamp::from_second(1_000).unwrap();
+    // However often it is asked, without waiting in between: nothing is read here.
+    assert_eq!(stream.source.next(now), NextPiece::Wait);
+    assert!(!until(&mut stream, Some("secret/data/a")).is_empty());
+}
+
+#[test]
+fn a_stream_of_records_ends_on_a_server_that_is_cut_off_and_with_its_view() {
+    let store = Arc::<AgedStore>::default();
+    let site = Filed::open_over("stale", Arc::clone(&store) as Arc<dyn Store>);
+    let mut stream = site.follow(TOKEN, &[]).unwrap();
+    site.write("secret/data/a");
+    assert!(!until(&mut stream, Some("secret/data/a")).is_empty());
+    store.age(std::time::Duration::from_secs(3600));
+    assert_eq!(until(&mut stream, None), [""; 0]);
+    store.age(std::time::Duration::ZERO);
+    // Another unsealing is another view, of which this stream knows nothing.
+    let mut stream = site.follow(TOKEN, &[]).unwrap();
+    pollster::block_on(site.core.seal()).unwrap();
+    site.unseal();
+    assert_eq!(until(&mut stream, None), [""; 0]);
 }
 
 #[test]
@@ -162,7 +211,37 @@ fn a_stream_of_records_ends_with_the_right_to_it() {
     assert!(matches!(site.follow("auditor", &[]), Err(Error::Denied(_))), "it needs sudo");
     put(r#""read", "sudo""#);
     let mut stream = site.follow("auditor", &[]).unwrap();
-    assert!(!drain(&mut stream).1);
     put(r#""read""#);
-    assert!(drain(&mut stream).1, "it ends");
+    assert_eq!(until(&mut stream, None), [""; 0], "it ends");
+}
+
+/// A rule on parameters is judged of a stream as of the request that opened it.
+#[test]
+fn a_rule_on_parameters_lets_a_stream_go_on_or_refuses_it() {
+    let site = Filed::open("parameters");
+    for (name, rule, opens) in [
+        ("allowed", r#"allowed_parameters = { "follow" = ["true"], "path" = [] }"#, true),
+        ("required", r#"required_parameters = ["path"]"#, true),
+        ("other", r#"allowed_parameters = { "limit" = [] }"#, false),
+        ("denied", r#"denied_parameters = { "follow" = [] }"#, false),
+        ("missing", r#"required_parameters = ["limit"]"#, false),
+    ] {
+        let rule = format!("path \"{RECORDS}\" {{ capabilities = [\"read\", \"sudo\"] {rule} }}");
+        let body = Json::object([("policy", rule.into())]).to_text();
+        let policy = format!("sys/policies/acl/{name}");
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        site.ask(TOKEN, Operation::Update, &policy, &body, &[]).unwrap();
+        let body = format!(r#"{{"id":"{name}","policies":["{name}"]}}"#);
+        site.ask(TOKEN, Operation::Update, "auth/token/create", &body, &[]).unwrap();
+        match site.follow(name, &[("path", "secret/*")]) {
+            Ok(mut stream) => {
+                assert!(opens, "{name}");
+                site.write("secret/data/a");
+                assert_eq!(until(&mut stream, Some("secret/data/a")), ["secret/data/a"]);
+            }
+            Err(refusal) => {
+                assert!(!opens && matches!(refusal, Error::Denied(_)), "{name}: {refusal:?}");
+            }
+        }
+    }
 }

@@ -200,6 +200,25 @@ fn who_loses_the_right_hears_nothing_more() {
 }
 
 #[test]
+fn a_rule_on_parameters_is_judged_of_a_stream_as_of_its_request() {
+    let site = Site::open(1 << 20);
+    let rules = |names: &str| {
+        format!(
+            r#"path "sys/kallisto/kv/watch" {{ capabilities = ["read"] allowed_parameters = {{ {names} }} }}
+               path "secret/*" {{ capabilities = ["read"] }}"#
+        )
+    };
+    let token = bearer(&site, "follower", &rules(r#""path" = ["secret/"]"#));
+    let mut stream = open(&site, &token, "secret/", None);
+    site.put("a", "v");
+    assert_eq!(names(&drain(&mut stream, 0).0), ["ready secret/", "put secret/a"]);
+    policy(&site, "follower", &rules(r#""path" = ["secret/b/"]"#));
+    assert!(drain(&mut stream, 0).1);
+    let refused = query(&site, &token, "sys/kallisto/kv/watch", &[("path", "secret/")]);
+    assert!(matches!(refused, Err(Error::Denied(_))));
+}
+
+#[test]
 fn a_stream_ends_with_its_token_its_mount_and_the_keys() {
     let site = Site::open(1 << 20);
     let rules = format!("{ROUTES} path \"secret/*\" {{ capabilities = [\"read\"] }}");

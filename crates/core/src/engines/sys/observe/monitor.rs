@@ -1,11 +1,8 @@
 //! `sys/monitor`: the lines of the server's log as they are written.
 //!
 //! Whoever runs the core subscribes to the log ([`crate::Host::follow_log`]); here the stream is bound to the token
-//! that asked for it: when that ends, loses the right, or the server is sealed, so does the stream.
+//! that asked for it: when that ends, loses the right, or the server is sealed or was not told for too long what the cluster committed, so does the stream.
 
-use std::sync::Arc;
-
-use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 
 use crate::api::error::Error;
@@ -13,7 +10,7 @@ use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::api::stream::{ChangeFuture, NextPiece, Source, Stream};
 use crate::caller::call::AuthorizedCall;
-use crate::engines::kv_watch::WatchCaller;
+use crate::engines::kv_watch::StreamBinding;
 use crate::platform::host::{LogForm, LogLevel};
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -23,13 +20,13 @@ const PATH: &str = "sys/monitor";
 /// The lines for one client.
 struct LogMonitor {
     lines: Box<dyn Source>,
-    bearer: WatchCaller,
-    slot: Arc<ArcSwapOption<NamespaceContext>>,
+    binding: StreamBinding,
 }
 
 /// Opens a stream of lines.
 pub(in crate::engines::sys) fn open(
     core: &Core,
+    context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Result<Response, Error> {
     if call.wrap_ttl_secs > 0 {
@@ -49,23 +46,22 @@ pub(in crate::engines::sys) fn open(
     let lines = lines.ok_or_else(|| {
         Error::Unavailable("as many follow the log of this server as may".to_owned())
     })?;
-    let slot = Arc::clone(&core.context);
-    let source = Box::new(LogMonitor { lines, bearer: WatchCaller::of(call), slot });
+    let mut binding = StreamBinding::of(core, context, call, PATH.to_owned());
+    binding.check(call.now)?;
+    let source = Box::new(LogMonitor { lines, binding });
     Ok(Response::Stream(Stream { content_type, source }))
 }
 
 impl Source for LogMonitor {
     fn next(&mut self, now: Timestamp) -> NextPiece {
-        let context = self.slot.load();
-        let may = |context: &Arc<NamespaceContext>| self.bearer.may_read(context, PATH, now);
-        if !context.as_ref().is_some_and(may) {
+        if !self.binding.holds(now) {
             return NextPiece::End(Vec::new());
         }
         self.lines.next(now)
     }
 
     fn changed(&mut self) -> ChangeFuture<'_> {
-        self.lines.changed()
+        Box::pin(self.binding.changed_or(self.lines.changed()))
     }
 
     fn heartbeat(&self) -> &'static [u8] {

@@ -35,7 +35,7 @@ pub(super) const STATE: &[Row<RouteHandler>] = &[
         query("log_format", Text, "`standard` or `json`."),
     ], {
         Read => "Follow the log of this server, line by line.",
-            runs!(|run| monitor::open(run.core, run.call));
+            runs!(|run| monitor::open(run.core, &run.context, run.call));
     }),
     row!("host-info", &[], {
         Read => "Describe the machine.", runs!(|run| host::info(run.core, run.call.now));
