@@ -1,5 +1,7 @@
 //! The table asked as a whole: every row, every operation, every set of capabilities.
 
+mod parameters;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
