@@ -345,6 +345,7 @@ fn open_core(
 ) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
+        release: env!("CARGO_PKG_VERSION").to_owned(),
         build_date: build_date(),
         storage_type: match settings.storage {
             StorageChoice::Memory => "inmem".to_owned(),

@@ -48,7 +48,7 @@ pub(crate) fn own(core: &Core, now: Timestamp) -> MemberStatus {
     let since = |start: Timestamp| u64::try_from(now.as_second() - start.as_second()).unwrap_or(0);
     MemberStatus {
         sealed: Some(core.is_sealed()),
-        version: Some(core.info.version.clone()),
+        version: Some(core.info.release.clone()),
         uptime: process.map(|process| since(process.started)),
         term: core.store.replicated().map(|cluster| cluster.leadership().term),
         applied: Some(core.store.position().0),
@@ -113,7 +113,12 @@ pub(crate) fn disk((free, total): (u64, u64)) -> Json {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kallisto_store::MemoryStore;
+
     use super::*;
+    use crate::platform::server_info::ServerInfo;
 
     #[test]
     fn a_report_comes_back_and_what_is_unknown_is_passed_over() {
@@ -130,5 +135,18 @@ mod tests {
         assert_eq!(MemberStatus::parse(strange), Some(MemberStatus::default()));
         assert_eq!(MemberStatus::parse(b"\x01\x90\x01\x00no"), None);
         assert_eq!(MemberStatus::parse(&vec![b' '; REPORT_BYTES_MAX + 1]), None);
+    }
+
+    /// Clients gate their features on the version of the API, which all members share whatever they run.
+    #[test]
+    fn a_member_says_the_version_of_its_own() {
+        let info = ServerInfo {
+            version: "1.18.3".to_owned(),
+            release: "0.9.9".to_owned(),
+            ..ServerInfo::default()
+        };
+        let core = Core::new(Arc::new(MemoryStore::new()), info);
+        let said = MemberStatus::parse(&core.member_report(Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(said.version.as_deref(), Some("0.9.9"));
     }
 }

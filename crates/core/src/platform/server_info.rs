@@ -14,6 +14,8 @@ use crate::records::mount::LeaseTimes;
 pub struct ServerInfo {
     /// The Vault-like version that clients gate their features on.
     pub version: String,
+    /// The version of its own: what members of a cluster are compared by.
+    pub release: String,
     /// When the running code was committed, as RFC 3339 text.
     pub build_date: String,
     /// The name of the storage type, such as `inmem`.
@@ -45,6 +47,7 @@ impl Default for ServerInfo {
     fn default() -> Self {
         Self {
             version: "1.18.3".to_owned(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
             build_date: "1970-01-01T00:00:00Z".to_owned(),
             storage_type: "inmem".to_owned(),
             cluster_name: None,

@@ -68,7 +68,7 @@ pub(super) async fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
             describe(member, &settings, &leadership, position, said, answer.as_ref())
         })
         .collect();
-    let own_version = core.info.version.as_str();
+    let own_version = core.info.release.as_str();
     let shown = described.iter().map(|one| show(one, &leadership, own_version, now)).collect();
     let voters = || described.iter().filter(|one| one.member.role == MemberRole::Voter);
     let healthy = voters().filter(|one| one.is_healthy).count();
