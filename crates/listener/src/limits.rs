@@ -26,6 +26,9 @@ pub const TAKEN_BYTES_MIN: usize = 256 << 10;
 /// Bytes of replies that a client may leave untaken without a share of what is held for all: with all
 /// connections there may be, less than the share itself.
 pub const SMALL_REPLY_BYTES_MAX: usize = 4 << 10;
+/// Bytes that a stream hands to its connection at once. What it makes in one go may be more and is sent in such pieces; until all of it was
+/// taken it holds a share of what is held for all, and nothing is made after it.
+pub const STREAM_PIECE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of replies that the kernel takes for a connection beyond what it has sent. By itself it takes megabytes, and
 /// when it has no more memory for sockets it drops the packets of everybody.
 pub const KERNEL_UNSENT_BYTES_MAX: u32 = 128 << 10;

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use kallisto_core::admission::{Admission, Flow, Held, SharedAmount};
+use kallisto_core::admission::{Admission, Crowd, Flow, Held, SharedAmount};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
@@ -70,14 +70,20 @@ impl WriteBackpressure {
     /// Keeps what is left after so many bytes were taken.
     fn keep(&self, replies: &[u8], taken: usize) -> io::Result<UnsentRest> {
         let left = &replies[taken..];
-        let held = left.len() + taken.min(TLS_BYTES_MAX);
-        let share = if held > SMALL_REPLY_BYTES_MAX {
-            let share = self.budget.take(self.flow, held);
-            Some(share.map_err(|_| io::Error::from(io::ErrorKind::QuotaExceeded))?)
-        } else {
-            None
-        };
+        let share = self.share(left.len() + taken.min(TLS_BYTES_MAX));
+        let share = share.map_err(|_| io::Error::from(io::ErrorKind::QuotaExceeded))?;
         Ok(UnsentRest { bytes: Zeroizing::new(left.to_vec()), _share: share })
+    }
+
+    /// The share that so many bytes hold; none for a few.
+    ///
+    /// # Errors
+    /// [`Crowd`] when there is none for them.
+    pub(crate) fn share(&self, bytes: usize) -> Result<Option<Held>, Crowd> {
+        if bytes <= SMALL_REPLY_BYTES_MAX {
+            return Ok(None);
+        }
+        self.budget.take(self.flow, bytes).map(Some)
     }
 }
 

@@ -46,6 +46,7 @@ use crate::client_timeouts::Underway;
 use crate::clock::WallClock;
 use crate::gate::{Gate, GateClient};
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
+use crate::write_backpressure::WriteBackpressure;
 use elsewhere::{Execution, Unfinished};
 pub use stream::ReplyBody;
 
@@ -338,7 +339,7 @@ impl HttpService {
             Err(Unfinished::Waiting(waiting)) => {
                 return Box::pin(self.dispatch_after(waiting, head, request, body)).await;
             }
-            Err(Unfinished::Stream(answer)) => return self.stream(answer),
+            Err(Unfinished::Stream(answer)) => return self.stream(answer, request.flow()),
             Err(other @ Unfinished::Upload(_)) => other.into_refusal(),
             Err(Unfinished::NotLeader) => match &self.relay {
                 Some(relay) => Box::pin(self.relay_to_leader(&**relay, head, request, body)).await,
@@ -489,8 +490,9 @@ impl HttpService {
         self.execute(head, &request, body).await.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
-    fn stream(&self, answer: kallisto_core::Stream) -> HttpReply {
-        let body = stream::start(answer.source, Arc::clone(&self.clock), self.stop.clone());
+    fn stream(&self, answer: kallisto_core::Stream, flow: Flow) -> HttpReply {
+        let unread = WriteBackpressure::new(self.admission(), flow);
+        let body = stream::start(answer.source, Arc::clone(&self.clock), self.stop.clone(), unread);
         response::stream(answer.content_type, body)
     }
 }

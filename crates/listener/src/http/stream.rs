@@ -5,8 +5,12 @@
 //! [`UNREAD_TIMEOUT`] ends its stream. The task ends with the connection, with the source, and when
 //! the server stops.
 //!
-//! Invariant: a body ends as a whole one only if its source said so. Whatever else ends it cuts the reply: the connection
-//! breaks, or the stream of HTTP/2 is reset, so that a client never takes a part for the whole.
+//! Invariants:
+//! - A source is asked when what it made before was passed on. What it makes holds a share of what replies may hold until it was sent; a
+//!   stream without one is cut. So clients that do not read make all streams together hold no more than the budget, and
+//!   [`SMALL_REPLY_BYTES_MAX`](crate::limits::SMALL_REPLY_BYTES_MAX) each.
+//! - A body ends as a whole one only if its source said so. Whatever else ends it cuts the reply: the connection
+//!   breaks, or the stream of HTTP/2 is reset, so that a client never takes a part for the whole.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,7 +26,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::client_timeouts::Underway;
 use crate::clock::WallClock;
-use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, UNREAD_TIMEOUT};
+use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, STREAM_PIECE_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::write_backpressure::WriteBackpressure;
 
 /// The body of a reply.
 #[derive(Debug)]
@@ -160,9 +165,10 @@ pub(super) fn start(
     source: Box<dyn Source>,
     clock: Arc<dyn WallClock>,
     stop: watch::Receiver<bool>,
+    unread: WriteBackpressure,
 ) -> ReplyBody {
     let (to, pieces) = mpsc::channel(1);
-    tokio::spawn(pump(source, clock, stop, to));
+    tokio::spawn(pump(source, clock, stop, StreamConnection { to, unread }));
     ReplyBody::stream(pieces)
 }
 
@@ -170,18 +176,18 @@ async fn pump(
     mut source: Box<dyn Source>,
     clock: Arc<dyn WallClock>,
     mut stop: watch::Receiver<bool>,
-    to: mpsc::Sender<BodyPiece>,
+    connection: StreamConnection,
 ) {
     loop {
         let piece = match source.next(clock.now()) {
             NextPiece::Bytes(bytes) => bytes,
-            NextPiece::End(bytes) => return end(&to, bytes).await,
+            NextPiece::End(bytes) => return connection.end(bytes).await,
             NextPiece::Cut => return,
             NextPiece::Wait => tokio::select! {
-                () = to.closed() => return,
+                () = connection.to.closed() => return,
                 () = stopped(&mut stop) => {
                     if let Some(bytes) = source.farewell() {
-                        end(&to, bytes).await;
+                        connection.end(bytes).await;
                     }
                     return;
                 }
@@ -193,27 +199,64 @@ async fn pump(
                 () = sleep(HEARTBEAT_INTERVAL) => source.heartbeat().to_vec(),
             },
         };
-        if !send(&to, BodyPiece::Bytes(piece.into())).await {
+        if !connection.send(piece).await {
             return;
         }
     }
 }
 
-/// Sends the last bytes, and that they are.
-async fn end(to: &mpsc::Sender<BodyPiece>, bytes: Vec<u8>) {
-    if bytes.is_empty() || send(to, BodyPiece::Bytes(bytes.into())).await {
-        send(to, BodyPiece::End).await;
-    }
+/// Where the bytes of a stream go.
+struct StreamConnection {
+    to: mpsc::Sender<BodyPiece>,
+    unread: WriteBackpressure,
 }
 
-/// False when nobody takes it.
-async fn send(to: &mpsc::Sender<BodyPiece>, piece: BodyPiece) -> bool {
-    match timeout(UNREAD_TIMEOUT, to.send(piece)).await {
-        Ok(Ok(())) => true,
-        Ok(Err(_)) => false,
-        Err(_) => {
-            tracing::debug!("ended a stream that is not read");
-            false
+impl StreamConnection {
+    /// Sends the last bytes, and that they are.
+    async fn end(&self, bytes: Vec<u8>) {
+        if self.send(bytes).await {
+            self.pass(BodyPiece::End).await;
+        }
+    }
+
+    /// Sends bytes, and waits until the last of them are on their way; false when nobody takes them.
+    async fn send(&self, bytes: Vec<u8>) -> bool {
+        let Ok(share) = self.unread.share(bytes.len()) else {
+            tracing::debug!(
+                "cut a stream: clients have not read as much of replies as may be held"
+            );
+            return false;
+        };
+        let mut rest = match share {
+            Some(held) => Bytes::from_owner(Charged { bytes: bytes.into(), _held: held }),
+            None => bytes.into(),
+        };
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(STREAM_PIECE_BYTES_MAX));
+            if !self.pass(BodyPiece::Bytes(piece)).await {
+                return false;
+            }
+        }
+        // The next is made when there is room for it: until then this one may be all that a client has not read.
+        self.has_room().await
+    }
+
+    async fn pass(&self, piece: BodyPiece) -> bool {
+        Self::in_time(self.to.send(piece)).await
+    }
+
+    async fn has_room(&self) -> bool {
+        Self::in_time(async { self.to.reserve().await.map(drop) }).await
+    }
+
+    /// False when nobody takes it, or not in time.
+    async fn in_time<E>(taking: impl Future<Output = Result<(), E>>) -> bool {
+        match timeout(UNREAD_TIMEOUT, taking).await {
+            Ok(taken) => taken.is_ok(),
+            Err(_) => {
+                tracing::debug!("ended a stream that is not read");
+                false
+            }
         }
     }
 }
@@ -244,6 +287,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 mod tests {
     use http_body_util::BodyExt;
     use kallisto_core::ChangeFuture;
+    use kallisto_core::admission::{Admission, AdmissionLimits, Flow};
 
     use super::*;
     use crate::clock::SystemClock;
@@ -269,13 +313,18 @@ mod tests {
         }
     }
 
+    fn unread(admission: &Admission) -> WriteBackpressure {
+        WriteBackpressure::new(admission, Flow { address: 1, token: 0 })
+    }
+
     /// The bytes of a reply made by this, or that it was cut.
     fn body(script: Vec<NextPiece>) -> Result<Vec<u8>, ReplyCut> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             // It stops as soon as there is nothing to say.
             let (_say, stop) = watch::channel(true);
-            let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop);
+            let unread = unread(&Admission::default());
+            let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop, unread);
             body.collect().await.map(|whole| whole.to_bytes().to_vec())
         })
     }
@@ -298,12 +347,51 @@ mod tests {
                 let (_say, stop) = watch::channel(false);
                 let part = || NextPiece::Bytes(b"a".to_vec());
                 let script = vec![part(), part(), NextPiece::End(b"b".to_vec())];
-                let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop);
+                let unread = unread(&Admission::default());
+                let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop, unread);
                 sleep(pause).await;
                 body.collect().await.map(|whole| whole.to_bytes().to_vec())
             })
         };
         assert_eq!(taken(UNREAD_TIMEOUT / 2), Ok(b"aab".to_vec()));
         assert_eq!(taken(UNREAD_TIMEOUT * 2), Err(ReplyCut));
+    }
+
+    /// What nobody reads is held by the first piece alone, counted, and given back; a stream for which there is no room is cut.
+    #[test]
+    fn what_streams_hold_that_nobody_reads_is_bounded_for_all_of_them() {
+        const PIECE: usize = 3 * STREAM_PIECE_BYTES_MAX;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let limits = AdmissionLimits { reply_bytes_max: 2 * PIECE, ..AdmissionLimits::default() };
+        let admission = Admission::new(&limits);
+        runtime.block_on(async {
+            let (_say, stop) = watch::channel(false);
+            let open = || {
+                let script = vec![NextPiece::Bytes(vec![7; PIECE]), NextPiece::End(vec![8; PIECE])];
+                let (source, unread) = (Box::new(Script(script)), unread(&admission));
+                start(source, Arc::new(SystemClock), stop.clone(), unread)
+            };
+            let held = async || {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                admission.reply_bytes.held()
+            };
+            let mut first = open();
+            assert_eq!(held().await, PIECE, "its second piece is not made");
+            let Some(Ok(frame)) = first.frame().await else { panic!("no frame") };
+            assert_eq!(frame.into_data().unwrap().len(), STREAM_PIECE_BYTES_MAX);
+            assert_eq!(held().await, PIECE, "part of it is not sent");
+            // Alone it may have four fifths; there is no room for another.
+            let second = open();
+            assert_eq!(held().await, PIECE);
+            assert_eq!(second.collect().await.map(|_| ()), Err(ReplyCut));
+            let mut read = STREAM_PIECE_BYTES_MAX;
+            while let Some(frame) = first.frame().await {
+                read += frame.unwrap().into_data().unwrap().len();
+            }
+            assert_eq!(read, 2 * PIECE);
+            assert_eq!(held().await, 0);
+        });
     }
 }
