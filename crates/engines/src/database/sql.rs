@@ -115,11 +115,26 @@ fn write(
     Ok(())
 }
 
+/// What ends a comment of one line.
+const LINE_END: &str = "\n";
+
+/// Whether a literal goes on with the next quote: PostgreSQL joins literals with a line break between them, and what is joined to
+/// an `E'…'` has its escapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LiteralJoin {
+    No,
+    /// An `E'…'` has ended, and nothing but blanks and comments came since.
+    Blank,
+    /// And one line break at least.
+    LineBreak,
+}
+
 /// Follows where literals, names and comments begin and end.
 struct Scanner {
     dialect: SqlDialect,
     context: Context,
-    /// What ends an opaque part.
+    joining: LiteralJoin,
+    /// What ends an opaque part; for [`LINE_END`] every line break that the dialect knows.
     end: String,
     /// How many comments are open, one inside the other.
     comments: usize,
@@ -130,12 +145,15 @@ struct Scanner {
 impl Scanner {
     fn new(dialect: SqlDialect) -> Self {
         let (context, before) = (Context::Plain, [' '; 2]);
-        Self { dialect, context, end: String::new(), comments: 0, before }
+        Self { dialect, context, joining: LiteralJoin::No, end: String::new(), comments: 0, before }
     }
 
     /// A value was written here.
     fn pass(&mut self, value: &str) {
         value.chars().for_each(|c| self.before = [self.before[1], c]);
+        if self.context == Context::Plain {
+            self.joining = LiteralJoin::No;
+        }
     }
 
     /// Whether a word here could become the tag or the prefix of what is before or `after` it.
@@ -167,10 +185,13 @@ impl Scanner {
                 self.comments += usize::from(self.dialect == SqlDialect::Postgres);
                 2
             }
-            Context::Opaque if text.starts_with(&self.end) => {
+            Context::Opaque if text.starts_with(&self.end) || self.ends_line(c) => {
                 self.comments = self.comments.saturating_sub(1);
                 if self.comments == 0 {
                     self.context = Context::Plain;
+                }
+                if self.end == LINE_END && self.joining != LiteralJoin::No {
+                    self.joining = LiteralJoin::LineBreak;
                 }
                 self.end.len()
             }
@@ -186,20 +207,34 @@ impl Scanner {
             if text[c.len_utf8()..].starts_with(quote) {
                 return 2 * c.len_utf8();
             }
+            let is_joined = self.dialect == SqlDialect::Postgres
+                && self.context == Context::Literal { escapes: true };
+            self.joining = if is_joined { LiteralJoin::Blank } else { LiteralJoin::No };
             self.context = Context::Plain;
         }
         c.len_utf8()
     }
 
+    /// Whether a carriage return ends the comment of one line that it stands in. For MySQL only a line feed does.
+    fn ends_line(&self, c: char) -> bool {
+        c == '\r' && self.end == LINE_END && self.dialect == SqlDialect::Postgres
+    }
+
     fn step_plain(&mut self, text: &str, c: char) -> usize {
         let is_mysql = self.dialect == SqlDialect::Mysql;
+        let joining = std::mem::replace(&mut self.joining, LiteralJoin::No);
+        if joining != LiteralJoin::No && is_blank_of_postgres(c) {
+            let is_break = matches!(c, '\n' | '\r');
+            self.joining = if is_break { LiteralJoin::LineBreak } else { joining };
+        }
         let is_dashes = text.strip_prefix("--").is_some_and(|after| {
             // For MySQL two dashes are two signs unless a blank follows.
             !is_mysql
                 || after.starts_with(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
         });
         if is_dashes || (is_mysql && c == '#') {
-            return self.open("\n", c.len_utf8());
+            self.joining = joining;
+            return self.open(LINE_END, c.len_utf8());
         }
         // What MySQL runs although it stands in a comment is no comment.
         if text.starts_with("/*") && !(is_mysql && text.starts_with("/*!")) {
@@ -209,7 +244,9 @@ impl Scanner {
         match c {
             '\'' => {
                 let [earlier, last] = self.before;
-                let escapes = is_mysql || (matches!(last, 'e' | 'E') && !is_of_a_name(earlier));
+                let escapes = is_mysql
+                    || joining == LiteralJoin::LineBreak
+                    || (matches!(last, 'e' | 'E') && !is_of_a_name(earlier));
                 self.context = Context::Literal { escapes };
             }
             '"' => self.context = Context::Name('"'),
@@ -236,6 +273,11 @@ impl Scanner {
         end.clone_into(&mut self.end);
         taken
     }
+}
+
+/// Whether PostgreSQL passes over a character between literals.
+const fn is_blank_of_postgres(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 
 /// Whether a character may stand in a name of PostgreSQL that has no quotes.
@@ -312,6 +354,56 @@ mod tests {
         for statement in ["{{name}}'a'", "{{name}}\"a\"", "${{name}}$", "{{name}}$a$"] {
             assert!(filled(statement, "E", Postgres).is_err(), "{statement}");
         }
+    }
+
+    /// What PostgreSQL joins to an `E'…'` has its escapes: unless a backslash is doubled there, a quote behind it ends nothing.
+    #[test]
+    fn a_literal_that_goes_on_behind_a_line_break_has_the_escapes_of_its_beginning() {
+        let postgres = |statement: &str, value| filled(statement, value, SqlDialect::Postgres);
+        let breaks = [
+            "\n",
+            "\r",
+            " \t\n\x0c ",
+            "\n\n",
+            " -- c'\n",
+            "-- c\r",
+            " --\n -- \n\t",
+            "\n-- {{other}}\n",
+        ];
+        for between in breaks {
+            let joined = |text: &str| format!("E'a'{between}'{text}'");
+            assert_eq!(
+                postgres(&joined("{{name}}"), "\\'").unwrap(),
+                joined("\\\\''"),
+                "{between:?}"
+            );
+            let again = |text: &str| format!("{}\n'{text}'", joined("b"));
+            assert_eq!(
+                postgres(&again("{{name}}"), "\\'").unwrap(),
+                again("\\\\''"),
+                "{between:?}"
+            );
+            // Where the quote is escaped, the place is inside still.
+            let inside = joined("\\' {{name}}");
+            assert_eq!(postgres(&inside, "it's").unwrap(), joined("\\' it''s"));
+        }
+        for apart in [" ", "\n,", " /* \n */ ", "\n/* */"] {
+            let alone = |text: &str| format!("E'a'{apart}'{text}'");
+            assert_eq!(postgres(&alone("{{name}}"), "\\").unwrap(), alone("\\"), "{apart:?}");
+        }
+        // A plain literal goes on as one, and a word in between ends what was.
+        assert_eq!(postgres("'a'\n'{{name}}'", "\\").unwrap(), "'a'\n'\\'");
+        assert_eq!(postgres("E'a'\n{{name}}\n'\\'", "w").unwrap(), "E'a'\nw\n'\\'");
+        assert_eq!(filled("'a'\n'{{name}}'", "\\", SqlDialect::Mysql).unwrap(), "'a'\n'\\\\'");
+    }
+
+    #[test]
+    fn a_carriage_return_ends_a_comment_for_postgresql_and_not_for_mysql() {
+        let statement = "-- it's\r'{{name}}'";
+        assert_eq!(filled(statement, "it's", SqlDialect::Postgres).unwrap(), "-- it's\r'it''s'");
+        assert!(filled(statement, "it's", SqlDialect::Mysql).is_err(), "it is a comment");
+        assert!(filled("--\r ' {{name}} -- '", EVIL, SqlDialect::Postgres).is_ok());
+        assert!(filled("--\r{{name}}", EVIL, SqlDialect::Postgres).is_err());
     }
 
     #[test]

@@ -22,9 +22,19 @@ pub(super) fn of(text: &str, dialect: SqlDialect) -> Vec<Piece> {
     let mut rest = text;
     let mut pieces = Vec::new();
     let mut word = "";
+    // What follows the last literal with escapes.
+    let mut gap: Option<&str> = None;
     while let Some(c) = rest.chars().next() {
         let (piece, length) = match dialect {
-            SqlDialect::Postgres => next_of_postgres(rest, c, word),
+            SqlDialect::Postgres => {
+                let is_joined = gap.is_some_and(|gap| joins(&gap[..gap.len() - rest.len()]));
+                let word = if is_joined { "E" } else { word };
+                let found = next_of_postgres(rest, c, word);
+                if found.0 == Piece::Literal {
+                    gap = matches!(word, "e" | "E").then(|| &rest[found.1..]);
+                }
+                found
+            }
             SqlDialect::Mysql => next_of_mysql(rest, c),
         };
         let length = if piece == Piece::Open { rest.len() } else { length };
@@ -42,7 +52,7 @@ fn next_of_postgres(rest: &str, c: char, word: &str) -> (Piece, usize) {
     let is_start = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
     let is_word = |c: char| is_start(c) || c.is_ascii_digit() || c == '$';
     match c {
-        '-' if rest.starts_with("--") => line(rest),
+        '-' if rest.starts_with("--") => line(rest, &['\n', '\r']),
         '/' if rest.starts_with("/*") => ends(nested_comment(rest), Piece::Comment),
         '\'' if matches!(word, "e" | "E") => ends(quoted(rest, '\'', true), Piece::Literal),
         '\'' => ends(quoted(rest, '\'', false), Piece::Literal),
@@ -74,9 +84,9 @@ fn next_of_mysql(rest: &str, c: char) -> (Piece, usize) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
     let is_blank = |c: char| c.is_ascii_whitespace() || c.is_ascii_control();
     match c {
-        '#' => line(rest),
+        '#' => line(rest, &['\n']),
         '-' if rest.strip_prefix("--").is_some_and(|after| after.starts_with(is_blank)) => {
-            line(rest)
+            line(rest, &['\n'])
         }
         '/' if rest.starts_with("/*") && !rest.starts_with("/*!") => {
             ends(rest[2..].find("*/").map(|at| at + 4), Piece::Comment)
@@ -89,8 +99,27 @@ fn next_of_mysql(rest: &str, c: char) -> (Piece, usize) {
     }
 }
 
-fn line(rest: &str) -> (Piece, usize) {
-    (Piece::Comment, rest.find('\n').map_or(rest.len(), |at| at + 1))
+fn line(rest: &str, ends: &[char]) -> (Piece, usize) {
+    (Piece::Comment, rest.find(ends).map_or(rest.len(), |at| at + 1))
+}
+
+/// Whether PostgreSQL joins two literals with this between them.
+fn joins(gap: &str) -> bool {
+    let mut rest = gap;
+    let mut breaks = false;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '-' if rest.starts_with("--") => match rest.find(['\n', '\r']) {
+                Some(end) => end,
+                None => return false,
+            },
+            ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c' => 1,
+            _ => return false,
+        };
+        breaks |= matches!(c, '\n' | '\r');
+        rest = &rest[length..];
+    }
+    breaks
 }
 
 /// The length of a quoted part with both its quotes.
