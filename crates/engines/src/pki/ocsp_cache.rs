@@ -7,10 +7,11 @@
 //! - An answer is given again only while it says what is known at that moment: whoever asks looks the state of the certificate up first, so a revocation
 //!   is told at once.
 //! - It is given again only while the same issuer and key would sign it.
+//! - When it is full, the answer that was signed the longest ago goes, and no other.
 //! - What repeats a nonce, or was made for several certificates, is never kept.
 //! - It holds no private key: those who signed are known by weak references.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use kallisto_pki::ocsp::CertificateStatus;
@@ -27,6 +28,8 @@ const ANSWER_BYTES_MAX: usize = 4096;
 const REUSE_SECS_MAX: i64 = 60;
 
 struct KeptAnswer {
+    /// Which one it was of all that were kept.
+    number: u64,
     status: CertificateStatus,
     issuer: Weak<Issuer>,
     key: Weak<PkiKey>,
@@ -49,13 +52,39 @@ pub(super) struct Saying<'a> {
 
 /// The answers of a mount.
 #[derive(Default)]
-pub(super) struct OcspCache(Mutex<HashMap<Box<[u8]>, KeptAnswer>>);
+pub(super) struct OcspCache(Mutex<KeptAnswers>);
+
+#[derive(Default)]
+struct KeptAnswers {
+    by_request: HashMap<Arc<[u8]>, KeptAnswer>,
+    /// The requests in the order in which their answers were kept.
+    by_age: BTreeMap<u64, Arc<[u8]>>,
+    next_number: u64,
+}
+
+impl KeptAnswers {
+    /// Keeps an answer in place of the one before, or of the oldest where there is no room.
+    fn insert(&mut self, request: &[u8], kept: KeptAnswer) {
+        if let Some(before) = self.by_request.remove(request) {
+            self.by_age.remove(&before.number);
+        }
+        if self.by_request.len() >= ANSWERS_MAX
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            self.by_request.remove(&oldest);
+        }
+        let (request, number) = (Arc::<[u8]>::from(request), self.next_number);
+        self.next_number += 1;
+        self.by_age.insert(number, Arc::clone(&request));
+        self.by_request.insert(request, KeptAnswer { number, ..kept });
+    }
+}
 
 impl OcspCache {
     /// The answer to a request, if one was kept that says the same.
     pub(super) fn find(&self, request: &[u8], saying: &Saying<'_>) -> Option<Vec<u8>> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = answers.get(request)?;
+        let kept = answers.by_request.get(request)?;
         let is_same = kept.status == saying.status
             && std::ptr::eq(kept.issuer.as_ptr(), Arc::as_ptr(saying.issuer))
             && std::ptr::eq(kept.key.as_ptr(), Arc::as_ptr(saying.key));
@@ -79,6 +108,7 @@ impl OcspCache {
             expiry_secs => REUSE_SECS_MAX.min(expiry_secs / 2),
         };
         let kept = KeptAnswer {
+            number: 0,
             status: saying.status,
             issuer: Arc::downgrade(saying.issuer),
             key: Arc::downgrade(saying.key),
@@ -87,10 +117,39 @@ impl OcspCache {
             answer: answer.to_vec(),
         };
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are still asked for are soon there again.
-        if answers.len() >= ANSWERS_MAX && !answers.contains_key(request) {
-            answers.clear();
+        answers.insert(request, kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(made_at: i64) -> KeptAnswer {
+        KeptAnswer {
+            number: 0,
+            status: CertificateStatus::Good,
+            issuer: Weak::new(),
+            key: Weak::new(),
+            made_at,
+            reused_until: made_at + REUSE_SECS_MAX,
+            answer: Vec::new(),
         }
-        answers.insert(request.into(), kept);
+    }
+
+    #[test]
+    fn one_answer_too_many_drops_the_oldest_and_no_other() {
+        let mut answers = KeptAnswers::default();
+        let request = |at: usize| at.to_le_bytes();
+        for at in 0..ANSWERS_MAX {
+            answers.insert(&request(at), kept(0));
+        }
+        // The first one is signed again, so the second is the oldest.
+        answers.insert(&request(0), kept(60));
+        assert_eq!(answers.by_request.len(), ANSWERS_MAX);
+        answers.insert(&request(ANSWERS_MAX), kept(61));
+        let is_kept = |at: usize| answers.by_request.contains_key(&request(at)[..]);
+        assert!(is_kept(0) && !is_kept(1) && (2..=ANSWERS_MAX).all(is_kept));
+        assert_eq!(answers.by_age.len(), ANSWERS_MAX);
     }
 }
