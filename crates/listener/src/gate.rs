@@ -8,7 +8,8 @@
 //! gets there: to it the gate is a few numbers.
 //!
 //! Who was the only one to ask for a long while ([`ALONE_COST`]) has nobody to make room for and passes up to
-//! [`ALONE_TURN_COST_MAX`]: that is what the first request of somebody else may have to wait for, once.
+//! [`ALONE_TURN_COST_MAX`]: that is what the first request of somebody else may have to wait for. It ends the state, which takes another
+//! [`ALONE_COST`] to come back: who asks again and again waits so long at most about every half second.
 //!
 //! Operators' routes are let through before the others, so many in a turn.
 //!
