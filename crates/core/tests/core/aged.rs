@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_store::{
     AsOf, Batch, Candidacy, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
-    Member, MemberChange, MemoryStore, Peer, Position, Record, Records, Replicated, Store,
-    StoreStats, Visit,
+    Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Record, Records, Replicated,
+    Store, StoreStats, Visit,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -17,6 +17,7 @@ pub(crate) struct AgedStore {
     as_of: AtomicU64,
     now_ns: AtomicU64,
     follows: AtomicBool,
+    leaderless: AtomicBool,
     removed: AtomicBool,
 }
 
@@ -27,6 +28,7 @@ impl Default for AgedStore {
             as_of: AsOf::at(Duration::from_secs(100)).to_bits().into(),
             now_ns: 100_000_000_000.into(),
             follows: false.into(),
+            leaderless: false.into(),
             removed: false.into(),
         }
     }
@@ -42,6 +44,11 @@ impl AgedStore {
     /// Nothing is known of how old it is.
     pub(crate) fn know_nothing(&self) {
         self.as_of.store(AsOf::NEVER.to_bits(), Ordering::SeqCst);
+    }
+
+    /// It is one of three, and nobody leads them.
+    pub(crate) fn lose_leader(&self) {
+        self.leaderless.store(true, Ordering::SeqCst);
     }
 
     /// Another server leads.
@@ -129,7 +136,10 @@ impl Store for AgedStore {
 
 impl Replicated for AgedStore {
     fn leadership(&self) -> Leadership {
-        let leader_id = 1 + u64::from(self.follows.load(Ordering::SeqCst));
+        let leader_id = match self.leaderless.load(Ordering::SeqCst) {
+            true => 0,
+            false => 1 + u64::from(self.follows.load(Ordering::SeqCst)),
+        };
         Leadership { node_id: 1, leader_id, term: 1 }
     }
 
@@ -138,7 +148,11 @@ impl Replicated for AgedStore {
     }
 
     fn members(&self) -> Vec<Member> {
-        Vec::new()
+        let count = if self.leaderless.load(Ordering::SeqCst) { 3 } else { 0 };
+        let peer = |id| Peer { id, name: format!("node-{id}"), ..Peer::default() };
+        let member =
+            |id| Member { peer: peer(id), role: MemberRole::Voter, matched: 0, silent_ms: None };
+        (1..=count).map(member).collect()
     }
 
     fn is_alone(&self) -> bool {

@@ -181,6 +181,31 @@ fn health_says_so_with_a_code_of_its_own() {
 }
 
 #[test]
+fn without_a_majority_the_state_of_the_cluster_is_told_and_health_says_no() {
+    let (store, core) = site();
+    store.lose_leader();
+    for (age, health) in [(Duration::ZERO, 429), (2 * MAX, 474)] {
+        store.age(age);
+        let Ok(Response::Logical(state)) = ask(&core, &read(TOKEN, "sys/kallisto/cluster")) else {
+            panic!("no state")
+        };
+        let state = kallisto_core::json::parse_object(&state.data).unwrap();
+        assert_eq!(
+            (&state["healthy"], &state["failure_tolerance"]),
+            (&false.into(), &0_u64.into())
+        );
+        let Json::Array(members) = &state["members"] else { panic!("no members") };
+        let said = |at: usize, name: &str| members[at].as_object().unwrap()[name].clone();
+        assert_eq!([0, 1, 2].map(|at| said(at, "healthy")), [true, false, false].map(Json::from));
+        assert!((0..3).all(|at| said(at, "role") != "leader".into()));
+        match ask(&core, &Request { token: None, ..read("", "sys/health") }) {
+            Ok(Response::Bare { code, .. }) => assert_eq!(code, health),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_removed_server_seals_itself_and_stays_sealed() {
     let (store, core) = site();
     store.told_removed();

@@ -20,6 +20,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admission;
+#[expect(dead_code, reason = "the tests of the core ask more of it")]
 #[path = "../../../core/tests/core/aged.rs"]
 mod aged;
 mod concurrency;
