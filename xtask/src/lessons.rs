@@ -1,4 +1,4 @@
-//! `tests/LESSONS.md`: every test and file that it names is there.
+//! `tests/LESSONS.md`, `docs/reliability.md` and `SECURITY.md`: every test that they name is there, and every file that the lessons do.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,6 +8,21 @@ use crate::workspace;
 
 /// The table of lessons.
 const TABLE: &str = "tests/LESSONS.md";
+
+/// Documents that name tests in their text.
+const DOCUMENTS: [&str; 2] = ["docs/reliability.md", "SECURITY.md"];
+/// What the name of a test has and no key, file or module that those documents name.
+const UNDERSCORES_OF_TESTS: usize = 3;
+
+/// The tests that a document names and nobody has.
+fn missing_tests(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let names = document.split('`').skip(1).step_by(2);
+    let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_of_a_test =
+        |name: &&str| is_word(name) && name.matches('_').count() >= UNDERSCORES_OF_TESTS;
+    let names = names.filter(is_of_a_test).filter(|name| !tests.contains(*name));
+    names.map(str::to_owned).collect()
+}
 
 /// What the table names and nothing is.
 fn missing(table: &str, tests: &BTreeSet<String>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
@@ -49,12 +64,26 @@ fn collect(folder: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
+fn all_tests() -> BTreeSet<String> {
+    let (root, mut tests) = (workspace::root(), BTreeSet::new());
+    ["crates", "fuzz/src", "xtask/src"].iter().for_each(|at| collect(&root.join(at), &mut tests));
+    tests
+}
+
+#[test]
+fn every_test_that_the_documents_name_is_there() {
+    let tests = all_tests();
+    for document in DOCUMENTS {
+        let text = fs::read_to_string(workspace::root().join(document)).unwrap();
+        let missing = missing_tests(&text, &tests);
+        assert!(missing.is_empty(), "{document} names what is no test: {missing:#?}");
+    }
+}
+
 #[test]
 fn every_test_that_the_lessons_name_is_there() {
-    let root = workspace::root();
+    let (root, tests) = (workspace::root(), all_tests());
     let table = fs::read_to_string(root.join(TABLE)).unwrap();
-    let mut tests = BTreeSet::new();
-    ["crates", "fuzz/src", "xtask/src"].iter().for_each(|at| collect(&root.join(at), &mut tests));
     let missing = missing(&table, &tests, |name| root.join(name).exists());
     assert!(missing.is_empty(), "{TABLE} names what is not there: {missing:#?}");
     assert!(table.lines().filter(|line| line.starts_with("| ")).count() > 120);
@@ -66,4 +95,6 @@ fn a_name_that_nothing_has_is_found() {
     tests_of("#[test]\n#[cfg(unix)]\nfn it_is_there() {}\nfn helper_of_it() {}\n", &mut tests);
     let table = "| 1 | `root` | `it_is_there`, `helper_of_it`, `a/b.rs` |\ntext `not_a_row`\n";
     assert_eq!(missing(table, &tests, |_| false), ["helper_of_it", "a/b.rs"]);
+    let text = "`it_is_there`, `it_was_never_there` and `max_staleness`";
+    assert_eq!(missing_tests(text, &tests), ["it_was_never_there"]);
 }
