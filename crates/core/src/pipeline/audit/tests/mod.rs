@@ -1,6 +1,7 @@
 //! The route table asked as a whole, with a device that works and with one that does not: what leaves without a record.
 
 mod follows;
+mod member_states;
 mod states;
 mod unheard;
 

@@ -1,6 +1,6 @@
 //! Every route in the states in which a server answers little: sealed, led by another server, over a rate limit. What it says, what it writes
 //! down and what it changes are compared with a model that knows the rows and the documentation, and nothing of the pipeline.
-//! The state in which no device works is [`super::nothing_is_answered_or_changed_that_no_device_takes`].
+//! A member that is cut off, was removed or has a full disk is in [`super::member_states`]; the state in which no device works is [`super::nothing_is_answered_or_changed_that_no_device_takes`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,8 @@ use crate::routes::Admits;
 use crate::routes::Route;
 use crate::routes::tests::{OPERATIONS, ROOT, request, rows, sample};
 
+/// What a store without room says.
+pub(super) const NO_SPACE: &str = "no space is left";
 const TOKENS: [Option<&str>; 3] = [None, Some("hvs.canary-token"), Some(ROOT)];
 
 /// Ways to spell a path that name the same: as it is, and with its first byte and a slash escaped.
@@ -30,26 +32,32 @@ fn spellings(path: &str) -> [String; 3] {
 
 /// What a request came to, as far as a state decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StateVerdict {
+pub(super) enum StateVerdict {
     Sealed,
     NotLeader,
     OverQuota,
+    Stale,
+    Full,
     /// The state had nothing to say.
     Else,
 }
 
-fn verdict_of(answer: &Result<Response, Error>) -> StateVerdict {
+pub(super) fn verdict_of(answer: &Result<Response, Error>) -> StateVerdict {
     match answer {
         Err(Error::Sealed) => StateVerdict::Sealed,
         Err(Error::NotLeader) => StateVerdict::NotLeader,
         Err(Error::OverQuota(_)) => StateVerdict::OverQuota,
+        Err(Error::Stale(_)) => StateVerdict::Stale,
+        Err(Error::Unavailable(why)) if why == NO_SPACE => StateVerdict::Full,
         _ => StateVerdict::Else,
     }
 }
 
 /// Asks at every row, with every operation, in every spelling, as nobody, as somebody unknown and as root; `each` has the row, the request and its place
 /// for a message, and says what is wrong.
-fn every_request(mut each: impl FnMut(&Route, &str, &Request<'_>) -> Result<(), String>) {
+pub(super) fn every_request(
+    mut each: impl FnMut(&Route, &str, &Request<'_>) -> Result<(), String>,
+) {
     let (mut wrong, mut asked) = (Vec::new(), 0);
     for (base, route) in rows() {
         let path = sample(base, route);
@@ -70,7 +78,7 @@ fn every_request(mut each: impl FnMut(&Route, &str, &Request<'_>) -> Result<(), 
     assert!(asked > 10_000, "{asked}");
 }
 
-fn expect(
+pub(super) fn expect(
     found: StateVerdict,
     expected: StateVerdict,
     answer: &Result<Response, Error>,
@@ -86,6 +94,11 @@ fn expect(
 fn a_sealed_server_answers_what_anyone_may_ask_and_changes_nothing() {
     let site = Site::open(settings(RouteAccess::Token));
     pollster::block_on(site.core.seal()).unwrap();
+    check_sealed(&site);
+}
+
+/// Asks a sealed server everything.
+pub(super) fn check_sealed(site: &Site) {
     assert!(site.core.is_sealed());
     let check = || {
         every_request(|route, base, request| {
@@ -125,7 +138,7 @@ const READS_THAT_WRITE: [&str; 5] =
     ["crl/rotate", "crl/rotate-delta", "wrapping_key", "oidc/callback", "creds/{name}"];
 
 /// What is the leader's, by the row alone.
-fn is_leaders(route: &Route, base: &str, operation: Operation) -> bool {
+pub(super) fn is_leaders(route: &Route, base: &str, operation: Operation) -> bool {
     let is_builtin = ["sys/", "auth/token/", "identity/", "cubbyhole/"].contains(&base);
     let writes = matches!(operation, Operation::Update | Operation::Patch | Operation::Delete);
     match route.served_by {
