@@ -71,6 +71,17 @@ for kind in ecdsa ed25519; do
   token=$(sed -n 's/.*"root_token":"\([^"]*\)".*/\1/p' "$work/init.json")
   curl -fs --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/health" -o /dev/null || fail "$kind: curl"
   ok "$kind: curl"
+  # The certificate signs itself and says that it is an authority: whoever lists it means it.
+  VAULT_ADDR=https://127.0.0.1:$port VAULT_CACERT=$work/cert.pem VAULT_TOKEN=$token "$KALLISTO" token lookup >/dev/null \
+    || fail "$kind: kallisto trusts the certificate that VAULT_CACERT names"
+  certificate_of_another=$work/other.pem
+  openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
+    -keyout "$work/other.key" -out "$certificate_of_another" 2>/dev/null
+  if VAULT_ADDR=https://127.0.0.1:$port VAULT_CACERT=$certificate_of_another "$KALLISTO" status >"$work/refused" 2>&1; then
+    fail "$kind: kallisto trusted another certificate of the same name"
+  fi
+  grep -q 'invalid peer certificate' "$work/refused" || fail "$kind: $(cat "$work/refused")"
+  ok "$kind: kallisto trusts a self-signed certificate that is listed, and no other"
   for version in tls1_3 tls1_2; do
     session "-$version" -sess_out "$work/$version.pem" >"$work/first" || fail "$kind $version: $(tail -3 "$work/first")"
     grep -q '^New,' "$work/first" || fail "$kind $version: no new session"

@@ -62,6 +62,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         for_tests: &[],
     },
     CrateArrows {
+        folder: "crates/tls_client",
+        package: "kallisto-tls-client",
+        below: &[],
+        external: &["rustls", "rustls-native-certs", "rustls-pki-types", "rustls-webpki", "ureq"],
+        for_tests: &["rcgen"],
+    },
+    CrateArrows {
         folder: "crates/wake",
         package: "kallisto-wake",
         below: &[],
@@ -221,12 +228,11 @@ pub(super) const ROOMS: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/outbound",
         package: "kallisto-outbound",
-        below: &["kallisto-engine"],
+        below: &["kallisto-tls-client", "kallisto-engine"],
         external: &[
             "ldap3",
             "mysql_async",
             "rustls",
-            "rustls-native-certs",
             "rustls-pki-types",
             "secrecy",
             "tokio",
@@ -378,16 +384,8 @@ pub(super) const ROOMS: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/command",
         package: "kallisto-command",
-        below: &["kallisto-auth", "kallisto-core", "kallisto-duration"],
-        external: &[
-            "clap",
-            "fastrand",
-            "rustls",
-            "rustls-native-certs",
-            "secrecy",
-            "ureq",
-            "zeroize",
-        ],
+        below: &["kallisto-tls-client", "kallisto-auth", "kallisto-core", "kallisto-duration"],
+        external: &["clap", "fastrand", "rustls", "secrecy", "ureq", "zeroize"],
         for_tests: &[],
     },
     CrateArrows {
@@ -412,6 +410,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         folder: "crates/server",
         package: "kallisto-server",
         below: &[
+            "kallisto-tls-client",
             "kallisto-audit",
             "kallisto-barrier",
             "kallisto-command",
@@ -437,7 +436,6 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "rcgen",
             "rustix",
             "rustls",
-            "rustls-native-certs",
             "secrecy",
             "strsim",
             "tokio",
@@ -453,6 +451,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         folder: "crates/loadgen",
         package: "kallisto-loadgen",
         below: &[
+            "kallisto-tls-client",
             "kallisto-command",
             "kallisto-core",
             "kallisto-listener",
@@ -468,7 +467,6 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "pollster",
             "rustix",
             "rustls",
-            "rustls-native-certs",
             "secrecy",
             "tokio",
         ],

@@ -21,6 +21,7 @@ pub mod url;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
+use kallisto_tls_client::HttpsConnector;
 use secrecy::{ExposeSecret, SecretString};
 use ureq::http::{self, Response, Uri};
 use ureq::{Agent, Body, Proxy, SendBody};
@@ -423,7 +424,7 @@ impl<'a> Client<'a> {
 }
 
 fn make_agent(config: &Config) -> Result<Agent, ClientError> {
-    let mut builder = Agent::config_builder()
+    let builder = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -433,10 +434,10 @@ fn make_agent(config: &Config) -> Result<Agent, ClientError> {
         .proxy(proxy(config)?);
     let tls_wanted =
         config.address.scheme_str() == Some("https") || config.tls != Default::default();
-    if tls_wanted {
-        builder = builder.tls_config(tls::tls_config(&config.tls)?);
-    }
-    Ok(resolve::agent(builder.build(), config))
+    // A redirect may lead from http to https.
+    let connector =
+        if tls_wanted { tls::connector(&config.tls)? } else { HttpsConnector::of_machine() };
+    Ok(resolve::agent(builder.build(), connector, config))
 }
 
 fn proxy(config: &Config) -> Result<Option<Proxy>, ClientError> {

@@ -5,18 +5,22 @@
 //! gets that name, a resolver of ours still answers with the configured host's address, and the
 //! `Host` header keeps the configured one. Without the setting all three are what they are.
 
+use kallisto_tls_client::HttpsConnector;
 use ureq::Agent;
 use ureq::config::Config as AgentConfig;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::unversioned::transport::NextTimeout;
 
 use super::reach::Bounded;
 use crate::config::Config;
 
 /// An agent that resolves as `config` wants.
-pub(crate) fn agent(agent_config: AgentConfig, config: &Config) -> Agent {
-    let connector = DefaultConnector::default();
+pub(crate) fn agent(
+    agent_config: AgentConfig,
+    connector: HttpsConnector,
+    config: &Config,
+) -> Agent {
     let Some(name) = &config.tls.server_name else {
         return Agent::with_parts(agent_config, connector, Bounded::of_system(config.reach));
     };

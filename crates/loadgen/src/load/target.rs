@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use kallisto_command::error::Error;
 use kallisto_command::files;
+use kallisto_tls_client::{CertificateAuthorities, ServerTrust};
 
 /// What is spoken there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,27 +84,19 @@ impl LoadTarget {
 }
 
 fn tls_config(ca_cert: Option<&Path>, sessions: Sessions) -> Result<ClientConfig, Error> {
-    let mut roots = RootCertStore::empty();
-    match ca_cert {
+    let authorities = match ca_cert {
         Some(path) => {
             let broken = |why: &dyn std::fmt::Display| {
                 Error::usage(format!("-ca-cert {}: {why}", path.display()))
             };
             let pem = files::read(path).map_err(|error| broken(&error))?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|_| broken(&"no certificate in PEM form"))?;
-                roots.add(certificate).map_err(|error| broken(&error))?;
-            }
+            let found = CertificateAuthorities::from_pem(&pem);
+            found.ok_or_else(|| broken(&"no certificate in PEM form"))?
         }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::usage(error.to_string()))?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        None => CertificateAuthorities::of_machine(),
+    };
+    let config = ServerTrust::Authorities(authorities).client_config(None);
+    let mut config = config.map_err(|error| Error::usage(error.to_string()))?;
     if sessions == Sessions::Fresh {
         config.resumption = Resumption::disabled();
     }
