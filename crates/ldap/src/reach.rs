@@ -188,7 +188,7 @@ impl DirectoryReach {
             }
         }
         if self.client_certificate.is_empty() != self.client_key.expose_secret().is_empty() {
-            return Err(Error::invalid("client_tls_cert and client_tls_key go together"));
+            return Err(Error::invalid("both client_tls_cert and client_tls_key must be set"));
         }
         Ok(())
     }

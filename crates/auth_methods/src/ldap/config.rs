@@ -184,15 +184,16 @@ impl LdapConfig {
         read().ok_or_else(|| Error::internal(&"the configuration of a directory is damaged"))
     }
 
-    /// What may not be as it was meant.
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.user_filter.replace(' ', "").contains("{{.UserAttr}}") {
-            warnings.push(
-                "userfilter configured does not consider userattr and may result in colliding entity aliases on logins"
-                    .to_owned(),
-            );
-        }
+    /// What whoever wrote it may not have meant.
+    fn warnings_of_write(&self) -> Vec<String> {
+        let has_attribute = self.user_filter.replace(' ', "").contains("{{.UserAttr}}");
+        let text = "userfilter configured does not consider userattr and may result in colliding entity aliases on logins";
+        if has_attribute { Vec::new() } else { vec![text.to_owned()] }
+    }
+
+    /// What whoever reads it should know besides. A write says less: clients of Vault expect that it has no body.
+    fn warnings_of_read(&self) -> Vec<String> {
+        let mut warnings = self.warnings_of_write();
         if self.reach.sends_in_clear() {
             warnings.push(
                 "passwords are sent to the directory without TLS: use ldaps or starttls".to_owned(),
@@ -213,7 +214,8 @@ pub(super) fn read(run: &Call<'_>) -> Result<Response, Error> {
     let mut map = Map::new();
     config.show(&mut map);
     config.reach.show(&mut map);
-    Ok(Response::data(&Json::Object(map)))
+    let (data, warnings) = (Json::Object(map).to_text(), config.warnings_of_read());
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
 /// Changes the fields that are given.
@@ -232,7 +234,7 @@ pub(super) async fn write(run: &Call<'_>) -> Result<Response, Error> {
         transaction.put(RECORD, config.encode())?;
         Ok(config)
     });
-    let warnings = config.await?.warnings();
+    let warnings = config.await?.warnings_of_write();
     if warnings.is_empty() {
         return Ok(Response::Empty);
     }

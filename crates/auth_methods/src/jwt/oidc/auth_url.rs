@@ -21,6 +21,9 @@ use crate::records;
 /// Shortest and longest wait between two questions for a device, in seconds.
 const DEVICE_INTERVAL_SECS: std::ops::RangeInclusive<i64> = 1..=60;
 
+/// What is said of a provider without a page to log in at.
+const NO_ENDPOINT: &str = "the provider's discovery document has no authorization_endpoint: nobody can log in at auth_url";
+
 /// Answers with an address to log in at.
 pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error> {
     let config = records::config::<JwtConfig>(&run.storage)?;
@@ -56,9 +59,11 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
         return Err(Error::invalid("missing client_nonce"));
     }
     let provider = provider::provider(&run.context, discovery.0, discovery.1).await?;
-    if provider.authorization_endpoint.is_empty() {
-        return Err(Error::invalid("no authorization endpoint url discovered"));
-    }
+    // Vault answers with an address all the same; nobody can log in there, so that is said.
+    let warnings = match provider.authorization_endpoint.as_str() {
+        "" => vec![NO_ENDPOINT.to_owned()],
+        _ => Vec::new(),
+    };
     let from = match run.request.remote {
         Some(remote) if is_direct => remote.ip().to_string(),
         _ => String::new(),
@@ -70,17 +75,23 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
     }
     let url = address(&run, &config, &provider, client, &role, &state, &sealed)?;
     if !is_direct {
-        return Ok(answer([("auth_url", url.into())]));
+        return Ok(warned([("auth_url", url.into())], warnings));
     }
-    Ok(answer([
+    let data = [
         ("auth_url", url.into()),
         ("state", sealed.into()),
         ("poll_interval", role.poll_interval_secs().to_string().into()),
-    ]))
+    ];
+    Ok(warned(data, warnings))
 }
 
 fn answer<const N: usize>(data: [(&str, Json); N]) -> Response {
-    Response::Logical(Logical { data: Json::object(data).to_text(), ..Logical::default() })
+    warned(data, Vec::new())
+}
+
+fn warned<const N: usize>(data: [(&str, Json); N], warnings: Vec<String>) -> Response {
+    let data = Json::object(data).to_text();
+    Response::Logical(Logical { data, warnings, ..Logical::default() })
 }
 
 /// Takes `namespace` out of the query of a redirect URI, so that one URI serves every namespace: the state says it instead.

@@ -144,6 +144,18 @@ fn a_direct_login_that_is_refused_tells_its_client_why_and_the_browser_nothing()
 }
 
 #[test]
+fn an_address_without_a_page_is_told_with_a_warning() {
+    let directory = Directory::new("oidc-no-page");
+    let provider = Provider::start();
+    provider.lie(Lie { has_no_page: true, ..Lie::default() });
+    let (server, _) = server(&directory, &provider);
+    let told = auth_url(&server, "r", HERE, "n");
+    assert!(told.at("data.auth_url").starts_with("?client_id="), "{told:?}");
+    assert!(told.at("warnings.0").contains("no authorization_endpoint"), "{told:?}");
+    server.stop();
+}
+
+#[test]
 fn a_device_logs_in_when_its_provider_says_so() {
     let directory = Directory::new("oidc-device");
     let provider = Provider::start();

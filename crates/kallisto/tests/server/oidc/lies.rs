@@ -23,6 +23,7 @@ const NOTHING: Lie = Lie {
     tokens: "",
     user_info: None,
     keys: None,
+    has_no_page: false,
 };
 
 /// Every lie, with what it is.

@@ -44,6 +44,8 @@ pub(crate) struct Lie {
     pub(crate) user_info: Option<(u16, &'static str)>,
     /// Its set of keys.
     pub(crate) keys: Option<&'static str>,
+    /// Whether its discovery document names no page to log in at.
+    pub(crate) has_no_page: bool,
 }
 
 /// What it signs with.
@@ -242,6 +244,9 @@ pub(crate) fn http(status: u16, body: &str) -> String {
 fn answer(shared: &Shared, target: &str, authorization: &str, body: &[u8]) -> String {
     let (lie, issuer) = (*shared.lie.lock().unwrap(), &shared.issuer);
     match target {
+        "/.well-known/openid-configuration" if lie.has_no_page => {
+            http(200, &format!(r#"{{"issuer":"{issuer}","jwks_uri":"{issuer}/keys"}}"#))
+        }
         "/.well-known/openid-configuration" => http(
             200,
             &format!(
