@@ -28,4 +28,4 @@ pub(crate) mod tests;
 pub(crate) mod wire;
 mod work;
 
-pub(crate) use work::work_queue;
+pub(crate) use work::{start_marked, work_queue};

@@ -87,7 +87,9 @@ pub(crate) async fn revoke(
 ) -> Result<(), Error> {
     if !wait {
         let lease = site.view.leases.table().find(number_of(site), id.as_str());
-        return revoke::mark(site, lease.as_slice(), nanos(now)).await;
+        revoke::mark(site, lease.as_slice(), nanos(now)).await?;
+        work::start_marked(site, now);
+        return Ok(());
     }
     let revoked = revoke::revoke_now(site, id, now).await?;
     revoked.map_err(|error| Error::invalid(format!("failed to revoke entry: {error}")))

@@ -44,11 +44,30 @@ pub(crate) async fn work_queue(root: &Arc<NamespaceContext>, now: Timestamp) -> 
         // Who was noted and not dealt with is met again by looking at all.
         root.view.leases.look_at_all_owners();
     }
+    start_due(root, now)?;
+    ended
+}
+
+/// Starts workers for what is due.
+fn start_due(root: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
     let held = is_held(root)?;
-    for lease in take(&root.view.leases, held, now_ns) {
+    for lease in take(&root.view.leases, held, nanos(now)) {
         start_worker(root, lease, now);
     }
-    ended
+    Ok(())
+}
+
+/// Takes up what a request marked, which would else wait for the job: up to a second. What goes wrong here the job does again.
+pub(crate) fn start_marked(site: &NamespaceContext, now: Timestamp) {
+    let Some(root) = site.top.upgrade() else { return };
+    // The job begins a term, and knows what of an earlier one is still at work.
+    let is_begun = root.view.leases.work().term == root.store.term();
+    if !is_begun || !root.store.below().leads() {
+        return;
+    }
+    if let Err(error) = start_due(&root, now) {
+        tracing::debug!(%error, "leases that were marked are taken up later");
+    }
 }
 
 /// Begins anew in a new term: another server may have been at it.

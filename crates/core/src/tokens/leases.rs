@@ -16,7 +16,7 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
-use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
+use crate::leases::{revoke as dynamic_revoke, start_marked, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::records::token::ROOT_PATH;
 use crate::records::token::TokenEntry;
@@ -178,7 +178,10 @@ pub(crate) async fn revoke_prefix(
     revoke_tokens(context, prefix).await?;
     match wait {
         true => dynamic_revoke::revoke_below(context, prefix, call.now).await?,
-        false => dynamic_revoke::mark_below(context, prefix, call.now).await?,
+        false => {
+            dynamic_revoke::mark_below(context, prefix, call.now).await?;
+            start_marked(context, call.now);
+        }
     }
     Ok(Response::Empty)
 }

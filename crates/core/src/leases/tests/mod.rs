@@ -138,6 +138,19 @@ fn who_does_not_wait_is_answered_before_the_far_end() {
 }
 
 #[test]
+fn what_a_request_marks_is_taken_back_before_the_clock_says_so() {
+    let site = Site::open();
+    let (one, _) = site.make(ROOT, 0, "r").unwrap();
+    let (other, _) = site.make(ROOT, 0, "r").unwrap();
+    revoke(&site, 1, &one, false).unwrap();
+    site.run_jobs();
+    assert!(is_gone(&site, &one) && !is_gone(&site, &other));
+    site.ask(1, Update, "sys/leases/revoke-prefix/far", "").unwrap();
+    site.run_jobs();
+    assert!(is_gone(&site, &other) && site.far_end.users().is_empty());
+}
+
+#[test]
 fn a_lease_that_expires_is_revoked() {
     let site = Site::open();
     let (id, _) = site.make(ROOT, 0, "short").unwrap();
