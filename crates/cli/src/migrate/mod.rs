@@ -5,21 +5,28 @@
 //! (`-compare`) are the same walk with another end ([`pass`]).
 //!
 //! - [`endpoint`] asks one of the two servers; what it refuses is one item's failure or the end of the pass;
-//! - [`namespaces`], [`mounts`], [`kv`] know how things are kept;
+//! - [`namespaces`], [`mounts`], [`login_methods`], [`identity`], [`policies`], [`kv`] and [`transit`] know how things are kept;
+//! - [`translations`] says what an id of the source is at the target;
 //! - [`state`] remembers what arrived, as hashes, so that a later pass need not ask the target for it;
 //! - [`report`] counts, and says what did not move and why.
 
 mod endpoint;
+mod identity;
 mod kv;
+mod login_methods;
 mod mounts;
 mod namespaces;
 mod pass;
+mod pkcs8;
+mod policies;
 mod pool;
 mod progress;
 mod report;
 mod scope;
 mod source;
 mod state;
+mod transit;
+mod translations;
 
 use std::path::PathBuf;
 
@@ -131,5 +138,15 @@ impl Migrate {
         }
         ended?;
         migration.report.outcome(&config)
+    }
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    match random.fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => Err(Error::Settings("this machine gives no randomness".to_owned())),
     }
 }

@@ -1,14 +1,13 @@
 //! Mounts of engines, with what they are tuned to.
 
-use super::endpoint::ItemFailure;
-use super::pass::{Item, Migration, MigrationPass};
+use super::pass::{Item, Migration};
 use super::report::Settled;
 use super::scope::ContentKind;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
 /// What of a mount's settings moves.
-const TUNING: [&str; 8] = [
+const TUNING: [&str; 9] = [
     "allowed_response_headers",
     "audit_non_hmac_request_keys",
     "audit_non_hmac_response_keys",
@@ -17,9 +16,10 @@ const TUNING: [&str; 8] = [
     "listing_visibility",
     "max_lease_ttl",
     "passthrough_request_headers",
+    "token_type",
 ];
 /// What a server mounts itself.
-const BUILT_IN: [&str; 4] = ["cubbyhole", "identity", "ns_system", "system"];
+const BUILT_IN: [&str; 3] = ["cubbyhole", "identity", "system"];
 
 /// A mount of an engine whose content moves.
 pub(super) struct SourceMount {
@@ -35,6 +35,8 @@ pub(super) enum MountedEngine {
     KvV1,
     /// Secrets with versions.
     KvV2,
+    /// Keys that encrypt and sign.
+    Transit,
 }
 
 /// Makes the mounts of a namespace; returns those whose content can move.
@@ -43,29 +45,13 @@ pub(super) fn move_all(
     namespace: &str,
 ) -> Result<Vec<SourceMount>, Error> {
     let item = Item { kind: "mounts", namespace, path: "" };
-    let there = match read_all(migration, namespace) {
-        Ok(there) => there,
-        Err(ItemFailure::Item(why)) => {
-            migration.report.count(item, Settled::NotMoved(why));
-            return Ok(Vec::new());
-        }
-        Err(ItemFailure::Fatal(error)) => return Err(error),
-    };
-    let here = migration.target.read(namespace, "sys/mounts");
-    let here = match here {
-        Ok(here) => here.unwrap_or_default(),
-        // A namespace that would be made.
-        Err(ItemFailure::Item(_)) if migration.pass != MigrationPass::Move => Map::new(),
-        Err(ItemFailure::Item(why)) => {
-            migration.report.count(item, Settled::NotMoved(why));
-            return Ok(Vec::new());
-        }
-        Err(ItemFailure::Fatal(error)) => return Err(error),
-    };
+    let read = |from| migration.read_all(item, from, ("sys/mounts", "secret"));
+    let Some(there) = read(&migration.source)? else { return Ok(Vec::new()) };
+    let Some(here) = read(&migration.target)? else { return Ok(Vec::new()) };
     let mut movable = Vec::new();
     for (path, mount) in &there {
         let Some(mount) = mount.as_object().filter(|_| path.ends_with('/')) else { continue };
-        let kind = text(mount, "type");
+        let kind = text(mount, "type").trim_start_matches("ns_");
         if BUILT_IN.contains(&kind) || !migration.scope.reaches(path) {
             continue;
         }
@@ -75,21 +61,6 @@ pub(super) fn move_all(
         }
     }
     Ok(movable)
-}
-
-/// The mounts by their paths: all of them, or those that the token may see where it may not list them.
-fn read_all(migration: &Migration<'_>, namespace: &str) -> Result<Map, ItemFailure> {
-    match migration.source.read(namespace, "sys/mounts") {
-        Ok(all) => Ok(all.unwrap_or_default()),
-        Err(ItemFailure::Item(_)) => {
-            let visible = migration.source.read(namespace, "sys/internal/ui/mounts")?;
-            match visible.and_then(|mut visible| visible.remove("secret")) {
-                Some(Json::Object(mounts)) => Ok(mounts),
-                _ => Ok(Map::new()),
-            }
-        }
-        Err(fatal) => Err(fatal),
-    }
 }
 
 /// Makes a mount. What is in it moves if its engine is returned.
@@ -109,8 +80,10 @@ fn move_one(
     };
     if let Some(other) = here.map(engine_of).filter(|other| *other != Some(engine)) {
         let why = match other {
-            Some(_) => "the target has key-value secrets of another version there",
-            None => "the target has another engine there",
+            Some(MountedEngine::KvV1 | MountedEngine::KvV2) if engine != MountedEngine::Transit => {
+                "the target has key-value secrets of another version there"
+            }
+            _ => "the target has another engine there",
         };
         migration.report.count(item, Settled::not_moved(why));
         return Ok(None);
@@ -138,12 +111,13 @@ fn engine_of(mount: &Map) -> Option<MountedEngine> {
     match text(mount, "type") {
         "kv" if version.and_then(Json::as_str) == Some("2") => Some(MountedEngine::KvV2),
         "kv" | "generic" => Some(MountedEngine::KvV1),
+        "transit" => Some(MountedEngine::Transit),
         _ => None,
     }
 }
 
 /// What a mount is tuned to, in one form for both servers.
-fn settings(mount: &Map) -> Map {
+pub(super) fn settings(mount: &Map) -> Map {
     let config = mount.get("config").and_then(Json::as_object);
     let of = |name: &str| config.and_then(|config| config.get(name)).cloned().unwrap_or(Json::Null);
     let mut settings: Map = TUNING.iter().map(|name| ((*name).to_owned(), of(name))).collect();
@@ -153,7 +127,7 @@ fn settings(mount: &Map) -> Map {
 }
 
 /// The body that makes such a mount.
-fn creation(mount: &Map) -> Map {
+pub(super) fn creation(mount: &Map) -> Map {
     let mut config = settings(mount);
     config.remove("description");
     let mut body = Map::from([("config".to_owned(), Json::Object(config))]);
@@ -165,6 +139,7 @@ fn creation(mount: &Map) -> Map {
     body
 }
 
-fn text<'m>(map: &'m Map, name: &str) -> &'m str {
+/// A text of an object; empty where there is none.
+pub(super) fn text<'m>(map: &'m Map, name: &str) -> &'m str {
     map.get(name).and_then(Json::as_str).unwrap_or_default()
 }

@@ -1,11 +1,13 @@
 //! A walk through everything in scope, and what is done at its end to each item.
 
 use super::endpoint::{Endpoint, ItemFailure};
+use super::mounts::MountedEngine;
 use super::progress::Progress;
 use super::report::{MigrationReport, Settled};
 use super::scope::{ContentKind, MigrationScope};
 use super::state::StateFile;
-use super::{kv, mounts, namespaces};
+use super::translations::Translations;
+use super::{identity, kv, login_methods, mounts, namespaces, policies, transit};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
@@ -50,13 +52,106 @@ impl Migration<'_> {
     /// # Errors
     /// What ends a pass; the failure of an item is in the report.
     pub(super) fn run(&self) -> Result<(), Error> {
+        let mut translations = Translations::default();
         for namespace in namespaces::move_all(self)? {
             let mounts = mounts::move_all(self, &namespace)?;
-            if self.scope.has(ContentKind::Secrets) {
-                kv::move_all(self, &namespace, &mounts)?;
+            login_methods::move_all(self, &namespace, &mut translations)?;
+            if self.scope.has(ContentKind::Identity) {
+                identity::move_all(self, &namespace, &mut translations)?;
+            }
+            if self.scope.has(ContentKind::Policies) {
+                policies::move_all(self, &namespace, &translations)?;
+            }
+            for mount in &mounts {
+                match mount.engine {
+                    MountedEngine::Transit if self.scope.has(ContentKind::TransitKeys) => {
+                        transit::move_all(self, &namespace, mount)?;
+                    }
+                    MountedEngine::KvV1 | MountedEngine::KvV2
+                        if self.scope.has(ContentKind::Secrets) =>
+                    {
+                        kv::move_all(self, &namespace, mount)?;
+                    }
+                    _ => {}
+                }
             }
         }
         Ok(())
+    }
+
+    /// The names at a path of the source; none where it does not tell them, which the report says.
+    pub(super) fn list(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        path: &str,
+    ) -> Result<Vec<String>, Error> {
+        match self.source.list(namespace, path) {
+            Ok(names) => Ok(names),
+            Err(ItemFailure::Item(why)) => {
+                self.report.count(Item { kind, namespace, path }, Settled::NotMoved(why));
+                Ok(Vec::new())
+            }
+            Err(ItemFailure::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// The mounts that a server tells at a route: all, or those that the token may see where it may not list them. `None` when it tells
+    /// none, which the report says.
+    pub(super) fn read_all(
+        &self,
+        item: Item<'_>,
+        from: &Endpoint<'_>,
+        (route, visible): (&str, &str),
+    ) -> Result<Option<Map>, Error> {
+        let all = from.read(item.namespace, route).or_else(|failure| match failure {
+            ItemFailure::Item(_) => {
+                let shown = from.read(item.namespace, "sys/internal/ui/mounts")?;
+                match shown.and_then(|mut shown| shown.remove(visible)) {
+                    Some(Json::Object(mounts)) => Ok(Some(mounts)),
+                    _ => Ok(None),
+                }
+            }
+            fatal => Err(fatal),
+        });
+        match all {
+            Ok(all) => Ok(Some(all.unwrap_or_default())),
+            // A namespace that would be made.
+            Err(ItemFailure::Item(_)) if self.pass == MigrationPass::DryRun => Ok(Some(Map::new())),
+            Err(ItemFailure::Item(why)) => {
+                self.report.count(item, Settled::NotMoved(why));
+                Ok(None)
+            }
+            Err(ItemFailure::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// What is at a path of the target. A dry run takes for nothing what is in mounts that would be made.
+    pub(super) fn target_or_nothing(
+        &self,
+        namespace: &str,
+        path: &str,
+    ) -> Result<Option<Map>, ItemFailure> {
+        match self.target.read(namespace, path) {
+            Err(ItemFailure::Item(_)) if self.pass == MigrationPass::DryRun => Ok(None),
+            answer => answer,
+        }
+    }
+
+    /// Does what is needed for the next step; what fails is told with the item.
+    pub(super) fn settle_quietly(
+        &self,
+        item: Item<'_>,
+        work: impl FnOnce() -> Result<(), ItemFailure>,
+    ) -> Result<(), Error> {
+        match work() {
+            Ok(()) => Ok(()),
+            Err(ItemFailure::Item(why)) => {
+                self.report.note(item, why);
+                Ok(())
+            }
+            Err(ItemFailure::Fatal(error)) => Err(error),
+        }
     }
 
     /// Does what concerns one item, and reports what came of it; false when it did not move.
@@ -85,7 +180,7 @@ impl Migration<'_> {
         path: &str,
         wanted: Map,
     ) -> Result<Settled, ItemFailure> {
-        let here = self.target.read(namespace, path)?;
+        let here = self.target_or_nothing(namespace, path)?;
         self.settle_against(here.as_ref(), &wanted, || {
             self.target.write(namespace, path, wanted.clone()).map(drop)
         })

@@ -30,6 +30,17 @@ impl Settled {
         Self::Differs(why.to_owned())
     }
 
+    /// What came of two parts of one item: the worse of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        let rank = |settled: &Self| match settled {
+            Self::Same => 0,
+            Self::Moved => 1,
+            Self::Differs(_) => 2,
+            Self::NotMoved(_) => 3,
+        };
+        if rank(&other) > rank(&self) { other } else { self }
+    }
+
     pub(super) fn not_moved(why: &str) -> Self {
         Self::NotMoved(why.to_owned())
     }

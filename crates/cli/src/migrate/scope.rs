@@ -12,8 +12,16 @@ pub(super) enum ContentKind {
     Namespaces,
     /// Mounts of engines with their tuning
     Mounts,
+    /// Login methods with their settings, roles and users
+    LoginMethods,
+    /// Entities, groups and their aliases
+    Identity,
+    /// Policies, those of passwords too
+    Policies,
     /// Secrets of key-value mounts with every version
     Secrets,
+    /// Keys of transit mounts
+    TransitKeys,
 }
 
 /// The kinds and paths that are looked at.
@@ -30,9 +38,18 @@ impl MigrationScope {
         Ok(Self { kinds: kinds.to_vec(), paths })
     }
 
-    /// Whether things of this kind move.
+    /// Whether things of this kind move. Where paths are named and no kinds, what has no path does not.
     pub(super) fn has(&self, kind: ContentKind) -> bool {
-        self.kinds.is_empty() || self.kinds.contains(&kind)
+        match kind {
+            _ if !self.kinds.is_empty() => self.kinds.contains(&kind),
+            ContentKind::LoginMethods | ContentKind::Identity | ContentKind::Policies => {
+                self.paths.is_empty()
+            }
+            ContentKind::Namespaces
+            | ContentKind::Mounts
+            | ContentKind::Secrets
+            | ContentKind::TransitKeys => true,
+        }
     }
 
     /// Whether some of a mount's secrets are looked at.

@@ -32,18 +32,10 @@ pub(super) struct StateFile {
 }
 
 struct Arrived {
-    secrets: BTreeMap<String, ArrivedSecret>,
+    /// Hashes of what the metadata said, by hashes of paths.
+    secrets: BTreeMap<String, String>,
     saved: Instant,
     pause: Duration,
-}
-
-/// What arrived of a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ArrivedSecret {
-    /// When it was made, which tells it from another one of its path.
-    pub(super) created_time: String,
-    /// The hash of all that its metadata says.
-    pub(super) hash: String,
 }
 
 impl StateFile {
@@ -73,8 +65,8 @@ impl StateFile {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What arrived of a secret.
-    pub(super) fn arrival(&self, path: &str) -> Option<ArrivedSecret> {
+    /// The hash of what arrived of a secret.
+    pub(super) fn arrival(&self, path: &str) -> Option<String> {
         self.lock().secrets.get(&hash(path.as_bytes())).cloned()
     }
 
@@ -82,7 +74,7 @@ impl StateFile {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn arrived(&self, path: &str, arrival: ArrivedSecret) -> Result<(), Error> {
+    pub(super) fn arrived(&self, path: &str, arrival: String) -> Result<(), Error> {
         let mut known = self.lock();
         known.secrets.insert(hash(path.as_bytes()), arrival);
         if clock().duration_since(known.saved) < known.pause {
@@ -116,11 +108,8 @@ impl StateFile {
     }
 }
 
-fn encode(ends: &ClusterPair, secrets: &BTreeMap<String, ArrivedSecret>) -> Vec<u8> {
-    let entry = |(path, arrival): (&String, &ArrivedSecret)| {
-        let text = format!("{} {}", arrival.hash, arrival.created_time);
-        (path.clone(), Json::from(text))
-    };
+fn encode(ends: &ClusterPair, secrets: &BTreeMap<String, String>) -> Vec<u8> {
+    let entry = |(path, arrival): (&String, &String)| (path.clone(), arrival.as_str().into());
     Json::object([
         ("format", FORMAT.into()),
         ("source", ends.source.as_str().into()),
@@ -130,17 +119,13 @@ fn encode(ends: &ClusterPair, secrets: &BTreeMap<String, ArrivedSecret>) -> Vec<
     .to_text()
 }
 
-fn decode(bytes: &[u8]) -> Option<(ClusterPair, BTreeMap<String, ArrivedSecret>)> {
+fn decode(bytes: &[u8]) -> Option<(ClusterPair, BTreeMap<String, String>)> {
     let object = parse_object(bytes).ok()?;
     let text = |name: &str| object.get(name)?.as_str().map(str::to_owned);
     if object.get("format")? != &Json::from(FORMAT) {
         return None;
     }
-    let entry = |(path, text): (&String, &Json)| {
-        let (hash, created_time) = text.as_str()?.split_once(' ')?;
-        let (hash, created_time) = (hash.to_owned(), created_time.to_owned());
-        Some((path.clone(), ArrivedSecret { created_time, hash }))
-    };
+    let entry = |(path, text): (&String, &Json)| Some((path.clone(), text.as_str()?.to_owned()));
     let secrets: &Map = object.get("secrets")?.as_object()?;
     let secrets = secrets.iter().map(entry).collect::<Option<_>>()?;
     Some((ClusterPair { source: text("source")?, target: text("target")? }, secrets))
@@ -165,9 +150,7 @@ mod tests {
     #[test]
     fn a_file_reads_back_and_nothing_else_does() {
         let ends = ClusterPair { source: "one".to_owned(), target: "other".to_owned() };
-        let arrival =
-            ArrivedSecret { created_time: "2026-11-25T00:00:00Z".into(), hash: hash(b"meta") };
-        let secrets = BTreeMap::from([(hash(b"secret/a"), arrival)]);
+        let secrets = BTreeMap::from([(hash(b"secret/a"), hash(b"metadata"))]);
         let bytes = encode(&ends, &secrets);
         assert!(!String::from_utf8_lossy(&bytes).contains("secret/a"));
         assert_eq!(decode(&bytes), Some((ends, secrets)));

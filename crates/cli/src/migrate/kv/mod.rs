@@ -10,7 +10,7 @@ mod walk;
 use std::collections::HashSet;
 
 use self::walk::Found;
-use super::endpoint::{Endpoint, ItemFailure};
+use super::endpoint::ItemFailure;
 use super::mounts::{MountedEngine, SourceMount};
 use super::pass::{Item, Migration, MigrationPass};
 use super::pool;
@@ -36,7 +36,7 @@ impl KvMount<'_> {
     fn api_path(&self, path: &str) -> String {
         match self.engine {
             MountedEngine::KvV2 => format!("{}metadata/{path}", self.path),
-            MountedEngine::KvV1 => format!("{}{path}", self.path),
+            MountedEngine::KvV1 | MountedEngine::Transit => format!("{}{path}", self.path),
         }
     }
 
@@ -46,16 +46,13 @@ impl KvMount<'_> {
     }
 }
 
-/// Moves the secrets of the key-value mounts of a namespace.
+/// Moves the secrets of a mount.
 pub(super) fn move_all(
     migration: &Migration<'_>,
     namespace: &str,
-    mounts: &[SourceMount],
+    mount: &SourceMount,
 ) -> Result<(), Error> {
-    for mount in mounts {
-        move_mount(migration, KvMount { namespace, path: &mount.path, engine: mount.engine })?;
-    }
-    Ok(())
+    move_mount(migration, KvMount { namespace, path: &mount.path, engine: mount.engine })
 }
 
 fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error> {
@@ -70,7 +67,7 @@ fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error
         let item = Item { kind: SECRETS, namespace: mount.namespace, path: &full };
         let settled = migration.settle(item, || match mount.engine {
             MountedEngine::KvV2 => versioned::settle(migration, mount, path),
-            MountedEngine::KvV1 => plain::settle(migration, mount, path),
+            MountedEngine::KvV1 | MountedEngine::Transit => plain::settle(migration, mount, path),
         });
         migration.progress.add(1);
         settled.map(drop)
@@ -143,17 +140,4 @@ fn settle_stray(
 /// What a secret is remembered by.
 fn key(mount: KvMount<'_>, path: &str) -> String {
     format!("{}{}", mount.namespace, mount.full(path))
-}
-
-/// Whether nothing says what would be here: the mount is not made yet.
-fn read_here(
-    migration: &Migration<'_>,
-    endpoint: &Endpoint<'_>,
-    namespace: &str,
-    path: &str,
-) -> Result<Option<Map>, ItemFailure> {
-    match endpoint.read(namespace, path) {
-        Err(ItemFailure::Item(_)) if migration.pass == MigrationPass::DryRun => Ok(None),
-        answer => answer,
-    }
 }

@@ -15,7 +15,7 @@ pub(super) fn settle(
     let Some(there) = migration.source.read(mount.namespace, &path)? else {
         return Ok(Settled::not_moved("it is gone at the source"));
     };
-    let here = super::read_here(migration, &migration.target, mount.namespace, &path)?;
+    let here = migration.target_or_nothing(mount.namespace, &path)?;
     match (here, migration.pass) {
         (Some(here), _) if here == there => Ok(Settled::Same),
         (None, MigrationPass::Compare) => Ok(Settled::differs("it is not at the target")),

@@ -3,11 +3,14 @@
 //! The target takes it as it was, by its route `import/`. Data is read only of versions that the target does not have yet. A deleted version
 //! tells its data to nobody, so it arrives as deleted and without data, which the report says.
 
+use std::collections::BTreeMap;
+
 use super::{KvMount, SECRETS, key};
 use crate::migrate::endpoint::{Endpoint, ItemFailure};
+use crate::migrate::mounts::text;
 use crate::migrate::pass::{Item, Migration, MigrationPass, is_nothing, means_the_same};
 use crate::migrate::report::Settled;
-use crate::migrate::state::{ArrivedSecret, hash};
+use crate::migrate::state::hash;
 use kallisto_command::json::{Json, Map};
 
 /// How often a secret is read anew that changes while it is read.
@@ -52,40 +55,48 @@ struct VersionedSecret<'m, 'a> {
 impl VersionedSecret<'_, '_> {
     /// `None` when it changed meanwhile.
     fn try_to_settle(&self) -> Result<Option<Settled>, ItemFailure> {
-        let Migration { source, target, pass, state, .. } = self.migration;
+        let Migration { source, pass, state, .. } = self.migration;
         let known = key(self.mount, self.path);
         let metadata_path = self.mount.api_path(self.path);
         let Some(there) = source.read(self.mount.namespace, &metadata_path)? else {
             return Ok(Some(Settled::not_moved("it is gone at the source")));
         };
         let there = relevant(&there);
-        let arrival = ArrivedSecret {
-            created_time: text(&there, "created_time").to_owned(),
-            hash: hash(&Json::Object(there.clone()).to_text()),
-        };
+        let arrival = hash_of(&there);
         let before = state.as_ref().and_then(|state| state.arrival(&known));
         if *pass != MigrationPass::Compare && before.as_ref() == Some(&arrival) {
             return Ok(Some(Settled::Same));
         }
-        let here = super::read_here(self.migration, target, self.mount.namespace, &metadata_path)?;
+        let here = self.migration.target_or_nothing(self.mount.namespace, &metadata_path)?;
         let here = here.map(|here| relevant(&here));
         if *pass == MigrationPass::Compare {
             return self.compare(&there, here.as_ref()).map(Some);
         }
-        let wanted = wanted_versions(&there, here.as_ref());
+        // What stands there arrived from the source, whose secret was made anew since.
+        let is_as_it_arrived =
+            |here: &Map| before.as_ref().is_some_and(|before| *before == hash_of(here));
+        let is_other = here.as_ref().is_some_and(|here| !goes_on_from(&there, here));
+        let overwrites = self.migration.overwrites || here.as_ref().is_some_and(is_as_it_arrived);
+        if is_other && !overwrites {
+            let why = "the target has another secret there, or versions of its own: -overwrite replaces it";
+            return Ok(Some(Settled::not_moved(why)));
+        }
+        let wanted = wanted_versions(&there, here.as_ref().filter(|_| !is_other));
         let is_same = here.as_ref().is_some_and(|here| {
             wanted.is_empty()
                 && means_the_same(&Json::Object(there.clone()), &Json::Object(here.clone()))
         });
-        if !is_same && *pass == MigrationPass::Move {
-            let Some(data) = self.read_data(&there, &wanted)? else { return Ok(None) };
-            // What stands there came from the source, whose secret was made anew since.
-            let is_ours = |here: &Map| {
-                let made = text(here, "created_time");
-                before.as_ref().is_some_and(|before| before.created_time == made)
-            };
-            let overwrites = self.migration.overwrites || here.as_ref().is_some_and(is_ours);
-            self.import(there, data, overwrites)?;
+        match pass {
+            _ if is_same => {}
+            MigrationPass::Move => {
+                let Some(data) = self.read_data(&there, &wanted)? else { return Ok(None) };
+                self.import(there, data, is_other)?;
+            }
+            // What cannot be read is known before anything moves.
+            MigrationPass::DryRun | MigrationPass::Compare => {
+                let deletable = wanted.iter().filter(|version| is_deletable(&there, version));
+                self.read_data(&there, &deletable.copied().collect::<Vec<_>>())?;
+            }
         }
         if let (Some(state), MigrationPass::Move) = (state, pass) {
             state.arrived(&known, arrival)?;
@@ -130,7 +141,7 @@ impl VersionedSecret<'_, '_> {
         let full = self.mount.full(self.path);
         let item = Item { kind: SECRETS, namespace: self.mount.namespace, path: &full };
         let why = format!(
-            "version {version} is deleted: it arrived so, without the data that nobody can read, and cannot be undeleted"
+            "version {version} is deleted, and nobody can read its data: it arrives as deleted and cannot be undeleted"
         );
         self.migration.report.note(item, why);
     }
@@ -168,6 +179,25 @@ impl VersionedSecret<'_, '_> {
         }
         Ok(Settled::Same)
     }
+}
+
+/// The hash of what of the metadata moves.
+fn hash_of(relevant: &Map) -> String {
+    hash(&Json::Object(relevant.clone()).to_text())
+}
+
+/// Whether the history of a secret goes on from what is at the target, as its route for imports asks.
+fn goes_on_from(there: &Map, here: &Map) -> bool {
+    let numbered = |map| -> BTreeMap<u64, &Map> {
+        versions(map).filter_map(|(version, info)| Some((version.parse().ok()?, info))).collect()
+    };
+    let (there_by_number, here_by_number) = (numbered(there), numbered(here));
+    let oldest = there_by_number.keys().next().copied().unwrap_or(0);
+    let is_known = |(version, info): (&u64, &&Map)| match there_by_number.get(version) {
+        Some(known) => text(known, "created_time") == text(info, "created_time"),
+        None => *version < oldest,
+    };
+    text(there, "created_time") == text(here, "created_time") && here_by_number.iter().all(is_known)
 }
 
 /// What of the metadata moves.
@@ -213,6 +243,48 @@ fn is_deletable(metadata: &Map, version: &str) -> bool {
         .any(|(known, info)| known == version && !text(info, "deletion_time").is_empty())
 }
 
-fn text<'m>(map: &'m Map, name: &str) -> &'m str {
-    map.get(name).and_then(Json::as_str).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kallisto_command::json::parse_object;
+
+    fn map(text: &str) -> Map {
+        parse_object(text.as_bytes()).unwrap()
+    }
+
+    const THERE: &str = r#"{"created_time":"c","versions":{
+        "9":{"created_time":"9","deletion_time":"","destroyed":false,"created_by":{"who":"x"}},
+        "10":{"created_time":"10","deletion_time":"d","destroyed":false},
+        "11":{"created_time":"11","deletion_time":"","destroyed":true}}}"#;
+
+    #[test]
+    fn data_is_wanted_of_versions_that_are_not_there_as_they_are() {
+        let there = relevant(&map(THERE));
+        assert!(!format!("{:?}", there.keys()).contains("created_by"));
+        assert_eq!(wanted_versions(&there, None), ["10", "9"]);
+        assert!(wanted_versions(&there, Some(&there)).is_empty());
+        let live =
+            relevant(&map(&THERE.replace(r#""deletion_time":"d""#, r#""deletion_time":"""#)));
+        assert_eq!(wanted_versions(&there, Some(&live)), ["10"]);
+        let other =
+            relevant(&map(&THERE.replace(r#""created_time":"c""#, r#""created_time":"o""#)));
+        assert_eq!(wanted_versions(&there, Some(&other)), ["10", "9"]);
+    }
+
+    #[test]
+    fn a_history_goes_on_from_its_beginning_and_from_nothing_else() {
+        let there = map(THERE);
+        for (here, goes_on) in [
+            (r#"{"created_time":"c","versions":{}}"#, true),
+            (r#"{"created_time":"o","versions":{}}"#, false),
+            (
+                r#"{"created_time":"c","versions":{"8":{"created_time":"8"},"9":{"created_time":"9"}}}"#,
+                true,
+            ),
+            (r#"{"created_time":"c","versions":{"9":{"created_time":"8"}}}"#, false),
+            (r#"{"created_time":"c","versions":{"12":{"created_time":"12"}}}"#, false),
+        ] {
+            assert_eq!(goes_on_from(&there, &map(here)), goes_on, "{here}");
+        }
+    }
 }

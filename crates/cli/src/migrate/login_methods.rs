@@ -1,0 +1,244 @@
+//! Login methods: their mounts, settings, roles and users.
+//!
+//! What proves somebody (passwords, secret ids, a method's own credentials elsewhere) is told by no API. Users with passwords are made with one
+//! that is drawn and told to nobody, so their policies are there and a new password lets them in.
+
+use data_encoding::BASE64URL_NOPAD;
+
+use super::endpoint::ItemFailure;
+use super::mounts::{settings, text};
+use super::pass::{Item, Migration, MigrationPass, is_nothing};
+use super::pool;
+use super::random;
+use super::report::Settled;
+use super::scope::ContentKind;
+use super::translations::Translations;
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+
+/// Bytes of a password that nobody is told.
+const PASSWORD_BYTES: usize = 32;
+/// The path of the method of tokens, which every server has.
+const TOKEN: &str = "token/";
+
+/// What a kind of method keeps, by the routes below its mount.
+struct MethodKind {
+    name: &'static str,
+    /// One object.
+    settings: Option<&'static str>,
+    /// Lists of objects.
+    lists: &'static [&'static str],
+    /// What does not move.
+    lacks: &'static str,
+}
+
+static KINDS: [MethodKind; 8] = [
+    MethodKind { name: "approle", settings: None, lists: &["role"], lacks: "secret ids" },
+    MethodKind { name: "userpass", settings: None, lists: &["users"], lacks: "passwords" },
+    MethodKind { name: "token", settings: None, lists: &["roles"], lacks: "tokens" },
+    MethodKind {
+        name: "jwt",
+        settings: Some("config"),
+        lists: &["role"],
+        lacks: "the client's secret",
+    },
+    MethodKind {
+        name: "oidc",
+        settings: Some("config"),
+        lists: &["role"],
+        lacks: "the client's secret",
+    },
+    MethodKind {
+        name: "kubernetes",
+        settings: Some("config"),
+        lists: &["role"],
+        lacks: "the reviewer's token",
+    },
+    MethodKind {
+        name: "ldap",
+        settings: Some("config"),
+        lists: &["groups", "users"],
+        lacks: "the password of binddn",
+    },
+    MethodKind { name: "cert", settings: Some("config"), lists: &["certs"], lacks: "" },
+];
+
+/// A method, at its path below `auth/`, which ends in a slash.
+#[derive(Clone, Copy)]
+struct MovedMethod<'m> {
+    namespace: &'m str,
+    path: &'m str,
+    kind: &'static MethodKind,
+}
+
+/// Moves the login methods of a namespace, if they are in scope, and notes what their accessors are at the target.
+pub(super) fn move_all(
+    migration: &Migration<'_>,
+    namespace: &str,
+    translations: &mut Translations,
+) -> Result<(), Error> {
+    if ![ContentKind::LoginMethods, ContentKind::Identity, ContentKind::Policies]
+        .iter()
+        .any(|kind| migration.scope.has(*kind))
+    {
+        return Ok(());
+    }
+    let all = Item { kind: "login methods", namespace, path: "" };
+    let read = |from| migration.read_all(all, from, ("sys/auth", "auth"));
+    let Some(there) = read(&migration.source)? else { return Ok(()) };
+    let Some(here) = read(&migration.target)? else { return Ok(()) };
+    let mut moved = Vec::new();
+    for (path, method) in there.iter().filter(|_| migration.scope.has(ContentKind::LoginMethods)) {
+        let Some(method) = method.as_object().filter(|_| path.ends_with('/')) else { continue };
+        let name = text(method, "type").trim_start_matches("ns_");
+        let item = Item { path, ..all };
+        let Some(kind) = KINDS.iter().find(|known| known.name == name) else {
+            let why = format!("the target has no login method {name:?}");
+            migration.report.count(item, Settled::NotMoved(why));
+            continue;
+        };
+        let here = here.get(path).and_then(Json::as_object);
+        if path == TOKEN || move_mount(migration, item, method, here)? {
+            moved.push(MovedMethod { namespace, path, kind });
+        }
+    }
+    let here = read(&migration.target)?.unwrap_or_default();
+    let accessor = |of: &Map, path: &str| {
+        let method = of.get(path).and_then(Json::as_object)?;
+        Some(text(method, "accessor").to_owned())
+    };
+    for path in there.keys() {
+        if let (Some(there), Some(here)) = (accessor(&there, path), accessor(&here, path)) {
+            translations.add(&there, &here);
+        }
+    }
+    moved.into_iter().try_for_each(|method| move_content(migration, method))
+}
+
+fn move_mount(
+    migration: &Migration<'_>,
+    item: Item<'_>,
+    there: &Map,
+    here: Option<&Map>,
+) -> Result<bool, Error> {
+    if here.is_some_and(|here| text(here, "type") != text(there, "type")) {
+        migration
+            .report
+            .count(item, Settled::not_moved("the target has a method of another kind there"));
+        return Ok(false);
+    }
+    migration.settle(item, || {
+        let wanted = settings(there);
+        let tuned = here.map(settings);
+        let path = format!("sys/auth/{}", item.path.trim_end_matches('/'));
+        migration.settle_against(tuned.as_ref(), &wanted, || {
+            let (path, body) = match tuned {
+                None => (path, super::mounts::creation(there)),
+                Some(_) => (format!("{path}/tune"), wanted.clone()),
+            };
+            migration.target.write(item.namespace, &path, body).map(drop)
+        })
+    })
+}
+
+fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<(), Error> {
+    let base = format!("auth/{}", method.path);
+    if let Some(route) = method.kind.settings {
+        let path = format!("{base}{route}");
+        let item = Item { kind: "login settings", namespace: method.namespace, path: &path };
+        migration.settle(item, || {
+            let Some(there) = migration.source.read(method.namespace, &path)? else {
+                return Ok(Settled::Same);
+            };
+            let settled = migration.settle_object(method.namespace, &path, writable(there))?;
+            if matches!(settled, Settled::Moved) && !method.kind.lacks.is_empty() {
+                let why = format!(
+                    "{} cannot be read: write it again if there was one",
+                    method.kind.lacks
+                );
+                migration.report.note(item, why);
+            }
+            Ok(settled)
+        })?;
+    }
+    for list in method.kind.lists {
+        let names = migration.list("login roles", method.namespace, &format!("{base}{list}"))?;
+        migration.progress.begin(&format!("{}{base}{list}", method.namespace), names.len());
+        pool::for_each(&names, migration.workers, |name| {
+            let path = format!("{base}{list}/{name}");
+            let item = Item { kind: "login roles", namespace: method.namespace, path: &path };
+            migration.settle(item, || move_role(migration, method, item))?;
+            migration.progress.add(1);
+            Ok(())
+        })?;
+        let lacks = match method.kind.name {
+            "approle" | "userpass"
+                if !names.is_empty() && migration.pass != MigrationPass::Compare =>
+            {
+                method.kind.lacks
+            }
+            _ => continue,
+        };
+        let item = Item { kind: "login methods", namespace: method.namespace, path: method.path };
+        migration.report.note(
+            item,
+            format!("{lacks} of {} roles or users cannot be read: give out new ones", names.len()),
+        );
+    }
+    Ok(())
+}
+
+fn move_role(
+    migration: &Migration<'_>,
+    method: MovedMethod<'_>,
+    item: Item<'_>,
+) -> Result<Settled, ItemFailure> {
+    let Item { namespace, path, .. } = item;
+    let Some(there) = migration.source.read(namespace, path)? else {
+        return Ok(Settled::not_moved("it is gone at the source"));
+    };
+    let wanted = writable(there);
+    let here = migration.target_or_nothing(namespace, path)?;
+    let settled = migration.settle_against(here.as_ref(), &wanted, || {
+        let mut body = wanted.clone();
+        if method.kind.name == "userpass" && here.is_none() {
+            body.insert(
+                "password".to_owned(),
+                BASE64URL_NOPAD.encode(&random::<PASSWORD_BYTES>()?).into(),
+            );
+        }
+        migration.target.write(namespace, path, body).map(drop)
+    })?;
+    if method.kind.name != "approle" || migration.pass == MigrationPass::DryRun {
+        return Ok(settled);
+    }
+    // The id is an object of its own below the role.
+    let path = format!("{path}/role-id");
+    let Some(id) = migration.source.read(namespace, &path)? else { return Ok(settled) };
+    Ok(settled.and(migration.settle_object(namespace, &path, id)?))
+}
+
+/// What of an object that was read can be written. Nulls say nothing, and neither does the old name of a field beside its new one, `period` beside
+/// `token_period`, which some servers show as nothing and others as the same.
+fn writable(read: Map) -> Map {
+    let is_old_name =
+        |name: &str, value: &Json| is_nothing(value) && read.contains_key(&format!("token_{name}"));
+    let kept =
+        read.iter().filter(|(name, value)| **value != Json::Null && !is_old_name(name, value));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kallisto_command::json::parse_object;
+
+    #[test]
+    fn nulls_and_old_names_of_fields_are_not_written() {
+        let read = parse_object(
+            br#"{"a":null,"period":0,"token_period":9,"token_ttl":0,"ttl":0,"name":"n"}"#,
+        );
+        let names: Vec<String> = writable(read.unwrap()).into_keys().collect();
+        assert_eq!(names, ["name", "token_period", "token_ttl"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Policies: their texts, in which ids of login methods, entities and groups become those of the target.
+
+use super::endpoint::ItemFailure;
+use super::pass::{Item, Migration, MigrationPass};
+use super::report::Settled;
+use super::translations::Translations;
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+
+/// Policies that every server has of its own.
+const BUILT_IN: [&str; 2] = ["root", "response-wrapping"];
+/// A policy that every server has, and that may have been changed.
+const DEFAULT: &str = "default";
+
+/// Moves the policies of a namespace.
+pub(super) fn move_all(
+    migration: &Migration<'_>,
+    namespace: &str,
+    translations: &Translations,
+) -> Result<(), Error> {
+    for (kind, route) in
+        [("policies", "sys/policies/acl"), ("password policies", "sys/policies/password")]
+    {
+        let names = migration.list(kind, namespace, route)?;
+        for name in names.iter().filter(|name| !BUILT_IN.contains(&name.as_str())) {
+            let item = Item { kind, namespace, path: name };
+            migration.settle(item, || move_one(migration, item, route, translations))?;
+        }
+    }
+    Ok(())
+}
+
+fn move_one(
+    migration: &Migration<'_>,
+    item: Item<'_>,
+    route: &str,
+    translations: &Translations,
+) -> Result<Settled, ItemFailure> {
+    let path = format!("{route}/{}", item.path);
+    let there = migration.source.read(item.namespace, &path)?;
+    let text = there.as_ref().and_then(|there| there.get("policy")).and_then(Json::as_str);
+    let Some(text) = text else { return Ok(Settled::not_moved("it is gone at the source")) };
+    let here = migration.target_or_nothing(item.namespace, &path)?;
+    if item.path == DEFAULT {
+        let same = here.is_some_and(|here| here.get("policy").and_then(Json::as_str) == Some(text));
+        if !same && migration.pass != MigrationPass::Compare {
+            let why =
+                "the target keeps its own, which differs: write it by hand if you had changed it";
+            migration.report.note(item, why);
+        }
+        return Ok(Settled::Same);
+    }
+    let wanted = Map::from([("policy".to_owned(), translations.in_text(text).into())]);
+    migration.settle_against(here.as_ref(), &wanted, || {
+        migration.target.write(item.namespace, &path, wanted.clone()).map(drop)
+    })
+}

@@ -1,0 +1,222 @@
+//! Keys of transit mounts, where the source gives them out.
+//!
+//! A key that is exportable is exported and imported, version by version, wrapped for the target as its API wants it: nobody between the two
+//! servers but this process sees it. Another one that allows a plaintext backup is backed up and restored, which works between servers of one make.
+//! Any other key stays where it is, and the report says so.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
+use aws_lc_rs::rsa::{OAEP_SHA256_MGF1SHA256, OaepPublicEncryptingKey, PublicEncryptingKey};
+use data_encoding::BASE64;
+use zeroize::Zeroizing;
+
+use super::endpoint::ItemFailure;
+use super::mounts::{SourceMount, text};
+use super::pass::{Item, Migration, MigrationPass};
+use super::pkcs8;
+use super::random;
+use super::report::Settled;
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+use kallisto_command::secret::as_u64;
+
+/// What of a key has to be the same at both sides.
+const FACTS: [&str; 8] = [
+    "allow_plaintext_backup",
+    "deletion_allowed",
+    "derived",
+    "exportable",
+    "latest_version",
+    "min_decryption_version",
+    "min_encryption_version",
+    "type",
+];
+/// What is set by the route `config` after the versions are there.
+const SETTINGS: [&str; 5] = [
+    "allow_plaintext_backup",
+    "deletion_allowed",
+    "exportable",
+    "min_decryption_version",
+    "min_encryption_version",
+];
+const AES_KEY_BYTES: usize = 32;
+
+/// Moves the keys of a mount.
+pub(super) fn move_all(
+    migration: &Migration<'_>,
+    namespace: &str,
+    mount: &SourceMount,
+) -> Result<(), Error> {
+    let names = migration.list("transit keys", namespace, &format!("{}keys", mount.path))?;
+    migration.progress.begin(&format!("keys of {namespace}{}", mount.path), names.len());
+    for name in &names {
+        let path = format!("{}keys/{name}", mount.path);
+        let item = Item { kind: "transit keys", namespace, path: &path };
+        let key = MovedKey { migration, item, mount: &mount.path, name };
+        migration.settle(item, || key.settle())?;
+        migration.progress.add(1);
+    }
+    Ok(())
+}
+
+struct MovedKey<'m, 'a> {
+    migration: &'m Migration<'a>,
+    item: Item<'m>,
+    mount: &'m str,
+    name: &'m str,
+}
+
+impl MovedKey<'_, '_> {
+    fn settle(&self) -> Result<Settled, ItemFailure> {
+        let Migration { source, pass, .. } = self.migration;
+        let Item { namespace, path, .. } = self.item;
+        let Some(there) = source.read(namespace, path)? else {
+            return Ok(Settled::not_moved("it is gone at the source"));
+        };
+        let here = self.migration.target_or_nothing(namespace, path)?;
+        let facts: Map = FACTS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), there.get(*name)?.clone())))
+            .collect();
+        let is_exportable = there.get("exportable") == Some(&true.into());
+        let settled = self.migration.settle_against(here.as_ref(), &facts, || {
+            self.bring(&there, here.as_ref(), is_exportable)
+        })?;
+        let is_to_prove = *pass == MigrationPass::Compare && matches!(settled, Settled::Same);
+        if is_to_prove && is_exportable && !self.is_same_material(&there)? {
+            return Ok(Settled::differs("the key itself"));
+        }
+        if matches!(settled, Settled::Moved) && is_exportable && here.is_none() {
+            self.migration.report.note(
+                self.item,
+                "HMACs made with it are not verified here: its HMAC key is another",
+            );
+        }
+        Ok(settled)
+    }
+
+    /// Makes the key, or the versions that are not here yet.
+    fn bring(
+        &self,
+        there: &Map,
+        here: Option<&Map>,
+        is_exportable: bool,
+    ) -> Result<(), ItemFailure> {
+        let item = |why: &str| Err(ItemFailure::Item(why.to_owned()));
+        if !is_exportable {
+            return match there.get("allow_plaintext_backup") == Some(&true.into()) && here.is_none()
+            {
+                true => self.restore(),
+                false => item("it is not exportable: no API gives it out"),
+            };
+        }
+        if there.get("convergent_encryption") == Some(&true.into()) {
+            return item("a key with convergent encryption cannot be imported");
+        }
+        if here.is_some_and(|here| text(here, "type") != text(there, "type")) {
+            return item("the target has a key of another type there");
+        }
+        let versions = self.export(&self.migration.source, there)?;
+        let latest = versions.keys().last().copied().unwrap_or(0);
+        if versions.keys().copied().ne(1..=latest) {
+            return item("its first versions are trimmed, so later ones cannot get their numbers");
+        }
+        let known = here.and_then(|here| here.get("latest_version")).and_then(as_u64).unwrap_or(0);
+        for (version, key) in versions.iter().filter(|(version, _)| **version > known) {
+            let mut body = Map::from([("ciphertext".to_owned(), self.wrapped(there, key)?.into())]);
+            let mut route = "import_version";
+            if *version == 1 {
+                route = "import";
+                for name in ["type", "derived"] {
+                    body.extend(there.get(name).map(|value| (name.to_owned(), value.clone())));
+                }
+                for name in ["allow_rotation", "exportable"] {
+                    body.insert(name.to_owned(), true.into());
+                }
+            }
+            self.write(&format!("{}keys/{}/{route}", self.mount, self.name), body)?;
+        }
+        let settings = SETTINGS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), there.get(*name)?.clone())));
+        self.write(&format!("{}keys/{}/config", self.mount, self.name), settings.collect())
+    }
+
+    fn restore(&self) -> Result<(), ItemFailure> {
+        let path = format!("{}backup/{}", self.mount, self.name);
+        let backup = self.migration.source.read(self.item.namespace, &path)?.unwrap_or_default();
+        let restored = self.write(&format!("{}restore/{}", self.mount, self.name), backup);
+        restored.map_err(|failure| match failure {
+            ItemFailure::Item(why) => ItemFailure::Item(format!(
+                "it is not exportable, and its backup is of another make: {why}"
+            )),
+            fatal => fatal,
+        })
+    }
+
+    fn write(&self, path: &str, body: Map) -> Result<(), ItemFailure> {
+        self.migration.target.write(self.item.namespace, path, body).map(drop)
+    }
+
+    /// The key's versions as an export shows them.
+    fn export(
+        &self,
+        from: &super::endpoint::Endpoint<'_>,
+        key: &Map,
+    ) -> Result<BTreeMap<u64, Zeroizing<String>>, ItemFailure> {
+        let sort = match text(key, "type") {
+            "ed25519" => "signing-key",
+            "hmac" => "hmac-key",
+            kind if kind.starts_with("ecdsa") => "signing-key",
+            _ => "encryption-key",
+        };
+        let path = format!("{}export/{sort}/{}", self.mount, self.name);
+        let exported = from.read(self.item.namespace, &path)?.unwrap_or_default();
+        let keys = exported.get("keys").and_then(Json::as_object).into_iter().flatten();
+        let version = |(number, key): (&String, &Json)| {
+            Some((number.parse().ok()?, Zeroizing::new(key.as_str()?.to_owned())))
+        };
+        Ok(keys.filter_map(version).collect())
+    }
+
+    fn is_same_material(&self, there: &Map) -> Result<bool, ItemFailure> {
+        let Migration { source, target, .. } = self.migration;
+        let bytes = |keys: BTreeMap<u64, Zeroizing<String>>| {
+            let material = |(number, key): (u64, Zeroizing<String>)| {
+                (number, pkcs8::material(text(there, "type"), &key))
+            };
+            keys.into_iter().map(material).collect::<BTreeMap<_, _>>()
+        };
+        Ok(bytes(self.export(source, there)?) == bytes(self.export(target, there)?))
+    }
+
+    /// An exported key as the target takes it.
+    fn wrapped(&self, there: &Map, exported: &str) -> Result<String, ItemFailure> {
+        let kind = text(there, "type");
+        let Some(material) = pkcs8::material(kind, exported) else {
+            return Err(ItemFailure::Item(format!(
+                "an exported key of type {kind:?} is not understood"
+            )));
+        };
+        let path = format!("{}wrapping_key", self.mount);
+        let answer = self.migration.target.read(self.item.namespace, &path)?.unwrap_or_default();
+        wrap(&material, text(&answer, "public_key")).ok_or_else(|| {
+            ItemFailure::Item("the key could not be wrapped for the target".to_owned())
+        })
+    }
+}
+
+/// A key under a key of the moment, behind that under the target's.
+fn wrap(material: &[u8], wrapping_pem: &str) -> Option<String> {
+    let public = PublicEncryptingKey::from_der(&pkcs8::pem_bytes(wrapping_pem)?).ok()?;
+    let public = OaepPublicEncryptingKey::new(public).ok()?;
+    let moment = Zeroizing::new(random::<AES_KEY_BYTES>().ok()?);
+    let mut wrapped = vec![0; public.ciphertext_size()];
+    public.encrypt(&OAEP_SHA256_MGF1SHA256, &*moment, &mut wrapped, None).ok()?;
+    let kek = AesKek::new(&AES_256, &*moment).ok()?;
+    let mut key = vec![0; material.len() + 16];
+    let key = kek.wrap_with_padding(material, &mut key).ok()?;
+    wrapped.extend_from_slice(key);
+    Some(BASE64.encode(&wrapped))
+}
