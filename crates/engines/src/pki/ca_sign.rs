@@ -80,9 +80,14 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         ));
     }
     let issuer = &authority.issuer.certificate;
-    // Its own word counts, unless the request says that it does not.
-    let enforces = given.flag("enforce_leaf_not_after_behavior", true)?;
-    let outliving = if enforces { authority.issuer.outliving } else { Outliving::Permit };
+    // An issuer that refuses leaves which outlive it does not refuse a CA, unless the request says so: the usual lifetimes of both are
+    // the same, so that a CA signed a second later than its root was made would outlive it.
+    let outliving = match authority.issuer.outliving {
+        Outliving::Refuse if !given.flag("enforce_leaf_not_after_behavior", false)? => {
+            Outliving::Permit
+        }
+        said => said,
+    };
     let bounds = Bounds {
         now: call.now,
         role: None,

@@ -117,7 +117,7 @@ const GENERATE: &[Field] = &[
     field(
         "enforce_leaf_not_after_behavior",
         Flag,
-        "Whether a CA may not outlive who signs it, as the issuer says.",
+        "Whether a CA is refused that would outlive an issuer whose `leaf_not_after_behavior` is `err`.",
     ),
     field("organization", Texts, "O of the subject."),
     field("ou", Texts, "OU of the subject."),

@@ -103,9 +103,13 @@ fn a_ca_below_another_one_has_less_of_everything() {
         let why = refusal(sign(&format!(r#","ttl":"10m","max_path_length":{more}"#)));
         assert!(why.contains("more than the issuer allows"), "{why}");
     }
-    assert!(refusal(sign(r#","ttl":"2h""#)).contains("beyond the expiration of the CA"));
-    let longer = sign(r#","ttl":"2h","enforce_leaf_not_after_behavior":false"#).unwrap();
-    assert_eq!(parsed(&longer, "certificate").not_after, NOW + 7200);
+    let ends = |more: &str| parsed(&sign(more).unwrap(), "certificate").not_after;
+    assert_eq!(ends(r#","ttl":"2h""#), NOW + 7200, "with a warning, as OpenBao has it");
+    let enforced = r#","ttl":"2h","enforce_leaf_not_after_behavior":true"#;
+    assert!(refusal(sign(enforced)).contains("beyond the expiration of the CA"));
+    let truncates = r#"{"leaf_not_after_behavior":"truncate"}"#;
+    mount.ask(NOW, Patch, "issuer/default", truncates).unwrap();
+    assert_eq!(ends(r#","ttl":"2h""#), NOW + 3600);
 }
 
 #[test]
