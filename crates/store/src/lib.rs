@@ -44,7 +44,8 @@ pub use error::Error;
 pub use memory::MemoryStore;
 pub use raft::{BackupHead, BackupReader, BackupWriter, Losses, OnFatal, RaftOptions, RaftStore};
 pub use stats::{
-    COMMIT_BUCKET_ENDS_US, CommitStats, EngineLevelStats, EngineStats, RaftStats, StoreStats,
+    COMMIT_BUCKET_ENDS_US, CommitStats, DatabaseStats, EngineLevelStats, EngineStats, RaftStats,
+    StoreStats,
 };
 
 /// The bytes of a record's value, shared and immutable.

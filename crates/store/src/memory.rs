@@ -181,6 +181,7 @@ impl Store for MemoryStore {
             durability: self.durability(),
             records: self.approximate_len(),
             raft: None,
+            database: None,
         }
     }
 

@@ -42,6 +42,40 @@ pub struct StoreStats {
     pub records: u64,
     /// Of the replicated log; `None` for a store without one.
     pub raft: Option<RaftStats>,
+    /// Of the database; `None` for a store without one.
+    pub database: Option<DatabaseStats>,
+}
+
+impl StoreStats {
+    /// How long commits took; `None` for a store that has nothing to wait for.
+    #[must_use]
+    pub fn commits(&self) -> Option<&CommitStats> {
+        let of_raft = self.raft.as_ref().map(|raft| &raft.commits);
+        of_raft.or_else(|| self.database.as_ref().map(|database| &database.commits))
+    }
+}
+
+/// Figures about a database that keeps the records.
+#[derive(Clone, Debug)]
+pub struct DatabaseStats {
+    /// How often the right to write was taken, by any server.
+    pub epoch: u64,
+    /// Whether this server writes.
+    pub leads: bool,
+    /// Whether there is a connection.
+    pub is_connected: bool,
+    /// Batches waiting to be sent.
+    pub waiting: usize,
+    /// Batches that the database had and this server had not, when it last asked.
+    pub behind: u64,
+    /// Connections that ended, or on which an answer did not come in time.
+    pub connections_lost: u64,
+    /// How often all records were read, the first time among them.
+    pub loads: u64,
+    /// Statements that the database refused.
+    pub refused: u64,
+    /// How long commits took.
+    pub commits: CommitStats,
 }
 
 /// Figures about the replicated log and the engine under it.

@@ -10,17 +10,22 @@ use kallisto_store::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::error::Severity;
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::limits::CONNECT;
+
 /// Why a statement has no result.
 #[derive(Debug)]
 pub(crate) enum PgFailure {
     /// The database refused it: nothing happened.
     Refused(Error),
+    /// The database gave it up because of others: nothing happened, and the same may go through now.
+    Again(String),
     /// The connection ended or took too long: nobody knows.
     Lost(String),
 }
@@ -30,7 +35,7 @@ impl PgFailure {
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Refused(error) => error,
-            Self::Lost(why) => Error::Unavailable(why),
+            Self::Again(why) | Self::Lost(why) => Error::Unavailable(why),
         }
     }
 }
@@ -55,8 +60,19 @@ impl Drop for PgSession {
 }
 
 impl PgConnector {
-    /// Opens a connection; `wake` is told of every notification, and of the end.
+    /// Opens a connection; `wake` is told of every notification, and of the end. The driver bounds the time of each host's
+    /// socket alone; here all of it is, so that a far end which takes the connection and says nothing keeps nobody waiting.
     pub(crate) async fn open(&self, wake: &Arc<Notify>) -> Result<PgSession, PgFailure> {
+        let hosts = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+        let longest = self.config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        let all = longest.saturating_mul(hosts).saturating_add(CONNECT);
+        match timeout(all, self.connect(wake)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(PgFailure::Lost("the database took no connection in time".to_owned())),
+        }
+    }
+
+    async fn connect(&self, wake: &Arc<Notify>) -> Result<PgSession, PgFailure> {
         let (client, driving) = match self.tls.usage {
             TlsUse::Never => {
                 let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
@@ -102,19 +118,24 @@ impl PgSession {
         parameters: &[PgParameter<'_>],
         longest: Duration,
     ) -> Result<Vec<Row>, PgFailure> {
-        match tokio::time::timeout(longest, self.client.query_typed(statement, parameters)).await {
+        match timeout(longest, self.client.query_typed(statement, parameters)).await {
             Ok(outcome) => outcome.map_err(failed),
-            Err(_) => Err(PgFailure::Lost("the database did not answer in time".to_owned())),
+            Err(_) => Err(no_answer()),
         }
     }
 
     /// Runs statements of which nothing comes back.
     pub(crate) async fn batch(&self, statements: &str, longest: Duration) -> Result<(), PgFailure> {
-        match tokio::time::timeout(longest, self.client.batch_execute(statements)).await {
+        match timeout(longest, self.client.batch_execute(statements)).await {
             Ok(outcome) => outcome.map_err(failed),
-            Err(_) => Err(PgFailure::Lost("the database did not answer in time".to_owned())),
+            Err(_) => Err(no_answer()),
         }
     }
+}
+
+/// A statement that took too long.
+pub(crate) fn no_answer() -> PgFailure {
+    PgFailure::Lost("the database did not answer in time".to_owned())
 }
 
 /// What an error of the driver means. The database's own words name tables and limits, and no value: parameters stay out of them.
@@ -132,7 +153,12 @@ pub(crate) fn failed(error: tokio_postgres::Error) -> PgFailure {
         .parsed_severity()
         .is_none_or(|severity| matches!(severity, Severity::Fatal | Severity::Panic));
     match code {
-        _ if is_end || code.starts_with("08") || code.starts_with("57P") => PgFailure::Lost(text),
+        // `40003`: whether the statement came to its end is not known.
+        _ if is_end || code.starts_with("08") || code.starts_with("57P") || code == "40003" => {
+            PgFailure::Lost(text)
+        }
+        // Isolation above what is asked for, and deadlocks.
+        "40001" | "40P01" => PgFailure::Again(text),
         "53100" => PgFailure::Refused(Error::Full(text)),
         _ => PgFailure::Refused(Error::Unavailable(text)),
     }

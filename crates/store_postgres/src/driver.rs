@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kallisto_store::{AsOf, Batch, Error, Position, Promise, Replaced, Seqno};
+use kallisto_store::{AsOf, Batch, Error, Position, Promise, Seqno};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
+use crate::cells::number;
 use crate::change;
-use crate::connection::{PgConnector, PgFailure, PgSession};
+use crate::connection::{PgConnector, PgFailure, PgParameter, PgSession};
 use crate::group::PgGroup;
 use crate::limits::{
-    CHANGES_KEPT, LEASE, LONG_STATEMENT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, POLL_ROWS,
-    STATEMENT, TRIM_EVERY,
+    CHANGES_KEPT, LEASE, LONG_STATEMENT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, STATEMENT,
+    TRIM_EVERY,
 };
-use crate::load::{load, no_row, number};
 use crate::shared::{PgRequest, PgRole, PgShared, WaitingBatch, lock};
 
 /// A lease in the database's milliseconds.
@@ -54,7 +54,9 @@ impl PgDriver {
     pub(crate) async fn run(mut self) {
         loop {
             if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
-                self.session = None;
+                if self.session.take().is_some() {
+                    self.lost("it ended");
+                }
                 if self.shared.is_closing() {
                     break;
                 }
@@ -70,11 +72,18 @@ impl PgDriver {
                     let _ = timeout(self.shared.confirm_every, self.shared.wake.notified()).await;
                 }
                 Err(PgFailure::Lost(why)) => {
-                    tracing::warn!(why, "the connection to the database was lost");
+                    self.lost(&why);
                     self.session = None;
+                }
+                Err(PgFailure::Again(why)) => {
+                    tracing::debug!(why, "a statement of the storage is sent again");
+                    tokio::time::sleep(self.pause).await;
+                    self.pause = (self.pause * 2).min(PAUSE_LONGEST);
+                    self.give_up_old();
                 }
                 Err(PgFailure::Refused(error)) => {
                     tracing::error!(%error, "the database refuses a statement of the storage");
+                    self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(PAUSE_LONGEST);
                     self.give_up_old();
@@ -82,6 +91,14 @@ impl PgDriver {
             }
         }
         self.end();
+    }
+
+    /// Says that a connection is gone.
+    fn lost(&self, why: &str) {
+        tracing::warn!(why, "the connection to the database was lost");
+        let counters = &self.shared.counters;
+        counters.connections_lost.fetch_add(1, Ordering::Relaxed);
+        counters.is_connected.store(false, Ordering::Relaxed);
     }
 
     fn end(&mut self) {
@@ -103,6 +120,7 @@ impl PgDriver {
         match self.open().await {
             Ok(session) => {
                 tracing::info!("connected to the database again");
+                self.shared.counters.is_connected.store(true, Ordering::Relaxed);
                 self.session = Some(session);
             }
             Err(failure) => {
@@ -177,14 +195,14 @@ impl PgDriver {
         if self.shared.position().0 == 0 {
             let sent = self.shared.clock.now();
             let own = self.shared.own.id.cast_signed();
-            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+            let parameters: [PgParameter<'_>; 2] =
                 [(&lease_ms(), Type::FLOAT8), (&own, Type::INT8)];
             let taken = self
                 .session()?
                 .run(&self.shared.statements.take_blank, &parameters, STATEMENT)
                 .await;
             if let Some(row) = taken?.first() {
-                self.shared.elect(number(row.get(0)), number(row.get(1)), sent);
+                self.shared.elect(number(row, 0)?, number(row, 1)?, sent);
                 return Ok(());
             }
         }
@@ -214,13 +232,21 @@ impl PgDriver {
             )
             .await;
         match rows?.first() {
-            Some(row) => self.shared.elect(number(row.get(0)), number(row.get(1)), sent),
+            Some(row) => self.shared.elect(number(row, 0)?, number(row, 1)?, sent),
             None => self.shared.depose(epoch),
         }
         Ok(())
     }
 
     async fn lead(&mut self, epoch: u64) -> Result<DriverTurn, PgFailure> {
+        // Before the writes that wait, so that those who keep on coming keep no read from its answer: what was committed before it
+        // began is folded, since no commit is under way.
+        let holds = self.shared.lease_holds();
+        if holds {
+            let reads = std::mem::take(&mut lock(&self.shared.queue).reads);
+            let position = self.shared.position();
+            reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
+        }
         let other = lock(&self.shared.queue).take_other();
         match other {
             Some(PgRequest::Save(promise)) => {
@@ -239,15 +265,10 @@ impl PgDriver {
             self.trim(epoch).await?;
             return Ok(DriverTurn::Again);
         }
-        // Behind the writes: what was committed before a read began is folded.
-        if self.shared.lease_holds() {
-            let reads = std::mem::take(&mut lock(&self.shared.queue).reads);
-            let position = self.shared.position();
-            reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
-            return Ok(DriverTurn::Rest);
+        if !holds {
+            // The keeper did not get through lately: what holds, the database says.
+            self.follow().await?;
         }
-        // The keeper did not get through lately: what holds, the database says.
-        self.follow().await?;
         Ok(DriverTurn::Rest)
     }
 
@@ -316,8 +337,14 @@ impl PgDriver {
             Err(PgFailure::Refused(error)) => {
                 shared.in_flight.store(0, Ordering::Release);
                 tracing::warn!(%error, "the database refused a commit");
+                shared.counters.refused.fetch_add(1, Ordering::Relaxed);
                 group.into_waiting().into_iter().for_each(|w| w.promise.keep(Err(error.clone())));
                 Ok(())
+            }
+            Err(PgFailure::Again(why)) => {
+                shared.in_flight.store(0, Ordering::Release);
+                lock(&shared.queue).put_back(group.into_waiting());
+                Err(PgFailure::Again(why))
             }
             Err(PgFailure::Lost(why)) => {
                 self.unknown = Some((group, sent));
@@ -333,131 +360,9 @@ impl PgDriver {
             return Ok(());
         }
         self.trimmed = to;
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+        let parameters: [PgParameter<'_>; 2] =
             [(&epoch.cast_signed(), Type::INT8), (&to.cast_signed(), Type::INT8)];
         self.session()?.run(&self.shared.statements.trim, &parameters, STATEMENT).await?;
-        Ok(())
-    }
-
-    /// Reads what others committed. Whether that was all there is.
-    async fn follow(&mut self) -> Result<bool, PgFailure> {
-        let shared = Arc::clone(&self.shared);
-        let reads = std::mem::take(&mut lock(&shared.queue).reads);
-        let outcome = self.poll().await;
-        match &outcome {
-            Ok(true) => {
-                let position = shared.position();
-                reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
-            }
-            Ok(false) => lock(&shared.queue).reads.extend(reads),
-            Err(_) => reads.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader))),
-        }
-        outcome
-    }
-
-    async fn poll(&mut self) -> Result<bool, PgFailure> {
-        let shared = Arc::clone(&self.shared);
-        let asked = shared.clock.now();
-        let own = shared.position().0;
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-            [(&own.cast_signed(), Type::INT8), (&(POLL_ROWS as i64), Type::INT8)];
-        let rows = self.session()?.run(&shared.statements.poll, &parameters, STATEMENT).await?;
-        let head = rows.first().ok_or_else(no_row)?;
-        let (tip, generation, trimmed) =
-            (number(head.get(1)), number(head.get(2)), number(head.get(3)));
-        let restored = generation != shared.generation.load(Ordering::Acquire);
-        if restored || trimmed > own || tip < own {
-            self.rebuild(if restored { Replaced::Restored } else { Replaced::CaughtUp }).await?;
-            return Ok(false);
-        }
-        let mut count = 0;
-        for row in &rows {
-            let (Some(first), Some(last)) =
-                (row.get::<_, Option<i64>>(4), row.get::<_, Option<i64>>(5))
-            else {
-                continue;
-            };
-            count += 1;
-            let (first, last, epoch) = (number(first), number(last), number(row.get(6)));
-            let batches = change::decode(row.get(7), first, last)
-                .filter(|_| first == shared.position().0 + 1);
-            let Some(batches) = batches else {
-                tracing::error!(
-                    first,
-                    last,
-                    "a change row is not the next one: reading all records"
-                );
-                self.rebuild(Replaced::CaughtUp).await?;
-                return Ok(false);
-            };
-            apply(&shared, &batches);
-            self.found(last, epoch);
-        }
-        if count == POLL_ROWS {
-            return Ok(false);
-        }
-        if tip != shared.position().0 {
-            tracing::error!(tip, "change rows are missing: reading all records");
-            self.rebuild(Replaced::CaughtUp).await?;
-            return Ok(false);
-        }
-        shared.confirm(asked);
-        self.not_found(number(head.get(0)));
-        if self.unknown.is_none() {
-            shared.in_flight.store(0, Ordering::Release);
-        }
-        Ok(true)
-    }
-
-    /// A change row was applied: if it is that of the group whose end was not known, it is known now.
-    fn found(&mut self, last: u64, epoch: u64) {
-        if let Some((group, _)) =
-            self.unknown.take_if(|(group, _)| (group.last(), group.epoch) == (last, epoch))
-        {
-            tracing::info!(position = last, "a commit that was cut off had come to its end");
-            self.shared.in_flight.store(0, Ordering::Release);
-            committed(group);
-        }
-    }
-
-    /// All change rows are here as of `epoch`. A group that was cut off and is not among them, and whose epoch is over, never will be.
-    fn not_found(&mut self, epoch: u64) {
-        let Some((group, _)) = self.unknown.take_if(|(group, _)| epoch > group.epoch) else {
-            return;
-        };
-        let waiting = group.into_waiting();
-        match lock(&self.shared.lead).role {
-            PgRole::Leading { .. } | PgRole::Elected { .. } => {
-                lock(&self.shared.queue).put_back(waiting);
-            }
-            PgRole::Following => {
-                waiting.into_iter().for_each(|w| w.promise.keep(Err(Error::NotLeader)));
-            }
-        }
-    }
-
-    /// Reads all records, in the place of those that are here.
-    pub(crate) async fn rebuild(&mut self, why: Replaced) -> Result<(), PgFailure> {
-        tracing::info!(?why, "reading all records from the database");
-        let asked = self.shared.clock.now();
-        let loaded = load(self.session()?, &self.shared.statements).await?;
-        let shared = Arc::clone(&self.shared);
-        tokio::task::block_in_place(|| {
-            let mut feed = lock(&shared.feed);
-            let fold = feed.take();
-            // Before the position moves: see `Fold::replaced`.
-            if let Some(fold) = fold {
-                fold.replaced(why);
-            }
-            shared.records.replace(loaded.records);
-            shared.generation.store(loaded.generation, Ordering::Release);
-            shared.position.store(loaded.position, Ordering::Release);
-        });
-        shared.confirm(asked);
-        if let Some((group, _)) = self.unknown.take() {
-            shared.in_flight.store(0, Ordering::Release);
-            unknown(group);
-        }
         Ok(())
     }
 
@@ -471,14 +376,14 @@ pub(crate) enum DriverTurn {
     Rest,
 }
 
-fn committed(group: PgGroup) {
+pub(crate) fn committed(group: PgGroup) {
     for (position, waiting) in group.going {
         waiting.promise.keep(Ok(position));
     }
     group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(Error::Conflict)));
 }
 
-fn unknown(group: PgGroup) {
+pub(crate) fn unknown(group: PgGroup) {
     for waiting in group.into_waiting() {
         let why = "the connection to the database ended in the middle of the commit";
         waiting.promise.keep(Err(Error::Unknown(why.to_owned())));

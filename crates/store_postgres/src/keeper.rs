@@ -1,7 +1,6 @@
 //! The task that keeps this server's place: it says that the server is there, renews the lease, takes it when it is free, and lets it go.
 //!
-//! It has a connection of its own, so that no commit and no load keeps it waiting. Times of two machines are never compared: the
-//! database says how long a lease still lasts, and this server counts from before it asked.
+//! It has a connection of its own, so that no commit and no load keeps it waiting. What is to be done is decided in `lease`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,63 +10,23 @@ use kallisto_store::{Candidacy, Error, Member, MemberRole, Peer, Promise};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
-use crate::connection::{PgConnector, PgFailure, PgSession};
+use crate::cells::{cell, no_row, number, only};
+use crate::connection::{PgConnector, PgFailure, PgParameter, PgSession};
 use crate::driver::lease_ms;
-use crate::limits::{ALIVE, BEAT, HAND_OVER, SERVERS_MAX, SILENT_MAX, STATEMENT};
-use crate::load::{no_row, number};
+use crate::lease::{LeaseAct, LeaseLook, LeaseWatch, PgStanding, decide};
+use crate::limits::{ALIVE, BEAT, HAND_OVER, LEASE, SERVERS_MAX, SILENT_MAX, STATEMENT};
 use crate::shared::{PgRole, PgShared, lock};
 
-/// The lease as the database has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeaseLook {
-    pub(crate) epoch: u64,
-    pub(crate) holder: u64,
-    pub(crate) wanted: u64,
-    pub(crate) position: u64,
-    pub(crate) left_ms: i64,
-}
-
-/// What a server is to do about the lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeaseAct {
-    Nothing,
-    Renew,
-    Take,
-    Release,
-}
-
-/// What this server knows besides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PgStanding {
-    pub(crate) own: u64,
-    /// The epoch that it holds.
-    pub(crate) holds: Option<u64>,
-    pub(crate) candidacy: Candidacy,
-    /// Another server is there that would lead.
-    pub(crate) has_willing_other: bool,
-}
-
-/// How long a lease that was left to one server waits for it, in milliseconds.
-const WANTED_MS: i64 = 1_000;
-
-/// What is to be done.
-pub(crate) fn decide(look: LeaseLook, standing: PgStanding) -> LeaseAct {
-    let may_lead = standing.candidacy == Candidacy::Willing || !standing.has_willing_other;
-    if standing.holds == Some(look.epoch) && look.holder == standing.own {
-        return if may_lead { LeaseAct::Renew } else { LeaseAct::Release };
-    }
-    let is_free = look.holder == 0 || look.left_ms < 0 || look.holder == standing.own;
-    let is_for_another = look.holder == 0
-        && look.wanted != 0
-        && look.wanted != standing.own
-        && look.left_ms > -WANTED_MS;
-    if is_free && may_lead && !is_for_another { LeaseAct::Take } else { LeaseAct::Nothing }
-}
+/// How much longer than a lease is waited, so that it is over at the next look.
+const REST_MIN: Duration = Duration::from_millis(5);
 
 pub(crate) struct LeaseKeeper {
     pub(crate) shared: Arc<PgShared>,
     pub(crate) connector: PgConnector,
     pub(crate) session: Option<PgSession>,
+    watch: LeaseWatch,
+    /// This server's rows of before are gone.
+    has_superseded: bool,
     handing: Option<(Promise, Duration, u64)>,
     told: Vec<Peer>,
 }
@@ -77,8 +36,17 @@ impl LeaseKeeper {
         shared: Arc<PgShared>,
         connector: PgConnector,
         session: PgSession,
+        watch: LeaseWatch,
     ) -> Self {
-        Self { shared, connector, session: Some(session), handing: None, told: Vec::new() }
+        Self {
+            shared,
+            connector,
+            session: Some(session),
+            watch,
+            has_superseded: false,
+            handing: None,
+            told: Vec::new(),
+        }
     }
 
     pub(crate) async fn run(mut self) {
@@ -92,12 +60,20 @@ impl LeaseKeeper {
             }
             self.shared.tell_leadership();
             self.end_handing();
-            let _ = timeout(BEAT, self.shared.keeper_wake.notified()).await;
+            let _ = timeout(self.rest(), self.shared.keeper_wake.notified()).await;
         }
         if let Err(failure) = self.leave().await {
             let error = failure.into_error();
             tracing::warn!(%error, "the lease ends by itself");
         }
+    }
+
+    /// How long to wait for the next beat: no longer than until a lease of another server that says nothing is over.
+    fn rest(&self) -> Duration {
+        let lead = lock(&self.shared.lead);
+        let is_of_another = lead.holder != 0 && lead.holder != self.shared.own.id;
+        let left = lead.holder_until.saturating_sub(self.shared.clock.now());
+        if is_of_another && !left.is_zero() { BEAT.min(left + REST_MIN) } else { BEAT }
     }
 
     async fn session(&mut self) -> Result<&PgSession, PgFailure> {
@@ -110,38 +86,22 @@ impl LeaseKeeper {
 
     async fn beat(&mut self) -> Result<(), PgFailure> {
         let shared = Arc::clone(&self.shared);
+        let has_superseded = self.has_superseded;
         let session = self.session().await?;
         let candidacy = *lock(&shared.candidacy);
-        let own = shared.own.id.cast_signed();
         let mut others = Vec::new();
         if shared.is_ha {
-            let peer = &shared.own;
-            let willing = candidacy == Candidacy::Willing;
-            session
-                .run(
-                    &shared.statements.beat,
-                    &[
-                        (&own, Type::INT8),
-                        (&peer.name, Type::TEXT),
-                        (&peer.cluster_address, Type::TEXT),
-                        (&peer.api_address, Type::TEXT),
-                        (&willing, Type::BOOL),
-                    ],
-                    STATEMENT,
-                )
-                .await?;
+            if !has_superseded {
+                supersede(session, &shared).await?;
+            }
+            be_there(session, &shared, candidacy).await?;
             others = servers(session, &shared).await?;
         }
-        let asked = shared.clock.now();
         let rows = session.run(&shared.statements.look, &[], STATEMENT).await?;
-        let row = rows.first().ok_or_else(no_row)?;
-        let look = LeaseLook {
-            epoch: number(row.get(0)),
-            holder: number(row.get(1)),
-            wanted: number(row.get(2)),
-            position: number(row.get(3)),
-            left_ms: row.get(4),
-        };
+        let look = LeaseLook::read(only(&rows)?)?;
+        self.has_superseded = true;
+        let heard = shared.clock.now();
+        let since = self.watch.note(&look, heard);
         let alive = u64::try_from(ALIVE.as_millis()).unwrap_or(u64::MAX);
         let has_willing_other = others.iter().any(|(member, willing)| {
             *willing
@@ -149,9 +109,15 @@ impl LeaseKeeper {
                 && member.silent_ms.is_some_and(|ms| ms < alive)
         });
         self.know(others);
-        let holds = self.note(look, asked);
+        let holds = self.note(look, since);
         let transfer = lock(&shared.transfer).take();
-        let standing = PgStanding { own: shared.own.id, holds, candidacy, has_willing_other };
+        let standing = PgStanding {
+            own: shared.own.id,
+            holds,
+            candidacy,
+            has_willing_other,
+            unchanged: heard.saturating_sub(since),
+        };
         let act = match (&transfer, holds) {
             (Some(_), Some(_)) => LeaseAct::Release,
             _ => decide(look, standing),
@@ -170,12 +136,15 @@ impl LeaseKeeper {
     }
 
     /// Keeps what the database said; the epoch that this server holds.
-    fn note(&self, look: LeaseLook, asked: Duration) -> Option<u64> {
-        let left = Duration::from_millis(u64::try_from(look.left_ms).unwrap_or(0));
+    fn note(&self, look: LeaseLook, since: Duration) -> Option<u64> {
         let mut lead = lock(&self.shared.lead);
+        let is_taken = look.holder != 0 && look.holder != self.shared.own.id;
+        if is_taken && !self.shared.is_ha && lead.holder != look.holder {
+            tracing::error!("another server writes to this database, though ha_enabled is false");
+        }
         lead.is_blank = look.position == 0;
         lead.holder = look.holder;
-        lead.holder_until = if look.holder == 0 { Duration::ZERO } else { asked + left };
+        lead.holder_until = if look.holder == 0 { Duration::ZERO } else { since + LEASE };
         let holds = match lead.role {
             PgRole::Leading { epoch } | PgRole::Elected { epoch, .. } => Some(epoch),
             PgRole::Following => {
@@ -220,8 +189,7 @@ impl LeaseKeeper {
                 }
                 if shared.is_ha {
                     let silent = SILENT_MAX.as_secs_f64() * 1000.0;
-                    let parameters: [crate::connection::PgParameter<'_>; 1] =
-                        [(&silent, Type::FLOAT8)];
+                    let parameters: [PgParameter<'_>; 1] = [(&silent, Type::FLOAT8)];
                     session.run(&shared.statements.forget_servers, &parameters, STATEMENT).await?;
                 }
             }
@@ -229,12 +197,18 @@ impl LeaseKeeper {
                 let rows = session
                     .run(
                         &shared.statements.take,
-                        &[(&lease_ms(), Type::FLOAT8), (&own, Type::INT8), (&epoch, Type::INT8)],
+                        &[
+                            (&lease_ms(), Type::FLOAT8),
+                            (&own, Type::INT8),
+                            (&epoch, Type::INT8),
+                            (&look.holder.cast_signed(), Type::INT8),
+                            (&look.mark, Type::INT8),
+                        ],
                         STATEMENT,
                     )
                     .await?;
                 if let Some(row) = rows.first() {
-                    shared.elect(number(row.get(0)), number(row.get(1)), sent);
+                    shared.elect(number(row, 0)?, number(row, 1)?, sent);
                 }
             }
             LeaseAct::Release => {
@@ -315,6 +289,37 @@ async fn release(
     Ok(())
 }
 
+/// Says that this server is there.
+async fn be_there(
+    session: &PgSession,
+    shared: &PgShared,
+    candidacy: Candidacy,
+) -> Result<(), PgFailure> {
+    let (own, peer) = (shared.own.id.cast_signed(), &shared.own);
+    let willing = candidacy == Candidacy::Willing;
+    let parameters: [PgParameter<'_>; 5] = [
+        (&own, Type::INT8),
+        (&peer.name, Type::TEXT),
+        (&peer.cluster_address, Type::TEXT),
+        (&peer.api_address, Type::TEXT),
+        (&willing, Type::BOOL),
+    ];
+    session.run(&shared.statements.beat, &parameters, STATEMENT).await.map(|_| ())
+}
+
+/// Takes the place of the process that was this server before and could not say that it went.
+async fn supersede(session: &PgSession, shared: &PgShared) -> Result<(), PgFailure> {
+    let (own, peer) = (shared.own.id.cast_signed(), &shared.own);
+    let alive = ALIVE.as_secs_f64() * 1000.0;
+    let parameters: [PgParameter<'_>; 4] = [
+        (&own, Type::INT8),
+        (&peer.name, Type::TEXT),
+        (&peer.cluster_address, Type::TEXT),
+        (&alive, Type::FLOAT8),
+    ];
+    session.run(&shared.statements.supersede, &parameters, STATEMENT).await.map(|_| ())
+}
+
 /// Who is there, and whether each would lead.
 async fn servers(session: &PgSession, shared: &PgShared) -> Result<Vec<(Member, bool)>, PgFailure> {
     let silent = SILENT_MAX.as_secs_f64() * 1000.0;
@@ -325,55 +330,19 @@ async fn servers(session: &PgSession, shared: &PgShared) -> Result<Vec<(Member, 
             STATEMENT,
         )
         .await?;
-    let member = |row: &tokio_postgres::Row| {
-        let id = number(row.get(0));
+    let member = |row: &tokio_postgres::Row| -> Result<(Member, bool), PgFailure> {
+        let id = number(row, 0)?;
         let peer = Peer {
             id,
-            name: row.get(1),
-            cluster_address: row.get(2),
-            api_address: row.get(3),
+            name: cell(row, 1)?,
+            cluster_address: cell(row, 2)?,
+            api_address: cell(row, 3)?,
             wants: MemberRole::Voter,
         };
-        let silent: i64 = row.get(5);
-        let silent_ms = (id != shared.own.id).then_some(number(silent));
-        (Member { peer, role: MemberRole::Voter, matched: 0, silent_ms }, row.get(4))
+        let silent_ms = number(row, 5).map(|silent| (id != shared.own.id).then_some(silent))?;
+        Ok((Member { peer, role: MemberRole::Voter, matched: 0, silent_ms }, cell(row, 4)?))
     };
-    let mut all: Vec<_> = rows.iter().map(member).collect();
+    let mut all = rows.iter().map(member).collect::<Result<Vec<_>, _>>()?;
     all.sort_by_key(|(member, _)| member.peer.id);
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_is_taken_when_it_is_free_by_those_that_serve_first() {
-        let look =
-            |holder, wanted, left_ms| LeaseLook { epoch: 7, holder, wanted, position: 9, left_ms };
-        let standing = |holds, candidacy, has_willing_other| PgStanding {
-            own: 1,
-            holds,
-            candidacy,
-            has_willing_other,
-        };
-        use Candidacy::{Reluctant, Willing};
-        for (look, standing, act) in [
-            (look(1, 0, 900), standing(Some(7), Willing, true), LeaseAct::Renew),
-            (look(1, 0, -900), standing(Some(7), Willing, true), LeaseAct::Renew),
-            (look(1, 0, 900), standing(Some(7), Reluctant, true), LeaseAct::Release),
-            (look(1, 0, 900), standing(Some(7), Reluctant, false), LeaseAct::Renew),
-            (look(1, 0, 900), standing(Some(6), Willing, false), LeaseAct::Take),
-            (look(2, 0, 900), standing(None, Willing, false), LeaseAct::Nothing),
-            (look(2, 0, -1), standing(None, Willing, true), LeaseAct::Take),
-            (look(2, 0, -1), standing(None, Reluctant, true), LeaseAct::Nothing),
-            (look(2, 0, -1), standing(None, Reluctant, false), LeaseAct::Take),
-            (look(0, 0, -1), standing(None, Willing, true), LeaseAct::Take),
-            (look(0, 2, -1), standing(None, Willing, true), LeaseAct::Nothing),
-            (look(0, 2, -2000), standing(None, Willing, true), LeaseAct::Take),
-            (look(0, 1, -1), standing(None, Willing, true), LeaseAct::Take),
-        ] {
-            assert_eq!(decide(look, standing), act, "{look:?} {standing:?}");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A commit goes: limits in the caller > `shared`'s queue > `driver`, which judges a `group` on its records and sends it as one
 //! statement that is fenced by the writer's epoch > applied and folded here, and at every follower once it read the `change` row.
-//! `keeper` holds the lease. `schema` has the tables and all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`.
+//! `keeper` holds the `lease`, `follow` reads what others wrote, `tables` judges what is there at the start. `schema` has the tables and all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`.
 //!
 //! Invariants:
 //! - a commit of an epoch that is over changes nothing, whenever it arrives;
@@ -11,18 +11,23 @@
 //! - what leaves for the database is envelopes under hashed names.
 #![forbid(unsafe_code)]
 
+mod cells;
 mod change;
 mod connection;
 mod driver;
+mod follow;
 mod group;
 mod keeper;
+mod lease;
 mod limits;
 mod load;
+mod probe;
 mod records;
 mod replicated;
 mod restore;
 mod schema;
 mod shared;
+mod tables;
 mod url;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,17 +43,20 @@ use kallisto_store::{
 };
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
-use tokio_postgres::types::Type;
 
 use crate::connection::{PgConnector, PgFailure, PgSession};
 use crate::driver::PgDriver;
 use crate::keeper::LeaseKeeper;
-use crate::limits::{BEAT, LEASE, LONG_STATEMENT, PAUSE_FIRST, PAUSE_LONGEST, STATEMENT};
-use crate::load::{load, no_row, number};
+use crate::lease::LeaseWatch;
+use crate::limits::{PAUSE_FIRST, PAUSE_LONGEST};
+use crate::load::load;
 use crate::records::MemoryRecords;
-use crate::schema::{PgStatements, SCHEMA};
-use crate::shared::{LeadState, PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock};
+use crate::schema::PgStatements;
+use crate::shared::{
+    LeadState, PgCounters, PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock,
+};
 
+pub use probe::{DatabaseFinding, FindingKind, probe};
 pub use schema::is_table_name;
 pub use url::PostgresUrl;
 
@@ -116,9 +124,8 @@ impl PostgresStore {
             .build()
             .map_err(|error| Error::Unavailable(format!("no threads for the database: {error}")))?;
         let on_fatal = options.on_fatal.clone();
-        let (shared, connector, sessions) = runtime.block_on(begin(options))?;
-        let shared = Arc::new(shared);
-        let thread = start(runtime, Arc::clone(&shared), connector, sessions, on_fatal)?;
+        let begun = runtime.block_on(begin(options))?;
+        let (shared, thread) = start(runtime, begun, on_fatal)?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
@@ -133,17 +140,17 @@ impl PostgresStore {
 /// Runs both tasks until the store is closed.
 fn start(
     runtime: Runtime,
-    shared: Arc<PgShared>,
-    connector: PgConnector,
-    (session, keeping): (PgSession, PgSession),
+    begun: PgBeginning,
     on_fatal: OnFatal,
-) -> Result<JoinHandle<()>, Error> {
-    let ended = Arc::clone(&shared);
+) -> Result<(Arc<PgShared>, JoinHandle<()>), Error> {
+    let PgBeginning { shared, connector, session, keeping, watch } = begun;
+    let shared = Arc::new(shared);
+    let (ended, outer) = (Arc::clone(&shared), Arc::clone(&shared));
     let run = move || {
         runtime.block_on(async {
             let driver = PgDriver::new(Arc::clone(&shared), connector.clone(), session);
             let driver = tokio::spawn(driver.run());
-            let keeper = tokio::spawn(LeaseKeeper::new(shared, connector, keeping).run());
+            let keeper = tokio::spawn(LeaseKeeper::new(shared, connector, keeping, watch).run());
             for task in [driver, keeper] {
                 if task.await.is_err() {
                     // What is in memory can not be believed any more; the database has all that was acknowledged.
@@ -157,6 +164,7 @@ fn start(
     std::thread::Builder::new()
         .name("store".into())
         .spawn(run)
+        .map(|thread| (outer, thread))
         .map_err(|error| Error::Unavailable(format!("no thread for the database: {error}")))
 }
 
@@ -183,21 +191,39 @@ async fn connect(
     }
 }
 
-async fn begin(
-    options: PostgresOptions,
-) -> Result<(PgShared, PgConnector, (PgSession, PgSession)), Error> {
+/// Says so where the database acknowledges what a power cut takes.
+async fn warn_of_durability(session: &PgSession) -> Result<(), PgFailure> {
+    if let Some(why) = probe::forgets(session).await? {
+        tracing::warn!(why, "the database may lose what it acknowledged");
+    }
+    Ok(())
+}
+
+/// What the tasks of a store begin with.
+struct PgBeginning {
+    shared: PgShared,
+    connector: PgConnector,
+    session: PgSession,
+    keeping: PgSession,
+    watch: LeaseWatch,
+}
+
+async fn begin(options: PostgresOptions) -> Result<PgBeginning, Error> {
     let statements = PgStatements::new(&options.table, &options.ha_table);
     let statements =
         statements.ok_or_else(|| Error::Unavailable("a name of a table is none".to_owned()))?;
     let connector = PgConnector { config: options.url.config.clone(), tls: options.tls.clone() };
     let (wake, keeper_wake) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let session = connect(&connector, options.connects_max, &wake).await?;
-    let store_id = tables(&session, &statements, &options).await.map_err(PgFailure::into_error)?;
-    if options.sharing == Sharing::Alone {
-        wait_alone(&session, &statements).await?;
-    }
-    let keeping = connect(&connector, options.connects_max, &keeper_wake).await?;
+    let store_id = tables::prepare(&session, &statements, options.sharing, options.missing).await;
+    let store_id = store_id.map_err(PgFailure::into_error)?;
+    warn_of_durability(&session).await.map_err(PgFailure::into_error)?;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let watch = match options.sharing {
+        Sharing::Alone => tables::wait_alone(&session, &statements, &*clock).await?,
+        Sharing::Many => LeaseWatch::default(),
+    };
+    let keeping = connect(&connector, options.connects_max, &keeper_wake).await?;
     let asked = clock.now();
     let loaded = load(&session, &statements).await.map_err(PgFailure::into_error)?;
     let took = clock.now().saturating_sub(asked);
@@ -234,68 +260,18 @@ async fn begin(
         keeper_wake,
         on_leadership: Mutex::new(None),
         commits: Mutex::default(),
+        counters: PgCounters {
+            is_connected: AtomicBool::new(true),
+            loads: AtomicU64::new(1),
+            ..PgCounters::default()
+        },
         confirm_every: options.confirm_every,
         closing: AtomicBool::new(false),
         drained: AtomicBool::new(false),
     };
     lock(&shared.lead).is_blank = loaded.position == 0;
     driver::listen(&session, &shared).await.map_err(PgFailure::into_error)?;
-    Ok((shared, connector, (session, keeping)))
-}
-
-/// Makes what is missing, and says which store the tables hold.
-async fn tables(
-    session: &PgSession,
-    statements: &PgStatements,
-    options: &PostgresOptions,
-) -> Result<[u8; 16], PgFailure> {
-    if options.missing == MissingTables::Make {
-        // Two servers that start at once would make the same table twice.
-        let lock = "BEGIN; SELECT pg_advisory_xact_lock(7813471024)";
-        let ha = match options.sharing {
-            Sharing::Many => &statements.create_ha[..],
-            Sharing::Alone => "",
-        };
-        let all = format!("{lock}; {}{ha} COMMIT", statements.create);
-        session.batch(&all, LONG_STATEMENT).await?;
-    }
-    let mut store_id = [0; 16];
-    fastrand::Rng::new().fill(&mut store_id);
-    session
-        .run(
-            &statements.first_row,
-            &[(&SCHEMA, Type::INT8), (&&store_id[..], Type::BYTEA)],
-            STATEMENT,
-        )
-        .await?;
-    let rows = session.run(&statements.schema, &[], STATEMENT).await?;
-    let row = rows.first().ok_or_else(no_row)?;
-    let schema: i64 = row.get(0);
-    if schema != SCHEMA {
-        let why = format!("the tables have layout {schema}, this server knows {SCHEMA}");
-        return Err(PgFailure::Refused(Error::Damaged(why)));
-    }
-    let known: &[u8] = row.get(1);
-    known.try_into().map_err(|_| {
-        PgFailure::Refused(Error::Damaged("the number of the store is none".to_owned()))
-    })
-}
-
-/// Waits until the lease of whoever used the database before is over; refuses where it is renewed.
-async fn wait_alone(session: &PgSession, statements: &PgStatements) -> Result<(), Error> {
-    let rounds = 2 * LEASE.as_millis() / BEAT.as_millis();
-    for _ in 0..rounds {
-        let rows = session.run(&statements.look, &[], STATEMENT).await;
-        let rows = rows.map_err(PgFailure::into_error)?;
-        let row = rows.first().ok_or_else(|| no_row().into_error())?;
-        let (holder, left_ms): (i64, i64) = (row.get(1), row.get(4));
-        if number(holder) == 0 || left_ms <= 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(BEAT).await;
-    }
-    let why = "another server uses this database: set ha_enabled = \"true\" on both, or give this one another table";
-    Err(Error::Unavailable(why.to_owned()))
+    Ok(PgBeginning { shared, connector, session, keeping, watch })
 }
 
 impl Records for PostgresStore {
@@ -390,6 +366,7 @@ impl Store for PostgresStore {
             durability: Durability::Strict,
             records: self.approximate_len(),
             raft: None,
+            database: Some(self.shared.stats()),
         }
     }
 

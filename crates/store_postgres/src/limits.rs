@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// How long a server leads after the database last heard of it.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
+/// How long a lease that was left to one server waits for it.
+pub(crate) const WANTED: Duration = Duration::from_secs(1);
 /// How often a server says that it is there, and looks who leads.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// How long a server that says nothing is listed.
@@ -39,8 +41,6 @@ pub(crate) const CHANGES_KEPT: u64 = 20_000;
 pub(crate) const TRIM_EVERY: u64 = 2_000;
 /// Records that a scan takes out at a time: the lock is not held while they are looked at.
 pub(crate) const SCAN_CHUNK: usize = 512;
-/// Records that are read at a time.
-pub(crate) const LOAD_PAGE: i64 = 8192;
 /// Servers that are listed.
 pub(crate) const SERVERS_MAX: i64 = 256;
 

@@ -1,12 +1,22 @@
 //! Reading all records as of one moment.
+//!
+//! One statement, so one snapshot of the database, behind a pool too. Rows are taken as they come: of what was read but the
+//! records themselves nothing piles up.
+
+use std::future::poll_fn;
+use std::pin::pin;
 
 use bytes::Bytes;
-use kallisto_store::{Error, Record, Seqno};
+use futures_core::Stream;
+use kallisto_store::{Record, Seqno};
+use tokio::time::timeout;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connection::{PgFailure, PgSession};
-use crate::limits::{LOAD_PAGE, LONG_STATEMENT, STATEMENT};
-use crate::records::RecordMap;
+use crate::cells::{cell, no_row, number};
+use crate::connection::{PgFailure, PgSession, failed, no_answer};
+use crate::limits::{LONG_STATEMENT, STATEMENT};
+use crate::records::{KeyedRecord, RecordMap};
 use crate::schema::PgStatements;
 
 /// All records, and what they are as of.
@@ -17,46 +27,36 @@ pub(crate) struct LoadedRecords {
     pub(crate) epoch: u64,
 }
 
-pub(crate) fn number(value: i64) -> u64 {
-    value.cast_unsigned()
-}
-
-pub(crate) fn no_row() -> PgFailure {
-    PgFailure::Refused(Error::Damaged(
-        "the row of the table that says who leads is gone".to_owned(),
-    ))
-}
-
-/// Reads everything in one transaction of its own.
+/// Reads everything. The first row may take long to come; between two of them the database may not be silent.
 pub(crate) async fn load(
     session: &PgSession,
     statements: &PgStatements,
 ) -> Result<LoadedRecords, PgFailure> {
-    session.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", STATEMENT).await?;
-    let moment = session.run(&statements.moment, &[], STATEMENT).await?;
-    let row = moment.first().ok_or_else(no_row)?;
-    let (epoch, position, generation) =
-        (number(row.get(0)), number(row.get(1)), number(row.get(2)));
+    let none = std::iter::empty::<(i64, Type)>();
+    let asked = session.client.query_typed_raw(&statements.records, none);
+    let rows = timeout(LONG_STATEMENT, asked).await.map_err(|_| no_answer())?.map_err(failed)?;
+    let mut rows = pin!(rows);
     let mut all = Vec::new();
+    let mut moment = None;
+    let mut patience = LONG_STATEMENT;
     loop {
-        // A key is never empty: see `GENERATION_KEY`.
-        let behind: &[u8] = all.last().map_or(&[], |(key, _): &(Box<[u8]>, Record)| key);
-        let rows = session
-            .run(
-                &statements.records,
-                &[(&behind, Type::BYTEA), (&LOAD_PAGE, Type::INT8)],
-                LONG_STATEMENT,
-            )
-            .await?;
-        all.extend(rows.iter().map(|row| {
-            let (key, seqno): (&[u8], i64) = (row.get(0), row.get(1));
-            let value = Bytes::copy_from_slice(row.get(2));
-            (Box::<[u8]>::from(key), Record { value, seqno: Seqno(number(seqno)) })
-        }));
-        if (rows.len() as i64) < LOAD_PAGE {
-            break;
+        let next = timeout(patience, poll_fn(|context| rows.as_mut().poll_next(context))).await;
+        let Some(row) = next.map_err(|_| no_answer())? else { break };
+        let row = row.map_err(failed)?;
+        patience = STATEMENT;
+        if moment.is_none() {
+            moment = Some((number(&row, 0)?, number(&row, 1)?, number(&row, 2)?));
         }
+        all.extend(record(&row)?);
     }
-    session.batch("COMMIT", STATEMENT).await?;
+    let (epoch, position, generation) = moment.ok_or_else(no_row)?;
     Ok(LoadedRecords { records: all.into_iter().collect(), position, generation, epoch })
+}
+
+/// The record of a row; `None` where there are none.
+fn record(row: &Row) -> Result<Option<KeyedRecord>, PgFailure> {
+    let Some(key) = cell::<Option<&[u8]>>(row, 3)? else { return Ok(None) };
+    let record =
+        Record { value: Bytes::copy_from_slice(cell(row, 5)?), seqno: Seqno(number(row, 4)?) };
+    Ok(Some((key.into(), record)))
 }

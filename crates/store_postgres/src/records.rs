@@ -11,6 +11,8 @@ use kallisto_store::{Batch, Error, Position, Record, Records, Seqno, StoreOp, Vi
 use crate::limits::SCAN_CHUNK;
 
 pub(crate) type RecordMap = BTreeMap<Box<[u8]>, Record>;
+/// A record under its key.
+pub(crate) type KeyedRecord = (Box<[u8]>, Record);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -54,11 +56,11 @@ impl MemoryRecords {
     }
 
     /// All of them, as they are now.
-    pub(crate) fn all(&self) -> Vec<(Box<[u8]>, Record)> {
+    pub(crate) fn all(&self) -> Vec<KeyedRecord> {
         self.read().iter().map(|(key, record)| (key.clone(), record.clone())).collect()
     }
 
-    fn chunk(&self, from: Bound<&[u8]>, prefix: &[u8]) -> Vec<(Box<[u8]>, Record)> {
+    fn chunk(&self, from: Bound<&[u8]>, prefix: &[u8]) -> Vec<KeyedRecord> {
         self.read()
             .range::<[u8], _>((from, Bound::Unbounded))
             .take_while(|(key, _)| key.starts_with(prefix))

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kallisto_store::{AsOf, Batch, Error, Position, Promise, Replaced};
 use tokio_postgres::types::Type;
 
+use crate::cells::{number, only};
 use crate::change;
 use crate::connection::{PgFailure, PgSession};
 use crate::driver::{PgDriver, answer, apply, lease_ms};
@@ -45,6 +46,7 @@ impl PgDriver {
                 }
                 answer(promise, Err(error));
             }
+            Err(PgFailure::Again(why)) => answer(promise, Err(Error::Unavailable(why))),
             Err(PgFailure::Lost(why)) => {
                 answer(promise, Err(Error::Unknown(why.clone())));
                 // What came of it is read before this server leads again.
@@ -127,18 +129,17 @@ impl PgDriver {
                 Self::LONG,
             )
             .await;
-        let counted: i64 = counted?.first().map_or(0, |row| row.get(0));
-        if counted.cast_unsigned() != records {
+        if number(only(&counted?)?, 0)? != records {
             return Err(PgFailure::Refused(Error::Conflict));
         }
         let sent = shared.clock.now();
         let position = match take_place(session, &shared, epoch, generation).await {
             Ok(position) => position,
-            Err(PgFailure::Refused(error)) => {
+            Err(lost @ PgFailure::Lost(_)) => return Err(lost),
+            Err(refused) => {
                 session.batch("ROLLBACK", STATEMENT).await?;
-                return Err(PgFailure::Refused(error));
+                return Err(refused);
             }
-            Err(lost) => return Err(lost),
         };
         shared.extend(epoch, sent);
         self.rebuild(Replaced::Restored).await?;

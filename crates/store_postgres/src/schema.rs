@@ -8,6 +8,8 @@
 //! <ha_table>       id bigint primary key, name, cluster_address, api_address, willing, seen
 //! ```
 //!
+//! [`PgStatements::columns`] names every column with its type, by which tables that are there are judged before they are used.
+//!
 //! The row of `<table>_meta` is the fence: a commit changes it where it has the writer's epoch and the position behind which the
 //! writer writes, and changes nothing else where it has not. Who takes the lease waits for that row, and so for the commit.
 
@@ -18,23 +20,58 @@ const NAME_BYTES_MAX: usize = 100;
 /// What one part of a name may have, so that the longest suffix fits PostgreSQL's 63 bytes.
 const PART_BYTES_MAX: usize = 50;
 
+type TableColumns = &'static [(&'static str, &'static str)];
+
+const RECORDS: TableColumns = &[("key", "bytea"), ("seqno", "bigint"), ("value", "bytea")];
+const CHANGES: TableColumns =
+    &[("position", "bigint"), ("first", "bigint"), ("epoch", "bigint"), ("body", "bytea")];
+const META: TableColumns = &[
+    ("id", "integer"),
+    ("schema", "bigint"),
+    ("store_id", "bytea"),
+    ("epoch", "bigint"),
+    ("holder", "bigint"),
+    ("wanted", "bigint"),
+    ("expires", "timestamp with time zone"),
+    ("position", "bigint"),
+    ("generation", "bigint"),
+    ("trimmed", "bigint"),
+];
+const STAGED: TableColumns = &[("generation", "bigint"), ("key", "bytea"), ("value", "bytea")];
+const SERVERS: TableColumns = &[
+    ("id", "bigint"),
+    ("name", "text"),
+    ("cluster_address", "text"),
+    ("api_address", "text"),
+    ("willing", "boolean"),
+    ("seen", "timestamp with time zone"),
+];
+
+/// What the columns of tables are, where there are such tables: a name, a column and its type a row; the columns are null of one
+/// that is not there.
+pub(crate) const TABLE_COLUMNS: &str =
+    "SELECT t.name, a.attname::text, format_type(a.atttypid, NULL) FROM unnest($1) AS t(name)
+     LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(t.name) AND a.attnum > 0 AND NOT a.attisdropped";
+
 /// A statement, text by text.
 #[derive(Debug)]
 pub(crate) struct PgStatements {
     pub(crate) channel: String,
     pub(crate) create: String,
     pub(crate) create_ha: String,
+    /// Each table, quoted, with its columns and their types.
+    pub(crate) columns: [(String, TableColumns); 5],
     pub(crate) first_row: String,
     pub(crate) schema: String,
     pub(crate) commit: String,
     pub(crate) poll: String,
-    pub(crate) moment: String,
     pub(crate) records: String,
     pub(crate) trim: String,
     pub(crate) look: String,
     pub(crate) beat: String,
     pub(crate) servers: String,
     pub(crate) forget_servers: String,
+    pub(crate) supersede: String,
     pub(crate) leave: String,
     pub(crate) take: String,
     pub(crate) take_blank: String,
@@ -46,6 +83,17 @@ pub(crate) struct PgStatements {
     pub(crate) stage: String,
     pub(crate) count_staged: String,
     pub(crate) switch: [String; 4],
+}
+
+/// Longest name of a channel: PostgreSQL cuts what is longer where it listens, and refuses it where it notifies.
+const CHANNEL_BYTES_MAX: usize = 63;
+
+/// Where changes are told. Two tables that share a channel wake each other in vain, and no more.
+fn channel(table: &str) -> String {
+    let mut name = format!("{}_changes", table.replace('.', "_"));
+    // It is ASCII: see `quoted`.
+    name.truncate(CHANNEL_BYTES_MAX);
+    name
 }
 
 /// A name of a table, quoted; `None` if it is none that is taken.
@@ -77,9 +125,19 @@ impl PgStatements {
         let (records, changes) = (quoted(table, "")?, quoted(table, "_changes")?);
         let (meta, staged) = (quoted(table, "_meta")?, quoted(table, "_staged")?);
         let ha = quoted(ha_table, "")?;
-        let lease = "now() + $1 * interval '1 millisecond'";
+        // Of two renewals the later one writes the later time: the clock is read behind the wait for the row.
+        let lease = "clock_timestamp() + $1 * interval '1 millisecond'";
+        let mark = "(extract(epoch FROM expires) * 1000000)::bigint";
+        let columns = [
+            (records.clone(), RECORDS),
+            (changes.clone(), CHANGES),
+            (meta.clone(), META),
+            (staged.clone(), STAGED),
+            (ha.clone(), SERVERS),
+        ];
         Some(Self {
-            channel: format!("{}_changes", table.replace('.', "_")),
+            columns,
+            channel: channel(table),
             create: format!(
                 "CREATE TABLE IF NOT EXISTS {records} (key bytea PRIMARY KEY, seqno bigint NOT NULL, value bytea NOT NULL);
                  CREATE TABLE IF NOT EXISTS {changes} (position bigint PRIMARY KEY, first bigint NOT NULL, epoch bigint NOT NULL, body bytea NOT NULL);
@@ -110,15 +168,15 @@ impl PgStatements {
                  FROM {meta} m LEFT JOIN LATERAL (SELECT first, position, epoch, body FROM {changes} WHERE position > $1
                    ORDER BY position LIMIT $2) c ON true WHERE m.id = 1 ORDER BY c.position"
             ),
-            moment: format!("SELECT epoch, position, generation FROM {meta} WHERE id = 1"),
-            records: format!("SELECT key, seqno, value FROM {records} WHERE key > $1 ORDER BY key LIMIT $2"),
+            records: format!(
+                "SELECT m.epoch, m.position, m.generation, r.key, r.seqno, r.value FROM {meta} m LEFT JOIN {records} r ON true WHERE m.id = 1"
+            ),
             trim: format!(
                 "WITH led AS (UPDATE {meta} SET trimmed = $2 WHERE id = 1 AND epoch = $1 AND trimmed < $2 RETURNING 1)
                  DELETE FROM {changes} WHERE position <= $2 AND EXISTS (SELECT 1 FROM led)"
             ),
             look: format!(
-                "SELECT epoch, holder, wanted, position,
-                   (extract(epoch FROM expires - clock_timestamp()) * 1000)::bigint FROM {meta} WHERE id = 1"
+                "SELECT epoch, holder, wanted, position, {mark} FROM {meta} WHERE id = 1"
             ),
             beat: format!(
                 "INSERT INTO {ha} (id, name, cluster_address, api_address, willing, seen) VALUES ($1, $2, $3, $4, $5, clock_timestamp())
@@ -133,10 +191,15 @@ impl PgStatements {
             forget_servers: format!(
                 "DELETE FROM {ha} WHERE seen < clock_timestamp() - $1 * interval '1 millisecond'"
             ),
+            // Whoever had this server's address, or has its name and says nothing, is the process that was here before.
+            supersede: format!(
+                "DELETE FROM {ha} WHERE id <> $1 AND ((cluster_address = $3 AND $3 <> '')
+                   OR (name = $2 AND seen < clock_timestamp() - $4 * interval '1 millisecond'))"
+            ),
             leave: format!("DELETE FROM {ha} WHERE id = $1"),
             take: format!(
                 "UPDATE {meta} SET epoch = epoch + 1, holder = $2, wanted = 0, expires = {lease}
-                 WHERE id = 1 AND epoch = $3 AND (holder = 0 OR holder = $2 OR expires < clock_timestamp()) RETURNING epoch, position"
+                 WHERE id = 1 AND epoch = $3 AND holder = $4 AND {mark} = $5 RETURNING epoch, position"
             ),
             take_blank: format!(
                 "UPDATE {meta} SET epoch = epoch + 1, holder = $2, wanted = 0, expires = {lease}
@@ -173,7 +236,7 @@ impl PgStatements {
                 format!(
                     "INSERT INTO {records} (key, seqno, value) SELECT key, $2, value FROM {staged} WHERE generation = $1"
                 ),
-                format!("DELETE FROM {staged}; DELETE FROM {changes}; NOTIFY \"{}_changes\"", table.replace('.', "_")),
+                format!("DELETE FROM {staged}; DELETE FROM {changes}; NOTIFY \"{}\"", channel(table)),
             ],
         })
     }
@@ -182,6 +245,32 @@ impl PgStatements {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_column_that_is_looked_for_is_made() {
+        let statements = PgStatements::new("t", "h").unwrap();
+        let made = format!("{} {}", statements.create, statements.create_ha)
+            .replace("timestamptz", "timestamp with time zone");
+        let mut tables: Vec<&str> = made.split("CREATE TABLE IF NOT EXISTS ").skip(1).collect();
+        for (table, columns) in &statements.columns {
+            let at = tables.iter().position(|made| made.starts_with(table.as_str())).unwrap();
+            let made = tables.remove(at);
+            for (name, kind) in *columns {
+                assert!(made.contains(&format!("{name} {kind}")), "{table} {name}");
+            }
+        }
+        assert!(tables.is_empty());
+    }
+
+    #[test]
+    fn a_channel_has_a_name_that_the_database_takes() {
+        let (schema, table) = ("s".repeat(PART_BYTES_MAX), "t".repeat(PART_BYTES_MAX));
+        let long = format!("{schema}.{table}");
+        let long = PgStatements::new(&long[..NAME_BYTES_MAX], "h").unwrap();
+        assert_eq!(long.channel.len(), CHANNEL_BYTES_MAX);
+        assert!(long.switch[3].contains(&format!("\"{}\"", long.channel)));
+        assert_eq!(PgStatements::new("a.b", "h").unwrap().channel, "a_b_changes");
+    }
 
     #[test]
     fn names_of_tables_cannot_be_more_than_names() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::clock::Clock;
 use kallisto_store::{
-    AsOf, Batch, Candidacy, CommitStats, Error, Fold, Leadership, Member, Peer, Position, Promise,
-    Transport,
+    AsOf, Batch, Candidacy, CommitStats, DatabaseStats, Error, Fold, Leadership, Member, Peer,
+    Position, Promise, Transport,
 };
 use tokio::sync::Notify;
 
@@ -78,6 +78,16 @@ pub(crate) struct LeadState {
 
 pub(crate) type LeadershipNews = Arc<dyn Fn() + Send + Sync>;
 
+/// What is counted for operators.
+#[derive(Debug, Default)]
+pub(crate) struct PgCounters {
+    pub(crate) is_connected: AtomicBool,
+    pub(crate) behind: AtomicU64,
+    pub(crate) connections_lost: AtomicU64,
+    pub(crate) loads: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
 /// See the module.
 pub(crate) struct PgShared {
     pub(crate) statements: PgStatements,
@@ -103,6 +113,7 @@ pub(crate) struct PgShared {
     pub(crate) keeper_wake: Arc<Notify>,
     pub(crate) on_leadership: Mutex<Option<LeadershipNews>>,
     pub(crate) commits: Mutex<CommitStats>,
+    pub(crate) counters: PgCounters,
     pub(crate) confirm_every: Duration,
     pub(crate) closing: AtomicBool,
     /// The driver has ended: the keeper may let the lease go.
@@ -145,7 +156,7 @@ impl PgShared {
             PgRole::Leading { .. } if now < lead.until => self.own.id,
             PgRole::Leading { .. } | PgRole::Elected { .. } => 0,
             // Of a database without anything any server is asked to begin.
-            PgRole::Following if lead.is_blank => self.own.id,
+            PgRole::Following if lead.is_blank && self.position().0 == 0 => self.own.id,
             PgRole::Following if lead.holder != self.own.id && now < lead.holder_until => {
                 lead.holder
             }
@@ -207,6 +218,10 @@ impl PgShared {
         self.keep_as_of();
         {
             let mut lead = lock(&self.lead);
+            // Driver and keeper may both have taken it, and the answer to the first come behind that to the second.
+            if epoch < lead.epoch {
+                return;
+            }
             lead.role = PgRole::Elected { epoch, position };
             lead.until = sent + crate::limits::LEASE;
             (lead.epoch, lead.holder) = (epoch, self.own.id);
@@ -252,6 +267,24 @@ impl PgShared {
     fn keep_as_of(&self) {
         let as_of = self.as_of();
         self.confirmed.fetch_max(as_of.to_bits(), Ordering::AcqRel);
+    }
+
+    /// Figures for operators.
+    pub(crate) fn stats(&self) -> DatabaseStats {
+        let leadership = self.leadership();
+        let counters = &self.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DatabaseStats {
+            epoch: leadership.term,
+            leads: leadership.is_mine(),
+            is_connected: counters.is_connected.load(Ordering::Relaxed),
+            waiting: lock(&self.queue).len(),
+            behind: read(&counters.behind),
+            connections_lost: read(&counters.connections_lost),
+            loads: read(&counters.loads),
+            refused: read(&counters.refused),
+            commits: *lock(&self.commits),
+        }
     }
 
     /// Adds a request; refuses it where too much waits.

@@ -2,11 +2,12 @@
 //!
 //! No message quotes the text: it holds a password.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use kallisto_engine::far_end::TlsUse;
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::limits::CONNECT;
 
@@ -48,6 +49,11 @@ impl PostgresUrl {
         if config.get_hosts().is_empty() {
             return Err("names no host".to_owned());
         }
+        // A standby that lags would answer for the database: what was committed before would not be there.
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err("has target_session_attrs=read-only: the storage writes".to_owned());
+        }
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
         }
@@ -88,10 +94,14 @@ impl PostgresUrl {
         Ok(Self { config, usage, authorities, certificate, private_key })
     }
 
+    /// Whether the database is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.config.get_hosts().iter().all(is_local)
+    }
+
     /// Where the database is and as whom it is asked, without a password.
     #[must_use]
     pub fn shown(&self) -> String {
-        use tokio_postgres::config::Host;
         let hosts = self.config.get_hosts().iter().map(|host| match host {
             Host::Tcp(name) => name.clone(),
             Host::Unix(path) => path.display().to_string(),
@@ -102,6 +112,16 @@ impl PostgresUrl {
             hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(at))).collect();
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         format!("{}/{database}", places.join(","))
+    }
+}
+
+/// Whether nothing on the way to a host can be another machine.
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
     }
 }
 
@@ -221,6 +241,7 @@ mod tests {
             ("postgres://u:hunter2@h:port/d", "connection URL"),
             ("mysql://u:hunter2@h/d", "connection URL"),
             ("user=u password=hunter2", "no host"),
+            ("postgres://u:hunter2@h/d?target_session_attrs=read-only", "the storage writes"),
             ("", "no host"),
         ] {
             let refused = PostgresUrl::parse(text).map(|_| ()).unwrap_err();

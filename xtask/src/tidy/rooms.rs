@@ -116,12 +116,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         external: &[
             "bytes",
             "fastrand",
+            "futures-core",
             "tokio",
             "tokio-postgres",
             "tokio-postgres-rustls",
             "tracing",
         ],
-        for_tests: &[],
+        for_tests: &["rcgen"],
     },
     CrateArrows {
         folder: "crates/peers",

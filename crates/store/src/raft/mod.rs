@@ -521,6 +521,7 @@ impl Store for RaftStore {
             durability: self.durability(),
             records: self.approximate_len(),
             raft: Some(raft),
+            database: None,
         }
     }
 

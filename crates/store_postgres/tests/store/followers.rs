@@ -1,0 +1,132 @@
+//! Servers that follow: over gaps, without notifications, with the database out of reach, and after one another.
+
+use std::time::{Duration, Instant};
+
+use kallisto_store::{Error, Records, Replicated, Store};
+
+use crate::postgres::Postgres;
+use crate::proxy::DatabaseWire;
+use crate::site::{begin, open, open_behind_wire, options, put, until, value};
+
+#[test]
+fn a_follower_that_was_away_for_longer_than_changes_are_kept_reads_all_records() {
+    let Some(database) = Postgres::start("gap") else { return };
+    let one = open(&database.url(), "one");
+    begin(&one);
+    let (two, proxy) = open_behind_wire(&database, "two");
+    until("it to follow", || value(&two, "first").is_some());
+    proxy.set(DatabaseWire::Cut);
+    // A short gap is caught up with, by change rows.
+    for round in 0..26 {
+        let commits: Vec<_> =
+            (0..1000).map(|n| one.commit(put(&format!("k{n}"), &round.to_string()))).collect();
+        commits.into_iter().for_each(|commit| assert!(commit.wait().is_ok()));
+        if round == 2 {
+            proxy.set(DatabaseWire::Sound);
+            until("it to have caught up", || two.position() == one.position());
+            proxy.set(DatabaseWire::Cut);
+        }
+    }
+    let kept: u64 = database.sql("SELECT min(position) FROM t_changes").parse().unwrap();
+    assert!(kept > two.position().0 + 1, "the gap is gone: {kept}");
+    proxy.set(DatabaseWire::Sound);
+    until("it to have caught up", || two.position() == one.position());
+    assert_eq!(value(&two, "k999"), Some("25".to_owned()));
+    assert_eq!(two.approximate_len(), one.approximate_len());
+    // And goes on by change rows.
+    one.commit(put("next", "v")).wait().unwrap();
+    until("it to follow", || value(&two, "next").is_some());
+}
+
+#[test]
+fn without_notifications_a_follower_asks_by_the_clock() {
+    let Some(database) = Postgres::start("unnotified") else { return };
+    let one = open(&database.url(), "one");
+    begin(&one);
+    let (two, proxy) = open_behind_wire(&database, "two");
+    proxy.set(DatabaseWire::NotificationsLost);
+    let mut slowest = Duration::ZERO;
+    for number in 0..8 {
+        let number = number.to_string();
+        one.commit(put("n", &number)).wait().unwrap();
+        slowest = slowest.max(until("it", || value(&two, "n").as_deref() == Some(&number)));
+    }
+    assert!(slowest > Duration::from_millis(20), "somebody notified it after all: {slowest:?}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+#[test]
+fn what_is_not_confirmed_grows_old_and_strong_reads_are_refused() {
+    let Some(database) = Postgres::start("stale") else { return };
+    let (one, wire_of_one) = open_behind_wire(&database, "one");
+    begin(&one);
+    let (two, wire_of_two) = open_behind_wire(&database, "two");
+    until("it to follow", || value(&two, "first").is_some());
+    let age = |store: &kallisto_store_postgres::PostgresStore| {
+        store.as_of().age(store.now()).unwrap_or(Duration::MAX)
+    };
+    until("it to be fresh", || age(&two) < Duration::from_millis(400));
+    for wire in [DatabaseWire::Hanging, DatabaseWire::Cut, DatabaseWire::AnswersLost] {
+        wire_of_two.set(wire);
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_secs(2));
+        one.commit(put("n", "v")).wait().unwrap();
+        assert!(age(&two) > Duration::from_millis(1400), "{wire:?}: {:?}", age(&two));
+        let refused = two.read_index().wait();
+        assert!(
+            matches!(refused, Err(Error::NotLeader | Error::Unavailable(_))),
+            "{wire:?}: {refused:?}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(20), "{wire:?}: an answer came late");
+        // A wire that hung for longer than connections are waited for comes back as well.
+        if wire == DatabaseWire::Hanging {
+            std::thread::sleep(Duration::from_secs(8));
+        }
+        wire_of_two.set(DatabaseWire::Sound);
+        until("it to be fresh again", || age(&two) < Duration::from_millis(400));
+        two.read_index().wait().unwrap();
+        assert_eq!(value(&two, "n"), Some("v".to_owned()));
+    }
+    // A leader is up to date for as long as nobody else can lead, and no longer.
+    wire_of_one.set(DatabaseWire::Hanging);
+    until("its lease to be over", || !one.leads());
+    let when_over = age(&one);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(age(&one) >= when_over + Duration::from_millis(900));
+    until("the other one to lead", || two.leads());
+}
+
+#[test]
+fn a_server_that_died_is_listed_once_more_and_never_beside_its_successor() {
+    let Some(database) = Postgres::start("rows") else { return };
+    let one = open(&database.url(), "one");
+    begin(&one);
+    // Its wire is cut, so that it cannot say that it goes.
+    let (two, wire) = open_behind_wire(&database, "two");
+    let names = || {
+        let mut all: Vec<_> = one.members().into_iter().map(|member| member.peer.name).collect();
+        all.sort();
+        all
+    };
+    until("both to be listed", || names() == ["one", "two"]);
+    wire.set(DatabaseWire::Cut);
+    drop(two);
+    assert_eq!(database.sql("SELECT count(*) FROM h WHERE name = 'two'"), "1");
+    let two = open(&database.url(), "two");
+    until("its successor to be listed", || {
+        database.sql("SELECT id FROM h WHERE name = 'two'") == two.leadership().node_id.to_string()
+    });
+    until("it alone", || names() == ["one", "two"]);
+    drop(two);
+    // By its name, where it comes back at another address.
+    database.sql(
+        "INSERT INTO h VALUES (5, 'three', 'old:8201', '', true, now() - interval '10 seconds')",
+    );
+    let mut options = options(&database.url(), "three");
+    options.peer.cluster_address = "new:8201".to_owned();
+    let three = kallisto_store_postgres::PostgresStore::open(options).unwrap();
+    until("one row", || {
+        database.sql("SELECT cluster_address FROM h WHERE name = 'three'") == "new:8201"
+    });
+    drop(three);
+}
