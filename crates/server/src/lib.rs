@@ -52,7 +52,7 @@ use kallisto_store::{
     Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
     Transport,
 };
-use kallisto_store_postgres::{MissingTables, PostgresOptions, PostgresStore, Sharing};
+use kallisto_store_postgres::{PostgresOptions, PostgresStore};
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -321,8 +321,8 @@ fn open_database(
         tls: database.tls.clone(),
         table: config.table.clone(),
         ha_table: config.ha_table.clone(),
-        sharing: if config.ha_enabled { Sharing::Many } else { Sharing::Alone },
-        missing: if config.makes_tables { MissingTables::Make } else { MissingTables::Refuse },
+        sharing: config.sharing(),
+        missing: config.missing_tables(),
         connects_max: config.connects_max,
         peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
         transport: match cluster {

@@ -49,7 +49,7 @@ fn note_contact(core: &Core, members: &[Member], own: u64) {
 /// Keeps the figures of this minute, which quantiles are of.
 pub(super) fn keep_moment(core: &Core) {
     let stats = core.store.stats();
-    let commits = stats.raft.as_ref().map(commits);
+    let commits = stats.commits().map(commits);
     core.services.timers.keep_moment(core.metrics.http.durations.snapshot(), commits);
 }
 

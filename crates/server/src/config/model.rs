@@ -8,7 +8,7 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
-use kallisto_store_postgres::PostgresUrl;
+use kallisto_store_postgres::{MissingTables, PostgresUrl, Sharing};
 use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -200,6 +200,18 @@ pub(crate) struct PostgresqlConfig {
     pub(crate) connects_max: u32,
     /// Name among the servers. None is that of the machine.
     pub(crate) node_id: Option<String>,
+}
+
+impl PostgresqlConfig {
+    /// Whether other servers use the database.
+    pub(crate) const fn sharing(&self) -> Sharing {
+        if self.ha_enabled { Sharing::Many } else { Sharing::Alone }
+    }
+
+    /// Whether this server makes tables.
+    pub(crate) const fn missing_tables(&self) -> MissingTables {
+        if self.makes_tables { MissingTables::Make } else { MissingTables::Refuse }
+    }
 }
 
 /// One server to join.

@@ -7,12 +7,13 @@ use std::path::Path;
 use jiff::Timestamp;
 use kallisto_listener::{ListenAddress, ListenerTls};
 use kallisto_lsm::disk::{Disk, RealDisk};
+use kallisto_store_postgres::{DatabaseFinding, FindingKind};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::certificate;
 use super::report::DiagnoseCheck;
 use crate::exposed::{self, Exposed};
-use crate::settings::{ListenerSettings, ServerSettings, StorageChoice};
+use crate::settings::{DatabaseSettings, ListenerSettings, ServerSettings, StorageChoice};
 
 /// Free bytes below which storage is about to stop, and below which it is worth a word.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -63,15 +64,14 @@ pub(super) fn exposed_files(settings: &ServerSettings) -> DiagnoseCheck {
     if said.is_empty() { DiagnoseCheck::ok(heading, "") } else { DiagnoseCheck::of(heading, said) }
 }
 
-/// The directory of the records.
+/// Where the records are kept.
 pub(super) fn storage(settings: &ServerSettings, skipped: SkippedCheck) -> DiagnoseCheck {
     let heading = "Check Storage";
     if skipped == SkippedCheck::Yes {
         return DiagnoseCheck::skipped(heading, "as asked");
     }
     if let StorageChoice::Database(database) = &settings.storage {
-        let shown = format!("{}: it is not asked here", database.config.url.shown());
-        let mut found = vec![DiagnoseCheck::ok("Check Storage Database", shown)];
+        let mut found = database_checks(database);
         if let Some(cluster) = &database.cluster {
             found.push(bind("Check Cluster Address", cluster.address));
         }
@@ -85,6 +85,24 @@ pub(super) fn storage(settings: &ServerSettings, skipped: SkippedCheck) -> Diagn
         found.push(bind("Check Cluster Address", cluster.address));
     }
     DiagnoseCheck::of(heading, found)
+}
+
+/// A database is connected to, looked at, and left as it is.
+fn database_checks(database: &DatabaseSettings) -> Vec<DiagnoseCheck> {
+    let config = &database.config;
+    let found = kallisto_store_postgres::probe(
+        &config.url,
+        &database.tls,
+        (&config.table, &config.ha_table),
+        config.sharing(),
+        config.missing_tables(),
+    );
+    let check = |found: DatabaseFinding| match found.kind {
+        FindingKind::Well => DiagnoseCheck::ok(found.name, found.said),
+        FindingKind::Doubtful => DiagnoseCheck::warn(found.name, found.said),
+        FindingKind::Failing => DiagnoseCheck::fail(found.name, found.said),
+    };
+    found.into_iter().map(check).collect()
 }
 
 fn directory_checks(directory: &Path) -> Vec<DiagnoseCheck> {

@@ -65,7 +65,11 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
     if core.is_sealed() {
         return Err(Error::Sealed);
     }
-    let Some(cluster) = core.store.replicated() else {
+    // A database that one server has for itself knows of no other one, nor ever will.
+    let is_ha = |cluster: &&dyn kallisto_store::Replicated| {
+        !(cluster.shares_records() && cluster.is_alone())
+    };
+    let Some(cluster) = core.store.replicated().filter(is_ha) else {
         let body = Json::object([
             ("ha_enabled", false.into()),
             ("is_self", false.into()),

@@ -91,8 +91,14 @@ fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Figure> {
     ));
     if let Some(stats) = &stats.raft {
         store::raft(stats, &mut figures);
-        replication::log(core, stats, &mut figures);
+        replication::log(stats, &mut figures);
         store::engine(&stats.engine, &mut figures);
+    }
+    if let Some(stats) = &stats.database {
+        store::database(stats, &mut figures);
+    }
+    if let Some(commits) = stats.commits() {
+        replication::committed(core, commits, &mut figures);
     }
     if let Some(cluster) = core.store.replicated() {
         replication::members(core, &cluster.members(), cluster.leadership(), &mut figures);
@@ -391,8 +397,21 @@ mod tests {
             engine: EngineStats::default(),
         };
         store::raft(&stats, &mut figures);
-        replication::log(&core, &stats, &mut figures);
+        replication::log(&stats, &mut figures);
+        replication::committed(&core, &stats.commits, &mut figures);
         store::engine(&stats.engine, &mut figures);
+        let database = kallisto_store::DatabaseStats {
+            epoch: 1,
+            leads: true,
+            is_connected: true,
+            waiting: 0,
+            behind: 0,
+            connections_lost: 0,
+            loads: 1,
+            refused: 0,
+            commits: kallisto_store::CommitStats::default(),
+        };
+        store::database(&database, &mut figures);
         let (one, two) = (Peer { id: 1, ..Peer::default() }, Peer { id: 2, ..Peer::default() });
         let of = |peer| Member { peer, role: MemberRole::Voter, matched: 1, silent_ms: Some(1) };
         let health =

@@ -1,6 +1,6 @@
 //! Figures about the cluster and what this server saw of it, under Vault's names.
 
-use kallisto_store::{Leadership, Member, RaftStats};
+use kallisto_store::{CommitStats, Leadership, Member, RaftStats};
 
 use super::values::{flag, gauge, one};
 use crate::counts::{BUCKET_ENDS_US, HistogramSnapshot};
@@ -18,14 +18,30 @@ const _: () = {
 };
 
 /// How long commits took, as a snapshot like any other.
-pub(crate) fn commits(stats: &RaftStats) -> HistogramSnapshot {
-    HistogramSnapshot { buckets: stats.commits.buckets, sum: stats.commits.sum }
+pub(crate) fn commits(stats: &CommitStats) -> HistogramSnapshot {
+    HistogramSnapshot { buckets: stats.buckets, sum: stats.sum }
+}
+
+/// What a leader committed, to its log or to a database, in Vault's words.
+pub(super) fn committed(core: &Core, stats: &CommitStats, figures: &mut Vec<Figure>) {
+    let before = core.services.timers.oldest_commits();
+    figures.extend([
+        one(
+            "vault.raft.apply",
+            "Batches that this server, as the leader, put into the log or sent to the database.",
+            MetricValue::Counter(stats.batches),
+        ),
+        one(
+            "vault.raft.commitTime",
+            "Groups of batches that this server, as the leader, had committed, and the milliseconds that took.",
+            MetricValue::Summary(commits(stats).summary(before.as_ref())),
+        ),
+    ]);
 }
 
 /// What the log tells in Vault's words.
-pub(super) fn log(core: &Core, stats: &RaftStats, figures: &mut Vec<Figure>) {
+pub(super) fn log(stats: &RaftStats, figures: &mut Vec<Figure>) {
     let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
-    let before = core.services.timers.oldest_commits();
     figures.extend([
         number(
             "vault.raft_storage.stats.applied_index",
@@ -41,16 +57,6 @@ pub(super) fn log(core: &Core, stats: &RaftStats, figures: &mut Vec<Figure>) {
             "vault.raft_storage.stats.fsm_pending",
             "Committed entries that wait to be applied.",
             stats.commit_index.saturating_sub(stats.applied_index),
-        ),
-        one(
-            "vault.raft.apply",
-            "Batches that this server, as the leader, put into the log.",
-            MetricValue::Counter(stats.commits.batches),
-        ),
-        one(
-            "vault.raft.commitTime",
-            "Groups of batches that this server, as the leader, had committed, and the milliseconds that took.",
-            MetricValue::Summary(commits(stats).summary(before.as_ref())),
         ),
     ]);
 }

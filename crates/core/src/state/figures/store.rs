@@ -1,8 +1,8 @@
-//! Figures about the barrier, Raft and the storage engine.
+//! Figures about the barrier, Raft, the storage engine and a database.
 
 use std::sync::atomic::Ordering;
 
-use kallisto_store::{EngineStats, RaftStats};
+use kallisto_store::{DatabaseStats, EngineStats, RaftStats};
 
 use super::values::{flag, gauge, one};
 use crate::metrics::{Figure, MetricPoint, MetricValue};
@@ -68,6 +68,54 @@ pub(super) fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
             "kallisto.raft.log_entries_total",
             "Entries appended to the log.",
             MetricValue::Counter(stats.log_entries),
+        ),
+    ]);
+}
+
+/// What a store on a database tells.
+pub(super) fn database(stats: &DatabaseStats, figures: &mut Vec<Figure>) {
+    let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
+    let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
+    figures.extend([
+        one(
+            "kallisto.postgresql.connected",
+            "Whether there is a connection to the database.",
+            flag(stats.is_connected),
+        ),
+        one(
+            "kallisto.postgresql.leader",
+            "Whether this server writes to the database.",
+            flag(stats.leads),
+        ),
+        number(
+            "kallisto.postgresql.epoch",
+            "How often the right to write was taken, by any server.",
+            stats.epoch,
+        ),
+        one(
+            "kallisto.postgresql.waiting_batches",
+            "Batches not sent to the database yet.",
+            gauge(stats.waiting),
+        ),
+        number(
+            "kallisto.postgresql.behind_batches",
+            "Batches that the database had and this server had not, when it last asked.",
+            stats.behind,
+        ),
+        count(
+            "kallisto.postgresql.connections_lost_total",
+            "Connections to the database that ended, or on which an answer did not come in time.",
+            stats.connections_lost,
+        ),
+        count(
+            "kallisto.postgresql.loads_total",
+            "How often all records were read from the database, the first time among them.",
+            stats.loads,
+        ),
+        count(
+            "kallisto.postgresql.refused_total",
+            "Statements that the database refused.",
+            stats.refused,
         ),
     ]);
 }
