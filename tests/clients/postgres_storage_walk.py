@@ -13,10 +13,8 @@ says at least n, and at most what was tried; no reader sees a key go back. A wri
 import json
 import os
 import pathlib
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+from postgres_server import Database, free_port
 
 BINARY = sys.argv[1]
 KILLS = int(os.environ.get("POSTGRES_KILLS", "6"))
@@ -33,7 +33,6 @@ PATIENCE = 40
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="postgres-storage-"))
 WORK.chmod(0o755)
 SEAL_KEY = os.urandom(32).hex()
-PASSWORD = "of-the-walk"
 
 
 def ok(what):
@@ -44,62 +43,6 @@ def check(condition, what):
     if not condition:
         raise SystemExit(f"not so: {what}")
     ok(what)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-class Database:
-    def __init__(self):
-        installed = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-        found = shutil.which("postgres") or (str(installed[-1]) if installed else None)
-        if not found:
-            print("*** SKIPPED: storage on PostgreSQL: it is not installed", flush=True)
-            sys.exit(0)
-        self.bin = pathlib.Path(found).resolve().parent
-        self.who = {}
-        if os.getuid() == 0:
-            user = pwd.getpwnam("postgres")
-            self.who = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        self.data = WORK / "database"
-        self.data.mkdir()
-        if self.who:
-            os.chown(self.data, self.who["user"], self.who["group"])
-        self.port = free_port()
-        subprocess.run([self.bin / "initdb", "-D", self.data, "-A", "trust", "-U", "postgres"], check=True,
-                       stdout=subprocess.DEVNULL, cwd=WORK, **self.who)
-        self.process = None
-        self.start()
-        self.sql(f"CREATE ROLE kallisto LOGIN PASSWORD '{PASSWORD}'")
-        self.sql("CREATE DATABASE kallisto OWNER kallisto")
-
-    def start(self):
-        log = open(WORK / "database.log", "ab")
-        command = [self.bin / "postgres", "-D", self.data, "-p", str(self.port), "-k", self.data, "-h", "127.0.0.1"]
-        self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=WORK, **self.who)
-        for _ in range(300):
-            ready = subprocess.run([self.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)])
-            if ready.returncode == 0:
-                return
-            time.sleep(0.1)
-        raise SystemExit("PostgreSQL does not answer")
-
-    def stop(self, how):
-        self.process.send_signal(how)
-        self.process.wait(60)
-
-    def sql(self, text, database="postgres"):
-        done = subprocess.run([self.bin / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database, "-qAtc", text],
-                              capture_output=True, text=True, timeout=30)
-        if done.returncode != 0:
-            raise SystemExit(f"psql: {done.stderr}")
-        return done.stdout.strip()
-
-    def url(self):
-        return f"postgres://kallisto:{PASSWORD}@127.0.0.1:{self.port}/kallisto?sslmode=disable"
 
 
 class Server:
@@ -214,7 +157,7 @@ class Writers:
 
 
 def main():
-    database = Database()
+    database = Database(WORK)
     servers = [Server(name, database) for name in ("one", "two", "three")]
     try:
         walk(database, servers)
@@ -399,15 +342,26 @@ def migrated(database, servers, token):
     code, said = migrate("-from=postgresql", "-to=raft")
     check(code == 0 and "compared" in said, f"from the database to a directory: {said[-120:]}")
     code, said = migrate("-from=raft", "-to=postgresql")
-    check(code != 0 and "holds records already" in said, "what holds records is not written over")
+    check(code == 0 and "compared" in said, f"what was moved already is compared again: {said[-120:]}")
+    # Killed in the middle, again and again: the same command goes on to the end, or begins anew.
+    for millis in (40, 90, 160, 250, 400):
+        process = subprocess.Popen([BINARY, "operator", "migrate", f"-path={folder}", "-from=raft", "-to=postgresql", "-table=other"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+        time.sleep(millis / 1000)
+        process.kill()
+        process.wait(30)
     code, said = migrate("-from=raft", "-to=postgresql", "-table=other")
-    check(code == 0 and "compared" in said, f"from the directory to other tables: {said[-120:]}")
+    check(code == 0 and "compared" in said, f"from the directory to other tables, after five kills: {said[-120:]}")
     other = Server("other", database, 'table = "other"\n  ha_table = "other_servers"')
     servers.append(other)
     other.start()
     wait("a server on the other tables has it", lambda: get(other, "secret/data/moved", token) == {"of": "after"})
     wait("and writes there", lambda: other.ask("POST", "secret/data/moved", {"data": {"of": "other"}}, token)[0] == 200)
     ok("a server on the other tables has everything, and writes")
+    other.process.terminate()
+    other.process.wait(30)
+    code, said = migrate("-from=raft", "-to=postgresql", "-table=other")
+    check(code != 0 and "holds other records already" in said, "what holds other records is not written over")
 
 
 def one_alone(database, servers):

@@ -114,6 +114,20 @@ def start(name, command, port, folder):
         time.sleep(0.02)
 
 
+def on_storage(folder):
+    """What has our server keep its records in the database of KALLISTO_STORAGE_URL, in tables of its own."""
+    url = os.environ.get("KALLISTO_STORAGE_URL")
+    if not url:
+        return []
+    table = "differ_" + "".join(c if c.isalnum() else "_" for c in folder.parent.name)[:30]
+    config = folder / "storage.hcl"
+    config.write_text(
+        f'storage "postgresql" {{\n  connection_url = "{url}"\n  table = "{table}"\n'
+        f'  ha_table = "{table}_servers"\n  ha_enabled = "false"\n}}\n'
+    )
+    return [f"-config={config}"]
+
+
 @contextlib.contextmanager
 def pair(bao, kallisto, folder):
     """Both servers, for as long as the block runs: first theirs, then ours."""
@@ -132,7 +146,10 @@ def pair(bao, kallisto, folder):
     )
     try:
         ours = start(
-            "kallisto", [kallisto, *dev, f"-dev-listen-address=127.0.0.1:{own}"], own, folders[1]
+            "kallisto",
+            [kallisto, *dev, f"-dev-listen-address=127.0.0.1:{own}", *on_storage(folders[1])],
+            own,
+            folders[1],
         )
     except BaseException:
         theirs.end()
