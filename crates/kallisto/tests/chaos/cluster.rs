@@ -1,4 +1,6 @@
 //! Three servers: their processes, directories and shares.
+//!
+//! They keep their records on disks of their own, or in a database that each reaches by a wire of its own.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use super::faults::{self, Faults};
 use super::http::{Client, Reply, Unanswered};
 use super::net::{Net, Wire};
 use super::ports::free_address;
+use super::postgres::Postgres;
+use super::proxy::{DatabaseProxy, DatabaseWire};
 use super::{PATIENCE, until};
 
 /// How many servers there are.
@@ -27,6 +31,8 @@ pub(crate) struct Cluster {
     shares: Vec<String>,
     /// What every configuration says besides.
     saying: String,
+    /// The wire of each server to the database, where there is one.
+    database: Option<Vec<DatabaseProxy>>,
     pub(crate) token: String,
 }
 
@@ -48,7 +54,13 @@ impl Cluster {
 
     /// The same with a line in every configuration.
     pub(crate) fn form_saying(name: &str, line: &str) -> Self {
-        Self::form_with(Self::directory(name), line, |_| None)
+        Self::form_with(Self::directory(name), line, None, |_| None)
+    }
+
+    /// The same on a database.
+    pub(crate) fn form_on_database_saying(name: &str, database: &Postgres, line: &str) -> Self {
+        let wires = (0..SERVERS).map(|_| DatabaseProxy::before(database.address())).collect();
+        Self::form_with(Self::directory(name), line, Some(wires), |_| None)
     }
 
     /// The same on machines whose disks and clocks obey; `None` where they cannot be had.
@@ -58,7 +70,7 @@ impl Cluster {
         let library = faults::compile(&directory)?;
         let control = |server| directory.join(format!("{}.faults", Self::name(server)));
         let faults = |server| Some(Faults::new(&library, control(server)));
-        Some(Self::form_with(directory.clone(), "", faults))
+        Some(Self::form_with(directory.clone(), "", None, faults))
     }
 
     fn directory(name: &str) -> PathBuf {
@@ -68,6 +80,7 @@ impl Cluster {
     fn form_with(
         directory: PathBuf,
         saying: &str,
+        database: Option<Vec<DatabaseProxy>>,
         faults: impl Fn(usize) -> Option<Faults>,
     ) -> Self {
         let net = Arc::<Net>::default();
@@ -83,14 +96,20 @@ impl Cluster {
         });
         let nodes = nodes.collect();
         let (shares, token, saying) = (Vec::new(), String::new(), saying.to_owned());
-        let mut this = Self { directory, net, nodes, shares, saying, token };
+        let mut this = Self { directory, net, nodes, shares, saying, database, token };
         (0..SERVERS).for_each(|server| this.start(server));
         let init = r#"{"secret_shares":3,"secret_threshold":2}"#;
         let made = this.client(0).good("PUT", "sys/init", init);
         this.shares = (0..2).map(|share| made.at(&format!("keys.{share}"))).collect();
         this.token = made.at("root_token");
         this.unseal(0);
-        (1..SERVERS).for_each(|server| this.join(server));
+        for server in 1..SERVERS {
+            match this.database {
+                // It is part of the cluster once it is unsealed.
+                Some(_) => this.unseal(server),
+                None => this.join(server),
+            }
+        }
         this.settle();
         this
     }
@@ -126,12 +145,18 @@ impl Cluster {
         std::fs::create_dir_all(&data).unwrap();
         let Node { api, port, front, .. } = &self.nodes[server];
         let name = Self::name(server);
+        let storage = match &self.database {
+            None => format!("storage \"raft\" {{ path = \"{}\"", data.display()),
+            Some(wires) => format!(
+                "storage \"postgresql\" {{ connection_url = \"{}\"",
+                Postgres::url_at(wires[server].address)
+            ),
+        };
         let config = format!(
-            "storage \"raft\" {{ path = \"{}\" node_id = \"{name}\" }}\n\
+            "{storage} node_id = \"{name}\" }}\n\
              listener \"tcp\" {{ address = \"{api}\" cluster_address = \"{port}\" tls_disable = true }}\n\
              api_addr = \"http://{api}\"\ncluster_addr = \"https://{front}\"\n\
              disable_mlock = true\ncache_size = \"64mb\"\n{}\n",
-            data.display(),
             self.saying
         );
         let path = self.directory.join(format!("{name}.hcl"));
@@ -264,6 +289,11 @@ impl Cluster {
         }
     }
 
+    /// Sets what a server's wire to the database does.
+    pub(crate) fn wire(&self, server: usize, wire: DatabaseWire) {
+        self.database.as_ref().expect("a cluster on a database")[server].set(wire);
+    }
+
     /// The server that says that it leads.
     pub(crate) fn leader(&self) -> Option<usize> {
         (0..SERVERS).filter(|&server| self.is_up(server)).find(|&server| {
@@ -284,6 +314,9 @@ impl Cluster {
     /// Waits until all three vote and hold the same.
     pub(crate) fn settle(&self) {
         until("three voters", || {
+            if self.database.is_some() {
+                return self.leader().is_some();
+            }
             let Some(leader) = self.leader() else { return false };
             let reply = self.client(leader).send("GET", "sys/storage/raft/configuration", "", b"");
             let Ok(reply) = reply else { return false };

@@ -13,10 +13,13 @@
 //!
 //! [`staleness`] measures how old answers are that ask for nothing, and for how long a revoked token is let in.
 //!
+//! In [`database`] the servers keep their records in PostgreSQL, which is killed and cut off as well.
+//!
 //! [`scenes`] run twice on the same directories, so what one round leaves the other begins with.
 //!
 //! `KALLISTO_CHAOS_SECS` makes the random part longer, `KALLISTO_CHAOS_SEED` draws the same faults again,
-//! `KALLISTO_FAILOVER_KILLS` says how many leaders [`failover`] kills, and `KALLISTO_LEDGER` names a file that gets a line
+//! `KALLISTO_FAILOVER_KILLS` says how many leaders [`failover`] kills, `KALLISTO_DATABASE_KILLS` and `KALLISTO_DATABASE_RESTARTS`
+//! how many leaders [`database`] kills and how often it restarts PostgreSQL, and `KALLISTO_LEDGER` names a file that gets a line
 //! per run: `cargo test --release -p kallisto --test chaos -- --nocapture`.
 
 #![cfg(target_os = "linux")]
@@ -26,6 +29,7 @@
 
 mod clocks;
 mod cluster;
+mod database;
 mod disks;
 mod failover;
 mod faults;
@@ -34,6 +38,10 @@ mod load;
 mod net;
 #[path = "../support/ports.rs"]
 mod ports;
+#[path = "../../../store_postgres/tests/store/postgres.rs"]
+mod postgres;
+#[path = "../../../store_postgres/tests/store/proxy.rs"]
+mod proxy;
 mod scenes;
 mod staleness;
 mod told;

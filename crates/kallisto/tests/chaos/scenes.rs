@@ -27,6 +27,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Counts a fault.
+    pub(crate) fn add_fault(&mut self) {
+        self.faults += 1;
+    }
+
     /// Says what was done since `start`, and adds it to the ledger.
     pub(crate) fn tell(&self, test: &str, seed: u64, start: Instant) {
         let Self { faults, operations, unknown, keys } = self;
