@@ -25,7 +25,7 @@ import urllib.request
 
 from postgres_server import Database, free_port
 
-BINARY = sys.argv[1]
+BINARY = os.path.abspath(sys.argv[1])
 KILLS = int(os.environ.get("POSTGRES_KILLS", "6"))
 RESTARTS = int(os.environ.get("POSTGRES_RESTARTS", "3"))
 WRITERS = 6

@@ -67,7 +67,7 @@ if [ "${STORAGE:-}" = postgresql ]; then
     postgres://*) export KALLISTO_STORAGE_URL ;;
     *) database= && skip "PostgreSQL is not installed" ;;
   esac
-  printf 'storage "postgresql" {\n  connection_url = "%s"\n}\n' "$KALLISTO_STORAGE_URL" >"$work/storage.hcl"
+  printf 'storage "postgresql" {\n  connection_url = "%s"\n  ha_enabled = "false"\n}\n' "$KALLISTO_STORAGE_URL" >"$work/storage.hcl"
   on_storage=("-config=$work/storage.hcl")
 fi
 "$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$port" \

@@ -128,6 +128,13 @@ def on_storage(folder):
     return [f"-config={config}"]
 
 
+def is_of_storage(label, place):
+    """Whether a difference is that our records are in a database: its name, and the routes of snapshots and members, which work there."""
+    if not os.environ.get("KALLISTO_STORAGE_URL"):
+        return False
+    return place == "/storage_type" or "sys/storage/raft/" in label
+
+
 @contextlib.contextmanager
 def pair(bao, kallisto, folder):
     """Both servers, for as long as the block runs: first theirs, then ours."""

@@ -253,6 +253,12 @@ impl Core {
         }
     }
 
+    /// The store as one of which other servers may be part; `None` where it is one server's alone. A database that one server has for
+    /// itself knows of no other one, nor ever will.
+    pub(crate) fn cluster(&self) -> Option<&dyn kallisto_store::Replicated> {
+        self.store.replicated().filter(|cluster| !(cluster.shares_records() && cluster.is_alone()))
+    }
+
     /// The id of the cluster, while unsealed.
     pub fn cluster_id(&self) -> Option<String> {
         let context = self.context.load();

@@ -105,8 +105,14 @@ impl Cluster {
         this.unseal(0);
         for server in 1..SERVERS {
             match this.database {
-                // It is part of the cluster once it is unsealed.
-                Some(_) => this.unseal(server),
+                // It is part of the cluster once it is unsealed, and that once it has read that there is one.
+                Some(_) => {
+                    until("a server to follow", || {
+                        let status = this.ask(server, "sys/seal-status");
+                        status.is_ok_and(|status| status.at("initialized") == "true")
+                    });
+                    this.unseal(server);
+                }
                 None => this.join(server),
             }
         }

@@ -7,6 +7,7 @@
 //! A lease lasts 5 s, so a kill takes 6. The long form, whose line is in the ledger:
 //! `KALLISTO_DATABASE_KILLS=50 KALLISTO_DATABASE_RESTARTS=20 cargo test --release -p kallisto --test chaos database -- --nocapture`.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cluster::{Cluster, SERVERS};
@@ -238,4 +239,39 @@ fn without_the_database_reads_stop_when_the_view_is_too_old() {
         assert_eq!(read(&cluster, server, ""), 200);
     }
     cluster.wire(leader, DatabaseWire::Sound);
+}
+
+#[test]
+fn a_database_that_is_away_is_named_by_the_server_and_by_diagnose_without_its_password() {
+    let Some(mut database) = Postgres::start("diagnosed") else { return };
+    let address = super::ports::free_address();
+    let config = super::postgres::own_directory("diagnosed").join("server.hcl");
+    let text = format!(
+        "storage \"postgresql\" {{\n connection_url = \"{}\"\n ha_enabled = \"false\"\n}}\n\
+         listener \"tcp\" {{\n address = \"{address}\"\n tls_disable = true\n}}\n",
+        database.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
+        let command = command.args(words).arg(format!("-config={}", config.display())).env_clear();
+        let done = command.stdin(Stdio::null()).output().unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(!said.contains(PASSWORD), "{said}");
+        (done.status.code(), said)
+    };
+    let (code, said) = run(&["operator", "diagnose"]);
+    assert!(matches!(code, Some(0 | 2)), "{said}");
+    for found in ["Check Database Connection: 127.0.0.1", "as kallisto", "will be made"] {
+        assert!(said.contains(found), "{said}");
+    }
+    database.stop(StopMode::Fast);
+    for (words, expected) in [(&["operator", "diagnose"][..], "fail"), (&["server"], "storage at")]
+    {
+        let (code, said) = run(words);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(expected) && said.contains("Connection refused"), "{said}");
+    }
+    std::fs::remove_dir_all(config.parent().unwrap()).unwrap();
 }

@@ -55,7 +55,7 @@ pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error
     if is_removed {
         put("removed_from_cluster", true.into());
     }
-    if cluster.is_some() && core.store.replicated().is_some() {
+    if cluster.is_some() && core.cluster().is_some() {
         put("ha_connection_healthy", (!is_stale).into());
         let age = core.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         put("last_request_forwarding_heartbeat_ms", age.map_or(Json::Null, Json::from));

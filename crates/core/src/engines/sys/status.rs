@@ -65,11 +65,7 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
     if core.is_sealed() {
         return Err(Error::Sealed);
     }
-    // A database that one server has for itself knows of no other one, nor ever will.
-    let is_ha = |cluster: &&dyn kallisto_store::Replicated| {
-        !(cluster.shares_records() && cluster.is_alone())
-    };
-    let Some(cluster) = core.store.replicated().filter(is_ha) else {
+    let Some(cluster) = core.cluster() else {
         let body = Json::object([
             ("ha_enabled", false.into()),
             ("is_self", false.into()),
@@ -111,7 +107,7 @@ fn cluster_url(address: &str) -> String {
 
 /// The servers of the cluster.
 pub(super) fn ha_status(core: &Core) -> Response {
-    if let Some(cluster) = core.store.replicated() {
+    if let Some(cluster) = core.cluster() {
         let leader = cluster.leadership().leader_id;
         let node = |member: &kallisto_store::Member| {
             Json::object([
