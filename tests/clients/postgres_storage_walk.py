@@ -195,7 +195,7 @@ def walk(database, servers):
             server.ask("POST", f"secret/data/by-{number}", {"data": {"by": server.name}}, token)))
     for server in servers:
         for number, by in enumerate(servers):
-            wait("every server reads it", lambda: server.ask("GET", f"secret/data/by-{number}", None, token)[1]["data"]["data"]["by"] == by.name, 5)
+            wait("every server reads it", lambda: get(server, f"secret/data/by-{number}", token) == {"by": by.name}, 5)
     ok("every server takes writes, and all read them")
     dump = database.sql("SELECT encode(key, 'escape') || encode(value, 'escape') FROM kallisto_store", "kallisto") \
         + database.sql("SELECT encode(body, 'escape') FROM kallisto_store_changes", "kallisto")
