@@ -2,7 +2,7 @@
 
 They come with hvac's source package on PyPI and start a server of their own for each class, by the name `vault`. A line `ok` a test that
 passes. What is expected to fail stands in hvac_suite_differences.txt with its reason; a test that fails and is not there, or is there and
-passes, fails the run. Needs pytest and what the suite imports in the Python that runs this.
+passes, fails the run. Where the reason begins with "sometimes", both are right. Needs pytest and what the suite imports in the Python that runs this.
 """
 
 import fnmatch
@@ -61,7 +61,10 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for name, outcome, message in outcomes(unpack(work), kallisto):
             counts[outcome] += 1
-            expected = next((pattern for pattern, _ in known if fnmatch.fnmatch(name, pattern)), None)
+            expected, reason = next((pair for pair in known if fnmatch.fnmatch(name, pair[0])), (None, ""))
+            if reason.startswith("sometimes"):
+                used.add(expected)
+                expected = None if outcome == "passed" else expected
             if outcome == "passed" and expected is None:
                 print(f"ok {name}")
             elif outcome == "passed":
