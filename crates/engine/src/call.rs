@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_api::{BoxFuture, Error, Json, Request, Response};
 
 use crate::context::EngineContext;
-use crate::lease::{Leases, MakeFailure, NewLease};
+use crate::lease::{Leases, MadeCredential, MakeFailure, NewLease};
 use crate::login::Logins;
 use crate::pattern::Params;
 use crate::storage::Page;
@@ -90,11 +90,23 @@ impl<'a> Call<'a> {
         lease: NewLease,
         make: impl FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, E>> + Send + 'a,
     ) -> Result<Response, Error> {
-        let leases = self.leases.ok_or_else(|| Error::internal(&"a lease without an owner"))?;
-        let make = move |ends: Timestamp| -> BoxFuture<'a, Result<Json, MakeFailure>> {
+        self.issue_credential(lease, move |ends| {
             let making = make(ends);
-            Box::pin(async move { making.await.map_err(Into::into) })
-        };
+            Box::pin(async move { making.await.map(Into::into).map_err(Into::into) })
+        })
+        .await
+    }
+
+    /// The same for a credential of which more is known once it is made, or once it could not be.
+    ///
+    /// # Errors
+    /// What `make` says; [`Error::Internal`] at a route that admits anyone.
+    pub async fn issue_credential(
+        &self,
+        lease: NewLease,
+        make: impl FnOnce(Timestamp) -> BoxFuture<'a, Result<MadeCredential, MakeFailure>> + Send + 'a,
+    ) -> Result<Response, Error> {
+        let leases = self.leases.ok_or_else(|| Error::internal(&"a lease without an owner"))?;
         leases.issue(lease, Box::new(make)).await
     }
 

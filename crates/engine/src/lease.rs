@@ -27,24 +27,42 @@ pub struct NewLease {
     pub revocation: Vec<u8>,
 }
 
-/// Makes a credential that lives until the given time: the data of the answer.
-pub type Make<'a> =
-    Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, MakeFailure>> + Send + 'a>;
+/// A credential that was made.
+#[derive(Clone)]
+pub struct MadeCredential {
+    /// The data of the answer.
+    pub data: Json,
+    /// When it ends, where that is before its lease was to end: the lease ends then.
+    pub ends: Option<Timestamp>,
+    /// What [`EngineLeases::revoke`] needs from now on, where that is not what [`NewLease::revocation`] said.
+    pub revocation: Option<Vec<u8>>,
+    /// What the caller should know besides.
+    pub warnings: Vec<String>,
+}
 
 /// Why no credential was made.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MakeFailure {
     /// What a client hears.
     pub error: Error,
-    /// Whether the far end is known to have made nothing. Nothing is revoked then: what has the name of the credential is somebody else's.
-    pub made_nothing: bool,
+    /// What there is to take back all the same.
+    pub left: Leftover,
 }
 
-impl From<Error> for MakeFailure {
-    fn from(error: Error) -> Self {
-        Self { error, made_nothing: false }
-    }
+/// What there is to take back of a credential that was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// What [`NewLease::revocation`] says, or a part of it: how far the far end came is not known.
+    AsPlanned,
+    /// Nothing: the far end is known to have made none. Nothing is revoked then: what has the name of the credential is somebody else's.
+    Nothing,
+    /// What this takes back, in place of [`NewLease::revocation`].
+    Only(Vec<u8>),
 }
+
+/// Makes a credential that lives until the given time.
+pub type Make<'a> =
+    Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<MadeCredential, MakeFailure>> + Send + 'a>;
 
 /// Hands out credentials with leases, which belong to the caller's token.
 pub trait Leases: Sync {
@@ -85,6 +103,24 @@ impl<'a> Deref for LeaseCall<'a> {
 
     fn deref(&self) -> &Self::Target {
         &self.context
+    }
+}
+
+impl From<Json> for MadeCredential {
+    fn from(data: Json) -> Self {
+        Self { data, ends: None, revocation: None, warnings: Vec::new() }
+    }
+}
+
+impl From<Error> for MakeFailure {
+    fn from(error: Error) -> Self {
+        Self { error, left: Leftover::AsPlanned }
+    }
+}
+
+impl fmt::Debug for MadeCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MadeCredential").field("ends", &self.ends).finish_non_exhaustive()
     }
 }
 

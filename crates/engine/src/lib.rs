@@ -46,7 +46,7 @@ pub use far_end::{
     FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds, NoFarEnds,
 };
 pub use kallisto_api::BoxFuture;
-pub use lease::{EngineLeases, LeaseCall, Leases, MakeFailure, NewLease};
+pub use lease::{EngineLeases, LeaseCall, Leases, Leftover, MadeCredential, MakeFailure, NewLease};
 pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
 pub use memory::Memory;
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};

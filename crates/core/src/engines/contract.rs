@@ -275,13 +275,12 @@ impl LeaseIssuer<'_> {
             renewable: lease.renewable,
             revocation: lease.revocation,
         };
-        let granted = create(self.context, request, self.call.now, make);
-        let (granted, data) = granted.await?;
+        let granted = create(self.context, request, self.call.now, make).await?;
         Ok(Response::Logical(Logical {
-            data: data.to_text(),
+            data: granted.data.to_text(),
             lease: Some(LeaseHandle { id: granted.lease_id, renewable: granted.renewable }),
             lease_secs: granted.lease_secs,
-            warnings: granted.warning.into_iter().collect(),
+            warnings: granted.warnings,
             ..Logical::default()
         }))
     }

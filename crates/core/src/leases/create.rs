@@ -14,8 +14,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_engine::MakeFailure;
+use kallisto_api::Json;
 use kallisto_engine::far_end::CALL_SECS_MAX;
+use kallisto_engine::lease::{Leftover, MadeCredential, Make, MakeFailure};
 use kallisto_leases::limits::{BEGIN_SECS_MAX, PENDING_SECS_MAX, RANDOM_CHARS};
 use kallisto_leases::{LeaseId, LeaseRecord, LeaseState, Located, Owner, TtlRequest, decide_ttl};
 use kallisto_store::{Batch, Error as StoreError, Seqno};
@@ -33,6 +34,8 @@ use crate::storage::transact::transact_if;
 use crate::timers::Timer;
 use crate::view::Closed;
 use crate::view::NamespaceContext;
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 const _: () = assert!(
     BEGIN_SECS_MAX + CALL_SECS_MAX < PENDING_SECS_MAX,
@@ -57,7 +60,7 @@ pub(crate) struct LeaseRequest<'a> {
 }
 
 /// A lease that was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct GrantedLease {
     /// Its id on the wire.
     pub(crate) lease_id: String,
@@ -65,8 +68,10 @@ pub(crate) struct GrantedLease {
     pub(crate) lease_secs: u64,
     /// Whether it may be renewed.
     pub(crate) renewable: bool,
-    /// That it is shorter than what was asked for.
-    pub(crate) warning: Option<String>,
+    /// That it is shorter than what was asked for, and what the engine says.
+    pub(crate) warnings: Vec<String>,
+    /// The data of the answer.
+    pub(crate) data: Json,
 }
 
 /// Says that a far end is at it, for as long as it is held.
@@ -91,18 +96,17 @@ impl Drop for Creating<'_> {
     }
 }
 
-/// Has the far end make a credential by `make`, which is told when it ends, with a lease. What it made is given back with
-/// the lease.
+/// Has the far end make a credential by `make`, which is told when it ends, with a lease.
 ///
 /// # Errors
 /// What the far end says; [`Denial::BadToken`] when the owner is gone; [`Error::Unavailable`] when the store refuses or
 /// the mount is about to go.
-pub(crate) async fn create<T, F: Future<Output = Result<T, MakeFailure>>>(
+pub(crate) async fn create(
     site: &NamespaceContext,
     request: LeaseRequest<'_>,
     now: Timestamp,
-    make: impl FnOnce(Timestamp) -> F,
-) -> Result<(GrantedLease, T), Error> {
+    make: Make<'_>,
+) -> Result<GrantedLease, Error> {
     let begin = site.services.timers.now();
     let now_ns = nanos(now);
     let ttl = decide_ttl(&request.ttl, request.renewable, now_ns);
@@ -139,32 +143,64 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, MakeFailure>>>(
     check_begins_in_time(site, begin)?;
     let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
     let made = match make(end).await {
-        Ok(made) => put_live(site, &pending).await.map(|()| made).map_err(MakeFailure::from),
-        Err(error) => Err(error),
+        Ok(made) => {
+            let live = live_record(&pending.record, &made);
+            let put = put_live(site, &pending, &live).await;
+            let left = made.revocation.clone().map_or(Leftover::AsPlanned, Leftover::Only);
+            put.map(|()| (live, made)).map_err(|error| MakeFailure { error, left })
+        }
+        Err(failure) => Err(failure),
     };
-    if made.is_ok() {
-        site.services.timers.end(Timer::LeaseRegister, begin);
-    }
     match made {
-        Ok(made) => Ok((
-            GrantedLease {
-                lease_id: site.view.marked(pending.record.id.to_string()),
-                lease_secs: ttl.ttl_secs,
+        Ok((live, made)) => {
+            site.services.timers.end(Timer::LeaseRegister, begin);
+            Ok(GrantedLease {
+                lease_id: site.view.marked(live.id.to_string()),
+                lease_secs: ttl.ttl_secs.min(live.term.ttl_secs),
                 renewable: request.renewable,
-                warning: ttl.capped.map(|capped| capped.to_string()),
-            },
-            made,
-        )),
-        Err(MakeFailure { error, made_nothing }) => {
-            match made_nothing {
+                warnings: ttl
+                    .capped
+                    .map(|capped| capped.to_string())
+                    .into_iter()
+                    .chain(made.warnings)
+                    .collect(),
+                data: made.data,
+            })
+        }
+        Err(MakeFailure { error, left }) => {
+            match left {
                 // Whose name the credential would have had is nobody's business of this lease.
-                true => forget(site, &pending).await,
-                false => roll_back(site, &pending, now).await,
+                Leftover::Nothing => forget(site, &pending).await,
+                Leftover::AsPlanned => roll_back(site, &pending, now).await,
+                Leftover::Only(revocation) => {
+                    let record = with_revocation(&pending.record, Some(revocation));
+                    roll_back(site, &StoredLease { record, ..pending }, now).await;
+                }
             }
             drop(creating);
             Err(error)
         }
     }
+}
+
+/// The lease of a credential that was made.
+fn live_record(pending: &LeaseRecord, made: &MadeCredential) -> LeaseRecord {
+    let mut live = with_revocation(pending, made.revocation.clone());
+    live.state = LeaseState::Live;
+    let term = &mut live.term;
+    if let Some(ends_ns) = made.ends.map(nanos).filter(|ends_ns| *ends_ns < term.expires_ns) {
+        let lives_ns = ends_ns.saturating_sub(term.issued_ns);
+        term.expires_ns = ends_ns;
+        term.expires_ns_max = term.expires_ns_max.min(ends_ns);
+        term.ttl_secs = u64::try_from(lives_ns).unwrap_or(0).div_ceil(NANOS_PER_SEC);
+    }
+    live
+}
+
+/// A lease with what takes its credential back now, if it has room for that.
+fn with_revocation(record: &LeaseRecord, revocation: Option<Vec<u8>>) -> LeaseRecord {
+    let given = revocation.map(|revocation| LeaseRecord { revocation, ..record.clone() });
+    given.filter(LeaseRecord::is_within_limits).unwrap_or_else(|| record.clone())
 }
 
 /// Refuses to begin a call that might end behind the roll-back of its lease: the server, or the commit, stood still.
@@ -199,8 +235,11 @@ async fn put_pending(site: &NamespaceContext, record: LeaseRecord) -> Result<Sto
 }
 
 /// Step 3.
-async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), Error> {
-    let live = LeaseRecord { state: LeaseState::Live, ..pending.record.clone() };
+async fn put_live(
+    site: &NamespaceContext,
+    pending: &StoredLease,
+    live: &LeaseRecord,
+) -> Result<(), Error> {
     let mut is_first = true;
     transact_if(&site.store, |batch, condition| {
         // Where it is the owner that changed, the record is still what was put.
@@ -210,8 +249,8 @@ async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), 
                 return Err(Error::Unavailable("the lease was ended while it was made".into()));
             }
         }
-        replace_in(batch, pending, &live);
-        *condition = owner_lives(site, &live)?;
+        replace_in(batch, pending, live);
+        *condition = owner_lives(site, live)?;
         Ok(())
     })
     .await

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, FarEndFailure, LeaseCall, MakeFailure, NewLease, names};
+use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::connection::{self, DatabaseConnection, Plugin, statements};
@@ -137,7 +137,7 @@ async fn create(
         let error = connection.failed("failed to execute query", &failure);
         if matches!(failure, FarEndFailure::NothingDone(_)) {
             // A user of this name was there before.
-            return Err(MakeFailure { error, made_nothing: true });
+            return Err(MakeFailure { error, left: Leftover::Nothing });
         }
         if let Some(back) = work::roll_back(&connection, &role.rollback, &username)?
             && let Err(error) = connection.ask(&call, back, Vec::new()).await

@@ -12,7 +12,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::LdapOperation;
 use kallisto_engine::{
-    Call, EngineContext, FarEndFailure, LeaseCall, MakeFailure, NewLease, names,
+    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names,
 };
 use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
@@ -293,7 +293,7 @@ async fn create(
     if let Err(failure) = directory.ask(&call, asked).await {
         let error = directory.failed("failed to make the entry", &failure);
         if matches!(failure, FarEndFailure::NothingDone(_)) {
-            return Err(MakeFailure { error, made_nothing: true });
+            return Err(MakeFailure { error, left: Leftover::Nothing });
         }
         if !role.rollback.is_empty() {
             let back = entry.operations(&role.rollback, None, times).map_err(bad)?;

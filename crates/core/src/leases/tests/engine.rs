@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kallisto_engine::FieldKind::{Span, Text};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, Handler, LeaseCall, MakeFailure, NewLease, RouteRows, RowIndex,
-    handler, row,
+    Call, EngineLeases, EngineSpec, Handler, LeaseCall, Leftover, MadeCredential, MakeFailure,
+    NewLease, RouteRows, RowIndex, handler, row,
 };
 
 use crate::api::error::Error;
@@ -153,18 +153,32 @@ async fn make(call: Call<'_>) -> Result<Response, Error> {
         renewable: role != "fixed",
         revocation: user.clone().into_bytes(),
     };
-    call.issue(lease, move |_| {
+    let role = role.to_owned();
+    call.issue_credential(lease, move |_| {
         Box::pin(async move {
-            far_end
-                .act(|users| {
-                    users.insert(user.clone());
-                })
-                .await
-                .map_err(|error| MakeFailure {
-                    made_nothing: error == Error::invalid(TAKEN),
-                    error,
-                })?;
-            Ok::<_, MakeFailure>(Json::object([("username", user.into())]))
+            // One that is made under another name than was planned says so, whatever comes of it.
+            let other = role == "renamed";
+            let user = if other { format!("{user}-renamed") } else { user };
+            let revocation = other.then(|| user.clone().into_bytes());
+            let made = far_end.act(|users| {
+                users.insert(user.clone());
+            });
+            match made.await {
+                Ok(()) => Ok(MadeCredential {
+                    data: Json::object([("username", user.into())]),
+                    ends: (role == "brief").then_some(call.now + SignedDuration::from_secs(300)),
+                    revocation,
+                    warnings: if role == "brief" { vec!["it is brief".into()] } else { Vec::new() },
+                }),
+                Err(error) => {
+                    let left = match revocation {
+                        _ if error == Error::invalid(TAKEN) => Leftover::Nothing,
+                        Some(revocation) => Leftover::Only(revocation),
+                        None => Leftover::AsPlanned,
+                    };
+                    Err(MakeFailure { error, left })
+                }
+            }
         })
     })
     .await

@@ -69,6 +69,32 @@ fn a_credential_comes_with_a_lease_that_is_known_by_its_id() {
 }
 
 #[test]
+fn a_credential_that_ends_early_ends_its_lease_then() {
+    let site = Site::open();
+    let answer = logical(site.ask(100, Read, "far/creds/brief", "").unwrap());
+    assert_eq!((answer.lease_secs, answer.warnings), (300, vec!["it is brief".to_owned()]));
+    let id = answer.lease.unwrap().id;
+    let renewed = site.ask(160, Update, "sys/leases/renew", &body(&id, r#","increment":"1h""#));
+    assert_eq!(logical(renewed.unwrap()).lease_secs, 240, "and no renewal moves that");
+    site.check();
+}
+
+#[test]
+fn what_takes_a_credential_back_is_what_the_engine_said_last() {
+    let site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "renamed").unwrap();
+    assert!(user.ends_with("-renamed") && site.far_end.users().contains(&user));
+    revoke(&site, 0, &id, true).unwrap();
+    assert_eq!(site.far_end.users().len(), 0);
+    // One that was made, and said that it was not: taken back at once, by what is known of it.
+    site.far_end.set(Mood::Lies);
+    error_of(site.make(ROOT, 0, "renamed").map(|_| Response::Empty));
+    assert_eq!((site.far_end.users().len(), site.phases().len()), (0, 1));
+    site.far_end.set(Mood::Healthy);
+    site.check();
+}
+
+#[test]
 fn a_renewal_counts_from_now_within_the_maximum_and_says_when_it_was_cut() {
     let site = Site::open();
     let (id, _) = site.make(ROOT, 0, "r").unwrap();
