@@ -23,7 +23,10 @@ pub use failure::{FarEndFailure, without_secrets};
 pub use target::{
     FarEnd, FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, FarEndTlsVersion, TlsUse, may_reach,
 };
-pub use work::{FarEndAnswer, FarEndWork, RedisCommand, RedisReply, SqlWork};
+pub use work::{
+    FarEndAnswer, FarEndWork, HttpWork, HttpWorkAnswer, HttpWorkVerb, RedisCommand, RedisReply,
+    SqlWork,
+};
 
 use secrecy::SecretString;
 
@@ -113,6 +116,12 @@ pub trait FarEnds: Send + Sync {
     /// Closes the sessions of a far end, or of all of a mount, and forgets its breaker.
     fn close(&self, mount: &str, name: Option<&str>);
 
+    /// Asks a far end whether it is there, by a new session, as it was last asked something.
+    ///
+    /// # Errors
+    /// What is wrong; [`FarEndFailure::Unreachable`] for one that was never asked.
+    fn check(&self, mount: &str, name: &str) -> BoxFuture<'_, Result<(), FarEndFailure>>;
+
     /// How each far end is doing that was asked since the start, or since it was closed.
     fn statuses(&self) -> Vec<FarEndStatus>;
 }
@@ -136,6 +145,11 @@ impl FarEnds for NoFarEnds {
     }
 
     fn close(&self, _: &str, _: Option<&str>) {}
+
+    fn check(&self, _: &str, _: &str) -> BoxFuture<'_, Result<(), FarEndFailure>> {
+        let failure = FarEndFailure::Unreachable("this server asks no others".into());
+        Box::pin(std::future::ready(Err(failure)))
+    }
 
     fn statuses(&self) -> Vec<FarEndStatus> {
         Vec::new()

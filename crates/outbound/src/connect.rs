@@ -5,12 +5,18 @@
 //! - The address that a connection goes to is the one that was judged.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_engine::far_end::may_reach;
+use kallisto_engine::far_end::{TlsUse, may_reach};
 use kallisto_engine::{FarEnd, FarEndFailure};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::tls;
 
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -21,6 +27,7 @@ const CONNECT_SECS_MAX: u64 = 30;
 pub(crate) struct Connected {
     pub(crate) stream: TcpStream,
     pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// Connects to the first host that answers.
@@ -28,7 +35,7 @@ pub(crate) async fn connect(far_end: &FarEnd) -> Result<Connected, FarEndFailure
     let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
     for (host, port) in &far_end.hosts {
         match connect_to(far_end, host, *port).await {
-            Ok(stream) => return Ok(Connected { stream, host: host.clone() }),
+            Ok(stream) => return Ok(Connected { stream, host: host.clone(), port: *port }),
             Err(failure) => last = failure,
         }
     }
@@ -40,6 +47,32 @@ pub(crate) fn give_up_at(far_end: &FarEnd, until: Instant, left: usize) -> Insta
     let now = Instant::now();
     let part = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);
     now + part.min(patience(far_end))
+}
+
+/// A connection, with TLS where the settings say so.
+pub(crate) struct Wired {
+    pub(crate) wire: Box<dyn Wire>,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// What bytes go over.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// Connects to the first host that answers, with TLS from the first byte unless the settings say never.
+pub(crate) async fn open_wire(far_end: &FarEnd) -> Result<Wired, FarEndFailure> {
+    let Connected { stream, host, port } = connect(far_end).await?;
+    if far_end.tls.usage == TlsUse::Never {
+        return Ok(Wired { wire: Box::new(stream), host, port });
+    }
+    let unreachable = |why: &str| FarEndFailure::Unreachable(format!("{host}:{port}: {why}"));
+    let config = tls::config(&far_end.tls)?;
+    let name = ServerName::try_from(tls::server_name(&far_end.tls, &host).to_owned());
+    let name = name.map_err(|_| unreachable("is no name for TLS"))?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
+    Ok(Wired { wire: Box::new(stream), host, port })
 }
 
 /// How long a connection to one host may take.

@@ -6,7 +6,7 @@ use kallisto_engine::far_end::FarEndProtocol;
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use tokio::time::Instant;
 
-use crate::{ldap, mysql, postgres, redis};
+use crate::{http, ldap, mysql, postgres, redis};
 
 /// A session with a far end, logged in.
 pub(crate) trait FarEndSession: Send {
@@ -43,6 +43,7 @@ pub(crate) async fn open(
         FarEndProtocol::Ldap { login, starts_tls } => {
             ldap::open(far_end, login, *starts_tls, until).await
         }
+        FarEndProtocol::Http { token } => http::open(far_end, token).await,
     }
 }
 

@@ -375,7 +375,9 @@ impl FarEndSession for DirectorySession {
                     self.search(&root()).await.map(|_| FarEndAnswer::Done).map_err(unreachable)
                 }
                 FarEndWork::Ldap(work) => self.work(work).await,
-                FarEndWork::Sql(_) | FarEndWork::Redis(_) => Err(no_such_work()),
+                FarEndWork::Sql(_) | FarEndWork::Redis(_) | FarEndWork::Http(_) => {
+                    Err(no_such_work())
+                }
             }
         })
     }

@@ -10,7 +10,7 @@
 //! connect    names to addresses, the rule of addresses, connections
 //! tls        what is believed, and what is shown
 //! driver     a protocol: opening a session, and what is done over it
-//! postgres, mysql, redis, ldap
+//! postgres, mysql, redis, ldap, http
 //! ```
 //!
 //! Invariants:
@@ -23,6 +23,7 @@
 mod breaker;
 mod connect;
 mod driver;
+mod http;
 mod ldap;
 mod mysql;
 mod postgres;
@@ -37,7 +38,7 @@ use std::time::Duration;
 use kallisto_engine::far_end::{
     CALL_SECS_MAX, FarEndProgress, FarEndStatus, SessionUse, without_secrets,
 };
-use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEnds};
+use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds};
 use secrecy::SecretString;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
@@ -55,6 +56,8 @@ const FAR_ENDS_MAX: usize = 4096;
 const BEGUN_MAX: usize = 1024;
 /// Threads that resolve names.
 const RESOLVERS_MAX: usize = 16;
+/// Longest that a look whether a far end is there takes, in seconds.
+const CHECK_SECS: u64 = 10;
 /// How often idle sessions are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
@@ -189,6 +192,22 @@ impl FarEnds for FarEndRunner {
             }
             !is_meant
         });
+    }
+
+    fn check(&self, mount: &str, name: &str) -> BoxFuture<'_, Result<(), FarEndFailure>> {
+        let key = (mount.to_owned(), name.to_owned());
+        let far_end = lock(&self.slots).get(&key).map(|slot| slot.far_end.clone());
+        Box::pin(async move {
+            let never = || FarEndFailure::Unreachable("it was never asked".into());
+            let call = FarEndCall {
+                far_end: far_end.ok_or_else(never)?,
+                work: FarEndWork::Check,
+                session: SessionUse::Fresh,
+                deadline_secs: CHECK_SECS,
+                secrets: Vec::new(),
+            };
+            self.ask(call).await.map(|_| ())
+        })
     }
 
     fn statuses(&self) -> Vec<FarEndStatus> {

@@ -192,7 +192,9 @@ impl FarEndSession for Mysql {
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
                 FarEndWork::Sql(work) => self.sql(work).await,
-                FarEndWork::Redis(_) | FarEndWork::Ldap(_) => Err(no_such_work()),
+                FarEndWork::Redis(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
+                    Err(no_such_work())
+                }
             }
         })
     }

@@ -56,7 +56,7 @@ pub(crate) async fn open(
     login: &FarEndLogin,
     database: &str,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let Connected { stream, host } = connect::connect(far_end).await?;
+    let Connected { stream, host, .. } = connect::connect(far_end).await?;
     let mut config = Config::new();
     config.user(&login.user).password(login.password.expose_secret());
     config.application_name("kallisto");
@@ -233,7 +233,9 @@ impl FarEndSession for Postgres {
                     answer.map(|()| FarEndAnswer::Done).map_err(unreachable)
                 }
                 FarEndWork::Sql(work) => self.transaction(work).await,
-                FarEndWork::Redis(_) | FarEndWork::Ldap(_) => Err(no_such_work()),
+                FarEndWork::Redis(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
+                    Err(no_such_work())
+                }
             }
         })
     }

@@ -2,18 +2,13 @@
 //!
 //! Commands are sent one after another, each when the one before was answered.
 
-use kallisto_engine::far_end::{
-    FAR_END_ANSWER_BYTES_MAX, FarEndLogin, RedisCommand, RedisReply, TlsUse,
-};
+use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, RedisCommand, RedisReply};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
-use rustls_pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
-use tokio_rustls::TlsConnector;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 
-use crate::connect::{self, Connected};
+use crate::connect::{self, Wire, Wired};
 use crate::driver::{FarEndSession, no_such_work};
-use crate::tls;
 
 /// Longest line of a reply.
 const LINE_BYTES_MAX: u64 = 16 << 10;
@@ -22,11 +17,8 @@ const LIST_MAX: usize = 64 << 10;
 /// How deep replies stand in replies.
 const DEPTH_MAX: usize = 8;
 
-trait RedisWire: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> RedisWire for T {}
-
 struct Redis {
-    wire: BufStream<Box<dyn RedisWire>>,
+    wire: BufStream<Box<dyn Wire>>,
     is_closed: bool,
 }
 
@@ -34,19 +26,7 @@ pub(crate) async fn open(
     far_end: &FarEnd,
     login: &FarEndLogin,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let Connected { stream, host } = connect::connect(far_end).await?;
-    let wire: Box<dyn RedisWire> = match far_end.tls.usage {
-        TlsUse::Never => Box::new(stream),
-        _ => {
-            let unreachable = |why: String| FarEndFailure::Unreachable(format!("{host}: {why}"));
-            let config = tls::config(&far_end.tls)?;
-            let name = ServerName::try_from(tls::server_name(&far_end.tls, &host).to_owned())
-                .map_err(|_| unreachable("is no name for TLS".into()))?;
-            let connector = TlsConnector::from(std::sync::Arc::new(config));
-            let stream = connector.connect(name, stream).await;
-            Box::new(stream.map_err(|error| unreachable(error.to_string()))?)
-        }
-    };
+    let Wired { wire, .. } = connect::open_wire(far_end).await?;
     let mut session = Redis { wire: BufStream::new(wire), is_closed: false };
     if !login.password.expose_secret().is_empty() {
         let mut words = vec![SecretString::from("AUTH")];
@@ -206,7 +186,9 @@ impl FarEndSession for Redis {
                     }
                     Ok(FarEndAnswer::Replies(replies))
                 }
-                FarEndWork::Sql(_) | FarEndWork::Ldap(_) => Err(no_such_work()),
+                FarEndWork::Sql(_) | FarEndWork::Ldap(_) | FarEndWork::Http(_) => {
+                    Err(no_such_work())
+                }
             }
         })
     }

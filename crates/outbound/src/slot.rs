@@ -27,7 +27,8 @@ const FRESH_SECS: u64 = 2;
 /// A far end.
 pub(crate) struct FarEndSlot {
     pub(crate) revision: u64,
-    protocol: &'static str,
+    /// How it was last reached.
+    pub(crate) far_end: FarEnd,
     pool: FarEndPool,
     /// One for each session that there may be.
     pub(crate) permits: Arc<Semaphore>,
@@ -121,7 +122,7 @@ impl FarEndSlot {
         let open_max = far_end.pool.open_max.clamp(1, OPEN_MAX);
         Self {
             revision: far_end.revision,
-            protocol: far_end.protocol.name(),
+            far_end: far_end.clone(),
             pool: far_end.pool,
             permits: Arc::new(Semaphore::new(open_max)),
             logins: Arc::new(Semaphore::new(LOGINS_MAX)),
@@ -213,7 +214,7 @@ impl FarEndSlot {
         FarEndStatus {
             mount: mount.to_owned(),
             name: name.to_owned(),
-            protocol: self.protocol,
+            protocol: self.far_end.protocol.name(),
             open: read(&counts.open),
             waiting: read(&counts.entered).saturating_sub(working as u64),
             calls: read(&counts.calls),

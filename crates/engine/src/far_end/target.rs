@@ -59,6 +59,11 @@ pub enum FarEndProtocol {
         /// Whether TLS begins on a connection that is open (StartTLS), not with it.
         starts_tls: bool,
     },
+    /// HTTP, version 1.1.
+    Http {
+        /// What shows who asks, in the header `Authorization: Bearer` (RFC 6750, section 2.1).
+        token: SecretString,
+    },
 }
 
 impl FarEndProtocol {
@@ -69,6 +74,7 @@ impl FarEndProtocol {
             Self::Mysql { .. } => "mysql",
             Self::Redis { .. } => "redis",
             Self::Ldap { .. } => "ldap",
+            Self::Http { .. } => "http",
         }
     }
 
@@ -79,6 +85,7 @@ impl FarEndProtocol {
             | Self::Mysql { login, .. }
             | Self::Redis { login }
             | Self::Ldap { login, .. } => &login.password,
+            Self::Http { token } => token,
         }
     }
 }

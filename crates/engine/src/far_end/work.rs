@@ -17,6 +17,8 @@ pub enum FarEndWork {
     Redis(Vec<RedisCommand>),
     /// To do operations of LDAP.
     Ldap(LdapWork),
+    /// To answer a request of HTTP.
+    Http(HttpWork),
 }
 
 /// Statements of SQL.
@@ -33,6 +35,37 @@ pub struct SqlWork {
 /// A command of Redis: its words.
 #[derive(Clone)]
 pub struct RedisCommand(pub Vec<SecretString>);
+
+/// What is done at a path of a server of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpWorkVerb {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
+    /// `DELETE`.
+    Delete,
+}
+
+/// A request of HTTP, with JSON both ways. No redirect is followed.
+#[derive(Clone)]
+pub struct HttpWork {
+    /// What is done.
+    pub verb: HttpWorkVerb,
+    /// The path and the query, percent-encoded.
+    pub path: String,
+    /// The JSON that is sent; empty for nothing.
+    pub body: Vec<u8>,
+}
+
+/// The answer to a request of HTTP, whatever its status.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpWorkAnswer {
+    /// The status code.
+    pub status: u16,
+    /// The body, all of it.
+    pub body: Vec<u8>,
+}
 
 /// What a far end answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +85,8 @@ pub enum FarEndAnswer {
     },
     /// As whom a session is logged in; empty for nobody.
     Identity(String),
+    /// The answer to a request.
+    Http(HttpWorkAnswer),
 }
 
 /// A reply of Redis.
@@ -78,5 +113,18 @@ impl fmt::Debug for SqlWork {
 impl fmt::Debug for RedisCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RedisCommand")
+    }
+}
+
+impl fmt::Debug for HttpWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("HttpWork");
+        out.field("verb", &self.verb).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for HttpWorkAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpWorkAnswer").field("status", &self.status).finish_non_exhaustive()
     }
 }
