@@ -16,7 +16,7 @@ enum ProtectedWhen {
 }
 
 /// Protected paths, without the slash at the end of a list's. A `*` at the end stands for anything but nothing.
-const PROTECTED: [(&str, ProtectedWhen); 46] = [
+const PROTECTED: [(&str, ProtectedWhen); 47] = [
     ("auth/token/accessors", ProtectedWhen::Every),
     ("auth/token/revoke-orphan", ProtectedWhen::Every),
     ("sys/audit", ProtectedWhen::Every),
@@ -31,6 +31,7 @@ const PROTECTED: [(&str, ProtectedWhen); 46] = [
     ("sys/kallisto/access/who", ProtectedWhen::Every),
     ("sys/kallisto/audit/*", ProtectedWhen::Every),
     ("sys/kallisto/cluster", ProtectedWhen::Every),
+    ("sys/kallisto/far-ends", ProtectedWhen::Every),
     ("sys/kallisto/metrics", ProtectedWhen::Every),
     ("sys/kallisto/tokens", ProtectedWhen::Every),
     ("sys/leases", ProtectedWhen::Every),

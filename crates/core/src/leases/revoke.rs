@@ -142,7 +142,7 @@ async fn mark_one(site: &NamespaceContext, stored: StoredLease, now_ns: i64) -> 
 }
 
 /// The outcomes of futures that run together, in their order. There are few of them: all are asked when one may go on.
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {
         for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {

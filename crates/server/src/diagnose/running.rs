@@ -23,6 +23,8 @@ const HEALTH_CODES: [&str; 7] = [
     "uninitcode",
     "removedcode",
 ];
+/// Where the server tells of databases and other far ends.
+const FAR_ENDS: &str = "sys/kallisto/far-ends";
 /// By how much the server's clock may differ from ours, in seconds.
 const CLOCK_SECS_MAX: u64 = 10;
 
@@ -64,7 +66,9 @@ pub(super) fn diagnose(
     let mut checks = vec![check_health(&health), check_clock(&health, now)];
     checks.push(check_seal(ask(&client, "sys/seal-status")));
     if is(&health, "sealed") {
-        for name in ["Check Leader", "Check HA Status", "Check Autopilot", "Check Jobs"] {
+        for name in
+            ["Check Leader", "Check HA Status", "Check Autopilot", "Check Jobs", "Check Far Ends"]
+        {
             checks.push(DiagnoseCheck::skipped(name, "the server is sealed"));
         }
     } else {
@@ -72,12 +76,18 @@ pub(super) fn diagnose(
         checks.push(check_members(ask(&client, "sys/ha-status")));
         checks.push(check_autopilot(ask(&client, "sys/storage/raft/autopilot/state")));
         checks.push(check_jobs(ask(&client, "sys/internal/jobs")));
+        let tried = ClientRequest::get(FAR_ENDS).with_query("try", "true");
+        checks.push(check_far_ends(ask_for(&client, FAR_ENDS, &tried)));
     }
     Ok(DiagnoseCheck::of("Kallisto Diagnose", checks))
 }
 
 fn ask(client: &Client<'_>, path: &str) -> FetchOutcome {
-    match client.send(&ClientRequest::get(path)) {
+    ask_for(client, path, &ClientRequest::get(path))
+}
+
+fn ask_for(client: &Client<'_>, path: &str, request: &ClientRequest) -> FetchOutcome {
+    match client.send(request) {
         Ok(Some(answer)) => FetchOutcome::Data(answer.data.unwrap_or_default()),
         Ok(None) => FetchOutcome::Nothing(format!("this server has no {path}")),
         Err(ClientError::Api(error)) => match error.status {
@@ -271,6 +281,38 @@ fn check_job(name: &str, job: &Map, leads: bool) -> DiagnoseCheck {
     }
 }
 
+/// Each far end was asked just now.
+fn check_far_ends(told: FetchOutcome) -> DiagnoseCheck {
+    let name = "Check Far Ends";
+    told.check(name, |told| {
+        let Some(Json::Array(far_ends)) = told.get("far_ends") else {
+            return DiagnoseCheck::skipped(name, "the server tells of no far ends");
+        };
+        let rows = far_ends.iter().filter_map(Json::as_object).map(|far_end| {
+            let called = format!("{}{}", text(far_end, "mount"), text(far_end, "name"));
+            let counts = format!(
+                "{}, {} calls, {} failed",
+                text(far_end, "protocol"),
+                number(far_end, "calls"),
+                number(far_end, "failures")
+            );
+            match far_end.get("answers") {
+                Some(Json::Bool(true)) => DiagnoseCheck::ok(called, counts),
+                Some(_) => {
+                    let silent = DiagnoseCheck::warn(called, text(far_end, "error").to_owned());
+                    silent.and_said(counts)
+                }
+                None => DiagnoseCheck::skipped(called, "there are too many to try them all"),
+            }
+        });
+        let rows: Vec<DiagnoseCheck> = rows.collect();
+        match rows.is_empty() {
+            true => DiagnoseCheck::skipped(name, "no engine asked any since the server leads"),
+            false => DiagnoseCheck::of(name, rows),
+        }
+    })
+}
+
 /// A time without the fraction of its second.
 fn to_the_second(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(second, _)| format!("{second}Z"))
@@ -310,6 +352,17 @@ mod tests {
         ] {
             assert_eq!(check_health(&map(health)).status(), status, "{health}");
         }
+    }
+
+    #[test]
+    fn a_far_end_that_does_not_answer_is_doubtful() {
+        let both = r#"{"far_ends":[
+            {"mount":"database/","name":"pg","protocol":"postgresql","calls":3,"failures":0,"answers":true},
+            {"mount":"kubernetes/","name":"cluster","protocol":"http","calls":2,"failures":2,"answers":false,"error":"connection refused"}]}"#;
+        assert_eq!(check_far_ends(data(both)).status(), CheckStatus::Warn);
+        let good = r#"{"far_ends":[{"mount":"database/","name":"pg","answers":true}]}"#;
+        assert_eq!(check_far_ends(data(good)).status(), CheckStatus::Ok);
+        assert_eq!(check_far_ends(data(r#"{"far_ends":[]}"#)).status(), CheckStatus::Skipped);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod cluster_state;
 mod durability;
 mod explain;
 mod explain_subject;
+mod far_ends;
 mod health;
 mod init;
 mod locked_users;

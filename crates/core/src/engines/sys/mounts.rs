@@ -248,6 +248,7 @@ pub(super) async fn unmount(
     let mut batch = Batch::new();
     batch.delete(keys::mount(mount.entry.id)).set_essential();
     context.store.commit(batch).await?;
+    context.services.far_ends().close(&mount.entry.accessor, None);
     if class == Class::Auth {
         // Nobody logs in here any more, so these are all. On a full disk they end, whatever cannot be swept.
         tokens::revoke_made_below(context, &mount.entry.path).await?;

@@ -4,6 +4,7 @@
 //! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
 
 mod clients;
+mod far_ends;
 mod replication;
 mod store;
 mod usage;
@@ -83,6 +84,8 @@ fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Figure> {
     }
     clients::http(core, &mut figures);
     clients::admission(core, &mut figures);
+    let named_max = core.info.metrics.usage_period.map(|_| core.info.metrics.cardinality_max);
+    far_ends::far_ends(core.services.far_ends().statuses(), named_max, &mut figures);
     let stats = core.store.stats();
     figures.push(one(
         "kallisto.store.records",
@@ -315,6 +318,7 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_engine::far_end::FarEndStatus;
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
@@ -380,6 +384,10 @@ mod tests {
             is_counted: true,
         });
         let mut figures = collect(&core, Timestamp::UNIX_EPOCH);
+        let is_asked = |figure: &Figure| !figure.name.starts_with("kallisto.far_end.");
+        figures.retain(is_asked);
+        let asked = FarEndStatus { protocol: "postgresql", ..FarEndStatus::default() };
+        far_ends::far_ends(vec![asked], None, &mut figures);
         let stats = RaftStats {
             node_id: 1,
             leader_id: 1,

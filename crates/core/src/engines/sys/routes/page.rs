@@ -5,7 +5,7 @@ use kallisto_engine::route::{AFTER, Admits, LIMIT, Scope, ServedBy, field, query
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
-use crate::engines::sys::{access, cluster_state, ui_settings};
+use crate::engines::sys::{access, cluster_state, far_ends, ui_settings};
 use crate::tokens::tree;
 
 pub(super) const PAGE: &[Row<RouteHandler>] = &[
@@ -40,6 +40,12 @@ pub(super) const PAGE: &[Row<RouteHandler>] = &[
     row!("kallisto/cluster", &[], {
         Read => "Say how every member is: each is asked.",
             runs!(async |run| cluster_state::read(&run).await);
+    } .served_by(ServedBy::LeaderIfAny).with_sudo()),
+    row!("kallisto/far-ends", &[
+        query("try", Flag, "Whether each is asked now whether it is there."),
+    ], {
+        Read => "List the databases, directories, brokers and clusters that engines asked, and how each is doing.",
+            runs!(async |run| far_ends::read(&run).await);
     } .served_by(ServedBy::LeaderIfAny).with_sudo()),
     row!("kallisto/metrics", &[
         query("minutes", Whole, "How far back, from 1 to 60; 60 when absent."),
