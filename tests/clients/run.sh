@@ -183,6 +183,7 @@ grep '^\*\*\* SKIPPED' "$work/ldap.log" || true
 # Starts RabbitMQ, and says so where it is missing.
 limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
 grep '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
+limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
 if timeout 180 "$work/venv/bin/pip" install -q 'openapi-spec-validator>=0.7' >"$work/pip-openapi.log" 2>&1; then

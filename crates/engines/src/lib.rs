@@ -5,6 +5,7 @@ mod cubbyhole;
 mod database;
 mod identity_oidc;
 mod identity_template;
+mod kubernetes;
 mod ldap;
 mod passwords;
 mod pki;
@@ -21,6 +22,7 @@ pub use identity_oidc::ENGINE as IDENTITY_OIDC;
 use kallisto_engine::EngineSpec;
 
 pub use database::read_hostile_sql;
+pub use kubernetes::read_hostile as read_hostile_kubernetes;
 pub use pki::read_hostile_acme;
 pub use totp::{
     CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,
@@ -30,6 +32,7 @@ pub use totp::{
 pub const ENGINES: &[&EngineSpec] = &[
     &cubbyhole::ENGINE,
     &database::ENGINE,
+    &kubernetes::ENGINE,
     &ldap::ENGINE,
     &ldap::OPENLDAP_ENGINE,
     &pki::ENGINE,

@@ -157,6 +157,23 @@ const LDAP_TEXT_WORDS: &[&[u8]] = &[
     b"\n ",
 ];
 /// What statements with places are made of; 0xff divides a statement from a value.
+const KUBERNETES_WORDS: &[&[u8]] = &[
+    b"rules:\n",
+    b"- ",
+    b"verbs: [get]\n",
+    b"  resources: ['a', \"b\"]\n",
+    b"matchLabels:\n",
+    b"matchExpressions:\n",
+    b"{key: a, operator: In, values: [b]}",
+    b": ",
+    b"\n  ",
+    b"#",
+    b"''",
+    b"\x00{\"kind\":\"Role\",\"metadata\":{\"name\":\"name\",\"namespace\":\"ns\",\"uid\":\"u\"}}",
+    b"\x00{\"status\":{\"token\":\"a.eyJleHAiOjIsImlhdCI6MX0.b\"}}",
+    b"\x46{\"kind\":\"Status\",\"reason\":\"NotFound\"}",
+    b"{\"namespace\":\"a\",\"name\":\"b\",\"objects\":[\"Role\"],\"asked_at\":1}",
+];
 const SQL_WORDS: &[&[u8]] = &[
     b"{{name}}",
     b"'{{name}}'",
@@ -179,7 +196,7 @@ const SQL_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 38] = [
+pub(crate) const TARGETS: [Target; 39] = [
     Target {
         name: "asn1",
         about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
@@ -215,6 +232,12 @@ pub(crate) const TARGETS: [Target; 38] = [
         about: "statements with places: no value changes where literals, names and comments end",
         run: kallisto_engines::read_hostile_sql,
         words: SQL_WORDS,
+    },
+    Target {
+        name: "kubernetes",
+        about: "documents and answers of Kubernetes: they say what their JSON says, and no other object is taken",
+        run: kallisto_engines::read_hostile_kubernetes,
+        words: KUBERNETES_WORDS,
     },
     Target {
         name: "ldap_message",

@@ -1,0 +1,95 @@
+//! Where an API server is.
+
+/// Longest host with its path, in bytes.
+const HOST_BYTES_MAX: usize = 2048;
+
+/// Where an API server is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClusterUrl {
+    /// As it was given.
+    pub(super) text: String,
+    pub(super) is_tls: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// What stands before every path; without an ending slash.
+    pub(super) base: String,
+}
+
+impl ClusterUrl {
+    /// Reads a URL; `None` for what is none, or has a name, a password, a query or a fragment.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_end_matches('/');
+        let (is_tls, rest) = match text.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix("http://")?),
+        };
+        let (authority, base) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(address) => {
+                let (host, port) = address.split_once(']')?;
+                host.parse::<std::net::Ipv6Addr>().ok()?;
+                (host, port)
+            }
+            None => authority.find(':').map_or((authority, ""), |at| authority.split_at(at)),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().ok().filter(|port| *port > 0)?,
+            None if !port.is_empty() => return None,
+            None if is_tls => 443,
+            None => 80,
+        };
+        let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+        let is_path = |c: char| c.is_ascii_alphanumeric() || "-._~/:".contains(c);
+        let fits = !host.is_empty()
+            && host.chars().all(is_host)
+            && base.chars().all(is_path)
+            && !base.split('/').any(|part| matches!(part, "." | ".."))
+            && text.len() <= HOST_BYTES_MAX;
+        let (host, base) = (host.to_owned(), base.to_owned());
+        fits.then(|| Self { text: text.to_owned(), is_tls, host, port, base })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_read_whole_or_not_at_all() {
+        let read = |text: &str| {
+            ClusterUrl::parse(text).map(|url| (url.is_tls, url.host, url.port, url.base))
+        };
+        for (text, host, port, base) in [
+            ("https://k8s.example", "k8s.example", 443, ""),
+            ("https://10.0.0.1:6443/", "10.0.0.1", 6443, ""),
+            ("https://[fd00::1]:6443", "fd00::1", 6443, ""),
+            ("https://rancher/k8s/clusters/c-1", "rancher", 443, "/k8s/clusters/c-1"),
+        ] {
+            let expected = (true, host.to_owned(), port, base.to_owned());
+            assert_eq!(read(text), Some(expected), "{text}");
+        }
+        assert_eq!(read("http://h:8080").map(|(is_tls, ..)| is_tls), Some(false));
+        for bad in [
+            "",
+            "h:1",
+            "ftp://h",
+            "https://",
+            "https://u:p@h",
+            "https://h?x",
+            "https://h#x",
+            "https://h:0",
+            "https://h:x",
+            "https://h/a b",
+            "https://h/../x",
+            "https://[::1",
+            "https://[x]:1",
+            "https://h\r\nX: y",
+            "https://h:1:2",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
