@@ -1,6 +1,8 @@
 //! The server as a client meets it: sockets, bytes, replies.
 //!
 //! - [`golden`] replays exchanges recorded from a reference server and compares every reply; [`golden_pki`] those with certificates,
+//!   [`golden_far_ends`] those of engines that make credentials at other servers, which [`far_ends`] and [`directory`]
+//!   stand in for;
 //!   [`golden_oidc`] those of identity tokens and logins by them, [`golden_ssh`] those with keys; [`replay`] is for recordings of any engine;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
@@ -26,10 +28,13 @@ mod aged;
 mod concurrency;
 mod cut;
 mod direct;
+mod directory;
+mod far_ends;
 mod follow;
 mod follower;
 mod forwarded;
 mod golden;
+mod golden_far_ends;
 mod golden_oidc;
 mod golden_pki;
 mod golden_ssh;

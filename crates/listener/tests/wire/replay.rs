@@ -166,7 +166,10 @@ impl Replay<'_> {
         for (name, rule) in captures {
             let body = json::parse(&reply.body).unwrap();
             let (rule, pointer) = rule.as_str().unwrap().split_once('/').unwrap();
-            let value = pointer.split('/').try_fold(&body, |at, part| at.as_object()?.get(part));
+            let value = pointer.split('/').try_fold(&body, |at, part| match at {
+                Json::Array(items) => items.get(part.parse::<usize>().ok()?),
+                _ => at.as_object()?.get(part),
+            });
             let Some(value) = value.and_then(Json::as_str) else {
                 assert!(reply.status >= 400, "{name} is not in {}", reply.text());
                 continue;
