@@ -26,9 +26,15 @@ const PAUSE_FIRST_SECS: i64 = 10;
 const PAUSE_SECS_MAX: i64 = 600;
 /// Most steps of one rotation: the check of a password that was left open, then setting another, then its check.
 const STEPS_MAX: usize = 4;
+/// When the job takes up what a request has begun, in seconds.
+const TAKEN_UP_SECS: i64 = 60;
 /// How long a change of the password of a connection may be under way before the job looks which one it is, in seconds.
 pub(crate) const ROOT_SECS: i64 = 120;
 
+const _: () = assert!(
+    TAKEN_UP_SECS > CALL_SECS_MAX.cast_signed(),
+    "the call that sets a password has ended when the job sets the same one again"
+);
 const _: () = assert!(
     ROOT_SECS >= 2 * CALL_SECS_MAX.cast_signed(),
     "who changes it has set it and tried it when the job looks"
@@ -287,11 +293,10 @@ pub(crate) async fn rotate_now<R: RotatedRecord>(
     context: &EngineContext<'_>,
     key: &str,
     is_meant: &(dyn Fn(&R) -> bool + Sync),
-    taken_up_secs: i64,
 ) -> Result<bool, Error> {
     let mut refusal = None;
     for _ in 0..STEPS_MAX {
-        let Some(BegunStep { record, step }) = plan(context, key, is_meant, taken_up_secs).await?
+        let Some(BegunStep { record, step }) = plan(context, key, is_meant, TAKEN_UP_SECS).await?
         else {
             return Ok(false);
         };

@@ -33,6 +33,8 @@ mod root;
 mod schedule;
 mod sql;
 mod static_role;
+#[cfg(test)]
+mod tests;
 mod url;
 
 mod work;

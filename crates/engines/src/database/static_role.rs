@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::SessionUse;
-use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, names};
+use kallisto_engine::{
+    Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction, names,
+};
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, span_secs, statements};
@@ -23,8 +25,6 @@ const PERIOD_SECS_MIN: u64 = 5;
 const WINDOW_SECS_MIN: u64 = 3600;
 /// Most rotations that one run of the job looks at.
 const BEGUN_MAX: usize = 64;
-/// When the job takes up what a request has begun, in seconds: a request ends before.
-const TAKEN_UP_SECS: i64 = 60;
 
 /// A static role.
 #[derive(Clone, Default)]
@@ -127,6 +127,21 @@ impl RotatedRecord for StaticRole {
 impl StaticRole {
     fn connection(&self, context: &EngineContext<'_>) -> Result<DatabaseConnection, Error> {
         connection::find(context, &self.db_name)
+    }
+
+    /// Refuses the user that the connection logs in as: with its password changed by a role nothing else could be done.
+    fn check_not_own(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        let found = transaction.get(&connection::record_name(&self.db_name))?;
+        let connection = found
+            .map(|found| DatabaseConnection::decode(&self.db_name, &found.value))
+            .transpose()?;
+        match connection.is_some_and(|connection| connection.username == self.username) {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "the connection logs in as {:?}: rotate-root changes its password",
+                self.username
+            ))),
+        }
     }
 
     fn work(
@@ -257,7 +272,7 @@ async fn rotate_now(context: &EngineContext<'_>, name: &str) -> Result<(), Error
         return Err(Error::invalid(format!("{name:?} is not an allowed role")));
     }
     let key = record_name(name);
-    match rotation::rotate_now::<StaticRole>(context, &key, &|_| true, TAKEN_UP_SECS).await? {
+    match rotation::rotate_now::<StaticRole>(context, &key, &|_| true).await? {
         true => Ok(()),
         false => Err(missing()),
     }
@@ -286,6 +301,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
                 None => StaticRole::default(),
             };
             role.take(fields, is_new)?;
+            role.check_not_own(transaction)?;
             let is_due = is_new || role.change.failures > 0;
             role.change.next = if is_due { now } else { role.next_after(now) };
             if is_new && skips {

@@ -10,8 +10,6 @@ use crate::rotation::{self, ChangeStep, PasswordChange, ROOT_SECS, RotatedRecord
 
 /// Most rotations that one run of the job looks at.
 const BEGUN_MAX: usize = 64;
-/// When the job takes up what a request has begun, in seconds: a request ends before.
-const TAKEN_UP_SECS: i64 = 60;
 
 /// An entry whose password is ours, and what else its record says.
 #[derive(Clone, Default)]
@@ -153,7 +151,7 @@ pub(super) async fn rotate_now(
     loan: Option<&str>,
 ) -> Result<(), Error> {
     let is_meant = |rotation: &Rotation| loan.is_none_or(|loan| rotation.loan == loan);
-    match rotation::rotate_now(context, key, &is_meant, TAKEN_UP_SECS).await? || loan.is_some() {
+    match rotation::rotate_now(context, key, &is_meant).await? || loan.is_some() {
         true => Ok(()),
         false => Err(Error::invalid("the account is not managed any more")),
     }

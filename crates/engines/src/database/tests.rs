@@ -1,0 +1,151 @@
+//! The engine against a database that obeys, refuses, and is not heard.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use kallisto_api::{Error, Json, Map};
+use kallisto_auth::Operation::{Read, Update};
+use kallisto_engine::far_end::FarEndProtocol;
+use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
+use secrecy::ExposeSecret;
+
+use super::ENGINE;
+use crate::testing::Mount;
+
+const CONFIG: &str = r#"{"plugin_name":"postgresql-database-plugin","connection_url":"postgresql://h/db",
+    "username":"root","password":"rootpw","allowed_roles":"*"}"#;
+
+/// How a database takes a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Obeys,
+    Refuses,
+    IsLost,
+    IsLostAfter,
+}
+
+struct Database {
+    passwords: BTreeMap<String, String>,
+    mood: Mood,
+    /// The statements that it was told.
+    told: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Database>>;
+
+impl Database {
+    fn answer(&mut self, call: &FarEndCall) -> Result<FarEndAnswer, FarEndFailure> {
+        let FarEndProtocol::Postgres { login, .. } = &call.far_end.protocol else {
+            panic!("{call:?}")
+        };
+        if self.passwords.get(&login.user).is_none_or(|one| one != login.password.expose_secret()) {
+            return Err(FarEndFailure::LoginRefused("SQLSTATE 28P01".into()));
+        }
+        let FarEndWork::Sql(work) = &call.work else { return Ok(FarEndAnswer::Done) };
+        let text = work.statements[0].expose_secret().to_owned();
+        self.told.push(text.clone());
+        if matches!(self.mood, Mood::Obeys | Mood::IsLostAfter)
+            && let Some(rest) = text.strip_prefix("ALTER ROLE \"")
+            && let Some((user, rest)) = rest.split_once("\" WITH PASSWORD '")
+        {
+            self.passwords.insert(user.to_owned(), rest.trim_end_matches('\'').to_owned());
+        }
+        match self.mood {
+            Mood::Obeys => Ok(FarEndAnswer::Done),
+            Mood::Refuses => Err(FarEndFailure::NothingDone("SQLSTATE 42710".into())),
+            Mood::IsLost | Mood::IsLostAfter => Err(FarEndFailure::Unknown("not heard".into())),
+        }
+    }
+}
+
+fn site() -> (Mount, Shared) {
+    let users = [("root", "rootpw"), ("app", "old")];
+    let passwords = users.map(|(user, password)| (user.to_owned(), password.to_owned())).into();
+    let database = Database { passwords, mood: Mood::Obeys, told: Vec::new() };
+    let (mount, database) = (Mount::new(&ENGINE), Arc::new(Mutex::new(database)));
+    let shared = Arc::clone(&database);
+    mount.far_ends_do(move |call| shared.lock().unwrap().answer(call));
+    mount.ask(0, Update, "config/c", CONFIG).unwrap();
+    (mount, database)
+}
+
+fn set_mood(database: &Shared, mood: Mood) {
+    database.lock().unwrap().mood = mood;
+}
+
+fn text(mount: &Mount, record: &str, name: &str) -> String {
+    let record = mount.record(record).unwrap();
+    record.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_unavailable(answer: Result<Map, Error>) -> bool {
+    matches!(answer, Err(Error::Unavailable(_)))
+}
+
+#[test]
+fn a_root_password_is_set_until_it_is_known_to_be_set() {
+    for mood in [Mood::IsLost, Mood::IsLostAfter] {
+        let (mount, database) = site();
+        set_mood(&database, mood);
+        let rotated = mount.ask(10, Update, "rotate-root/c", "");
+        assert_eq!(is_unavailable(rotated), mood == Mood::IsLost, "{mood:?}");
+        if mood == Mood::IsLost {
+            let pending = text(&mount, "config/c", "pending_password");
+            for change in [r#"{"password":"x"}"#, r#"{"connection_url":"postgresql://i/db"}"#] {
+                assert!(is_unavailable(mount.ask(11, Update, "config/c", change)), "{change}");
+            }
+            set_mood(&database, Mood::Obeys);
+            mount.ask(12, Update, "rotate-root/c", "").unwrap();
+            assert_eq!(text(&mount, "config/c", "password"), pending, "the same one");
+        }
+        assert_eq!(text(&mount, "config/c", "pending_password"), "");
+        let kept = text(&mount, "config/c", "password");
+        assert_eq!(database.lock().unwrap().passwords["root"], kept);
+    }
+    let (mount, database) = site();
+    set_mood(&database, Mood::Refuses);
+    let refused = mount.ask(10, Update, "rotate-root/c", "").unwrap_err().to_string();
+    assert!(refused.contains("42710"), "{refused}");
+    assert_eq!(text(&mount, "config/c", "pending_password"), "", "it logs nobody in");
+}
+
+#[test]
+fn a_static_role_keeps_a_password_that_may_be_set() {
+    let (mount, database) = site();
+    let role = r#"{"db_name":"c","username":"app","rotation_period":"1h"}"#;
+    mount.ask(0, Update, "static-roles/s", role).unwrap();
+    set_mood(&database, Mood::IsLostAfter);
+    assert!(is_unavailable(mount.ask(10, Update, "rotate-role/s", "")));
+    let pending = text(&mount, "static-role/s", "pending");
+    // It refuses what it was told before.
+    set_mood(&database, Mood::Refuses);
+    mount.ask(11, Update, "rotate-role/s", "").unwrap();
+    assert_eq!(text(&mount, "static-role/s", "password"), pending);
+    let creds = mount.ask(11, Read, "static-creds/s", "").unwrap();
+    assert_eq!(database.lock().unwrap().passwords["app"], Mount::text(&creds, "password"));
+}
+
+#[test]
+fn the_user_of_a_connection_belongs_to_no_static_role() {
+    let (mount, _) = site();
+    let role = r#"{"db_name":"c","username":"root","rotation_period":"1h"}"#;
+    let refused = mount.ask(0, Update, "static-roles/s", role).unwrap_err().to_string();
+    assert!(refused.contains("rotate-root"), "{refused}");
+    assert_eq!(mount.names(), ["config/c"]);
+}
+
+#[test]
+fn a_user_that_was_there_before_is_left_alone() {
+    let (mount, database) = site();
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\"",
+        "rollback_statements":"DROP ROLE \"{{name}}\""}"#;
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    set_mood(&database, Mood::Refuses);
+    let refused = mount.ask(0, Read, "creds/r", "").unwrap_err().to_string();
+    assert!(refused.contains("42710"), "{refused}");
+    let told = database.lock().unwrap().told.clone();
+    assert!(told.len() == 1 && told[0].starts_with("CREATE ROLE"), "{told:?}");
+    let template = r#"{"username_template":"u-{{.RoleName}}"}"#;
+    let refused = mount.ask(0, Update, "config/c", template).unwrap_err().to_string();
+    assert!(refused.contains("same name each time"), "{refused}");
+}
