@@ -267,6 +267,8 @@ def static_walk(postgres):
     done("POST", "database/static-roles/st-1", {"rotation_schedule": "0 2 * * *", "rotation_window": "1h"})
     check("T02:00:00Z" in done("GET", "database/static-roles/st-1")["data"]["next_rotation"], "a schedule says when it is next")
     done("DELETE", "database/static-roles/st-1")
+    code, answer = ask("POST", "database/static-roles/st-9", {"db_name": "pg", "username": "vaultadmin", "rotation_period": "1h"})
+    check(code == 400 and "rotate-root" in str(answer) and ask("GET", "database/static-roles/st-9")[0] == 404, "the user of the connection belongs to no static role")
     postgres.sql("CREATE ROLE st9 LOGIN PASSWORD 'old'")
     done("POST", "database/static-roles/st-9", {"db_name": "pg", "username": "st9", "rotation_period": "1h"})
     kept = done("GET", "database/static-creds/st-9")["data"]["password"]

@@ -255,7 +255,7 @@ def auth_walk(directory):
     for bad in ({"url": "bogus://x"}, {"url": "nonsense"}, {"userfilter": "((bad"}, {"userfilter": "(uid={{.Nope}})"}, {"groupfilter": "((bad"},
                 {"dereference_aliases": "x"}):
         code, answer = ask("POST", "auth/ldap/config", {"url": directory.url(), **bad})
-        if code != 400:
+        if code != 400 or ask("GET", "auth/ldap/config")[1]["data"]["url"] != "ldap://127.0.0.1":
             raise SystemExit(f"{bad}: {code} {answer}")
     ok("settings that would fail at a login are refused when they are written")
     done("POST", "auth/ldap/config", {"url": directory.url(), "userdn": PEOPLE, "userattr": "uid", "groupdn": GROUPS, "binddn": f"cn=binder,{BASE}",
@@ -542,7 +542,7 @@ def secrets_walk(directory):
                 {"username_template": "v-{{.RoleName}}"}, {"deletion_ldif": DELETION.replace("ou=people", "ou=peopel")},
                 {"creation_ldif": CREATION.replace("dn: cn={{.Username}}", "dn: cn=fixed")}):
         code, answer = ask("POST", "ldap/role/d", {**role, **bad})
-        if code != 400:
+        if code != 400 or ask("GET", "ldap/role/d")[0] != 404:
             raise SystemExit(f"{bad}: {code} {answer}")
     ok("LDIF that cannot be read, leaves entries or names others, and names that come twice, are refused when they are written")
     done("POST", "ldap/role/d", role)
@@ -575,8 +575,9 @@ def secrets_walk(directory):
     name = "x\ndn: cn=admin," + BASE + "\n,*)(\\"
     child = done("POST", "auth/token/create", {"display_name": name, "policies": ["root"]})["auth"]["client_token"]
     made = done("GET", "ldap/creds/d", token=child)
-    check(directory.logs_in(made["data"]["distinguished_names"][0], made["data"]["password"]) and "admin" not in made["data"]["distinguished_names"][0][3:30].split(",")[0][20:],
-          f"whoever has LDIF in their name gets an entry, and nothing else happens: {made['data']['distinguished_names'][0]}")
+    made_dn = made["data"]["distinguished_names"]
+    check(len(made_dn) == 1 and made_dn[0].endswith(f",{PEOPLE}") and directory.logs_in(made_dn[0], made["data"]["password"]) and directory.count("v_*") == 1
+          and directory.logs_in(f"cn=admin,{BASE}", "adminpw"), f"whoever has LDIF in their name gets an entry, and nothing else happens: {made['data']['distinguished_names'][0]}")
     done("POST", "auth/token/revoke", {"token": child})
     for _ in range(100):
         if directory.count("v_*") == 0:
@@ -595,7 +596,7 @@ def secrets_walk(directory):
         if ask("POST", "ldap/rotate-root")[0] == 204:
             break
         time.sleep(0.1)
-    check(not directory.logs_in(f"cn=manager,{BASE}", "managerpw"), "rotate-root changes the password of binddn")
+    check(not directory.logs_in(f"cn=manager,{BASE}", "managerpw") and "managerpw" not in json.dumps(done("GET", "ldap/config")), "rotate-root changes the password of binddn")
     made = done("GET", "ldap/creds/d")
     check(directory.logs_in(made["data"]["distinguished_names"][0], made["data"]["password"]), "and entries are made as before")
     done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
@@ -617,6 +618,13 @@ def library_walk(directory):
     for lent in (one, two):
         if not directory.logs_in(f"cn={lent['data']['service_account_name']},{PEOPLE}", lent["data"]["password"]):
             raise SystemExit("a lent account does not log in")
+    before = done("GET", "ldap/library/set")["data"]
+    code, answer = ask("POST", "ldap/library/set", {"service_account_names": "svc1,svc2,nobody"})
+    check(code == 400 and done("GET", "ldap/library/set")["data"] == before, "a write that fails leaves the set as it was")
+    code, answer = ask("POST", "ldap/library/set", {"service_account_names": "svc1,svc3"})
+    check(code == 400 and "checked out" in str(answer) and done("GET", "ldap/library/set")["data"] == before
+          and all(directory.logs_in(f"cn={lent['data']['service_account_name']},{PEOPLE}", lent["data"]["password"]) for lent in (one, two)),
+          "one that is lent cannot be replaced, and what is lent logs in as before")
     code, answer = ask("POST", "ldap/library/set/check-out")
     check(code == 400 and "No service accounts available for check-out." in str(answer), "there are no more than there are")
     status = done("GET", "ldap/library/set/status")["data"]
