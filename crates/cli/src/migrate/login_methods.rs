@@ -3,6 +3,8 @@
 //! What proves somebody (passwords, secret ids, a method's own credentials elsewhere) is told by no API. Users with passwords are made with one
 //! that is drawn and told to nobody, so their policies are there and a new password lets them in.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use data_encoding::BASE64URL_NOPAD;
 
 use super::endpoint::ItemFailure;
@@ -164,26 +166,28 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
     for list in method.kind.lists {
         let names = migration.list("login roles", method.namespace, &format!("{base}{list}"))?;
         migration.progress.begin(&format!("{}{base}{list}", method.namespace), names.len());
+        let moved = AtomicUsize::new(0);
         pool::for_each(&names, migration.workers, |name| {
             let path = format!("{base}{list}/{name}");
             let item = Item { kind: "login roles", namespace: method.namespace, path: &path };
-            migration.settle(item, || move_role(migration, method, item))?;
+            migration.settle(item, || {
+                let settled = move_role(migration, method, item)?;
+                moved.fetch_add(usize::from(matches!(settled, Settled::Moved)), Ordering::Relaxed);
+                Ok(settled)
+            })?;
             migration.progress.add(1);
             Ok(())
         })?;
-        let lacks = match method.kind.name {
-            "approle" | "userpass"
-                if !names.is_empty() && migration.pass != MigrationPass::Compare =>
-            {
+        let moved = moved.into_inner();
+        if moved > 0 && matches!(method.kind.name, "approle" | "userpass") {
+            let item =
+                Item { kind: "login methods", namespace: method.namespace, path: method.path };
+            let why = format!(
+                "{} of {moved} roles or users cannot be read: give out new ones",
                 method.kind.lacks
-            }
-            _ => continue,
-        };
-        let item = Item { kind: "login methods", namespace: method.namespace, path: method.path };
-        migration.report.note(
-            item,
-            format!("{lacks} of {} roles or users cannot be read: give out new ones", names.len()),
-        );
+            );
+            migration.report.note(item, why);
+        }
     }
     Ok(())
 }

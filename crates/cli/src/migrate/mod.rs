@@ -64,8 +64,6 @@ const RETRIES_MIN: u32 = 5;
     To move the records of one Kallisto to another storage, see kallisto operator migrate.\n\n\
     Exit codes: 0 all moved or equal, 1 a mistake in the call, 2 something did not move or differs, or a server failed")]
 pub(crate) struct Migrate {
-    #[command(flatten)]
-    source: SourceFlags,
     /// Say what would move, and change nothing
     #[arg(long, conflicts_with = "compare")]
     dry_run: bool,
@@ -90,6 +88,8 @@ pub(crate) struct Migrate {
     /// Items in progress at once
     #[arg(long, value_name = "NUMBER", default_value_t = WORKERS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(WORKERS_MAX)))]
     concurrency: u16,
+    #[command(flatten)]
+    source: SourceFlags,
     #[command(flatten)]
     common: CommonFlags,
 }

@@ -52,7 +52,7 @@ pub(super) fn move_all(
     for (path, mount) in &there {
         let Some(mount) = mount.as_object().filter(|_| path.ends_with('/')) else { continue };
         let kind = text(mount, "type").trim_start_matches("ns_");
-        if BUILT_IN.contains(&kind) || !migration.scope.reaches(path) {
+        if BUILT_IN.contains(&kind) || !migration.scope.reaches(&format!("{namespace}{path}")) {
             continue;
         }
         let here = here.get(path).and_then(Json::as_object);

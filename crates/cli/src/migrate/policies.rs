@@ -1,7 +1,7 @@
 //! Policies: their texts, in which ids of login methods, entities and groups become those of the target.
 
 use super::endpoint::ItemFailure;
-use super::pass::{Item, Migration, MigrationPass};
+use super::pass::{Item, Migration};
 use super::report::Settled;
 use super::translations::Translations;
 use kallisto_command::error::Error;
@@ -24,6 +24,10 @@ pub(super) fn move_all(
         let names = migration.list(kind, namespace, route)?;
         for name in names.iter().filter(|name| !BUILT_IN.contains(&name.as_str())) {
             let item = Item { kind, namespace, path: name };
+            if (kind, name.as_str()) == ("policies", DEFAULT) {
+                migration.settle_quietly(item, || look_at_default(migration, item, route))?;
+                continue;
+            }
             migration.settle(item, || move_one(migration, item, route, translations))?;
         }
     }
@@ -41,17 +45,24 @@ fn move_one(
     let text = there.as_ref().and_then(|there| there.get("policy")).and_then(Json::as_str);
     let Some(text) = text else { return Ok(Settled::not_moved("it is gone at the source")) };
     let here = migration.target_or_nothing(item.namespace, &path)?;
-    if item.path == DEFAULT {
-        let same = here.is_some_and(|here| here.get("policy").and_then(Json::as_str) == Some(text));
-        if !same && migration.pass != MigrationPass::Compare {
-            let why =
-                "the target keeps its own, which differs: write it by hand if you had changed it";
-            migration.report.note(item, why);
-        }
-        return Ok(Settled::Same);
-    }
     let wanted = Map::from([("policy".to_owned(), translations.in_text(text).into())]);
     migration.settle_against(here.as_ref(), &wanted, || {
         migration.target.write(item.namespace, &path, wanted.clone()).map(drop)
     })
+}
+
+/// Says where the policy that every server has of its own is another one. It stays as it is, and counts for nothing.
+fn look_at_default(
+    migration: &Migration<'_>,
+    item: Item<'_>,
+    route: &str,
+) -> Result<(), ItemFailure> {
+    let path = format!("{route}/{}", item.path);
+    let there = migration.source.read(item.namespace, &path)?.unwrap_or_default();
+    let here = migration.target_or_nothing(item.namespace, &path)?.unwrap_or_default();
+    if there.get("policy") != here.get("policy") {
+        let why = "the target keeps its own, which differs: write it by hand if you had changed it";
+        migration.report.note(item, why);
+    }
+    Ok(())
 }

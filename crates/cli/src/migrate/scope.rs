@@ -58,11 +58,13 @@ impl MigrationScope {
             || self.paths.iter().any(|path| is_below(path, mount) || is_below(mount, path))
     }
 
-    /// Whether a secret is looked at, or something in a folder, which ends in a slash.
-    pub(super) fn reaches_path(&self, path: &str) -> bool {
-        let is_folder = path.ends_with('/');
-        let is_met = |named: &String| is_below(path, named) || (is_folder && is_below(named, path));
-        self.paths.is_empty() || self.paths.iter().any(is_met)
+    /// Where to begin in a mount that is reached: the named paths inside it, which may be secrets or folders, or the empty path for all of it.
+    pub(super) fn starts(&self, mount: &str) -> Vec<String> {
+        if self.paths.is_empty() || self.paths.iter().any(|path| is_below(mount, path)) {
+            return vec![String::new()];
+        }
+        let inside = |path: &String| Some(path.strip_prefix(mount)?.to_owned());
+        self.paths.iter().filter_map(inside).collect()
     }
 }
 
@@ -87,18 +89,12 @@ mod tests {
         {
             assert_eq!(scope.reaches(mount), is_met, "{mount}");
         }
-        for (path, is_met) in [
-            ("secret/", true),
-            ("secret/team/", true),
-            ("secret/team/a", true),
-            ("secret/team", true),
-            ("secret/teams/a", false),
-            ("secret/other/", false),
-            ("one/a", true),
-        ] {
-            assert_eq!(scope.reaches_path(path), is_met, "{path}");
-        }
+        assert_eq!(scope.starts("secret/"), ["team"]);
+        assert_eq!(scope.starts("one/"), [""]);
         assert!(scope.has(ContentKind::Secrets) && !scope.has(ContentKind::Mounts));
-        assert!(MigrationScope::new(&[], &[]).unwrap().reaches_path("x"));
+        let all = MigrationScope::new(&[], &[]).unwrap();
+        assert!(all.reaches("x/") && all.starts("x/") == [""] && all.has(ContentKind::Policies));
+        let part = MigrationScope::new(&[], &["secret".into()]).unwrap();
+        assert!(part.has(ContentKind::Secrets) && !part.has(ContentKind::Policies));
     }
 }

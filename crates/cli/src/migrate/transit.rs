@@ -41,6 +41,7 @@ const SETTINGS: [&str; 5] = [
     "min_encryption_version",
 ];
 const AES_KEY_BYTES: usize = 32;
+const TRIMMED: &str = "its first versions are trimmed, so later ones cannot get their numbers";
 
 /// Moves the keys of a mount.
 pub(super) fn move_all(
@@ -80,9 +81,17 @@ impl MovedKey<'_, '_> {
             .filter_map(|name| Some(((*name).to_owned(), there.get(*name)?.clone())))
             .collect();
         let is_exportable = there.get("exportable") == Some(&true.into());
-        let settled = self.migration.settle_against(here.as_ref(), &facts, || {
-            self.bring(&there, here.as_ref(), is_exportable)
-        })?;
+        let obstacle = obstacle(&there, here.as_ref());
+        let is_brought = *pass == MigrationPass::Move && obstacle.is_none();
+        let settled =
+            self.migration.settle_against(here.as_ref(), &facts, || match is_brought {
+                true => self.bring(&there, here.as_ref(), is_exportable),
+                false => Ok(()),
+            })?;
+        // A dry run tells it as well.
+        if let (Settled::Moved, Some(why)) = (&settled, obstacle) {
+            return Ok(Settled::not_moved(why));
+        }
         let is_to_prove = *pass == MigrationPass::Compare && matches!(settled, Settled::Same);
         if is_to_prove && is_exportable && !self.is_same_material(&there)? {
             return Ok(Settled::differs("the key itself"));
@@ -103,24 +112,13 @@ impl MovedKey<'_, '_> {
         here: Option<&Map>,
         is_exportable: bool,
     ) -> Result<(), ItemFailure> {
-        let item = |why: &str| Err(ItemFailure::Item(why.to_owned()));
         if !is_exportable {
-            return match there.get("allow_plaintext_backup") == Some(&true.into()) && here.is_none()
-            {
-                true => self.restore(),
-                false => item("it is not exportable: no API gives it out"),
-            };
-        }
-        if there.get("convergent_encryption") == Some(&true.into()) {
-            return item("a key with convergent encryption cannot be imported");
-        }
-        if here.is_some_and(|here| text(here, "type") != text(there, "type")) {
-            return item("the target has a key of another type there");
+            return self.restore();
         }
         let versions = self.export(&self.migration.source, there)?;
         let latest = versions.keys().last().copied().unwrap_or(0);
         if versions.keys().copied().ne(1..=latest) {
-            return item("its first versions are trimmed, so later ones cannot get their numbers");
+            return Err(ItemFailure::Item(TRIMMED.to_owned()));
         }
         let known = here.and_then(|here| here.get("latest_version")).and_then(as_u64).unwrap_or(0);
         for (version, key) in versions.iter().filter(|(version, _)| **version > known) {
@@ -207,6 +205,23 @@ impl MovedKey<'_, '_> {
     }
 }
 
+/// Why a key cannot be brought to the target, which has this of it.
+fn obstacle(there: &Map, here: Option<&Map>) -> Option<&'static str> {
+    let says = |name: &str| there.get(name) == Some(&true.into());
+    if !says("exportable") {
+        let can_be_restored = says("allow_plaintext_backup") && here.is_none();
+        return (!can_be_restored).then_some("it is not exportable: no API gives it out");
+    }
+    if says("convergent_encryption") {
+        return Some("a key with convergent encryption cannot be imported");
+    }
+    if here.is_some_and(|here| text(here, "type") != text(there, "type")) {
+        return Some("the target has a key of another type there");
+    }
+    let oldest = there.get("min_available_version").and_then(as_u64).unwrap_or(0);
+    (oldest > 1).then_some(TRIMMED)
+}
+
 /// A key under a key of the moment, behind that under the target's.
 fn wrap(material: &[u8], wrapping_pem: &str) -> Option<String> {
     let public = PublicEncryptingKey::from_der(&pkcs8::pem_bytes(wrapping_pem)?).ok()?;
@@ -219,4 +234,30 @@ fn wrap(material: &[u8], wrapping_pem: &str) -> Option<String> {
     let key = kek.wrap_with_padding(material, &mut key).ok()?;
     wrapped.extend_from_slice(key);
     Some(BASE64.encode(&wrapped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kallisto_command::json::parse_object;
+
+    #[test]
+    fn what_cannot_be_brought_is_known_before_anything_is_done() {
+        let of = |there: &str, here: Option<&str>| {
+            let map = |text: &str| parse_object(text.as_bytes()).unwrap();
+            obstacle(&map(there), here.map(map).as_ref()).unwrap_or("none")
+        };
+        for (there, here, why) in [
+            (r#"{"exportable":true,"min_available_version":0}"#, None, "none"),
+            (r#"{"exportable":true,"type":"a"}"#, Some(r#"{"type":"a"}"#), "none"),
+            (r#"{"exportable":true,"type":"a"}"#, Some(r#"{"type":"b"}"#), "another type"),
+            (r#"{"exportable":true,"min_available_version":3}"#, None, "trimmed"),
+            (r#"{"exportable":true,"convergent_encryption":true}"#, None, "convergent"),
+            (r#"{"exportable":false}"#, None, "not exportable"),
+            (r#"{"exportable":false,"allow_plaintext_backup":true}"#, None, "none"),
+            (r#"{"exportable":false,"allow_plaintext_backup":true}"#, Some("{}"), "not exportable"),
+        ] {
+            assert!(of(there, here).contains(why), "{there} {here:?}: {}", of(there, here));
+        }
+    }
 }

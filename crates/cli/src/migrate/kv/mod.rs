@@ -40,6 +40,11 @@ impl KvMount<'_> {
         }
     }
 
+    /// The secret by its path from the source's namespace on.
+    fn in_all(&self, path: &str) -> String {
+        format!("{}{}{path}", self.namespace, self.path)
+    }
+
     /// The secret as people name it.
     fn full(&self, path: &str) -> String {
         format!("{}{path}", self.path)
@@ -117,7 +122,7 @@ fn settle_stray(
     mount: KvMount<'_>,
     path: &str,
 ) -> Result<Settled, ItemFailure> {
-    let known = key(mount, path);
+    let known = mount.in_all(path);
     let came_from_there =
         migration.state.as_ref().is_some_and(|state| state.arrival(&known).is_some());
     match (migration.pass, came_from_there) {
@@ -135,9 +140,4 @@ fn settle_stray(
             Ok(Settled::Moved)
         }
     }
-}
-
-/// What a secret is remembered by.
-fn key(mount: KvMount<'_>, path: &str) -> String {
-    format!("{}{}", mount.namespace, mount.full(path))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{KvMount, SECRETS, key};
+use super::{KvMount, SECRETS};
 use crate::migrate::endpoint::{Endpoint, ItemFailure};
 use crate::migrate::mounts::text;
 use crate::migrate::pass::{Item, Migration, MigrationPass, is_nothing, means_the_same};
@@ -56,7 +56,7 @@ impl VersionedSecret<'_, '_> {
     /// `None` when it changed meanwhile.
     fn try_to_settle(&self) -> Result<Option<Settled>, ItemFailure> {
         let Migration { source, pass, state, .. } = self.migration;
-        let known = key(self.mount, self.path);
+        let known = self.mount.in_all(self.path);
         let metadata_path = self.mount.api_path(self.path);
         let Some(there) = source.read(self.mount.namespace, &metadata_path)? else {
             return Ok(Some(Settled::not_moved("it is gone at the source")));

@@ -1,6 +1,8 @@
 //! The secrets of a mount, found folder by folder, a level at a time.
+//!
+//! Where paths are named the walk begins there, so a token needs no right above them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::KvMount;
 use crate::migrate::endpoint::{Endpoint, ItemFailure};
@@ -15,7 +17,6 @@ const DEPTH_MAX: usize = 256;
 const SECRETS_MAX: usize = 20_000_000;
 
 /// What is in a mount.
-#[derive(Default)]
 pub(super) struct Found {
     /// Paths inside the mount, sorted.
     pub(super) secrets: Vec<String>,
@@ -30,57 +31,87 @@ pub(super) fn walk(
     mount: KvMount<'_>,
 ) -> Result<Found, Error> {
     let mut found = Found { is_whole: true, secrets: Vec::new() };
-    let mut level = vec![String::new()];
     migration.progress.begin(&format!("folders of {}{}", mount.namespace, mount.path), 0);
+    let mut level = Vec::new();
+    let mut doubtful = Vec::new();
+    for start in migration.scope.starts(&mount.in_all("")) {
+        if start.is_empty() {
+            level.push(start);
+            continue;
+        }
+        level.push(format!("{start}/"));
+        match endpoint.read(mount.namespace, &mount.api_path(&start)) {
+            Ok(Some(_)) => found.secrets.push(start),
+            Ok(None) => {}
+            Err(ItemFailure::Item(_)) => doubtful.push(start),
+            Err(ItemFailure::Fatal(error)) => return Err(error),
+        }
+    }
     for _ in 0..DEPTH_MAX {
         if level.is_empty() {
             break;
         }
-        let listed: Mutex<Vec<(String, Vec<String>)>> = Mutex::default();
-        let failed: Mutex<bool> = Mutex::default();
-        pool::for_each(&level, migration.workers, |folder| {
-            match endpoint.list(mount.namespace, &mount.api_path(folder)) {
-                Ok(names) => lock(&listed).push((folder.clone(), names)),
-                Err(ItemFailure::Item(why)) => {
-                    let full = mount.full(folder);
-                    let item = Item { kind: "folders", namespace: mount.namespace, path: &full };
-                    migration.report.count(item, Settled::NotMoved(why));
-                    *lock(&failed) = true;
-                }
-                Err(ItemFailure::Fatal(error)) => return Err(error),
-            }
-            migration.progress.add(1);
-            Ok(())
-        })?;
-        found.is_whole &= !*lock(&failed);
-        level = Vec::new();
-        for (folder, names) in listed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            for name in names {
-                let path = format!("{folder}{name}");
-                if !migration.scope.reaches_path(&mount.full(&path)) {
-                    continue;
-                }
-                if path.ends_with('/') { level.push(path) } else { found.secrets.push(path) }
-            }
-        }
-        if found.secrets.len() > SECRETS_MAX {
-            return Err(Error::usage(format!(
-                "{}: more than {SECRETS_MAX} secrets; -path moves a part of them",
-                mount.path
-            )));
-        }
+        level = list_level(migration, endpoint, mount, &level, &mut found)?;
     }
     if let Some(folder) = level.first() {
-        let full = mount.full(folder);
-        let item = Item { kind: "folders", namespace: mount.namespace, path: &full };
         let why = format!("more than {DEPTH_MAX} folders deep");
-        migration.report.count(item, Settled::NotMoved(why));
+        report(migration, mount, folder, why);
         found.is_whole = false;
     }
+    // A path that nobody may read and that is no folder may be a secret: whoever moves it says why it cannot.
+    let is_folder = |path: &String| {
+        let folder = format!("{path}/");
+        found.secrets.iter().any(|secret| secret.starts_with(&folder))
+    };
+    let secrets: Vec<String> = doubtful.into_iter().filter(|path| !is_folder(path)).collect();
+    found.secrets.extend(secrets);
     found.secrets.sort_unstable();
+    found.secrets.dedup();
     Ok(found)
 }
 
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// Lists these folders; returns those in them.
+fn list_level(
+    migration: &Migration<'_>,
+    endpoint: &Endpoint<'_>,
+    mount: KvMount<'_>,
+    folders: &[String],
+    found: &mut Found,
+) -> Result<Vec<String>, Error> {
+    let listed: Mutex<Vec<(String, Vec<String>)>> = Mutex::default();
+    pool::for_each(folders, migration.workers, |folder| {
+        match endpoint.list(mount.namespace, &mount.api_path(folder)) {
+            Ok(names) => lock(&listed).push((folder.clone(), names)),
+            Err(ItemFailure::Item(why)) => report(migration, mount, folder, why),
+            Err(ItemFailure::Fatal(error)) => return Err(error),
+        }
+        migration.progress.add(1);
+        Ok(())
+    })?;
+    let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.is_whole &= listed.len() == folders.len();
+    let mut below = Vec::new();
+    for (folder, names) in listed {
+        for name in names {
+            let path = format!("{folder}{name}");
+            if path.ends_with('/') { below.push(path) } else { found.secrets.push(path) }
+        }
+    }
+    if found.secrets.len() > SECRETS_MAX {
+        return Err(Error::usage(format!(
+            "{}: more than {SECRETS_MAX} secrets; -path moves a part of them",
+            mount.path
+        )));
+    }
+    Ok(below)
+}
+
+fn report(migration: &Migration<'_>, mount: KvMount<'_>, folder: &str, why: String) {
+    let full = mount.full(folder);
+    let item = Item { kind: "folders", namespace: mount.namespace, path: &full };
+    migration.report.count(item, Settled::NotMoved(why));
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
