@@ -84,7 +84,11 @@ def at_terminal(answer, *arguments, token):
 
 
 output = open(f"{work}/out", "w+", encoding="utf-8")
-server = subprocess.Popen([BINARY, "server", f"-config={work}/k.hcl"], stdout=output, stderr=subprocess.DEVNULL)
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.bind(f"{work}/notify")
+manager.settimeout(20)
+notified = dict(os.environ, NOTIFY_SOCKET=f"{work}/notify", WATCHDOG_USEC="600000")
+server = subprocess.Popen([BINARY, "server", f"-config={work}/k.hcl"], stdout=output, stderr=subprocess.DEVNULL, env=notified)
 try:
     for _ in range(100):
         if "Next" in open(f"{work}/out", encoding="utf-8").read():
@@ -92,6 +96,8 @@ try:
         time.sleep(0.1)
     banner = open(f"{work}/out", encoding="utf-8").read()
     check("kallisto operator init" in banner and "raft join" in banner, "the banner of a new server says what is next")
+    told = [manager.recv(64), manager.recv(64)]
+    check(told == [b"READY=1", b"WATCHDOG=1"], f"a service manager hears that it is ready, and alive: {told}")
     code, said = run("operator", "init", "-key-shares=1", "-key-threshold=1", "-format=json")
     made = json.loads(said)
     root, share = made["root_token"], made["unseal_keys_b64"][0]
@@ -156,6 +162,17 @@ try:
     check(len(files) == 3 and all({"@level", "@message", "@module", "@timestamp"} <= set(line) for line in lines), f"the log's files turn over, two older ones stay, and lines have Vault's keys: {files}")
     check(any(line["@message"] == "unsealed" for line in lines), "and say what happened")
     check(root not in json.dumps(lines) and share not in json.dumps(lines), "and no token or share")
+    manager.setblocking(False)
+    try:
+        while manager.recv(64):
+            pass
+    except BlockingIOError:
+        manager.settimeout(20)
+    server.terminate()
+    told = manager.recv(64)
+    while told == b"WATCHDOG=1":
+        told = manager.recv(64)
+    check(told == b"STOPPING=1" and server.wait(20) == 0, f"and that it stops: {told}")
 finally:
     server.kill()
     server.wait()

@@ -43,6 +43,12 @@ if command -v prometheus >/dev/null && command -v promtool >/dev/null && command
 else
   skip "prometheus: prometheus, promtool or openssl is not installed: nobody asks the queries"
 fi
+if command -v systemd-analyze >/dev/null; then
+  # In tenths: an exposure of at most 2.0.
+  try unit systemd-analyze security --offline=true --threshold=20 --no-pager "$contrib/systemd/kallisto.service"
+else
+  skip "unit: systemd-analyze is not installed"
+fi
 if command -v python3 >/dev/null; then
   try hands python3 "$here/hands_walk.py" "$binary"
 fi

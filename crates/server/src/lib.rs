@@ -30,6 +30,7 @@ mod recovery;
 mod retry_join;
 mod scheduler;
 mod seals;
+mod service_manager;
 mod settings;
 mod signals;
 mod snapshots;
@@ -64,6 +65,7 @@ use config::LogFormat;
 pub use diagnose::{Diagnose, ValidateConfig};
 use host::LinuxHost;
 use kallisto_command::VAULT_API_VERSION;
+use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
@@ -73,6 +75,7 @@ use log_subscribers::LogSubscribers;
 pub use migrate::Migrate;
 use outbound::Calls;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
+use service_manager::ServiceManager;
 use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
@@ -121,6 +124,11 @@ impl ServerArgs {
         let on_down = exits.then(|| signals.core_hook());
         let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
         let telling = Telling::start(&store);
+        let manager = ServiceManager::of(&Environment::process());
+        let watchdog = manager.watch(&core);
+        if started.is_ok() {
+            manager.ready();
+        }
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
@@ -130,8 +138,12 @@ impl ServerArgs {
             })
         });
         tracing::info!("shutting down");
+        manager.stopping();
         listening.shut_down();
         scheduler.stop();
+        if let Some(watchdog) = watchdog {
+            watchdog.stop();
+        }
         core.end_audit();
         telling.stop();
         if let Some(cluster) = &cluster {
