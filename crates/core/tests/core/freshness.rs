@@ -17,7 +17,8 @@ use crate::support::{TOKEN, request_of};
 const MAX: Duration = Duration::from_secs(10);
 const NANO: Duration = Duration::from_nanos(1);
 
-struct AskingForStale;
+/// A client that takes answers of any age.
+pub(crate) struct AskingForStale;
 
 impl HeaderSource for AskingForStale {
     fn values(&self, name: &str) -> Vec<String> {

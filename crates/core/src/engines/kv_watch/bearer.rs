@@ -14,7 +14,7 @@ use kallisto_auth::Literal;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 
-use crate::api::error::{Denial, Error};
+use crate::api::error::{Denial, Error, Stale};
 use crate::api::request::TokenText;
 use crate::caller::call::{AuthorizedCall, literal};
 use crate::caller::policies::CallerPolicies;
@@ -102,11 +102,18 @@ impl StreamBinding {
         Self { slot: ContextSlot::of(core, context), bearer: WatchCaller::of(call), path, notified }
     }
 
-    /// Refuses a stream that would end at once.
+    /// Refuses a stream that would end at once. Who takes answers of any age is given single ones.
     ///
     /// # Errors
-    /// [`Denial::Policy`].
+    /// [`Error::Stale`] and [`Denial::Policy`].
     pub(in crate::engines) fn check(&mut self, now: Timestamp) -> Result<(), Error> {
+        if let Some(context) = self.slot.load().filter(|context| !context.is_fresh()) {
+            return Err(Error::Stale(Stale {
+                age_secs: context.age().map(|age| age.as_secs()),
+                max_secs: context.info.max_staleness.as_secs(),
+                reached: None,
+            }));
+        }
         if self.holds(now) { Ok(()) } else { Err(Error::Denied(Denial::Policy)) }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::aged::AgedStore;
+use crate::freshness::AskingForStale;
 use kallisto_core::{InitSpec, Initialized, KvVersion, NextPiece, Stream};
 use kallisto_store::Store;
 
@@ -186,6 +187,12 @@ fn a_stream_of_records_ends_on_a_server_that_is_cut_off_and_with_its_view() {
     assert!(!until(&mut stream, Some("secret/data/a")).is_empty());
     store.age(std::time::Duration::from_secs(3600));
     assert_eq!(until(&mut stream, None), [""; 0]);
+    // Nor does one begin, for those who take single answers of any age.
+    let query = vec![("follow".to_owned(), "true".to_owned())];
+    let headers = Headers::of(&AskingForStale);
+    let asked = request(TOKEN, Operation::Read, RECORDS, "", 2_000);
+    let refused = pollster::block_on(site.core.handle(&Request { query, headers, ..asked }));
+    assert!(matches!(refused, Err(Error::Stale(_))), "{refused:?}");
     store.age(std::time::Duration::ZERO);
     // Another unsealing is another view, of which this stream knows nothing.
     let mut stream = site.follow(TOKEN, &[]).unwrap();
