@@ -17,4 +17,5 @@ mod postgres;
 mod probing;
 mod proxy;
 mod site;
+mod standby;
 mod writers;

@@ -19,10 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with a database and a role `kallisto`.
 pub(crate) struct Postgres {
-    bin: PathBuf,
-    directory: PathBuf,
-    port: u16,
-    process: Option<Child>,
+    pub(crate) bin: PathBuf,
+    pub(crate) directory: PathBuf,
+    pub(crate) port: u16,
+    pub(crate) process: Option<Child>,
 }
 
 /// How a server is stopped.
@@ -58,7 +58,8 @@ pub(crate) fn user() -> Option<(u32, u32)> {
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-fn command(program: &Path) -> Command {
+/// A program of the server's, as its user.
+pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     if let Some((uid, gid)) = user() {
         command.uid(uid).gid(gid);

@@ -298,3 +298,40 @@ fn a_database_that_is_killed_and_started_again_has_all_that_was_acknowledged() {
         }
     }
 }
+
+#[test]
+fn servers_go_on_at_a_standby_that_took_over_and_never_ask_one_that_did_not() {
+    let Some(mut database) = Postgres::start("failover") else { return };
+    let standby = database.standby();
+    let only = options(&standby.url(), "one");
+    let error = crate::site::refusal(only).to_string();
+    assert!(error.contains("does not allow writes"), "{error}");
+    // The standby is named first.
+    let url = format!(
+        "host=127.0.0.1,127.0.0.1 port={},{} user=kallisto password={} dbname=kallisto sslmode=disable",
+        standby.address().port(),
+        database.address().port(),
+        crate::postgres::PASSWORD
+    );
+    let (one, two) = (open(&url, "one"), open(&url, "two"));
+    begin(&one);
+    let mut acknowledged = Vec::new();
+    for number in 0..200 {
+        if number == 100 {
+            database.stop(StopMode::Killed);
+            standby.promote();
+        }
+        match one.commit(put_new(&format!("k{number}"), "v")).wait() {
+            Ok(_) => acknowledged.push(number),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    until("a write", || one.commit(put("after", "v")).wait().is_ok());
+    until("the other one to have it", || value(&two, "after").is_some());
+    assert!(acknowledged.len() > 150, "{}", acknowledged.len());
+    for number in acknowledged {
+        for store in [&one, &two] {
+            assert!(value(store, &format!("k{number}")).is_some(), "k{number}");
+        }
+    }
+}
