@@ -29,6 +29,7 @@ WORK = pathlib.Path(tempfile.mkdtemp(prefix="postgres-bench-"))
 WORK.chmod(0o755)
 SEAL_KEY = os.urandom(32).hex()
 CLIENTS = 200
+STARTED = []
 
 
 def ask(address, method, path, body=None, token=None, timeout=60):
@@ -85,6 +86,7 @@ disable_mlock = true
         began = time.monotonic()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([self.program, "server", f"-config={self.config}"], stdout=log, stderr=log, cwd=WORK)
+        STARTED.append(self)
         return began
 
     def prepare(self):
@@ -247,5 +249,7 @@ try:
         measure, share = GROUPS[wanted]
         measure(running, wanted, share)
 finally:
+    for server in STARTED:
+        server.stop()
     running.stop(2)
     shutil.rmtree(WORK, ignore_errors=True)
