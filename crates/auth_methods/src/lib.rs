@@ -19,6 +19,7 @@ mod glob;
 mod jwt;
 mod kubernetes;
 mod ldap;
+mod local;
 mod names;
 mod password;
 mod records;

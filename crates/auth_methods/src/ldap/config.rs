@@ -5,7 +5,9 @@ use kallisto_api::{Error, Fields, Logical, Response};
 use kallisto_engine::far_end::LdapDereference;
 use kallisto_engine::{Call, Storage, TokenParams};
 use kallisto_ldap::filter::{check_template, is_attribute};
-use kallisto_ldap::{DirectoryReach, dn, text};
+use kallisto_ldap::{DirectoryReach, dn};
+
+use crate::local::NameCase;
 
 const RECORD: &str = "config";
 const USER_FILTER: &str = "({{.UserAttr}}={{.Username}})";
@@ -62,12 +64,9 @@ impl Default for LdapConfig {
 }
 
 impl LdapConfig {
-    /// A name of a group or user as it is kept and shown.
-    pub(super) fn spelled(&self, name: &str) -> String {
-        match self.has_case {
-            true => text::with_single_spaces(name),
-            false => text::canonical(name),
-        }
+    /// Which spellings of a group or user are one name.
+    pub(super) const fn name_case(&self) -> NameCase {
+        if self.has_case { NameCase::Kept } else { NameCase::Folded }
     }
 
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
@@ -206,6 +205,11 @@ impl LdapConfig {
 /// The configuration, if there is one.
 pub(super) fn find(storage: &Storage<'_>) -> Result<Option<LdapConfig>, Error> {
     storage.get(RECORD)?.map(|found| LdapConfig::decode(&found.value)).transpose()
+}
+
+/// Which spellings the mount takes for one name.
+pub(super) fn name_case(storage: &Storage<'_>) -> Result<NameCase, Error> {
+    Ok(find(storage)?.unwrap_or_default().name_case())
 }
 
 /// Shows the configuration, or what it is before there is one.

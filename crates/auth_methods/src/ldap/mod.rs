@@ -9,8 +9,9 @@
 //!
 //! ```text
 //! config   which directory, and what users and groups are found by
-//! local    groups and users that policies are given to
 //! ```
+//!
+//! The groups and users that policies are given to here are those of [`crate::local`].
 //!
 //! Invariants:
 //! - No value reaches a filter or the name of an entry unescaped (`kallisto_ldap`).
@@ -21,7 +22,6 @@
 //! - What is wrong with a name or a password is told in one sentence.
 
 mod config;
-mod local;
 mod routes;
 
 use kallisto_api::{BoxFuture, Denial, Error, Fields, Json, Map, Response};
@@ -38,9 +38,16 @@ use kallisto_ldap::filter::{self, FilterValues};
 use kallisto_ldap::{dn, reach, text};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::local::{LocalGroups, LocalNames};
 use crate::password::PASSWORD_BYTES_MAX;
 use config::LdapConfig;
 
+/// The groups that policies are given to.
+const GROUPS: LocalNames =
+    LocalNames { folder: "group/", groups: LocalGroups::Nothing, case_of: config::name_case };
+/// The users that policies and groups are given to.
+const USERS: LocalNames =
+    LocalNames { folder: "user/", groups: LocalGroups::Text, case_of: config::name_case };
 /// Longest name that logs in, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 /// Most groups of a user.
@@ -293,14 +300,15 @@ fn granted(
     name: &str,
     found: &[String],
 ) -> Result<(TokenParams, Vec<String>), Error> {
-    let user = local::user(&context.storage, config, name)?.unwrap_or_default();
+    let case = config.name_case();
+    let user = USERS.find(&context.storage, case, name)?.unwrap_or_default();
     let mut groups: Vec<String> = user.groups.iter().chain(found).cloned().collect();
     groups.sort();
     groups.dedup();
     let mut params = config.params.clone();
     for group in &groups {
-        if let Some(policies) = local::group(&context.storage, config, group)? {
-            params.policies.extend(policies);
+        if let Some(known) = GROUPS.find(&context.storage, case, group)? {
+            params.policies.extend(known.policies);
         }
     }
     params.policies.extend(user.policies);
@@ -356,7 +364,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         Some(groups) => groups,
         None => attempt.groups_of(&found.dn).await?,
     };
-    let shown = config.spelled(name);
+    let shown = config.name_case().spelled(name);
     let (params, groups) = granted(&run, config, own_name, &directory_groups)?;
     address::check(&params.bound_cidrs, run.request.remote)?;
     let is_asked_again = config.reach.has_binder() || config.anonymous_group_search;
@@ -446,7 +454,7 @@ mod tests {
         for name in ["alice a", "ALICE A", "Alice  A", "mail@x"] {
             let own = found.own_name(&config, name).unwrap();
             assert_eq!(
-                (text::canonical(own).as_str(), config.spelled(own).as_str()),
+                (text::canonical(own).as_str(), config.name_case().spelled(own).as_str()),
                 ("alice a", "alice a")
             );
             assert_eq!(found.own_name(&by_name, name), Some(name));

@@ -4,8 +4,7 @@ use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
 use kallisto_engine::{Handler, RouteRows, RowIndex, handler, row};
 
-use super::local::{self, LocalKind};
-use super::{config, log_in};
+use super::{GROUPS, USERS, config, log_in};
 use crate::routes::with_token_fields;
 
 const NAME: Field = field("name", Text, "The name.");
@@ -52,24 +51,24 @@ pub(super) static LDAP: RouteRows<Handler> = RouteRows {
         })],
         &[
             row!("groups", &[AFTER, LIMIT], {
-                List => "List the groups that have policies.", handler!(|run| local::list(&run, LocalKind::Group));
+                List => "List the groups that have policies.", handler!(|run| GROUPS.list(&run));
             }),
             row!("groups/{name..}", &[NAME, POLICIES], {
-                Read => "Read a group's policies.", handler!(|run| local::read(&run, LocalKind::Group));
+                Read => "Read a group's policies.", handler!(|run| GROUPS.read(&run));
                 Update => "Give policies to a group.",
-                    handler!(async |run| local::write(&run, LocalKind::Group).await);
+                    handler!(async |run| GROUPS.write(&run).await);
                 Delete => "Take its policies from a group.",
-                    handler!(async |run| local::delete(&run, LocalKind::Group).await);
+                    handler!(async |run| GROUPS.delete(&run, "name").await);
             }),
             row!("users", &[AFTER, LIMIT], {
-                List => "List the users that have policies or groups here.", handler!(|run| local::list(&run, LocalKind::User));
+                List => "List the users that have policies or groups here.", handler!(|run| USERS.list(&run));
             }),
             row!("users/{name..}", &[NAME, POLICIES, field("groups", Texts, "Groups besides those of the directory.")], {
-                Read => "Read a user's policies and groups.", handler!(|run| local::read(&run, LocalKind::User));
+                Read => "Read a user's policies and groups.", handler!(|run| USERS.read(&run));
                 Update => "Give policies and groups to a user.",
-                    handler!(async |run| local::write(&run, LocalKind::User).await);
+                    handler!(async |run| USERS.write(&run).await);
                 Delete => "Take policies and groups from a user.",
-                    handler!(async |run| local::delete(&run, LocalKind::User).await);
+                    handler!(async |run| USERS.delete(&run, "name").await);
             }),
         ],
         &[row!("login/{name..}", &[NAME, field("password", Text, "The password.")], {
