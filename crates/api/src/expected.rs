@@ -23,6 +23,8 @@ pub enum Expected {
     NoBackup(String),
     /// A backup would replace a transit key that is there: 500, for the same clients.
     KeyExists(String),
+    /// Somebody logs in by GitHub who is in another organization: 500. Tests of hvac expect their error for a server's.
+    NotInOrganization,
 }
 
 impl Expected {
@@ -30,7 +32,10 @@ impl Expected {
     pub const fn status(&self) -> u16 {
         match self {
             Self::NoRole(_) => 404,
-            Self::NoRoleOfSecretId(_) | Self::NoBackup(_) | Self::KeyExists(_) => 500,
+            Self::NoRoleOfSecretId(_)
+            | Self::NoBackup(_)
+            | Self::KeyExists(_)
+            | Self::NotInOrganization => 500,
         }
     }
 
@@ -48,6 +53,7 @@ impl fmt::Display for Expected {
             }
             Self::NoBackup(why) => f.write_str(why),
             Self::KeyExists(name) => write!(f, "key {name:?} already exists"),
+            Self::NotInOrganization => f.write_str("user is not part of required org"),
         }
     }
 }
@@ -65,6 +71,7 @@ mod tests {
             (Expected::NoRoleOfSecretId(String::new()), "a secret id of a missing role"),
             (Expected::NoBackup(String::new()), "a backup of a key that allows none"),
             (Expected::KeyExists(String::new()), "a backup over a key that is there"),
+            (Expected::NotInOrganization, "a login by GitHub from outside the organization"),
         ] {
             let line = documented.lines().find(|line| line.contains(row));
             let line = line.unwrap_or_else(|| panic!("docs/api.md has no row {row:?}"));

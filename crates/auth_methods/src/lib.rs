@@ -15,6 +15,7 @@ pub mod fuzz {
     //! The body of the fuzz target; see `jwt::fuzz`.
     pub use crate::jwt::fuzz::oidc;
 }
+mod github;
 mod glob;
 mod jwt;
 mod kubernetes;
@@ -23,6 +24,7 @@ mod local;
 mod names;
 mod password;
 mod records;
+mod rest;
 mod routes;
 mod userpass;
 
@@ -33,6 +35,7 @@ pub use password::threads as hashing_threads;
 pub const METHODS: &[&EngineSpec] = &[
     &approle::METHOD,
     &cert::METHOD,
+    &github::METHOD,
     &jwt::METHOD,
     &jwt::OIDC_METHOD,
     &kubernetes::METHOD,

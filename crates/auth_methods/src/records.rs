@@ -112,6 +112,14 @@ pub(super) async fn write_config<R: FieldsRecord>(run: &Call<'_>) -> Result<Resp
     write::<R>(run, CONFIG).await
 }
 
+/// Writes the configuration that `after` makes of the one before.
+pub(super) async fn write_config_as<R: FieldsRecord>(
+    run: &Call<'_>,
+    after: impl Fn(Option<R>) -> Result<R, Error> + Sync,
+) -> Result<Response, Error> {
+    write_as(run, CONFIG, after).await
+}
+
 /// Where the roles of a method are in its engine storage.
 #[derive(Clone, Copy)]
 pub(super) struct Roles {
@@ -169,11 +177,18 @@ fn show<R: FieldsRecord>(storage: &Storage<'_>, record: &str) -> Result<Response
 
 async fn write<R: FieldsRecord>(run: &Call<'_>, record: &str) -> Result<Response, Error> {
     let body = run.request.object()?;
+    write_as(run, record, |before| R::written(before, Fields::new(&body))).await
+}
+
+async fn write_as<R: FieldsRecord>(
+    run: &Call<'_>,
+    record: &str,
+    after: impl Fn(Option<R>) -> Result<R, Error> + Sync,
+) -> Result<Response, Error> {
     let changing = run.storage.transact(record, |transaction| {
         let before = transaction.get(record)?;
         let before = before.map(|found| R::decode(&found.value)).transpose()?;
-        let after = R::written(before, Fields::new(&body))?;
-        transaction.put(record, after.encode())
+        transaction.put(record, after(before)?.encode())
     });
     changing.await.map(|()| Response::Empty)
 }

@@ -42,7 +42,7 @@ pub enum OutboundVerb {
 }
 
 /// What shows who asks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub enum Authorization {
     /// Nothing.
     #[default]
@@ -109,10 +109,12 @@ impl fmt::Debug for OutboundCall {
 }
 
 /// What came back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OutboundAnswer {
     /// The status code.
     pub status: u16,
+    /// The `Link` headers (RFC 8288), with commas between them; empty when there are none, or too long ones.
+    pub link: String,
     /// The body, up to the server's limit.
     pub body: Vec<u8>,
 }

@@ -12,10 +12,14 @@ use kallisto_core::{
     OutboundVerb,
 };
 use secrecy::ExposeSecret;
+use ureq::http::HeaderValue;
+use ureq::http::header::LINK;
 use zeroize::Zeroizing;
 
 use super::http_agent;
 
+/// Most bytes of `Link` headers that are passed on.
+const LINK_BYTES_MAX: usize = 16 << 10;
 /// Longest that a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(CALL_SECS_MAX);
 
@@ -51,9 +55,17 @@ impl OutboundCalls for Calls {
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
+        let link = link(response.headers().get_all(LINK).iter());
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX as u64).read_to_vec();
-        Ok(OutboundAnswer { status, body: body.map_err(failed)? })
+        Ok(OutboundAnswer { status, link, body: body.map_err(failed)? })
     }
+}
+
+/// The headers that name other pages, as one.
+fn link<'h>(headers: impl Iterator<Item = &'h HeaderValue>) -> String {
+    let texts: Vec<&str> = headers.filter_map(|value| value.to_str().ok()).collect();
+    let all = texts.join(", ");
+    if all.len() > LINK_BYTES_MAX { String::new() } else { all }
 }
 
 /// The header that shows who asks.

@@ -34,7 +34,7 @@ struct MethodKind {
     lacks: &'static str,
 }
 
-static KINDS: [MethodKind; 8] = [
+static KINDS: [MethodKind; 9] = [
     MethodKind { name: "approle", settings: None, lists: &["role"], lacks: "secret ids" },
     MethodKind { name: "userpass", settings: None, lists: &["users"], lacks: "passwords" },
     MethodKind { name: "token", settings: None, lists: &["roles"], lacks: "tokens" },
@@ -61,6 +61,12 @@ static KINDS: [MethodKind; 8] = [
         settings: Some("config"),
         lists: &["groups", "users"],
         lacks: "the password of binddn",
+    },
+    MethodKind {
+        name: "github",
+        settings: Some("config"),
+        lists: &["map/teams", "map/users"],
+        lacks: "",
     },
     MethodKind { name: "cert", settings: Some("config"), lists: &["certs"], lacks: "" },
 ];

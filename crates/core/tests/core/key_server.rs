@@ -27,7 +27,7 @@ impl OutboundCalls for Server {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let answer = self.answer.lock().unwrap().clone();
         let body = answer.ok_or("connection to 10.1.2.3 refused")?.into_bytes();
-        Ok(OutboundAnswer { status: 200, body })
+        Ok(OutboundAnswer { status: 200, body, ..OutboundAnswer::default() })
     }
 }
 

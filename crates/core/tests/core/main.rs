@@ -12,6 +12,7 @@ mod clocks;
 mod fast_path;
 mod freshness;
 mod full;
+mod github;
 mod identity;
 mod jobs;
 mod key_server;

@@ -41,7 +41,7 @@ impl OutboundCalls for Cluster {
             ("/api/v1/namespaces/gone", Payload::Nothing) => (404, String::new()),
             (other, _) => panic!("asked for {other}"),
         };
-        Ok(OutboundAnswer { status, body: body.into_bytes() })
+        Ok(OutboundAnswer { status, body: body.into_bytes(), ..OutboundAnswer::default() })
     }
 }
 

@@ -80,7 +80,7 @@ impl Broker {
             payload: call.body.map_or(Payload::Nothing, |body| Payload::Json(body.to_text())),
             authorities: self.authorities.clone(),
         });
-        let OutboundAnswer { status, body } = asked.await?;
+        let OutboundAnswer { status, body, .. } = asked.await?;
         let told = json::parse_object(&body).ok();
         let told = told.as_ref().and_then(|map| map.get("reason").or_else(|| map.get("error")));
         let words = told.and_then(Json::as_str).unwrap_or_default();

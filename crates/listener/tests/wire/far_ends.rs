@@ -165,6 +165,7 @@ impl OutboundCalls for StandIns {
                 if is_there { 204 } else { 404 }
             }
         };
-        Ok(OutboundAnswer { status, body: Json::Object(Map::new()).to_text() })
+        let body = Json::Object(Map::new()).to_text();
+        Ok(OutboundAnswer { status, body, ..OutboundAnswer::default() })
     }
 }

@@ -104,7 +104,7 @@ impl OutboundCalls for Itself {
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let body = String::from_utf8(body).map_err(|error| error.to_string())?;
         let reply = Connection::to(*address).ask_with(method, path, &headers, &body);
-        Ok(OutboundAnswer { status: reply.status, body: reply.body })
+        Ok(OutboundAnswer { status: reply.status, body: reply.body, ..OutboundAnswer::default() })
     }
 }
 
