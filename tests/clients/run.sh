@@ -105,6 +105,7 @@ run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
 run hvac-logins "$work/venv/bin/python" "$here/hvac_logins.py"
 run github "$work/venv/bin/python" "$here/github_walk.py"
+run okta "$work/venv/bin/python" "$here/okta_walk.py"
 run_own hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 run hvac-identity "$work/venv/bin/python" "$here/hvac_identity.py"
 # The tests that hvac's authors wrote for Vault.

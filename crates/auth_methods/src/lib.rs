@@ -22,6 +22,7 @@ mod kubernetes;
 mod ldap;
 mod local;
 mod names;
+mod okta;
 mod password;
 mod records;
 mod rest;
@@ -40,5 +41,6 @@ pub const METHODS: &[&EngineSpec] = &[
     &jwt::OIDC_METHOD,
     &kubernetes::METHOD,
     &ldap::METHOD,
+    &okta::METHOD,
     &userpass::METHOD,
 ];

@@ -39,6 +39,8 @@ pub(crate) enum LocalGroups {
     Nothing,
     /// The groups of a user, shown as one text.
     Text,
+    /// The groups of a user, shown as a list.
+    List,
 }
 
 /// The names of one kind that a method gives policies to.
@@ -140,6 +142,7 @@ impl LocalNames {
         let groups = match self.groups {
             LocalGroups::Nothing => None,
             LocalGroups::Text => Some(user.groups.join(",").into()),
+            LocalGroups::List => Some(Json::strings(user.groups)),
         };
         if let Some(groups) = groups {
             shown.insert("groups".to_owned(), groups);
@@ -155,7 +158,7 @@ impl LocalNames {
         let policies = clean_policy_names(fields.strings("policies")?.unwrap_or_default())?;
         let groups = match self.groups {
             LocalGroups::Nothing => Vec::new(),
-            LocalGroups::Text => fields.strings("groups")?.unwrap_or_default(),
+            LocalGroups::Text | LocalGroups::List => fields.strings("groups")?.unwrap_or_default(),
         };
         let groups = groups.iter().map(|name| case.spelled(name)).collect();
         run.storage.put(&record, encode(&LocalUser { policies, groups })).await?;

@@ -49,6 +49,8 @@ pub enum Authorization {
     None,
     /// A token, in the header `Authorization: Bearer` (RFC 6750, section 2.1).
     Bearer(SecretString),
+    /// A token of Okta's API, in the header `Authorization: SSWS`.
+    Ssws(SecretString),
     /// A name and a password, in the header `Authorization: Basic` (RFC 7617). Both stand in it as they are here: a protocol that encodes
     /// them first, as OAuth 2.0 does (RFC 6749, section 2.3.1), has encoded them.
     Basic(String, SecretString),

@@ -75,6 +75,9 @@ fn header(authorization: &Authorization) -> Option<Zeroizing<String>> {
         Authorization::Bearer(token) => {
             Some(Zeroizing::new(format!("Bearer {}", token.expose_secret())))
         }
+        Authorization::Ssws(token) => {
+            Some(Zeroizing::new(format!("SSWS {}", token.expose_secret())))
+        }
         Authorization::Basic(name, password) => {
             let pair = Zeroizing::new(format!("{name}:{}", password.expose_secret()));
             Some(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))

@@ -34,7 +34,7 @@ struct MethodKind {
     lacks: &'static str,
 }
 
-static KINDS: [MethodKind; 9] = [
+static KINDS: [MethodKind; 10] = [
     MethodKind { name: "approle", settings: None, lists: &["role"], lacks: "secret ids" },
     MethodKind { name: "userpass", settings: None, lists: &["users"], lacks: "passwords" },
     MethodKind { name: "token", settings: None, lists: &["roles"], lacks: "tokens" },
@@ -67,6 +67,12 @@ static KINDS: [MethodKind; 9] = [
         settings: Some("config"),
         lists: &["map/teams", "map/users"],
         lacks: "",
+    },
+    MethodKind {
+        name: "okta",
+        settings: Some("config"),
+        lists: &["groups", "users"],
+        lacks: "the API token",
     },
     MethodKind { name: "cert", settings: Some("config"), lists: &["certs"], lacks: "" },
 ];
