@@ -87,6 +87,7 @@ impl OutboundCalls for Itself {
             Authorization::Bearer(token) => {
                 headers.push(("Authorization", format!("Bearer {}", token.expose_secret())));
             }
+            Authorization::Ssws(_) => return Err("this server is not Okta".to_owned()),
             Authorization::Basic(name, password) => {
                 let pair = format!("{name}:{}", password.expose_secret());
                 let pair = BASE64.encode(pair.as_bytes());
