@@ -335,7 +335,13 @@ def crash_walk(postgres):
     address = f"http://127.0.0.1:{port}"
 
     def run():
-        process = start([BINARY, "server", f"-config={config}"], {})
+        # A client that connects to a port where nobody listens may get that very port for itself, and keep it for a moment.
+        for _ in range(20):
+            process = start([BINARY, "server", f"-config={config}"], {})
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                break
         wait_for(port, "the server")
         return process
 

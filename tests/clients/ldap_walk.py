@@ -671,9 +671,23 @@ def crash_walk(directory):
     address = f"http://127.0.0.1:{port}"
 
     def run():
-        process = start([BINARY, "server", f"-config={config}"])
-        wait_for(port, "the server")
-        return process
+        # A client that connects to a port where nobody listens may get that very port for itself, and keep it for a moment.
+        for _ in range(20):
+            process = start([BINARY, "server", f"-config={config}"])
+            if is_listening(process):
+                return process
+            time.sleep(0.5)
+        raise SystemExit(f"the server does not listen: {pathlib.Path(WORK / f'{len(STARTED) - 1}.log').read_text()[-2000:]}")
+
+    def is_listening(process):
+        for _ in range(300):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0 and probe.getsockname() != probe.getpeername():
+                    return True
+            if process.poll() is not None:
+                return False
+            time.sleep(0.1)
+        return False
 
     global TOKEN
     own = TOKEN
