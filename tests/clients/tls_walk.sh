@@ -3,6 +3,8 @@
 # servers of its own on free ports and ends them by id. Prints one line a check.
 set -euo pipefail
 python=$1
+# Those of the server that other walks ask.
+unset BAO_ADDR BAO_TOKEN VAULT_ADDR VAULT_TOKEN
 work=$(mktemp -d)
 server=
 finish() {
