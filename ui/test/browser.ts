@@ -71,6 +71,16 @@ export class Watched {
     }
   }
 
+  /** Saves an edit after the session has ended. A stream ends with its token, so the page may know of that before it shows the difference. */
+  async saveWithoutSession(): Promise<void> {
+    await this.page.getByRole('button', { name: 'Save', exact: true }).click();
+    const ended = this.page.getByRole('heading', { name: 'The session has ended' });
+    const confirm = this.page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true });
+    await ended.or(confirm).first().waitFor();
+    if (!await ended.isVisible()) await confirm.click();
+    await ended.waitFor();
+  }
+
   async finish(): Promise<void> {
     await this.axe();
     await this.planted();

@@ -50,9 +50,7 @@ export const session: Flow[] = [
     const token = await page.evaluate(() => (JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token?: string }).token ?? '');
     ok(token, 'the token is kept for this tab');
     await dev.must('POST', 'auth/token/revoke', { token });
-    await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
-    await page.getByRole('heading', { name: 'The session has ended' }).waitFor();
+    await one.saveWithoutSession();
     await one.axe();
     await page.getByLabel('User name').fill('ada');
     await page.locator('.cover').getByLabel('Password').fill('correct horse battery');
@@ -124,9 +122,7 @@ export const session: Flow[] = [
     await page.goto('/ui/s/secret/apps/payments/paypal?tab=edit');
     await page.getByLabel('Value of PASSWORD').fill('half-typed');
     await dev.must('POST', 'auth/token/revoke', { token: await page.evaluate(() => (JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token?: string }).token ?? '') });
-    await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
-    await page.getByRole('heading', { name: 'The session has ended' }).waitFor();
+    await one.saveWithoutSession();
     await page.getByLabel('User name').fill('mfa-mia');
     await page.locator('.cover').getByLabel('Password').fill('correct horse battery');
     await enter();
