@@ -17,6 +17,7 @@ use kallisto_store::{
 use kallisto_store_postgres::{
     MissingTables, PostgresOptions, PostgresStore, PostgresUrl, Sharing, is_table_name,
 };
+use secrecy::{ExposeSecret, SecretString};
 
 use super::build_settings::database_tls;
 use super::config::TABLE_DEFAULT;
@@ -60,7 +61,7 @@ pub struct Migrate {
     path: PathBuf,
     /// URL of the database; better said by BAO_PG_CONNECTION_URL, which others do not see
     #[arg(long, value_name = "URL")]
-    connection_url: Option<String>,
+    connection_url: Option<SecretString>,
     /// Its table of records
     #[arg(long, value_name = "NAME", default_value = TABLE_DEFAULT)]
     table: String,
@@ -101,12 +102,13 @@ impl Migrate {
     }
 
     fn database(&self, environment: &Environment<'_>) -> Result<Arc<PostgresStore>, Error> {
-        let said = environment.setting("PG_CONNECTION_URL").map(|(_, text)| text);
+        let said =
+            environment.setting("PG_CONNECTION_URL").map(|(_, text)| SecretString::from(text));
         let text = self.connection_url.clone().or(said).ok_or_else(|| {
             Error::usage("no database is named: set BAO_PG_CONNECTION_URL, or -connection-url")
         })?;
         let refuse = |why: String| Error::usage(format!("connection URL: {why}"));
-        let url = PostgresUrl::parse(&text).map_err(refuse)?;
+        let url = PostgresUrl::parse(text.expose_secret()).map_err(refuse)?;
         if !is_table_name(&self.table) {
             return Err(Error::usage("-table is no name of a table"));
         }
