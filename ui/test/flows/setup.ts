@@ -82,7 +82,7 @@ export const setup: Flow[] = [{ name: '1 setup with 5 shares of which 3 are need
     await page.getByLabel('Value of k').fill('half-typed');
     await server.must('PUT', 'sys/seal');
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByRole('dialog', { name: 'The server is sealed' }).waitFor();
     ok(page.url().endsWith('/ui/s/secret/a?tab=edit'), 'the page was not left');
     await one.axe();
@@ -95,7 +95,7 @@ export const setup: Flow[] = [{ name: '1 setup with 5 shares of which 3 are need
     equal(await page.getByLabel('Value of k').inputValue(), 'half-typed', 'the edit is kept');
     equal(await page.getByText('is sealed').count(), 0, 'no word of it stays');
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('Saved', { exact: true }).waitFor();
     equal((await server.must('GET', 'secret/data/a'))['data'].data, { k: 'half-typed' }, 'what was typed is stored');
     await one.finish();
