@@ -23,11 +23,7 @@ pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let mut names = TypeNames::new();
     for file in files.iter().filter(|file| is_counted(&file.path)) {
         for name in types(&file.text) {
-            let places = names.entry(name).or_default();
-            // Of two in one file one is compiled: they are alternatives by `cfg`.
-            if places.last() != Some(&file.path.as_str()) {
-                places.push(&file.path);
-            }
+            names.entry(name).or_default().push(&file.path);
         }
     }
     compare(&names)
@@ -44,24 +40,34 @@ fn types(text: &str) -> Vec<&str> {
     let code = text.split(TESTS).next().unwrap_or(text);
     let mut found = Vec::new();
     let mut derives = "";
+    let mut has_condition = false;
     for line in code.lines() {
         let bare = line.trim_start();
         if bare.starts_with("#[derive(") {
             derives = bare;
             continue;
         }
+        if bare.starts_with("#[cfg(") {
+            has_condition = true;
+            continue;
+        }
         let Some(name) = defined(line) else {
             // An attribute may take several lines, none of them empty.
             if bare.is_empty() {
                 derives = "";
+                has_condition = false;
             }
             continue;
         };
         let mut derived = derives.split(['(', ',', ')']).map(str::trim);
-        if !derived.any(|one| ARGUMENTS.contains(&one)) {
+        let is_of_a_command = derived.any(|one| ARGUMENTS.contains(&one));
+        // Alternatives by `cfg` in one file: of two one is compiled.
+        let is_alternative = has_condition && found.contains(&name);
+        if !is_of_a_command && !is_alternative {
             found.push(name);
         }
         derives = "";
+        has_condition = false;
     }
     found
 }
@@ -124,6 +130,13 @@ mod tests {
         let text = "pub(crate) struct One {}\nenum Two {\n    type Not = u8;\n}\n/// x\n#[derive(Debug, Args)]\n#[command(\n    a\n)]\npub struct List {\n    \
             limit: u8,\n}\ntype Three = u8;\npub trait Four<T> {\n    type Of;\n}\nimpl One {}\n#[cfg(test)]\nmod tests {\nstruct Five;\n}\n";
         assert_eq!(types(text), ["One", "Two", "Three", "Four"]);
+    }
+
+    #[test]
+    fn two_of_a_name_in_one_file_are_one_if_a_condition_chooses_between_them() {
+        let chosen = "#[cfg(unix)]\nstruct Socket;\n#[cfg(not(unix))]\nstruct Socket;\n";
+        assert_eq!(types(chosen), ["Socket"]);
+        assert_eq!(types("mod a {\nstruct Socket;\n}\nstruct Socket;\n"), ["Socket", "Socket"]);
     }
 
     #[test]
