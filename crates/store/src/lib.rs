@@ -21,6 +21,7 @@ mod commit;
 mod error;
 #[doc(hidden)]
 pub mod internals;
+mod layer;
 mod memory;
 mod raft;
 mod stats;
@@ -41,6 +42,7 @@ pub use cluster::{
 pub use codec::{decode_batch, encode_batch};
 pub use commit::{Commit, CommitOutcome, Promise};
 pub use error::Error;
+pub use layer::StoreLayer;
 pub use memory::MemoryStore;
 pub use raft::{BackupHead, BackupReader, BackupWriter, Losses, OnFatal, RaftOptions, RaftStore};
 pub use stats::{

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_store::{
-    AsOf, Batch, Candidacy, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
-    Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Record, Records, Replicated,
-    Store, StoreStats, Visit,
+    AsOf, Candidacy, Chunks, Commit, Error, Invitation, Leadership, Member, MemberChange,
+    MemberRole, MemoryStore, Peer, Position, Replicated, Store, StoreLayer,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -74,63 +73,13 @@ impl Chunks for Unreadable {
     }
 }
 
-impl Records for AgedStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        self.inner.get(key)
-    }
-
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), Error> {
-        self.inner.scan(prefix, visit)
-    }
-
-    fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
-    }
-}
-
-impl Store for AgedStore {
-    fn commit(&self, batch: Batch) -> Commit {
-        self.inner.commit(batch)
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
-        self.inner.attach(fold)
-    }
-
-    fn detach(&self) {
-        self.inner.detach();
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn set_durability(&self, durability: Durability) -> Commit {
-        self.inner.set_durability(durability)
-    }
-
-    fn save(&self) -> Commit {
-        self.inner.save()
+impl StoreLayer for AgedStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
     fn replicated(&self) -> Option<&dyn Replicated> {
         Some(self)
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Result<(), Error> {
-        self.inner.close()
     }
 }
 

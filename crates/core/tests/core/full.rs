@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, Error, Operation, Response, ServerInfo};
-use kallisto_store::{
-    Batch, Commit, Durability, Error as StoreError, Fold, MemoryStore, Need, Position, Record,
-    Records, Store, StoreStats, Visit,
-};
+use kallisto_store::{Batch, Commit, Error as StoreError, MemoryStore, Need, Store, StoreLayer};
 
 use crate::support::{TOKEN, request_of};
 
@@ -20,62 +17,16 @@ struct FullStore {
     is_full: AtomicBool,
 }
 
-impl Records for FullStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, StoreError> {
-        self.inner.get(key)
+impl StoreLayer for FullStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(prefix, visit)
-    }
-
-    fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
-    }
-}
-
-impl Store for FullStore {
     fn commit(&self, batch: Batch) -> Commit {
         if self.is_full.load(Ordering::SeqCst) && batch.need() != Need::Essential {
             return Commit::decided(Err(StoreError::Unavailable("no space is left".into())));
         }
         self.inner.commit(batch)
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, StoreError> {
-        self.inner.attach(fold)
-    }
-
-    fn detach(&self) {
-        self.inner.detach();
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn set_durability(&self, durability: Durability) -> Commit {
-        self.inner.set_durability(durability)
-    }
-
-    fn save(&self) -> Commit {
-        self.inner.save()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
     }
 }
 

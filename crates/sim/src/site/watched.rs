@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_store::{
-    Batch, Commit, Durability, Error, Fold, Position, RaftStore, Record, Records, Replaced,
-    Replicated, Seqno, Store, StoreOp, StoreStats, Visit,
+    Batch, Commit, Error, Fold, Position, RaftStore, Records, Replaced, Store, StoreLayer, StoreOp,
 };
 
 use super::background::pause;
@@ -58,31 +57,13 @@ impl MirroredStore {
     }
 }
 
-impl Records for MirroredStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        self.inner.get(key)
+impl StoreLayer for MirroredStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), Error> {
-        self.inner.scan(prefix, visit)
-    }
-
-    fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
-    }
-}
-
-impl Store for MirroredStore {
     fn commit(&self, batch: Batch) -> Commit {
         self.inner.commit(self.sabotaged(batch))
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
     }
 
     fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
@@ -97,38 +78,6 @@ impl Store for MirroredStore {
         self.inner.detach();
         // A store that cannot be read any more ends by itself; the world hears of that.
         let _ = self.inner.attach(Arc::clone(&self.mirror) as _);
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn set_durability(&self, durability: Durability) -> Commit {
-        self.inner.set_durability(durability)
-    }
-
-    fn save(&self) -> Commit {
-        self.inner.save()
-    }
-
-    fn replicated(&self) -> Option<&dyn Replicated> {
-        self.inner.replicated()
-    }
-
-    fn generation(&self) -> Seqno {
-        self.inner.generation()
-    }
-
-    fn leads(&self) -> bool {
-        self.inner.leads()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Result<(), Error> {
-        self.inner.close()
     }
 }
 

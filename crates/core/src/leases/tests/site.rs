@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 use kallisto_leases::{LeasePhase, LeaseRecord};
 use kallisto_store::{
-    Batch, Commit, Durability, Error as StoreError, Fold, GENERATION_KEY, MemoryStore, Position,
-    Record, Records, Seqno, Store, StoreOp, StoreStats, Visit,
+    Batch, Commit, Error as StoreError, GENERATION_KEY, MemoryStore, Seqno, Store, StoreLayer,
+    StoreOp, Visit,
 };
 
 use super::engine::{FarEnd, Mood};
@@ -42,24 +42,6 @@ pub(super) struct FaultyStore {
     pub(super) generation: AtomicU64,
 }
 
-impl Records for FaultyStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, StoreError> {
-        self.inner.get(key)
-    }
-
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(prefix, visit)
-    }
-
-    fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
-    }
-}
-
 /// The batch without what it expects of the generation, which the store in memory knows nothing of.
 fn without_generation(batch: Batch) -> Batch {
     let mut rest = Batch::new();
@@ -75,7 +57,11 @@ fn without_generation(batch: Batch) -> Batch {
     rest
 }
 
-impl Store for FaultyStore {
+impl StoreLayer for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn commit(&self, batch: Batch) -> Commit {
         if !self.leads.load(Ordering::SeqCst) {
             return Commit::decided(Err(StoreError::NotLeader));
@@ -93,44 +79,12 @@ impl Store for FaultyStore {
         }
     }
 
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, StoreError> {
-        self.inner.attach(fold)
-    }
-
-    fn detach(&self) {
-        self.inner.detach();
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn set_durability(&self, durability: Durability) -> Commit {
-        self.inner.set_durability(durability)
-    }
-
-    fn save(&self) -> Commit {
-        self.inner.save()
-    }
-
     fn generation(&self) -> Seqno {
         Seqno(self.generation.load(Ordering::SeqCst))
     }
 
     fn leads(&self) -> bool {
         self.leads.load(Ordering::SeqCst)
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
     }
 }
 

@@ -7,10 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kallisto_auth::Operation::{Delete, Read, Update};
 use kallisto_engine::route::ServedBy;
-use kallisto_store::{
-    Batch, Commit, Durability, Error as StoreError, Fold, MemoryStore, Need, Position, Record,
-    Records, Store, StoreStats, Visit,
-};
+use kallisto_store::{Batch, Commit, Error as StoreError, MemoryStore, Need, Store, StoreLayer};
 
 use super::states::{
     NO_SPACE, StateVerdict, check_sealed, every_request, expect, is_leaders, verdict_of,
@@ -101,25 +98,11 @@ struct FullStore {
     took: AtomicBool,
 }
 
-impl Records for FullStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, StoreError> {
-        self.inner.get(key)
+impl StoreLayer for FullStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(prefix, visit)
-    }
-
-    fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
-    }
-}
-
-impl Store for FullStore {
     fn commit(&self, batch: Batch) -> Commit {
         if self.is_full.load(Ordering::SeqCst) {
             if batch.need() != Need::Essential {
@@ -128,38 +111,6 @@ impl Store for FullStore {
             self.took.store(true, Ordering::SeqCst);
         }
         self.inner.commit(batch)
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, StoreError> {
-        self.inner.attach(fold)
-    }
-
-    fn detach(&self) {
-        self.inner.detach();
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn set_durability(&self, durability: Durability) -> Commit {
-        self.inner.set_durability(durability)
-    }
-
-    fn save(&self) -> Commit {
-        self.inner.save()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
     }
 }
 
