@@ -5,11 +5,18 @@
 //! ```
 
 use data_encoding::BASE64;
+use der::asn1::{AnyRef, OctetStringRef};
+use der::{Encode as _, Sequence, Tag};
 use zeroize::Zeroizing;
 
-const SEQUENCE: u8 = 0x30;
-const OCTETS: u8 = 0x04;
-const INTEGER_0: [u8; 3] = [0x02, 1, 0];
+/// Without the attributes that may follow.
+#[derive(Sequence)]
+struct PrivateKeyInfo<'a> {
+    version: u8,
+    algorithm: AnyRef<'a>,
+    key: &'a OctetStringRef,
+}
+
 /// rsaEncryption, with the NULL behind it.
 const RSA: &[u8] = &[0x06, 9, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1, 0x05, 0];
 const ED25519: &[u8] = &[0x06, 3, 0x2B, 0x65, 0x70];
@@ -32,60 +39,32 @@ pub(super) fn material(kind: &str, exported: &str) -> Option<Zeroizing<Vec<u8>>>
         "ed25519" if is_pem => return pem_bytes(exported),
         "ed25519" => {
             let pair = Zeroizing::new(BASE64.decode(exported.as_bytes()).ok()?);
-            let seed = Zeroizing::new(value(OCTETS, pair.get(..SEED_BYTES)?));
-            return Some(info(ED25519, &seed));
+            // The key is an octet string inside of one (RFC 8410, 7).
+            let seed = OctetStringRef::new(pair.get(..SEED_BYTES)?).and_then(|seed| seed.to_der());
+            return info(ED25519, &Zeroizing::new(seed.ok()?));
         }
         _ if is_pem => return None,
         _ => return BASE64.decode(exported.as_bytes()).ok().map(Zeroizing::new),
     };
     let key = pem_bytes(exported)?;
     let is_whole = exported.contains("BEGIN PRIVATE KEY");
-    Some(if is_whole { key } else { info(algorithm, &key) })
+    if is_whole { Some(key) } else { info(algorithm, &key) }
 }
 
 /// The bytes inside a PEM text.
-pub(super) fn pem_bytes(pem: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let lines =
-        pem.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("-----"));
-    let text = Zeroizing::new(lines.collect::<String>());
-    BASE64.decode(text.as_bytes()).ok().map(Zeroizing::new)
+pub(super) fn pem_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    pem::parse(text).ok().map(|pem| Zeroizing::new(pem.into_contents()))
 }
 
-fn info(algorithm: &[u8], key: &[u8]) -> Zeroizing<Vec<u8>> {
-    let key = Zeroizing::new(value(OCTETS, key));
-    let parts = Zeroizing::new([&INTEGER_0, value(SEQUENCE, algorithm).as_slice(), &key].concat());
-    Zeroizing::new(value(SEQUENCE, &parts))
-}
-
-/// A tag, the length and what it is of.
-fn value(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = content.len().to_be_bytes();
-    let length = &length[length.iter().take_while(|byte| **byte == 0).count()..];
-    let mut out = Vec::with_capacity(content.len() + 6);
-    out.push(tag);
-    match (content.len(), u8::try_from(length.len())) {
-        (0..=127, _) => out.push(length.first().copied().unwrap_or(0)),
-        (_, Ok(bytes)) => {
-            out.push(0x80 | bytes);
-            out.extend_from_slice(length);
-        }
-        (_, Err(_)) => unreachable!("a length has eight bytes"),
-    }
-    out.extend_from_slice(content);
-    out
+fn info(algorithm: &[u8], key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let algorithm = AnyRef::new(Tag::Sequence, algorithm).ok()?;
+    let info = PrivateKeyInfo { version: 0, algorithm, key: OctetStringRef::new(key).ok()? };
+    info.to_der().ok().map(Zeroizing::new)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_are_those_of_der() {
-        assert_eq!(value(4, &[]), [4, 0]);
-        assert_eq!(value(4, &[7; 127])[..2], [4, 127]);
-        assert_eq!(value(4, &[7; 128])[..3], [4, 0x81, 128]);
-        assert_eq!(value(4, &[7; 300])[..4], [4, 0x82, 1, 44]);
-    }
 
     #[test]
     fn an_ed25519_seed_is_the_pkcs8_of_rfc_8410() {
