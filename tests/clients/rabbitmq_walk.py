@@ -175,11 +175,15 @@ def walk(broker):
         check(len(broker.api("guest", "guest", "users")[1]) == before, "revoke-prefix leaves none")
     done("DELETE", "rabbitmq/roles/r")
     done("DELETE", "rabbitmq/roles/none")
+    told = [one for one in done("GET", "sys/kallisto/far-ends?try=true")["data"]["far_ends"] if one["mount"] == "rabbitmq/"]
+    check(len(told) == 1 and told[0]["protocol"] == "http" and told[0]["answers"] and told[0]["calls"] > 10, f"the far ends have the broker: {told}")
     broker.stop()
     begun = time.time()
     done("POST", "rabbitmq/roles/r", {"tags": "management"})
     code, answer = ask("GET", "rabbitmq/creds/r")
     check(code == 503 and time.time() - begun < 30, f"a broker that is gone is told: {answer}")
+    told = [one for one in done("GET", "sys/kallisto/far-ends?try=true")["data"]["far_ends"] if one["mount"] == "rabbitmq/"]
+    check(not told[0]["answers"] and told[0]["error"], f"by the far ends too: {told}")
 
 
 if not (BIN / "rabbitmq-server").exists():

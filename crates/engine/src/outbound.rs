@@ -19,26 +19,12 @@ use zeroize::Zeroizing;
 pub struct OutboundCall {
     /// Where to, with its scheme, `https` or `http`.
     pub url: String,
-    /// What is done there.
-    pub verb: OutboundVerb,
     /// What shows who asks.
     pub authorization: Authorization,
     /// What is posted, or nothing.
     pub payload: Payload,
     /// The authorities to believe, as PEM; empty for those of the machine.
     pub authorities: String,
-}
-
-/// What is done at a URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OutboundVerb {
-    /// `GET` without a payload, `POST` with one.
-    #[default]
-    Usual,
-    /// `PUT`.
-    Put,
-    /// `DELETE`.
-    Delete,
 }
 
 /// What shows who asks.

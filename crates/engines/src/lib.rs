@@ -1,6 +1,7 @@
 //! The engines that know the server by its contract alone: a folder each, and a row each in [`ENGINES`].
 #![forbid(unsafe_code)]
 
+mod base_url;
 mod cubbyhole;
 mod database;
 mod identity_oidc;

@@ -43,7 +43,7 @@ pub(crate) async fn open(
         FarEndProtocol::Ldap { login, starts_tls } => {
             ldap::open(far_end, login, *starts_tls, until).await
         }
-        FarEndProtocol::Http { token } => http::open(far_end, token).await,
+        FarEndProtocol::Http { login } => http::open(far_end, login).await,
     }
 }
 

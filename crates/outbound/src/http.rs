@@ -9,14 +9,17 @@
 //! - A connection that waited for a while is not used again: its server may have closed it, and a request over it would have an unknown fate.
 
 use bytes::Bytes;
+use data_encoding::BASE64;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
-use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, HttpWork, HttpWorkAnswer, HttpWorkVerb};
+use kallisto_engine::far_end::{
+    FAR_END_ANSWER_BYTES_MAX, FarEndLogin, HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb,
+};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use crate::connect::{self, Wired};
@@ -36,9 +39,9 @@ struct HttpSession {
 
 pub(crate) async fn open(
     far_end: &FarEnd,
-    token: &SecretString,
+    login: &HttpLogin,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let authorization = authorization(token)?;
+    let authorization = authorization(login)?;
     let Wired { wire, host, port } = connect::open_wire(far_end).await?;
     let handshake =
         http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(wire)).await;
@@ -51,12 +54,15 @@ pub(crate) async fn open(
     Ok(Box::new(HttpSession { sender, authority, authorization }))
 }
 
-fn authorization(token: &SecretString) -> Result<Option<HeaderValue>, FarEndFailure> {
-    let token = token.expose_secret();
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let value = Zeroizing::new(format!("Bearer {token}"));
+fn authorization(login: &HttpLogin) -> Result<Option<HeaderValue>, FarEndFailure> {
+    let value = match login {
+        HttpLogin::Bearer(token) if token.expose_secret().is_empty() => return Ok(None),
+        HttpLogin::Bearer(token) => Zeroizing::new(format!("Bearer {}", token.expose_secret())),
+        HttpLogin::Basic(FarEndLogin { user, password }) => {
+            let pair = Zeroizing::new(format!("{user}:{}", password.expose_secret()));
+            Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
+        }
+    };
     let mut value = HeaderValue::from_str(&value).map_err(|_| {
         FarEndFailure::LoginRefused("the token has characters that no token has".into())
     })?;
@@ -99,6 +105,7 @@ impl HttpSession {
         let method = match work.verb {
             HttpWorkVerb::Get => Method::GET,
             HttpWorkVerb::Post => Method::POST,
+            HttpWorkVerb::Put => Method::PUT,
             HttpWorkVerb::Delete => Method::DELETE,
         };
         let mut request = Request::builder()

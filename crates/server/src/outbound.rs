@@ -9,7 +9,6 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use kallisto_core::{
     ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
-    OutboundVerb,
 };
 use secrecy::ExposeSecret;
 use ureq::http::HeaderValue;
@@ -42,16 +41,9 @@ impl OutboundCalls for Calls {
             }};
         }
         let url = &call.url;
-        let response = match (call.verb, call.payload.encode()) {
-            (OutboundVerb::Delete, _) => with_headers!(agent.delete(url)).call(),
-            (OutboundVerb::Usual, None) => with_headers!(agent.get(url)).call(),
-            (OutboundVerb::Put, None) => with_headers!(agent.put(url)).send_empty(),
-            (OutboundVerb::Usual, Some((kind, body))) => {
-                with_headers!(agent.post(url)).content_type(kind).send(&body[..])
-            }
-            (OutboundVerb::Put, Some((kind, body))) => {
-                with_headers!(agent.put(url)).content_type(kind).send(&body[..])
-            }
+        let response = match call.payload.encode() {
+            None => with_headers!(agent.get(url)).call(),
+            Some((kind, body)) => with_headers!(agent.post(url)).content_type(kind).send(&body[..]),
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();

@@ -234,6 +234,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         below: &["kallisto-tls-client", "kallisto-engine"],
         external: &[
             "bytes",
+            "data-encoding",
             "http-body-util",
             "hyper",
             "hyper-util",

@@ -4,7 +4,7 @@
 //! peer keeps no request of others waiting.
 
 pub use kallisto_engine::outbound::{
-    Authorization, OutboundAnswer, OutboundCall, OutboundVerb, Payload, form_component,
+    Authorization, OutboundAnswer, OutboundCall, Payload, form_component,
 };
 
 /// Most bytes of an answer that are read.

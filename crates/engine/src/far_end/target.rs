@@ -61,8 +61,8 @@ pub enum FarEndProtocol {
     },
     /// HTTP, version 1.1.
     Http {
-        /// What shows who asks, in the header `Authorization: Bearer` (RFC 6750, section 2.1).
-        token: SecretString,
+        /// As whom.
+        login: HttpLogin,
     },
 }
 
@@ -84,10 +84,20 @@ impl FarEndProtocol {
             Self::Postgres { login, .. }
             | Self::Mysql { login, .. }
             | Self::Redis { login }
-            | Self::Ldap { login, .. } => &login.password,
-            Self::Http { token } => token,
+            | Self::Ldap { login, .. }
+            | Self::Http { login: HttpLogin::Basic(login) } => &login.password,
+            Self::Http { login: HttpLogin::Bearer(token) } => token,
         }
     }
+}
+
+/// What shows a server of HTTP who asks, in the header `Authorization`.
+#[derive(Clone)]
+pub enum HttpLogin {
+    /// A token (RFC 6750, section 2.1); empty for nobody.
+    Bearer(SecretString),
+    /// A name and a password (RFC 7617).
+    Basic(FarEndLogin),
 }
 
 /// Who logs in.
@@ -179,6 +189,12 @@ impl fmt::Debug for FarEnd {
 impl fmt::Debug for FarEndProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for HttpLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpLogin")
     }
 }
 

@@ -43,6 +43,8 @@ pub enum HttpWorkVerb {
     Get,
     /// `POST`.
     Post,
+    /// `PUT`.
+    Put,
     /// `DELETE`.
     Delete,
 }

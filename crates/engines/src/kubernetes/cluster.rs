@@ -8,8 +8,8 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
-    FarEndPool, FarEndProtocol, FarEndTls, HttpWork, HttpWorkAnswer, HttpWorkVerb, SessionUse,
-    TlsUse, without_secrets,
+    FarEndPool, FarEndProtocol, FarEndTls, HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb,
+    SessionUse, TlsUse, without_secrets,
 };
 use kallisto_engine::{
     AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
@@ -17,7 +17,7 @@ use kallisto_engine::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use super::url::ClusterUrl;
+use crate::base_url::BaseUrl;
 
 const RECORD: &str = "config";
 /// What the far end is called in its mount.
@@ -35,7 +35,7 @@ pub(super) const TOKEN_BYTES_MAX: usize = 64 << 10;
 /// A cluster.
 #[derive(Clone, Default)]
 pub(super) struct Cluster {
-    pub(super) url: ClusterUrl,
+    pub(super) url: BaseUrl,
     authorities: String,
     token: SecretString,
     disable_local_ca_jwt: bool,
@@ -72,7 +72,7 @@ impl Cluster {
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         let token = fields.string("service_account_jwt")?;
         if let Some(given) = fields.string("kubernetes_host")? {
-            let url = ClusterUrl::parse(&given).ok_or_else(|| {
+            let url = BaseUrl::parse(&given).ok_or_else(|| {
                 Error::invalid(
                     "kubernetes_host is http:// or https:// with a host, and a port or a path where \
                      it has them",
@@ -174,7 +174,7 @@ impl Cluster {
             hosts: vec![(self.url.host.clone(), self.url.port)],
             addresses: AllowedAddresses::default(),
             connect_secs: CONNECT_SECS,
-            protocol: FarEndProtocol::Http { token: self.token.clone() },
+            protocol: FarEndProtocol::Http { login: HttpLogin::Bearer(self.token.clone()) },
             tls: FarEndTls {
                 usage: if self.url.is_tls { TlsUse::Verified } else { TlsUse::Never },
                 authorities: self.authorities.clone(),
@@ -244,7 +244,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let mut cluster = Cluster::load(&call)?.unwrap_or_default();
     cluster.take(Fields::new(&body))?;
-    if cluster.url == ClusterUrl::default() {
+    if cluster.url == BaseUrl::default() {
         return Err(Error::invalid("missing kubernetes_host"));
     }
     if cluster.token.expose_secret().is_empty() {

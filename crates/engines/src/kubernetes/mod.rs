@@ -32,7 +32,6 @@ mod rules;
 mod selector;
 #[cfg(test)]
 mod tests;
-mod url;
 mod yaml;
 
 pub use hostile::read_hostile;

@@ -2,31 +2,46 @@
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
-use kallisto_engine::far_end::without_secrets;
-use kallisto_engine::outbound::{OutboundVerb, form_component};
-use kallisto_engine::{Authorization, Call, EngineContext, OutboundAnswer, OutboundCall, Payload};
+use kallisto_engine::far_end::{
+    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, HttpLogin, HttpWork, HttpWorkAnswer,
+    HttpWorkVerb, SessionUse, TlsUse, without_secrets,
+};
+use kallisto_engine::outbound::form_component;
+use kallisto_engine::{
+    AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndWork,
+};
 use secrecy::SecretString;
 
+use crate::base_url::BaseUrl;
 use crate::username;
 
 const RECORD: &str = "config/connection";
+/// What the far end is called in its mount.
+const FAR_END: &str = "broker";
+/// Longest that a call may take, in seconds.
+const CALL_SECS: u64 = 10;
+/// Longest that a connection may take, in seconds.
+const CONNECT_SECS: u64 = 5;
 const GIVEN: [&str; 6] =
     ["connection_uri", "username", "password", "ca_cert", "password_policy", "username_template"];
 
 /// A broker.
 #[derive(Clone)]
 pub(super) struct Broker {
-    uri: String,
+    url: BaseUrl,
     pub(super) user: String,
     password: SecretString,
     authorities: String,
     pub(super) password_policy: String,
     pub(super) username_template: String,
+    /// The version of the record that this is from.
+    revision: u64,
+    session: SessionUse,
 }
 
 /// What is asked, of what: each part of the path without percent-encoding.
 pub(super) struct BrokerCall<'a> {
-    pub(super) verb: OutboundVerb,
+    pub(super) verb: HttpWorkVerb,
     pub(super) path: &'a [&'a str],
     pub(super) body: Option<Json>,
 }
@@ -41,23 +56,40 @@ impl Broker {
         };
         let uri = needed("connection_uri")?;
         let (user, password) = (needed("username")?, SecretString::from(needed("password")?));
-        let place = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
-        let is_place = place.is_some_and(|place| {
-            !place.is_empty() && !place.contains(|c: char| "@?#".contains(c) || c.is_whitespace())
-        });
-        if !is_place {
-            return Err(Error::invalid(
+        let url = BaseUrl::parse(&uri).ok_or_else(|| {
+            Error::invalid(
                 "connection_uri is http:// or https:// with a host and a port, and no name or password",
-            ));
-        }
+            )
+        })?;
         Ok(Self {
-            uri: uri.trim_end_matches('/').to_owned(),
+            url,
             user,
             password,
             authorities: text("ca_cert")?,
             password_policy: text("password_policy")?,
             username_template: text("username_template")?,
+            revision: 0,
+            session: SessionUse::Pooled,
         })
+    }
+
+    fn far_end(&self, context: &EngineContext<'_>) -> FarEnd {
+        let login = FarEndLogin { user: self.user.clone(), password: self.password.clone() };
+        FarEnd {
+            mount: context.mount.accessor.to_owned(),
+            name: FAR_END.to_owned(),
+            revision: self.revision,
+            hosts: vec![(self.url.host.clone(), self.url.port)],
+            addresses: AllowedAddresses::default(),
+            connect_secs: CONNECT_SECS,
+            protocol: FarEndProtocol::Http { login: HttpLogin::Basic(login) },
+            tls: FarEndTls {
+                usage: if self.url.is_tls { TlsUse::Verified } else { TlsUse::Never },
+                authorities: self.authorities.clone(),
+                ..FarEndTls::default()
+            },
+            pool: FarEndPool::default(),
+        }
     }
 
     /// Asks; the status, and the broker's words where it refuses.
@@ -67,20 +99,25 @@ impl Broker {
         call: BrokerCall<'_>,
         secrets: &[&SecretString],
     ) -> Result<(u16, String), Error> {
-        let mut url = format!("{}/api", self.uri).into_bytes();
+        let mut path = format!("{}/api", self.url.base).into_bytes();
         for part in call.path {
-            url.push(b'/');
-            form_component(part, &mut url);
+            path.push(b'/');
+            form_component(part, &mut path);
         }
-        let url = String::from_utf8(url).map_err(|error| Error::internal(&error))?;
-        let asked = context.outbound.call(OutboundCall {
-            url,
-            verb: call.verb,
-            authorization: Authorization::Basic(self.user.clone(), self.password.clone()),
-            payload: call.body.map_or(Payload::Nothing, |body| Payload::Json(body.to_text())),
-            authorities: self.authorities.clone(),
+        let path = String::from_utf8(path).map_err(|error| Error::internal(&error))?;
+        let body = call.body.map(|body| body.to_text()).unwrap_or_default();
+        let asked = context.far_ends.ask(FarEndCall {
+            far_end: self.far_end(context),
+            work: FarEndWork::Http(HttpWork { verb: call.verb, path, body }),
+            session: self.session,
+            deadline_secs: CALL_SECS,
+            secrets: secrets.iter().map(|secret| (*secret).clone()).collect(),
         });
-        let OutboundAnswer { status, body, .. } = asked.await?;
+        let doing = format!("the broker at {}", self.url.text);
+        let answer = asked.await.map_err(|failure| failure.to_error(&doing))?;
+        let FarEndAnswer::Http(HttpWorkAnswer { status, body }) = answer else {
+            return Err(Error::Unavailable(format!("{doing} answers something else")));
+        };
         let told = json::parse_object(&body).ok();
         let told = told.as_ref().and_then(|map| map.get("reason").or_else(|| map.get("error")));
         let words = told.and_then(Json::as_str).unwrap_or_default();
@@ -91,7 +128,7 @@ impl Broker {
 
     /// What is told of an answer that is no success.
     pub(super) fn refused(&self, doing: &str, status: u16, words: &str) -> Error {
-        let text = format!("{doing}: the broker at {} answers {status} {words}", self.uri);
+        let text = format!("{doing}: the broker at {} answers {status} {words}", self.url.text);
         match status {
             500.. => Error::Unavailable(text),
             _ => Error::invalid(text),
@@ -105,7 +142,7 @@ impl Broker {
         })?;
         let map = json::parse_object(&found.value)
             .map_err(|_| Error::internal(&"the record of a broker is damaged"))?;
-        Self::read(&map)
+        Ok(Self { revision: found.version.0, ..Self::read(&map)? })
     }
 }
 
@@ -117,8 +154,11 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         username::check(&broker.username_template)?;
     }
     if fields.boolean("verify_connection")?.unwrap_or(true) {
-        let whoami = BrokerCall { verb: OutboundVerb::Usual, path: &["whoami"], body: None };
-        let (status, words) = broker.ask(&call, whoami, &[]).await?;
+        let whoami = BrokerCall { verb: HttpWorkVerb::Get, path: &["whoami"], body: None };
+        // Over a session of its own: those there are go on as they are configured.
+        let revision = call.storage.get(RECORD)?.map_or(0, |found| found.version.0);
+        let asking = Broker { revision, session: SessionUse::Fresh, ..broker.clone() };
+        let (status, words) = asking.ask(&call, whoami, &[]).await?;
         if status != 200 {
             return Err(broker.refused("failed to validate the connection", status, &words));
         }
@@ -131,7 +171,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 
 impl std::fmt::Debug for Broker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Broker").field("uri", &self.uri).finish_non_exhaustive()
+        f.debug_struct("Broker").field("url", &self.url.text).finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::outbound::OutboundVerb;
+use kallisto_engine::far_end::HttpWorkVerb;
 use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease, names};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -184,7 +184,7 @@ async fn check_unused(call: &Call<'_>, broker: &Broker, username: &str) -> Resul
     if username == broker.user {
         return Err(known);
     }
-    let look = BrokerCall { verb: OutboundVerb::Usual, path: &["users", username], body: None };
+    let look = BrokerCall { verb: HttpWorkVerb::Get, path: &["users", username], body: None };
     match broker.ask(call, look, &[]).await? {
         (404, _) => Ok(()),
         (status, _) if is_done(status) => Err(known),
@@ -215,7 +215,7 @@ async fn create(
         }
     }
     for (path, body) in steps {
-        let step = BrokerCall { verb: OutboundVerb::Put, path: &path, body: Some(body) };
+        let step = BrokerCall { verb: HttpWorkVerb::Put, path: &path, body: Some(body) };
         let (status, words) = broker.ask(&call, step, &[&password]).await?;
         if !is_done(status) {
             // The revocation of the lease takes back what was made.
@@ -238,7 +238,7 @@ pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
         return Err(Error::internal(&"the lease of a user of a broker is damaged"));
     }
     let broker = Broker::find(&call)?;
-    let gone = BrokerCall { verb: OutboundVerb::Delete, path: &["users", username], body: None };
+    let gone = BrokerCall { verb: HttpWorkVerb::Delete, path: &["users", username], body: None };
     match broker.ask(&call, gone, &[]).await? {
         (status, _) if is_done(status) || status == 404 => Ok(()),
         (status, words) => Err(broker.refused("failed to delete the user", status, &words)),

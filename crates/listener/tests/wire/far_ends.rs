@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use data_encoding::BASE64URL_NOPAD;
-use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{Core, OutboundAnswer, OutboundCall, OutboundCalls, OutboundVerb, ServerInfo};
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Core, ServerInfo};
 use kallisto_engine::far_end::{
-    FarEndProgress, FarEndProtocol, FarEndStatus, HttpWork, HttpWorkAnswer, HttpWorkVerb,
-    RedisReply,
+    FarEndProgress, FarEndProtocol, FarEndStatus, HttpLogin, HttpWork, HttpWorkAnswer,
+    HttpWorkVerb, RedisReply,
 };
 use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds};
 use kallisto_store::MemoryStore;
@@ -39,7 +39,6 @@ pub(crate) fn running() -> (Running, Arc<StandIns>) {
         .put("/api/v1/namespaces/test", r#"{"metadata":{"name":"test","labels":{"team":"red"}}}"#);
     stand_ins.put("/api/v1/namespaces/test/serviceaccounts/sa", "{}");
     let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default())
-        .with_outbound(Arc::clone(&stand_ins) as Arc<dyn OutboundCalls>)
         .with_far_ends(Arc::clone(&stand_ins) as Arc<dyn FarEnds>);
     (Running::start_as(core, |service| service), stand_ins)
 }
@@ -80,7 +79,13 @@ impl StandIns {
                 let replies = commands.iter().map(|_| RedisReply::Text("OK".into()));
                 Ok(FarEndAnswer::Replies(replies.collect()))
             }
-            FarEndWork::Http(work) => Ok(FarEndAnswer::Http(self.api_server(work))),
+            FarEndWork::Http(work) => {
+                let answer = match &call.far_end.protocol {
+                    FarEndProtocol::Http { login: HttpLogin::Basic(_) } => self.broker(work),
+                    _ => self.api_server(work),
+                };
+                Ok(FarEndAnswer::Http(answer))
+            }
             FarEndWork::Ldap(_) => panic!("a directory is asked by its own protocol"),
         }
     }
@@ -91,6 +96,7 @@ impl StandIns {
         let (status, body) = match work.verb {
             HttpWorkVerb::Get => (200, there[path].clone()),
             HttpWorkVerb::Delete => (200, there.remove(path).unwrap()),
+            HttpWorkVerb::Put => panic!("nothing of a cluster is put"),
             HttpWorkVerb::Post => match path.strip_suffix("/token") {
                 Some(account) => {
                     assert!(there.contains_key(account), "{account}");
@@ -112,6 +118,29 @@ impl StandIns {
             },
         };
         HttpWorkAnswer { status, body }
+    }
+
+    /// The management interface of a broker.
+    fn broker(&self, work: &HttpWork) -> HttpWorkAnswer {
+        let path = work.path.strip_prefix("/api/").unwrap();
+        let mut there = self.there.lock().unwrap();
+        let is_there = there.contains_key(path);
+        let status = match work.verb {
+            HttpWorkVerb::Get if is_there || path == "whoami" => 200,
+            HttpWorkVerb::Get => 404,
+            HttpWorkVerb::Post => panic!("nothing of a broker is posted"),
+            HttpWorkVerb::Put => {
+                there.insert(path.to_owned(), work.body.clone());
+                201
+            }
+            HttpWorkVerb::Delete => {
+                // A user's permissions go with it.
+                let user = path.rsplit('/').next().unwrap().to_owned();
+                there.retain(|path, _| !path.ends_with(&user));
+                if is_there { 204 } else { 404 }
+            }
+        };
+        HttpWorkAnswer { status, body: b"{}".to_vec() }
     }
 }
 
@@ -141,31 +170,5 @@ impl FarEnds for StandIns {
 
     fn statuses(&self) -> Vec<FarEndStatus> {
         Vec::new()
-    }
-}
-
-/// The management interface of a broker.
-impl OutboundCalls for StandIns {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
-        let path = call.url.strip_prefix("http://127.0.0.1:8695/api/").ok_or("no such broker")?;
-        let mut there = self.there.lock().unwrap();
-        let is_there = there.contains_key(path);
-        let status = match call.verb {
-            OutboundVerb::Usual if is_there || path == "whoami" => 200,
-            OutboundVerb::Usual => 404,
-            OutboundVerb::Put => {
-                let body = call.payload.encode().map(|(_, body)| body.to_vec());
-                there.insert(path.to_owned(), body.unwrap_or_default());
-                201
-            }
-            OutboundVerb::Delete => {
-                // A user's permissions go with it.
-                let user = path.rsplit('/').next().unwrap().to_owned();
-                there.retain(|path, _| !path.ends_with(&user));
-                if is_there { 204 } else { 404 }
-            }
-        };
-        let body = Json::Object(Map::new()).to_text();
-        Ok(OutboundAnswer { status, body, ..OutboundAnswer::default() })
     }
 }

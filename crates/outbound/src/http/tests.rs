@@ -52,7 +52,7 @@ fn call(port: u16, verb: HttpWorkVerb, body: &str) -> FarEndCall {
             hosts: vec![("127.0.0.1".into(), port)],
             addresses: AllowedAddresses::default(),
             connect_secs: 5,
-            protocol: FarEndProtocol::Http { token: TOKEN.into() },
+            protocol: FarEndProtocol::Http { login: HttpLogin::Bearer(TOKEN.into()) },
             tls: FarEndTls { usage: TlsUse::Never, ..FarEndTls::default() },
             pool: FarEndPool { open_max: 1, idle_max: 1, lifetime_secs: 0 },
         },
@@ -101,6 +101,22 @@ fn a_request_is_sent_once_over_a_connection_that_is_kept() {
         assert!(runner.check("m", "another").await.is_err(), "it was never asked");
         runner.close("m", None);
         assert_eq!(runner.statuses(), []);
+    });
+}
+
+#[test]
+fn a_name_and_a_password_are_sent_as_rfc_7617_says() {
+    run(async {
+        let (port, heard) = serve(answer("204 No Content", ""), false).await;
+        let mut put = call(port, HttpWorkVerb::Put, "{}");
+        let login = FarEndLogin { user: "Aladdin".into(), password: "open sesame".into() };
+        put.far_end.protocol = FarEndProtocol::Http { login: HttpLogin::Basic(login) };
+        let told = FarEndRunner::default().ask(put).await.unwrap();
+        assert_eq!(told, FarEndAnswer::Http(HttpWorkAnswer { status: 204, body: Vec::new() }));
+        let heard = heard.lock().unwrap()[0].to_ascii_lowercase();
+        assert!(heard.starts_with("put /a%20b?x=y http/1.1\r\n"), "{heard}");
+        let header = "authorization: basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
+        assert!(heard.contains(&header.to_ascii_lowercase()), "{heard}");
     });
 }
 
@@ -175,7 +191,8 @@ fn a_token_with_characters_of_a_header_is_not_sent() {
     run(async {
         let (port, heard) = serve(answer("200 OK", "{}"), false).await;
         let mut bad = call(port, HttpWorkVerb::Get, "");
-        bad.far_end.protocol = FarEndProtocol::Http { token: "a\r\nX: y".into() };
+        bad.far_end.protocol =
+            FarEndProtocol::Http { login: HttpLogin::Bearer("a\r\nX: y".into()) };
         let failure = FarEndRunner::default().ask(bad).await;
         assert!(matches!(failure, Err(FarEndFailure::LoginRefused(_))), "{failure:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_api::json::{self, Json, Map};
-use kallisto_engine::far_end::{FarEndProtocol, HttpWorkAnswer, HttpWorkVerb};
+use kallisto_engine::far_end::{FarEndProtocol, HttpLogin, HttpWorkAnswer, HttpWorkVerb};
 use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
 use secrecy::ExposeSecret;
 
@@ -94,7 +94,10 @@ impl ApiServer {
     /// Answers a call.
     pub(super) fn answer(&self, call: &FarEndCall) -> Result<FarEndAnswer, FarEndFailure> {
         let FarEndWork::Http(work) = &call.work else { panic!("{:?}", call.work) };
-        let FarEndProtocol::Http { token } = &call.far_end.protocol else { panic!() };
+        let FarEndProtocol::Http { login: HttpLogin::Bearer(token) } = &call.far_end.protocol
+        else {
+            panic!()
+        };
         let mut world = self.0.lock().unwrap();
         let path = work.path.split('?').next().unwrap().to_owned();
         world.asked.push(format!("{:?} {path}", work.verb));
@@ -168,6 +171,7 @@ impl World {
                 self.objects.insert(path, object.clone());
                 (201, object.to_text())
             }
+            HttpWorkVerb::Put => panic!("nothing of a cluster is put"),
         }
     }
 

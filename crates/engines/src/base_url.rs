@@ -1,23 +1,23 @@
-//! Where an API server is.
+//! Where a server of HTTP is, as a configuration says it.
 
 /// Longest host with its path, in bytes.
 const HOST_BYTES_MAX: usize = 2048;
 
-/// Where an API server is.
+/// Where a server of HTTP is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ClusterUrl {
+pub(crate) struct BaseUrl {
     /// As it was given.
-    pub(super) text: String,
-    pub(super) is_tls: bool,
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) text: String,
+    pub(crate) is_tls: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// What stands before every path; without an ending slash.
-    pub(super) base: String,
+    pub(crate) base: String,
 }
 
-impl ClusterUrl {
+impl BaseUrl {
     /// Reads a URL; `None` for what is none, or has a name, a password, a query or a fragment.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('/');
         let (is_tls, rest) = match text.strip_prefix("https://") {
             Some(rest) => (true, rest),
@@ -59,9 +59,8 @@ mod tests {
 
     #[test]
     fn hosts_are_read_whole_or_not_at_all() {
-        let read = |text: &str| {
-            ClusterUrl::parse(text).map(|url| (url.is_tls, url.host, url.port, url.base))
-        };
+        let read =
+            |text: &str| BaseUrl::parse(text).map(|url| (url.is_tls, url.host, url.port, url.base));
         for (text, host, port, base) in [
             ("https://k8s.example", "k8s.example", 443, ""),
             ("https://10.0.0.1:6443/", "10.0.0.1", 6443, ""),
