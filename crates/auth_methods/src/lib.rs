@@ -10,7 +10,7 @@
 
 mod approle;
 mod cert;
-#[cfg(feature = "fuzz")]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz {
     //! The body of the fuzz target; see `jwt::fuzz`.
     pub use crate::jwt::fuzz::oidc;
@@ -30,7 +30,6 @@ mod routes;
 mod userpass;
 
 use kallisto_engine::EngineSpec;
-pub use password::threads as hashing_threads;
 
 /// Every login method.
 pub const METHODS: &[&EngineSpec] = &[

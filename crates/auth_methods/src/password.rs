@@ -12,21 +12,12 @@ use kallisto_api::error::Error;
 pub(crate) const PASSWORD_BYTES_MAX: usize = 1024;
 /// Highest cost of a bcrypt hash: one more doubles the time each login takes.
 const BCRYPT_COST_MAX: u32 = 14;
-/// Most threads, however many cores there are.
-const THREADS_MAX: usize = 4;
 /// What makes two hashes of one password differ: random bytes, drawn for each hash.
 pub(crate) type PasswordSalt = [u8; 16];
 
 /// What a name without a user is compared with, so that it takes as long; nobody knows its password.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$a2FsbGlzdG8gbm9ib2R5$\
                       AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-
-/// How many threads hash: half of the cores at most, so that the other half serves reads whatever
-/// comes in.
-pub fn threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 2).clamp(1, THREADS_MAX)
-}
 
 /// The hash of a new password; takes long.
 ///

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::{
-    Core, Error, InitSpec, Initialized, Json, KvVersion, Operation, Path, Request, Response,
-    ServerInfo, TokenText, add_engines,
+    Core, EngineSet, Error, InitSpec, Initialized, Json, KvVersion, Operation, Path, Request,
+    Response, ServerInfo, TokenText, set_engines,
 };
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
@@ -55,7 +55,8 @@ static ENGINE: EngineSpec = EngineSpec {
     ..EngineSpec::secret("far", &ROUTES)
 };
 
-const ENGINES: &[&EngineSpec] = &[&ENGINE];
+const ENGINES: EngineSet =
+    EngineSet { engines: &[&[&ENGINE]], identity_oidc: &kallisto_engines::IDENTITY_OIDC };
 
 async fn make(call: Call<'_>) -> Result<Response, Error> {
     let ttl_secs = call.params.get("secs").parse().unwrap_or(3600);
@@ -128,7 +129,7 @@ fn tick(core: Arc<Core>, ends: Timestamp, stop: Arc<AtomicBool>) -> thread::Join
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().expect("a number"));
     let (leases, ending) = (args.next().unwrap_or(1_000_000), args.next().unwrap_or(50_000));
-    add_engines(ENGINES);
+    set_engines(ENGINES);
     let store = Arc::new(MemoryStore::new());
     let core = start(&store);
     let now = Timestamp::from_second(1_800_000_000).expect("a time");

@@ -91,7 +91,8 @@ pub use platform::snapshot_storage::{
 pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;
-pub use records::engine_kind::{EngineKind, add_engines};
+pub use records::engine_kind::EngineKind;
+pub use records::engine_set::{EngineSet, set_engines};
 pub use records::mount::{LeaseTimes, MountConfig, MountEntry, MountMove};
 pub use registry::{is_for_operators, takes_upload};
 pub use seal::tickets::{TICKET_LIFETIME_SECS, Tickets};

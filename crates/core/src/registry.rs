@@ -1,7 +1,7 @@
 //! What drives each engine: the one place that knows an engine by its kind.
 //!
 //! Which engines there are is said in [`records::engine_kind`](crate::records::engine_kind). Those that know the server by its contract
-//! alone are listed in [`kallisto_engines::ENGINES`] and [`kallisto_auth_methods::METHODS`], and drive themselves.
+//! alone are in the [`EngineSet`](crate::EngineSet) of the program, and drive themselves.
 
 use std::sync::LazyLock;
 

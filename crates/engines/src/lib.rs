@@ -25,9 +25,6 @@ use kallisto_engine::EngineSpec;
 pub use database::read_hostile_sql;
 pub use kubernetes::read_hostile as read_hostile_kubernetes;
 pub use pki::read_hostile_acme;
-pub use totp::{
-    CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,
-};
 
 /// Every engine here that operators mount. [`IDENTITY_OIDC`] is a part of the engine at `identity/`.
 pub const ENGINES: &[&EngineSpec] = &[

@@ -16,6 +16,7 @@ use kallisto_cli::{completion, version};
 use kallisto_command::config::{Environment, SETTINGS, colours_wanted};
 use kallisto_command::error::{EXIT_USAGE, Error};
 use kallisto_command::outcome::Outcome;
+use kallisto_core::EngineSet;
 
 use crate::args;
 
@@ -118,8 +119,15 @@ enum Snapshot {
     Verify(kallisto_offline::Verify),
 }
 
+/// The engines and login methods of this binary: the core and all below know them by their contract alone.
+const ENGINES: EngineSet = EngineSet {
+    engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS],
+    identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+};
+
 /// Reads the arguments and does what they say.
 pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
+    kallisto_core::set_engines(ENGINES);
     let arguments = args::normalise(arguments);
     let colour = colours_wanted(&arguments, &Environment::process());
     let verb = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();

@@ -173,6 +173,10 @@ mod tests {
 
     #[test]
     fn every_key_that_was_put_is_read_back() {
+        kallisto_core::set_engines(kallisto_core::EngineSet {
+            engines: &[kallisto_engines::ENGINES],
+            identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+        });
         let plan = WorkloadPlan { puts: 2_000, gets: 3_000, value_bytes: 32, seed: 7 };
         let figures = run(plan, false).unwrap();
         assert_eq!(figures.hits, 3_000);

@@ -351,7 +351,6 @@ async fn review(
         authorization: Authorization::Bearer(if own { token } else { config.reviewer.clone() }),
         payload: Payload::Json(body.to_text()),
         authorities: config.authorities.clone(),
-        ..OutboundCall::default()
     };
     let answer = outbound.call(call).await?;
     match answer.status {

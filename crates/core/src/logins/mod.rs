@@ -1,4 +1,4 @@
-//! Logins: what the server does for the login methods (`kallisto_auth_methods`), which know it by the contract alone.
+//! Logins: what the server does for the login methods (`crates/auth_methods`), which know it by the contract alone.
 //!
 //! Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!

@@ -22,6 +22,15 @@ const CALLERS: usize = 8;
 /// Calls to other servers that wait for a thread, or for their answer.
 const CALLS_MAX: usize = 256;
 
+/// Most threads that hash passwords, however many cores there are.
+const HASHERS_MAX: usize = 4;
+
+/// How many threads hash passwords: half of the cores at most, so that the other half serves reads whatever comes in.
+fn hashing_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, HASHERS_MAX)
+}
+
 /// What engines use of the server.
 pub(crate) struct EngineServices {
     /// Makes keys.
@@ -50,7 +59,7 @@ impl EngineServices {
     pub(crate) fn new(admission: &Admission) -> Self {
         let (keys, calls) =
             (Arc::new(SharedAmount::new(KEYS_MAX, 0)), Arc::new(SharedAmount::new(CALLS_MAX, 0)));
-        let (hashing, hashes) = (kallisto_auth_methods::hashing_threads(), &admission.hashes);
+        let (hashing, hashes) = (hashing_threads(), &admission.hashes);
         Self {
             makers: ThreadPool::new("make-key", MAKERS, Claim::Lesser, keys),
             hashers: ThreadPool::new("hash", hashing, Claim::Equal, Arc::clone(hashes)),

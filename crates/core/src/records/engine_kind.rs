@@ -1,10 +1,10 @@
 //! Which engines there are, as the record of a mount names them. What drives each is in [`crate::registry`].
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use kallisto_engine::{Class, EngineJob, EngineSpec, Multiplicity};
 
+use super::engine_set::engine_set;
 use crate::storage::keys::MountId;
 
 /// The engine behind a mount.
@@ -183,10 +183,7 @@ impl EngineKind {
 
     /// Every engine there is.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let of_contract = kallisto_engines::ENGINES.iter().chain(kallisto_auth_methods::METHODS);
-        #[cfg(test)]
-        let of_contract = of_contract.chain(TEST_ENGINES);
-        let of_contract = of_contract.chain(ADDED.get().copied().unwrap_or_default());
+        let of_contract = engine_set().engines.iter().copied().flatten();
         let of_contract = of_contract.map(|spec| Self(EngineSource::Contract(spec)));
         ServerEngineKind::ALL.into_iter().map(Self::of_server).chain(of_contract)
     }
@@ -211,11 +208,9 @@ impl EngineKind {
     }
 
     /// What it does by the clock at each of its mounts, on the server that leads.
-    pub(crate) const fn jobs(self) -> &'static [EngineJob] {
+    pub(crate) fn jobs(self) -> &'static [EngineJob] {
         match self.0 {
-            EngineSource::Server(ServerEngineKind::Identity) => {
-                kallisto_engines::IDENTITY_OIDC.jobs
-            }
+            EngineSource::Server(ServerEngineKind::Identity) => engine_set().identity_oidc.jobs,
             EngineSource::Server(_) => &[],
             EngineSource::Contract(spec) => spec.jobs,
         }
@@ -308,20 +303,6 @@ impl fmt::Debug for EngineKind {
         f.write_str(self.stored())
     }
 }
-
-/// See [`add_engines`].
-static ADDED: OnceLock<&'static [&'static EngineSpec]> = OnceLock::new();
-
-/// Adds engines to those of the server, in this process: a simulator's, whose far ends are its own. Said before the first core is
-/// made; the first word counts.
-pub fn add_engines(engines: &'static [&'static EngineSpec]) {
-    let _ = ADDED.set(engines);
-}
-
-/// Engines that are there in tests only.
-#[cfg(test)]
-const TEST_ENGINES: &[&EngineSpec] =
-    &[&crate::engines::test_engine::ENGINE, &crate::leases::tests::engine::ENGINE];
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 pub(crate) mod attribution;
 pub(crate) mod batch_token;
 pub(crate) mod engine_kind;
+pub(crate) mod engine_set;
 pub(crate) mod kv;
 pub(crate) mod lockout_rules;
 pub(crate) mod mount;

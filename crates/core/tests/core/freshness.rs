@@ -12,7 +12,7 @@ use kallisto_core::{
 use kallisto_store::Replicated;
 
 use crate::aged::AgedStore;
-use crate::support::{TOKEN, request_of};
+use crate::support::{TOKEN, request_of, whole_core};
 
 const MAX: Duration = Duration::from_secs(10);
 const NANO: Duration = Duration::from_nanos(1);
@@ -30,7 +30,7 @@ impl HeaderSource for AskingForStale {
 fn site() -> (Arc<AgedStore>, Core) {
     let store = Arc::<AgedStore>::default();
     let info = ServerInfo { max_staleness: MAX, ..ServerInfo::default() };
-    let core = Core::new(Arc::clone(&store) as _, info);
+    let core = whole_core(Arc::clone(&store) as _, info);
     let root_token = Some(TOKEN.to_owned().into());
     let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
     let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();

@@ -8,7 +8,7 @@ use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, Error, Operation, Response, ServerInfo};
 use kallisto_store::{Batch, Commit, Error as StoreError, MemoryStore, Need, Store, StoreLayer};
 
-use crate::support::{TOKEN, request_of};
+use crate::support::{TOKEN, request_of, whole_core};
 
 /// A store in memory that has room for what is essential alone, once it is full.
 #[derive(Default)]
@@ -49,7 +49,7 @@ fn text(map: &Json, name: &str) -> String {
 fn what_takes_something_away_is_done_on_a_full_disk() {
     use Operation::{Delete, Update};
     let store = Arc::<FullStore>::default();
-    let core = Core::new(Arc::clone(&store) as _, ServerInfo::default());
+    let core = whole_core(Arc::clone(&store) as _, ServerInfo::default());
     let root = Some(TOKEN.to_owned().into());
     pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
     let update = |path: &str, body: &str| {

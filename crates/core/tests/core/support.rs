@@ -4,14 +4,23 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Core, Error, InitSpec, KvVersion, Operation, Path, Request, Response, RouteAccess, ServerInfo,
-    TokenText,
+    Core, EngineSet, Error, InitSpec, KvVersion, Operation, Path, Request, Response, RouteAccess,
+    ServerInfo, TokenText, set_engines,
 };
-use kallisto_store::MemoryStore;
+use kallisto_store::{MemoryStore, Store};
 use secrecy::ExposeSecret;
 
 /// The root token of every core here.
 pub(crate) const TOKEN: &str = "root";
+
+/// A core with the engines of the server.
+pub(crate) fn whole_core(store: Arc<dyn Store>, info: ServerInfo) -> Core {
+    set_engines(EngineSet {
+        engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS],
+        identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+    });
+    Core::new(store, info)
+}
 
 /// A core over a store that outlives it.
 pub(crate) struct Site {
@@ -29,7 +38,7 @@ pub(crate) fn sealed(store: Arc<MemoryStore>, hot_bytes_max: usize) -> Core {
         unauthenticated_rekey: RouteAccess::Open,
         ..ServerInfo::default()
     };
-    Core::new(store, info)
+    whole_core(store, info)
 }
 
 impl Site {

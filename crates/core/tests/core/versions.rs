@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kallisto_core::{Core, Operation, Response, ServerInfo};
 use kallisto_store::Store;
 
-use crate::support::{Site, ask};
+use crate::support::{Site, ask, whole_core};
 
 fn history(core: &Core) -> String {
     match ask(core, Operation::List, "sys/version-history", "").unwrap() {
@@ -23,7 +23,7 @@ fn each_version_is_written_down_when_it_first_serves() {
     site.ask(Operation::Update, "sys/seal", "").unwrap();
 
     let info = ServerInfo { version: "1.19.0".to_owned(), ..ServerInfo::default() };
-    let core = Core::new(Arc::clone(&site.store) as Arc<dyn Store>, info);
+    let core = whole_core(Arc::clone(&site.store) as Arc<dyn Store>, info);
     let body = format!(r#"{{"key":"{}"}}"#, site.keys[0]);
     ask(&core, Operation::Update, "sys/unseal", &body).unwrap();
     for secs in [60, 120] {

@@ -11,13 +11,6 @@
 //! - Of each key, [`WRONG_TRIES_MAX`] wrong codes are looked at in a period; the count is a record, and outlives a change of leader.
 //! - No answer holds a key but that to its making.
 
-mod code;
-mod factor;
-mod key;
-mod qr;
-mod tries;
-mod url;
-
 use std::time::Duration;
 
 use kallisto_api::json::Json;
@@ -27,11 +20,7 @@ use kallisto_engine::names;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{Call, EngineSpec, Handler, RouteRows, RowIndex, handler, row};
 
-pub use factor::{
-    CodeVerdict, FactorOutcome, NewFactor, complete_method, draw_factor, judge_factor, make_factor,
-};
-use key::{KeyInput, TotpKey};
-use tries::{JudgedCode, Tries};
+use kallisto_totp::{JudgedCode, KeyInput, TotpKey, Tries, draw_qr, write_url};
 
 /// Wrong codes of a key that are looked at in one of its periods.
 const WRONG_TRIES_MAX: u64 = 5;
@@ -119,10 +108,10 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
     let answer = match given.shown() {
         None => Response::Empty,
         Some(pixels) => {
-            let url = url::write(&key);
+            let url = write_url(&key);
             let mut data = vec![("url".to_owned(), Json::from(url.as_str()))];
             if pixels > 0 {
-                let barcode = call.run_heavy(move || qr::draw(&url, pixels)).await??;
+                let barcode = call.run_heavy(move || draw_qr(&url, pixels)).await??;
                 data.push(("barcode".to_owned(), barcode.into()));
             }
             Response::data(&Json::Object(data.into_iter().collect()))

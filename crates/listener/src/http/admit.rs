@@ -163,6 +163,10 @@ mod tests {
     use super::*;
 
     fn judged(operation: Operation, path: &str) -> (AdmissionKind, Cost) {
+        kallisto_core::set_engines(kallisto_core::EngineSet {
+            engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS],
+            identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+        });
         judge(&Request::new(operation, Path::decode(path).unwrap(), jiff::Timestamp::UNIX_EPOCH))
     }
 

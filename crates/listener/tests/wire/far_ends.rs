@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use data_encoding::BASE64URL_NOPAD;
+use kallisto_core::ServerInfo;
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Core, ServerInfo};
 use kallisto_engine::far_end::{
     FarEndProgress, FarEndProtocol, FarEndStatus, HttpLogin, HttpWork, HttpWorkAnswer,
     HttpWorkVerb, RedisReply,
@@ -16,7 +16,7 @@ use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
 
 use crate::directory::Directory;
-use crate::support::Running;
+use crate::support::{Running, whole_core};
 
 /// How long a token of a service account lives, whatever is asked, in seconds.
 const TOKEN_SECS: u64 = 600;
@@ -38,7 +38,7 @@ pub(crate) fn running() -> (Running, Arc<StandIns>) {
     stand_ins
         .put("/api/v1/namespaces/test", r#"{"metadata":{"name":"test","labels":{"team":"red"}}}"#);
     stand_ins.put("/api/v1/namespaces/test/serviceaccounts/sa", "{}");
-    let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default())
+    let core = whole_core(Arc::new(MemoryStore::new()), ServerInfo::default())
         .with_far_ends(Arc::clone(&stand_ins) as Arc<dyn FarEnds>);
     (Running::start_as(core, |service| service), stand_ins)
 }

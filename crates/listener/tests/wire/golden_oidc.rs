@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{Authorization, Core, OutboundAnswer, OutboundCall, OutboundCalls, ServerInfo};
+use kallisto_core::{Authorization, OutboundAnswer, OutboundCall, OutboundCalls, ServerInfo};
 use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
 
 use crate::replay::{Judge, Known, Place, replay, text};
-use crate::support::{Connection, Reply, Running};
+use crate::support::{Connection, Reply, Running, whole_core};
 
 const OIDC: &str = include_str!("../golden/oidc.json");
 /// Where the recorded server was reached, which was its own provider.
@@ -66,7 +66,7 @@ fn identity_tokens_the_provider_and_logins_at_it_answer_as_recorded() {
 pub(crate) fn running_as_its_own_provider() -> Running {
     let itself = Arc::new(Itself::default());
     let info = ServerInfo { api_addr: Some(REACHED_AT.to_owned()), ..ServerInfo::default() };
-    let core = Core::new(Arc::new(MemoryStore::new()), info);
+    let core = whole_core(Arc::new(MemoryStore::new()), info);
     let core = core.with_outbound(Arc::clone(&itself) as Arc<dyn OutboundCalls>);
     let server = Running::start_as(core, |service| service);
     itself.0.set(server.address()).unwrap();

@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::whole_core;
+
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
 use kallisto_core::{Core, Initialized, Operation, Path, Request, Response, ServerInfo, TokenText};
@@ -49,7 +51,7 @@ impl Site {
 
     /// One with a store of the test's own.
     pub(crate) fn start_over(store: Arc<dyn Store>, limits: &AdmissionLimits) -> Self {
-        let core = Core::new(store, ServerInfo::default());
+        let core = whole_core(store, ServerInfo::default());
         let core = Arc::new(core.with_limits(limits));
         let root = Some("root".to_owned().into());
         let made = pollster::block_on(core.initialize_dev(root, SystemClock.now())).unwrap();

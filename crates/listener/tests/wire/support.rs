@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Core, RouteAccess, ServerInfo};
+use kallisto_core::{Core, EngineSet, RouteAccess, ServerInfo, set_engines};
 use kallisto_listener::http::{ForwardedFor, HttpService};
 use kallisto_listener::{Frontend, ListenSettings, Server, Timeouts, WallClock};
 use kallisto_store::{MemoryStore, Store};
@@ -48,6 +48,15 @@ impl WallClock for ManualClock {
     fn instant(&self) -> Instant {
         Instant::now()
     }
+}
+
+/// A core with the engines of the server.
+pub(crate) fn whole_core(store: Arc<dyn Store>, info: ServerInfo) -> Core {
+    set_engines(EngineSet {
+        engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS],
+        identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+    });
+    Core::new(store, info)
 }
 
 /// A running server and its clock.
@@ -88,7 +97,7 @@ impl Running {
     /// One that was told under which URL clients reach it.
     pub(crate) fn start_reached_at(url: &str) -> Self {
         let info = ServerInfo { api_addr: Some(url.to_owned()), ..ServerInfo::default() };
-        Self::start_as(Core::new(Arc::new(MemoryStore::new()), info), |service| service)
+        Self::start_as(whole_core(Arc::new(MemoryStore::new()), info), |service| service)
     }
 
     /// One with a store of the test's own, and what its listener does besides.
@@ -96,7 +105,7 @@ impl Running {
         store: Arc<dyn Store>,
         with: impl FnOnce(HttpService) -> HttpService,
     ) -> Self {
-        Self::start_as(Core::new(store, ServerInfo::default()), with)
+        Self::start_as(whole_core(store, ServerInfo::default()), with)
     }
 
     /// A core of the test's own, initialised as a dev server's, and what its listener does besides.
@@ -126,7 +135,7 @@ impl Running {
             serves_ui: true,
             ..ServerInfo::default()
         };
-        let core = Core::new(Arc::new(MemoryStore::new()), info).with_limits(limits);
+        let core = whole_core(Arc::new(MemoryStore::new()), info).with_limits(limits);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         prepare(&core, clock.now());
         let core = Arc::new(core);

@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use kallisto_core::{Error, Json, Response, add_engines};
+use kallisto_core::{EngineSet, Error, Json, Response, set_engines};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
     Call, EngineContext, EngineLeases, EngineSpec, FieldKind, Handler, LeaseCall, NewLease,
@@ -54,13 +54,14 @@ static ENGINE: EngineSpec = EngineSpec {
     ..EngineSpec::secret(ENGINE_NAME, &ROUTES)
 };
 
-/// What a simulation adds to the engines of the server.
-const ENGINES: &[&EngineSpec] = &[&ENGINE];
+/// The server's engines, and the one with this far end.
+const ENGINES: EngineSet = EngineSet {
+    engines: &[kallisto_engines::ENGINES, kallisto_auth_methods::METHODS, &[&ENGINE]],
+    identity_oidc: &kallisto_engines::IDENTITY_OIDC,
+};
 /// The far ends of this process, by number; a world that is gone leaves a weak entry only.
 static FAR_ENDS: Mutex<BTreeMap<u64, std::sync::Weak<FaultyFarEnd>>> = Mutex::new(BTreeMap::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-static ADDED: Once = Once::new();
-
 /// What is asked of a far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FarEndRequest {
@@ -102,7 +103,7 @@ struct Fate {
 impl FaultyFarEnd {
     /// A new one, and the engine that asks it.
     pub(crate) fn new(seed: u64) -> Arc<Self> {
-        ADDED.call_once(|| add_engines(ENGINES));
+        set_engines(ENGINES);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let inner = FarEndInner {
             dice: fastrand::Rng::with_seed(seed ^ 0xfa4e),

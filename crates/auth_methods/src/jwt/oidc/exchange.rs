@@ -167,7 +167,6 @@ impl TokenEndpoint<'_> {
             authorization,
             payload: Payload::Form(fields),
             authorities: self.authorities.to_owned(),
-            ..OutboundCall::default()
         };
         let unreached = |error: Error| NoTokens::Unusable(error.to_string());
         self.outbound.call(call).await.map_err(unreached)

@@ -31,8 +31,8 @@ use crate::dispatch::route_handler;
 use crate::dispatch::server_engine::{
     EngineAnswer, OpenRun, RunningRequest, ServerEngine, Weighed,
 };
-use kallisto_engine::{Route, Routes};
-use kallisto_engines::IDENTITY_OIDC;
+use crate::records::engine_set::engine_set;
+use kallisto_engine::{EngineSpec, Route, Routes};
 
 pub(crate) use login::{LoginAlias, log_in};
 
@@ -42,6 +42,11 @@ pub(crate) struct IdentityEngine;
 /// Whether a path is one of the OIDC provider's.
 fn is_of_provider(path: &str) -> bool {
     path.starts_with("oidc/")
+}
+
+/// The engine of the OIDC provider.
+fn provider() -> &'static EngineSpec {
+    engine_set().identity_oidc
 }
 
 /// The routes of both.
@@ -61,23 +66,23 @@ impl Routes for AllRoutes {
     }
 
     fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
-        Box::new(routes::IDENTITY.routes().chain(IDENTITY_OIDC.routes.routes()))
+        Box::new(routes::IDENTITY.routes().chain(provider().routes.routes()))
     }
 
     fn find(&self, path: &str) -> Option<&'static Route> {
         if is_of_provider(path) {
-            IDENTITY_OIDC.routes.find(path)
+            provider().routes.find(path)
         } else {
             routes::IDENTITY.find(path)
         }
     }
 
     fn has_rights(&self) -> bool {
-        routes::IDENTITY.has_rights() || IDENTITY_OIDC.routes.has_rights()
+        routes::IDENTITY.has_rights() || provider().routes.has_rights()
     }
 
     fn has_open(&self) -> bool {
-        routes::IDENTITY.has_open() || IDENTITY_OIDC.routes.has_open()
+        routes::IDENTITY.has_open() || provider().routes.has_open()
     }
 }
 
@@ -88,13 +93,13 @@ impl ServerEngine for IdentityEngine {
 
     fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a> {
         if is_of_provider(run.path) {
-            return IDENTITY_OIDC.handle(run);
+            return provider().handle(run);
         }
         route_handler::answer(&routes::IDENTITY, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> EngineAnswer<'a> {
-        IDENTITY_OIDC.handle_open(run)
+        provider().handle_open(run)
     }
 
     /// Trees of groups take long.

@@ -16,7 +16,7 @@ use kallisto_core::{
 };
 use kallisto_store::MemoryStore;
 
-use crate::support::{TOKEN, request_of};
+use crate::support::{TOKEN, request_of, whole_core};
 
 /// Destinations in memory, which fail when they are told to.
 #[derive(Clone, Default)]
@@ -86,7 +86,7 @@ fn core_over(store: &Arc<MemoryStore>, memory: &Memory, declared: Vec<DeclaredDe
         destinations,
         ..AuditSettings::default()
     };
-    Core::new(Arc::clone(store) as Arc<_>, ServerInfo::default()).with_audit(settings)
+    whole_core(Arc::clone(store) as Arc<_>, ServerInfo::default()).with_audit(settings)
 }
 
 impl Site {

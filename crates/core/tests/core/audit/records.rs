@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::support::whole_core;
+
 use super::*;
 use crate::aged::AgedStore;
 use crate::freshness::AskingForStale;
@@ -36,7 +38,7 @@ impl Filed {
         std::fs::create_dir_all(&folder).unwrap();
         let settings =
             AuditSettings { directories: vec![folder.clone()], ..AuditSettings::default() };
-        let core = Core::new(store, ServerInfo::default()).with_audit(settings);
+        let core = whole_core(store, ServerInfo::default()).with_audit(settings);
         let root_token = Some(TOKEN.to_owned().into());
         let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
         let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();

@@ -1,6 +1,6 @@
 //! The methods of a second factor. There is one type: codes of apps.
 
-use kallisto_engines::complete_method;
+use kallisto_totp::complete_method;
 
 use super::records::{Contexts, decode, place, read_record, rules, storage, text, texts};
 use crate::api::error::Error;

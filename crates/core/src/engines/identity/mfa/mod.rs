@@ -1,7 +1,7 @@
 //! A second factor for logins: which methods there are, whom they are asked of, and who has which key.
 //!
 //! Called by the routes at `identity/mfa/` and by [`crate::logins`], which asks [`requirement`] of every good login and [`satisfy()`] of the
-//! codes that came for it. What a code is, and how often one may be tried, is said by `kallisto_engines` (its TOTP).
+//! codes that came for it. What a code is, and how often one may be tried, is said by `kallisto_totp`.
 //!
 //! In the engine storage of the identity mount: `mfa/method/ID`, `mfa/method-name/NAME` (which names which), `mfa/enforcement/NAME`,
 //! `mfa/secret/METHOD/ENTITY` and `mfa/tries/METHOD/ENTITY`. Methods and rules of a namespace hold in those inside it too; keys are kept

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kallisto_engine::Storage;
-use kallisto_engines::{FactorOutcome, judge_factor};
+use kallisto_totp::{FactorOutcome, judge_factor};
 
 use super::methods;
 use super::records::{Contexts, rules, storage, text, texts};

@@ -1,7 +1,7 @@
 //! Keys of people with methods.
 
 use kallisto_engine::Storage;
-use kallisto_engines::{NewFactor, draw_factor, make_factor};
+use kallisto_totp::{NewFactor, draw_qr, make_factor};
 
 use super::methods;
 use super::records::{Contexts, storage, text};
@@ -64,7 +64,7 @@ async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<R
     let mut data = vec![("url".to_owned(), Json::from(url.as_str()))];
     if let Some(pixels) = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0) {
         let makers = &run.context.services.makers;
-        let drawn = makers.run(run.call.client(), move || draw_factor(&url, pixels)).await??;
+        let drawn = makers.run(run.call.client(), move || draw_qr(&url, pixels)).await??;
         data.push(("barcode".to_owned(), drawn.into()));
     }
     let (name, tries) = (secret_record(id, entity), tries_record(id, entity));

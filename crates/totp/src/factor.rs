@@ -1,14 +1,14 @@
 //! Keys of a second factor: what logins by MFA have of TOTP (RFC 6238).
 //!
-//! Called by the server, which keeps what is made here: a key of each person with each method, and what was tried with it. The rules are
+//! Whoever calls keeps what is made here: a key of each person with each method, and what was tried with it. The rules are
 //! those of the engine at `totp/`: a code is good once, and so many wrong ones are looked at in a period.
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields};
 
-use super::key::{KeyInput, TotpKey};
-use super::tries::{JudgedCode, Tries};
-use super::{qr, url};
+use crate::key::{KeyInput, TotpKey};
+use crate::tries::{JudgedCode, Tries};
+use crate::url;
 
 /// A key that was made for somebody.
 pub struct NewFactor {
@@ -59,7 +59,7 @@ fn given(method: &Map, account: &str) -> Result<KeyInput, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying which cannot be taken.
-pub(super) fn check_method(method: &Map) -> Result<(), Error> {
+fn check_method(method: &Map) -> Result<(), Error> {
     given(method, "account").map(drop)
 }
 
@@ -74,14 +74,6 @@ pub fn make_factor(
 ) -> Result<NewFactor, Error> {
     let key = given(method, account)?.make(fill)?;
     Ok(NewFactor { record: key.encode(), url: url::write(&key) })
-}
-
-/// Draws the URL of a key as a QR code: a PNG in base 64.
-///
-/// # Errors
-/// [`Error::Invalid`] when it is too long for one, or the square too small.
-pub fn draw_factor(url: &str, pixels: u32) -> Result<String, Error> {
-    qr::draw(url, pixels)
 }
 
 /// Judges a code at a time, in seconds since 1970, by the records of the key and of what was tried.

@@ -3,11 +3,11 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 
-use super::key::{CodeHash, TotpKey};
+use crate::key::{CodeHash, TotpKey};
 
 impl TotpKey {
     /// The code of a period, by its number since 1970.
-    pub(super) fn code(&self, number: u64) -> String {
+    pub fn code(&self, number: u64) -> String {
         let algorithm = match self.algorithm {
             CodeHash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             CodeHash::Sha256 => hmac::HMAC_SHA256,
@@ -26,7 +26,7 @@ impl TotpKey {
     }
 
     /// Whether a code is that of a period. Takes as long for one that is as for one that is not.
-    pub(super) fn is_code_of(&self, number: u64, code: &str) -> bool {
+    pub fn is_code_of(&self, number: u64, code: &str) -> bool {
         verify_slices_are_equal(self.code(number).as_bytes(), code.as_bytes()).is_ok()
     }
 }

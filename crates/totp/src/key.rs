@@ -5,7 +5,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields};
 use zeroize::Zeroizing;
 
-use super::url;
+use crate::url;
 
 /// Most bytes of a key: more than a block of any of the hashes gains nothing (RFC 2104, 2).
 const KEY_BYTES_MAX: usize = 1024;
@@ -24,14 +24,18 @@ const QR_PIXELS_MAX: i64 = 2048;
 
 /// The hash of a key's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CodeHash {
+pub enum CodeHash {
+    /// SHA-1, of which most apps know no other.
     Sha1,
+    /// SHA-256.
     Sha256,
+    /// SHA-512.
     Sha512,
 }
 
 impl CodeHash {
-    pub(super) const fn name(self) -> &'static str {
+    /// As it stands in URLs and records.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Sha1 => "SHA1",
             Self::Sha256 => "SHA256",
@@ -46,25 +50,31 @@ impl CodeHash {
 
 /// A key. Never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct TotpKey {
-    pub(super) secret: Zeroizing<Vec<u8>>,
-    pub(super) issuer: String,
-    pub(super) account_name: String,
-    pub(super) period_secs: u64,
-    pub(super) algorithm: CodeHash,
-    pub(super) digits: usize,
+pub struct TotpKey {
+    /// The shared secret.
+    pub secret: Zeroizing<Vec<u8>>,
+    /// Who the codes are for.
+    pub issuer: String,
+    /// Whose codes they are.
+    pub account_name: String,
+    /// How long a code is that of now, in seconds; at least 1.
+    pub period_secs: u64,
+    /// What codes are made by.
+    pub algorithm: CodeHash,
+    /// Digits of a code: 6 or 8.
+    pub digits: usize,
     /// Periods before and after now whose codes are good too.
-    pub(super) skew: u64,
+    pub skew: u64,
 }
 
 impl TotpKey {
     /// The secret in base 32, as apps take it.
-    pub(super) fn secret_text(&self) -> Zeroizing<String> {
+    pub fn secret_text(&self) -> Zeroizing<String> {
         Zeroizing::new(BASE32_NOPAD.encode(&self.secret))
     }
 
     /// What is shown of it.
-    pub(super) fn shown(&self) -> Map {
+    pub fn shown(&self) -> Map {
         let number = |number: usize| Json::from(number as u64);
         [
             ("account_name", Json::from(self.account_name.as_str())),
@@ -79,7 +89,7 @@ impl TotpKey {
     }
 
     /// The record's bytes.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut map = self.shown();
         map.insert("key".to_owned(), self.secret_text().as_str().into());
         map.insert("skew".to_owned(), self.skew.into());
@@ -90,7 +100,7 @@ impl TotpKey {
     ///
     /// # Errors
     /// [`Error::Internal`] when it is damaged.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
             let given = KeyInput::read(Fields::new(&map)).ok()?;
@@ -101,7 +111,7 @@ impl TotpKey {
 }
 
 /// What is asked of a key.
-pub(super) struct KeyInput {
+pub struct KeyInput {
     /// The key; `None` for one that is made.
     secret: Option<Zeroizing<Vec<u8>>>,
     key_bytes: usize,
@@ -120,7 +130,7 @@ impl KeyInput {
     ///
     /// # Errors
     /// [`Error::Invalid`] saying what cannot be taken, in the words that clients of the API know.
-    pub(super) fn read(fields: Fields<'_>) -> Result<Self, Error> {
+    pub fn read(fields: Fields<'_>) -> Result<Self, Error> {
         let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
         let number =
             |name: &str, default: i64| fields.int(name).map(|given| given.unwrap_or(default));
@@ -215,7 +225,7 @@ impl KeyInput {
     ///
     /// # Errors
     /// What `fill` says.
-    pub(super) fn make(
+    pub fn make(
         &self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<TotpKey, Error> {
@@ -239,7 +249,7 @@ impl KeyInput {
     }
 
     /// Whether the key is shown to whoever has it made, and with how many pixels of QR code.
-    pub(super) fn shown(&self) -> Option<u32> {
+    pub fn shown(&self) -> Option<u32> {
         (self.secret.is_none() && self.is_exported).then_some(self.qr_pixels)
     }
 }

@@ -13,7 +13,7 @@ const WHITE: u8 = 255;
 ///
 /// # Errors
 /// [`Error::Invalid`] when the text is too long for a QR code, or the square too small for it.
-pub(super) fn draw(text: &str, pixels: u32) -> Result<String, Error> {
+pub fn draw(text: &str, pixels: u32) -> Result<String, Error> {
     let code = QrCode::new(text.as_bytes());
     let code = code.map_err(|error| Error::invalid(format!("no QR code of this key: {error}")))?;
     let (side, width) = (pixels as usize, code.width());

@@ -6,26 +6,26 @@
 use kallisto_api::{Error, parse_query};
 use zeroize::Zeroizing;
 
-use super::key::TotpKey;
+use crate::key::TotpKey;
 
 /// What every URL of a key begins with, in lower case.
 const PREFIX: &str = "otpauth://totp/";
 
 /// What a URL says of a key.
-pub(super) struct ParsedUrl {
-    pub(super) secret: Zeroizing<String>,
-    pub(super) issuer: Option<String>,
-    pub(super) account_name: String,
-    pub(super) algorithm: Option<String>,
-    pub(super) digits: Option<i64>,
-    pub(super) period_secs: Option<i64>,
+pub(crate) struct ParsedUrl {
+    pub(crate) secret: Zeroizing<String>,
+    pub(crate) issuer: Option<String>,
+    pub(crate) account_name: String,
+    pub(crate) algorithm: Option<String>,
+    pub(crate) digits: Option<i64>,
+    pub(crate) period_secs: Option<i64>,
 }
 
 /// Reads a URL.
 ///
 /// # Errors
 /// [`Error::Invalid`] saying what is wrong with it, without what it holds.
-pub(super) fn read(url: &str) -> Result<ParsedUrl, Error> {
+pub(crate) fn read(url: &str) -> Result<ParsedUrl, Error> {
     let broken = || Error::invalid("an error occurred while parsing url string");
     let is_ours = url.get(..PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(PREFIX));
     if !is_ours {
@@ -64,7 +64,7 @@ pub(super) fn read(url: &str) -> Result<ParsedUrl, Error> {
 }
 
 /// Writes the URL of a key.
-pub(super) fn write(key: &TotpKey) -> String {
+pub fn write(key: &TotpKey) -> String {
     let (issuer, account) = (encode(&key.issuer), encode(&key.account_name));
     format!(
         "{PREFIX}{issuer}:{account}?algorithm={}&digits={}&issuer={issuer}&period={}&secret={}",

@@ -5,11 +5,11 @@ use std::time::Duration;
 use kallisto_api::Error;
 use kallisto_api::json::{self, Json};
 
-use super::key::TotpKey;
+use crate::key::TotpKey;
 
 /// What was tried with a key: which codes were taken, and how many were wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tries {
+pub struct Tries {
     /// The periods whose codes were taken, as far as they may still come.
     used: Vec<u64>,
     /// The period in which wrong codes were last tried.
@@ -20,8 +20,10 @@ pub(super) struct Tries {
 
 /// What a code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JudgedCode {
+pub enum JudgedCode {
+    /// It is good, and from now on used.
     Valid,
+    /// It is not that of now.
     Wrong,
     /// It was good, and was taken.
     Used,
@@ -36,7 +38,7 @@ impl Tries {
     /// Judges a code at a time, in seconds since 1970, and says what was tried then; `None` where that is what it was.
     ///
     /// A code that was taken and is shown again is no wrong one: it tells nothing to who guesses.
-    pub(super) fn judge(
+    pub fn judge(
         &self,
         key: &TotpKey,
         code: &str,
@@ -67,7 +69,7 @@ impl Tries {
     }
 
     /// The record's bytes.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let used = self.used.iter().map(|number| Json::from(*number)).collect();
         let record = Json::object([
             ("period", self.period.into()),
@@ -81,7 +83,7 @@ impl Tries {
     ///
     /// # Errors
     /// [`Error::Internal`] when it is damaged.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let number = |value: &Json| match value {
             Json::Number(text) => text.parse::<u64>().ok(),
             _ => None,
