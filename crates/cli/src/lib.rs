@@ -20,6 +20,7 @@ mod lease;
 mod list;
 mod login;
 mod login_mfa;
+pub mod man;
 mod migrate;
 mod monitor;
 mod mount_flags;

@@ -66,6 +66,7 @@ enum Command {
     Operator(Operator),
     /// Print what a shell needs to complete commands
     Completion(kallisto_cli::completion::Completion),
+    Man(kallisto_cli::man::Man),
     /// Print the version
     Version,
 }
@@ -81,6 +82,7 @@ enum Operator {
     Diagnose(Box<kallisto_server::Diagnose>),
     ValidateConfig(kallisto_server::ValidateConfig),
     Migrate(Box<kallisto_server::Migrate>),
+    MakeCertificate(kallisto_server::MakeCertificate),
 }
 
 impl Operator {
@@ -96,6 +98,7 @@ impl Operator {
             Self::Diagnose(diagnose) => diagnose.run(),
             Self::ValidateConfig(validate) => validate.run(),
             Self::Migrate(migrate) => migrate.run(),
+            Self::MakeCertificate(make) => make.run(),
         }
     }
 }
@@ -158,6 +161,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Client(command) => command.run(),
         Command::Operator(operator) => operator.run(),
         Command::Completion(completion) => Ok(completion.run(Cli::command())),
+        Command::Man(man) => man.run(Cli::command()),
         Command::Version => Ok(version::run()),
     }
 }

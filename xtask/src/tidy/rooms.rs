@@ -406,6 +406,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "aws-lc-rs",
             "clap",
             "clap_complete",
+            "clap_mangen",
             "data-encoding",
             "der",
             "httparse",
