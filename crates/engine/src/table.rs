@@ -6,7 +6,7 @@
 //! No two rows of a table match the same path with equally many fixed bytes; tests hold that.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use kallisto_api::Error;
@@ -57,13 +57,48 @@ impl<H> RowIndex<H> {
 /// Lists of rows, each in the order in which they are tried.
 #[derive(Debug)]
 struct RowLists<H: 'static> {
-    by_first_segment: HashMap<&'static str, Vec<&'static Row<H>>>,
+    /// In the order of the segments.
+    by_first_segment: Vec<(&'static str, Vec<&'static Row<H>>)>,
     /// Rows whose patterns begin with a parameter. They are in every list above as well.
     others: Vec<&'static Row<H>>,
     /// What answers where none of the above matches.
     fallback: Option<&'static Row<H>>,
-    has_rights: bool,
+    rights: FirstSegments,
     has_open: bool,
+}
+
+/// The first segments below which there are rows of a kind: whether a path can be one of them is known without looking the row up, which
+/// costs a read as much as finding its mount.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FirstSegments {
+    /// Whether such a row begins with a parameter.
+    any: bool,
+    named: Vec<&'static str>,
+}
+
+impl FirstSegments {
+    fn of(patterns: impl Iterator<Item = &'static str>) -> Self {
+        let mut found = Self::default();
+        for first in patterns.map(pattern::first_segment) {
+            if first.starts_with('{') {
+                found.any = true;
+            } else if !found.named.contains(&first) {
+                found.named.push(first);
+            }
+        }
+        found
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.any && self.named.is_empty()
+    }
+
+    fn has(&self, path: &str) -> bool {
+        let starts = |first: &&str| {
+            path.strip_prefix(first).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.any || self.named.iter().any(starts)
+    }
 }
 
 impl<H> RowLists<H> {
@@ -83,17 +118,22 @@ impl<H> RowLists<H> {
         };
         let firsts = rows().map(|row| pattern::first_segment(row.route.pattern));
         let firsts = firsts.filter(|segment| !is_parameter(segment));
-        let by_first_segment = firsts.map(|first| (first, in_order(Some(first)))).collect();
-        let has_rights = rows().any(|row| row.route.rights != Rights::Plain);
+        let by_first_segment: BTreeMap<_, _> =
+            firsts.map(|first| (first, in_order(Some(first)))).collect();
+        let by_first_segment = by_first_segment.into_iter().collect();
+        let with_rights = rows().filter(|row| row.route.rights != Rights::Plain);
+        let rights = FirstSegments::of(with_rights.map(|row| row.route.pattern));
         let fallback = all().find(|row| row.route.is_fallback);
         let has_open = rows().any(|row| row.route.admits == Admits::Anyone);
-        Self { by_first_segment, others: in_order(None), fallback, has_rights, has_open }
+        Self { by_first_segment, others: in_order(None), fallback, rights, has_open }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
     fn find(&self, path: &str) -> Option<&'static Row<H>> {
-        let listed = self.by_first_segment.get(pattern::first_segment(path));
-        let mut tried = listed.unwrap_or(&self.others).iter();
+        let first = pattern::first_segment(path);
+        let listed = self.by_first_segment.binary_search_by_key(&first, |(first, _)| first);
+        let listed = listed.ok().and_then(|at| self.by_first_segment.get(at));
+        let mut tried = listed.map_or(&self.others, |(_, rows)| rows).iter();
         tried.find(|row| row.route.matches(path)).copied()
     }
 }
@@ -120,6 +160,11 @@ pub trait Routes: Sync {
         self.routes().any(|route| route.rights != Rights::Plain)
     }
 
+    /// Whether a row that serves `path` may need more than the capability of the operation; cheaper than finding the row.
+    fn may_need_rights(&self, _path: &str) -> bool {
+        self.has_rights()
+    }
+
     /// Whether any of its rows admits anyone.
     fn has_open(&self) -> bool {
         self.routes().any(|route| route.admits == Admits::Anyone)
@@ -127,7 +172,7 @@ pub trait Routes: Sync {
 
     /// Whether asking at `path` needs `sudo` besides the capability of `operation`. What no row serves is never run.
     fn needs_sudo(&self, operation: Operation, path: &str) -> bool {
-        self.has_rights() && {
+        self.may_need_rights(path) && {
             let route = self.find(path.strip_suffix('/').unwrap_or(path));
             route.is_some_and(|route| route.rights.need_sudo(operation))
         }
@@ -225,7 +270,11 @@ impl<H: Copy + Send + Sync> Routes for RouteRows<H> {
     }
 
     fn has_rights(&self) -> bool {
-        self.index().has_rights
+        !self.index().rights.is_empty()
+    }
+
+    fn may_need_rights(&self, path: &str) -> bool {
+        self.index().rights.has(path)
     }
 
     fn has_open(&self) -> bool {
@@ -282,7 +331,7 @@ mod tests {
         tag: "",
         about: "",
         groups: &[&[
-            row!("data/{path..}", &[], { Read => "", "read"; } .with_root()),
+            row!("data/{path..}", &[], { Read => "", "read"; } .with_root().with_sudo()),
             row!("config", &[field("a", crate::FieldKind::Text, "")], { Read => "", "config"; }),
             row!("{path..}", &[], {
                 Read => "", "missing";
@@ -291,6 +340,21 @@ mod tests {
         ]],
         index: RowIndex::new(),
     };
+
+    #[test]
+    fn rights_are_looked_for_only_below_the_segments_that_have_some() {
+        let rights = &KEPT.index().rights;
+        assert_eq!(*rights, FirstSegments { any: false, named: vec!["data"] });
+        for (path, may) in [("data", true), ("data/", true), ("data/a/b", true), ("data2/a", false)]
+        {
+            assert_eq!(KEPT.may_need_rights(path), may, "{path}");
+        }
+        for path in ["config", "", "datum", "other/data"] {
+            assert!(!KEPT.may_need_rights(path) && !KEPT.needs_sudo(Read, path), "{path}");
+        }
+        let any = FirstSegments::of(["a/{b}", "{c}/d"].into_iter());
+        assert!(any.has("x") && !any.is_empty() && FirstSegments::default().is_empty());
+    }
 
     #[test]
     fn a_fallback_answers_what_no_other_row_matches_and_nobody_else_sees_it() {
