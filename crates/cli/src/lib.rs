@@ -34,6 +34,7 @@ mod path_help;
 mod pki;
 mod plugin;
 mod policy;
+mod policy_format;
 mod print;
 mod read;
 mod remount;
@@ -42,9 +43,11 @@ mod secrets;
 mod ssh;
 mod status;
 mod token;
+mod transit;
 mod unwrap;
 pub mod version;
 mod version_history;
+mod wrapped_key;
 mod write;
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
@@ -99,6 +102,9 @@ enum Verb {
     /// Make tokens, ask about them, and end them
     #[command(subcommand, arg_required_else_help = true)]
     Token(token::Token),
+    /// Bring keys of one's own to a transit mount
+    #[command(subcommand, arg_required_else_help = true)]
+    Transit(transit::Transit),
     /// Take a wrapped answer out of its single-use token
     Unwrap(unwrap::Unwrap),
     /// Ask about leases, renew them, and end them
@@ -145,6 +151,7 @@ impl ClientCommand {
             Verb::Policy(policy) => policy.run(),
             Verb::Secrets(secrets) => secrets.run(),
             Verb::Token(token) => token.run(),
+            Verb::Transit(transit) => transit.run(),
             Verb::Unwrap(unwrap) => unwrap.run(),
             Verb::Lease(lease) => lease.run(),
             Verb::Pki(pki) => pki.run(),

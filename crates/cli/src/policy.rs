@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::mounted;
 use super::pairs::PairInputs;
+use super::policy_format;
 use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -25,6 +26,8 @@ pub(crate) enum Policy {
     Write(Write),
     /// Delete a policy
     Delete(Named),
+    /// Lay out a policy's file: spaces, indents and empty lines
+    Fmt(Fmt),
     /// Print which rule decides about a path, and why the others lost
     Explain(Explain),
 }
@@ -37,6 +40,7 @@ impl Policy {
             Self::Read(named) => named.read(),
             Self::Write(write) => write.run(),
             Self::Delete(named) => named.delete(),
+            Self::Fmt(fmt) => fmt.run(),
             Self::Explain(explain) => explain.run(),
         }
     }
@@ -131,6 +135,58 @@ impl Write {
         let name = self.name.to_lowercase();
         let done = output::done(&config, &format!("Success! Uploaded policy: {name}"));
         Ok(done.with_notice(&notice.unwrap_or_default()))
+    }
+}
+
+/// Lays out a policy's file.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto policy fmt app.hcl\n  kallisto policy fmt -check app.hcl\n  kallisto policy fmt - < app.hcl\n\n\
+    Exit codes: 0 done, or laid out already with -check; 1 it is no HCL, or -check finds another layout"
+)]
+pub(crate) struct Fmt {
+    /// The file, which is replaced; - for standard input to standard output
+    file: String,
+    /// Write nothing, and fail where the layout is another
+    #[arg(long)]
+    check: bool,
+}
+
+impl Fmt {
+    fn run(self) -> Result<Outcome, Error> {
+        let Self { file, check } = self;
+        let bytes = match file.as_str() {
+            "-" => PairInputs::process().stdin().map_err(Error::usage)?,
+            file => kallisto_command::files::read(file.as_ref()).map_err(|error| {
+                Error::usage(format!("Error opening policy file {file}: {error}"))
+            })?,
+        };
+        kallisto_hcl::parse(&bytes).map_err(|error| Error::usage(format!("{file}: {error}")))?;
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::usage(format!("{file}: it is not UTF-8 text")))?;
+        if text.trim_start().starts_with('{') {
+            return Err(Error::usage(format!("{file}: it is JSON, and HCL is laid out here")));
+        }
+        let made = policy_format::format(&text);
+        // What was laid out says what the file says; else it would not be written.
+        let words = |text: &str| text.split_whitespace().collect::<String>();
+        if words(&text) != words(&made) || kallisto_hcl::parse(made.as_bytes()).is_err() {
+            return Err(Error::usage(format!("{file}: its layout is not understood")));
+        }
+        if check {
+            return match made == text {
+                true => Ok(Outcome::default()),
+                false => Err(Error::usage(format!("{file} is laid out in another way"))),
+            };
+        }
+        if file == "-" {
+            return Ok(Outcome::print(made));
+        }
+        if made != text {
+            kallisto_command::files::rewrite(file.as_ref(), made.as_bytes())
+                .map_err(|error| Error::usage(format!("{file}: {error}")))?;
+        }
+        Ok(Outcome::line(format!("Success! Formatted policy: {file}")))
     }
 }
 

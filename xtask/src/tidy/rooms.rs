@@ -401,7 +401,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/cli",
         package: "kallisto-cli",
-        below: &["kallisto-audit", "kallisto-command", "kallisto-pki"],
+        below: &["kallisto-audit", "kallisto-command", "kallisto-hcl", "kallisto-pki"],
         external: &[
             "aws-lc-rs",
             "clap",

@@ -11,10 +11,10 @@ use super::endpoint::ItemFailure;
 use super::mounts::{settings, text};
 use super::pass::{Item, Migration, MigrationPass, is_nothing};
 use super::pool;
-use super::random;
 use super::report::Settled;
 use super::scope::ContentKind;
 use super::translations::Translations;
+use crate::wrapped_key::random;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 

@@ -140,13 +140,3 @@ impl Migrate {
         migration.report.outcome(&config)
     }
 }
-
-/// Bytes that nobody can guess.
-fn random<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
-    match random.fill(&mut bytes) {
-        Ok(()) => Ok(bytes),
-        Err(_) => Err(Error::Settings("this machine gives no randomness".to_owned())),
-    }
-}

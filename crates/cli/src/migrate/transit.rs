@@ -6,17 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
-use aws_lc_rs::rsa::{OAEP_SHA256_MGF1SHA256, OaepPublicEncryptingKey, PublicEncryptingKey};
-use data_encoding::BASE64;
 use zeroize::Zeroizing;
 
 use super::endpoint::ItemFailure;
 use super::mounts::{SourceMount, text};
 use super::pass::{Item, Migration, MigrationPass};
 use super::pkcs8;
-use super::random;
 use super::report::Settled;
+use crate::wrapped_key;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::secret::as_u64;
@@ -40,7 +37,6 @@ const SETTINGS: [&str; 5] = [
     "min_decryption_version",
     "min_encryption_version",
 ];
-const AES_KEY_BYTES: usize = 32;
 const TRIMMED: &str = "its first versions are trimmed, so later ones cannot get their numbers";
 
 /// Moves the keys of a mount.
@@ -199,7 +195,7 @@ impl MovedKey<'_, '_> {
         };
         let path = format!("{}wrapping_key", self.mount);
         let answer = self.migration.target.read(self.item.namespace, &path)?.unwrap_or_default();
-        wrap(&material, text(&answer, "public_key")).ok_or_else(|| {
+        wrapped_key::wrap(&material, text(&answer, "public_key")).ok_or_else(|| {
             ItemFailure::Item("the key could not be wrapped for the target".to_owned())
         })
     }
@@ -220,20 +216,6 @@ fn obstacle(there: &Map, here: Option<&Map>) -> Option<&'static str> {
     }
     let oldest = there.get("min_available_version").and_then(as_u64).unwrap_or(0);
     (oldest > 1).then_some(TRIMMED)
-}
-
-/// A key under a key of the moment, behind that under the target's.
-fn wrap(material: &[u8], wrapping_pem: &str) -> Option<String> {
-    let public = PublicEncryptingKey::from_der(&pkcs8::pem_bytes(wrapping_pem)?).ok()?;
-    let public = OaepPublicEncryptingKey::new(public).ok()?;
-    let moment = Zeroizing::new(random::<AES_KEY_BYTES>().ok()?);
-    let mut wrapped = vec![0; public.ciphertext_size()];
-    public.encrypt(&OAEP_SHA256_MGF1SHA256, &*moment, &mut wrapped, None).ok()?;
-    let kek = AesKek::new(&AES_256, &*moment).ok()?;
-    let mut key = vec![0; material.len() + 16];
-    let key = kek.wrap_with_padding(material, &mut key).ok()?;
-    wrapped.extend_from_slice(key);
-    Some(BASE64.encode(&wrapped))
 }
 
 #[cfg(test)]
