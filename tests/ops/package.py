@@ -165,7 +165,10 @@ def walk(binary, work):
         check(client.ask("POST", "secret/data/app", {"data": {"k": "v"}})[0] == 200, "a secret")
         key = (DATA / "tls/key.pem").read_bytes()
         check(service.stop() == 0, "it stops when it is told to")
+        os.chmod(CONFIG, 0o440)
+        os.chmod(DATA, 0o750)
         run("dpkg", "-i", package)
+        check(mode(DATA) == "750 kallisto" and mode(CONFIG) == "440 root", "an upgrade leaves the rights as they were changed")
         check(f":{port}" in CONFIG.read_text(), "an upgrade leaves the configuration as it was changed")
         again = work / "again"
         again.mkdir()
