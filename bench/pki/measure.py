@@ -11,8 +11,8 @@ RSA: a server whose mount has the 1,000 keys ready that it made ahead after an h
 certificates at once.
 
 Scale: a durable server of Kallisto, fsync before each answer. The latency of a revocation with 1,000 revoked and with as many as
-`--revoked`, one at a time; its list; its start with and without `--stored` certificates; reads of KV at a fixed rate without and with a
-tidy of all that ended, by the load tool of the program, `kallisto bench http`. `--stored 0` leaves all of it out.
+`--revoked`, one at a time; its list; its start with and without `--stored` certificates. `--stored 0` leaves all of it out. What a tidy
+and many issuers change is measured by scale.py.
 
 Prints tables in Markdown. Ends what it started, by id.
 """
@@ -387,13 +387,6 @@ api_addr = "http://{HOST}:{port}"
             assert code == 200, body
         return sorted(all_ms)
 
-    def kv(self, binary, seconds, rate, prepare):
-        words = [binary, "bench", "http", f"-address=http://{HOST}:{self.port}", f"-token={self.token}", "-json", f"-rate={rate}", f"-duration={seconds}",
-                 "-connections=8", *(["-prepare"] if prepare else [])]
-        told = subprocess.run(words, capture_output=True, text=True, env=self.env)
-        assert told.returncode in (0, 2), told.stderr
-        return json.loads(told.stdout)
-
 
 def quantile(sorted_ms, share):
     return sorted_ms[min(len(sorted_ms) - 1, math.ceil(share * len(sorted_ms)) - 1)]
@@ -403,9 +396,6 @@ def scale(binary, revoked, stored):
     server = Durable(binary)
     try:
         server.mount()
-        server.make("sys/mounts/secret", {"type": "kv", "options": {"version": "2"}})
-        # These end soon, so that there is something to tidy.
-        server.make("pki/roles/short", {"allow_any_name": True, "key_type": "any", "ttl": "30s", "not_before_duration": "1s"})
         empty = server.restart()
         rows = []
         done, made = 1, 0
@@ -430,34 +420,13 @@ def scale(binary, revoked, stored):
         began = time.monotonic()
         server.ask("GET", "pki/crl")
         say(f"after a start the list is served in {time.monotonic() - began:.2f} s")
-        server.sign(max(0, stored - made), "short")
+        server.sign(max(0, stored - made), "ec")
         say(f"{stored:,} are stored")
         full = server.restart()
         print("| start with | until it answers, s | until it serves, s |\n|---|---:|---:|")
         for name, (answers, serves) in [("3 certificates", empty), (f"{made:,} certificates, all revoked", with_revoked), (f"{stored:,} certificates", full)]:
             print(f"| {name} | {answers:.2f} | {serves:.2f} |")
         print(flush=True)
-        time.sleep(40)
-        before = server.kv(binary, 15, 1000, True)
-        server.make("pki/tidy", {"tidy_cert_store": True, "tidy_revoked_certs": True, "safety_buffer": "1s"})
-        during = server.kv(binary, 15, 1000, False)
-        say(f"before: {before}\nduring: {during}")
-        status = json.loads(server.ask("GET", "pki/tidy-status")[1])["data"]
-        say(f"tidy after the reads: {status['state']}, {status.get('cert_store_deleted_count')} deleted")
-        server.process.kill()
-        server.process.wait()
-        server.start()
-        server.until(503)
-        server.unseal()
-        began = time.monotonic()
-        while True:
-            status = json.loads(server.ask("GET", "pki/tidy-status")[1])["data"]
-            if status["state"] not in ("Running",) or time.monotonic() - began > 300:
-                break
-            time.sleep(1)
-        print(f"tidy, killed and started again: {status['state']}, deleted {status.get('cert_store_deleted_count')} of {stored - made:,} that ended")
-        for name, told in [("without", before), ("with", during)]:
-            print(f"reads {name} a tidy: {json.dumps(told)}")
     finally:
         server.process.kill()
         server.process.wait()
