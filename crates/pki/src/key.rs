@@ -3,7 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use aws_lc_rs::encoding::{AsDer as _, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsBigEndian as _, AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
@@ -103,7 +103,7 @@ pub struct PrivateKey {
     kind: PkiKeyKind,
     pair: KeyPair,
     pkcs8: Zeroizing<Vec<u8>>,
-    spki: Vec<u8>,
+    public: PublicKey,
 }
 
 impl fmt::Debug for PrivateKey {
@@ -129,6 +129,17 @@ struct PrivateKeyInfoRef<'a> {
     public_key: Option<BitStringRef<'a>>,
 }
 
+/// RFC 5915.
+#[derive(Sequence)]
+struct EcPrivateKeyRef<'a> {
+    version: u8,
+    scalar: &'a OctetStringRef,
+    #[asn1(context_specific = "0", tag_mode = "EXPLICIT", optional = "true")]
+    curve: Option<ObjectIdentifier>,
+    #[asn1(context_specific = "1", tag_mode = "EXPLICIT", optional = "true")]
+    point: Option<BitStringRef<'a>>,
+}
+
 #[derive(Sequence)]
 struct SpkiRef<'a> {
     algorithm: AlgorithmRef<'a>,
@@ -148,6 +159,29 @@ const fn ec_algorithm(kind: PkiKeyKind) -> Option<&'static EcdsaSigningAlgorithm
         PkiKeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1_SIGNING),
         PkiKeyKind::Rsa(_) | PkiKeyKind::Ed25519 => None,
     }
+}
+
+const fn curve_of(kind: PkiKeyKind) -> Option<ObjectIdentifier> {
+    match kind {
+        PkiKeyKind::P256 => Some(oid::P256),
+        PkiKeyKind::P384 => Some(oid::P384),
+        PkiKeyKind::P521 => Some(oid::P521),
+        PkiKeyKind::Rsa(_) | PkiKeyKind::Ed25519 => None,
+    }
+}
+
+/// An ECPrivateKey, with the name of its curve where nothing around it has it. The library would compute the coordinates of the public point anew for each
+/// text that it writes, which takes as long as all else in it.
+fn write_ec(pair: &EcdsaKeyPair, curve: Option<ObjectIdentifier>) -> Result<Zeroizing<Vec<u8>>> {
+    let scalar = pair.private_key().as_be_bytes();
+    let scalar = scalar.map_err(|_| Error::Machine("a key could not be written"))?;
+    let key = EcPrivateKeyRef {
+        version: 1,
+        scalar: OctetStringRef::new(scalar.as_ref())?,
+        curve,
+        point: Some(BitStringRef::from_bytes(pair.public_key().as_ref())?),
+    };
+    Ok(Zeroizing::new(key.to_der()?))
 }
 
 const CURVES: [PkiKeyKind; 3] = [PkiKeyKind::P256, PkiKeyKind::P384, PkiKeyKind::P521];
@@ -184,24 +218,36 @@ impl PrivateKey {
 
     fn of(kind: PkiKeyKind, pair: KeyPair) -> Result<Self> {
         let unwritable = |_| Error::Machine("a key could not be written");
-        let (pkcs8, spki) = match &pair {
+        let (pkcs8, public) = match &pair {
             KeyPair::Rsa(pair) => {
                 let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(unwritable)?;
                 let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
-                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+                let public = PublicKey::from_spki(spki.as_ref())?;
+                (Zeroizing::new(pkcs8.as_ref().to_vec()), public)
             }
             KeyPair::Ec(pair) => {
-                let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
-                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
-                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+                let curve = curve_of(kind);
+                let key = write_ec(pair, None)?;
+                let info = PrivateKeyInfoRef {
+                    version: 0,
+                    algorithm: AlgorithmRef {
+                        oid: oid::EC_PUBLIC_KEY,
+                        parameters: curve.as_ref().map(AnyRef::from),
+                    },
+                    private_key: OctetStringRef::new(&key)?,
+                    attributes: None,
+                    public_key: None,
+                };
+                let pkcs8 = Zeroizing::new(info.to_der()?);
+                (pkcs8, PublicKey::of_curve(kind, pair.public_key().as_ref())?)
             }
             KeyPair::Ed25519(pair) => {
                 let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
-                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
-                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+                let public = PublicKey::of_curve(kind, pair.public_key().as_ref())?;
+                (Zeroizing::new(pkcs8.as_ref().to_vec()), public)
             }
         };
-        Ok(Self { kind, pair, pkcs8: Zeroizing::new(pkcs8), spki })
+        Ok(Self { kind, pair, pkcs8, public })
     }
 
     /// The key of a PKCS #8 document.
@@ -280,7 +326,12 @@ impl PrivateKey {
 
     /// The SubjectPublicKeyInfo.
     pub fn spki(&self) -> &[u8] {
-        &self.spki
+        self.public.spki()
+    }
+
+    /// Its public half.
+    pub const fn public(&self) -> &PublicKey {
+        &self.public
     }
 
     /// The key in DER, and what PEM calls it.
@@ -288,15 +339,12 @@ impl PrivateKey {
     /// # Errors
     /// When the library cannot write it.
     pub fn write(&self, form: PrivateKeyForm) -> Result<(Label, Zeroizing<Vec<u8>>)> {
-        let unwritable = |_| Error::Machine("a key could not be written");
         match (form, &self.pair) {
             (PrivateKeyForm::Pkcs8, _) | (PrivateKeyForm::Traditional, KeyPair::Ed25519(_)) => {
                 Ok((Label::PrivateKey, self.pkcs8.clone()))
             }
             (PrivateKeyForm::Traditional, KeyPair::Ec(pair)) => {
-                let der: EcPrivateKeyRfc5915Der<'_> =
-                    pair.private_key().as_der().map_err(unwritable)?;
-                Ok((Label::EcPrivateKey, Zeroizing::new(der.as_ref().to_vec())))
+                Ok((Label::EcPrivateKey, write_ec(pair, curve_of(self.kind))?))
             }
             (PrivateKeyForm::Traditional, KeyPair::Rsa(_)) => {
                 let info = PrivateKeyInfoRef::from_der(&self.pkcs8)?;
@@ -397,11 +445,12 @@ impl PublicKey {
     /// # Errors
     /// [`Error::Invalid`] for a kind that has no curve; for a point of another length.
     pub fn of_curve(kind: PkiKeyKind, bits: &[u8]) -> Result<Self> {
-        let (curve, len) = match kind {
-            PkiKeyKind::P256 => (Some(oid::P256), 65),
-            PkiKeyKind::P384 => (Some(oid::P384), 97),
-            PkiKeyKind::P521 => (Some(oid::P521), 133),
-            PkiKeyKind::Ed25519 => (None, 32),
+        let curve = curve_of(kind);
+        let len = match kind {
+            PkiKeyKind::P256 => 65,
+            PkiKeyKind::P384 => 97,
+            PkiKeyKind::P521 => 133,
+            PkiKeyKind::Ed25519 => 32,
             PkiKeyKind::Rsa(_) => return Err(Error::invalid("RSA has no curve")),
         };
         if bits.len() != len {
@@ -411,7 +460,7 @@ impl PublicKey {
         let algorithm =
             AlgorithmRef { oid: algorithm, parameters: curve.as_ref().map(AnyRef::from) };
         let spki = SpkiRef { algorithm, bits: BitStringRef::from_bytes(bits)? };
-        Self::from_spki(&spki.to_der()?)
+        Ok(Self { spki: spki.to_der()?, bits: bits.to_vec(), kind: Some(kind) })
     }
 
     /// The RSA key of a modulus and an exponent, big-endian.
@@ -452,5 +501,34 @@ impl PublicKey {
         let mut id = [0; 20];
         id.copy_from_slice(digest(&SHA1_FOR_LEGACY_USE_ONLY, &self.bits).as_ref());
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::encoding::EcPrivateKeyRfc5915Der;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_curves_are_written_byte_for_byte_as_the_library_writes_them() {
+        for kind in CURVES {
+            for _ in 0..20 {
+                let key = PrivateKey::make(kind).unwrap();
+                let KeyPair::Ec(pair) = &key.pair else { panic!("a curve") };
+                let pkcs8 = pair.to_pkcs8v1().unwrap();
+                assert_eq!(key.pkcs8(), pkcs8.as_ref());
+                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
+                assert_eq!(key.spki(), spki.as_ref());
+                assert_eq!(*key.public(), PublicKey::from_spki(spki.as_ref()).unwrap());
+                let alone: EcPrivateKeyRfc5915Der<'_> = pair.private_key().as_der().unwrap();
+                let (label, written) = key.write(PrivateKeyForm::Traditional).unwrap();
+                assert_eq!((label, written.as_slice()), (Label::EcPrivateKey, alone.as_ref()));
+                let read = PrivateKey::from_pem(label, &written).unwrap();
+                assert_eq!((read.kind(), read.pkcs8()), (kind, key.pkcs8()));
+            }
+        }
+        let key = PrivateKey::make(PkiKeyKind::Ed25519).unwrap();
+        assert_eq!(*key.public(), PublicKey::from_spki(key.spki()).unwrap());
     }
 }

@@ -1,6 +1,6 @@
 //! PEM: blocks of base 64 with a label.
 
-use pem::{EncodeConfig, LineEnding, Pem};
+use data_encoding::BASE64;
 
 use crate::error::{Error, Result};
 
@@ -54,11 +54,26 @@ impl Label {
     }
 }
 
-/// Writes one block, with a newline at its end left out, as the API has it.
+/// Bytes of a line, which are 64 characters.
+const LINE_BYTES: usize = 48;
+
+/// Writes one block, with a newline at its end left out, as the API has it. The text is made in one allocation, so that no part of a key stays behind in
+/// another one.
 pub fn write(label: Label, bytes: &[u8]) -> String {
-    let block = Pem::new(label.name(), bytes);
-    let mut text = pem::encode_config(&block, EncodeConfig::new().set_line_ending(LineEnding::LF));
-    text.truncate(text.trim_end().len());
+    let (begin, end, rest) = ("-----BEGIN ", "-----END ", "-----");
+    let around = begin.len() + end.len() + 2 * (label.name().len() + rest.len()) + 1;
+    let lines = bytes.len().div_ceil(LINE_BYTES);
+    let mut text = String::with_capacity(around + BASE64.encode_len(bytes.len()) + lines);
+    for part in [begin, label.name(), rest, "\n"] {
+        text.push_str(part);
+    }
+    for line in bytes.chunks(LINE_BYTES) {
+        BASE64.encode_append(line, &mut text);
+        text.push('\n');
+    }
+    for part in [end, label.name(), rest] {
+        text.push_str(part);
+    }
     text
 }
 
@@ -77,4 +92,25 @@ pub fn read(text: &str) -> Result<Vec<(Label, Vec<u8>)>> {
         Some((label, block.into_contents()))
     });
     Ok(known.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_written_as_the_library_writes_them_and_fill_their_allocation() {
+        let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+        for label in [Label::Certificate, Label::Request, Label::EcPrivateKey, Label::Crl] {
+            for len in (0..200).chain([1_000, 4_800]) {
+                let bytes: Vec<u8> = (0..len).map(|at: usize| (at % 251) as u8).collect();
+                let block = pem::Pem::new(label.name(), bytes.as_slice());
+                let theirs = pem::encode_config(&block, config);
+                let text = write(label, &bytes);
+                assert_eq!(text, theirs.trim_end(), "{len} bytes");
+                assert_eq!(text.capacity(), text.len(), "{len} bytes");
+                assert_eq!(read(&text).unwrap(), [(label, bytes)]);
+            }
+        }
+    }
 }

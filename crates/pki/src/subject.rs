@@ -105,21 +105,21 @@ impl CertificateSubject {
     /// # Errors
     /// [`Error::Invalid`] for values over the limits of X.520.
     pub fn to_der(&self) -> Result<Vec<u8>> {
-        let one = |value: &String| vec![value.clone()];
+        let one = std::slice::from_ref;
         let mut name = RdnSequence::default();
         for (field, attribute, values) in [
-            ("country", oid::COUNTRY, self.country.clone()),
-            ("province", oid::PROVINCE, self.province.clone()),
-            ("locality", oid::LOCALITY, self.locality.clone()),
-            ("street_address", oid::STREET, self.street_address.clone()),
-            ("postal_code", oid::POSTAL_CODE, self.postal_code.clone()),
-            ("organization", oid::ORGANIZATION, self.organization.clone()),
-            ("ou", oid::ORGANIZATIONAL_UNIT, self.ou.clone()),
+            ("country", oid::COUNTRY, self.country.as_slice()),
+            ("province", oid::PROVINCE, self.province.as_slice()),
+            ("locality", oid::LOCALITY, self.locality.as_slice()),
+            ("street_address", oid::STREET, self.street_address.as_slice()),
+            ("postal_code", oid::POSTAL_CODE, self.postal_code.as_slice()),
+            ("organization", oid::ORGANIZATION, self.organization.as_slice()),
+            ("ou", oid::ORGANIZATIONAL_UNIT, self.ou.as_slice()),
             ("common_name", oid::COMMON_NAME, one(&self.common_name)),
             ("serial_number", oid::SERIAL_NUMBER, one(&self.serial_number)),
-            ("user_ids", oid::USER_ID, self.user_ids.clone()),
+            ("user_ids", oid::USER_ID, self.user_ids.as_slice()),
         ] {
-            for part in parts(field, attribute, &values)? {
+            for part in parts(field, attribute, values)? {
                 name.push(part);
             }
         }

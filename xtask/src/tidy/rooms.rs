@@ -159,7 +159,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         folder: "crates/pki",
         package: "kallisto-pki",
         below: &[],
-        external: &["aws-lc-rs", "der", "idna", "pem", "x509-cert", "zeroize"],
+        external: &["aws-lc-rs", "data-encoding", "der", "idna", "pem", "x509-cert", "zeroize"],
         for_tests: &["fastrand"],
     },
     CrateArrows {

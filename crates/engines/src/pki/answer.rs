@@ -9,6 +9,7 @@ use kallisto_pki::{PrivateKey, PrivateKeyForm};
 use zeroize::Zeroizing;
 
 use super::given::{GivenFields, refuse};
+use super::issuer::Issuer;
 
 /// How certificates are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,14 @@ impl CertificateFormat {
         match self {
             Self::Der => BASE64.encode(der),
             Self::Pem | Self::PemBundle => pem::write(label, der),
+        }
+    }
+
+    /// The certificate of an issuer.
+    pub(super) fn write_issuer(self, issuer: &Issuer) -> String {
+        match self {
+            Self::Der => self.write(Label::Certificate, &issuer.certificate.der),
+            Self::Pem | Self::PemBundle => issuer.pem(),
         }
     }
 }

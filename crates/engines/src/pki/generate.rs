@@ -10,7 +10,7 @@ use kallisto_pki::certificate::{
 use kallisto_pki::names::{NameRules, grant};
 use kallisto_pki::pem::Label;
 use kallisto_pki::request::Wish;
-use kallisto_pki::{KeyUsages, PrivateKey, PublicKey, Serial, SignatureAlgorithm};
+use kallisto_pki::{KeyUsages, PrivateKey, Serial, SignatureAlgorithm};
 
 use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
 use super::given::{GivenFields, object, refuse};
@@ -161,7 +161,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     if urls == kallisto_pki::certificate::Urls::default() {
         warnings.push(NO_URLS.to_owned());
     }
-    let public = PublicKey::from_spki(key.private.spki()).map_err(refuse)?;
+    let public = key.private.public().clone();
     let contents = CertificateContents {
         serial: make_serial(call)?,
         not_before: validity.not_before,

@@ -83,7 +83,7 @@ impl SigningAuthority {
             let certificate = &one.certificate;
             !removes_roots || certificate.issuer != certificate.subject
         });
-        kept.map(|one| format.write(Label::Certificate, &one.certificate.der)).collect()
+        kept.map(|one| format.write_issuer(one)).collect()
     }
 }
 
@@ -276,7 +276,7 @@ fn issued_data(
     let mut data = object([
         ("expiration", issued.contents.not_after.into()),
         ("not_before", issued.contents.not_before.into()),
-        ("issuing_ca", format.write(Label::Certificate, &authority.issuer.certificate.der).into()),
+        ("issuing_ca", format.write_issuer(&authority.issuer).into()),
         ("serial_number", issued.contents.serial.to_string().into()),
     ]);
     answer::certificate(
@@ -309,14 +309,14 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
         None => wanted::key_kind(given)?,
     };
     let names = wanted::names(given)?;
-    let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
+    let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
     let ready = memory.pool.take(kind, call.now.as_second());
     let private = match ready {
         Some(private) => private,
         None => make_key(&call, kind).await?,
     };
-    let public = PublicKey::from_spki(private.spki()).map_err(refuse)?;
+    let public = private.public().clone();
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
     let handout = Handout { role, authority, contents, format, key: Some((private, key_format)) };
@@ -384,7 +384,7 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     let request = read_request(given)?;
     check_key(&role, &request.public)?;
     let names = names_of(&role, &request, given)?;
-    let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
+    let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
     let public = request.public.clone();
     let urls = authority.urls.clone();

@@ -166,6 +166,8 @@ pub(super) struct Issuer {
     pub(super) name: String,
     pub(super) key: Option<IssuerId>,
     pub(super) certificate: Arc<ParsedCertificate>,
+    /// Its certificate in PEM, which every certificate that it signs comes with.
+    pub(super) certificate_pem: Arc<str>,
     pub(super) usage: IssuerUsage,
     pub(super) outliving: Outliving,
     pub(super) manual_chain: Option<Vec<IssuerId>>,
@@ -191,11 +193,13 @@ impl Issuer {
         let scope = ListScope::of(&certificate.subject, certificate.public.spki());
         let hashes = IssuerHashes::of(&certificate.subject, certificate.public.bits());
         let own_key_id = certificate.public.key_id();
+        let pem = kallisto_pki::pem::write(kallisto_pki::pem::Label::Certificate, &certificate.der);
         Self {
             id,
             name,
             key,
             certificate: Arc::new(certificate),
+            certificate_pem: pem.into(),
             usage: IssuerUsage::ALL,
             outliving: Outliving::Refuse,
             manual_chain: None,
@@ -308,7 +312,7 @@ impl Issuer {
 
     /// Its certificate in PEM.
     pub(super) fn pem(&self) -> String {
-        kallisto_pki::pem::write(kallisto_pki::pem::Label::Certificate, &self.certificate.der)
+        self.certificate_pem.as_ref().to_owned()
     }
 
     /// It as who signs with a key.
@@ -392,7 +396,7 @@ impl PkiKey {
     }
 
     /// Its public half.
-    pub(super) fn public(&self) -> Option<PublicKey> {
-        PublicKey::from_spki(self.private.spki()).ok()
+    pub(super) fn public(&self) -> &PublicKey {
+        self.private.public()
     }
 }

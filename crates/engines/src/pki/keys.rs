@@ -41,10 +41,9 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
     let key = memory.read().key(call.params.get("ref"))?;
     let mut data = key.shown();
-    if let Some(public) = key.public() {
-        let id: Vec<String> = public.key_id().iter().map(|byte| format!("{byte:02x}")).collect();
-        data.insert("subject_key_id".to_owned(), id.join(":").into());
-    }
+    let id = key.public().key_id();
+    let id: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    data.insert("subject_key_id".to_owned(), id.join(":").into());
     Ok(answer::data(data, Vec::new()))
 }
 

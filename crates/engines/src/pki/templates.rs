@@ -3,6 +3,8 @@
 //! What a template stands for is literal: it is filled in first, and what it was filled with may not have what rules would read as more than letters,
 //! unless the role says so. A template that stands for nothing allows nothing.
 
+use std::borrow::Cow;
+
 use kallisto_api::Error;
 use kallisto_engine::{Call, TemplateValues};
 use kallisto_pki::names::NameRules;
@@ -11,7 +13,10 @@ use super::role::PkiRole;
 use crate::identity_template;
 
 /// The rules of a role for who asks.
-pub(super) fn rules(call: &Call<'_>, role: &PkiRole) -> Result<NameRules, Error> {
+pub(super) fn rules<'r>(call: &Call<'_>, role: &'r PkiRole) -> Result<Cow<'r, NameRules>, Error> {
+    if !role.allows_token_name && !role.domains_are_templates && !role.uris_are_templates {
+        return Ok(Cow::Borrowed(&role.rules));
+    }
     let mut rules = role.rules.clone();
     if role.allows_token_name {
         rules.display_name = call.caller.map(|caller| caller.display_name.clone());
@@ -28,7 +33,7 @@ pub(super) fn rules(call: &Call<'_>, role: &PkiRole) -> Result<NameRules, Error>
     if role.uris_are_templates {
         fill_all(&mut rules.uri_sans);
     }
-    Ok(rules)
+    Ok(Cow::Owned(rules))
 }
 
 /// A template, filled in; `None` when it stands for nothing, or for what it may not.

@@ -123,7 +123,7 @@ pub(super) async fn finalize(
     if role.uses_csr_common_name && common_name.parse::<std::net::IpAddr>().is_err() {
         names.common_name = common_name.to_ascii_lowercase();
     }
-    let granted = grant(&templates::rules(&acme.call, &role)?, &names);
+    let granted = grant(templates::rules(&acme.call, &role)?.as_ref(), &names);
     let granted = granted.map_err(|error| fail(Kind::RejectedIdentifier, error.to_string()))?;
     let authority = policy.authority;
     let empty = kallisto_api::Map::new();

@@ -158,7 +158,7 @@ fn check_names(
     policy: &IssuingPolicy,
     identifiers: &[AcmeIdentifier],
 ) -> Result<(), Failure> {
-    let mut rules = templates::rules(&acme.call, &policy.role)?;
+    let mut rules = templates::rules(&acme.call, &policy.role)?.into_owned();
     rules.require_cn = false;
     for identifier in identifiers {
         let wanted = wanted(std::slice::from_ref(identifier));
