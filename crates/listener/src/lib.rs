@@ -22,6 +22,7 @@ pub mod limits;
 mod linger;
 mod pending_replies;
 mod prefixed_stream;
+mod proxy_protocol;
 pub mod resp;
 mod server;
 mod socket;
@@ -32,6 +33,7 @@ mod write_backpressure;
 
 pub use clock::{SystemClock, WallClock};
 pub use limits::Timeouts;
+pub use proxy_protocol::ProxyProtocol;
 pub use server::{Frontend, ListenSettings, Server};
 pub use socket::ListenAddress;
 pub use tls::{ClientAuth, ListenerTls, TlsError, TlsFiles, TlsVersions};

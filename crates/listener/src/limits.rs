@@ -51,6 +51,10 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const LINGER_SILENCE: Duration = Duration::from_secs(2);
 /// Connections the kernel may queue before they are accepted.
 pub const BACKLOG: i32 = 4096;
+/// Longest header of the PROXY protocol, with what a proxy adds about TLS and itself.
+pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
+/// How long a proxy may take to send it.
+pub const PROXY_HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Requests in flight on one HTTP/2 connection.
 pub const STREAMS_MAX: u32 = 128;
 /// Interval of HTTP/2 pings, and the time a peer has to answer one.

@@ -20,7 +20,9 @@ use kallisto_core::Core;
 use kallisto_core::admission::{Admission, Crowd, Flow, Held};
 use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::client_timeouts::{Activity, Paced};
 use crate::gate::Gate;
@@ -31,6 +33,7 @@ use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::prefixed_stream::PrefixedStream;
+use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol};
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
 use crate::tls::{self, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
@@ -45,6 +48,8 @@ pub struct ListenSettings {
     pub workers: NonZeroUsize,
     /// TLS, or plain text.
     pub tls: Option<ListenerTls>,
+    /// Which proxies say for whom a connection is.
+    pub proxies: ProxyProtocol,
 }
 
 /// What a server speaks.
@@ -86,6 +91,7 @@ impl Server {
                 let worker = ListenerWorker {
                     frontend: frontend.clone(),
                     tls: config.tls.clone(),
+                    proxies: config.proxies.clone(),
                     gate,
                     stopped: stopped.clone(),
                     graceful: GracefulShutdown::new(),
@@ -195,6 +201,7 @@ content-type: application/json\r\ncontent-length: 44\r\nconnection: close\r\n\r\
 struct ListenerWorker {
     frontend: Frontend,
     tls: Option<ListenerTls>,
+    proxies: ProxyProtocol,
     gate: Arc<Gate>,
     stopped: watch::Receiver<bool>,
     graceful: GracefulShutdown,
@@ -202,7 +209,7 @@ struct ListenerWorker {
 
 impl ListenerWorker {
     /// The accept loop.
-    async fn work(mut self, socket: BoundSocket) {
+    async fn work(self, socket: BoundSocket) {
         let listener = match socket.listen() {
             Ok(listener) => listener,
             Err(error) => {
@@ -217,15 +224,30 @@ impl ListenerWorker {
         tokio::spawn(async move { answering.answer().await });
         // Nothing is sent: it closes when the last connection has dropped its end.
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
+        let mut stopped = self.stopped.clone();
+        // Connections whose proxy has not said yet for whom they are; each has a place among the connections.
+        let mut unnamed = JoinSet::new();
         loop {
             let accepted = tokio::select! {
-                _ = self.stopped.wait_for(|&stop| stop) => break,
+                _ = stopped.wait_for(|&stop| stop) => break,
                 accepted = listener.accept() => accepted,
+                Some(named) = unnamed.join_next(), if !unnamed.is_empty() => {
+                    if let Ok(Some((stream, client))) = named {
+                        self.take_in(stream, client, &wake_queue, alive.clone());
+                    }
+                    continue;
+                }
             };
             match accepted {
-                Ok(Accepted::Tcp(stream, remote)) => {
-                    self.take_in(stream, remote, &wake_queue, alive.clone())
-                }
+                Ok(Accepted::Tcp(stream, remote)) => match self.proxies.peer(remote.ip()) {
+                    ConnectionPeer::Client => {
+                        self.take_in(stream, remote, &wake_queue, alive.clone());
+                    }
+                    ConnectionPeer::Proxy => self.ask_proxy(stream, remote, &mut unnamed),
+                    ConnectionPeer::Stranger => {
+                        tracing::debug!(%remote, "a peer that is no authorized proxy was refused");
+                    }
+                },
                 Ok(Accepted::Unix(stream, remote)) => {
                     self.take_in(stream, remote, &wake_queue, alive.clone())
                 }
@@ -244,6 +266,25 @@ impl ListenerWorker {
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await.is_err() {
             tracing::warn!("open connections were cut at shutdown");
         }
+    }
+
+    /// Reads who the client of a proxy is, if there is a place to wait for that in.
+    fn ask_proxy(
+        &self,
+        stream: TcpStream,
+        remote: SocketAddr,
+        unnamed: &mut JoinSet<Option<(TcpStream, SocketAddr)>>,
+    ) {
+        let flow = Flow::of_address(remote.ip());
+        let Ok(place) = self.frontend.admission().connections.take_or_reserved(flow, 1) else {
+            return;
+        };
+        unnamed.spawn(async move {
+            let named = proxy_protocol::client(stream, remote).await;
+            // The connection takes a place of its own client's.
+            drop(place);
+            named
+        });
     }
 
     /// Serves a connection if there is a place for it.

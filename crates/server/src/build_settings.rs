@@ -157,6 +157,7 @@ fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
         },
         tls: config.tls.as_ref().map(tls),
         timeouts: Timeouts::default(),
+        proxies: config.proxies.clone(),
         spoken: Spoken::Resp { mounts: config.mounts.clone(), userpass: config.userpass.clone() },
     })
 }
@@ -171,6 +172,7 @@ fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
             idle: config.idle_timeout.unwrap_or(defaults.idle),
             ..defaults
         },
+        proxies: config.proxies.clone(),
         spoken: Spoken::Http {
             metrics: config.unauthenticated_metrics,
             forwarded_for: config.forwarded_for.clone(),

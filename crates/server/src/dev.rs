@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use kallisto_core::{KvVersion, RouteAccess};
+use kallisto_listener::ProxyProtocol;
 use kallisto_listener::http::ForwardedFor;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -94,6 +95,7 @@ impl ServerArgs {
             tls: tls.cloned(),
             mounts: vec!["secret".to_owned()],
             userpass: "userpass".to_owned(),
+            proxies: ProxyProtocol::default(),
         }))
     }
 }
@@ -112,6 +114,7 @@ fn listener(address: SocketAddr, tls: Option<TlsConfig>) -> ListenerConfig {
         unauthenticated_rekey: RouteAccess::Open,
         unauthenticated_metrics: RouteAccess::Open,
         forwarded_for: ForwardedFor::default(),
+        proxies: ProxyProtocol::default(),
     }
 }
 

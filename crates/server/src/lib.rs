@@ -196,7 +196,8 @@ impl RunningListeners {
             let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
             listening.tls.extend(tls.clone());
             let (address, workers) = (listener.address.clone(), settings.workers);
-            let config = ListenSettings { address, workers, tls };
+            let proxies = listener.proxies.clone();
+            let config = ListenSettings { address, workers, tls, proxies };
             let frontend = match &listener.spoken {
                 Spoken::Http { metrics, forwarded_for } => {
                     let service = http.clone().with_timeouts(listener.timeouts);

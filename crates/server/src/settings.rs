@@ -12,7 +12,7 @@ use kallisto_core::{
 };
 use kallisto_engine::far_end::FarEndTls;
 use kallisto_listener::http::ForwardedFor;
-use kallisto_listener::{ListenAddress, Timeouts, TlsFiles};
+use kallisto_listener::{ListenAddress, ProxyProtocol, Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -99,6 +99,8 @@ pub(super) struct ListenerSettings {
     pub(super) address: ListenAddress,
     pub(super) tls: Option<TlsFiles>,
     pub(super) timeouts: Timeouts,
+    /// Which proxies speak the PROXY protocol.
+    pub(super) proxies: ProxyProtocol,
     pub(super) spoken: Spoken,
 }
 

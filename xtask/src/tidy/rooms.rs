@@ -368,6 +368,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "hyper-util",
             "jiff",
             "memchr",
+            "ppp",
             "rustls",
             "secrecy",
             "socket2",

@@ -43,6 +43,7 @@ mod hostile;
 mod oidc_canaries;
 mod oidc_provider;
 mod pki_decoded;
+mod proxy_protocol;
 mod replay;
 mod resp;
 mod resp_pipelines;

@@ -11,7 +11,9 @@ use crate::support::whole_core;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
 use kallisto_core::{Core, Initialized, Operation, Path, Request, Response, ServerInfo, TokenText};
-use kallisto_listener::{Frontend, ListenSettings, Server, SystemClock, WallClock, resp};
+use kallisto_listener::{
+    Frontend, ListenSettings, ProxyProtocol, Server, SystemClock, WallClock, resp,
+};
 use kallisto_store::{MemoryStore, Store};
 
 use super::support::{Recorder, Silent, of_request};
@@ -63,6 +65,7 @@ impl Site {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::MIN,
             tls: None,
+            proxies: ProxyProtocol::default(),
         };
         let server = Server::start(config, &Frontend::Resp(service)).unwrap();
         let site = Self { core, server, share };
@@ -461,6 +464,7 @@ fn an_address_that_is_served_is_not_served_twice() {
         address: site.server.address().clone(),
         workers: NonZeroUsize::MIN,
         tls: None,
+        proxies: ProxyProtocol::default(),
     };
     let error = Server::start(config, &Frontend::Resp(service)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);

@@ -16,7 +16,7 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, EngineSet, RouteAccess, ServerInfo, set_engines};
 use kallisto_listener::http::{ForwardedFor, HttpService};
-use kallisto_listener::{Frontend, ListenSettings, Server, Timeouts, WallClock};
+use kallisto_listener::{Frontend, ListenSettings, ProxyProtocol, Server, Timeouts, WallClock};
 use kallisto_store::{MemoryStore, Store};
 use socket2::{Domain, Socket, Type};
 
@@ -144,11 +144,30 @@ impl Running {
         Self::serve(service, core, clock)
     }
 
+    /// The same, believing these about where its clients are, and asking them anew.
+    pub(crate) fn asking_proxies(self, proxies: ProxyProtocol) -> Self {
+        let Self { server, core, clock } = self;
+        server.shut_down();
+        let wall = Arc::clone(&clock) as Arc<dyn WallClock>;
+        let service = HttpService::new(Arc::clone(&core), wall);
+        Self::serve_behind(service, core, clock, proxies)
+    }
+
     fn serve(service: HttpService, core: Arc<Core>, clock: Arc<ManualClock>) -> Self {
+        Self::serve_behind(service, core, clock, ProxyProtocol::default())
+    }
+
+    fn serve_behind(
+        service: HttpService,
+        core: Arc<Core>,
+        clock: Arc<ManualClock>,
+        proxies: ProxyProtocol,
+    ) -> Self {
         let config = ListenSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::new(2).unwrap(),
             tls: None,
+            proxies,
         };
         Self { server: Server::start(config, &Frontend::Http(service)).unwrap(), core, clock }
     }

@@ -2,10 +2,11 @@
 //! and which mounts a Redis client sees.
 //!
 //! A listener speaks TLS unless it says `tls_disable`. What would silently let more people in when
-//! ignored (a namespace to be confined to, the PROXY protocol) is refused.
+//! ignored (a namespace to be confined to, a proxy whose header anybody could send) is refused.
 
 use kallisto_core::limits::BODY_BYTES_MAX;
 use kallisto_core::{AddressRange, RouteAccess};
+use kallisto_listener::ProxyProtocol;
 use kallisto_listener::http::ForwardedFor;
 
 use super::Of;
@@ -36,7 +37,7 @@ const HOP_SKIPS_MAX: u64 = 16;
 const ADDRESS_DEFAULT: &str = "127.0.0.1";
 
 /// Keys of a listener that nothing reads.
-const UNUSED: [(&str, Unused); 22] = [
+const UNUSED: [(&str, Unused); 21] = [
     ("http_read_timeout", Ignored),
     ("http_write_timeout", Ignored),
     ("max_request_duration", Ignored),
@@ -47,7 +48,6 @@ const UNUSED: [(&str, Unused); 22] = [
     ("tls_cipher_suites", Ignored),
     ("tls_prefer_server_cipher_suites", Silent),
     ("tls_acme_*", Refused),
-    ("proxy_protocol_*", Refused),
     ("x_forwarded_for_client_cert_*", Refused),
     ("chroot_namespace", Refused),
     ("role", Refused),
@@ -87,9 +87,12 @@ fn one_resp(
     mut stanza: ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<RespConfig, Error> {
-    let (place, tls) = match stanza.raw_value("path")? {
-        Some(path) => (resp_path(&mut stanza, &path)?, None),
-        None => resp_address(&mut stanza, warnings)?,
+    let (place, tls, proxies) = match stanza.raw_value("path")? {
+        Some(path) => (resp_path(&mut stanza, &path)?, None, ProxyProtocol::default()),
+        None => {
+            let (place, tls) = resp_address(&mut stanza, warnings)?;
+            (place, tls, proxies(&mut stanza)?)
+        }
     };
     let mut mounts = Vec::new();
     for raw in stanza.list("mounts")? {
@@ -104,12 +107,19 @@ fn one_resp(
         None => RESP_USERPASS_DEFAULT.to_owned(),
     };
     stanza.finish(&[], warnings)?;
-    Ok(RespConfig { place, tls, mounts, userpass })
+    Ok(RespConfig { place, tls, mounts, userpass, proxies })
 }
 
 /// A socket's file; who may open it is what protects it, so TLS and an address have no place beside.
 fn resp_path(stanza: &mut ConfigSection<'_>, path: &RawValue) -> Result<RespPlace, Error> {
-    for key in ["address", "tls_disable", "tls_cert_file", "tls_key_file"] {
+    for key in [
+        "address",
+        "tls_disable",
+        "tls_cert_file",
+        "tls_key_file",
+        "proxy_protocol_behavior",
+        "proxy_protocol_authorized_addrs",
+    ] {
         if let Some(raw) = stanza.raw_value(key)? {
             return Err(raw.refuse("has no meaning beside path"));
         }
@@ -160,6 +170,7 @@ fn one(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<List
         unauthenticated_rekey: rekey_access(&mut stanza)?,
         unauthenticated_metrics: metrics_access(&mut stanza, warnings)?,
         forwarded_for: forwarded_for(&mut stanza, warnings)?,
+        proxies: proxies(&mut stanza)?,
     };
     stanza.finish(&UNUSED, warnings)?;
     Ok(config)
@@ -286,8 +297,7 @@ fn forwarded_for(
 ) -> Result<ForwardedFor, Error> {
     let mut authorized = Vec::new();
     for raw in stanza.list("x_forwarded_for_authorized_addrs")? {
-        let range = AddressRange::parse(raw.expose()?);
-        authorized.push(range.ok_or_else(|| raw.refuse("expected addresses such as 10.0.0.0/8"))?);
+        authorized.push(range(&raw)?);
     }
     for key in [
         "x_forwarded_for_hop_skips",
@@ -311,4 +321,40 @@ fn forwarded_for(
         reject_not_present,
         reject_not_authorized,
     })
+}
+
+/// An address or a range of them.
+fn range(raw: &RawValue) -> Result<AddressRange, Error> {
+    let range = AddressRange::parse(raw.expose()?);
+    range.ok_or_else(|| raw.refuse("expected addresses such as 10.0.0.0/8"))
+}
+
+/// Which proxies speak the PROXY protocol. Vault's `use_always` would believe whoever connects.
+fn proxies(stanza: &mut ConfigSection<'_>) -> Result<ProxyProtocol, Error> {
+    const ADDRESSES: &str = "proxy_protocol_authorized_addrs";
+    let mut authorized = Vec::new();
+    for raw in stanza.list(ADDRESSES)? {
+        authorized.push(range(&raw)?);
+    }
+    let Some(behavior) = stanza.raw_value("proxy_protocol_behavior")? else {
+        return match stanza.raw_value(ADDRESSES)? {
+            Some(raw) => Err(raw.refuse("needs proxy_protocol_behavior")),
+            None => Ok(ProxyProtocol::default()),
+        };
+    };
+    let refuses_others = match behavior.expose()? {
+        "allow_authorized" => false,
+        "deny_unauthorized" => true,
+        "use_always" => {
+            return Err(behavior.refuse(
+                "use_always would let every client say that it is another: name the proxies in \
+                 proxy_protocol_authorized_addrs, with allow_authorized or deny_unauthorized",
+            ));
+        }
+        _ => return Err(behavior.refuse("expected one of: allow_authorized, deny_unauthorized")),
+    };
+    if authorized.is_empty() {
+        return Err(behavior.refuse("needs proxy_protocol_authorized_addrs"));
+    }
+    Ok(ProxyProtocol { authorized: authorized.into(), refuses_others })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
+use kallisto_listener::ProxyProtocol;
 use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
 use kallisto_store_postgres::{MissingTables, PostgresUrl, Sharing};
@@ -90,6 +91,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) unauthenticated_metrics: RouteAccess,
     /// Whose word about a client's address counts.
     pub(crate) forwarded_for: ForwardedFor,
+    /// Which proxies speak the PROXY protocol.
+    pub(crate) proxies: ProxyProtocol,
 }
 
 /// One `listener "resp"`.
@@ -103,6 +106,8 @@ pub(crate) struct RespConfig {
     pub(crate) mounts: Vec<String>,
     /// The login method behind `AUTH user password`.
     pub(crate) userpass: String,
+    /// Which proxies speak the PROXY protocol.
+    pub(crate) proxies: ProxyProtocol,
 }
 
 /// Where the Redis protocol is spoken.

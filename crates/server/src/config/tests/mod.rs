@@ -378,7 +378,16 @@ fn listeners_that_would_let_too_many_in_are_refused() {
             "tls_disable = 1\nx_forwarded_for_client_cert_keep_unauthorized = true",
             "is not supported",
         ),
-        ("tls_disable = 1\nproxy_protocol_behavior = \"use_always\"", "is not supported"),
+        ("tls_disable = 1\nproxy_protocol_behavior = \"use_always\"", "name the proxies"),
+        ("tls_disable = 1\nproxy_protocol_behavior = \"yes\"", "expected one of: allow_authorized"),
+        (
+            "tls_disable = 1\nproxy_protocol_behavior = \"deny_unauthorized\"",
+            "needs proxy_protocol_authorized_addrs",
+        ),
+        (
+            "tls_disable = 1\nproxy_protocol_authorized_addrs = \"10.0.0.0/8\"",
+            "needs proxy_protocol_behavior",
+        ),
         ("tls_disable = 1\nchroot_namespace = \"team\"", "is not supported"),
         (
             "tls_disable = 1\nx_forwarded_for_authorized_addrs = [\"10/8\"]",
