@@ -55,7 +55,7 @@ RANDOM = re.compile(
     r"|keys/\d+|keys_base64/\d+|cluster_name|data/plaintext)$"
 )
 # Numbers that count seconds while the program runs, or tell the time.
-SECONDS = re.compile(r"/(\w*_?ttl|lease_duration|\w*_time|\w+_time_utc|token_ttl|keys/.*/\d+)$")
+SECONDS = re.compile(r"/(\w*_?ttl|lease_duration|\w*_time|\w+_time_utc|token_ttl|keys/(.*/)?\d+)$")
 # Members that this server has besides, wherever a version or the settings of a KV mount are shown; docs/api.md has them.
 BESIDES = re.compile(r"(/versions/\d+/\+(created_by|deleted_by|request_id)|/data/\+attribution)$")
 SECONDS_APART = 3
