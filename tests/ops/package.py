@@ -100,9 +100,12 @@ class Service:
     def hears(self, word):
         ends = time.time() + SECS_MAX
         while time.time() < ends:
-            if word in self.notified.recv(4096).decode():
-                return
-        raise SystemExit(f"the server does not say {word}")
+            try:
+                if word in self.notified.recv(4096).decode():
+                    return
+            except TimeoutError:
+                break
+        raise SystemExit(f"the server does not say {word}: {pathlib.Path(self.log.name).read_text()[-2000:]}")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
