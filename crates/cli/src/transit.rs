@@ -10,6 +10,7 @@ use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
+use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::pairs::{self, PairInputs};
@@ -48,7 +49,7 @@ pub(crate) struct Import {
     path: String,
     /// The key material in base64 or PEM; @file for what a file has, - for standard input
     #[arg(allow_hyphen_values = true)]
-    key: String,
+    key: SecretString,
     /// What else the route takes: type, exportable, derived, hash_function
     #[arg(value_name = "KEY=VALUE", allow_hyphen_values = false)]
     data: Vec<String>,
@@ -66,7 +67,7 @@ impl Import {
             )));
         };
         let mut inputs = PairInputs::process();
-        let text = match self.key.as_str() {
+        let text = match self.key.expose_secret() {
             "-" => Zeroizing::new(inputs.stdin().map_err(Error::usage)?),
             key => match key.strip_prefix('@') {
                 Some(file) => Zeroizing::new(files::read(file.as_ref()).map_err(|error| {
@@ -111,6 +112,19 @@ fn material(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_was_typed_is_not_shown() {
+        use clap::Parser as _;
+
+        #[derive(clap::Parser, Debug)]
+        struct Line {
+            #[command(subcommand)]
+            transit: Transit,
+        }
+        let line = Line::try_parse_from(["x", "import", "transit/keys/a", "canary"]).unwrap();
+        assert!(!format!("{line:?}").contains("canary"), "{line:?}");
+    }
 
     #[test]
     fn keys_are_base64_or_pem() {
