@@ -84,8 +84,8 @@ fn named(name: &str) -> DistinguishedName {
 
 /// Make a certificate for this server, unless it has one
 ///
-/// Writes ca.pem (for clients to believe), cert.pem and key.pem into a folder. What is there already is left as it is, so that a service may
-/// run this before every start. The authority's key is written nowhere. Use a certificate of your own authority once there is one.
+/// Writes ca.pem (for clients to believe), cert.pem and key.pem into a folder. A key that is there already is left as it is, with its certificate,
+/// so that a service may run this before every start. The authority's key is written nowhere. Use a certificate of your own authority once there is one.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     kallisto operator make-certificate -dir=/var/lib/kallisto/tls\n  \
@@ -111,7 +111,11 @@ impl MakeCertificate {
     pub fn run(self) -> Result<Outcome, Error> {
         let Self { dir, names: given, days } = self;
         let [ca, certificate, key] = ["ca.pem", "cert.pem", "key.pem"].map(|name| dir.join(name));
-        if certificate.exists() && key.exists() {
+        if key.exists() {
+            if !certificate.exists() {
+                let (key, certificate) = (key.display(), certificate.display());
+                return Err(Error::usage(format!("{key} is there, and {certificate} is not")));
+            }
             let text = format!("There is a certificate already: {}\n", certificate.display());
             return Ok(Outcome::print(text));
         }
@@ -137,8 +141,9 @@ impl MakeCertificate {
         let made = make(&authority, &machine, names, Some(CertificateDays { first, last }));
         let made = made.map_err(|error| unable(error.to_string()))?;
         make_folder(&dir)?;
+        // The key comes last: where it is, everything is.
         for (path, text) in
-            [(&key, &made.key), (&certificate, &made.certificate), (&ca, &made.authority)]
+            [(&ca, &made.authority), (&certificate, &made.certificate), (&key, &made.key)]
         {
             files::write_private(path, text.as_bytes())
                 .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
@@ -187,6 +192,10 @@ mod tests {
         assert!(String::from_utf8_lossy(&again.stdout).starts_with("There is a certificate"));
         assert_eq!(before, (read("key.pem"), read("cert.pem")));
         assert!(!read("ca.pem").contains("PRIVATE"));
+        std::fs::remove_file(dir.join("cert.pem")).unwrap();
+        let refused = asked(&dir, &[]).run().err().unwrap().to_string();
+        assert!(refused.contains("key.pem is there, and"), "{refused}");
+        assert_eq!(before.0, read("key.pem"));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
