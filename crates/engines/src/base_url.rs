@@ -1,5 +1,10 @@
 //! Where a server of HTTP is, as a configuration says it.
 
+use kallisto_engine::far_end::{FarEndPool, FarEndProtocol, FarEndTls, HttpLogin, TlsUse};
+use kallisto_engine::{AllowedAddresses, EngineContext, FarEnd};
+
+/// Longest that a connection may take, in seconds.
+const CONNECT_SECS: u64 = 5;
 /// Longest host with its path, in bytes.
 const HOST_BYTES_MAX: usize = 2048;
 
@@ -16,6 +21,32 @@ pub(crate) struct BaseUrl {
 }
 
 impl BaseUrl {
+    /// The far end there: what it is called in its mount, the version of its record, who logs in, and the authorities to believe.
+    pub(crate) fn far_end(
+        &self,
+        context: &EngineContext<'_>,
+        name: &str,
+        revision: u64,
+        login: HttpLogin,
+        authorities: &str,
+    ) -> FarEnd {
+        FarEnd {
+            mount: context.mount.accessor.to_owned(),
+            name: name.to_owned(),
+            revision,
+            hosts: vec![(self.host.clone(), self.port)],
+            addresses: AllowedAddresses::default(),
+            connect_secs: CONNECT_SECS,
+            protocol: FarEndProtocol::Http { login },
+            tls: FarEndTls {
+                usage: if self.is_tls { TlsUse::Verified } else { TlsUse::Never },
+                authorities: authorities.to_owned(),
+                ..FarEndTls::default()
+            },
+            pool: FarEndPool::default(),
+        }
+    }
+
     /// Reads a URL; `None` for what is none, or has a name, a password, a query or a fragment.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('/');

@@ -8,12 +8,10 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
-    FarEndPool, FarEndProtocol, FarEndTls, HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb,
-    SessionUse, TlsUse, without_secrets,
+    HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb, SessionUse, without_secrets,
 };
 use kallisto_engine::{
-    AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
-    FarEndWork,
+    Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -27,8 +25,6 @@ pub(super) const CALL_SECS: u64 = 10;
 /// Longest that the API server may work on a request, in seconds: it is over before we stop waiting, so that nothing is made behind our back.
 pub(super) const SERVER_SECS: u64 = 8;
 const _: () = assert!(SERVER_SECS < CALL_SECS);
-/// Longest that a connection may take, in seconds.
-const CONNECT_SECS: u64 = 5;
 /// Longest token, in bytes.
 pub(super) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
@@ -167,21 +163,8 @@ impl Cluster {
     }
 
     fn far_end(&self, context: &EngineContext<'_>) -> FarEnd {
-        FarEnd {
-            mount: context.mount.accessor.to_owned(),
-            name: FAR_END.to_owned(),
-            revision: self.revision,
-            hosts: vec![(self.url.host.clone(), self.url.port)],
-            addresses: AllowedAddresses::default(),
-            connect_secs: CONNECT_SECS,
-            protocol: FarEndProtocol::Http { login: HttpLogin::Bearer(self.token.clone()) },
-            tls: FarEndTls {
-                usage: if self.url.is_tls { TlsUse::Verified } else { TlsUse::Never },
-                authorities: self.authorities.clone(),
-                ..FarEndTls::default()
-            },
-            pool: FarEndPool::default(),
-        }
+        let login = HttpLogin::Bearer(self.token.clone());
+        self.url.far_end(context, FAR_END, self.revision, login, &self.authorities)
     }
 
     /// Whether an answer is a success, a refusal, or neither.

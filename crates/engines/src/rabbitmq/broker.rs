@@ -3,13 +3,10 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
-    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, HttpLogin, HttpWork, HttpWorkAnswer,
-    HttpWorkVerb, SessionUse, TlsUse, without_secrets,
+    FarEndLogin, HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb, SessionUse, without_secrets,
 };
 use kallisto_engine::outbound::form_component;
-use kallisto_engine::{
-    AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndWork,
-};
+use kallisto_engine::{Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndWork};
 use secrecy::SecretString;
 
 use crate::base_url::BaseUrl;
@@ -20,8 +17,6 @@ const RECORD: &str = "config/connection";
 const FAR_END: &str = "broker";
 /// Longest that a call may take, in seconds.
 const CALL_SECS: u64 = 10;
-/// Longest that a connection may take, in seconds.
-const CONNECT_SECS: u64 = 5;
 const GIVEN: [&str; 6] =
     ["connection_uri", "username", "password", "ca_cert", "password_policy", "username_template"];
 
@@ -75,21 +70,8 @@ impl Broker {
 
     fn far_end(&self, context: &EngineContext<'_>) -> FarEnd {
         let login = FarEndLogin { user: self.user.clone(), password: self.password.clone() };
-        FarEnd {
-            mount: context.mount.accessor.to_owned(),
-            name: FAR_END.to_owned(),
-            revision: self.revision,
-            hosts: vec![(self.url.host.clone(), self.url.port)],
-            addresses: AllowedAddresses::default(),
-            connect_secs: CONNECT_SECS,
-            protocol: FarEndProtocol::Http { login: HttpLogin::Basic(login) },
-            tls: FarEndTls {
-                usage: if self.url.is_tls { TlsUse::Verified } else { TlsUse::Never },
-                authorities: self.authorities.clone(),
-                ..FarEndTls::default()
-            },
-            pool: FarEndPool::default(),
-        }
+        let login = HttpLogin::Basic(login);
+        self.url.far_end(context, FAR_END, self.revision, login, &self.authorities)
     }
 
     /// Asks; the status, and the broker's words where it refuses.
