@@ -268,6 +268,17 @@ impl ListenerWorker {
         }
     }
 
+    /// A place among the connections; without one the peer is told so, and turned away.
+    fn place(&self, stream: &impl ClientStream, remote: SocketAddr) -> Option<Held> {
+        let flow = Flow::of_address(remote.ip());
+        let place = self.frontend.admission().connections.take_or_reserved(flow, 1).ok();
+        // In one go or not at all: nobody waits for who was turned away.
+        if place.is_none() && self.tls.is_none() {
+            let _ = stream.try_write(self.frontend.refusal());
+        }
+        place
+    }
+
     /// Reads who the client of a proxy is, if there is a place to wait for that in.
     fn ask_proxy(
         &self,
@@ -275,10 +286,7 @@ impl ListenerWorker {
         remote: SocketAddr,
         unnamed: &mut JoinSet<Option<(TcpStream, SocketAddr)>>,
     ) {
-        let flow = Flow::of_address(remote.ip());
-        let Ok(place) = self.frontend.admission().connections.take_or_reserved(flow, 1) else {
-            return;
-        };
+        let Some(place) = self.place(&stream, remote) else { return };
         unnamed.spawn(async move {
             let named = proxy_protocol::client(stream, remote).await;
             // The connection takes a place of its own client's.
@@ -295,15 +303,7 @@ impl ListenerWorker {
         wake_queue: &Arc<WakeQueue>,
         alive: mpsc::Sender<()>,
     ) {
-        let admission = self.frontend.admission();
-        let flow = Flow::of_address(remote.ip());
-        let Ok(place) = admission.connections.take_or_reserved(flow, 1) else {
-            // In one go or not at all: nobody waits for who was turned away.
-            if self.tls.is_none() {
-                let _ = stream.try_write(self.frontend.refusal());
-            }
-            return;
-        };
+        let Some(place) = self.place(&stream, remote) else { return };
         let open = OpenConnection::new(Arc::clone(self.frontend.counters()));
         let ending = ConnectionEnding {
             gate: Arc::clone(&self.gate),
