@@ -25,6 +25,7 @@ pub mod password;
 mod path;
 mod pattern;
 pub mod policy;
+mod subject;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -32,12 +33,13 @@ mod token;
 
 pub use acl::{AclGrant, AclSet};
 pub use capability::{Capabilities, Capability};
-pub use decision::{Authorized, Denied, Subject, authorize_by, authorize_noting};
+pub use decision::{Authorized, authorize_by, authorize_noting};
 pub use operation::Operation;
 pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};
 pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolved, fold_case};
 pub use policy::{Literal, Policy, PolicyError, PolicyName};
+pub use subject::{Denied, Subject};
 pub use template::{NoIdentity, TemplateSubject, Variable};
 pub use token::{Token, TokenKind, TokenStanding};
 

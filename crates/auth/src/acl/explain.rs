@@ -5,9 +5,9 @@
 
 use super::{AclSet, Capability, Merged, PolicyPart, Rank, RuleVerdict, SkipReason, SkippedRule};
 use crate::Capabilities;
-use crate::decision::Subject;
 use crate::pattern::{Precedence, fold_case};
 use crate::policy::ConstraintRefusal;
+use crate::subject::Subject;
 
 /// A decision and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::decision::{Denied, Subject};
 use crate::pattern::{ResolvedPattern, Unresolved, fold_case};
 use crate::policy::{ConstraintRefusal, Policy, PolicyConstraints, PolicyName};
+use crate::subject::{Denied, Subject};
 use crate::{Capabilities, Capability};
 pub use explain::{Dropped, Explanation, LostRule, PolicyRule, Reason, RuleReport};
 use table::{PatternTable, Rank};

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::Capability;
-use crate::decision::Subject;
 use crate::policy::Literal;
 use crate::policy::literal::NumberRule;
+use crate::subject::Subject;
 
 /// The name that stands for every parameter.
 const EVERY: &str = "*";
