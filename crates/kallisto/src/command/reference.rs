@@ -89,7 +89,7 @@ fn the_page_of_the_environment_is_what_is_read() {
     };
     text.push_str("## Of every command\n\n");
     table(&mut text, &["name", "meaning"], rows(&SETTINGS));
-    text.push_str("## Of the server\n\nBesides those above; which of file and environment wins is in [operations](../operations.md#its-configuration).\n\n");
+    text.push_str("## Of the server\n\nBesides those above; which of file and environment wins is in [operations](../operations.md#configuration).\n\n");
     table(&mut text, &["name", "stands for"], rows(&SERVER_SETTINGS));
     hold("environment.md", &format!("{}\n", text.trim_end()));
 }
@@ -112,7 +112,7 @@ fn the_page_of_exit_codes_is_what_is_returned() {
         row(EXIT_NO_COMMAND.to_string(), "there is no such command"),
     ];
     table(&mut text, &["code", "means"], rows);
-    text.push_str("`operator diagnose` and `operator validate-config` have codes of their own: see [operations](../operations.md#a-server). \
+    text.push_str("`operator diagnose` and `operator validate-config` have codes of their own: see [operations](../operations.md#before-a-start). \
         `kallisto engine` and `kallisto exec` end with 1 for a mistake in the call or the input, and 2 for a damaged or failed store.\n");
     hold("exit-codes.md", &text);
 }

@@ -96,7 +96,7 @@ fn the_page_of_configuration_keys_is_what_is_read() {
         assert!(read.is_ok(), "{}", read.unwrap_err());
     }
     let about = "Every key of a configuration file, by stanza. How files are found and read, and which keys of Vault are known and ignored, is in \
-        [operations](../operations.md#its-configuration).";
+        [operations](../operations.md#configuration).";
     let mut text = page("Configuration keys", about, "the readers of the configuration");
     let asked = ASKED.with_borrow(Clone::clone);
     let limits = limits();
