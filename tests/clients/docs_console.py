@@ -25,7 +25,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/learn").glob("*.md"))]
+PAGES = ["README.md", "docs/ui.md", "docs/engines/pki.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/learn").glob("*.md"))]
 COMMAND_SECONDS = 30
 LISTEN_SECONDS = 15
 PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
