@@ -30,10 +30,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "contrib/helm/kallisto"
 BINARY, HELM = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 KUBERNETES = "1.31.0"
+# What the cluster itself says to a pod.
+POD = {"KALLISTO_K8S_POD_NAME": "kallisto-0", "KALLISTO_K8S_NAMESPACE": "secrets", "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 SWAGGER = json.loads(pathlib.Path(sys.argv[3]).read_text())["definitions"] if len(sys.argv) > 3 else None
 KINDS = {
     "as it comes": {},
-    "one server": {"replicas": 1},
+    "one server": {"replicas": 1}, "no labels": {"serviceRegistration": {"enabled": False}},
     "everything": {
         "replicas": 5, "tls": {"secretName": "kallisto-tls"}, "autoUnseal": {"type": "static", "secretName": "unseal"}, "auditStorage": {"enabled": True, "size": "5Gi", "className": "fast"},
         "service": {"type": "LoadBalancer", "annotations": {"a/b": "c"}, "resp": True}, "networkPolicy": {"enabled": True, "from": [{"podSelector": {"matchLabels": {"app": "web"}}}]},
@@ -95,9 +97,14 @@ def config_of(objects, work, port):
     return file
 
 
-def check_objects(name, objects):
+def check_objects(name, objects, registers):
     sets, maps = of_kind(objects, "StatefulSet"), of_kind(objects, "ConfigMap")
-    check(len(sets) == 1 and len(maps) == 1 and len(of_kind(objects, "Service")) == 2, f"{name}: one set of servers, one configuration, two services")
+    check(len(sets) == 1 and len(maps) == 1 and len(of_kind(objects, "Service")) == 2 + registers, f"{name}: one set of servers, one configuration, {2 + registers} services")
+    chosen_active = [service["spec"]["selector"].pop("vault-active", None) for service in of_kind(objects, "Service")]
+    roles, bound = of_kind(objects, "Role"), of_kind(objects, "RoleBinding")
+    check(chosen_active.count("true") == len(roles) == len(bound) == registers, f"{name}: a service of the leader, and the right to say who that is, where that is told")
+    pods = [f"kallisto-{number}" for number in range(sets[0]["spec"]["replicas"])]
+    check(all(role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "resourceNames": pods, "verbs": ["patch"]}] for role in roles), f"{name}: the right is to patch these pods alone")
     pod = sets[0]["spec"]["template"]["spec"]
     container = pod["containers"][0]
     guarded = container["securityContext"]
@@ -153,7 +160,8 @@ def serve(objects, work):
     port = free_port()
     config = config_of(objects, work, port)
     container = of_kind(objects, "StatefulSet")[0]["spec"]["template"]["spec"]["containers"][0]
-    env = {"PATH": os.environ["PATH"], "HOSTNAME": "kallisto-0", "POD_IP": "127.0.0.1"}
+    # No API server is there: the server says so, and serves.
+    env = {"PATH": os.environ["PATH"], "HOSTNAME": "kallisto-0", "POD_IP": "127.0.0.1", **POD, "KUBERNETES_SERVICE_PORT": str(free_port())}
     for variable in container["env"]:
         if "value" in variable:
             env[variable["name"]] = re.sub(r"\$\((\w+)\)", lambda found: env[found.group(1)], variable["value"])
@@ -190,7 +198,7 @@ def main(work):
         if made.returncode != 0:
             raise SystemExit(made.stderr)
         objects = [one for one in yaml.safe_load_all(made.stdout) if one]
-        check_objects(name, objects)
+        check_objects(name, objects, values.get("serviceRegistration", {"enabled": True})["enabled"])
         if SWAGGER:
             checked = sum(strict(one) for one in objects)
             check(checked >= len(objects) - 1, f"{name}: {checked} objects have only what Kubernetes {KUBERNETES} knows")
@@ -202,7 +210,7 @@ def main(work):
             for made_as, mounted_as in (("cert.pem", "tls.crt"), ("key.pem", "tls.key"), ("ca.pem", "ca.crt")):
                 shutil.copy(room / "made" / made_as, room / "tls" / mounted_as)
             (room / "unseal/key").write_bytes(base64.b64encode(os.urandom(32)))
-        seen = subprocess.run([BINARY, "operator", "validate-config", f"-config={config}"], capture_output=True, text=True, timeout=30, env={"PATH": os.environ["PATH"], "KALLISTO_CLUSTER_ADDR": "https://kallisto-0:8201", "KALLISTO_API_ADDR": "https://kallisto-0:8200"})
+        seen = subprocess.run([BINARY, "operator", "validate-config", f"-config={config}"], capture_output=True, text=True, timeout=30, env={"PATH": os.environ["PATH"], **POD, "KALLISTO_CLUSTER_ADDR": "https://kallisto-0:8201", "KALLISTO_API_ADDR": "https://kallisto-0:8200"})
         check(seen.returncode == 0, f"{name}: the configuration is one that a server takes {seen.stdout + seen.stderr if seen.returncode else ''}")
         if values.get("replicas") == 1:
             serve(objects, room)

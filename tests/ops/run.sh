@@ -52,6 +52,7 @@ fi
 if command -v python3 >/dev/null; then
   # lintian alone takes minutes on a loaded machine.
   TRY_SECS=400 try package python3 "$here/package.py" "$binary"
+  try service-registration python3 "$here/service_registration.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
 fi
 if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then

@@ -70,7 +70,7 @@ pub const SETTINGS: [(&str, &str); 28] = [
 const SOURCE: &str = "SOURCE_";
 
 /// What the environment can say to a server besides, and the key of the configuration that it stands for.
-pub const SERVER_SETTINGS: [(&str, &str); 19] = [
+pub const SERVER_SETTINGS: [(&str, &str); 22] = [
     ("LOCAL_CONFIG", "a configuration as text, read after all files"),
     ("API_ADDR", "`api_addr`"),
     ("CLUSTER_ADDR", "`cluster_addr`"),
@@ -82,6 +82,12 @@ pub const SERVER_SETTINGS: [(&str, &str); 19] = [
     ("LOG_FORMAT", "`log_format`"),
     ("DISABLE_MLOCK", "`disable_mlock`"),
     ("UI", "`ui`"),
+    ("K8S_NAMESPACE", "`namespace` of `service_registration \"kubernetes\"`"),
+    ("K8S_POD_NAME", "`pod_name` there"),
+    (
+        "K8S_SERVICE_ACCOUNT_DIR",
+        "where a pod has `token` and `ca.crt` of its service account, if not in `/var/run/secrets/kubernetes.io/serviceaccount`",
+    ),
     ("SEAL_TYPE", "kind of the seal: `shamir`, `static` or `transit`"),
     ("STATIC_SEAL_CURRENT_KEY", "`current_key` of `seal \"static\"`"),
     ("STATIC_SEAL_CURRENT_KEY_ID", "`current_key_id`"),

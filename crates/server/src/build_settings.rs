@@ -69,6 +69,8 @@ impl ServerArgs {
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             metrics: config.telemetry.metrics,
             log: self.log(&config.log),
+            pod: config.pod,
+            service_account_dir: config.service_account_dir,
             workers: self.workers(),
             pid_file: config.pid_file,
             private_files,

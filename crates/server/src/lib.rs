@@ -31,7 +31,9 @@ mod recovery;
 mod retry_join;
 mod scheduler;
 mod seals;
+mod service_account;
 mod service_manager;
+mod service_registration;
 mod settings;
 mod signals;
 mod snapshots;
@@ -77,7 +79,9 @@ pub use migrate::Migrate;
 use outbound::Calls;
 pub use own_certificate::MakeCertificate;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
+use service_account::ServiceAccountFiles;
 use service_manager::ServiceManager;
+use service_registration::ServiceRegistration;
 use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
@@ -128,6 +132,7 @@ impl ServerArgs {
         let telling = Telling::start(&store);
         let manager = ServiceManager::of(&Environment::process());
         let watchdog = manager.watch(&core);
+        let registration = started.is_ok().then(|| register(&core, &settings)).flatten();
         if started.is_ok() {
             manager.ready();
         }
@@ -141,6 +146,9 @@ impl ServerArgs {
         });
         tracing::info!("shutting down");
         manager.stopping();
+        if let Some(registration) = &registration {
+            registration.stopping();
+        }
         listening.shut_down();
         scheduler.stop();
         if let Some(watchdog) = watchdog {
@@ -148,6 +156,9 @@ impl ServerArgs {
         }
         core.end_audit();
         telling.stop();
+        if let Some(registration) = registration {
+            registration.stop();
+        }
         if let Some(cluster) = &cluster {
             hand_over(&*store);
             cluster.port.stop();
@@ -168,6 +179,13 @@ impl ServerArgs {
             ServerEnd::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
         }
     }
+}
+
+/// Labels the pod that the server runs in, where the configuration says so.
+fn register(core: &Arc<Core>, settings: &ServerSettings) -> Option<ServiceRegistration> {
+    let account = ServiceAccountFiles::of(&settings.service_account_dir);
+    let pod = settings.pod.as_ref()?;
+    Some(ServiceRegistration::start(core, pod, account))
 }
 
 /// The listeners of a server and the TLS they serve.

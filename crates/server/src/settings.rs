@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
-use super::config::{LogFile, LogFormat, PostgresqlConfig};
+use super::config::{LogFile, LogFormat, PodConfig, PostgresqlConfig};
 use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
@@ -51,6 +51,10 @@ pub(super) struct ServerSettings {
     /// Whether the web page is served.
     pub(super) serves_ui: bool,
     pub(super) log: LogSettings,
+    /// The pod that is labelled with what this server is.
+    pub(super) pod: Option<PodConfig>,
+    /// Where the files of a pod's service account are.
+    pub(super) service_account_dir: PathBuf,
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,
     pub(super) pid_file: Option<PathBuf>,

@@ -42,7 +42,7 @@ const CARDINALITY_MAX: u64 = 10_000;
 const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 /// Keys at the top that this server understands and has no use for.
-const UNUSED: [(&str, super::section::Unused); 36] = [
+const UNUSED: [(&str, super::section::Unused); 35] = [
     ("plugin_*", Silent),
     ("disable_cache", Silent),
     ("disable_printable_check", Silent),
@@ -65,7 +65,6 @@ const UNUSED: [(&str, super::section::Unused); 36] = [
     ("post_unseal_trace_directory", Silent),
     ("experiments", Silent),
     ("license_path", Silent),
-    ("service_registration", Ignored),
     ("ha_storage", Ignored),
     ("ha_backend", Ignored),
     ("entropy", Ignored),

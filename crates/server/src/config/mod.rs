@@ -23,6 +23,7 @@ mod model;
 mod raw_value;
 mod seal;
 mod section;
+mod service_registration;
 mod sources;
 mod storage;
 
@@ -35,7 +36,7 @@ pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
 pub(crate) use model::{
     ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFile, LogFormat,
-    PostgresqlConfig, RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig,
+    PodConfig, PostgresqlConfig, RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig,
     StaticKeyConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 
@@ -99,6 +100,7 @@ fn read_all(
     let listeners = reading.part(|top, warnings| listener::read(top, of, warnings));
     let storage = reading.part(|top, warnings| storage::read(top, environment, of, warnings));
     let seal = reading.part(|top, warnings| seal::read(top, environment, warnings));
+    let pod = reading.part(|top, warnings| service_registration::read(top, environment, warnings));
     let telemetry = reading.part(general::telemetry);
     let log = reading.part(|top, _| general::log(top, environment));
     let limits = reading.part(limits::read);
@@ -131,6 +133,8 @@ fn read_all(
         resp_listeners,
         storage: storage?,
         seal: seal?,
+        pod: pod?,
+        service_account_dir: service_registration::service_account_dir(environment),
         telemetry: telemetry?,
         log: log?,
         limits: limits?,

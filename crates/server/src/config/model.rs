@@ -26,6 +26,10 @@ pub(crate) struct ServerConfig {
     pub(crate) storage: StorageConfig,
     /// Who keeps the unseal key.
     pub(crate) seal: SealSettings,
+    /// The pod that is labelled with what this server is.
+    pub(crate) pod: Option<PodConfig>,
+    /// Where the token and the authority of a pod's service account are, if this is one.
+    pub(crate) service_account_dir: PathBuf,
     /// What to tell about the server's work.
     pub(crate) telemetry: TelemetryConfig,
     /// What to log and how.
@@ -304,6 +308,17 @@ pub(crate) struct TransitTls {
     pub(crate) server_name: Option<String>,
     /// Whether the certificate is not checked.
     pub(crate) trusts_anyone: bool,
+}
+
+/// `service_registration "kubernetes"`: the pod that this server runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodConfig {
+    /// URL of the API server, without a slash at its end.
+    pub(crate) api_server: String,
+    /// The namespace of the pod.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) pod: String,
 }
 
 /// `telemetry`.

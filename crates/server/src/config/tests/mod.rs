@@ -237,14 +237,14 @@ fn files_of_client_test_suites_are_read() {
 #[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
-        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"kubernetes\" {}\nlog_requests_level = \"info\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"info\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
     );
     assert_eq!(
         found,
         [
             "VAULT_LOCAL_CONFIG:4: ui is given again; this one counts",
             "VAULT_LOCAL_CONFIG:5: unknown key \"uii\": did you mean \"ui\"?",
-            "VAULT_LOCAL_CONFIG:7: service_registration is ignored",
+            "VAULT_LOCAL_CONFIG:7: service_registration \"consul\" is ignored: only \"kubernetes\" is there",
             "VAULT_LOCAL_CONFIG:8: log_requests_level is ignored",
             "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
             "VAULT_LOCAL_CONFIG:11: add_lease_metrics_namespace_labels in telemetry is ignored",
@@ -253,6 +253,32 @@ fn unknown_and_useless_keys_are_warned_about_by_place() {
             "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
         ]
     );
+}
+
+#[test]
+fn a_pod_is_known_by_the_environment_and_then_by_the_file() {
+    let text = format!(
+        "{MINIMUM}service_registration \"kubernetes\" {{\n namespace = \"of-the-file\"\n pod_name = \"kallisto-0\"\n}}"
+    );
+    let server = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+    let read = |more: &[(&str, &str)]| read_with(&text, &[&server, more].concat());
+    let config = read(&[]).unwrap().config;
+    let pod = config.pod.unwrap();
+    assert_eq!((pod.namespace.as_str(), pod.pod.as_str()), ("of-the-file", "kallisto-0"));
+    assert_eq!(pod.api_server, "https://10.0.0.1:443");
+    assert!(config.service_account_dir.ends_with("kubernetes.io/serviceaccount"));
+    let config = read(&[("BAO_K8S_NAMESPACE", "a"), ("KALLISTO_K8S_SERVICE_ACCOUNT_DIR", "/d")]);
+    let config = config.unwrap().config;
+    assert_eq!(config.pod.unwrap().namespace, "a");
+    assert_eq!(config.service_account_dir, Path::new("/d"));
+    let refused = read(&[("VAULT_K8S_POD_NAME", "../secrets/a")]).unwrap_err();
+    assert_eq!(refused, "VAULT_K8S_POD_NAME: expected the name of an object of Kubernetes");
+    let none = format!("{MINIMUM}service_registration \"kubernetes\" {{}}");
+    let refused = read_with(&none, &server).unwrap_err();
+    assert!(refused.contains("needs namespace, or VAULT_K8S_NAMESPACE"), "{refused}");
+    let refused = read_with(&text, &[]).unwrap_err();
+    assert!(refused.contains("KUBERNETES_SERVICE_HOST"), "{refused}");
+    assert_eq!(super::tests::read(MINIMUM).pod, None);
 }
 
 #[test]

@@ -53,6 +53,10 @@ seal "static" {
 }"#,
     r#"storage "inmem" {}
 listener "tcp" { tls_disable = true }
+service_registration "kubernetes" {
+  namespace = "n"
+  pod_name  = "p"
+}
 seal "shamir" {}"#,
     r#"storage "raft" { path = "/d" }
 listener "tcp" { tls_disable = true }
@@ -91,7 +95,12 @@ fn limits() -> Vec<(&'static str, usize)> {
 #[test]
 fn the_page_of_configuration_keys_is_what_is_read() {
     for text in EVERY_STANZA {
-        let lookup = |name: &str| (name == "VAULT_LOCAL_CONFIG").then(|| text.to_owned());
+        let lookup = |name: &str| match name {
+            "VAULT_LOCAL_CONFIG" => Some(text.to_owned()),
+            "KUBERNETES_SERVICE_HOST" => Some("10.0.0.1".to_owned()),
+            "KUBERNETES_SERVICE_PORT" => Some("443".to_owned()),
+            _ => None,
+        };
         let read = load(&[], &Environment::of(lookup), Of::Server);
         assert!(read.is_ok(), "{}", read.unwrap_err());
     }
