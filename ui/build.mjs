@@ -27,9 +27,27 @@ const pseudo = {
   }),
 };
 
+const OUTSIDE = ['setup', 'open', 'callback', 'second-factor'];
+/** Adds the import of what is shared to each part that is loaded later: `src/core.ts` says why. */
+const shared = {
+  name: 'shared',
+  setup: (build) => build.onLoad({ filter: /[/]src[/](screens|parts)[/].*[.]tsx$/ }, async ({ path }) => {
+    const name = relative(join(here, 'src'), path).replaceAll('\\', '/');
+    if (!later.has(name)) return undefined;
+    const core = OUTSIDE.some((one) => name.endsWith(`/${one}.tsx`)) ? 'core' : 'inside';
+    return { contents: `${await readFile(path, 'utf8')}\nimport ${JSON.stringify(join(here, `src/${core}.ts`))};\n`, loader: 'tsx' };
+  }),
+};
+/** Files of the sources that are imported when they are needed. */
+const later = new Set();
+for (const path of await files(join(here, 'src'))) {
+  if (!/[.]tsx?$/.test(path)) continue;
+  for (const [, name] of (await readFile(path, 'utf8')).matchAll(/\bimport\('([.][^']+[.]tsx)'\)/g)) later.add(relative(join(here, 'src'), join(dirname(path), name)).replaceAll('\\', '/'));
+}
+
 const options = {
   absWorkingDir: here,
-  entryPoints: { app: 'src/main.tsx', style: 'src/style/index.css', 'import-worker': 'src/workers/import.ts', 'audit-worker': 'src/workers/audit.ts' },
+  entryPoints: { app: 'src/main.tsx', style: 'src/style/index.css' },
   bundle: true,
   splitting: true,
   format: 'esm',
@@ -48,9 +66,11 @@ const options = {
   jsxImportSource: 'preact',
   metafile: true,
   define: { __DEV__: String(dev) },
-  plugins: isPseudo ? [pseudo] : [],
+  plugins: isPseudo ? [shared, pseudo] : [shared],
   logLevel: 'warning',
 };
+/** Workers share nothing with the page: what they would share would be cut into more files. */
+const workers = { ...options, entryPoints: { 'import-worker': 'src/workers/import.ts', 'audit-worker': 'src/workers/audit.ts' }, splitting: false };
 
 /** Every file below `folder`, sorted. */
 async function files(folder) {
@@ -64,9 +84,14 @@ async function files(folder) {
 }
 
 /** The shell. Workers are named in meta tags, since only these two may be started. */
-function shell(metafile) {
+function shell(metafile, mark) {
   const made = Object.entries(metafile.outputs);
   const of = (entry) => '/ui/assets/' + made.find(([, output]) => output.entryPoint === entry)[0].split('/').pop();
+  // What the page's own file begins with is asked for together with it, not after it.
+  const begun = (entry) => made.find(([, output]) => output.entryPoint === entry)[1].imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => `/ui/assets/${path.split('/').pop()}`).sort();
+  const begins = begun('src/main.tsx');
+  const inside = begun('src/inside.ts').filter((path) => !begins.includes(path));
+  if (inside.length !== 1) throw new Error(`what all screens share is ${inside.length} files, not one`);
   const font = made.map(([path]) => path).find((path) => path.endsWith('.woff2'));
   return `<!doctype html>
 <html lang="en">
@@ -75,21 +100,23 @@ function shell(metafile) {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="Kallisto's web interface">
+<meta name="inside" content="${inside[0]}">
 <meta name="import-worker" content="${of('src/workers/import.ts')}">
 <meta name="audit-worker" content="${of('src/workers/audit.ts')}">
 <title>Kallisto</title>
 <link rel="icon" href="/ui/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="${of('src/style/index.css')}">
-${font ? `<link rel="preload" href="/ui/assets/${font.split('/').pop()}" as="font" type="font/woff2" crossorigin>\n` : ''}<script type="module" src="${of('src/main.tsx')}"></script>
+${font ? `<link rel="preload" href="/ui/assets/${font.split('/').pop()}" as="font" type="font/woff2" crossorigin>\n` : ''}${begins.map((path) => `<link rel="modulepreload" href="${path}">\n`).join('')}<script type="module" src="${of('src/main.tsx')}"></script>
 </head>
-<body><div id="app"></div><noscript>Kallisto's web interface needs JavaScript. The command line and the API do not.</noscript></body>
+<body><div id="app"><div class="splash">${mark}</div></div><noscript>Kallisto's web interface needs JavaScript. The command line and the API do not.</noscript></body>
 </html>
 `;
 }
 
-async function finish(result) {
-  await writeFile(join(out, 'index.html'), shell(result.metafile));
-  await writeFile(join(out, 'icon.svg'), await readFile(join(here, 'src/icon.svg')));
+async function finish(...results) {
+  const mark = await readFile(join(here, 'src/icon.svg'), 'utf8');
+  await writeFile(join(out, 'index.html'), shell({ outputs: Object.assign({}, ...results.map(({ metafile }) => metafile.outputs)) }, mark.trim()));
+  await writeFile(join(out, 'icon.svg'), mark);
   if (dev) return;
   for (const path of await files(out)) {
     if (!/\.(js|css|svg|html)$/.test(path)) continue;
@@ -141,9 +168,10 @@ if (flags.includes('--unpack')) {
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 if (flags.includes('--watch')) {
-  const context = await esbuild.context({ ...options, plugins: [{ name: 'shell', setup: (build) => build.onEnd((result) => result.metafile && finish(result)) }] });
+  const worked = await esbuild.build(workers);
+  const context = await esbuild.context({ ...options, plugins: [shared, { name: 'shell', setup: (build) => build.onEnd((result) => result.metafile && finish(result, worked)) }] });
   await context.watch();
   console.log(`watching; run a debug server with KALLISTO_UI_DIR=${out}`);
 } else {
-  await finish(await esbuild.build(options));
+  await finish(await esbuild.build(options), await esbuild.build(workers));
 }

@@ -1,6 +1,7 @@
 // Where the page starts: theme, address, session; then the screen of the route, each group of screens in a file of its own that is loaded when needed.
 import { render, type ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import './core.ts';
 import { Dialogs } from './parts/dialog.tsx';
 import { Failed, Loading } from './parts/ui.tsx';
 import type { Frame } from './parts/frame.tsx';
@@ -9,7 +10,7 @@ import { forgetMounts } from './lib/place.ts';
 import { startTheme } from './lib/prefs.ts';
 import { go, guard, href, route, startRouter } from './lib/router.ts';
 import { askConfig, askServer } from './lib/server.ts';
-import { resume, startSession } from './lib/session.ts';
+import { isKept, resume, startSession } from './lib/session.ts';
 import { cover, me, namespace, onSealed, server, token } from './lib/state.ts';
 import { Login, SignInAgain } from './screens/login.tsx';
 
@@ -41,6 +42,15 @@ const INSIDE: Record<string, Load> = {
   shared: () => import('./screens/shared.tsx').then((file) => file.Shared),
 };
 
+let frame: Promise<typeof Frame> | undefined;
+/** What all screens share is loaded once somebody is in: the login page does without. Its file is named in the shell, so that it is asked for at once. */
+const loadFrame = (): Promise<typeof Frame> => frame ??= (preload('inside'), import('./inside.ts').then((part) => { part.startKeys(); return part.Frame; }));
+
+function preload(name: string): void {
+  const href = document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content;
+  if (href) document.head.append(Object.assign(document.createElement('link'), { rel: 'modulepreload', href }));
+}
+
 /** The screen of a route: the old one stays until the new one's file is there. */
 function Screen({ loads, name }: { loads: Record<string, Load>; name: string }) {
   const [shown, setShown] = useState<{ name: string; Part?: ComponentType; error?: unknown }>({ name: '' });
@@ -68,11 +78,10 @@ function App() {
     forgetMounts();
     void askTable();
   }, [ns, signedIn]);
-  // The frame is loaded once somebody is in: the login page does without.
   const [Shown, setShown] = useState<typeof Frame | undefined>(undefined);
   useEffect(() => {
     if (!isIn || Shown) return;
-    void Promise.all([import('./parts/frame.tsx'), import('./parts/keys.tsx')]).then(([frame, keys]) => { keys.startKeys(); setShown(() => frame.Frame); });
+    void loadFrame().then((Part) => setShown(() => Part));
   }, [isIn]);
   if (OUTSIDE[first]) return <><Screen loads={OUTSIDE} name={first} /><Dialogs /></>;
   if (first === 'login' || !isIn) return <><Login /><Dialogs /></>;
@@ -97,12 +106,19 @@ async function start(): Promise<void> {
     else if (cover.peek() !== 'sealed') void askServer().then(() => leadOut());
   };
   startSession(() => { void go(href('login')); });
-  await Promise.all([askServer(), askConfig()]);
+  const first = route.value.path.split('/')[0] ?? '';
+  const isInside = first !== 'login' && !OUTSIDE[first];
+  const told = Promise.all([askServer(), askConfig()]);
+  // What the session of this tab will show is fetched while the server is asked how it is, and so is who it belongs to: each would wait for the other for nothing.
+  if (isInside && isKept()) { void loadFrame(); void INSIDE[first]?.(); }
+  const resumed = isInside ? resume(told) : undefined;
+  await told;
   const state = server.value;
-  if (state.ok && !state.initialized) leadOut();
-  else if (state.ok && state.sealed) leadOut();
-  else if (!['login', 'open', 'callback', 'setup', 'unseal'].includes(route.value.path.split('/')[0] ?? '')) await resume();
+  if (state.ok && (!state.initialized || state.sealed)) leadOut();
+  else await resumed;
   const root = document.getElementById('app');
+  // The mark of the shell stands there until now.
+  root?.replaceChildren();
   if (root) render(<App />, root);
 }
 

@@ -126,13 +126,3 @@ export function write(format: Format, entries: readonly Entry[]): string {
     case 'k8s': return entries.map((entry) => `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${(entry.path.split('/').at(-1) ?? common.secret).toLowerCase().replace(/[^a-z0-9.-]/g, '-')}\ntype: Opaque\ndata:\n${Object.entries(entry.data).map(([key, value]) => `  ${yamlText(key)}: ${base64(asText(value))}`).join('\n')}\n`).join('---\n');
   }
 }
-
-/** Gives the browser a file made here. */
-export function download(name: string, content: string | Blob, type = 'application/octet-stream'): void {
-  const url = URL.createObjectURL(typeof content === 'string' ? new Blob([content], { type }) : content);
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
-}

@@ -28,8 +28,8 @@ function read(): Kept | undefined {
   } catch { return undefined; }
 }
 
-/** Takes a token for the session: looks up what it is. */
-export async function signIn(given: string, how: { isOurs: boolean; mount: string; auth?: Auth }): Promise<void> {
+/** Takes a token for the session: looks up what it is. What the operator says of sessions is there once `told` is. */
+export async function signIn(given: string, how: { isOurs: boolean; mount: string; auth?: Auth }, told?: Promise<unknown>): Promise<void> {
   let made: Me;
   try {
     const { data } = await call<Record<string, any>>('GET', 'auth/token/lookup-self', { token: given, ns: '', quiet: true });
@@ -49,6 +49,7 @@ export async function signIn(given: string, how: { isOurs: boolean; mount: strin
       isRoot: auth.policies.includes('root'), isOurs: how.isOurs, mount: how.mount, type: 'service',
     };
   }
+  await told;
   keep({ token: given, isOurs: how.isOurs, mount: how.mount }, made.isRoot);
   token.value = given;
   me.value = made;
@@ -77,12 +78,14 @@ function nameOf(data: Record<string, any>): string {
 
 export const lastMount = (): string => localStorage.getItem(LAST_MOUNT) ?? '';
 
+export const isKept = (): boolean => read() !== undefined;
+
 /** The session of this tab, or of another tab that lives, after a load. */
-export async function resume(): Promise<boolean> {
+export async function resume(told?: Promise<unknown>): Promise<boolean> {
   const kept = read() ?? (await ask());
   if (!kept) return false;
   try {
-    await signIn(kept.token, kept);
+    await signIn(kept.token, kept, told);
     return true;
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) sessionStorage.removeItem(KEY);

@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/screens/log.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { headersOf, urlOf } from '../lib/api.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { token } from '../lib/state.ts';
 import { visible } from '../lib/time.ts';
 import { Button, Card, Field, Note, Page, Select } from '../parts/ui.tsx';

@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/screens/metrics.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, tryCall } from '../lib/api.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { parseProm, rate, sum, type Sample } from '../lib/prom.ts';
 import { token } from '../lib/state.ts';
 import { Chart, type Series } from '../parts/chart.tsx';

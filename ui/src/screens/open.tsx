@@ -4,7 +4,7 @@ import * as en from '../en/screens/open.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call } from '../lib/api.ts';
 import { copySecret } from '../lib/clipboard.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { asText, parseJson, writeJson, type Data, type Json } from '../lib/json.ts';
 import { useAction } from '../lib/load.ts';
 import { unseal } from '../lib/phrase.ts';

@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/screens/review.ts';
 import { useState } from 'preact/hooks';
 import { useLoad } from '../lib/load.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { route, setQuery } from '../lib/router.ts';
 import { plural } from '../lib/time.ts';
 import { Button, Card, Empty, Failed, Field, Loading, Note, Page, Select, LinkButton } from '../parts/ui.tsx';

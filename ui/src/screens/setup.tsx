@@ -4,7 +4,7 @@ import * as en from '../en/screens/setup.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { call } from '../lib/api.ts';
 import { copySecret } from '../lib/clipboard.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { useAction } from '../lib/load.ts';
 import { go, guard, href, route } from '../lib/router.ts';
 import { askServer } from '../lib/server.ts';

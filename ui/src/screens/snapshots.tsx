@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/screens/snapshots.ts';
 import { useState } from 'preact/hooks';
 import { ApiError, call, headersOf, tryCall, urlOf } from '../lib/api.ts';
-import { download } from '../lib/formats.ts';
+import { download } from '../lib/download.ts';
 import { useAction, useLoad } from '../lib/load.ts';
 import { ago, bytes, exact, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';

@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { call } from '../../lib/api.ts';
 import { useLoad } from '../../lib/load.ts';
 import { recent } from '../../lib/prefs.ts';
-import { download } from '../../lib/formats.ts';
+import { download } from '../../lib/download.ts';
 import { me, namespace } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
 import { rulesOf } from '../../parts/why.tsx';

@@ -4,7 +4,7 @@ import * as en from '../../en/screens/settings/seal.ts';
 import { useState } from 'preact/hooks';
 import { call, tryCall } from '../../lib/api.ts';
 import { copySecret } from '../../lib/clipboard.ts';
-import { download } from '../../lib/formats.ts';
+import { download } from '../../lib/download.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
 import { go, href } from '../../lib/router.ts';
 import { askServer } from '../../lib/server.ts';

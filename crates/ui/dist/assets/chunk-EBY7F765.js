@@ -1,1 +1,0 @@
-import{a as r}from"/ui/assets/chunk-JHCBLHW3.js";import{j as i}from"/ui/assets/chunk-RCOPSXUP.js";var d=30,s=[];function l(t){let o=e=>e.method===t.method&&e.path===t.path&&JSON.stringify(e.query)===JSON.stringify(t.query);s=[...s.filter(e=>!o(e)),t].slice(-d)}var p=()=>s,n="";i(()=>{let t=r.value.path;t!==n&&(n=t,s=[])});export{l as a,p as b};

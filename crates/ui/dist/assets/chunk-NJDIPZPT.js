@@ -1,1 +1,0 @@
-import{a}from"/ui/assets/chunk-FCPZHN2X.js";import{K as n,ea as t}from"/ui/assets/chunk-RCOPSXUP.js";var i=o=>`overdue since ${o}`;var c=14*864e5;function m(o){let r=Date.parse(o);if(Number.isNaN(r))return n(t,{children:o});let e=r-Date.now();return n(t,{kind:e<0?"bad":e<c?"warn":"",icon:e<c?"warn":"clock",children:e<0?i(a(r).replace(" ago","")):a(r)})}export{m as a};
