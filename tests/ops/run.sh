@@ -60,6 +60,13 @@ if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$wor
   kubernetes=$(cd "$work" && timeout 100 go mod download -json k8s.io/kubernetes@v1.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
   [ -n "$kubernetes" ] || skip "the schemas of Kubernetes: the Go module k8s.io/kubernetes cannot be had"
   try chart "$work/venv/bin/python" "$here/chart.py" "$binary" "$(command -v helm)" ${kubernetes:+"$kubernetes/api/openapi-spec/swagger.json"}
+  # VAULT_HELM and OPENBAO_HELM name folders with the sources of those charts; Vault's is a Go module too.
+  vault_helm=${VAULT_HELM:-$(cd "$work" && timeout 100 go mod download -json github.com/hashicorp/vault-helm@v0.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')}
+  [ -n "$vault_helm" ] || skip "Vault's chart: the Go module github.com/hashicorp/vault-helm cannot be had"
+  [ -n "${OPENBAO_HELM:-}" ] || skip "OpenBao's chart: OPENBAO_HELM names no folder with charts/openbao of openbao-helm"
+  if [ -n "$vault_helm${OPENBAO_HELM:-}" ]; then
+    TRY_SECS=600 try foreign-charts "$work/venv/bin/python" "$here/foreign_charts.py" "$binary" "$(command -v helm)" ${vault_helm:+"$vault_helm"} ${OPENBAO_HELM:+"$OPENBAO_HELM"}
+  fi
 else
   skip "chart: helm is not installed (go install helm.sh/helm/v3/cmd/helm@v3.19.2)"
 fi
