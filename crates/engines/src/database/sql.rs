@@ -129,6 +129,33 @@ enum LiteralJoin {
     LineBreak,
 }
 
+/// What PostgreSQL reads that has no quotes, as far as it has come: what a dollar sign or a quote behind it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BareWord {
+    /// Neither of these, also behind what ended by a quote or a dollar sign.
+    No,
+    /// A name, of which dollar signs are a part.
+    Name,
+    /// An `E` and nothing else: the prefix of a literal with escapes.
+    EscapePrefix,
+    /// A number, of which dollar signs are none. An `E` behind it begins anew, as it does up to PostgreSQL 14.
+    Number,
+}
+
+impl BareWord {
+    fn then(self, c: char) -> Self {
+        let is_in_name = matches!(self, Self::Name | Self::EscapePrefix);
+        match c {
+            _ if is_in_name && is_of_a_name(c) => Self::Name,
+            'e' | 'E' => Self::EscapePrefix,
+            '0'..='9' => Self::Number,
+            '$' => Self::No,
+            c if is_of_a_name(c) => Self::Name,
+            _ => Self::No,
+        }
+    }
+}
+
 /// Follows where literals, names and comments begin and end.
 struct Scanner {
     dialect: SqlDialect,
@@ -138,27 +165,38 @@ struct Scanner {
     end: String,
     /// How many comments are open, one inside the other.
     comments: usize,
-    /// The character before, for `E'…'`.
-    before: [char; 2],
+    word: BareWord,
+    /// The character before.
+    before: char,
 }
 
 impl Scanner {
     fn new(dialect: SqlDialect) -> Self {
-        let (context, before) = (Context::Plain, [' '; 2]);
-        Self { dialect, context, joining: LiteralJoin::No, end: String::new(), comments: 0, before }
+        Self {
+            dialect,
+            context: Context::Plain,
+            joining: LiteralJoin::No,
+            end: String::new(),
+            comments: 0,
+            word: BareWord::No,
+            before: ' ',
+        }
     }
 
     /// A value was written here.
     fn pass(&mut self, value: &str) {
-        value.chars().for_each(|c| self.before = [self.before[1], c]);
+        self.before = value.chars().last().unwrap_or(self.before);
         if self.context == Context::Plain {
             self.joining = LiteralJoin::No;
+            self.word = value.chars().fold(self.word, BareWord::then);
         }
     }
 
     /// Whether a word here could become the tag or the prefix of what is before or `after` it.
     fn leans_on_a_sign(&self, after: &str) -> bool {
-        self.before[1] == '$' || after.starts_with(['\'', '"', '$'])
+        self.before == '$'
+            || after.starts_with(['\'', '"', '$'])
+            || ["e'", "E'"].iter().any(|prefix| after.starts_with(prefix))
     }
 
     const fn context(&self) -> Context {
@@ -168,6 +206,7 @@ impl Scanner {
     /// Takes the next piece of the text: its length in bytes.
     fn step(&mut self, text: &str) -> usize {
         let Some(c) = text.chars().next() else { return 0 };
+        let was_plain = self.context == Context::Plain;
         let taken = match self.context {
             Context::Plain => self.step_plain(text, c),
             Context::Literal { escapes: true } | Context::Name('"')
@@ -197,7 +236,9 @@ impl Scanner {
             }
             Context::Opaque => c.len_utf8(),
         };
-        self.before = [self.before[1], c];
+        let is_bare = was_plain && self.context == Context::Plain;
+        self.word = if is_bare { self.word.then(c) } else { BareWord::No };
+        self.before = c;
         taken
     }
 
@@ -243,16 +284,15 @@ impl Scanner {
         }
         match c {
             '\'' => {
-                let [earlier, last] = self.before;
                 let escapes = is_mysql
                     || joining == LiteralJoin::LineBreak
-                    || (matches!(last, 'e' | 'E') && !is_of_a_name(earlier));
+                    || self.word == BareWord::EscapePrefix;
                 self.context = Context::Literal { escapes };
             }
             '"' => self.context = Context::Name('"'),
             '`' if is_mysql => self.context = Context::Name('`'),
             // Behind a name it belongs to it, and before a number it is a parameter.
-            '$' if !is_mysql && !is_of_a_name(self.before[1]) => {
+            '$' if !is_mysql && !matches!(self.word, BareWord::Name | BareWord::EscapePrefix) => {
                 let is_tag = |c: char| is_of_a_name(c) && c != '$';
                 if let Some(length) = text[1..].find(|c| !is_tag(c))
                     && text[1 + length..].starts_with('$')
@@ -351,8 +391,34 @@ mod tests {
             assert!(filled(statement, EVIL, dialect).is_err(), "{statement}");
             assert!(filled(statement, "word", dialect).is_ok(), "{statement}");
         }
-        for statement in ["{{name}}'a'", "{{name}}\"a\"", "${{name}}$", "{{name}}$a$"] {
+        for statement in
+            ["{{name}}'a'", "{{name}}\"a\"", "${{name}}$", "{{name}}$a$", "{{name}}E'a'"]
+        {
             assert!(filled(statement, "E", Postgres).is_err(), "{statement}");
+        }
+    }
+
+    /// The fuzzer found the first. What ended by a dollar sign, and a number, leave the next dollar sign and the next `E` to begin anew; a name does not.
+    #[test]
+    fn a_dollar_sign_belongs_to_a_name_and_to_nothing_else_before_it() {
+        let postgres = |statement: &str, value| filled(statement, value, SqlDialect::Postgres);
+        for opaque in
+            ["$a$x$a$$$'{{name}}'$$", "1$$'{{name}}'$$", "$1$$'{{name}}'$$", "E''$$'{{name}}'$$"]
+        {
+            assert!(postgres(opaque, "$$").is_err(), "{opaque}");
+            assert_eq!(postgres(opaque, "w").unwrap(), opaque.replace("{{name}}", "w"));
+        }
+        for named in ["a$$'{{name}}'", "E$$'{{name}}'", "a1$b$'{{name}}'", "\u{e9}$$'{{name}}'"] {
+            assert_eq!(postgres(named, "$$").unwrap(), named.replace("{{name}}", "$$"));
+        }
+        for escaped in ["$a$x$a$E'{{name}}'", "1E'{{name}}'", "\"a\"e'{{name}}'", "'a'E'{{name}}'"]
+        {
+            assert_eq!(postgres(escaped, "\\").unwrap(), escaped.replace("{{name}}", "\\\\"));
+        }
+        for plain in
+            ["aE'{{name}}'", "E1'{{name}}'", "EE'{{name}}'", "a$E'{{name}}'", "E '{{name}}'"]
+        {
+            assert_eq!(postgres(plain, "\\").unwrap(), plain.replace("{{name}}", "\\"));
         }
     }
 

@@ -72,9 +72,11 @@ fn next_of_postgres(rest: &str, c: char, word: &str) -> (Piece, usize) {
                 }
             }
         }
-        c if is_start(c) || c.is_ascii_digit() => {
-            (Piece::Word, rest.find(|c| !is_word(c)).unwrap_or(rest.len()))
+        // What follows the digits of a number begins anew.
+        c if c.is_ascii_digit() => {
+            (Piece::Word, rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()))
         }
+        c if is_start(c) => (Piece::Word, rest.find(|c| !is_word(c)).unwrap_or(rest.len())),
         c => (Piece::Sign(c), c.len_utf8()),
     }
 }
