@@ -262,6 +262,8 @@ mod tests {
                     _ => reader.u8().map(|_| ()),
                 };
                 assert!(reader.len() <= before);
+                assert_eq!(reader.len(), reader.rest().len());
+                assert_eq!(reader.is_empty(), reader.rest().is_empty());
                 assert!(bytes.ends_with(reader.rest()));
             }
         }

@@ -263,6 +263,23 @@ mod tests {
     }
 
     #[test]
+    fn a_span_of_seconds_is_cut_toward_zero_and_refused_where_it_does_not_fit() {
+        let most = i64::MAX / 1_000_000_000;
+        for secs in [0, 1, -1, 90, most, -most] {
+            let span = Span::from_secs(secs).unwrap();
+            assert_eq!((span.secs(), span.nanos()), (secs, secs * 1_000_000_000));
+        }
+        for secs in [most + 1, -most - 1, i64::MAX, i64::MIN] {
+            assert_eq!(Span::from_secs(secs), None);
+        }
+        for (nanos, secs) in [(1_999_999_999, 1), (-1_999_999_999, -1), (999_999_999, 0), (-1, 0)] {
+            let span = Span::from_nanos(nanos);
+            assert_eq!((span.nanos(), span.secs(), span.is_negative()), (nanos, secs, nanos < 0));
+        }
+        assert!(!Span::ZERO.is_negative());
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         for text in
             ["18446744074", "213504d", "99999999999999999999", "999999999999h", "1h18446744073s"]

@@ -164,7 +164,10 @@ mod tests {
         ] {
             assert_eq!(LeaseId::parse(text), Err(InvalidId), "{text}");
         }
-        assert!(LeaseId::parse(&long[1..]).is_ok());
+        let longest = LeaseId::parse(&long[1..]).unwrap();
+        let namespace = "n".repeat(NAMESPACE_ID_BYTES_MAX);
+        assert_eq!(LeaseId::parse_wire(&longest.to_wire(&namespace), &namespace), Ok(longest));
+        assert_eq!(InvalidId.to_string(), "invalid lease id");
         assert_eq!(LeaseId::new("a", "short"), Err(InvalidId));
     }
 }

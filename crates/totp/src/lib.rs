@@ -7,6 +7,8 @@ mod code;
 mod factor;
 mod key;
 mod qr;
+#[cfg(test)]
+mod tests;
 mod tries;
 mod url;
 
