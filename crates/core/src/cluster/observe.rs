@@ -9,11 +9,11 @@ use kallisto_store::{MemberRole, Replicated};
 use super::quorum::{SILENT, member_name};
 use crate::metrics::history::{ClusterEvent, EventKind, SeenCluster, SeenMember};
 use crate::state::Core;
-use crate::state::figures;
+use crate::state::metrics;
 
 /// Takes a sample, and tells what changed.
 pub(crate) fn observe(core: &Core, now: Timestamp) {
-    core.metrics.history.record(now, &figures::recent(core, now));
+    core.metrics.history.record(now, &metrics::recent(core, now));
     let Some(cluster) = core.store.replicated() else { return };
     let seen = look(core, cluster);
     let history = &core.metrics.history;

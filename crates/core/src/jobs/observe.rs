@@ -11,7 +11,7 @@ use crate::api::error::Error;
 use crate::engines::sys;
 use crate::metrics::usage::{NamedCounts, NamespacedName, ttl_word};
 use crate::state::Core;
-use crate::state::figures::{commits, namespace_of};
+use crate::state::metrics::{commits, namespace_of};
 use crate::timers::Timer;
 use crate::view::View;
 

@@ -1,4 +1,4 @@
-//! The last hour of some figures, a sample every five seconds, for whoever has no Prometheus; and what happened in the cluster meanwhile.
+//! The last hour of some metrics, a sample every five seconds, for whoever has no Prometheus; and what happened in the cluster meanwhile.
 //!
 //! `cluster::observe` adds to it from a job; `sys/kallisto/metrics` and `sys/kallisto/cluster` read it. It is memory of this process alone: a
 //! restart begins anew, and each server has its own.
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use super::{Figure, MetricValue};
+use super::{Metric, MetricValue};
 use crate::api::json::Json;
 use crate::counts::BUCKET_ENDS_US;
 
@@ -24,7 +24,7 @@ const SERIES_MAX: usize = 96;
 /// Most events.
 const EVENTS_MAX: usize = 100;
 
-/// The figures that are kept. Of one with labels the sum is, but for [`BY_LABEL`].
+/// The metrics that are kept. Of one with labels the sum is, but for [`BY_LABEL`].
 const KEPT: [&str; 32] = [
     "vault.core.unsealed",
     "vault.core.in_flight_requests",
@@ -62,7 +62,7 @@ const KEPT: [&str; 32] = [
 /// Those of which each label is a series.
 const BY_LABEL: [&str; 1] = ["kallisto.http.replies_total"];
 
-/// The figures and events of the last hour.
+/// The metrics and events of the last hour.
 #[derive(Default)]
 pub(crate) struct History(Mutex<Remembered>);
 
@@ -120,11 +120,11 @@ impl History {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample of the figures that are kept.
-    pub(crate) fn record(&self, time: Timestamp, figures: &[Figure]) {
+    /// Adds a sample of the metrics that are kept.
+    pub(crate) fn record(&self, time: Timestamp, metrics: &[Metric]) {
         let mut flat = Vec::new();
-        for figure in figures.iter().filter(|figure| KEPT.contains(&figure.name.as_ref())) {
-            flatten(figure, &mut flat);
+        for metric in metrics.iter().filter(|metric| KEPT.contains(&metric.name.as_ref())) {
+            flatten(metric, &mut flat);
         }
         self.kept().add(time, flat);
     }
@@ -200,11 +200,11 @@ fn number(value: f64) -> Json {
     if value.is_finite() { Json::Number(value.to_string().into()) } else { Json::Null }
 }
 
-/// The series of a figure, named and labelled as Prometheus sees them.
-fn flatten(figure: &Figure, out: &mut Vec<((String, String), f64)>) {
-    let name = figure.name.replace('.', "_");
-    if BY_LABEL.contains(&figure.name.as_ref()) {
-        for point in &figure.points {
+/// The series of a metric, named and labelled as Prometheus sees them.
+fn flatten(metric: &Metric, out: &mut Vec<((String, String), f64)>) {
+    let name = metric.name.replace('.', "_");
+    if BY_LABEL.contains(&metric.name.as_ref()) {
+        for point in &metric.points {
             let pairs: Vec<String> =
                 point.labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
             let labels = format!("{{{}}}", pairs.join(","));
@@ -212,7 +212,7 @@ fn flatten(figure: &Figure, out: &mut Vec<((String, String), f64)>) {
         }
         return;
     }
-    if let [point] = figure.points.as_slice()
+    if let [point] = metric.points.as_slice()
         && let MetricValue::Histogram(snapshot) = &point.value
     {
         let mut below = 0;
@@ -225,8 +225,8 @@ fn flatten(figure: &Figure, out: &mut Vec<((String, String), f64)>) {
         out.push(((format!("{name}_bucket"), "{le=\"+Inf\"}".to_owned()), all));
         return;
     }
-    if !figure.points.is_empty() {
-        let sum = figure.points.iter().filter_map(|point| plain(&point.value)).sum();
+    if !metric.points.is_empty() {
+        let sum = metric.points.iter().filter_map(|point| plain(&point.value)).sum();
         out.push(((name, String::new()), sum));
     }
 }
@@ -248,9 +248,9 @@ mod tests {
         Timestamp::from_second(secs).unwrap()
     }
 
-    fn tokens(count: f64) -> Vec<Figure> {
+    fn tokens(count: f64) -> Vec<Metric> {
         let point = MetricPoint { labels: Vec::new(), value: MetricValue::Gauge(count) };
-        vec![Figure { name: "vault.token.count".into(), about: "", points: vec![point] }]
+        vec![Metric { name: "vault.token.count".into(), about: "", points: vec![point] }]
     }
 
     #[test]
@@ -275,13 +275,13 @@ mod tests {
             labels: vec![("class", class.to_owned())],
             value: MetricValue::Counter(sum),
         };
-        let figures = ["kallisto.requests_total", "kallisto.http.replies_total", "not.kept"];
-        let figures = figures.map(|name| Figure {
+        let metrics = ["kallisto.requests_total", "kallisto.http.replies_total", "not.kept"];
+        let metrics = metrics.map(|name| Metric {
             name: name.into(),
             about: "",
             points: vec![point("2xx", 3), point("4xx", 4)],
         });
-        history.record(at(10), &figures);
+        history.record(at(10), &metrics);
         let text = String::from_utf8(history.since(at(0)).to_text().to_vec()).unwrap();
         assert!(
             text.contains(r#"{"labels":"","name":"kallisto_requests_total","values":[null,7]}"#),

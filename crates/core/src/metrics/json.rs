@@ -2,28 +2,28 @@
 
 use jiff::Timestamp;
 
-use super::{Figure, MetricPoint, MetricValue};
+use super::{Metric, MetricPoint, MetricValue};
 use crate::api::json::{Json, Map};
 
-/// Writes figures.
-pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
+/// Writes metrics.
+pub(crate) fn write(metrics: &[Metric], now: Timestamp) -> Json {
     let (mut gauges, mut counters, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-    for figure in figures {
-        for point in &figure.points {
+    for metric in metrics {
+        for point in &metric.points {
             match &point.value {
-                MetricValue::Gauge(value) => gauges.push(gauge(figure, point, *value)),
+                MetricValue::Gauge(value) => gauges.push(gauge(metric, point, *value)),
                 MetricValue::Counter(count) => {
-                    counters.push(sample(figure, point, *count, number(*count as f64)));
+                    counters.push(sample(metric, point, *count, number(*count as f64)));
                 }
                 MetricValue::Seconds(seconds) => {
-                    counters.push(sample(figure, point, 1, number(*seconds)));
+                    counters.push(sample(metric, point, 1, number(*seconds)));
                 }
                 MetricValue::Summary(summary) => {
-                    samples.push(sample(figure, point, summary.count, number(summary.sum_ms)));
+                    samples.push(sample(metric, point, summary.count, number(summary.sum_ms)));
                 }
                 MetricValue::Histogram(snapshot) => {
                     let sum = number(snapshot.sum.as_secs_f64());
-                    samples.push(sample(figure, point, snapshot.count(), sum));
+                    samples.push(sample(metric, point, snapshot.count(), sum));
                 }
             }
         }
@@ -38,17 +38,17 @@ pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {
     ])
 }
 
-fn gauge(figure: &Figure, point: &MetricPoint, value: f64) -> Json {
+fn gauge(metric: &Metric, point: &MetricPoint, value: f64) -> Json {
     Json::object([
-        ("Name", figure.name.as_ref().into()),
+        ("Name", metric.name.as_ref().into()),
         ("Value", number(value)),
         ("Labels", labels(point)),
     ])
 }
 
-fn sample(figure: &Figure, point: &MetricPoint, count: u64, sum: Json) -> Json {
+fn sample(metric: &Metric, point: &MetricPoint, count: u64, sum: Json) -> Json {
     Json::object([
-        ("Name", figure.name.as_ref().into()),
+        ("Name", metric.name.as_ref().into()),
         ("Count", count.into()),
         ("Sum", sum),
         ("Labels", labels(point)),

@@ -210,15 +210,15 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
     }
 }
 
-/// A figure at one moment, under a name such as `vault.core.unsealed`: dots for JSON, which become
+/// A metric at one moment, under a name such as `vault.core.unsealed`: dots for JSON, which become
 /// underscores for Prometheus.
-pub(crate) struct Figure {
+pub(crate) struct Metric {
     pub(crate) name: Cow<'static, str>,
     pub(crate) about: &'static str,
     pub(crate) points: Vec<MetricPoint>,
 }
 
-/// One value of a figure.
+/// One value of a metric.
 pub(crate) struct MetricPoint {
     pub(crate) labels: Vec<(&'static str, String)>,
     pub(crate) value: MetricValue,
@@ -240,13 +240,13 @@ pub(crate) enum MetricValue {
 
 impl MetricsSettings {
     /// Leaves out what is not told, and names the rest as it is told.
-    pub(crate) fn apply(&self, figures: &mut Vec<Figure>) {
-        for figure in figures.iter_mut() {
-            if let Some(name) = self.renamed(&figure.name) {
-                figure.name = name.into();
+    pub(crate) fn apply(&self, metrics: &mut Vec<Metric>) {
+        for metric in metrics.iter_mut() {
+            if let Some(name) = self.renamed(&metric.name) {
+                metric.name = name.into();
             }
         }
-        figures.retain(|figure| self.tells(&figure.name));
+        metrics.retain(|metric| self.tells(&metric.name));
     }
 }
 

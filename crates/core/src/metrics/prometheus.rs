@@ -8,28 +8,28 @@
 
 use std::fmt::Write;
 
-use super::{Figure, MetricPoint, MetricValue};
+use super::{Metric, MetricPoint, MetricValue};
 use crate::counts::BUCKET_ENDS_US;
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Writes figures; of those without a point nothing.
-pub(crate) fn write(figures: &[Figure]) -> String {
+/// Writes metrics; of those without a point nothing.
+pub(crate) fn write(metrics: &[Metric]) -> String {
     let mut text = String::new();
-    for figure in figures {
-        let Some(first) = figure.points.first() else { continue };
-        let name = figure.name.replace(['.', '-'], "_");
-        let _ = writeln!(text, "# HELP {name} {}", figure.about);
+    for metric in metrics {
+        let Some(first) = metric.points.first() else { continue };
+        let name = metric.name.replace(['.', '-'], "_");
+        let _ = writeln!(text, "# HELP {name} {}", metric.about);
         let _ = writeln!(text, "# TYPE {name} {}", kind(&name, &first.value));
-        for point in &figure.points {
+        for point in &metric.points {
             write_point(&mut text, &name, point);
         }
     }
     text
 }
 
-/// The type of a figure. A name that Vault gave and that says another type than the value has, by the rules of Prometheus, has none: that is
+/// The type of a metric. A name that Vault gave and that says another type than the value has, by the rules of Prometheus, has none: that is
 /// what `promtool check metrics` wants, and queries ask no type.
 fn kind(name: &str, value: &MetricValue) -> &'static str {
     let is_counter = matches!(value, MetricValue::Counter(_) | MetricValue::Seconds(_));
@@ -108,8 +108,8 @@ mod tests {
         durations.record(Duration::from_micros(20));
         durations.record(Duration::from_secs(20));
         let point = |labels, value| MetricPoint { labels, value };
-        let figures = [
-            Figure {
+        let metrics = [
+            Metric {
                 name: "kallisto.requests_total".into(),
                 about: "Requests.",
                 points: vec![
@@ -117,14 +117,14 @@ mod tests {
                     point(vec![("operation", "a\"b\\".into())], MetricValue::Counter(0)),
                 ],
             },
-            Figure { name: "none".into(), about: "Nothing.", points: Vec::new() },
-            Figure {
+            Metric { name: "none".into(), about: "Nothing.", points: Vec::new() },
+            Metric {
                 name: "t.seconds".into(),
                 about: "Times.",
                 points: vec![point(Vec::new(), MetricValue::Histogram(durations.snapshot()))],
             },
         ];
-        let text = write(&figures);
+        let text = write(&metrics);
         let head = "# HELP kallisto_requests_total Requests.\n\
                     # TYPE kallisto_requests_total counter\n\
                     kallisto_requests_total{operation=\"read\"} 3\n\
@@ -141,17 +141,17 @@ mod tests {
     fn a_summary_has_its_quantiles_and_names_of_vault_have_the_type_that_fits() {
         let durations = Durations::default();
         durations.record(Duration::from_millis(2));
-        let figure = |name: &'static str, value| Figure {
+        let metric = |name: &'static str, value| Metric {
             name: name.into(),
             about: "It.",
             points: vec![MetricPoint { labels: Vec::new(), value }],
         };
         let text = write(&[
-            figure("vault.x", MetricValue::Summary(durations.snapshot().summary(None))),
-            figure("vault.token.count", MetricValue::Gauge(1.0)),
-            figure("vault.audit.log_request_failure", MetricValue::Counter(0)),
-            figure("vault.quota.lease_count.counter", MetricValue::Gauge(0.0)),
-            figure("kallisto.jobs.runs_total", MetricValue::Counter(0)),
+            metric("vault.x", MetricValue::Summary(durations.snapshot().summary(None))),
+            metric("vault.token.count", MetricValue::Gauge(1.0)),
+            metric("vault.audit.log_request_failure", MetricValue::Counter(0)),
+            metric("vault.quota.lease_count.counter", MetricValue::Gauge(0.0)),
+            metric("kallisto.jobs.runs_total", MetricValue::Counter(0)),
         ]);
         assert!(
             text.contains("# TYPE vault_x summary\nvault_x{quantile=\"0.5\"} 1.75\n"),

@@ -8,7 +8,7 @@ use kallisto_engine::Class;
 use super::stages::NextStep;
 use crate::api::request::Request;
 use crate::state::Core;
-use crate::state::figures::namespace_of;
+use crate::state::metrics::namespace_of;
 use crate::timers::Timer;
 
 /// The timer of a request that is to be dispatched; most have none.

@@ -10,8 +10,8 @@
 
 mod attempts;
 pub(crate) mod compute_pools;
-pub(crate) mod figures;
 pub(crate) mod joining;
+pub(crate) mod metrics;
 pub(crate) mod seal;
 pub(crate) mod versions;
 

@@ -7,7 +7,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::metrics::{json, prometheus};
 use crate::state::Core;
-use crate::state::figures::collect;
+use crate::state::metrics::collect;
 
 const OK: u16 = 200;
 

@@ -2,15 +2,15 @@
 
 use super::values::{gauge, one};
 use crate::admission::SharedAmount;
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 use crate::state::Core;
 
-pub(super) fn http(core: &Core, figures: &mut Vec<Figure>) {
+pub(super) fn http(core: &Core, metrics: &mut Vec<Metric>) {
     let (listener, http) = (&core.metrics.listener, &core.metrics.http);
     // Read first, so that what ends meanwhile does not make the difference negative.
     let closed = listener.closed.total();
     let accepted = listener.accepted.total();
-    figures.extend([
+    metrics.extend([
         one(
             "kallisto.listener.connections",
             "Open connections.",
@@ -41,14 +41,14 @@ pub(super) fn http(core: &Core, figures: &mut Vec<Figure>) {
         labels: vec![("class", format!("{digit}xx"))],
         value: MetricValue::Counter(sum),
     });
-    figures.push(Figure {
+    metrics.push(Metric {
         name: "kallisto.http.replies_total".into(),
         about: "Replies, by class of status.",
         points: points.collect(),
     });
 }
 
-pub(super) fn admission(core: &Core, figures: &mut Vec<Figure>) {
+pub(super) fn admission(core: &Core, metrics: &mut Vec<Metric>) {
     type Of = fn(&SharedAmount) -> MetricValue;
     let rows: [(&'static str, &'static str, Of); 3] = [
         ("kallisto.admission.held", "What clients make the server hold, by kind.", |shares| {
@@ -61,15 +61,15 @@ pub(super) fn admission(core: &Core, figures: &mut Vec<Figure>) {
             |shares| MetricValue::Counter(shares.refused()),
         ),
     ];
-    figures.extend(rows.map(|(name, about, of)| {
+    metrics.extend(rows.map(|(name, about, of)| {
         let points = core.admission.all().map(|(kind, shares)| MetricPoint {
             labels: vec![("kind", kind.to_owned())],
             value: of(shares),
         });
-        Figure { name: name.into(), about, points: points.into() }
+        Metric { name: name.into(), about, points: points.into() }
     }));
     let listener = &core.metrics.listener;
-    figures.extend([
+    metrics.extend([
         one(
             "kallisto.compute.offloaded_total",
             "Requests that were answered beside the workers, since they may take a processor for long.",

@@ -4,12 +4,12 @@ use kallisto_engine::Class;
 
 use super::values::{flag, gauge, one};
 use super::{Effort, usage};
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 use crate::quotas::lease_count::LeaseSpec;
 use crate::state::Core;
 use crate::view::View;
 
-pub(super) fn view(core: &Core, view: &View, effort: Effort, figures: &mut Vec<Figure>) {
+pub(super) fn view(core: &Core, view: &View, effort: Effort, metrics: &mut Vec<Metric>) {
     let mounts = view.mounts.all();
     let of_class = |class: Class, local: bool| {
         let fits = mounts
@@ -26,7 +26,7 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, figures: &mut Vec<F
     });
     let mount_table = points.collect();
     if effort == Effort::Any {
-        lease_counts(view, figures);
+        lease_counts(view, metrics);
     }
     let (mut tokens, mut leases) = view.tokens.counts();
     for inside in view.namespaces.views() {
@@ -35,8 +35,8 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, figures: &mut Vec<F
     }
     let (credentials, irrevocable) = view.leases.counts();
     let memory = view.hot.memory();
-    figures.extend([
-        Figure {
+    metrics.extend([
+        Metric {
             name: "vault.core.mount_table.num_entries".into(),
             about: "Mounts, by class.",
             points: mount_table,
@@ -85,7 +85,7 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, figures: &mut Vec<F
 }
 
 /// The lease counts by name: what there is, what there may be, and whether that is near.
-fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
+fn lease_counts(view: &View, metrics: &mut Vec<Metric>) {
     let specs = view.quotas.leases.specs();
     let counts: Vec<usize> =
         specs.iter().map(|spec| view.count_leases(&spec.scope, usize::MAX)).collect();
@@ -96,23 +96,23 @@ fn lease_counts(view: &View, figures: &mut Vec<Figure>) {
         };
         specs.iter().zip(&counts).map(point).collect()
     };
-    figures.extend([
+    metrics.extend([
         one(
             "vault.quota.lease_count.violation",
             "Leases that a lease count refused.",
             MetricValue::Counter(view.quotas.leases.refused.total()),
         ),
-        Figure {
+        Metric {
             name: "vault.quota.lease_count.counter".into(),
             about: "Leases that a lease count counts.",
             points: points(|_, count| gauge(count)),
         },
-        Figure {
+        Metric {
             name: "vault.quota.lease_count.max".into(),
             about: "Leases that a lease count allows.",
             points: points(|spec, _| MetricValue::Gauge(spec.max_leases as f64)),
         },
-        Figure {
+        Metric {
             name: "kallisto.quota.lease_count.near_max".into(),
             about: "Whether there are four fifths and more of the leases that a lease count allows.",
             points: points(|spec, count| flag(spec.is_near(count))),

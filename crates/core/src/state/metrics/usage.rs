@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use super::values::{flag, gauge, one};
 use crate::metrics::routes::RouteVerb;
 use crate::metrics::usage::{NamedCounts, NamespacedName};
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 use crate::records::engine_kind::EngineKind;
 use crate::state::Core;
 use crate::view::View;
 
 /// Secrets by version of the engine, and by mount where that is asked for.
-pub(super) fn secrets(core: &Core, root: &View) -> Figure {
+pub(super) fn secrets(core: &Core, root: &View) -> Metric {
     let views = root.namespaces.views();
     let views: Vec<&View> = std::iter::once(root).chain(views.iter().map(|view| &**view)).collect();
     let kinds = [("1", EngineKind::KV_V1), ("2", EngineKind::KV_V2)];
@@ -49,11 +49,11 @@ pub(super) fn secrets(core: &Core, root: &View) -> Figure {
         }));
     }
     let about = "Secrets, by version of the engine; by mount too where usage_gauge_period is set.";
-    Figure { name: "vault.secret.kv.count".into(), about, points }
+    Metric { name: "vault.secret.kv.count".into(), about, points }
 }
 
 /// What the job counted last.
-pub(super) fn counted(core: &Core, figures: &mut Vec<Figure>) {
+pub(super) fn counted(core: &Core, metrics: &mut Vec<Metric>) {
     let usage = core.metrics.usage();
     let max = core.info.metrics.cardinality_max;
     let named = |names: [&'static str; 2], counts: BTreeMap<NamespacedName, u64>| {
@@ -67,23 +67,23 @@ pub(super) fn counted(core: &Core, figures: &mut Vec<Figure>) {
         points.collect::<Vec<_>>()
     };
     let NamedCounts { by_policy, by_ttl, by_auth, aliases, is_counted: _ } = usage;
-    figures.extend([
-        Figure {
+    metrics.extend([
+        Metric {
             name: "vault.token.count.by_policy".into(),
             about: "Tokens with a policy; where usage_gauge_period is set.",
             points: named(["namespace", "policy"], by_policy),
         },
-        Figure {
+        Metric {
             name: "vault.token.count.by_ttl".into(),
             about: "Tokens by the lifetime they were made with; where usage_gauge_period is set.",
             points: named(["namespace", "creation_ttl"], by_ttl),
         },
-        Figure {
+        Metric {
             name: "vault.token.count.by_auth".into(),
             about: "Tokens by the method that made them; where usage_gauge_period is set.",
             points: named(["namespace", "auth_method"], by_auth),
         },
-        Figure {
+        Metric {
             name: "vault.identity.entity.alias.count".into(),
             about: "Aliases of entities by the method they are of; where usage_gauge_period is set.",
             points: named(["namespace", "auth_method"], aliases),
@@ -91,11 +91,11 @@ pub(super) fn counted(core: &Core, figures: &mut Vec<Figure>) {
     ]);
 }
 
-/// How long each mount takes, where that is asked for: a figure of its own for each mount and operation, as Vault has it.
-pub(super) fn routes(core: &Core, figures: &mut Vec<Figure>) {
+/// How long each mount takes, where that is asked for: a metric of its own for each mount and operation, as Vault has it.
+pub(super) fn routes(core: &Core, metrics: &mut Vec<Metric>) {
     for (mount, durations) in core.metrics.routes.all() {
         for (operation, snapshot) in RouteVerb::NAMES.into_iter().zip(durations) {
-            figures.push(Figure {
+            metrics.push(Metric {
                 name: format!("vault.route.{operation}.{}", mount.replace(['/', '-', '.'], "_")).into(),
                 about: "Requests to a mount and the milliseconds they took; where usage_gauge_period is set.",
                 points: vec![MetricPoint {
@@ -108,15 +108,15 @@ pub(super) fn routes(core: &Core, figures: &mut Vec<Figure>) {
 }
 
 /// Entities, in all namespaces, and how far a re-encryption is.
-pub(super) fn cluster(root: &View, figures: &mut Vec<Figure>) {
+pub(super) fn cluster(root: &View, metrics: &mut Vec<Metric>) {
     let views = root.namespaces.views();
     let all = std::iter::once(root).chain(views.iter().map(|view| &**view));
     let entities = all.filter_map(|view| view.ask_directory(|directory| directory.entity_count()));
-    figures.push(one("vault.identity.num_entities", "Entities.", gauge(entities.sum())));
+    metrics.push(one("vault.identity.num_entities", "Entities.", gauge(entities.sum())));
 }
 
 /// Tokens that were made, by method, lifetime and kind.
-pub(super) fn creations(core: &Core, figures: &mut Vec<Figure>) {
+pub(super) fn creations(core: &Core, metrics: &mut Vec<Metric>) {
     let points =
         core.services.timers.creations().into_iter().map(|((method, ttl, kind), count)| {
             MetricPoint {
@@ -128,12 +128,12 @@ pub(super) fn creations(core: &Core, figures: &mut Vec<Figure>) {
                 value: MetricValue::Counter(count),
             }
         });
-    figures.push(Figure {
+    metrics.push(Metric {
         name: "vault.token.creation".into(),
         about: "Tokens that were made, by method of login, lifetime and kind.",
         points: points.collect(),
     });
-    figures.push(one(
+    metrics.push(one(
         "kallisto.metrics.usage_counted",
         "Whether tokens and aliases were counted by name, as usage_gauge_period asks.",
         flag(core.metrics.usage().is_counted),

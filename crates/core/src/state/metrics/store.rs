@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use kallisto_store::{DatabaseStats, EngineStats, RaftStats};
 
 use super::values::{flag, gauge, one};
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 use crate::view::NamespaceContext;
 
-pub(super) fn barrier(context: &NamespaceContext, figures: &mut Vec<Figure>) {
+pub(super) fn barrier(context: &NamespaceContext, metrics: &mut Vec<Metric>) {
     let [gets, puts, deletes, scans] = context.store.counts();
     let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
-    figures.extend([
+    metrics.extend([
         count("vault.barrier.get_count", "Records read through the barrier.", gets),
         count("vault.barrier.put_count", "Records written through the barrier.", puts),
         count("vault.barrier.delete_count", "Records deleted through the barrier.", deletes),
@@ -19,9 +19,9 @@ pub(super) fn barrier(context: &NamespaceContext, figures: &mut Vec<Figure>) {
     ]);
 }
 
-pub(super) fn reencryption(root: &NamespaceContext, figures: &mut Vec<Figure>) {
+pub(super) fn reencryption(root: &NamespaceContext, metrics: &mut Vec<Metric>) {
     let progress = &root.reencryption;
-    figures.extend([
+    metrics.extend([
         one(
             "kallisto.reencryption.running",
             "Whether records under older data keys are being written again.",
@@ -35,9 +35,9 @@ pub(super) fn reencryption(root: &NamespaceContext, figures: &mut Vec<Figure>) {
     ]);
 }
 
-pub(super) fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
+pub(super) fn raft(stats: &RaftStats, metrics: &mut Vec<Metric>) {
     let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
-    figures.extend([
+    metrics.extend([
         number("kallisto.raft.term", "Raft's term.", stats.term),
         one(
             "kallisto.raft.leader",
@@ -73,10 +73,10 @@ pub(super) fn raft(stats: &RaftStats, figures: &mut Vec<Figure>) {
 }
 
 /// What a store on a database tells.
-pub(super) fn database(stats: &DatabaseStats, figures: &mut Vec<Figure>) {
+pub(super) fn database(stats: &DatabaseStats, metrics: &mut Vec<Metric>) {
     let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
     let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
-    figures.extend([
+    metrics.extend([
         one(
             "kallisto.postgresql.connected",
             "Whether there is a connection to the database.",
@@ -120,17 +120,17 @@ pub(super) fn database(stats: &DatabaseStats, figures: &mut Vec<Figure>) {
     ]);
 }
 
-pub(super) fn engine(stats: &EngineStats, figures: &mut Vec<Figure>) {
+pub(super) fn engine(stats: &EngineStats, metrics: &mut Vec<Metric>) {
     let per_level =
         |name: &'static str, about, of: fn(&kallisto_store::EngineLevelStats) -> f64| {
             let points = stats.levels.iter().enumerate().map(|(level, stats)| MetricPoint {
                 labels: vec![("level", level.to_string())],
                 value: MetricValue::Gauge(of(stats)),
             });
-            Figure { name: name.into(), about, points: points.collect() }
+            Metric { name: name.into(), about, points: points.collect() }
         };
     let count = |name, about, sum| one(name, about, MetricValue::Counter(sum));
-    figures.extend([
+    metrics.extend([
         per_level("kallisto.lsm.files", "Sorted files, by level.", |level| level.files as f64),
         per_level("kallisto.lsm.level_bytes", "Their bytes, by level.", |level| level.bytes as f64),
         one("kallisto.lsm.memtable_bytes", "Memory of the memtable.", gauge(stats.memtable_bytes)),

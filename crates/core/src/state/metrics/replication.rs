@@ -4,7 +4,7 @@ use kallisto_store::{CommitStats, Leadership, Member, RaftStats};
 
 use super::values::{flag, gauge, one};
 use crate::counts::{BUCKET_ENDS_US, HistogramSnapshot};
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 use crate::state::Core;
 
 // What the store counts by are the buckets of everything else.
@@ -23,9 +23,9 @@ pub(crate) fn commits(stats: &CommitStats) -> HistogramSnapshot {
 }
 
 /// What a leader committed, to its log or to a database, in Vault's words.
-pub(super) fn committed(core: &Core, stats: &CommitStats, figures: &mut Vec<Figure>) {
+pub(super) fn committed(core: &Core, stats: &CommitStats, metrics: &mut Vec<Metric>) {
     let before = core.services.timers.oldest_commits();
-    figures.extend([
+    metrics.extend([
         one(
             "vault.raft.apply",
             "Batches that this server, as the leader, put into the log or sent to the database.",
@@ -40,9 +40,9 @@ pub(super) fn committed(core: &Core, stats: &CommitStats, figures: &mut Vec<Figu
 }
 
 /// What the log tells in Vault's words.
-pub(super) fn log(stats: &RaftStats, figures: &mut Vec<Figure>) {
+pub(super) fn log(stats: &RaftStats, metrics: &mut Vec<Metric>) {
     let number = |name, about, number: u64| one(name, about, MetricValue::Gauge(number as f64));
-    figures.extend([
+    metrics.extend([
         number(
             "vault.raft_storage.stats.applied_index",
             "The last entry of the log that was applied.",
@@ -62,9 +62,9 @@ pub(super) fn log(stats: &RaftStats, figures: &mut Vec<Figure>) {
 }
 
 /// The members, and how often this server began to lead or to follow.
-pub(super) fn members(core: &Core, members: &[Member], own: Leadership, figures: &mut Vec<Figure>) {
+pub(super) fn members(core: &Core, members: &[Member], own: Leadership, metrics: &mut Vec<Metric>) {
     let seen = core.metrics.observed();
-    figures.extend([
+    metrics.extend([
         one("vault.raft.peers", "Members of the cluster.", gauge(members.len())),
         one(
             "vault.raft.state.leader",
@@ -89,29 +89,29 @@ pub(super) fn members(core: &Core, members: &[Member], own: Leadership, figures:
         };
         others.iter().map(point).collect()
     };
-    figures.extend([
-        Figure {
+    metrics.extend([
+        Metric {
             name: "vault.raft_storage.follower.applied_index_delta".into(),
             about: "Entries that a server lacks which the leader has, by server; told by the leader.",
             points: of_others(&|member| position.saturating_sub(member.matched) as f64),
         },
-        Figure {
+        Metric {
             name: "vault.raft_storage.follower.last_heartbeat_ms".into(),
             about: "Milliseconds since the leader heard a server, by server; told by the leader.",
             points: of_others(&|member| member.silent_ms.unwrap_or_default() as f64),
         },
     ]);
-    autopilot(core, figures);
+    autopilot(core, metrics);
 }
 
 /// What autopilot finds; nothing on servers that do not lead.
-fn autopilot(core: &Core, figures: &mut Vec<Figure>) {
+fn autopilot(core: &Core, metrics: &mut Vec<Metric>) {
     let Some(health) = core.metrics.observed().health else { return };
     let nodes = health.servers.into_iter().map(|(name, is_healthy)| MetricPoint {
         labels: vec![("node_id", name)],
         value: flag(is_healthy),
     });
-    figures.extend([
+    metrics.extend([
         one(
             "vault.autopilot.healthy",
             "Whether all servers are healthy; told by the leader.",
@@ -122,7 +122,7 @@ fn autopilot(core: &Core, figures: &mut Vec<Figure>) {
             "Voters that may fail before no writes are taken; told by the leader.",
             gauge(health.tolerance),
         ),
-        Figure {
+        Metric {
             name: "vault.autopilot.node.healthy".into(),
             about: "Whether a server is healthy, by server; told by the leader.",
             points: nodes.collect(),

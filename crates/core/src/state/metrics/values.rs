@@ -1,9 +1,9 @@
 //! Figures of one point, and values of gauges.
 
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 
-pub(super) fn one(name: &'static str, about: &'static str, value: MetricValue) -> Figure {
-    Figure { name: name.into(), about, points: vec![MetricPoint { labels: Vec::new(), value }] }
+pub(super) fn one(name: &'static str, about: &'static str, value: MetricValue) -> Metric {
+    Metric { name: name.into(), about, points: vec![MetricPoint { labels: Vec::new(), value }] }
 }
 
 pub(super) fn gauge(count: usize) -> MetricValue {

@@ -1,7 +1,8 @@
-//! Every figure of a server at one moment.
+//! Where metrics are declared: every metric of a server at one moment, with its name and what it means.
 //!
 //! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
-//! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
+//! end with their unit. `docs/reference/metrics.md` lists them all, and a test compares the two. What
+//! is counted on the way, and the forms in which metrics are written, is in [`crate::metrics`].
 
 mod clients;
 mod far_ends;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::metrics::{Figure, JobRecord, MetricPoint, MetricValue, SnapshotFigures};
+use crate::metrics::{JobRecord, Metric, MetricPoint, MetricValue, SnapshotFigures};
 use crate::state::Core;
 
 pub(crate) use replication::commits;
@@ -25,14 +26,14 @@ pub(crate) use usage::namespace_of;
 use values::{flag, gauge, one};
 
 /// Collects everything; of a sealed server what it has.
-pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Figure> {
-    let mut figures = gather(core, now, Effort::Any);
-    core.info.metrics.apply(&mut figures);
-    figures
+pub(crate) fn collect(core: &Core, now: Timestamp) -> Vec<Metric> {
+    let mut metrics = gather(core, now, Effort::Any);
+    core.info.metrics.apply(&mut metrics);
+    metrics
 }
 
 /// Those that cost little to collect, often and when nobody looks.
-pub(crate) fn recent(core: &Core, now: Timestamp) -> Vec<Figure> {
+pub(crate) fn recent(core: &Core, now: Timestamp) -> Vec<Metric> {
     gather(core, now, Effort::Little)
 }
 
@@ -43,9 +44,9 @@ enum Effort {
     Any,
 }
 
-fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Figure> {
+fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Metric> {
     let context = core.context.load();
-    let mut figures = vec![
+    let mut metrics = vec![
         one("vault.core.unsealed", "Whether the server is unsealed.", flag(context.is_some())),
         one(
             "vault.core.active",
@@ -58,64 +59,64 @@ fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Figure> {
             gauge(core.metrics.in_flight.len()),
         ),
     ];
-    requests(core, &mut figures);
+    requests(core, &mut metrics);
     if let Some(context) = context.as_ref() {
-        view::view(core, &context.view, effort, &mut figures);
-        store::reencryption(context, &mut figures);
-        usage::cluster(&context.view, &mut figures);
+        view::view(core, &context.view, effort, &mut metrics);
+        store::reencryption(context, &mut metrics);
+        usage::cluster(&context.view, &mut metrics);
         if effort == Effort::Any {
-            usage::counted(core, &mut figures);
+            usage::counted(core, &mut metrics);
         }
-        store::barrier(context, &mut figures);
+        store::barrier(context, &mut metrics);
     }
     if effort == Effort::Any {
-        timers(core, now, &mut figures);
-        usage::creations(core, &mut figures);
-        usage::routes(core, &mut figures);
+        timers(core, now, &mut metrics);
+        usage::creations(core, &mut metrics);
+        usage::routes(core, &mut metrics);
     }
-    figures.push(one(
+    metrics.push(one(
         "kallisto.audit.chains_broken",
         "Audit devices whose records were not as they had been left when the server started.",
         gauge(core.audit.broken_chains()),
     ));
     if effort == Effort::Any {
-        jobs(core, &mut figures);
-        snapshots(core, &mut figures);
+        jobs(core, &mut metrics);
+        snapshots(core, &mut metrics);
     }
-    clients::http(core, &mut figures);
-    clients::admission(core, &mut figures);
+    clients::http(core, &mut metrics);
+    clients::admission(core, &mut metrics);
     let named_max = core.info.metrics.usage_period.map(|_| core.info.metrics.cardinality_max);
-    far_ends::far_ends(core.services.far_ends().statuses(), named_max, &mut figures);
+    far_ends::far_ends(core.services.far_ends().statuses(), named_max, &mut metrics);
     let stats = core.store.stats();
-    figures.push(one(
+    metrics.push(one(
         "kallisto.store.records",
         "About how many records there are.",
         MetricValue::Gauge(stats.records as f64),
     ));
     if let Some(stats) = &stats.raft {
-        store::raft(stats, &mut figures);
-        replication::log(stats, &mut figures);
-        store::engine(&stats.engine, &mut figures);
+        store::raft(stats, &mut metrics);
+        replication::log(stats, &mut metrics);
+        store::engine(&stats.engine, &mut metrics);
     }
     if let Some(stats) = &stats.database {
-        store::database(stats, &mut figures);
+        store::database(stats, &mut metrics);
     }
     if let Some(commits) = stats.commits() {
-        replication::committed(core, commits, &mut figures);
+        replication::committed(core, commits, &mut metrics);
     }
     if let Some(cluster) = core.store.replicated() {
-        replication::members(core, &cluster.members(), cluster.leadership(), &mut figures);
+        replication::members(core, &cluster.members(), cluster.leadership(), &mut metrics);
     }
-    freshness(core, &mut figures);
-    process(core, &mut figures);
-    figures
+    freshness(core, &mut metrics);
+    process(core, &mut metrics);
+    metrics
 }
 
-fn freshness(core: &Core, figures: &mut Vec<Figure>) {
+fn freshness(core: &Core, metrics: &mut Vec<Metric>) {
     // As long as nothing was heard it is as old as the process, at least.
     let started = || core.store.replicated().map_or(Duration::ZERO, |cluster| cluster.now());
     let age = core.age().unwrap_or_else(started);
-    figures.extend([
+    metrics.extend([
         one(
             "kallisto.raft.staleness_seconds",
             "How far in the past the view may be: since when the leader and its majority were not heard.",
@@ -144,14 +145,14 @@ fn freshness(core: &Core, figures: &mut Vec<Figure>) {
     ]);
 }
 
-fn requests(core: &Core, figures: &mut Vec<Figure>) {
+fn requests(core: &Core, metrics: &mut Vec<Metric>) {
     let durations = core.metrics.http.durations.snapshot();
-    figures.push(one(
+    metrics.push(one(
         "vault.core.handle_request",
         "Requests over HTTP and the milliseconds they took.",
         MetricValue::Summary(durations.summary(core.services.timers.oldest_requests().as_ref())),
     ));
-    figures.push(one(
+    metrics.push(one(
         "vault.quota.rate_limit.violation",
         "Requests that a rate limit refused.",
         MetricValue::Counter(core.metrics.over_quota.total()),
@@ -160,14 +161,14 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
         labels: vec![("operation", operation.to_owned()), ("outcome", outcome.to_owned())],
         value: MetricValue::Counter(sum),
     });
-    figures.push(Figure {
+    metrics.push(Metric {
         name: "kallisto.requests_total".into(),
         about: "Requests, by operation and what came of them.",
         points: points.collect(),
     });
 }
 
-fn jobs(core: &Core, figures: &mut Vec<Figure>) {
+fn jobs(core: &Core, metrics: &mut Vec<Metric>) {
     type Of = fn(&JobRecord) -> Option<MetricValue>;
     let rows: [(&'static str, &'static str, Of); 4] = [
         (
@@ -186,17 +187,17 @@ fn jobs(core: &Core, figures: &mut Vec<Figure>) {
         }),
     ];
     let jobs = core.metrics.jobs.all();
-    figures.extend(rows.map(|(name, about, of)| {
+    metrics.extend(rows.map(|(name, about, of)| {
         let points = jobs.iter().filter_map(|job| {
             let labels = vec![("job", job.facts.name.clone())];
             of(job).map(|value| MetricPoint { labels, value })
         });
-        Figure { name: name.into(), about, points: points.collect() }
+        Metric { name: name.into(), about, points: points.collect() }
     }));
 }
 
 /// The leader alone knows how schedules fare.
-fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
+fn snapshots(core: &Core, metrics: &mut Vec<Metric>) {
     type Of = fn(&SnapshotFigures) -> MetricValue;
     let rows: [(&'static str, &'static str, Of); 5] = [
         (
@@ -225,26 +226,26 @@ fn snapshots(core: &Core, figures: &mut Vec<Figure>) {
         true => core.metrics.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         false => Vec::new(),
     };
-    figures.extend(rows.into_iter().map(|(name, about, of)| {
+    metrics.extend(rows.into_iter().map(|(name, about, of)| {
         let point = |known: &SnapshotFigures| MetricPoint {
             labels: vec![("name", known.name.clone())],
             value: of(known),
         };
-        Figure { name: name.into(), about, points: known.iter().map(point).collect() }
+        Metric { name: name.into(), about, points: known.iter().map(point).collect() }
     }));
 }
 
 /// How long parts of the work took, and what was counted beside.
-fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
+fn timers(core: &Core, now: Timestamp, metrics: &mut Vec<Metric>) {
     let timers = &core.services.timers;
-    figures.extend(
+    metrics.extend(
         timers
             .summaries()
             .map(|(name, about, summary)| one(name, about, MetricValue::Summary(summary))),
     );
     let [requests, answers] = timers.unaudited.sums();
     let certificate_end = core.metrics.listener.certificate_end.load(Ordering::Relaxed);
-    figures.extend([
+    metrics.extend([
         one(
             "vault.audit.log_request_failure",
             "Requests that no audit device took, and that were refused for it.",
@@ -266,7 +267,7 @@ fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
             gauge(core.services.lockouts.locked(now).len()),
         ),
     ]);
-    figures.push(Figure {
+    metrics.push(Metric {
         name: "kallisto.listener.certificate_end_time_seconds".into(),
         about: "When the first of the listeners' certificates ends, in seconds since 1970; of a server with TLS.",
         points: (certificate_end != 0)
@@ -276,8 +277,8 @@ fn timers(core: &Core, now: Timestamp, figures: &mut Vec<Figure>) {
     });
 }
 
-fn process(core: &Core, figures: &mut Vec<Figure>) {
-    figures.push(Figure {
+fn process(core: &Core, metrics: &mut Vec<Metric>) {
+    metrics.push(Metric {
         name: "kallisto.build_info".into(),
         about: "Always 1; the version is a label.",
         points: vec![MetricPoint {
@@ -286,7 +287,7 @@ fn process(core: &Core, figures: &mut Vec<Figure>) {
         }],
     });
     let Some(process) = core.host.as_ref().and_then(|host| host.process()) else { return };
-    figures.extend([
+    metrics.extend([
         one(
             "process.cpu_seconds_total",
             "Time of processors that the process used.",
@@ -369,7 +370,7 @@ mod tests {
     }
 
     /// Everything a server tells, with a replicated log, an engine and a process.
-    fn everything() -> Vec<Figure> {
+    fn everything() -> Vec<Metric> {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         let core = core.with_host(Arc::new(AnyHost));
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
@@ -383,11 +384,11 @@ mod tests {
             aliases: named("userpass"),
             is_counted: true,
         });
-        let mut figures = collect(&core, Timestamp::UNIX_EPOCH);
-        let is_asked = |figure: &Figure| !figure.name.starts_with("kallisto.far_end.");
-        figures.retain(is_asked);
+        let mut metrics = collect(&core, Timestamp::UNIX_EPOCH);
+        let is_asked = |metric: &Metric| !metric.name.starts_with("kallisto.far_end.");
+        metrics.retain(is_asked);
         let asked = FarEndStatus { protocol: "postgresql", ..FarEndStatus::default() };
-        far_ends::far_ends(vec![asked], None, &mut figures);
+        far_ends::far_ends(vec![asked], None, &mut metrics);
         let stats = RaftStats {
             node_id: 1,
             leader_id: 1,
@@ -404,10 +405,10 @@ mod tests {
             commits: kallisto_store::CommitStats::default(),
             engine: EngineStats::default(),
         };
-        store::raft(&stats, &mut figures);
-        replication::log(&stats, &mut figures);
-        replication::committed(&core, &stats.commits, &mut figures);
-        store::engine(&stats.engine, &mut figures);
+        store::raft(&stats, &mut metrics);
+        replication::log(&stats, &mut metrics);
+        replication::committed(&core, &stats.commits, &mut metrics);
+        store::engine(&stats.engine, &mut metrics);
         let database = kallisto_store::DatabaseStats {
             epoch: 1,
             leads: true,
@@ -419,51 +420,15 @@ mod tests {
             refused: 0,
             commits: kallisto_store::CommitStats::default(),
         };
-        store::database(&database, &mut figures);
+        store::database(&database, &mut metrics);
         let (one, two) = (Peer { id: 1, ..Peer::default() }, Peer { id: 2, ..Peer::default() });
         let of = |peer| Member { peer, role: MemberRole::Voter, matched: 1, silent_ms: Some(1) };
         let health =
             MemberHealth { is_healthy: true, tolerance: 0, servers: vec![("one".into(), true)] };
         core.metrics.observe(|observed| observed.saw(true, Duration::ZERO, Some(health)));
         let leads = Leadership { node_id: 1, leader_id: 1, term: 1 };
-        replication::members(&core, &[of(one), of(two)], leads, &mut figures);
-        figures
-    }
-
-    #[test]
-    fn the_operators_page_lists_every_figure_and_no_other() {
-        let page = include_str!("../../../../../docs/operations.md");
-        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-        let is_figure = |name: &&str| {
-            ["vault_", "kallisto_", "process_"].iter().any(|family| name.starts_with(family))
-        };
-        let listed: BTreeSet<String> =
-            rows.map(|(name, _)| name).filter(is_figure).map(str::to_owned).collect();
-        let told: BTreeSet<String> =
-            everything().iter().map(|figure| figure.name.replace('.', "_")).collect();
-        let unlisted: Vec<String> = everything()
-            .iter()
-            .filter(|figure| !listed.contains(&figure.name.replace('.', "_")))
-            .map(row)
-            .collect();
-        assert!(unlisted.is_empty(), "rows that the page lacks:\n{}", unlisted.join("\n"));
-        assert_eq!(listed, told);
-    }
-
-    /// The row of the operators' page for a figure.
-    fn row(figure: &Figure) -> String {
-        let name = figure.name.replace('.', "_");
-        let first = figure.points.first();
-        let kind = match first.map(|point| &point.value) {
-            Some(MetricValue::Counter(_)) => "counter",
-            Some(MetricValue::Seconds(_)) => "counter, seconds",
-            Some(MetricValue::Summary(_)) => "summary, milliseconds",
-            Some(MetricValue::Histogram(_)) => "histogram, seconds",
-            Some(MetricValue::Gauge(_)) | None => "gauge",
-        };
-        let labels = first.map_or(&[][..], |point| &point.labels);
-        let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
-        format!("| `{name}` | {kind} | {} | {} |", labels.join(", "), figure.about)
+        replication::members(&core, &[of(one), of(two)], leads, &mut metrics);
+        metrics
     }
 
     #[test]
@@ -471,19 +436,19 @@ mod tests {
         let about = "Every metric of `sys/metrics`, in the form of Prometheus. Names that Vault has mean what they mean there; each server tells \
             of itself. What to alert on is in [operations](../operations.md#metrics).";
         let mut text = page("Metrics", about, "what a server collects");
-        let rows = everything().into_iter().map(|figure| {
-            let point = figure.points.first();
+        let rows = everything().into_iter().map(|metric| {
+            let point = metric.points.first();
             let labels = point.map(|point| point.labels.as_slice()).unwrap_or_default();
             let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
             let kind = match point.map(|point| &point.value) {
-                Some(MetricValue::Gauge(_)) => "gauge",
-                Some(MetricValue::Counter(_) | MetricValue::Seconds(_)) => "counter",
-                Some(MetricValue::Summary { .. }) => "summary",
-                Some(MetricValue::Histogram(_)) => "histogram",
-                None => "gauge",
+                Some(MetricValue::Counter(_)) => "counter",
+                Some(MetricValue::Seconds(_)) => "counter, seconds",
+                Some(MetricValue::Summary(_)) => "summary, milliseconds",
+                Some(MetricValue::Histogram(_)) => "histogram, seconds",
+                Some(MetricValue::Gauge(_)) | None => "gauge",
             };
-            let name = format!("`{}`", figure.name.replace('.', "_"));
-            vec![name, kind.to_owned(), labels.join(", "), figure.about.to_owned()]
+            let name = format!("`{}`", metric.name.replace('.', "_"));
+            vec![name, kind.to_owned(), labels.join(", "), metric.about.to_owned()]
         });
         table(&mut text, &["name", "kind", "labels", "meaning"], rows);
         hold("metrics.md", &format!("{}\n", text.trim_end()));
@@ -491,15 +456,15 @@ mod tests {
 
     #[test]
     fn names_are_told_once_and_labels_are_words() {
-        let figures = everything();
-        let names: BTreeSet<&str> = figures.iter().map(|figure| figure.name.as_ref()).collect();
-        assert_eq!(names.len(), figures.len());
+        let metrics = everything();
+        let names: BTreeSet<&str> = metrics.iter().map(|metric| metric.name.as_ref()).collect();
+        assert_eq!(names.len(), metrics.len());
         let labels =
-            figures.iter().flat_map(|figure| &figure.points).flat_map(|point| &point.labels);
+            metrics.iter().flat_map(|metric| &metric.points).flat_map(|point| &point.labels);
         for (name, value) in labels {
             let is_word = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
             assert!(value.chars().all(is_word), "{name} is {value}");
         }
-        assert!(prometheus::write(&figures).lines().count() > figures.len());
+        assert!(prometheus::write(&metrics).lines().count() > metrics.len());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kallisto_engine::far_end::FarEndStatus;
 
-use crate::metrics::{Figure, MetricPoint, MetricValue};
+use crate::metrics::{Metric, MetricPoint, MetricValue};
 
 /// The labels of a point, and what they stand for.
 type Labelled = (Vec<(&'static str, String)>, FarEndStatus);
@@ -16,37 +16,37 @@ type Labelled = (Vec<(&'static str, String)>, FarEndStatus);
 pub(super) fn far_ends(
     statuses: Vec<FarEndStatus>,
     named_max: Option<usize>,
-    figures: &mut Vec<Figure>,
+    metrics: &mut Vec<Metric>,
 ) {
     let all = match named_max {
         Some(most) => by_name(statuses, most),
         None => by_protocol(statuses),
     };
-    let figure = |name: &'static str, about, value: fn(&FarEndStatus) -> MetricValue| {
+    let metric = |name: &'static str, about, value: fn(&FarEndStatus) -> MetricValue| {
         let points = all
             .iter()
             .map(|(labels, status)| MetricPoint { labels: labels.clone(), value: value(status) });
-        Figure { name: name.into(), about, points: points.collect() }
+        Metric { name: name.into(), about, points: points.collect() }
     };
-    figures.extend([
-        figure("kallisto.far_end.sessions", "Open sessions with far ends.", |it| {
+    metrics.extend([
+        metric("kallisto.far_end.sessions", "Open sessions with far ends.", |it| {
             MetricValue::Gauge(it.open as f64)
         }),
-        figure("kallisto.far_end.waiting", "Calls to far ends that wait for a session.", |it| {
+        metric("kallisto.far_end.waiting", "Calls to far ends that wait for a session.", |it| {
             MetricValue::Gauge(it.waiting as f64)
         }),
-        figure("kallisto.far_end.calls_total", "Calls to far ends that have ended.", |it| {
+        metric("kallisto.far_end.calls_total", "Calls to far ends that have ended.", |it| {
             MetricValue::Counter(it.calls)
         }),
-        figure("kallisto.far_end.failures_total", "Calls to far ends that failed.", |it| {
+        metric("kallisto.far_end.failures_total", "Calls to far ends that failed.", |it| {
             MetricValue::Counter(it.failures)
         }),
-        figure(
+        metric(
             "kallisto.far_end.call_seconds_total",
             "How long calls to far ends took, the wait for a session included.",
             |it| MetricValue::Seconds(it.micros as f64 / 1e6),
         ),
-        figure(
+        metric(
             "kallisto.far_end.broken",
             "Far ends that are not asked for now, since they failed several times in a row.",
             |it| MetricValue::Gauge(if it.is_broken { 1.0 } else { 0.0 }),
@@ -106,9 +106,9 @@ mod tests {
             status("postgresql", "down", 4),
             status("http", "c", 1),
         ];
-        let mut figures = Vec::new();
-        far_ends(statuses, named_max, &mut figures);
-        crate::metrics::prometheus::write(&figures)
+        let mut metrics = Vec::new();
+        far_ends(statuses, named_max, &mut metrics);
+        crate::metrics::prometheus::write(&metrics)
     }
 
     #[test]
