@@ -54,6 +54,12 @@ if command -v python3 >/dev/null; then
   TRY_SECS=400 try package python3 "$here/package.py" "$binary"
   try service-registration python3 "$here/service_registration.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
+  # The gateway is a Go module, which is built once into this folder, or found where it was installed.
+  gateway=$(command -v versitygw || true)
+  if [ -z "$gateway" ] && command -v go >/dev/null && GOBIN=$work timeout 400 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >"$work/go.log" 2>&1; then
+    gateway=$work/versitygw
+  fi
+  TRY_SECS=900 try snapshots-s3 python3 "$here/snapshots_s3.py" "$binary" ${gateway:+"$gateway"}
 fi
 if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then
   # The schemas of Kubernetes are in its Go module.
