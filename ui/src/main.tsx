@@ -2,7 +2,8 @@
 import { render, type ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import './core.ts';
-import { Dialogs } from './parts/dialog.tsx';
+import { Dialogs, isDialogOpen } from './parts/dialog.tsx';
+import { isAnyTouched } from './parts/form.tsx';
 import { Failed, Loading } from './parts/ui.tsx';
 import type { Frame } from './parts/frame.tsx';
 import { askTable, forgetNeeds } from './lib/needs.ts';
@@ -100,9 +101,9 @@ function leadOut(): void {
 async function start(): Promise<void> {
   startTheme();
   startRouter();
-  // An open edit stays where it is, behind a cover that unseals in its place; the page is left only where nothing is open.
+  // An open edit, dialog or form stays where it is, behind a cover that unseals in its place; the page is left only where nothing is open.
   onSealed.value = () => {
-    if (me.peek() && guard.peek()) cover.value = 'sealed';
+    if (me.peek() && (guard.peek() || isDialogOpen() || isAnyTouched())) cover.value = 'sealed';
     else if (cover.peek() !== 'sealed') void askServer().then(() => leadOut());
   };
   startSession(() => { void go(href('login')); });

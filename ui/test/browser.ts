@@ -12,11 +12,17 @@ const REFUSED = /^Failed to load resource: the server responded with a status of
 /** Values that were put into secrets: they may stand on the screen, and nowhere else. */
 export const PLANTED = ['sk_live_planted_7531', 'whsec_planted_8642', 'correct horse battery'];
 
+/** Forms that were sent in this run: how often, and what the first answer after it was. */
+export const SENT = new Map<string, { sent: number; taken: number; refused: number }>();
+/** What the page asks for by itself, whatever was sent. */
+const OWN = /\/v1\/(sys\/(capabilities-self|internal\/ui\/|seal-status|policies\/check|kallisto\/kv\/(watch|list)|kallisto\/metrics)|auth\/token\/lookup-self)/;
+
 export const launch = (executablePath: string): Promise<Browser> => chromium.launch({ executablePath, args: ARGS });
 
 export class Watched {
   readonly faults: string[] = [];
   readonly urls: string[] = [];
+  readonly methods: string[] = [];
   readonly bodies: string[] = [];
   /** Another server that the page may go to: an identity provider. */
   also = '';
@@ -31,8 +37,17 @@ export class Watched {
   watch(page = this.page): this {
     page.on('console', (message) => { if (!REFUSED.test(message.text())) this.faults.push(`console: ${message.text()}`); });
     page.on('pageerror', (error) => this.faults.push(`error: ${error.message}`));
-    page.on('request', (request) => { this.urls.push(request.url()); if (!request.url().startsWith(this.base) && !(this.also && request.url().startsWith(this.also)) && !/^(blob|data):/.test(request.url())) this.faults.push(`foreign request: ${request.url()}`); });
+    page.on('request', (request) => { this.urls.push(request.url()); this.methods.push(request.method()); if (!request.url().startsWith(this.base) && !(this.also && request.url().startsWith(this.also)) && !/^(blob|data):/.test(request.url())) this.faults.push(`foreign request: ${request.url()}`); });
     page.on('response', (response) => { if (response.url().includes('/v1/')) void response.text().then((text) => this.bodies.push(text), () => undefined); });
+    let form: string | undefined;
+    const noted = (name: string): { sent: number; taken: number; refused: number } => { const one = SENT.get(name) ?? { sent: 0, taken: 0, refused: 0 }; SENT.set(name, one); return one; };
+    void page.exposeBinding('kallistoSent', (_, name: string) => { noted(name).sent += 1; form = name; });
+    void page.addInitScript(() => document.addEventListener('submit', (event) => (globalThis as unknown as { kallistoSent: (name: string) => void }).kallistoSent((event.target as HTMLElement).dataset['form'] ?? 'without a name'), true));
+    page.on('response', (response) => {
+      if (form === undefined || !response.url().includes('/v1/') || OWN.test(response.url())) return;
+      if (response.ok()) noted(form).taken += 1; else noted(form).refused += 1;
+      form = undefined;
+    });
     void page.addInitScript(() => document.addEventListener('securitypolicyviolation', (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
     return this;
   }

@@ -27,7 +27,7 @@ export class Server {
     const server = new Server(`http://127.0.0.1:${port}`, child, folder);
     const end = Date.now() + READY_MS;
     for (;;) {
-      try { await fetch(`${server.base}/v1/sys/seal-status`); return server; } catch { /* Not yet. */ }
+      try { await fetch(`${server.base}/v1/sys/seal-status`); if (child.exitCode === null) return server; } catch { /* Not yet. */ }
       if (child.exitCode !== null || Date.now() > end) throw new Error(`the server did not start: ${log}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -44,7 +44,7 @@ export class Server {
   static async durable(): Promise<Server> {
     const [port, peers] = [await freePort(), await freePort()];
     const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
-    writeFileSync(join(folder, 'server.hcl'), `ui = true\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  cluster_address = "127.0.0.1:${peers}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
+    writeFileSync(join(folder, 'server.hcl'), `ui = true\naudit_directories = ["${folder}"]\nstorage "raft" {\n  path = "${folder}/data"\n  node_id = "one"\n}\nlistener "tcp" {\n  address = "127.0.0.1:${port}"\n  cluster_address = "127.0.0.1:${peers}"\n  tls_disable = true\n}\napi_addr = "http://127.0.0.1:${port}"\ncluster_addr = "https://127.0.0.1:${peers}"\n`);
     return Server.start([`-config=${folder}/server.hcl`], port, folder);
   }
 

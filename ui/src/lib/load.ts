@@ -36,8 +36,8 @@ export function useAction<A extends unknown[]>(run: (...args: A) => Promise<void
     run: async (...args: A) => {
       setBusy(true);
       setError(undefined);
-      // What the cover of a sealed server says already is not said twice, nor left standing once it is open again.
-      try { await run(...args); } catch (caught) { if (!(cover.peek() === 'sealed' && caught instanceof ApiError && caught.isSealed)) setError(caught); } finally { setBusy(false); }
+      // What the cover says already, of a sealed server or of a session that ended, is not said twice, nor left standing once it is gone.
+      try { await run(...args); } catch (caught) { if (!(cover.peek() && caught instanceof ApiError && (caught.isSealed || caught.status === 403))) setError(caught); } finally { setBusy(false); }
     },
   };
 }

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { tryCall } from './api.ts';
-import { namespace, token } from './state.ts';
+import { me, namespace, token } from './state.ts';
 
 export type Capability = 'create' | 'read' | 'update' | 'patch' | 'delete' | 'list' | 'sudo';
 export interface Need { path: string; cap: Capability | Capability[] }
@@ -68,9 +68,13 @@ const asked = new Set<string>();
 const QUESTION_MAX = 1000;
 const key = (path: string): string => `${namespace.value}\n${path}`;
 
-/** Forgets all answers: another token, or its rights changed. */
+let owner = '';
+/** Asks all anew: another token, or its rights changed. For the same person what was known holds until the answer is there, so that no screen loses what was typed into it. */
 export function forgetNeeds(): void {
   asked.clear();
+  const now = me.peek()?.name ?? '';
+  if (now === owner) return;
+  owner = now;
   known.value = new Map();
 }
 

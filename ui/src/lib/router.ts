@@ -16,13 +16,18 @@ export const route = signal<Route>({ path: '', query: new URLSearchParams() });
 /** Asks whether unsaved work may be lost; resolves to true to go on. */
 export const guard = signal<(() => Promise<boolean>) | undefined>(undefined);
 
+/** Told when another screen comes into view; `parts/dialog` closes what was open over the old one. */
+export const onMove: { run?: () => void } = {};
+
 const decode = (text: string): string => { try { return decodeURIComponent(text); } catch { return text; } };
 
 function read(): void {
   const path = location.pathname.replace(/^\/ui\/?/, '').split('/').map(decode).join('/');
   const query = new URLSearchParams(location.search);
+  const isMoved = path !== route.peek().path || query.get('tab') !== route.peek().query.get('tab');
   namespace.value = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
   route.value = { path, query };
+  if (isMoved) onMove.run?.();
 }
 
 /** The address of a route, in the namespace in view or in `ns`. */

@@ -4,6 +4,8 @@ import * as en from '../en/parts/dialog.ts';
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { onMove } from '../lib/router.ts';
+import { Form } from './form.tsx';
 import { Button, Field } from './ui.tsx';
 
 interface Shown { id: number; render: (close: (answer?: unknown) => void) => ComponentChildren; resolve: (answer: unknown) => void }
@@ -19,7 +21,9 @@ export function open<T>(render: (close: (answer?: T) => void) => ComponentChildr
   });
 }
 export const isDialogOpen = (): boolean => shown.peek().length > 0;
-export const closeAll = (): void => { for (const one of shown.peek()) one.resolve(undefined); };
+const closeAll = (): void => { for (const one of shown.peek()) one.resolve(undefined); };
+// What was open over a screen goes with it: the browser's own way back leaves no dialog about something else.
+onMove.run = closeAll;
 
 function Modal({ children, onClose, wide }: { children: ComponentChildren; onClose: () => void; wide?: boolean }) {
   const own = useRef<HTMLDialogElement>(null);
@@ -48,12 +52,12 @@ function Ask({ question, close }: { question: Question; close: (yes?: boolean) =
   const [text, setText] = useState('');
   const isReady = !question.typed || text === question.typed;
   return (
-    <form onSubmit={(event) => { event.preventDefault(); if (isReady) close(true); }}>
+    <Form name="confirm" onSubmit={() => { if (isReady) close(true); }}>
       <Sheet title={question.title} actions={<><Button onClick={() => close(false)} autofocus={!question.typed && question.danger}>{common.cancel}</Button><Button type="submit" kind={question.danger ? 'danger' : 'primary'} disabled={!isReady}>{question.action}</Button></>}>
         <div class="soft">{question.text}</div>
         {question.typed && <Field label={en.typeToGoOn(question.typed)} value={text} onInput={setText} mono autofocus />}
       </Sheet>
-    </form>
+    </Form>
   );
 }
 

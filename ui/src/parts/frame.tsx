@@ -2,7 +2,7 @@
 import * as common from '../en/common.ts';
 import * as en from '../en/parts/frame.ts';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { can, type NeedName } from '../lib/needs.ts';
 import { plural, span, visible } from '../lib/time.ts';
 import { href, route } from '../lib/router.ts';
@@ -110,15 +110,30 @@ function Toasts() {
   return <div class="toasts" role="status" aria-live="polite">{toasts.value.map((one) => <div class="toast" key={one.id}><span class="grow">{one.text}</span>{one.action && <Button size="sm" onClick={() => { one.action?.run(); dismiss(one.id); }}>{one.action.label}</Button>}<Button kind="ghost" size="sm" icon="close" label={en.dismiss} onClick={() => dismiss(one.id)} /></div>)}</div>;
 }
 
+/** Over everything, open dialogs too: a dialog without a way out but what stands in it. A browser closes a dialog by a second Escape whatever `cancel` says, so the key is
+ * kept from it, and what closes nevertheless opens again. */
+function Cover({ title, children }: { title: string; children: ComponentChildren }) {
+  const own = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    own.current?.showModal();
+    own.current?.querySelector<HTMLElement>('input')?.focus();
+    const stay = (event: KeyboardEvent): void => { if (event.key === 'Escape' && !(event.target as Element).closest('dialog:not(.cover)')) event.preventDefault(); };
+    addEventListener('keydown', stay, true);
+    return () => { removeEventListener('keydown', stay, true); if (before instanceof HTMLElement) before.focus(); };
+  }, []);
+  return <dialog ref={own} class="cover" aria-label={title} onCancel={(event) => event.preventDefault()} onClose={() => own.current?.showModal()}><div class="gate"><div class="gatehead"><Mark /><h1>{title}</h1></div>{children}</div></dialog>;
+}
+
 /** Over an edit while the server is sealed: unsealing in its place, by anybody at any browser; then the edit goes on. */
 function SealedCover() {
   const [Steps, setSteps] = useState<typeof UnsealSteps | undefined>(undefined);
   useEffect(() => { void import('../screens/setup.tsx').then((file) => setSteps(() => file.UnsealSteps)); }, []);
   return (
-    <div class="cover"><div class="gate" role="dialog" aria-label={en.theServerIsSealed}><div class="gatehead"><Mark /><h1>{en.theServerIsSealed}</h1></div>
+    <Cover title={en.theServerIsSealed}>
       <Note kind="accent">{en.yourEditIsKeptInThis}</Note>
       {Steps && <Steps onOpen={() => { cover.value = token.peek() ? '' : 'ended'; }} />}
-    </div></div>
+    </Cover>
   );
 }
 
@@ -154,7 +169,7 @@ export function Frame({ children, again }: { children: ComponentChildren; again:
           {children}
         </main>
       </div>
-      {covered === 'sealed' ? <SealedCover /> : covered && <div class="cover"><div class="gate"><div class="gatehead"><Mark /><h1>{covered === 'locked' ? en.locked : en.theSessionHasEnded}</h1></div><Note kind="accent">{covered === 'locked' ? en.nobodyUsedThisPageForA : en.anOpenEditIsKeptSign}</Note>{again}</div></div>}
+      {covered === 'sealed' ? <SealedCover /> : covered && <Cover key={covered} title={covered === 'locked' ? en.locked : en.theSessionHasEnded}><Note kind="accent">{covered === 'locked' ? en.nobodyUsedThisPageForA : en.anOpenEditIsKeptSign}</Note>{again}</Cover>}
       <Dialogs />
       <Toasts />
     </>

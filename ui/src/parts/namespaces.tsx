@@ -8,6 +8,7 @@ import { namespace } from '../lib/state.ts';
 import { visible } from '../lib/time.ts';
 import { open, Sheet } from './dialog.tsx';
 import { Icon } from './icons.tsx';
+import { Form } from './form.tsx';
 import { Button, Field, Loading, Note } from './ui.tsx';
 
 const DEPTH_MAX = 7;
@@ -42,13 +43,13 @@ function Switch({ close }: { close: () => void }) {
   };
   const shown = ['', ...(all ?? [])].filter((one) => (one || 'root').toLowerCase().includes(text.toLowerCase()));
   return (
-    <form onSubmit={(event) => { event.preventDefault(); choose(shown.length === 1 ? (shown[0] ?? '') : text.replace(/^\/+|\/+$/g, '')); }}>
+    <Form name="namespaces/switch" onSubmit={() => { choose(shown.length === 1 ? (shown[0] ?? '') : text.replace(/^\/+|\/+$/g, '')); }}>
       <Sheet title={common.namespace} actions={<><Button onClick={close}>{common.cancel}</Button><Button type="submit" kind="primary">{en.go}</Button></>}>
         <Field label={en.nameOrPath} value={text} onInput={setText} mono autofocus placeholder="team/payments" />
         {all === undefined ? <Loading rows={3} /> : <ul class="picks">{shown.map((one) => <li><button type="button" class={one === namespace.value ? 'on' : ''} aria-current={one === namespace.value ? 'true' : undefined} onClick={() => choose(one)}><Icon name="layers" /><span class="mono">{one ? visible(one) : common.root}</span>{one === namespace.value && <Icon name="check" />}</button></li>)}</ul>}
         {all?.length === 0 && <Note>{en.noNamespaceCanBeListedWith}</Note>}
       </Sheet>
-    </form>
+    </Form>
   );
 }
 

@@ -8,6 +8,7 @@ import { useState } from 'preact/hooks';
 import { ApiError, call, type Auth, type MfaRequirement } from '../lib/api.ts';
 import { visible } from '../lib/time.ts';
 import { open, Sheet } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { Button, Field, Note, Select } from './ui.tsx';
 
 function words(error: unknown): string {
@@ -32,9 +33,7 @@ function Codes({ asked, ns, close }: { asked: MfaRequirement; ns: string | undef
   const nameOf = (id: string): string => visible(rules.flatMap(({ methods }) => methods).find((one) => one.id === id)?.name || en.theApp);
   const ids = [...new Set(Object.values(chosen).filter((id) => id !== ''))];
   const without = rules.filter(({ methods }) => methods.length === 0);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    if (busy) return;
+  const submit = async (): Promise<void> => {
     setBusy(true);
     setError('');
     try {
@@ -44,14 +43,14 @@ function Codes({ asked, ns, close }: { asked: MfaRequirement; ns: string | undef
     } catch (caught) { setError(words(caught)); setCodes({}); setBusy(false); }
   };
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <Form name="login/second-factor" onSubmit={submit}>
       <Sheet title={en.aCodeIsNeeded} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button type="submit" kind="primary" busy={busy} disabled={without.length > 0}>{common.goOn}</Button></>}>
         {without.map(({ rule }) => <Note kind="bad">{en.theRuleAsksForSomethingElse(visible(rule))}</Note>)}
         {rules.filter(({ methods }) => methods.length > 1).map(({ rule, methods }) => <Select label={en.forIt(visible(rule))} value={chosen[rule] ?? ''} options={methods.map((one) => [one.id, nameOf(one.id)] as const)} onChange={(id) => setChosen({ ...chosen, [rule]: id })} />)}
         {ids.map((id, i) => <Field key={id} label={en.codeOf(nameOf(id))} value={codes[id] ?? ''} onInput={(text) => setCodes({ ...codes, [id]: text })} autofocus={i === 0} autocomplete="one-time-code" mono required />)}
         {error && <Note kind="bad">{visible(error)}</Note>}
       </Sheet>
-    </form>
+    </Form>
   );
 }
 

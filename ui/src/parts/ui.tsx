@@ -36,6 +36,8 @@ export function Button({ onClick, icon, kind, size, label, need, busy, disabled,
   const cap = need ? (Array.isArray(need.cap) ? need.cap[0] : need.cap) : '';
   const isRefused = may === false;
   const click = (event: MouseEvent): void => {
+    // A form is not sent by a button that does nothing.
+    if (busy || may !== true) event.preventDefault();
     if (busy || may === undefined) return;
     if (isRefused && need) return showWhy({ path: need.path, cap: cap ?? 'read' });
     onClick?.(event);

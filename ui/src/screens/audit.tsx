@@ -10,6 +10,7 @@ import { toast } from '../lib/toasts.ts';
 import { startWorker } from '../lib/workers.ts';
 import type { Verdict } from '../workers/audit.ts';
 import { open, Sheet, confirm } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Empty, Failed, Field, FormError, Loading, Note, Page, Select, Tag } from '../parts/ui.tsx';
 
 interface Head { seq: number; hash: string; health: string; chain: string; public_key?: string; error?: string | null }
@@ -24,10 +25,10 @@ async function devices(): Promise<Device[]> {
   }));
 }
 
-function Enable({ onDone }: { onDone: () => void }) {
+function Enable({ onDone, close }: { onDone: () => void; close: () => void }) {
   const [path, setPath] = useState('/var/log/kallisto/audit.log');
   const run = useAction(async () => { await call('POST', 'sys/audit/file', { body: { type: 'file', options: { file_path: path } } }); toast(en.theAuditDeviceIsOn); onDone(); });
-  return <form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={en.fileOnTheServer} value={path} onInput={setPath} mono required /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/audit/file', cap: ['sudo'] }} onClick={() => {}}>{en.enableAFileDevice}</Button></div></form>;
+  return <Form name="audit/enable" onSubmit={() => run.run()}><Sheet title={en.aNewAuditDevice} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} need={{ path: 'sys/audit/file', cap: ['sudo'] }} onClick={() => {}}>{en.enableAFileDevice}</Button></>}><Field label={en.fileOnTheServer} value={path} onInput={setPath} mono required /><FormError error={run.error} /></Sheet></Form>;
 }
 
 /** Verifies a file that was chosen, or the lines that the server streams up to its head. */
@@ -153,7 +154,7 @@ function Records({ device }: { device: Device }) {
   const hasMore = Boolean(next === undefined ? loaded.data?.next : next);
   return (
     <Card title={en.records} actions={<><Button size="sm" icon={isLive ? 'pause' : 'play'} pressed={isLive} onClick={() => setLive(isLive ? undefined : [])}>{isLive ? en.following : en.follow}</Button><Button size="sm" icon="undo" busy={loaded.busy} onClick={loaded.reload}>{en.refresh}</Button></>}>
-      <form class="pad filters" onSubmit={(event) => { event.preventDefault(); setUsed(filters); }}>
+      <Form name="audit/filter" class="pad filters" onSubmit={() => { setUsed(filters); }}>
         <Field label={common.path} value={filters.path} onInput={set('path')} mono placeholder="secret/data/*" /><Field label={en.who} value={filters.entity} onInput={set('entity')} mono placeholder={en.nameOrEntityId} />
         <Select label={en.operation} value={filters.operation} onChange={set('operation')} options={[['', en.any], ['read', en.read], ['create', en.create], ['update', en.update], ['patch', en.patch], ['delete', en.deleteIt], ['list', en.list]]} />
         <Select label={en.outcome} value={filters.outcome} onChange={set('outcome')} options={[['', en.any], ['ok', en.allowed], ['denied', en.denied], ['error', en.failed]]} />
@@ -161,10 +162,10 @@ function Records({ device }: { device: Device }) {
         <Field label={en.address} value={filters.address} onInput={set('address')} mono placeholder="10.0.0.7" /><Field label={en.from} type="datetime-local" value={filters.since} onInput={set('since')} /><Field label={en.to} type="datetime-local" value={filters.until} onInput={set('until')} />
         <Field label={en.knownValue} value={filters.value} onInput={set('value')} masked placeholder={en.foundByItsMask} />
         <div class="row at-end"><Button type="submit" kind="primary" icon="search">{common.filter}</Button>{JSON.stringify(used) !== JSON.stringify(NO_FILTERS) && <Button onClick={() => { setFilters(NO_FILTERS); setUsed(NO_FILTERS); }}>{en.clear}</Button>}</div>
-      </form>
+      </Form>
       {(liveError ?? more.error) ? <div class="pad"><FormError error={liveError ?? more.error} /></div> : null}
       {loaded.error ? <div class="pad"><FormError error={loaded.error} /></div> : !loaded.data ? <Loading /> : pairs.length === 0 ? <Empty icon="audit" title={en.noRecordMatches} /> : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label={en.records}><table class="grid"><thead><tr><th>{en.time}</th><th>{en.who}</th><th>{en.operation}</th><th>{common.path}</th><th>{en.address}</th><th>{en.outcome}</th><th><span class="sr">{en.more}</span></th></tr></thead><tbody>{pairs.map((pair) => { const row = pair.response ?? pair.request ?? {}; const intent = row['request']?.headers?.['x-kallisto-intent']; return <tr key={pair.id}><td class="nowrap" title={exact(row['time'])}>{when(row['time'])}</td><td>{visible(row['auth']?.display_name ?? row['auth']?.entity_id ?? '–')}</td><td class="nowrap">{row['request']?.operation ?? row['type']}{intent && <> <Tag kind="accent">{String(intent)}</Tag></>}</td><td class="mono">{visible(row['request']?.path ?? '')}</td><td class="mono dim">{row['request']?.remote_address ?? ''}</td><td><Outcome pair={pair} /></td><td class="right"><Button size="sm" kind="ghost" icon="more" label={en.wholeRecord} onClick={() => showPair(pair)} /></td></tr>; })}</tbody></table></div>)}
+        <div class="scroll-x" tabIndex={0} role="region" aria-label={en.records}><table class="grid"><thead><tr><th>{en.time}</th><th>{en.who}</th><th>{en.operation}</th><th>{common.path}</th><th>{en.address}</th><th>{en.outcome}</th><th><span class="sr">{en.more}</span></th></tr></thead><tbody>{pairs.map((pair) => { const row = pair.response ?? pair.request ?? {}; const intent = row['request']?.headers?.['x-kallisto-intent']; return <tr key={pair.id}><td class="nowrap" title={exact(row['time'])}>{when(row['time'])}</td><td class="nowrap">{visible(row['auth']?.display_name ?? row['auth']?.entity_id ?? '–')}</td><td class="nowrap">{row['request']?.operation ?? row['type']}{intent && <> <Tag kind="accent">{String(intent)}</Tag></>}</td><td class="mono">{visible(row['request']?.path ?? '')}</td><td class="mono dim">{row['request']?.remote_address ?? ''}</td><td><Outcome pair={pair} /></td><td class="right"><Button size="sm" kind="ghost" icon="more" label={en.wholeRecord} onClick={() => showPair(pair)} /></td></tr>; })}</tbody></table></div>)}
       {loaded.data && hasMore && <div class="pad"><Button busy={more.busy} onClick={() => void more.run()}>{en.olderRecords}</Button></div>}
     </Card>
   );
@@ -176,7 +177,7 @@ export function Audit() {
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path="sys/audit" cap="read" />;
   const list = loaded.data;
   const device = list?.find((one) => one.name === name) ?? list?.find((one) => one.type === 'file');
-  const enable = (): void => void open<void>((close) => <Sheet title={en.aNewAuditDevice} actions={<Button onClick={() => close()}>{common.close}</Button>}><Enable onDone={() => { close(); loaded.reload(); }} /></Sheet>);
+  const enable = (): void => void open<void>((close) => <Enable close={() => close()} onDone={() => { close(); loaded.reload(); }} />);
   const disable = async (one: Device): Promise<void> => { if (await confirm({ title: en.disable(one.name), text: en.requestsAreThenRecordedOnlyBy, action: common.disable, danger: true, typed: one.name })) { await call('DELETE', `sys/audit/${one.name}`).then(loaded.reload, (error: Error) => toast(error.message)); } };
   return (
     <Page title={en.audit} sub={en.everyRequestAndItsAnswerWith} actions={<Button icon="plus" need={{ path: 'sys/audit/file', cap: 'sudo' }} onClick={enable}>{en.enableADevice}</Button>}>

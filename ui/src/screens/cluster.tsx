@@ -10,6 +10,7 @@ import { ago, bytes, count, plural, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
 import { Icon } from '../parts/icons.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Code, Empty, Failed, Field, FormError, LinkButton, Loading, Note, Page, Select, Tag } from '../parts/ui.tsx';
 import { href } from '../lib/router.ts';
 
@@ -61,9 +62,9 @@ function JoinToken({ close }: { close: () => void }) {
   const [role, setRole] = useState<'voter' | 'learner'>('voter');
   const run = useAction(async () => { setMade((await call<Record<string, any>>('POST', 'sys/storage/raft/bootstrap/token', { body: {} })).data); });
   const text = String(made?.['token'] ?? made?.['join_token'] ?? '');
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.addAServer} actions={<><Button onClick={close}>{common.close}</Button>{!made && <Button kind="primary" type="submit" busy={run.busy}>{en.makeAJoinToken}</Button>}</>}>
+  return <Form name="cluster/join-token" onSubmit={() => run.run()}><Sheet title={en.addAServer} actions={<><Button onClick={close}>{common.close}</Button>{!made && <Button kind="primary" type="submit" busy={run.busy}>{en.makeAJoinToken}</Button>}</>}>
     {made ? <><p class="soft">{en.goodOnceForAShortWhile}</p><Code text={`kallisto operator raft join${role === 'learner' ? ' -non-voter' : ''} -join-token=${text} ${location.origin}`} /><div class="row"><Button icon="copy" onClick={() => void copy(text, en.joinToken)}>{en.copyTheTokenAlone}</Button></div></> : <><p class="soft">{en.aServerJoinsWithAToken}</p><Select label={en.as} value={role} options={[['voter', en.voter], ['learner', en.learnerNoVote]]} onChange={setRole} /></>}
-    <FormError error={run.error} /></Sheet></form>;
+    <FormError error={run.error} /></Sheet></Form>;
 }
 
 export function Cluster() {
@@ -117,5 +118,5 @@ function Autopilot() {
   const [edit, setEdit] = useState<Record<string, string>>({});
   const run = useAction(async () => { await call('POST', 'sys/storage/raft/autopilot/configuration', { body: edit }); toast(en.autopilotChanged); setEdit({}); loaded.reload(); });
   if (!loaded.data) return null;
-  return <Card title={en.autopilot} pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><div class="filters">{Object.entries(loaded.data).map(([key, value]) => <Field key={key} label={key.replaceAll('_', ' ')} value={edit[key] ?? String(value)} onInput={(text) => setEdit({ ...edit, [key]: text })} mono />)}</div><FormError error={run.error} /><div class="row end"><Button type="submit" busy={run.busy} disabled={Object.keys(edit).length === 0} need={{ path: 'sys/storage/raft/autopilot/configuration', cap: ['update', 'create'] }} onClick={() => {}}>{common.save}</Button></div></form></Card>;
+  return <Card title={en.autopilot} pad><Form name="cluster/autopilot" class="stack" onSubmit={() => run.run()}><div class="filters">{Object.entries(loaded.data).map(([key, value]) => <Field key={key} label={key.replaceAll('_', ' ')} value={edit[key] ?? String(value)} onInput={(text) => setEdit({ ...edit, [key]: text })} mono />)}</div><FormError error={run.error} /><div class="row end"><Button type="submit" busy={run.busy} disabled={Object.keys(edit).length === 0} need={{ path: 'sys/storage/raft/autopilot/configuration', cap: ['update', 'create'] }} onClick={() => {}}>{common.save}</Button></div></Form></Card>;
 }

@@ -100,7 +100,7 @@ export function Home() {
         <Due />
         <Shares />
         <Operators />
-        <Card title={en.mySession} pad><dl class="kv"><dt>{common.name}</dt><dd>{visible(current.name)}</dd>{current.path && <><dt>{en.signedInBy}</dt><dd class="mono">{current.path}</dd></>}<dt>{common.policies}</dt><dd class="caps">{current.policies.map((name) => (can('policies') ? <a class="tag" href={href(`policies/${name}`)}>{name}</a> : <Tag>{name}</Tag>))}</dd><dt>{common.namespace}</dt><dd class="mono">{namespace.value || common.root}</dd></dl><p class="dim">{en.decideWhatYouSeeHere(plural(current.policies.length, en.policy, en.policies))}</p></Card>
+        <Card title={en.mySession} pad><dl class="kv"><dt>{common.name}</dt><dd>{visible(current.name)}</dd>{current.path && <><dt>{en.signedInBy}</dt><dd class="mono">{current.path}</dd></>}<dt>{common.policies}</dt><dd class="caps">{current.policies.map((name) => (can('policies') ? <a class="tag" href={href(`policies/${name}`)}>{name}</a> : <Tag>{name}</Tag>))}</dd><dt>{common.namespace}</dt><dd class="mono">{namespace.value || common.root}</dd></dl><p class="dim">{en.decideWhatYouSeeHere(plural(current.policies.length, en.policy, en.policies), current.policies.length === 1)}</p></Card>
       </div>
     </Page>
   );

@@ -10,12 +10,13 @@ import { cover, me, namespace, server, uiConfig } from '../lib/state.ts';
 import { askTable, forgetNeeds } from '../lib/needs.ts';
 import { visible } from '../lib/time.ts';
 import { Icon, Mark } from '../parts/icons.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Field, Note, Select } from '../parts/ui.tsx';
 
 const TOKEN: Way = { kind: 'token', mount: '', label: common.token };
 
 /** The form of one method. */
-function Form({ way, onDone }: { way: Way; onDone: () => void }) {
+function Fields({ way, onDone }: { way: Way; onDone: () => void }) {
   const [values, setValues] = useState<Record<string, string>>({});
   const [kind, setKind] = useState<Kind>(way.kind);
   const [mount, setMount] = useState(way.mount);
@@ -23,9 +24,7 @@ function Form({ way, onDone }: { way: Way; onDone: () => void }) {
   const [error, setError] = useState('');
   const isOther = way.label === '';
   const used: Way = isOther ? { kind, mount: mount.replace(/^auth\/|\/+$/g, '') || kind, label: mount } : way;
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    if (busy) return;
+  const submit = async (): Promise<void> => {
     setBusy(true);
     setError('');
     try {
@@ -36,14 +35,14 @@ function Form({ way, onDone }: { way: Way; onDone: () => void }) {
     } catch (caught) { setError(loginWords(caught, used.kind)); } finally { setBusy(false); }
   };
   return (
-    <form class="stack" onSubmit={(event) => void submit(event)} aria-label={en.signIn}>
+    <Form name="login" class="stack" onSubmit={submit} label={en.signIn}>
       {isOther && <><Select label={en.method} value={kind} options={KINDS.filter(([one]) => one !== 'token')} onChange={setKind} /><Field label={common.mount} value={mount} onInput={setMount} mono placeholder={kind} hint={en.asInAuthMount} /></>}
       {fieldsOf(used.kind).map((field, i) => <Field key={used.kind + field.name} label={field.label} value={values[field.name] ?? ''} onInput={(text) => setValues({ ...values, [field.name]: text })} autofocus={i === 0 && !isOther} mono={field.name !== 'username'} required={!field.optional}
         hint={field.optional ? common.optional : undefined} {...(field.rows ? { rows: field.rows } : { type: field.masked ? 'password' : 'text' })} autocomplete={field.autocomplete ?? 'off'} />)}
       {used.kind === 'cert' && <p class="dim">{en.theBrowserPresentsTheCertificateOf}</p>}
       {error && <Note kind="bad">{error}</Note>}
       <Button kind="primary" type="submit" busy={busy} class="block">{used.kind === 'oidc' ? en.continueWith(way.label || 'OIDC') : en.signIn}</Button>
-    </form>
+    </Form>
   );
 }
 
@@ -64,8 +63,8 @@ function Ways({ onDone }: { onDone: () => void }) {
   const tabs = [...all, TOKEN, other];
   return (
     <>
-      <div class="ways" role="group" aria-label={en.howToSignIn}>{tabs.map((one) => <button type="button" aria-pressed={one.mount === way.mount && one.label === way.label && one.kind === way.kind} onClick={() => setWay(one)}><Icon name={one.kind === 'token' ? 'key' : one.label === '' ? 'more' : one.kind === 'userpass' || one.kind === 'ldap' ? 'user' : 'shield'} />{one.label === '' ? en.other : visible(one.label)}</button>)}</div>
-      <Form key={way.kind + way.mount + way.label} way={way} onDone={onDone} />
+      <div class="ways" role="group" aria-label={en.howToSignIn}>{tabs.map((one) => <button type="button" aria-pressed={one.mount === way.mount && one.label === way.label && one.kind === way.kind} onClick={() => setWay(one)}><Icon name={one.kind === 'token' ? 'key' : one.label === '' ? 'more' : ['userpass', 'ldap', 'okta'].includes(one.kind) ? 'user' : 'shield'} />{one.label === '' ? en.other : visible(one.label)}</button>)}</div>
+      <Fields key={way.kind + way.mount + way.label} way={way} onDone={onDone} />
     </>
   );
 }
@@ -92,7 +91,7 @@ export function Login() {
         {!server.value.ok && <Note kind="bad">{en.theServerDoesNotAnswer}</Note>}
         {banner?.text && <Note kind={banner.level === 'error' ? 'bad' : banner.level.startsWith('warn') ? 'warn' : 'accent'} icon="flag">{visible(banner.text)}</Note>}
         <Ways onDone={arrive} />
-        <details class="nsbox" open={ns !== ''}><summary>{common.namespace}{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><form onSubmit={(event) => { event.preventDefault(); void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label={common.path} value={ns} onInput={setNs} mono placeholder={common.root} /><Button type="submit">{common.useIt}</Button></form></details>
+        <details class="nsbox" open={ns !== ''}><summary>{common.namespace}{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><Form name="login/namespace" onSubmit={() => { void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label={common.path} value={ns} onInput={setNs} mono placeholder={common.root} /><Button type="submit">{common.useIt}</Button></Form></details>
       </main>
       <p class="gatefoot dim">{en.kallisto(server.value.version)} <a href={href('open')}>{en.openASharedSecret}</a></p>
     </div>

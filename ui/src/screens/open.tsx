@@ -11,6 +11,7 @@ import { unseal } from '../lib/phrase.ts';
 import { namespace } from '../lib/state.ts';
 import { ago, exact, visible } from '../lib/time.ts';
 import { Mark } from '../parts/icons.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Field, FormError, Loading, Note } from '../parts/ui.tsx';
 
 type State = { kind: 'ask' } | { kind: 'looking' } | { kind: 'waiting'; ends: number } | { kind: 'gone'; error: unknown } | { kind: 'sealed' } | { kind: 'phrase'; sealed: string } | { kind: 'open'; data: Data };
@@ -51,11 +52,11 @@ export function Open() {
     <div class="outside"><main class={`gate ${state.kind === 'open' ? 'wide' : ''}`} id="content">
       <div class="gatehead"><Mark /><h1>{state.kind === 'open' ? en.opened : en.aSecretForYou}</h1></div>
       {state.kind === 'looking' && <Loading rows={2} />}
-      {state.kind === 'ask' && <form class="stack" onSubmit={(event) => { event.preventDefault(); const given = token.trim().replace(/^.*#/, ''); setToken(given); look(given); }}><p class="soft">{en.pasteTheLinkOrItsToken}</p><Field label={en.linkOrToken} value={token} onInput={setToken} mono masked autofocus /><Button kind="primary" type="submit" class="block" disabled={!token.trim()}>{en.look}</Button></form>}
+      {state.kind === 'ask' && <Form name="open/token" class="stack" onSubmit={() => { const given = token.trim().replace(/^.*#/, ''); setToken(given); look(given); }}><p class="soft">{en.pasteTheLinkOrItsToken}</p><Field label={en.linkOrToken} value={token} onInput={setToken} mono masked autofocus /><Button kind="primary" type="submit" class="block" disabled={!token.trim()}>{en.look}</Button></Form>}
       {state.kind === 'sealed' && <Note kind="warn">{en.theServerIsSealedJustNow}</Note>}
       {state.kind === 'waiting' && <><p class="soft">{en.itOpensOnceForWhoeverPresses} <b title={exact(state.ends)}>{exact(state.ends)}</b> {en.nothingWasOpenedYet(ago(state.ends))}</p><Button kind="primary" class="block" icon="eye" busy={run.busy} onClick={() => void run.run()}>{en.openItNow}</Button><Note>{en.openItWhereNobodyLooksOver}</Note></>}
       {state.kind === 'gone' && <><Note kind="bad"><b>{state.error instanceof ApiError && state.error.status === 0 ? en.theServerCannotBeReached : en.thisLinkOpensNothingAnyMore}</b>{!(state.error instanceof ApiError && state.error.status === 0) && <p>{en.itHasEndedWasWithdrawnOr}</p>}</Note></>}
-      {state.kind === 'phrase' && <form class="stack" onSubmit={(event) => { event.preventDefault(); void decrypt.run(); }}><p class="soft">{en.itIsEncryptedWithAPhrase}</p><Field label={en.phrase} value={phrase} onInput={setPhrase} mono autofocus /><FormError error={decrypt.error} /><Button kind="primary" type="submit" class="block" busy={decrypt.busy} disabled={!phrase}>{en.decrypt}</Button></form>}
+      {state.kind === 'phrase' && <Form name="open/phrase" class="stack" onSubmit={() => decrypt.run()}><p class="soft">{en.itIsEncryptedWithAPhrase}</p><Field label={en.phrase} value={phrase} onInput={setPhrase} mono autofocus /><FormError error={decrypt.error} /><Button kind="primary" type="submit" class="block" busy={decrypt.busy} disabled={!phrase}>{en.decrypt}</Button></Form>}
       {state.kind === 'open' && <>
         <Card><table class="values"><thead><tr><th>{common.key}</th><th>{common.value}</th><th><Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? en.hide : en.show}</Button></th></tr></thead><tbody>{Object.entries(state.data).map(([key, value]) => <tr key={key}><td class="mono">{visible(key)}</td><td class="mono">{isShown ? <span class="shown pre">{asText(value)}</span> : <span class="mask">••••••••••••</span>}</td><td><Button kind="ghost" size="sm" icon="copy" label={en.copy(key)} onClick={() => void copySecret(asText(value), key)} /></td></tr>)}</tbody></table></Card>
         <div class="row"><Button icon="dl" onClick={() => download('secret.json', writeJson(state.data, 2), 'application/json')}>{common.download}</Button></div>

@@ -7,6 +7,7 @@ import { useAction, useLoad } from '../lib/load.ts';
 import { plural, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { Sheet } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Check, Field, FormError, Loading, Note, Tag } from '../parts/ui.tsx';
 
 type Data = Record<string, any>;
@@ -39,11 +40,11 @@ export function Merge({ into, close }: { into: Data; close: (isDone: boolean) =>
   const shown = (all.data ?? []).filter((one) => one.id !== into['id'] && `${one.name} ${one.id}`.toLowerCase().includes(text.toLowerCase())).slice(0, SHOWN_MAX);
   const Side = ({ title, data }: { title: string; data: Data }) => <Card title={title} pad><b>{visible(data['name'])}</b><small class="dim mono">{data['id']}</small>{side(data).map((line) => <p class="soft">{visible(line)}</p>)}</Card>;
   return (
-    <form onSubmit={(event) => { event.preventDefault(); if (from) void run.run(); }}><Sheet title={en.mergeInto(visible(into['name']))} actions={<><Button onClick={() => close(false)}>{common.cancel}</Button>{from && <Button onClick={() => setFrom(undefined)}>{en.another}</Button>}<Button kind="danger" type="submit" busy={run.busy} disabled={!from}>{en.merge}</Button></>}>
+    <Form name="entities/merge" onSubmit={() => (from ? run.run() : undefined)}><Sheet title={en.mergeInto(visible(into['name']))} actions={<><Button onClick={() => close(false)}>{common.cancel}</Button>{from && <Button onClick={() => setFrom(undefined)}>{en.another}</Button>}<Button kind="danger" type="submit" busy={run.busy} disabled={!from}>{en.merge}</Button></>}>
       {!from ? <><Field label={en.whoIsTheSamePersonOr} value={text} onInput={setText} autofocus />{!all.data ? <Loading rows={3} /> : <ul class="links">{shown.map((one) => <li key={one.id}><button type="button" class="cell" onClick={() => void choose.run(one.id)}><span class="grow">{visible(one.name)}</span><span class="dim mono">{one.id.slice(0, 8)}</span></button></li>)}{shown.length === 0 && <li class="pad dim">{en.nobodyElse}</li>}</ul>}</>
         : <><div class="two"><Side title={en.itGoes} data={from} /><Side title={en.itStays} data={into} /></div><Note kind="warn">{en.loginsPoliciesAndGroupsComeAlong} <b>{visible(from['name'])}</b> {en.areLostAndTemplatesThatName}</Note></>}
       <FormError error={choose.error ?? run.error} />
-    </Sheet></form>
+    </Sheet></Form>
   );
 }
 
@@ -69,12 +70,12 @@ export function GroupForm({ group, close }: { group?: Data; close: (id?: string)
   const toggle = (from: string[], id: string): string[] => (from.includes(id) ? from.filter((one) => one !== id) : [...from, id]);
   const fits = (one: Named): boolean => `${one.name} ${one.id}`.toLowerCase().includes(text.toLowerCase());
   return (
-    <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={group ? en.change(visible(group['name'])) : en.newGroup} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name.trim()}>{group ? common.save : common.makeIt}</Button></>}>
+    <Form name="groups/edit" onSubmit={() => run.run()}><Sheet title={group ? en.change(visible(group['name'])) : en.newGroup} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name.trim()}>{group ? common.save : common.makeIt}</Button></>}>
       <Field label={common.name} value={name} onInput={setName} autofocus required /><Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />
       {isExternal ? <Note>{en.itsMembersAreWhoeverItsLogin}</Note> : <>
         <Field label={en.findMembers} value={text} onInput={setText} hint={en.inIt(plural(members.length, en.member), plural(inner.length, en.group))} />
         <div class="picks" tabIndex={0} role="group" aria-label={en.members}>{(people.data ?? []).filter(fits).slice(0, SHOWN_MAX).map((one) => <Check key={one.id} label={visible(one.name)} checked={members.includes(one.id)} onChange={() => setMembers(toggle(members, one.id))} />)}{(groups.data ?? []).filter((one) => one.id !== group?.['id'] && fits(one)).slice(0, SHOWN_MAX).map((one) => <Check key={one.id} label={<>{visible(one.name)} <Tag>{en.group}</Tag></>} checked={inner.includes(one.id)} onChange={() => setInner(toggle(inner, one.id))} />)}</div></>}
       <FormError error={run.error} />
-    </Sheet></form>
+    </Sheet></Form>
   );
 }

@@ -10,7 +10,9 @@ import { plural, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
 import { Icon } from '../parts/icons.tsx';
+import { CONFIG, Configure } from './logins-config.tsx';
 import { GroupForm, Merge } from './people-edit.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Empty, Failed, Field, FormError, LinkButton, Loading, Note, Page, Select, Tabs, Tag } from '../parts/ui.tsx';
 
 const PARTS = [['entities', en.entities], ['groups', en.groups], ['logins', en.loginMethods], ['locked', en.lockedOut]] as const;
@@ -45,7 +47,7 @@ function Entities({ id }: { id: string }) {
     <Page title={en.entities} sub={en.eachWithTheLoginsItHas(plural(keys.length, en.personOrApp, en.peopleAndApps2))}>
       {keys.length === 0 ? <Card><Empty icon="users" title={en.nobodyYet}>{en.anEntityIsMadeAtSomebodys}</Empty></Card> : <>
         <Field label={common.filter} value={text} onInput={setText} />
-        <Card><div class="scroll-x" tabIndex={0} role="region" aria-label={en.entities}><table class="grid"><thead><tr><th>{common.name}</th><th>{en.logins}</th></tr></thead><tbody>{shown.slice(0, ROWS_MAX).map((key) => <tr key={key}><td><a href={href(`people/entities/${key}`)}><b>{visible(info[key]?.['name'] ?? key)}</b></a><small class="dim mono">{key}</small></td><td>{((info[key]?.['aliases'] ?? []) as Record<string, any>[]).map((alias) => <Tag>{visible(alias['name'])} · {visible(alias['mount_path'] ?? alias['mount_type'] ?? '')}</Tag>)}</td></tr>)}</tbody></table></div>{shown.length > ROWS_MAX && <p class="pad dim">{en.filterToSeeThem(plural(shown.length - ROWS_MAX, en.other))}</p>}</Card></>}
+        <Card><div class="scroll-x" tabIndex={0} role="region" aria-label={en.entities}><table class="grid"><thead><tr><th>{common.name}</th><th>{en.logins}</th></tr></thead><tbody>{shown.slice(0, ROWS_MAX).map((key) => <tr key={key}><td><a href={href(`people/entities/${key}`)}><b>{visible(info[key]?.['name'] ?? key)}</b></a><small class="dim mono">{key}</small></td><td>{((info[key]?.['aliases'] ?? []) as Record<string, any>[]).map((alias) => <Tag>{visible([alias['name'], alias['mount_path'] || alias['mount_type']].filter(Boolean).join(' · '))}</Tag>)}</td></tr>)}</tbody></table></div>{shown.length > ROWS_MAX && <p class="pad dim">{en.filterToSeeThem(plural(shown.length - ROWS_MAX, en.other))}</p>}</Card></>}
     </Page>
   );
 }
@@ -77,7 +79,7 @@ function Groups({ id }: { id: string }) {
   if (id) return one.data ? <Page title={visible(one.data['name'])} sub={<span class="mono">{id}</span>} actions={<><LinkButton href={href('people/groups/')} icon="users">{en.all}</LinkButton><Button icon="edit" need={{ path: `identity/group/id/${id}`, cap: ['update', 'create'] }} onClick={() => void open<string>((close) => <GroupForm group={one.data as Record<string, any>} close={close} />).then((done) => { if (done !== undefined) one.reload(); })}>{en.change}</Button></>}><Card pad><dl class="kv"><dt>{common.kind}</dt><dd>{one.data['type']}</dd><dt>{common.policies}</dt><dd class="caps">{((one.data['policies'] ?? []) as string[]).map((name) => <a class="tag" href={href(`policies/${name}`)}>{name}</a>)}</dd><dt>{en.members}</dt><dd>{((one.data['member_entity_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/entities/${member}`)}>{member}</a>)}</dd><dt>{en.groupsInIt}</dt><dd>{((one.data['member_group_ids'] ?? []) as string[]).map((member) => <a class="link mono" href={href(`people/groups/${member}`)}>{member}</a>)}</dd></dl></Card></Page> : <Loading />;
   if (!list.data) return <Loading />;
   const make = <Button kind="primary" icon="plus" need={{ path: 'identity/group', cap: ['update', 'create'] }} onClick={() => void open<string>((close) => <GroupForm close={close} />).then((done) => { if (done) void go(href(`people/groups/${done}`)); })}>{en.newGroup}</Button>;
-  return <Page title={en.groups} sub={en.givePoliciesToManyAtOnce} actions={make}>{list.data.keys.length === 0 ? <Card><Empty icon="users" title={en.noGroupYet} command="kallisto write identity/group name=payments policies=payments-dev" /></Card> : <Card><ul class="links">{list.data.keys.map((key) => <li key={key}><a href={href(`people/groups/${key}`)}><Icon name="users" /><span class="grow">{visible(list.data?.info[key]?.['name'] ?? key)}</span><span class="dim">{plural(Number(list.data?.info[key]?.['num_member_entities'] ?? 0), en.member)}</span></a></li>)}</ul></Card>}</Page>;
+  return <Page title={en.groups} sub={en.givePoliciesToManyAtOnce} actions={make}>{list.data.keys.length === 0 ? <Card><Empty icon="users" title={en.noGroupYet} action={make} command="kallisto write identity/group name=payments policies=payments-dev">{en.whoIsInItHasIts}</Empty></Card> : <Card><ul class="links">{list.data.keys.map((key) => <li key={key}><a href={href(`people/groups/${key}`)}><Icon name="users" /><span class="grow">{visible(list.data?.info[key]?.['name'] ?? key)}</span><span class="dim">{plural(Number(list.data?.info[key]?.['num_member_entities'] ?? 0), en.member)}</span></a></li>)}</ul></Card>}</Page>;
 }
 
 function Logins({ mount }: { mount: string }) {
@@ -85,19 +87,20 @@ function Logins({ mount }: { mount: string }) {
   if (mount) return <Method mount={mount.replace(/\/$/, '')} />;
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path="sys/auth" />;
   if (!loaded.data) return <Loading />;
-  const enable = (): void => void open<void>((close) => <Enable close={() => { close(); loaded.reload(); }} />);
+  // A method says nothing before it is set up: what comes next is its own page.
+  const enable = (): void => void open<string>((close) => <Enable close={close} />).then((made) => { if (made) void go(href(`people/logins/${made}`)); });
   return <Page title={en.loginMethods} actions={<Button kind="primary" icon="plus" need={{ path: 'sys/auth/new', cap: ['create', 'update', 'sudo'] }} onClick={enable}>{en.enableOne}</Button>}><Card><ul class="links">{Object.entries(loaded.data).filter(([path]) => path.endsWith('/')).map(([path, one]) => <li key={path}><a href={href(`people/logins/${path}`)}><Icon name={one['type'] === 'token' ? 'key' : 'user'} /><span class="grow"><b class="mono">{path}</b> <span class="dim">{visible(one['description'] ?? '')}</span></span>{one['config']?.listing_visibility === 'unauth' && <Tag kind="accent">{en.onTheLoginPage}</Tag>}<Tag>{one['type']}</Tag></a></li>)}</ul></Card></Page>;
 }
 
-function Enable({ close }: { close: () => void }) {
+function Enable({ close }: { close: (made?: string) => void }) {
   const [type, setType] = useState('userpass');
   const [path, setPath] = useState('');
   const [isPublic, setPublic] = useState<'hidden' | 'unauth'>('unauth');
-  const run = useAction(async () => { await call('POST', `sys/auth/${path || type}`, { body: { type, config: { listing_visibility: isPublic } } }); toast(en.theLoginMethodIsOn); close(); });
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.enableALoginMethod} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{en.enable}</Button></>}><Select label={common.kind} value={type} onChange={setType} options={[['userpass', en.userNameAndPassword], ['approle', en.approle], ['jwt', en.jwt], ['oidc', en.oidc], ['cert', en.tlsCertificates], ['kubernetes', en.kubernetes]]} /><Field label={common.path} value={path} onInput={setPath} mono placeholder={type} /><Select label={en.onTheLoginPage2} value={isPublic} onChange={setPublic} options={[['unauth', en.shownToEverybody], ['hidden', en.byItsNameOnly]]} /><FormError error={run.error} /></Sheet></form>;
+  const run = useAction(async () => { await call('POST', `sys/auth/${path || type}`, { body: { type, config: { listing_visibility: isPublic } } }); toast(en.theLoginMethodIsOn); close(`${path || type}/`); });
+  return <Form name="logins/enable" onSubmit={() => run.run()}><Sheet title={en.enableALoginMethod} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{en.enable}</Button></>}><Select label={common.kind} value={type} onChange={setType} options={[['userpass', en.userNameAndPassword], ['approle', en.approle], ['jwt', en.jwt], ['oidc', en.oidc], ['cert', en.tlsCertificates], ['ldap', en.ldap], ['github', en.github], ['okta', en.okta], ['kubernetes', en.kubernetes]]} /><Field label={common.path} value={path} onInput={setPath} mono placeholder={type} /><Select label={en.onTheLoginPage2} value={isPublic} onChange={setPublic} options={[['unauth', en.shownToEverybody], ['hidden', en.byItsNameOnly]]} /><FormError error={run.error} /></Sheet></Form>;
 }
 
-const ROLES: Record<string, [string, string]> = { userpass: ['users', en.user], approle: ['role', common.role], jwt: ['role', common.role], oidc: ['role', common.role], cert: ['certs', en.certificate], kubernetes: ['role', common.role] };
+const ROLES: Record<string, [string, string]> = { userpass: ['users', en.user], approle: ['role', common.role], jwt: ['role', common.role], oidc: ['role', common.role], cert: ['certs', en.certificate], kubernetes: ['role', common.role], ldap: ['groups', en.groupOfIt], okta: ['groups', en.groupOfIt], github: ['map/teams', en.team] };
 
 function Method({ mount }: { mount: string }) {
   const loaded = useLoad(async () => {
@@ -113,10 +116,13 @@ function Method({ mount }: { mount: string }) {
   if (!data) return <Loading />;
   const label = ROLES[data.type]?.[1] ?? common.role;
   const add = (): void => void open<void>((close) => <Member mount={mount} noun={data.noun ?? ''} type={data.type} close={() => { close(); loaded.reload(); }} />);
+  const configure = (): void => void open<void>((close) => <Configure mount={mount} type={data.type} now={data.config ?? {}} close={(isDone) => { close(); if (isDone) loaded.reload(); }} />);
+  const isBare = CONFIG[data.type] !== undefined && !CONFIG[data.type]?.some(({ name }) => data.config?.[name]);
   return (
-    <Page title={<span class="mono">{mount}/</span>} sub={data.type} actions={<><LinkButton href={href('people/logins/')} icon="user">{en.all}</LinkButton><LinkButton href={href('login', { with: mount })} icon="play">{en.testALogin}</LinkButton>{data.noun && <Button kind="primary" icon="plus" need={{ path: `auth/${mount}/${data.noun}/new`, cap: ['create', 'update'] }} onClick={add}>{en.newIt(label.toLowerCase())}</Button>}</>}>
+    <Page title={<span class="mono">{mount}/</span>} sub={data.type} actions={<><LinkButton href={href('people/logins/')} icon="user">{en.all}</LinkButton><LinkButton href={href('login', { with: mount })} icon="play">{en.testALogin}</LinkButton>{CONFIG[data.type] && <Button icon="cog" need={{ path: `auth/${mount}/config`, cap: ['update', 'create'] }} onClick={configure}>{en.setUp}</Button>}{data.noun && <Button kind="primary" icon="plus" need={{ path: `auth/${mount}/${data.noun}/new`, cap: ['create', 'update'] }} onClick={add}>{en.newIt(label.toLowerCase())}</Button>}</>}>
       <FormError error={remove.error ?? secretId.error} />
-      {data.noun && (data.names.length === 0 ? <Card><Empty icon="user" title={en.noYet(label.toLowerCase())} /></Card> : <Card><table class="grid"><tbody>{data.names.map((name) => <tr key={name}><td><b class="mono">{visible(name)}</b></td><td class="right"><span class="cell-acts">{data.type === 'approle' && <Button size="sm" icon="key" busy={secretId.busy} onClick={() => void secretId.run(name)}>{en.secretId}</Button>}<Button size="sm" kind="ghost" icon="trash" label={en.deleteIt2(name)} need={{ path: `auth/${mount}/${data.noun}/${name}`, cap: 'delete' }} onClick={() => void remove.run(name)} /></span></td></tr>)}</tbody></table></Card>)}
+      {isBare && <Note kind="warn" action={<Button size="sm" onClick={configure}>{en.setUp}</Button>}>{en.nobodyLogsInHereBeforeIt}</Note>}
+      {data.noun && (data.names.length === 0 ? <Card><Empty icon="user" title={en.noYet(label.toLowerCase())} action={<Button icon="plus" need={{ path: `auth/${mount}/${data.noun}/new`, cap: ['create', 'update'] }} onClick={add}>{en.newIt(label.toLowerCase())}</Button>}>{en.itSaysWhichPoliciesALogin}</Empty></Card> : <Card><table class="grid"><tbody>{data.names.map((name) => <tr key={name}><td><b class="mono">{visible(name)}</b></td><td class="right"><span class="cell-acts">{data.type === 'approle' && <Button size="sm" icon="key" busy={secretId.busy} onClick={() => void secretId.run(name)}>{en.secretId}</Button>}<Button size="sm" kind="ghost" icon="trash" label={en.deleteIt2(name)} need={{ path: `auth/${mount}/${data.noun}/${name}`, cap: 'delete' }} onClick={() => void remove.run(name)} /></span></td></tr>)}</tbody></table></Card>)}
       {data.config && <Card title={en.configuration} pad><dl class="kv">{Object.entries(data.config).map(([key, value]) => <><dt>{key.replaceAll('_', ' ')}</dt><dd class="mono">{visible(typeof value === 'string' ? value || '–' : JSON.stringify(value))}</dd></>)}</dl></Card>}
     </Page>
   );
@@ -127,8 +133,11 @@ function Member({ mount, noun, type, close }: { mount: string; noun: string; typ
   const [password, setPassword] = useState('');
   const [policies, setPolicies] = useState('');
   const [extra, setExtra] = useState('{}');
-  const run = useAction(async () => { await call('POST', `auth/${mount}/${noun}/${name}`, { body: { ...(JSON.parse(extra || '{}') as object), token_policies: policies.split(',').map((one) => one.trim()).filter(Boolean), ...(type === 'userpass' ? { password } : {}) } }); toast(en.isMade(name)); close(); });
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.newIn(mount)} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus />{type === 'userpass' && <Field label={en.password} value={password} onInput={setPassword} masked mono />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />{type !== 'userpass' && <Field label={en.otherSettingsJson} value={extra} onInput={setExtra} mono rows={4} />}<FormError error={run.error} /></Sheet></form>;
+  const names = policies.split(',').map((one) => one.trim()).filter(Boolean);
+  const isMap = type === 'ldap' || type === 'okta' || type === 'github';
+  const bodyOf = (): object => (type === 'github' ? { value: names.join(',') } : isMap ? { policies: names } : { ...(JSON.parse(extra || '{}') as object), token_policies: names, ...(type === 'userpass' ? { password } : {}) });
+  const run = useAction(async () => { await call('POST', `auth/${mount}/${noun}/${name}`, { body: bodyOf() }); toast(en.isMade(name)); close(); });
+  return <Form name="logins/member" onSubmit={() => run.run()}><Sheet title={en.newIn(mount)} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus />{type === 'userpass' && <Field label={en.password} value={password} onInput={setPassword} masked mono />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />{type !== 'userpass' && !isMap && <Field label={en.otherSettingsJson} value={extra} onInput={setExtra} mono rows={4} />}<FormError error={run.error} /></Sheet></Form>;
 }
 
 function Locked() {

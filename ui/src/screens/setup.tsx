@@ -12,6 +12,7 @@ import { server } from '../lib/state.ts';
 import { plural } from '../lib/time.ts';
 import { confirm } from '../parts/dialog.tsx';
 import { Icon, Mark } from '../parts/icons.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Field, FormError, LinkButton, Note, Segments, Tag } from '../parts/ui.tsx';
 
 interface Made { keys: string[]; root: string; threshold: number; cluster: string }
@@ -50,13 +51,13 @@ function New({ onMade }: { onMade: (made: Made) => void }) {
   const [n, t] = [Number(shares), Number(threshold)];
   const wrong = !(n >= 1 && n <= 255 && t >= 1 && t <= n) || (n > 1 && t === 1);
   return (
-    <form class="stack" onSubmit={(event) => { event.preventDefault(); if (!wrong) void run.run(); }}>
+    <Form name="setup/new" class="stack" onSubmit={() => (!wrong ? run.run() : undefined)}>
       <p class="soft">{en.theKeyOfAllDataIs(isAuto ? en.thisServerUnsealsItselfTheShares : en.afterEachStartSoManyHolders)}</p>
       <div class="pair"><Field label={isAuto ? en.recoveryShares : en.shares} type="number" min={1} value={shares} onInput={setShares} /><Field label={en.neededOfThem} type="number" min={1} value={threshold} onInput={setThreshold} /></div>
       <Note kind={wrong ? 'warn' : ''}>{wrong ? (n > 1 && t === 1 ? en.withMoreThanOneShareAt : en.neededAreBetweenOneAndAll) : <>{plural(n, en.share)}: {n === 1 ? en.onePersonOpensAloneFitFor : <>{en.ofPeopleHaveToComeTogether(t, n, n - t === 0 ? en.ifOneIsLostAllIs : en.mayBeLost(plural(n - t, en.share)))}</>}</>}</Note>
       <FormError error={run.error} />
       <Button kind="primary" type="submit" class="block" busy={run.busy} disabled={wrong}>{en.makeTheCluster}</Button>
-    </form>
+    </Form>
   );
 }
 
@@ -71,13 +72,13 @@ function Join() {
   });
   if (done) return <><Note kind="ok">{en.thisServerJoinsItHasTo}</Note><LinkButton kind="primary" href={href('unseal')}>{en.unseal}</LinkButton></>;
   return (
-    <form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}>
+    <Form name="setup/join" class="stack" onSubmit={() => run.run()}>
       <Field label={en.addressOfAServerOfThe} value={address} onInput={setAddress} mono placeholder={en.httpsKallisto18200} required />
       <Field label={en.joinToken} value={joinToken} onInput={setJoinToken} mono hint={common.optional} />
       <Field label={en.itsCertificateAuthorityPem} value={ca} onInput={setCa} rows={4} mono hint={common.optional} />
       <FormError error={run.error} />
       <Button kind="primary" type="submit" class="block" busy={run.busy}>{en.join}</Button>
-    </form>
+    </Form>
   );
 }
 
@@ -145,11 +146,11 @@ export function UnsealSteps({ onOpen, onEmpty }: { onOpen: () => void; onEmpty?:
       <div class="steps" role="progressbar" aria-valuenow={k} aria-valuemin={0} aria-valuemax={n} aria-label={en.sharesEntered}>{Array.from({ length: n }, (_, i) => <span class={i < k ? 'done' : ''} />)}</div>
       <p class="soft">{en.ofSharesEntered(k, n)}{k > 0 && en.byAnybodyAtAnyBrowser}.</p>
       {spoiled && <Note kind="bad">{spoiled}</Note>}
-      <form class="stack" onSubmit={(event) => { event.preventDefault(); if (share.trim()) void run.run(); }}>
+      <Form name="unseal" class="stack" onSubmit={() => (share.trim() ? run.run() : undefined)}>
         <Field label={en.yourShare} value={share} onInput={setShare} mono masked autofocus hint={en.aWrongShareShowsOnlyWhen} />
         <FormError error={run.error} />
         <div class="row"><Button kind="primary" type="submit" busy={run.busy} disabled={!share.trim()}>{en.enterTheShare}</Button>{k > 0 && <Button busy={reset.busy} icon="undo" onClick={() => void reset.run()}>{en.startAgain}</Button>}</div>
-      </form>
+      </Form>
     </>
   );
 }

@@ -8,6 +8,7 @@ import { useAction, useLoad } from '../lib/load.ts';
 import { ago, bytes, exact, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Check, Empty, Field, FormError, Loading, Note, Page, Tag } from '../parts/ui.tsx';
 import { server } from '../lib/state.ts';
 
@@ -19,6 +20,7 @@ async function refused(response: Response, path: string): Promise<never> {
   throw new ApiError(response.status, body.errors ?? [], 'POST', path, body.request_id ?? '');
 }
 
+const GB = 1e9;
 interface Schedule { name: string; config: Record<string, any>; status: Record<string, any> | undefined }
 
 /** Snapshots by the clock: what each schedule keeps, and how its last one went. */
@@ -33,7 +35,8 @@ function Schedules() {
   const [every, setEvery] = useState('24h');
   const [keep, setKeep] = useState('7');
   const [folder, setFolder] = useState('/var/backups/kallisto');
-  const add = useAction(async () => { await call('POST', `${at}/config/${name}`, { body: { interval: every, retain: Number(keep), storage_type: 'local', path_prefix: folder } }); toast(en.scheduleSaved(name)); setNew(false); loaded.reload(); });
+  const [space, setSpace] = useState('10');
+  const add = useAction(async () => { await call('POST', `${at}/config/${name}`, { body: { interval: every, retain: Number(keep), storage_type: 'local', path_prefix: folder, local_max_space: Math.round(Number(space) * GB) } }); toast(en.scheduleSaved(name)); setNew(false); loaded.reload(); });
   const remove = useAction(async (gone: string) => { if (await confirm({ title: en.removeTheSchedule(gone), text: en.noFurtherSnapshotsAreTakenBy, action: en.remove, danger: true })) { await call('DELETE', `${at}/config/${gone}`); loaded.reload(); } });
   if (loaded.error) return null;
   const last = ({ status }: Schedule): preact.ComponentChildren => {
@@ -43,9 +46,9 @@ function Schedules() {
   };
   return (
     <Card title={en.schedules} actions={<Button size="sm" icon="plus" need={{ path: `${at}/config/new`, cap: 'sudo' }} onClick={() => setNew(true)}>{en.newSchedule}</Button>}>
-      {!loaded.data ? <Loading rows={2} /> : loaded.data.length === 0 ? <Empty icon="clock" title={en.noScheduleYet} command={`kallisto write ${at}/config/nightly interval=24h retain=7 storage_type=local path_prefix=/var/backups/kallisto`}>{en.aScheduleTakesSnapshotsByItself}</Empty>
+      {!loaded.data ? <Loading rows={2} /> : loaded.data.length === 0 ? <Empty icon="clock" title={en.noScheduleYet} command={`kallisto write ${at}/config/nightly interval=24h retain=7 storage_type=local path_prefix=/var/backups/kallisto local_max_space=10000000000`}>{en.aScheduleTakesSnapshotsByItself}</Empty>
         : <div class="scroll-x" tabIndex={0} role="region" aria-label={en.schedules}><table class="grid"><thead><tr><th>{common.name}</th><th>{en.every}</th><th class="right">{en.kept}</th><th>{en.where}</th><th>{en.lastSnapshot}</th><th><span class="sr">{common.actions}</span></th></tr></thead><tbody>{loaded.data.map((one) => <tr key={one.name}><td><b>{visible(one.name)}</b></td><td class="nowrap">{span(Number(one.config['interval']))}</td><td class="right num">{String(one.config['retain'])}</td><td class="mono">{visible(String(one.config['aws_s3_bucket'] || one.config['path_prefix'] || one.config['storage_type']))}</td><td>{last(one)}</td><td class="right"><Button size="sm" kind="ghost" icon="trash" label={en.removeTheSchedule2(one.name)} onClick={() => void remove.run(one.name)} /></td></tr>)}</tbody></table></div>}
-      {isNew && <form class="pad stack" onSubmit={(event) => { event.preventDefault(); void add.run(); }}><div class="filters"><Field label={common.name} value={name} onInput={setName} mono autofocus /><Field label={en.every} value={every} onInput={setEvery} mono hint="24h" /><Field label={en.keep} type="number" min={1} value={keep} onInput={setKeep} /><Field label={en.folderOnTheServer} value={folder} onInput={setFolder} mono /></div><div class="row"><Button kind="primary" type="submit" busy={add.busy} disabled={!name}>{en.saveSchedule}</Button><Button onClick={() => setNew(false)}>{common.cancel}</Button></div></form>}
+      {isNew && <Form name="snapshots/schedule" class="pad stack" onSubmit={() => add.run()}><div class="filters"><Field label={common.name} value={name} onInput={setName} mono autofocus /><Field label={en.every} value={every} onInput={setEvery} mono hint="24h" /><Field label={en.keep} type="number" min={1} value={keep} onInput={setKeep} /><Field label={en.folderOnTheServer} value={folder} onInput={setFolder} mono /><Field label={en.roomForThem} type="number" min={1} value={space} onInput={setSpace} /></div><div class="row"><Button kind="primary" type="submit" busy={add.busy} disabled={!name}>{en.saveSchedule}</Button><Button onClick={() => setNew(false)}>{common.cancel}</Button></div></Form>}
       {(add.error ?? remove.error) ? <div class="pad"><FormError error={add.error ?? remove.error} /></div> : null}
     </Card>
   );

@@ -9,6 +9,7 @@ import { href, route } from '../lib/router.ts';
 import { ago, exact, plural, span, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Check, Empty, Failed, Field, FormError, LinkButton, Loading, Note, Page, Select, Tag } from '../parts/ui.tsx';
 
 interface Token { accessor: string; parent?: string; display_name: string; policies: string[]; path: string; type: string; uses?: number; issue?: string; expire?: string | null; children?: number }
@@ -64,7 +65,7 @@ function Make({ close }: { close: () => void }) {
   const [made, setMade] = useState('');
   const run = useAction(async () => { const { auth } = await call('POST', role ? `auth/token/create/${role}` : orphan ? 'auth/token/create-orphan' : 'auth/token/create', { body: { policies: policies.split(',').map((one) => one.trim()).filter(Boolean), display_name: name, ttl, num_uses: Number(uses) || 0 } }); setMade(auth?.client_token ?? ''); });
   if (made) return <Sheet title={en.theToken} actions={<Button kind="primary" onClick={close}>{common.done}</Button>}><Note kind="warn">{en.itIsShownOnceHereAnd}</Note><div class="row"><Button icon="copy" onClick={() => void copySecret(made, common.token)}>{common.copy}</Button></div><div class="code mono"><code class="grow">{made}</code></div></Sheet>;
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.newToken} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{common.makeIt}</Button></>}>{roles.length > 0 && <Select label={common.role} value={role} options={[['', common.none], ...roles.map((one) => [one, visible(one)] as const)]} onChange={setRole} />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono autofocus /><Field label={common.name} value={name} onInput={setName} hint={common.optional} /><div class="pair"><Field label={en.livesFor} value={ttl} onInput={setTtl} mono /><Field label={en.uses0Any} type="number" min={0} value={uses} onInput={setUses} /></div><Check label={en.withoutAParent} hint={en.itDoesNotEndWithYours} checked={orphan} onChange={setOrphan} /><FormError error={run.error} /></Sheet></form>;
+  return <Form name="tokens/new" onSubmit={() => run.run()}><Sheet title={en.newToken} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{common.makeIt}</Button></>}>{roles.length > 0 && <Select label={common.role} value={role} options={[['', common.none], ...roles.map((one) => [one, visible(one)] as const)]} onChange={setRole} />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono autofocus /><Field label={common.name} value={name} onInput={setName} hint={common.optional} /><div class="pair"><Field label={en.livesFor} value={ttl} onInput={setTtl} mono /><Field label={en.uses0Any} type="number" min={0} value={uses} onInput={setUses} /></div><Check label={en.withoutAParent} hint={en.itDoesNotEndWithYours} checked={orphan} onChange={setOrphan} /><FormError error={run.error} /></Sheet></Form>;
 }
 
 function One({ accessor }: { accessor: string }) {

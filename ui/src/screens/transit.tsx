@@ -11,6 +11,7 @@ import { ago, visible } from '../lib/time.ts';
 import { toast } from '../lib/toasts.ts';
 import { confirm, open, Sheet } from '../parts/dialog.tsx';
 import { Icon } from '../parts/icons.tsx';
+import { Form } from '../parts/form.tsx';
 import { Button, Card, Check, Empty, Failed, Field, FormError, LinkButton, Loading, Page, Segments, Select, Tag } from '../parts/ui.tsx';
 
 const TYPES = ['aes256-gcm96', 'aes128-gcm96', 'chacha20-poly1305', 'ed25519', 'ecdsa-p256', 'ecdsa-p384', 'ecdsa-p521', 'rsa-2048', 'rsa-3072', 'rsa-4096', 'hmac'] as const;
@@ -39,7 +40,7 @@ function New({ mount, close }: { mount: string; close: (name?: string) => void }
   const [type, setType] = useState<(typeof TYPES)[number]>('aes256-gcm96');
   const [derived, setDerived] = useState(false);
   const run = useAction(async () => { await call('POST', `${mount}keys/${name}`, { body: { type, derived } }); close(name); });
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.newKey} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus /><Select label={common.kind} value={type} onChange={setType} options={TYPES.map((one) => [one, one] as const)} /><Check label={en.derived} hint={en.eachRequestNamesAContext} checked={derived} onChange={setDerived} /><FormError error={run.error} /></Sheet></form>;
+  return <Form name="transit/new" onSubmit={() => run.run()}><Sheet title={en.newKey} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus /><Select label={common.kind} value={type} onChange={setType} options={TYPES.map((one) => [one, one] as const)} /><Check label={en.derived} hint={en.eachRequestNamesAContext} checked={derived} onChange={setDerived} /><FormError error={run.error} /></Sheet></Form>;
 }
 
 type Verb = 'encrypt' | 'decrypt' | 'rewrap' | 'sign' | 'verify' | 'hmac';
@@ -83,12 +84,12 @@ function Limits({ mount, name, data, reload }: { mount: string; name: string; da
   const canTrim = Number(data['min_decryption_version'] ?? 1) > Math.max(1, Number(data['min_available_version'] ?? 0)) && Number(data['min_encryption_version'] ?? 0) >= Number(data['min_decryption_version'] ?? 1);
   return (
     <Card title={en.limits} pad>
-      <form class="stack" onSubmit={(event) => { event.preventDefault(); void save.run(); }}>
+      <Form name="transit/limits" class="stack" onSubmit={() => save.run()}>
         <div class="filters"><Field label={en.decryptsFromVersion} type="number" min={1} value={decrypts} onInput={setDecrypts} hint={en.n1To(latest)} /><Field label={en.encryptsFromVersion} type="number" min={0} value={encrypts} onInput={setEncrypts} hint={en.n0TheLatest} /><Field label={en.rotatesByItselfAfter} value={rotates} onInput={setRotates} mono hint={en.n720h0Never} /></div>
         <Check label={en.mayBeDeleted} checked={mayDelete} onChange={setMayDelete} />
         <FormError error={save.error ?? trim.error ?? remove.error} />
         <div class="row"><Button kind="primary" type="submit" busy={save.busy} need={{ path: `${mount}keys/${name}/config`, cap: ['update', 'create'] }} onClick={() => {}}>{en.saveLimits}</Button><Button icon="trash" busy={trim.busy} disabled={!canTrim} title={canTrim ? undefined : en.raiseBothLowestVersionsFirst} need={{ path: `${mount}keys/${name}/trim`, cap: ['update', 'create'] }} onClick={() => void trim.run()}>{en.trimOlderVersions}</Button>{data['deletion_allowed'] ? <Button kind="danger" icon="trash" busy={remove.busy} need={{ path: `${mount}keys/${name}`, cap: 'delete' }} onClick={() => void remove.run()}>{en.deleteKey}</Button> : null}</div>
-      </form>
+      </Form>
     </Card>
   );
 }
@@ -104,5 +105,5 @@ function Bench({ mount, name, verbs }: { mount: string; name: string; verbs: Ver
     const { data } = await call<Record<string, any>>('POST', `${mount}${verb}/${name}`, { body });
     setResult(verb === 'decrypt' ? fromBase64(data['plaintext'] as string) : verb === 'verify' ? (data['valid'] ? en.theSignatureIsValid : en.theSignatureIsNotValid) : String(data['ciphertext'] ?? data['signature'] ?? data['hmac'] ?? ''));
   });
-  return <Card title={en.bench} actions={<Segments label={common.whatToDo} value={verb} options={verbs.map((one) => [one, one] as const)} onChange={(next) => { setVerb(next); setResult(''); }} />} pad><form class="stack" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={verb === 'decrypt' || verb === 'rewrap' ? en.ciphertext : common.text} value={text} onInput={setText} rows={4} mono />{verb === 'verify' && <Field label={en.signature} value={signature} onInput={setSignature} mono rows={2} />}<FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: `${mount}${verb}/${name}`, cap: ['update', 'create'] }} onClick={() => {}}>{verb}</Button></div></form>{result && <div class="code mono"><code class="grow">{visible(result)}</code><Button size="sm" kind="ghost" icon="copy" label={en.copyTheResult} onClick={() => void copy(result, en.result)} /></div>}</Card>;
+  return <Card title={en.bench} actions={<Segments label={common.whatToDo} value={verb} options={verbs.map((one) => [one, one] as const)} onChange={(next) => { setVerb(next); setResult(''); }} />} pad><Form name="transit/bench" class="stack" onSubmit={() => run.run()}><Field label={verb === 'decrypt' || verb === 'rewrap' ? en.ciphertext : common.text} value={text} onInput={setText} rows={4} mono />{verb === 'verify' && <Field label={en.signature} value={signature} onInput={setSignature} mono rows={2} />}<FormError error={run.error} /><div><Button kind="primary" type="submit" busy={run.busy} need={{ path: `${mount}${verb}/${name}`, cap: ['update', 'create'] }} onClick={() => {}}>{verb}</Button></div></Form>{result && <div class="code mono"><code class="grow">{visible(result)}</code><Button size="sm" kind="ghost" icon="copy" label={en.copyTheResult} onClick={() => void copy(result, en.result)} /></div>}</Card>;
 }

@@ -93,7 +93,7 @@ export const access: Flow[] = [
     await choose.setInputFiles(broken);
     await one.page.getByText(`The chain breaks at record ${EDITED.toLocaleString('en')}`).waitFor({ timeout: 60_000 });
     // The lines that the server streams, to its head; then records as they are written, and a value found by its mask.
-    await one.page.getByRole('button', { name: 'Verify file', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Verify the device file', exact: true }).click();
     await one.page.getByText('It reaches the head that the server states.').waitFor();
     await one.page.getByRole('button', { name: 'Follow', exact: true }).click();
     await one.page.getByRole('button', { name: 'Following' }).waitFor();

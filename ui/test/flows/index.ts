@@ -6,6 +6,8 @@ import { units } from '../units.ts';
 import { access } from './access.ts';
 import { budgets } from './budgets.ts';
 import { edges } from './edges.ts';
+import { everyForm, forms } from './forms.ts';
+import { newcomer } from './newcomer.ts';
 import { operate } from './operate.ts';
 import { pictures } from './pictures.ts';
 import { pseudo } from './pseudo.ts';
@@ -35,7 +37,7 @@ async function once(flow: Flow, world: World, mark: string): Promise<boolean> {
 
 export async function run(chromium: string | undefined, names: string[]): Promise<number> {
   if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');
-  const all = [...units, ...setup, ...session, ...secrets, ...access, ...operate, ...edges, ...pseudo, ...budgets, ...screens];
+  const all = [...units, ...newcomer, ...setup, ...session, ...secrets, ...access, ...operate, ...forms, ...edges, ...pseudo, ...budgets, ...screens];
   const chosen = names.length > 0 ? [...all, ...pictures].filter((flow) => names.some((name) => flow.name.includes(name))) : all;
   const browser = await launch(chromium);
   const dev = await Server.dev();
@@ -43,7 +45,7 @@ export async function run(chromium: string | undefined, names: string[]): Promis
   const begin = Date.now();
   try {
     await seed(dev);
-    for (const flow of chosen) {
+    for (const flow of names.length > 0 ? chosen : [...chosen, ...everyForm]) {
       // A flow that failed runs once more, and says so: the browser shares its machine.
       if (!(await once(flow, { browser, dev }, 'AGAIN   ')) && !(await once(flow, { browser, dev }, 'FAILED  '))) failed += 1;
     }

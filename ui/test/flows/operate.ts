@@ -191,7 +191,7 @@ export const operate: Flow[] = [
     await page.locator('main').getByText('gracie').waitFor();
     equal((await dev.api('GET', `identity/entity/id/${goes}`))['status'], 404, 'the other is gone');
     await one.go('/ui/people/groups/');
-    await page.getByRole('button', { name: 'New group' }).click();
+    await page.getByRole('button', { name: 'New group' }).first().click();
     await page.getByLabel('Name').fill('compilers');
     await page.getByLabel('Policies, with commas').fill('reader');
     await page.getByLabel('Find members').fill('grace');

@@ -12,3 +12,5 @@ export const lockedTooManyWrongPasswordsWait = 'Locked: too many wrong passwords
 export const theUserNameOrThePassword = 'The user name or the password is wrong.';
 export const thereIsNoSuchLoginMethod = 'There is no such login method here.';
 export const tooManyTriesWaitALittle = 'Too many tries. Wait a little.';
+export const codeOfYourApp = 'Code of your authenticator app';
+export const tokenOfGithub = 'Token of GitHub';

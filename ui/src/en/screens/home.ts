@@ -25,7 +25,7 @@ export const pinned = 'Pinned';
 export const recent = 'Recent';
 export const mySession = 'My session';
 export const signedInBy = 'Signed in by';
-export const decideWhatYouSeeHere = (counted: string): string => `${counted} decide what you see here.`;
+export const decideWhatYouSeeHere = (counted: string, isOne: boolean): string => `${counted} ${isOne ? 'decides' : 'decide'} what you see here.`;
 export const policy = 'policy';
 export const policies = 'policies';
 export const lastSnapshot = 'Last snapshot';

@@ -34,4 +34,5 @@ export const lastSnapshot = 'Last snapshot';
 export const removeTheSchedule2 = (name: string): string => `Remove the schedule ${name}`;
 export const keep = 'Keep';
 export const folderOnTheServer = 'Folder on the server';
+export const roomForThem = 'Room for them (GB)';
 export const saveSchedule = 'Save schedule';

@@ -12,6 +12,7 @@ import { CodeArea, type Mark } from '../../parts/code-area.tsx';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
 import { Icon } from '../../parts/icons.tsx';
 import { onKey } from '../../parts/keys.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, FormError, Segments, Tag } from '../../parts/ui.tsx';
 import { Builder } from './builder.tsx';
 import { Simulator } from './simulator.tsx';
@@ -75,5 +76,5 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
 }
 
 function review(saved: string, text: string, name: string): Promise<boolean> {
-  return open<boolean>((close) => <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={en.save(name)} actions={<><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><pre class="lines mono diff" tabIndex={0}>{lineDiff(saved, text).map((line) => <span class={line.mark === '+' ? 'add' : line.mark === '-' ? 'del' : ''}><i aria-hidden="true">{line.mark}</i>{visible(line.text)}{'\n'}</span>)}</pre><p class="soft">{en.itHoldsAtOnceForEvery}</p></Sheet></form>).then((yes) => yes === true);
+  return open<boolean>((close) => <Form name="policy/review" onSubmit={() => { close(true); }}><Sheet title={en.save(name)} actions={<><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><pre class="lines mono diff" tabIndex={0}>{lineDiff(saved, text).map((line) => <span class={line.mark === '+' ? 'add' : line.mark === '-' ? 'del' : ''}><i aria-hidden="true">{line.mark}</i>{visible(line.text)}{'\n'}</span>)}</pre><p class="soft">{en.itHoldsAtOnceForEvery}</p></Sheet></Form>).then((yes) => yes === true);
 }

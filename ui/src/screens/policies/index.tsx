@@ -9,6 +9,7 @@ import { me } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
 import { Icon } from '../../parts/icons.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Empty, Failed, Field, LinkButton, Loading, Page, Tag } from '../../parts/ui.tsx';
 import { PolicyEditor } from './editor.tsx';
 import { Simulate } from './simulator.tsx';
@@ -39,7 +40,7 @@ function List() {
 
 function New({ close }: { close: (name?: string) => void }) {
   const [name, setName] = useState('');
-  return <form onSubmit={(event) => { event.preventDefault(); if (name) close(name.toLowerCase()); }}><Sheet title={en.newPolicy} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus hint={en.lowerCase} /></Sheet></form>;
+  return <Form name="policy/new" onSubmit={() => { if (name) close(name.toLowerCase()); }}><Sheet title={en.newPolicy} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus hint={en.lowerCase} /></Sheet></Form>;
 }
 
 export function Policies() {

@@ -10,6 +10,7 @@ import { go, href } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Check, Field, FormError, Loading, Note, Segments } from '../../parts/ui.tsx';
 
 const TYPED_FROM = 25;
@@ -19,7 +20,7 @@ export function newSecret(place: Place): void {
   const New = ({ close }: { close: () => void }) => {
     const [name, setName] = useState('');
     const wrong = /\/\/|^\/|\/$/.test(name) ? en.aNameDoesNotBeginOr : undefined;
-    return <form onSubmit={(event) => { event.preventDefault(); if (name && !wrong) { close(); void go(href(`s/${placeText(place)}${name}`, { tab: 'edit' })); } }}><Sheet title={en.newSecret} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name || wrong !== undefined}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus required placeholder="payments/stripe" error={wrong} hint={<>{common.inIt} <span class="mono">{visible(placeText(place))}</span>{en.aSlashMakesAFolder}</>} /></Sheet></form>;
+    return <Form name="secret/new" onSubmit={() => { if (name && !wrong) { close(); void go(href(`s/${placeText(place)}${name}`, { tab: 'edit' })); } }}><Sheet title={en.newSecret} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" disabled={!name || wrong !== undefined}>{common.goOn}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus required placeholder="payments/stripe" error={wrong} hint={<>{common.inIt} <span class="mono">{visible(placeText(place))}</span>{en.aSlashMakesAFolder}</>} /></Sheet></Form>;
   };
   void open<void>((close) => <New close={() => close()} />);
 }
@@ -67,14 +68,14 @@ function Delete({ places, close, onDone }: { places: string[]; close: () => void
     else toast(en.deleted(plural(total, common.secret)), undefined, { label: en.undo, run: () => void undo(names, onDone) });
   });
   return (
-    <form onSubmit={(event) => { event.preventDefault(); if ((found || isPlain) && typed === word) void run.run(); }}>
+    <Form name="secrets/delete" onSubmit={() => ((found || isPlain) && typed === word ? run.run() : undefined)}>
       <Sheet title={purge ? en.deleteForGood : en.deleteIt2} actions={<><Button onClick={close} autofocus>{common.cancel}</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || typed !== word || total === 0}>{purge ? en.deleteForGood2(plural(total, common.secret)) : en.deleteIt3(plural(total, common.secret))}</Button></>}>
         <Check label={en.deleteForGood3} hint={en.allVersionsAndMetadataCannotBe} checked={purge} onChange={setPurge} />
         {refused && !isPlain ? <FormError error={refused} /> : !found && !isPlain ? <Loading rows={2} /> : total === 0 ? <Note>{en.thereIsNothingToDeleteHere}</Note> : <><p class="soft">{purge ? <>{en.allVersionsOfAreRemoved(plural(total, common.secret))}</> : <>{en.theLatestVersionOfIsDeleted(plural(total, common.secret))}</>}</p><Names names={found?.names ?? places} total={total} /></>}
         {word && total > 0 && <Field label={en.typeToGoOn(word)} value={typed} onInput={setTyped} mono />}
         <FormError error={run.error} />
       </Sheet>
-    </form>
+    </Form>
   );
 }
 
@@ -116,7 +117,7 @@ function Move({ places, close, onDone }: { places: string[]; close: () => void; 
   });
   const word = found && found.total > TYPED_FROM ? `${how} ${found.total}` : '';
   return (
-    <form onSubmit={(event) => { event.preventDefault(); void (found ? (typed === word ? run.run() : undefined) : check.run()); }}>
+    <Form name="secrets/move" onSubmit={() => (found ? (typed === word ? run.run() : undefined) : check.run())}>
       <Sheet title={isOne ? visible(lastSegment(first)) : plural(places.length, en.selected, en.selected)} actions={<><Button onClick={close}>{common.cancel}</Button>{found ? <Button kind="primary" type="submit" busy={run.busy} disabled={typed !== word || found.total === 0}>{how === 'move' ? common.move : common.copy} {plural(found.total, common.secret)}</Button> : <Button kind="primary" type="submit" busy={check.busy} disabled={!to || (isOne && to === first)}>{en.seeWhatHappens}</Button>}</>}>
         <Segments label={common.whatToDo} value={how} options={[['move', en.moveOrRename], ['copy', common.copy]]} onChange={(next) => { setHow(next); setFound(undefined); }} />
         <Field label={isOne ? en.to : en.intoTheFolder} value={to} onInput={(text) => { setTo(text); setFound(undefined); }} mono autofocus required hint={isOne && first.endsWith('/') ? en.aFolderEndsWithASlash : en.mountAndPath} />
@@ -124,6 +125,6 @@ function Move({ places, close, onDone }: { places: string[]; close: () => void; 
         {word && <Field label={en.typeToGoOn(word)} value={typed} onInput={setTyped} mono autofocus />}
         <FormError error={check.error ?? run.error} />
       </Sheet>
-    </form>
+    </Form>
   );
 }

@@ -18,6 +18,7 @@ import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
 import { onKey } from '../../parts/keys.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
 import { CodeArea } from '../../parts/code-area.tsx';
 import { DiffTable } from './history.tsx';
@@ -111,9 +112,9 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
   if (!base) return <Loading rows={5} />;
   const total = counts(diffData(base, parsed.data ?? base));
   return (
-    <form class="editor" onSubmit={(event) => { event.preventDefault(); if (parsed.data && !parsed.problem) void save.run(); }}>
+    <Form name="secret/edit" class="editor" onSubmit={() => (parsed.data && !parsed.problem ? save.run() : undefined)}>
       <header class="head"><div class="title"><h1 class="mono">{visible(lastSegment(own))}</h1><Tag kind={isDirty ? 'warn' : ''}>{isNew ? en.newIt : isBlind ? en.patchUnseen : en.editingVersion(version)}{isDirty && en.notSaved}</Tag>
-        <div class="acts"><Segments label={common.form} value={view} options={[['table', en.table], ['json', common.json]]} onChange={toView} /><Button onClick={() => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`))}>{common.cancel}</Button><Button kind="primary" type="submit" icon="check" busy={save.busy} disabled={!parsed.data || parsed.problem !== undefined || (!isNew && changes.length === 0)}>{common.save}</Button></div></div>
+        <div class="acts"><Segments label={common.form} value={view} options={[['table', en.table], ['json', common.json]]} onChange={toView} /><Button onClick={() => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`))}>{common.cancel}</Button><Button kind="primary" type="submit" icon="check" busy={save.busy} disabled={!parsed.data || parsed.problem !== undefined || changes.length === 0}>{common.save}</Button></div></div>
         <span class="path mono">{visible(own)}</span></header>
       <div class="body">
         {isBlind && <Note icon="lock">{en.youMayNotReadThisSecret(mayPatch === false ? en.yourPoliciesLackPatchTooSo : en.keysThatYouFillInAre)}</Note>}
@@ -122,7 +123,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
         <FormError error={save.error} />
         <p class="dim">{changes.length === 0 ? en.nothingChangedYet : [total.changed && en.changed(total.changed), total.added && en.added(total.added), total.removed && en.removed(total.removed)].filter(Boolean).join(', ') + en.youSeeTheDifferenceBeforeIt}{view === 'json' && en.numbersStayAsYouWriteThem}</p>
       </div>
-    </form>
+    </Form>
   );
 }
 
@@ -130,7 +131,7 @@ function reviewChanges(rows: ReturnType<typeof diffData>, isNew: boolean, isBlin
   if (isNew || isBlind) return Promise.resolve(true);
   const Review = ({ close }: { close: (yes?: boolean) => void }) => {
     const [isShown, setShown] = useState(false);
-    return <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={en.save(plural(rows.filter((row) => row.change !== 'same').length, en.change))} actions={<><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? common.hideValues : common.showValues}</Button><span class="grow" /><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><DiffTable rows={rows} isShown={isShown} left={en.asItIs} right={en.asYouWantIt} /></Sheet></form>;
+    return <Form name="secret/review" onSubmit={() => { close(true); }}><Sheet title={en.save(plural(rows.filter((row) => row.change !== 'same').length, en.change))} actions={<><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? common.hideValues : common.showValues}</Button><span class="grow" /><Button onClick={() => close(false)}>{en.back}</Button><Button kind="primary" type="submit" autofocus>{common.save}</Button></>}><DiffTable rows={rows} isShown={isShown} left={en.asItIs} right={en.asYouWantIt} /></Sheet></Form>;
   };
   return open<boolean>((close) => <Review close={close} />).then((yes) => yes === true);
 }

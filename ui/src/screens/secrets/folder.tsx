@@ -26,6 +26,11 @@ function useInfo(place: Place, names: readonly string[], inView: readonly string
   const [info, setInfo] = useState<ReadonlyMap<string, Info>>(new Map());
   const hasDetail = useRef<boolean | undefined>(undefined);
   const asked = useRef(new Set<string>());
+  const note = (name: string, { current_version: version, updated_time: updated, versions, custom_metadata: custom }: Record<string, any>): void => {
+    const last = versions?.[version] as { destroyed?: boolean; deletion_time?: string } | undefined;
+    const state = last?.destroyed ? 'destroyed' : last?.deletion_time ? 'deleted' : '';
+    setInfo((old) => new Map(old).set(name, { version, updated, state, owner: custom?.owner, due: custom?.due }));
+  };
   useEffect(() => {
     if (names.length === 0 || names.length > DETAIL_MAX || place.mount.version === 1 || can('kvList') === false) return;
     let isLate = false;
@@ -48,15 +53,24 @@ function useInfo(place: Place, names: readonly string[], inView: readonly string
         if (stop.signal.aborted) return;
         asked.current.add(own);
         if (!reply) continue;
-        const { current_version: version, updated_time: updated, versions, custom_metadata: custom } = reply.data;
-        const last = versions?.[version] as { destroyed?: boolean; deletion_time?: string } | undefined;
-        const state = last?.destroyed ? 'destroyed' : last?.deletion_time ? 'deleted' : '';
-        setInfo((old) => new Map(old).set(own, { version, updated, state, owner: custom?.owner, due: custom?.due }));
+        note(own, reply.data);
       }
     };
     const timer = setTimeout(() => { for (let i = 0; i < INFO_AT_ONCE; i += 1) void run().catch(() => undefined); }, names.length > DETAIL_MAX ? 120 : 250);
     return () => { clearTimeout(timer); stop.abort(); };
   }, [inView]);
+  // A secret of the folder that is written while it is in view is asked for again.
+  useEffect(() => {
+    const own = placeText(place);
+    const hear = (event: Event): void => {
+      const { path, kind } = (event as CustomEvent<{ path: string; kind: string }>).detail;
+      const name = path.startsWith(own) ? path.slice(own.length) : '';
+      if (!name || name.includes('/') || kind === 'remove') return;
+      void tryCall<Record<string, any>>('GET', apiPath({ mount: place.mount, path: place.path + name }, 'metadata')).then((reply) => { if (reply) note(name, reply.data); });
+    };
+    addEventListener('kallisto-change', hear);
+    return () => removeEventListener('kallisto-change', hear);
+  }, [placeText(place)]);
   return info;
 }
 
@@ -73,7 +87,7 @@ export function useFolder(place: Place): FolderState & { reload: () => void } {
       for (const name of names) all.push(name);
       if (!stop.signal.aborted) setState((old) => ({ ...old, names: [...all], isDone, error: undefined }));
     }, stop.signal).then(
-      (how) => { if (!stop.signal.aborted) setState({ names: all, isDone: true, how }); },
+      (how) => { if (!stop.signal.aborted) setState((old) => ({ names: old.names, isDone: true, how })); },
       (error: unknown) => { if (!stop.signal.aborted) setState({ names: [], isDone: true, error }); },
     );
     return () => stop.abort();
@@ -139,7 +153,7 @@ export function Folder({ place, current }: { place: Place; current?: string | un
   return (
     <section class="list" aria-label={en.secretsIn(own)}>
       <div class="tools">
-        <label class="field"><Icon name="search" /><input ref={filter} type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === 'ArrowDown') { event.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus(); } }} placeholder={en.filterNames(count(all.length))} aria-label={common.filter} autocomplete="off" spellcheck={false} /></label>
+        <label class="field"><Icon name="search" /><input ref={filter} type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === 'ArrowDown') { event.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus(); } }} placeholder={en.filterNames(plural(all.length, en.name))} aria-label={common.filter} autocomplete="off" spellcheck={false} /></label>
         <Button kind="primary" icon="plus" onClick={() => newSecret(place)}>{en.newIt}</Button>
       </div>
       {picked.size > 0 ? (

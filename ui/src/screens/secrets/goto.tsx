@@ -4,10 +4,11 @@ import { useState } from 'preact/hooks';
 import { recent } from '../../lib/prefs.ts';
 import { go, href } from '../../lib/router.ts';
 import { namespace } from '../../lib/state.ts';
+import { Form } from '../../parts/form.tsx';
 import { Button, Field } from '../../parts/ui.tsx';
 
 export function GoTo({ start = '' }: { start?: string }) {
   const [text, setText] = useState(start);
   const known = (recent.value ?? []).filter((one) => one.startsWith(`${namespace.value}\n`)).map((one) => one.slice(one.indexOf('\n') + 1));
-  return <form class="goto" onSubmit={(event) => { event.preventDefault(); if (text) void go(href(`s/${text.replace(/^\/+|^v1\//g, '')}`)); }}><Field label={en.goToAPath} value={text} onInput={setText} mono placeholder="secret/apps/payments/stripe" list={known} /><Button type="submit" icon="chev">{en.open}</Button></form>;
+  return <Form name="secrets/go" class="goto" onSubmit={() => { if (text) void go(href(`s/${text.replace(/^\/+|^v1\//g, '')}`)); }}><Field label={en.goToAPath} value={text} onInput={setText} mono placeholder="secret/apps/payments/stripe" list={known} /><Button type="submit" icon="chev">{en.open}</Button></Form>;
 }

@@ -28,7 +28,7 @@ function Mounts() {
       {list.length === 0 ? <Empty icon="key" title={en.noMountIsReachableWithThis}><>{en.yourPolicies} {me.value?.policies.join(', ')}.</></Empty> : (
         <Card><ul class="mounts">{list.map((mount) => {
           const inside = <><Icon name={mount.type === 'transit' ? 'bolt' : mount.type === 'kv' ? 'key' : 'folder'} small={false} /><span class="grow"><b class="mono">{visible(mount.path)}</b><small class="dim">{visible(mount.description) || ABOUT[mount.type] || mount.type}</small></span><Tag>{mount.type}{mount.type === 'kv' ? en.version(mount.version) : ''}</Tag></>;
-          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <a href={href('tools/api', { path: mount.path })} title={en.itsRoutesInTheApiConsole}>{inside}<Icon name="chev" /></a>}</li>;
+          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <a href={href('tools/api', { at: mount.path })} title={en.itsRoutesInTheApiConsole}>{inside}<Icon name="chev" /></a>}</li>;
         })}</ul></Card>
       )}
     </Page>

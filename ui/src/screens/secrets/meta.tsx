@@ -6,6 +6,7 @@ import { call } from '../../lib/api.ts';
 import { useAction } from '../../lib/load.ts';
 import { apiPath, type Metadata, type Place } from '../../lib/place.ts';
 import { toast } from '../../lib/toasts.ts';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Check, Failed, Field, FormError, Note } from '../../parts/ui.tsx';
 
 const SUGGESTED = ['owner', 'due', 'description'];
@@ -28,7 +29,7 @@ export function Meta({ place, meta, error, reload }: { place: Place; meta: Metad
   if (!meta) return <Failed error={error} path={path} />;
   const set = (at: number, pair: [string, string]): void => setPairs(pairs.map((one, i) => (i === at ? pair : one)));
   return (
-    <form class="stack" onSubmit={(event) => { event.preventDefault(); void save.run(); }}>
+    <Form name="secret/metadata" class="stack" onSubmit={() => save.run()}>
       <Card title={en.aboutThisSecret} pad>
         <Note>{en.metadataIsNoSecretWhoeverMay} <span class="mono">owner:ada</span>.</Note>
         {pairs.map(([key, value], i) => SUGGESTED.includes(key) && i < SUGGESTED.length
@@ -39,6 +40,6 @@ export function Meta({ place, meta, error, reload }: { place: Place; meta: Metad
       <Card title={common.versions} pad><Field label={en.versionsKept} value={max} type="number" min={0} onInput={setMax} hint={en.n0AsTheMountSays} /><Field label={en.deleteAVersionAfter} value={after} onInput={setAfter} mono hint={en.suchAs720h0sNever} /><Check label={en.writesMustSayWhichVersionThey} hint={en.checkAndSet} checked={cas} onChange={setCas} /></Card>
       <FormError error={save.error} />
       <div class="row end"><Button kind="primary" type="submit" icon="check" busy={save.busy} need={{ path, cap: ['patch', 'update', 'create'] }} onClick={() => {}}>{en.saveMetadata}</Button></div>
-    </form>
+    </Form>
   );
 }

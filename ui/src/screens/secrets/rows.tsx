@@ -6,6 +6,7 @@ import { tryCall } from '../../lib/api.ts';
 import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
 import { kindOf } from '../../lib/kinds.ts';
 import { toast } from '../../lib/toasts.ts';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Check, Field, Select, Tag } from '../../parts/ui.tsx';
 import { open, Sheet } from '../../parts/dialog.tsx';
 import { warningOf } from './keys.ts';
@@ -91,8 +92,7 @@ function Generate({ close }: { close: (text?: string) => void }) {
   const [policy, setPolicy] = useState('');
   const [isHex, setHex] = useState(false);
   const [error, setError] = useState('');
-  const run = async (event: Event): Promise<void> => {
-    event.preventDefault();
+  const run = async (): Promise<void> => {
     if (how === 'policy') {
       const reply = await tryCall<{ password: string }>('GET', `sys/policies/password/${policy}/generate`);
       return reply ? close(reply.data.password) : setError(en.thereIsNoSuchPasswordPolicy);
@@ -103,6 +103,6 @@ function Generate({ close }: { close: (text?: string) => void }) {
     const bytes = crypto.getRandomValues(new Uint8Array(count));
     close(reply?.data.random_bytes ?? (isHex ? Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('') : btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))));
   };
-  return <form onSubmit={(event) => void run(event)}><Sheet title={en.generateAValue} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" icon="wand">{en.generate}</Button></>}><Select label={en.how} value={how} options={[['random', en.randomBytes], ['policy', en.byAPasswordPolicy]]} onChange={setHow} />{how === 'random' ? <><Field label={en.bytes} type="number" min={8} value={length} onInput={setLength} /><Check label={en.asHexadecimal} checked={isHex} onChange={setHex} /></> : <Field label={en.passwordPolicy} value={policy} onInput={setPolicy} mono required error={error || undefined} />}</Sheet></form>;
+  return <Form name="secret/generate" onSubmit={run}><Sheet title={en.generateAValue} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" icon="wand">{en.generate}</Button></>}><Select label={en.how} value={how} options={[['random', en.randomBytes], ['policy', en.byAPasswordPolicy]]} onChange={setHow} />{how === 'random' ? <><Field label={en.bytes} type="number" min={8} value={length} onInput={setLength} /><Check label={en.asHexadecimal} checked={isHex} onChange={setHex} /></> : <Field label={en.passwordPolicy} value={policy} onInput={setPolicy} mono required error={error || undefined} />}</Sheet></Form>;
 }
 const generate = (): Promise<string | undefined> => open<string>((close) => <Generate close={close} />);

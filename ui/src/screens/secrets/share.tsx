@@ -15,6 +15,7 @@ import { namespace } from '../../lib/state.ts';
 import { span, visible } from '../../lib/time.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
 import { Qr } from '../../parts/qr.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Check, Field, FormError, Note, Select } from '../../parts/ui.tsx';
 
 const LIVES: readonly (readonly [string, string])[] = [['600', '10 minutes'], ['3600', '1 hour'], ['86400', '1 day'], ['259200', '3 days'], ['604800', '7 days']];
@@ -68,7 +69,7 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
   if (made) return <Done made={made} close={close} />;
   const draw = (): void => { const words = crypto.getRandomValues(new Uint8Array(15)); setPhrase(Array.from(words, (byte, i) => (i > 0 && i % 5 === 0 ? '-' : '') + 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')); };
   return (
-    <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}>
+    <Form name="share" onSubmit={() => run.run()}>
       <Sheet title={place ? en.shareOnce(visible(placeText(place))) : common.shareATextOnce} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>{en.makeTheLink}</Button></>}>
         {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
         <Select label={en.opensWithin} value={ttl} options={LIVES} onChange={setTtl} />
@@ -77,7 +78,7 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
         {hasPhrase && <Field label={en.phrase} value={phrase} onInput={setPhrase} mono required />}
         <FormError error={run.error} />
       </Sheet>
-    </form>
+    </Form>
   );
 }
 

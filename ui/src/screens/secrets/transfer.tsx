@@ -14,6 +14,7 @@ import { toast } from '../../lib/toasts.ts';
 import { plural, visible } from '../../lib/time.ts';
 import { parseInWorker } from '../../lib/workers.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Field, FormError, Note, Segments, Select, Tag } from '../../parts/ui.tsx';
 
 const SECRETS_MAX = 4096;
@@ -128,14 +129,14 @@ function Export({ places, close }: { places: string[]; close: () => void }) {
     close();
   });
   return (
-    <form onSubmit={(event) => { event.preventDefault(); void run.run(left.length > 0); }}>
+    <Form name="secrets/export" onSubmit={() => run.run(left.length > 0)}>
       <Sheet title={en.exportInPlainText} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="dl" busy={run.busy}>{left.length > 0 ? en.exportTheRest : en.exportIt}</Button></>}>
         <Segments label={en.format} value={format} options={FORMATS} onChange={setFormat} />
         <Note kind="warn">{en.everyValueIsReadWhichThe}</Note>
         {left.length > 0 && <Note kind="bad"><b>{en.cannotBeRead(plural(left.length, common.secret))}</b> {left.slice(0, 6).map((one) => <p class="mono" key={one.path}>{visible(one.path)}: {visible(one.why)}</p>)}</Note>}
         <FormError error={run.error} />
       </Sheet>
-    </form>
+    </Form>
   );
 }
 export const exportSecrets = (places: string[]): void => void open<void>((close) => <Export places={places} close={() => close()} />);

@@ -10,6 +10,7 @@ import { namespace } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Empty, Failed, Field, FormError, Loading, Note, Tag } from '../../parts/ui.tsx';
 
 interface Info { path: string; locked?: boolean; custom_metadata?: Record<string, string> | null }
@@ -28,13 +29,13 @@ function Describe({ path, one, close }: { path: string; one: Info; close: (done?
     await call('PATCH', `sys/namespaces/${path}`, { body: { custom_metadata: { ...after, ...gone } } });
     close(true);
   });
-  return <form onSubmit={(event) => { event.preventDefault(); void save.run(); }}><Sheet title={en.metadataOf(path)} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={save.busy}>{common.save}</Button></>}><Field label={en.pairsOneALine} value={text} onInput={setText} rows={5} mono placeholder={KEY_PLACEHOLDER} autofocus /><FormError error={save.error} /></Sheet></form>;
+  return <Form name="namespaces/metadata" onSubmit={() => save.run()}><Sheet title={en.metadataOf(path)} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={save.busy}>{common.save}</Button></>}><Field label={en.pairsOneALine} value={text} onInput={setText} rows={5} mono placeholder={KEY_PLACEHOLDER} autofocus /><FormError error={save.error} /></Sheet></Form>;
 }
 
 function Unlock({ path, close }: { path: string; close: (done?: boolean) => void }) {
   const [key, setKey] = useState('');
   const run = useAction(async () => { await call('POST', `sys/namespaces/api-lock/unlock/${path}`, { body: key ? { unlock_key: key } : {} }); close(true); });
-  return <form onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Sheet title={en.unlock(path)} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{en.unlock2}</Button></>}><Field label={en.unlockKey} value={key} onInput={setKey} mono masked autofocus hint={en.shownWhenItWasLockedNot} /><FormError error={run.error} /></Sheet></form>;
+  return <Form name="namespaces/unlock" onSubmit={() => run.run()}><Sheet title={en.unlock(path)} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy}>{en.unlock2}</Button></>}><Field label={en.unlockKey} value={key} onInput={setKey} mono masked autofocus hint={en.shownWhenItWasLockedNot} /><FormError error={run.error} /></Sheet></Form>;
 }
 
 export function NamespacesSettings() {
@@ -56,11 +57,11 @@ export function NamespacesSettings() {
   if (!loaded.data) return <Loading />;
   return (
     <Card title={<>{en.namespacesIn} <span class="mono">{namespace.value || common.root}</span></>}>
-      <form class="pad row" onSubmit={(event) => { event.preventDefault(); void make.run(); }}><div class="grow"><Field label={en.newNamespace} value={name} onInput={setName} mono placeholder="team-payments" /></div><Button type="submit" icon="plus" class="at-end" busy={make.busy} disabled={!name} need={{ path: 'sys/namespaces/new', cap: ['create', 'update'] }} onClick={() => {}}>{en.create}</Button></form>
+      <Form name="namespaces/new" class="pad row" onSubmit={() => make.run()}><div class="grow"><Field label={en.newNamespace} value={name} onInput={setName} mono placeholder="team-payments" /></div><Button type="submit" icon="plus" class="at-end" busy={make.busy} disabled={!name} need={{ path: 'sys/namespaces/new', cap: ['create', 'update'] }} onClick={() => {}}>{en.create}</Button></Form>
       <FormError error={make.error ?? end.error ?? lock.error} />
       {loaded.data.length === 0 ? <Empty icon="layers" title={en.noNamespacesHere}>{en.aNamespaceHasMountsPoliciesAnd}</Empty> : <div class="scroll-x" tabIndex={0} role="region" aria-label={en.namespaces}><table class="grid"><thead><tr><th>{common.name}</th><th>{en.metadata}</th><th>{common.state}</th><th><span class="sr">{common.actions}</span></th></tr></thead><tbody>{loaded.data.map(([path, one]) => (
         <tr key={path}><td class="mono"><b>{visible(path)}</b></td><td class="caps">{Object.entries(one.custom_metadata ?? {}).slice(0, 4).map(([key, value]) => <Tag key={key}>{visible(key)}={visible(value)}</Tag>)}</td><td>{one.locked ? <Tag kind="warn" icon="lock">{en.locked}</Tag> : <Tag kind="ok">{en.open}</Tag>}</td>
-          <td class="right"><span class="cell-acts"><Button size="sm" onClick={() => void go(href('', {}, namespace.value ? `${namespace.value}/${path}` : path))}>{en.open2}</Button><Button size="sm" onClick={() => dialog((close) => <Describe path={path} one={one} close={close} />)}>{en.metadata}</Button>{one.locked ? <Button size="sm" onClick={() => dialog((close) => <Unlock path={path} close={close} />)}>{en.unlock2}</Button> : <Button size="sm" icon="lock" onClick={() => void lock.run(path)}>{en.lock2}</Button>}<Button size="sm" kind="ghost" icon="trash" label={en.deleteIt2(path)} onClick={() => void end.run(path)} /></span></td></tr>))}</tbody></table></div>}
+          <td class="right"><span class="cell-acts"><Button size="sm" onClick={() => void go(href('', {}, namespace.value ? `${namespace.value}/${path}` : path))}>{en.open2}</Button><Button size="sm" label={en.metadataOf(path)} onClick={() => dialog((close) => <Describe path={path} one={one} close={close} />)}>{en.metadata}</Button>{one.locked ? <Button size="sm" label={en.unlock(path)} onClick={() => dialog((close) => <Unlock path={path} close={close} />)}>{en.unlock2}</Button> : <Button size="sm" icon="lock" onClick={() => void lock.run(path)}>{en.lock2}</Button>}<Button size="sm" kind="ghost" icon="trash" label={en.deleteIt2(path)} onClick={() => void end.run(path)} /></span></td></tr>))}</tbody></table></div>}
     </Card>
   );
 }

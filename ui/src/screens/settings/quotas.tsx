@@ -7,6 +7,7 @@ import { useAction, useLoad } from '../../lib/load.ts';
 import { count, visible } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { confirm } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Button, Card, Empty, Failed, Field, FormError, Loading, Note } from '../../parts/ui.tsx';
 
 type Rule = Record<string, any>;
@@ -35,7 +36,7 @@ function Rules({ kind, title, about, amount, unit, shown, body }: { kind: KindOf
       {!loaded.data ? <Loading /> : loaded.data.length === 0 ? <Empty icon="clock" title={en.noQuotaYet}>{about}</Empty> : <div class="scroll-x" tabIndex={0} role="region" aria-label={title}><table class="grid"><thead><tr><th>{common.name}</th><th>{common.path}</th><th>{common.role}</th><th class="right">{en.limit}</th><th><span class="sr">{common.actions}</span></th></tr></thead><tbody>{loaded.data.map((one) => <tr key={one['name']}><td><b>{visible(one['name'])}</b></td><td class="mono">{visible(one['path'] || '*')}</td><td>{visible(one['role'] || '–')}</td><td class="right num">{shown(one)}</td><td class="right"><Button size="sm" kind="ghost" icon="trash" label={en.remove3(one['name'])} need={{ path: `sys/quotas/${kind}/${one['name']}`, cap: 'delete' }} onClick={() => void remove.run(one['name'] as string)} /></td></tr>)}</tbody></table></div>}
       <div class="pad stack">
         {loaded.data && loaded.data.length > 0 && <><Field label={en.whichQuotaHoldsForThisPath} value={asked} onInput={setAsked} mono placeholder="secret/data/apps/payments" />{asked && <Note>{held ? <><b>{visible(held['name'])}</b>: {shown(held)}</> : en.noQuotaHoldsForIt}</Note>}</>}
-        <form class="filters" onSubmit={(event) => { event.preventDefault(); void run.run(); }}><Field label={en.newQuota} value={name} onInput={setName} mono placeholder={en.payments} /><Field label={common.path} value={path} onInput={setPath} mono placeholder={en.everywhere} /><Field label={unit} type="number" min={1} value={value} onInput={setValue} /><Button type="submit" icon="plus" class="at-end" busy={run.busy} disabled={!name} need={{ path: `sys/quotas/${kind}/new`, cap: ['create', 'update'] }} onClick={() => {}}>{en.set}</Button></form>
+        <Form name="quotas/set" class="filters" onSubmit={() => run.run()}><Field label={en.newQuota} value={name} onInput={setName} mono placeholder={en.payments} /><Field label={common.path} value={path} onInput={setPath} mono placeholder={en.everywhere} /><Field label={unit} type="number" min={1} value={value} onInput={setValue} /><Button type="submit" icon="plus" class="at-end" busy={run.busy} disabled={!name} need={{ path: `sys/quotas/${kind}/new`, cap: ['create', 'update'] }} onClick={() => {}}>{en.set}</Button></Form>
         <FormError error={run.error ?? remove.error} />
       </div>
     </Card>

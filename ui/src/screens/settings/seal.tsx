@@ -12,7 +12,8 @@ import { server } from '../../lib/state.ts';
 import { ago, count } from '../../lib/time.ts';
 import { toast } from '../../lib/toasts.ts';
 import { confirm, open, Sheet } from '../../parts/dialog.tsx';
-import { Button, Card, Code, Field, FormError, Note, Tag } from '../../parts/ui.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Button, Card, Code, Field, FormError, Note } from '../../parts/ui.tsx';
 
 export function SealSettings() {
   const key = useLoad(async () => (await tryCall<Record<string, any>>('GET', 'sys/key-status'))?.data ?? null, []);
@@ -42,7 +43,7 @@ function Wizard({ at, title, start }: { at: string; title: string; start: (share
     if (keys) void open<void>((close) => <Sheet title={en.theNewShares} actions={<Button kind="primary" onClick={() => close()}>{en.allAreStored}</Button>}><Note kind="warn">{en.theyAreDownloadedOneByOne}</Note>{keys.map((key, i) => <Button key={key} icon="dl" onClick={() => download(`kallisto-share-${i + 1}-of-${keys.length}-${server.peek().name}.txt`, `${key}\n`, 'text/plain')}>{en.share(i + 1)}</Button>)}</Sheet>);
     loaded.reload();
   });
-  return <Card title={title} pad>{status['started'] ? <><p class="soft">{en.underWay} {status['progress']} {en.ofIt} {status['required']} {en.oldSharesNonce} <span class="mono">{status['nonce']}</span>{en.compareItWithWhoeverBegan}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label={en.anOldShare} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></form><div><Button onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></> : <form class="row" onSubmit={(event) => { event.preventDefault(); void begin.run(); }}><Field label={en.shares} type="number" min={1} value={n} onInput={setN} /><Field label={en.needed} type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>{en.begin}</Button><Tag>{en.oldSharesStayUntilTheEnd}</Tag></form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
+  return <Card title={title} pad>{status['started'] ? <><p class="soft">{en.underWay} {status['progress']} {en.ofIt} {status['required']} {en.oldSharesNonce} <span class="mono">{status['nonce']}</span>{en.compareItWithWhoeverBegan}</p><Form name="rekey/share" class="row" onSubmit={() => give.run()}><div class="grow"><Field label={en.anOldShare} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></Form><div><Button onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></> : <Form name="rekey/begin" class="row" onSubmit={() => begin.run()}><Field label={en.shares} type="number" min={1} value={n} onInput={setN} /><Field label={en.needed} type="number" min={1} value={t} onInput={setT} /><Button type="submit" class="at-end" busy={begin.busy} need={{ path: `${at}/init`, cap: ['update', 'create'] }} onClick={() => {}}>{en.begin}</Button><p class="dim full">{en.oldSharesStayUntilTheEnd}</p></Form>}<FormError error={begin.error ?? give.error ?? cancel.error} /></Card>;
 }
 
 /** The token that the last share brought, behind the one-time password that was given at the beginning. */
@@ -74,7 +75,7 @@ function Root() {
   });
   return (
     <Card title={en.aNewRootToken} pad>
-      {state['started'] ? <><p class="soft">{en.underWay} {state['progress']} {en.ofIt} {state['required']} {en.sharesNonce} <span class="mono">{state['nonce']}</span>{en.compareItWithWhoeverBegan2(otp && en.theAnswerOpensInThisPage)}</p><form class="row" onSubmit={(event) => { event.preventDefault(); void give.run(); }}><div class="grow"><Field label={en.aShareForTheRootToken} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></form><div><Button busy={cancel.busy} onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></>
+      {state['started'] ? <><p class="soft">{en.underWay} {state['progress']} {en.ofIt} {state['required']} {en.sharesNonce} <span class="mono">{state['nonce']}</span>{en.compareItWithWhoeverBegan2(otp && en.theAnswerOpensInThisPage)}</p><Form name="generate-root/share" class="row" onSubmit={() => give.run()}><div class="grow"><Field label={en.aShareForTheRootToken} value={share} onInput={setShare} mono masked /></div><Button kind="primary" type="submit" class="at-end" busy={give.busy} disabled={!share}>{en.give}</Button></Form><div><Button busy={cancel.busy} onClick={() => void cancel.run()}>{en.cancelIt}</Button></div></>
         : <><p class="soft">{en.byAsManyHoldersAsUnseal}</p><div><Button icon="key" busy={begin.busy} need={{ path: `${at}/attempt`, cap: ['update', 'create'] }} onClick={() => void begin.run()}>{en.begin}</Button></div></>}
       <FormError error={begin.error ?? give.error ?? cancel.error} />
     </Card>

@@ -1,0 +1,28 @@
+// The words of `screens/console.tsx`.
+export const apiConsole = 'API console';
+export const everyRouteOfThisServerRequests = 'Every route of this server, with its fields. Requests are yours, with your token, and are recorded like all others.';
+export const everyRouteOfThisMountChoose = 'Every route of this mount. Choose one, fill in what it needs, and send it.';
+export const fields = 'Fields';
+export const method = 'Method';
+export const list = 'LIST';
+export const bodyJson = 'Body (JSON)';
+export const send = 'Send';
+export const youLack = 'you lack';
+export const curlCommand = 'curl command';
+export const copyAsCurl = 'Copy as curl';
+export const routes = 'Routes';
+export const pathOrWords = 'path or words';
+export const noRouteHasIt = 'No route has it.';
+export const answer = 'Answer';
+export const copyTheAnswer = 'Copy the answer';
+export const doneWithoutAnAnswer = 'Done.';
+export const notSaid = 'as it is';
+export const yes = 'yes';
+export const no = 'no';
+export const withCommas = 'With commas.';
+export const oneALine = 'One a line.';
+export const isNoNumber = (name: string): string => `${name} is no number`;
+export const isNoJson = (name: string): string => `${name} is no JSON`;
+export const isMissing = (name: string): string => `${name} is missing: it is a part of the path`;
+export const deleteIt = (path: string): string => `Delete ${path}?`;
+export const whatThisRouteHoldsIsGone = 'What this route holds is gone, with what hangs on it.';

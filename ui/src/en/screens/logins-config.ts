@@ -1,0 +1,26 @@
+// The words of `screens/logins-config.tsx`.
+export const addressOfTheProvider = 'Address of the provider';
+export const withoutWellKnown = 'without /.well-known/openid-configuration';
+export const clientId = 'Client id';
+export const clientSecret = 'Client secret';
+export const roleWhenNobodySays = 'Role when nobody names one';
+export const organization = 'Organization';
+export const enterpriseServer = 'GitHub Enterprise Server';
+export const apiToken = 'API token';
+export const withoutItGroupsAreNot = 'Without it groups are not asked for. It is never shown.';
+export const addressOfTheServer = 'Address';
+export const addressOfTheDirectory = 'Address of the directory';
+export const nameToSearchAs = 'Name to search as';
+export const itsPassword = 'Its password';
+export const wherePeopleAre = 'Where people are';
+export const attributeOfTheName = 'Attribute with the user name';
+export const whereGroupsAre = 'Where groups are';
+export const certificateAuthorityPem = 'Certificate authority (PEM)';
+export const addressOfTheCluster = 'Address of the cluster';
+export const tokenThatReviews = 'Token that may review tokens';
+export const addressOfTheKeys = 'Address of the keys (JWKS)';
+export const issuer = 'Issuer';
+export const neverShown = 'It is kept, and never shown.';
+export const itIsSetUp = (mount: string): string => `${mount}/ is set up`;
+export const setUpMount = (mount: string): string => `Set up ${mount}/`;
+export const allSettings = 'All settings';
