@@ -18,6 +18,8 @@ use super::wire::{Gone, RespWire};
 
 /// The word for a client that is nobody.
 pub(super) const NO_AUTH: &str = "NOAUTH";
+/// What a write is answered with that only the leader can do: writes of this protocol are not passed on to it.
+const NO_LEADER: &str = "this server does not lead: write to the one that does";
 /// Words that begin lines of an HTTP request and no command. A page in somebody's browser, or a server that can be
 /// made to fetch addresses, can have a request sent here, whose body would be commands: Redis hangs up on these too.
 const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
@@ -126,6 +128,10 @@ impl From<Error> for CommandFailure {
             Error::Sealed => "LOADING",
             // What a replica of Redis says that is told to serve nothing stale.
             Error::Stale(_) => "MASTERDOWN",
+            // And what it says of a write.
+            Error::NotLeader => {
+                return Self { word: "READONLY", text: NO_LEADER.to_owned() };
+            }
             Error::Conflict | Error::Busy(_) => "TRYAGAIN",
             _ => "ERR",
         };

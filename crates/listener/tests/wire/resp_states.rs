@@ -1,12 +1,12 @@
 //! The Redis protocol when there is no answer to give: what one command says all say, and nothing is remembered of
 //! clients that it should not be.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
-use kallisto_store::Store;
+use kallisto_store::{Batch, Commit, Error as StoreError, MemoryStore, Need, Store, StoreLayer};
 
 use super::aged::AgedStore;
 use super::resp::{Client, Reply, Site, bulk, encode, ok};
@@ -27,10 +27,48 @@ const READS: [&str; 11] = [
     "SET a 2 NX",
 ];
 
-/// What every command of [`READS`] is answered with that `GET` is.
+/// Every command that writes, one key and more; they change what is there, and make what is not.
+const WRITES: [&str; 9] = [
+    "SET a 2",
+    "SET new 2 NX",
+    "SET a 2 XX",
+    "MSET a 2",
+    "MSET a 2 new 3",
+    "HSET a f w",
+    "HDEL a value",
+    "DEL a",
+    "DEL a b",
+];
+
+/// What every command of [`READS`] and [`WRITES`] is answered with that `GET` is.
 fn assert_all_say(client: &mut Client, start: &str) {
-    for words in ["GET a"].iter().chain(&READS) {
+    for words in ["GET a"].iter().chain(&READS).chain(&WRITES) {
         client.assert_error(words, start);
+    }
+}
+
+/// A store that refuses what it is told to: all writes, or those that take nothing away.
+#[derive(Default)]
+struct RefusingStore {
+    inner: MemoryStore,
+    refusal: Mutex<Option<StoreError>>,
+}
+
+impl StoreLayer for RefusingStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn commit(&self, batch: Batch) -> Commit {
+        match &*self.refusal.lock().unwrap() {
+            Some(StoreError::NotLeader) => Commit::decided(Err(StoreError::NotLeader)),
+            Some(error) if batch.need() != Need::Essential => Commit::decided(Err(error.clone())),
+            _ => self.inner.commit(batch),
+        }
+    }
+
+    fn leads(&self) -> bool {
+        !matches!(*self.refusal.lock().unwrap(), Some(StoreError::NotLeader))
     }
 }
 
@@ -56,6 +94,73 @@ fn what_get_cannot_answer_nobody_answers() {
     assert_eq!(client.ask("GET a"), bulk("1"));
     recorder.stop();
     assert_all_say(&mut client, "ERR internal error");
+}
+
+#[test]
+fn a_token_that_may_do_nothing_here_is_told_so_by_every_command() {
+    let site = Site::start();
+    assert_eq!(site.root().ask("MSET a 1 b 2"), ok());
+    let none = site.token(r#"path "secret/other/*" { capabilities = ["read", "list", "scan"] }"#);
+    let mut client = site.connect();
+    assert_eq!(client.ask(&format!("AUTH {none}")), ok());
+    let is_alone = |words: &&&str| !words.starts_with("MGET");
+    for words in ["GET a"].iter().chain(&READS).chain(&WRITES).filter(is_alone) {
+        client.assert_error(words, "NOPERM");
+    }
+    // Among many values one that is kept from it is as one that is not there.
+    assert_eq!(client.ask("MGET a b"), Reply::Array(vec![Reply::Null, Reply::Null]));
+    // One that reads writes nothing.
+    site.ask("auth/token/revoke", &format!(r#"{{"token":"{none}"}}"#)).unwrap();
+    let reads = site.token(r#"path "secret/*" { capabilities = ["read", "list", "scan"] }"#);
+    assert_eq!(client.ask(&format!("AUTH {reads}")), ok());
+    for words in WRITES {
+        client.assert_error(words, "NOPERM");
+    }
+    assert_eq!(client.ask("MGET a b new"), Reply::Array(vec![bulk("1"), bulk("2"), Reply::Null]));
+}
+
+#[test]
+fn a_server_that_another_leads_reads_on_and_names_every_write_as_redis_does() {
+    let store = Arc::new(RefusingStore::default());
+    let limits = AdmissionLimits::default();
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let mut client = site.root();
+    assert_eq!(client.ask("MSET a 1 b 2"), ok());
+    *store.refusal.lock().unwrap() = Some(StoreError::NotLeader);
+    let before = store.position();
+    for words in WRITES {
+        client.assert_error(words, "READONLY");
+    }
+    assert_eq!(store.position(), before);
+    assert_eq!(site.connect().ask("AUTH root"), ok(), "a token needs no leader");
+    assert_eq!(client.ask("MGET a b new"), Reply::Array(vec![bulk("1"), bulk("2"), Reply::Null]));
+    // It leads again, and nothing is left of what was refused.
+    *store.refusal.lock().unwrap() = None;
+    assert_eq!(client.ask("SET a 3"), ok());
+    assert_eq!(client.ask("MGET a b new"), Reply::Array(vec![bulk("3"), bulk("2"), Reply::Null]));
+}
+
+#[test]
+fn a_full_disk_refuses_every_write_but_what_takes_something_away() {
+    let store = Arc::new(RefusingStore::default());
+    let limits = AdmissionLimits::default();
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let mut client = site.root();
+    assert_eq!(client.ask("MSET a 1 b 2"), ok());
+    *store.refusal.lock().unwrap() = Some(StoreError::Unavailable("no space is left".into()));
+    let before = store.position();
+    // `HDEL` of the last field deletes.
+    let adds = |words: &&&str| !words.contains("DEL");
+    for words in WRITES.iter().filter(adds) {
+        client.assert_error(words, "ERR no space is left");
+    }
+    assert_eq!(store.position(), before);
+    assert_eq!(client.ask("MGET a b new"), Reply::Array(vec![bulk("1"), bulk("2"), Reply::Null]));
+    assert_eq!(client.ask("DEL a"), Reply::Integer(1));
+    assert_eq!(client.ask("HDEL b value"), Reply::Integer(1));
+    assert_eq!(client.ask("MGET a b"), Reply::Array(vec![Reply::Null, Reply::Null]));
+    *store.refusal.lock().unwrap() = None;
+    assert_eq!(client.ask("SET a 3"), ok());
 }
 
 #[test]
