@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_store::{
-    AsOf, Candidacy, Chunks, Commit, Error, Invitation, Leadership, Member, MemberChange,
-    MemberRole, MemoryStore, Peer, Position, Replicated, Store, StoreLayer,
+    AsOf, BackupHead, BackupWriter, Candidacy, Chunks, Commit, Error, Invitation, Leadership,
+    Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Records, Replicated, Store,
+    StoreLayer, Visit,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -18,6 +19,7 @@ pub(crate) struct AgedStore {
     follows: AtomicBool,
     leaderless: AtomicBool,
     removed: AtomicBool,
+    is_readable: AtomicBool,
 }
 
 impl Default for AgedStore {
@@ -29,6 +31,7 @@ impl Default for AgedStore {
             follows: false.into(),
             leaderless: false.into(),
             removed: false.into(),
+            is_readable: false.into(),
         }
     }
 }
@@ -48,6 +51,11 @@ impl AgedStore {
     /// It is one of three, and nobody leads them.
     pub(crate) fn lose_leader(&self) {
         self.leaderless.store(true, Ordering::SeqCst);
+    }
+
+    /// Its backups can be read to their end, from now on.
+    pub(crate) fn become_readable(&self) {
+        self.is_readable.store(true, Ordering::SeqCst);
     }
 
     /// Another server leads.
@@ -157,7 +165,17 @@ impl Replicated for AgedStore {
     }
 
     fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
-        Ok((self.position(), Box::new(Unreadable { sound: 2 })))
+        if !self.is_readable.load(Ordering::SeqCst) {
+            return Ok((self.position(), Box::new(Unreadable { sound: 2 })));
+        }
+        let mut records = Vec::new();
+        self.inner.scan(b"", &mut |key, record| {
+            records.push((Box::from(key), record.clone()));
+            Visit::Continue
+        })?;
+        let position = self.position();
+        let head = BackupHead { store_id: self.store_id(), index: position.0, term: 1 };
+        Ok((position, Box::new(BackupWriter::new(head, records.into_iter()))))
     }
 
     fn begin_restore(&self) -> Commit {

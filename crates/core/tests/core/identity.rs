@@ -175,6 +175,28 @@ fn groups_lie_inside_each_other_to_a_limit_and_in_no_circle() {
     assert!(refusal(&site, &format!("group/id/{first}"), &body).contains("cyclic"));
 }
 
+/// What lies in a group counts together with what it lies in.
+#[test]
+fn two_nests_of_groups_become_one_up_to_the_limit_alone() {
+    let site = site();
+    // The innermost and the outermost of so many.
+    let nest = |name: &str, depth: usize| {
+        let innermost = group(&site, &format!("{name}0"), "{}");
+        let wrap = |inside: String, level| {
+            let body = format!(r#"{{"member_group_ids":["{inside}"]}}"#);
+            group(&site, &format!("{name}{level}"), &body)
+        };
+        let outermost = (1..depth).fold(innermost.clone(), wrap);
+        (innermost, outermost)
+    };
+    let (around, (_, inside), (_, one_more)) = (nest("a", 16).0, nest("b", 16), nest("c", 17));
+    let put = |inside: &str| format!(r#"{{"member_group_ids":["{inside}"]}}"#);
+    let refused = refusal(&site, &format!("group/id/{around}"), &put(&one_more));
+    assert!(refused.contains("nested more than 32 deep"), "{refused}");
+    write(&site, &format!("group/id/{around}"), &put(&inside));
+    assert_eq!(texts(&read(&site, "group/name/b15"), "parent_group_ids"), [around]);
+}
+
 #[test]
 fn an_external_group_is_filled_by_no_operator() {
     let site = site();

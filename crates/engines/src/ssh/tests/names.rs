@@ -20,6 +20,14 @@ fn users_are_those_of_the_list_and_the_default_one() {
     assert_eq!(said(&sign(&mount, "").unwrap()).principals, ["carol"]);
     let refused = refusal(sign(&mount, r#","valid_principals":"bob""#));
     assert_eq!(refused, "role is not configured to allow any principals");
+    // A star allows everybody where it is the whole list; among others it is a name.
+    let mount = with_role(r#","allowed_users":"*""#);
+    assert!(sign(&mount, r#","valid_principals":"eve""#).is_ok());
+    for list in ["bob,*", "*,bob", "*,**"] {
+        let mount = with_role(&format!(r#","allowed_users":"{list}""#));
+        let refused = refusal(sign(&mount, r#","valid_principals":"eve""#));
+        assert_eq!(refused, "eve is not a valid value for valid_principals", "{list}");
+    }
 }
 
 #[test]

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 use kallisto_store::MemoryStore;
+use kallisto_totp::TotpKey;
 
 use super::records::storage;
+use super::secrets::secret_record;
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::identity::record::IdentityId;
 use crate::logins;
 use crate::platform::server_info::ServerInfo;
 use crate::state::Core;
@@ -36,10 +39,20 @@ impl Server {
     }
 
     fn write(&self, secs: i64, path: &str, body: &str) -> Result<serde_json::Value, Error> {
+        self.ask(Operation::Update, secs, path, body)
+    }
+
+    fn ask(
+        &self,
+        operation: Operation,
+        secs: i64,
+        path: &str,
+        body: &str,
+    ) -> Result<serde_json::Value, Error> {
         let request = Request {
             token: Some(TokenText::new("root")),
             body: body.as_bytes(),
-            ..Request::new(Operation::Update, Path::decode(path).unwrap(), at(secs))
+            ..Request::new(operation, Path::decode(path).unwrap(), at(secs))
         };
         match pollster::block_on(self.0.handle(&request))? {
             Response::Logical(logical) => {
@@ -59,6 +72,29 @@ impl Server {
     fn validate(&self, secs: i64, id: &str) -> Error {
         let body = format!(r#"{{"mfa_request_id":"{id}","mfa_payload":{{"x":["1"]}}}}"#);
         self.write(secs, "sys/mfa/validate", &body).unwrap_err()
+    }
+
+    /// Gives bob a key with the method; the method's id, and the key.
+    fn factor(&self) -> (String, TotpKey) {
+        let login = self.log_in(START).unwrap();
+        let people = self.ask(Operation::List, START, "identity/entity/id", "").unwrap();
+        let entity = people["data"]["keys"][0].as_str().unwrap();
+        let constraint = &login["auth"]["mfa_requirement"]["mfa_constraints"]["all"]["any"][0];
+        let method = constraint["id"].as_str().unwrap().to_owned();
+        let body = format!(r#"{{"method_id":"{method}","entity_id":"{entity}"}}"#);
+        self.write(START, "identity/mfa/method/totp/admin-generate", &body).unwrap();
+        let context = self.0.context.load_full().unwrap();
+        let record = secret_record(&method, IdentityId::parse(entity).unwrap());
+        let record = storage(&context).unwrap().get(&record).unwrap().unwrap();
+        (method, TotpKey::decode(&record.value).unwrap())
+    }
+
+    /// Logs in and shows a code at once.
+    fn enter(&self, secs: i64, method: &str, code: &str) -> Result<serde_json::Value, Error> {
+        let id = id_of(&self.log_in(secs).unwrap());
+        let body =
+            format!(r#"{{"mfa_request_id":"{id}","mfa_payload":{{"{method}":["{code}"]}}}}"#);
+        self.write(secs, "sys/mfa/validate", &body)
     }
 
     fn waiting(&self) -> usize {
@@ -108,4 +144,47 @@ fn a_rule_that_cannot_be_read_lets_nobody_in() {
     let kept = storage(&context).unwrap();
     pollster::block_on(kept.put("mfa/enforcement/all", b"rubbish".to_vec())).unwrap();
     assert!(matches!(server.log_in(START), Err(Error::Internal(_))));
+}
+
+/// The number of the period of 30 s that a moment is in.
+fn period(secs: i64) -> u64 {
+    u64::try_from(secs).unwrap() / 30
+}
+
+#[test]
+fn a_code_of_a_second_factor_is_good_once() {
+    let server = Server::new();
+    let (method, key) = server.factor();
+    let code = key.code(period(START));
+    let entered = server.enter(START, &method, &code).unwrap();
+    assert!(entered["auth"]["client_token"].as_str().unwrap().starts_with("hvs."), "{entered}");
+    // Of another login too, and while it would be good for a clock that is behind.
+    for secs in [START, START + 29] {
+        let again = server.enter(secs, &method, &code);
+        let Err(Error::Denied(Denial::SecondFactor(why))) = again else { panic!("{again:?}") };
+        assert!(why.contains("code already used"), "{why}");
+    }
+    server.enter(START + 60, &method, &key.code(period(START + 60))).unwrap();
+}
+
+#[test]
+fn wrong_codes_of_a_second_factor_are_looked_at_five_times_a_period() {
+    let server = Server::new();
+    let (method, key) = server.factor();
+    // None of the periods around, which a clock may be in.
+    let near: Vec<String> = (0..6).map(|n| key.code(period(START) + n - 2)).collect();
+    let wrong = (0..10).map(|digit| digit.to_string().repeat(6));
+    let wrong = wrong.into_iter().find(|code| !near.contains(code)).unwrap();
+    let start = START - START % 30;
+    for _ in 0..5 {
+        let refused = server.enter(start, &method, &wrong).unwrap_err();
+        assert!(matches!(refused, Error::Denied(Denial::SecondFactor(_))), "{refused}");
+    }
+    // Not even a good one is looked at then, whichever login brings it.
+    for secs in [start, start + 29] {
+        let refused = server.enter(secs, &method, &key.code(period(start)));
+        let left = u64::try_from(start + 30 - secs).unwrap();
+        assert_eq!(refused.unwrap_err(), Error::TooManyTries { retry_after_secs: left });
+    }
+    server.enter(start + 30, &method, &key.code(period(start + 30))).unwrap();
 }

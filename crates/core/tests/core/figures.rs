@@ -1,0 +1,87 @@
+//! What the metrics of a server tell whoever reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kallisto_core::{
+    Core, InitSpec, KvVersion, MetricsSettings, Operation, Request, Response, ServerInfo,
+};
+use kallisto_store::MemoryStore;
+
+use crate::support::{TOKEN, ask_as, request_of, whole_core};
+
+/// A server on which everything that has a name is called `canary-` and what it is, after some use of it.
+fn used_server(usage_period: Option<Duration>) -> Core {
+    let metrics = MetricsSettings { usage_period, ..MetricsSettings::default() };
+    let info = ServerInfo { metrics, ..ServerInfo::default() };
+    let core = whole_core(Arc::new(MemoryStore::new()), info);
+    let root_token = Some(TOKEN.to_owned().into());
+    let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
+    let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
+    let keys = kallisto_core::Initialized::hex(&made.keys);
+    let put = |path: &str, body: &str| {
+        ask_as(&core, TOKEN, 0, Operation::Update, path, body)
+            .map_err(|error| (path, error))
+            .unwrap()
+    };
+    put("sys/unseal", &format!(r#"{{"key":"{}"}}"#, keys[0]));
+    put("sys/namespaces/canary-space", "{}");
+    for space in ["", "canary-space/"] {
+        put(&format!("{space}sys/mounts/canary-mount"), r#"{"type":"kv-v2"}"#);
+        put(&format!("{space}canary-mount/data/canary-secret"), r#"{"data":{"canary-key":"v"}}"#);
+        put(&format!("{space}sys/auth/canary-method"), r#"{"type":"userpass"}"#);
+        let policy = r#"{"policy":"path \"canary-mount/*\" { capabilities = [\"read\"] }"}"#;
+        put(&format!("{space}sys/policies/acl/canary-policy"), policy);
+        let user = r#"{"password":"canary-password","token_policies":"canary-policy"}"#;
+        put(&format!("{space}auth/canary-method/users/canary-user"), user);
+        let login = format!("{space}auth/canary-method/login/canary-user");
+        put(&login, r#"{"password":"canary-password"}"#);
+        put(&format!("{space}identity/entity"), r#"{"name":"canary-person"}"#);
+        put(&format!("{space}identity/group"), r#"{"name":"canary-group"}"#);
+        let token = r#"{"policies":["canary-policy"],"display_name":"canary-token"}"#;
+        put(&format!("{space}auth/token/create"), token);
+        let secret = format!("{space}canary-mount/data/canary-secret");
+        ask_as(&core, TOKEN, 1, Operation::Read, &secret, "").unwrap();
+    }
+    put("sys/quotas/rate-limit/canary-quota", r#"{"rate":1000,"path":"canary-mount/"}"#);
+    for secs in [1000, 2000] {
+        pollster::block_on(core.run_due_jobs(Timestamp::from_second(secs).unwrap())).unwrap();
+    }
+    core
+}
+
+/// The metrics in both of their forms.
+fn told(core: &Core) -> String {
+    let mut all = String::new();
+    for format in ["", "prometheus"] {
+        let request = Request {
+            query: vec![("format".to_owned(), format.to_owned())],
+            ..request_of(TOKEN, 2000, Operation::Read, "sys/metrics", "")
+        };
+        match pollster::block_on(core.handle(&request)).unwrap() {
+            Response::Bare { body, .. } => all += &String::from_utf8(body.to_text()).unwrap(),
+            Response::Text { body, .. } => all += &String::from_utf8(body).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(
+        all.contains("kallisto_jobs_runs_total") && all.contains("\"kallisto.jobs.runs_total\"")
+    );
+    all
+}
+
+#[test]
+fn metrics_name_nothing_that_somebody_made_unless_they_are_told_to() {
+    let quiet = told(&used_server(None));
+    let at = quiet.find("canary").map(|at| &quiet[at.saturating_sub(200)..at + 40]);
+    assert_eq!(at, None);
+    let telling = told(&used_server(Some(Duration::from_secs(600))));
+    for name in ["canary-mount", "canary-policy", "canary-space"] {
+        assert!(telling.contains(name), "{name}");
+    }
+    // Nor is any of this a name that they tell even then.
+    for name in ["secret", "key", "password", "user", "person", "token"] {
+        assert!(!telling.contains(&format!("canary-{name}")), "{name}");
+    }
+}

@@ -1,0 +1,252 @@
+//! Snapshots by the clock, into a shelf in memory: what counts as one, what goes and what stays.
+
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kallisto_core::{
+    BackgroundTask, Core, Error, InitSpec, Json, KvVersion, Map, Operation, Response, ServerInfo,
+    SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot, Threads,
+};
+
+use crate::aged::AgedStore;
+use crate::support::{TOKEN, ask_as, whole_core};
+
+const CONFIG: &str = "sys/storage/raft/snapshot-auto/config/here";
+const STATUS: &str = "sys/storage/raft/snapshot-auto/status/here";
+/// When the first snapshot is made, and how long the schedule waits for the next.
+const START: i64 = 1_000_000;
+const INTERVAL: i64 = 3600;
+
+/// Runs what is to be run at once, in place of the caller.
+struct Inline;
+
+impl Threads for Inline {
+    fn start(&self, _name: &'static str, task: BackgroundTask) -> io::Result<()> {
+        task();
+        Ok(())
+    }
+
+    fn pause(&self, _duration: Duration) {}
+
+    fn wait(&self, future: Pin<&mut dyn Future<Output = ()>>) {
+        pollster::block_on(future);
+    }
+}
+
+type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// A place for snapshots in memory.
+#[derive(Clone, Default)]
+struct Shelf {
+    files: Files,
+    /// Whether what is read back has a byte that nobody wrote.
+    spoils: Arc<AtomicBool>,
+}
+
+/// A snapshot on its way there.
+struct Arriving {
+    files: Files,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl SnapshotSink for Arriving {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), String> {
+        self.files.lock().unwrap().insert(self.name, self.bytes);
+        Ok(())
+    }
+}
+
+impl SnapshotStorage for Shelf {
+    fn create(&self, _: &SnapshotTarget, name: &str) -> Result<Box<dyn SnapshotSink>, String> {
+        let files = Arc::clone(&self.files);
+        Ok(Box::new(Arriving { files, name: name.to_owned(), bytes: Vec::new() }))
+    }
+
+    fn open(
+        &self,
+        _: &SnapshotTarget,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Box<dyn Read + Send>, String> {
+        let mut file = self.files.lock().unwrap()[name].clone();
+        assert_eq!(file.len() as u64, bytes);
+        if self.spoils.load(Ordering::SeqCst) {
+            let middle = file.len() / 2;
+            file[middle] ^= 1;
+        }
+        Ok(Box::new(Cursor::new(file)))
+    }
+
+    fn list(&self, _: &SnapshotTarget, prefix: &str) -> Result<Vec<StoredSnapshot>, String> {
+        let files = self.files.lock().unwrap();
+        let named = files.iter().filter(|(name, _)| name.starts_with(prefix));
+        let show = |(name, bytes): (&String, &Vec<u8>)| StoredSnapshot {
+            name: name.clone(),
+            bytes: bytes.len() as u64,
+        };
+        Ok(named.map(show).collect())
+    }
+
+    fn delete(&self, _: &SnapshotTarget, name: &str) -> Result<(), String> {
+        self.files.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+/// A server with a shelf, a secret and one schedule.
+struct Site {
+    core: Core,
+    shelf: Shelf,
+}
+
+impl Site {
+    fn open(retain: u64, space_max: u64) -> Self {
+        let (store, shelf) = (Arc::<AgedStore>::default(), Shelf::default());
+        store.become_readable();
+        let core = whole_core(store, ServerInfo::default())
+            .with_snapshots(Arc::new(shelf.clone()))
+            .with_threads(Arc::new(Inline));
+        let root_token = Some(TOKEN.to_owned().into());
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
+        let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
+        let keys = kallisto_core::Initialized::hex(&made.keys);
+        let site = Self { core, shelf };
+        site.update("sys/unseal", &format!(r#"{{"key":"{}"}}"#, keys[0]));
+        site.update("secret/data/a", r#"{"data":{"v":"one"}}"#);
+        site.schedule(retain, space_max);
+        site
+    }
+
+    fn update(&self, path: &str, body: &str) {
+        ask_as(&self.core, TOKEN, 0, Operation::Update, path, body).unwrap();
+    }
+
+    fn schedule(&self, retain: u64, space_max: u64) {
+        let body = format!(
+            r#"{{"interval":{INTERVAL},"retain":{retain},"storage_type":"local",
+                "path_prefix":"/snapshots","local_max_space":{space_max}}}"#
+        );
+        self.update(CONFIG, &body);
+    }
+
+    /// Runs what is due then; what the status says, and the names of the files.
+    fn pass(&self, secs: i64) -> (Map, Vec<String>) {
+        let now = Timestamp::from_second(secs).unwrap();
+        let ran = pollster::block_on(self.core.run_due_jobs(now));
+        let failed = ran.err().map(|failed| {
+            failed.iter().map(|job| format!("{}: {}", job.name, job.why())).collect::<Vec<_>>()
+        });
+        assert_eq!(failed, None);
+        (self.status(secs), self.names())
+    }
+
+    fn status(&self, secs: i64) -> Map {
+        let said = ask_as(&self.core, TOKEN, secs, Operation::Read, STATUS, "").unwrap();
+        let Response::Logical(said) = said else { panic!("{said:?}") };
+        kallisto_core::json::parse_object(&said.data).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.shelf.files.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+fn number(status: &Map, name: &str) -> u64 {
+    match &status[name] {
+        Json::Number(text) => text.parse().unwrap(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_schedule_keeps_the_newest_of_its_own_snapshots() {
+    let site = Site::open(2, 1 << 30);
+    let others = ["kallisto-snapshot-of-mine.txt", "other-19700101T000000Z-1.snap"];
+    for name in others {
+        site.shelf.files.lock().unwrap().insert(name.to_owned(), b"kept".to_vec());
+    }
+    let mut made: Vec<String> = Vec::new();
+    for count in 0..4_u32 {
+        let at = START + i64::from(count) * INTERVAL;
+        let (status, names) = site.pass(at);
+        assert_eq!(status["last_snapshot_error"], "".into());
+        assert_eq!(status["last_snapshot_verified"], true.into());
+        assert!(number(&status, "last_snapshot_records") > 10, "{status:?}");
+        assert_eq!(number(&status, "snapshots_kept"), u64::from(count + 1).min(2));
+        let (foreign, own): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| others.contains(&name.as_str()));
+        assert_eq!(foreign, others);
+        made.extend(own.last().cloned());
+        assert_eq!(own, made[made.len().saturating_sub(2)..], "the oldest go");
+        // It is not due again a moment earlier than it may be.
+        assert_eq!(
+            site.pass(at + INTERVAL - 1).0["last_attempt_start"],
+            status["last_attempt_start"]
+        );
+    }
+    made.dedup();
+    assert_eq!(made.len(), 4);
+}
+
+#[test]
+fn a_snapshot_that_is_not_read_back_as_it_was_written_is_none_and_costs_no_other() {
+    let site = Site::open(1, 1 << 30);
+    let (good, before) = site.pass(START);
+    assert_eq!(before.len(), 1);
+    site.shelf.spoils.store(true, Ordering::SeqCst);
+    let (status, names) = site.pass(START + INTERVAL);
+    assert_eq!(names, before, "the one before stays, and the spoilt one goes");
+    let error = status["last_snapshot_error"].as_str().unwrap();
+    assert!(error.contains("is not as it was"), "{error}");
+    assert_eq!(number(&status, "consecutive_errors"), 1);
+    assert_eq!(status["last_snapshot_end"], good["last_snapshot_end"]);
+    assert_eq!(status["last_snapshot_url"], good["last_snapshot_url"]);
+    // A failure is not waited for as long as the schedule is.
+    site.shelf.spoils.store(false, Ordering::SeqCst);
+    assert_eq!(site.pass(START + INTERVAL + 59).1, before);
+    let (status, names) = site.pass(START + INTERVAL + 60);
+    assert_eq!((number(&status, "consecutive_errors"), names.len()), (0, 1));
+    assert_ne!(names, before);
+}
+
+#[test]
+fn the_files_of_a_schedule_share_its_room() {
+    let site = Site::open(10, 1 << 30);
+    let bytes = number(&site.pass(START).0, "last_snapshot_bytes");
+    site.schedule(10, bytes * 5 / 2);
+    let (status, before) = site.pass(START + INTERVAL);
+    assert_eq!((status["last_snapshot_error"].as_str(), before.len()), (Some(""), 2));
+    let (status, names) = site.pass(START + 2 * INTERVAL);
+    assert!(status["last_snapshot_error"].as_str().unwrap().contains("local_max_space"));
+    assert_eq!(names, before);
+    // Every one of them has room for itself.
+    site.schedule(10, bytes / 2);
+    assert_eq!(site.pass(START + 4 * INTERVAL).1, before);
+}
+
+#[test]
+fn a_schedule_that_is_written_anew_goes_on_and_one_that_was_deleted_knows_nothing() {
+    let site = Site::open(1, 1 << 30);
+    let (status, _) = site.pass(START);
+    site.schedule(2, 1 << 30);
+    assert_eq!(site.status(START)["last_attempt_start"], status["last_attempt_start"]);
+    ask_as(&site.core, TOKEN, 0, Operation::Delete, CONFIG, "").unwrap();
+    let gone = ask_as(&site.core, TOKEN, 0, Operation::Read, STATUS, "");
+    assert!(matches!(gone, Err(Error::NotFound)), "{gone:?}");
+    site.schedule(1, 1 << 30);
+    let status = site.status(START);
+    assert_eq!(status["last_attempt_start"], Json::Null);
+    assert_eq!(status["last_snapshot_verified"], false.into());
+    assert_eq!(site.names().len(), 1, "the files stay");
+}
