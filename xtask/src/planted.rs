@@ -22,7 +22,7 @@ use crate::workspace;
 const LIST: &str = "tests/planted/bugs.txt";
 /// What cargo says when the tests were built and one failed.
 const TESTS_FAILED: &str = "test result: FAILED";
-/// Longest that the tests of one fault may take, in seconds; a fault that makes them hang was seen.
+/// Longest that the tests of one fault may run once they are built, in seconds; a fault that makes them hang was seen.
 const SECS_MAX: &str = "600";
 /// What `timeout` ends with when the time was up.
 const TIMED_OUT: i32 = 124;
@@ -80,6 +80,14 @@ fn judge(bug: &PlantedBug, copy: &Path) -> StepOutcome {
 }
 
 fn test(bug: &PlantedBug, copy: &Path) -> StepOutcome {
+    // Apart, so that a slow compiler is not taken for tests that hang.
+    let build = Program::cargo(["test", "--quiet", "--locked", "--no-run"])
+        .args(&bug.tests.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .args(&["--manifest-path".to_owned(), copy.join("Cargo.toml").display().to_string()])
+        .with_variable("CARGO_TARGET_DIR", &target_of_copy().display().to_string());
+    if build.run() != StepOutcome::Passed {
+        return failed("it does not build");
+    }
     let output = Command::new("timeout")
         .arg(SECS_MAX)
         .arg(workspace::cargo())
@@ -103,7 +111,8 @@ fn test(bug: &PlantedBug, copy: &Path) -> StepOutcome {
     }
     // The list at the end: four spaces and a name.
     let names = text.lines().filter_map(|line| line.strip_prefix("    "));
-    for name in names.filter(|name| name.contains("::") && !name.contains(' ')) {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    for name in names.filter(|name| !name.is_empty() && name.chars().all(is_of_a_name)) {
         say(&format!("seen by {name}"));
     }
     StepOutcome::Passed
