@@ -11,6 +11,7 @@ use crate::far_end::FarEnds;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use crate::people::People;
+use crate::pod::Pod;
 use crate::probe::ProbeRunner;
 use crate::storage::Storage;
 
@@ -35,6 +36,8 @@ pub struct EngineContext<'a> {
     pub probes: &'a dyn ProbeRunner,
     /// Databases, directories and brokers.
     pub far_ends: &'a dyn FarEnds,
+    /// The pod that the server runs in.
+    pub pod: &'a dyn Pod,
     /// Passwords by the policies of the namespace.
     pub passwords: &'a dyn Passwords,
     /// Hashes under a key of the cluster.

@@ -27,6 +27,7 @@ pub mod outbound;
 pub mod pace;
 pub mod pattern;
 pub mod people;
+pub mod pod;
 pub mod probe;
 pub mod route;
 pub mod spec;
@@ -52,6 +53,7 @@ pub use memory::Memory;
 pub use outbound::{Authorization, Outbound, OutboundAnswer, OutboundCall, Payload};
 pub use pattern::Params;
 pub use people::{Nobody, People, Profile, ProfileAlias, ProfileGroup};
+pub use pod::{NoPod, Pod, PodAccount};
 pub use probe::{
     NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
 };

@@ -1,8 +1,8 @@
 //! A mount without a server, for the tests of engines: its records are in memory, and time is what a test says.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
@@ -19,8 +19,8 @@ use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndAnswer, FarEndCall,
     FarEndFailure, FarEnds, Heavy, KeyedHash, LeaseCall, Leases, Leftover, MadeCredential,
     MakeFailure, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Passwords,
-    People, Place, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState, Profile, Random,
-    Storage, Stored, TemplateValues, Version, WriteOutcome, Writes,
+    People, Place, Pod, PodAccount, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState,
+    Profile, Random, Storage, Stored, TemplateValues, Version, WriteOutcome, Writes,
 };
 
 /// How it is mounted.
@@ -101,6 +101,16 @@ impl FarEnds for ScriptedFarEnds {
     }
 }
 
+/// A pod that tests say.
+#[derive(Default)]
+struct ScriptedPod(Mutex<Option<Arc<PodAccount>>>);
+
+impl Pod for ScriptedPod {
+    fn account(&self) -> Option<Arc<PodAccount>> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
 /// An engine with records.
 pub(crate) struct Mount {
     spec: &'static EngineSpec,
@@ -113,6 +123,7 @@ pub(crate) struct Mount {
     written: Mutex<(usize, usize)>,
     probes: Probing,
     far_ends: ScriptedFarEnds,
+    pod: ScriptedPod,
     /// Whether work that takes long never ends.
     is_waiting: AtomicBool,
     /// When it was asked last, and what it would take to revoke each credential that was handed out.
@@ -136,6 +147,7 @@ impl Mount {
             written: Mutex::default(),
             probes: Probing::default(),
             far_ends: ScriptedFarEnds::default(),
+            pod: ScriptedPod::default(),
             is_waiting: AtomicBool::default(),
             leased: Mutex::default(),
             caller: Mutex::default(),
@@ -187,6 +199,11 @@ impl Mount {
         *self.far_ends.script.lock().unwrap() = Some(Box::new(script));
     }
 
+    /// Says which pod the server runs in from now on, if any.
+    pub(crate) fn runs_in(&self, account: Option<PodAccount>) {
+        *self.pod.0.lock().unwrap() = account.map(Arc::new);
+    }
+
     /// A record as it is stored.
     pub(crate) fn record(&self, name: &str) -> Option<Map> {
         let records = self.records.lock().unwrap();
@@ -211,6 +228,7 @@ impl Mount {
             outbound: self,
             probes: &self.probes,
             far_ends: &self.far_ends,
+            pod: &self.pod,
             passwords: self,
             keyed_hash: self,
             people: self,

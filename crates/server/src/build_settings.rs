@@ -70,6 +70,7 @@ impl ServerArgs {
             metrics: config.telemetry.metrics,
             log: self.log(&config.log),
             pod: config.pod,
+            api_server: config.api_server,
             service_account_dir: config.service_account_dir,
             workers: self.workers(),
             pid_file: config.pid_file,

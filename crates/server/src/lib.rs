@@ -79,7 +79,7 @@ pub use migrate::Migrate;
 use outbound::Calls;
 pub use own_certificate::MakeCertificate;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
-use service_account::ServiceAccountFiles;
+use service_account::{LocalPod, ServiceAccountFiles};
 use service_manager::ServiceManager;
 use service_registration::ServiceRegistration;
 use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoken, StorageChoice};
@@ -416,6 +416,13 @@ fn open_core(
         .with_far_ends(Arc::new(FarEndRunner::default()));
     let core = match cluster {
         Some(cluster) => core.with_port(cluster),
+        None => core,
+    };
+    let core = match &settings.api_server {
+        Some(api_server) => {
+            let account = ServiceAccountFiles::of(&settings.service_account_dir);
+            core.with_pod(Arc::new(LocalPod::new(api_server, account)))
+        }
         None => core,
     };
     Arc::new(match &settings.seal {

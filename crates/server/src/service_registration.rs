@@ -150,12 +150,12 @@ impl LabelPacing {
 }
 
 /// The pod, as the API server knows it.
-struct Pod {
+struct LabelledPod {
     url: String,
     account: ServiceAccountFiles,
 }
 
-impl Pod {
+impl LabelledPod {
     fn of(config: &PodConfig, account: ServiceAccountFiles) -> Self {
         // Both are names of objects, which mean themselves in a path.
         let PodConfig { api_server, namespace, pod } = config;
@@ -215,7 +215,7 @@ impl ServiceRegistration {
         config: &PodConfig,
         account: ServiceAccountFiles,
     ) -> Self {
-        let (core, pod) = (Arc::clone(core), Pod::of(config, account));
+        let (core, pod) = (Arc::clone(core), LabelledPod::of(config, account));
         let (stop, stopped) = sync_channel(1);
         let (end, ended) = sync_channel(1);
         let run = move || {

@@ -53,6 +53,8 @@ pub(super) struct ServerSettings {
     pub(super) log: LogSettings,
     /// The pod that is labelled with what this server is.
     pub(super) pod: Option<PodConfig>,
+    /// URL of the API server of the cluster, in a pod.
+    pub(super) api_server: Option<String>,
     /// Where the files of a pod's service account are.
     pub(super) service_account_dir: PathBuf,
     /// Threads of each listener.

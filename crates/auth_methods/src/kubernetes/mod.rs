@@ -13,7 +13,7 @@ use std::future::ready;
 use kallisto_api::{Denial, Error, Fields, Json, Map, Request, Response, json};
 use kallisto_engine::{
     Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall,
-    Payload, RenewalCall, TokenParams, address,
+    Payload, Pod, RenewalCall, TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -39,7 +39,7 @@ const ACCOUNT: &str = "system:serviceaccount:";
 struct KubernetesConfig {
     host: String,
     authorities: String,
-    /// Shown to the API server; the login's own token when empty.
+    /// Shown to the API server; when empty, the token of the server's own pod, or else the login's own.
     reviewer: SecretString,
     keys: Vec<String>,
     issuer: String,
@@ -65,6 +65,22 @@ impl KubernetesConfig {
         check_url("kubernetes_host", &config.host)?;
         check_keys(&config.keys)?;
         Ok(config)
+    }
+
+    /// The configuration with what it leaves to the server's own pod. The pod's token is for the API server of its own cluster alone.
+    fn filled_from(mut self, pod: &dyn Pod) -> Self {
+        if self.disable_local_ca_jwt {
+            return self;
+        }
+        if let Some(account) = pod.account().filter(|account| account.is_api_server(&self.host)) {
+            if self.reviewer.expose_secret().is_empty() {
+                self.reviewer = account.token.clone();
+            }
+            if self.authorities.is_empty() {
+                self.authorities.clone_from(&account.authorities);
+            }
+        }
+        self
     }
 
     /// The configuration as it is shown: not the reviewer's token.
@@ -276,6 +292,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
     let config = records::config::<KubernetesConfig>(&run.storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
+    let config = config.filled_from(run.pod);
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;
     let account = review(run.outbound, &config, &role, text).await?;

@@ -18,12 +18,12 @@ pub(super) static KUBERNETES: RouteRows<Handler> = RouteRows {
     groups: &[&[
         row!("config", &[
             field("kubernetes_host", Text, "Where its API server is."),
-            field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM."),
-            field("token_reviewer_jwt", Text, "Shown when a token is reviewed."),
+            field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM; without, that of the pod for the API server of its own cluster."),
+            field("token_reviewer_jwt", Text, "Shown when a token is reviewed; without, the token of the server's pod at the API server of its own cluster, or else the login's own."),
             field("pem_keys", Texts, "Public keys that tokens are checked with first."),
             field("issuer", Text, "The issuer a token must name, if that is asked for."),
             field("disable_iss_validation", Flag, "Whether the issuer is not looked at."),
-            field("disable_local_ca_jwt", Flag, "Shown back."),
+            field("disable_local_ca_jwt", Flag, "Whether token and authority of the server's own pod are not used."),
         ], {
             Read => "Read how the cluster is asked.",
                 handler!(|run| records::read_config::<KubernetesConfig>(&run));

@@ -200,6 +200,7 @@ impl<'a> Grounds<'a> {
             outbound: &self.others,
             probes: self.others.services.probes(),
             far_ends: self.others.services.far_ends(),
+            pod: self.others.services.pod(),
             passwords: &self.passwords,
             keyed_hash: &self.hash,
             people: &self.residents,

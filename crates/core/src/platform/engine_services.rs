@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use kallisto_engine::{FarEnds, NoFarEnds, NoProbes, ProbeRunner};
+use kallisto_engine::{FarEnds, NoFarEnds, NoPod, NoProbes, Pod, ProbeRunner};
 
 use crate::admission::{Admission, Flow, SharedAmount};
 use crate::api::error::Error;
@@ -52,6 +52,8 @@ pub(crate) struct EngineServices {
     pub(crate) snapshot_running: Arc<AtomicBool>,
     /// Asks databases, directories and brokers; empty where nothing does.
     far_ends: OnceLock<Arc<dyn FarEnds>>,
+    /// Knows the pod that the server runs in; empty where it runs in none.
+    pod: OnceLock<Arc<dyn Pod>>,
 }
 
 impl EngineServices {
@@ -71,6 +73,7 @@ impl EngineServices {
             snapshots: OnceLock::new(),
             snapshot_running: Arc::default(),
             far_ends: OnceLock::new(),
+            pod: OnceLock::new(),
         }
     }
 
@@ -104,6 +107,16 @@ impl EngineServices {
         let _ = self.far_ends.set(far_ends);
     }
 
+    /// The pod that the server runs in.
+    pub(crate) fn pod(&self) -> &dyn Pod {
+        self.pod.get().map_or(&NoPod, |pod| &**pod)
+    }
+
+    /// Says which pod the server runs in; the first word counts.
+    pub(crate) fn set_pod(&self, pod: Arc<dyn Pod>) {
+        let _ = self.pod.set(pod);
+    }
+
     /// What stores scheduled snapshots.
     pub(crate) fn snapshots(&self) -> Option<&Arc<dyn SnapshotStorage>> {
         self.snapshots.get()
@@ -127,6 +140,9 @@ impl EngineServices {
         }
         if let Some(far_ends) = other.far_ends.get() {
             self.set_far_ends(Arc::clone(far_ends));
+        }
+        if let Some(pod) = other.pod.get() {
+            self.set_pod(Arc::clone(pod));
         }
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use kallisto_engine::{FarEnds, ProbeRunner};
+use kallisto_engine::{FarEnds, Pod, ProbeRunner};
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::{Semaphore, watch};
 
@@ -189,6 +189,12 @@ impl Core {
     /// The same, with something that asks databases, directories and brokers for the engines.
     pub fn with_far_ends(self, far_ends: Arc<dyn FarEnds>) -> Self {
         self.services.set_far_ends(far_ends);
+        self
+    }
+
+    /// The same, in a pod.
+    pub fn with_pod(self, pod: Arc<dyn Pod>) -> Self {
+        self.services.set_pod(pod);
         self
     }
 

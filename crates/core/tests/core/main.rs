@@ -24,6 +24,7 @@ mod logins;
 mod met;
 mod namespaces_by_label;
 mod page;
+mod pod;
 mod policies;
 mod policy_questions;
 mod sealing;

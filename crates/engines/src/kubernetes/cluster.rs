@@ -3,7 +3,7 @@
 //! Invariants:
 //! - An answer counts as a refusal only where it is one of an API server, a `Status` of `meta/v1`: what a proxy says in its stead tells
 //!   nothing of what the server did.
-//! - The stored token is sent to the host that it was given for, and to no other.
+//! - The stored token is sent to the host that it was given for, and to no other; that of the server's own pod to its own cluster's API server.
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
@@ -11,7 +11,7 @@ use kallisto_engine::far_end::{
     HttpLogin, HttpWork, HttpWorkAnswer, HttpWorkVerb, SessionUse, without_secrets,
 };
 use kallisto_engine::{
-    Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork,
+    Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, Pod,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -68,12 +68,13 @@ impl Cluster {
     fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         let token = fields.string("service_account_jwt")?;
         if let Some(given) = fields.string("kubernetes_host")? {
-            let url = BaseUrl::parse(&given).ok_or_else(|| {
-                Error::invalid(
-                    "kubernetes_host is http:// or https:// with a host, and a port or a path where \
-                     it has them",
-                )
-            })?;
+            let malformed = "kubernetes_host is http:// or https:// with a host, and a port or a path where \
+                it has them";
+            let url = match given.is_empty() {
+                // The API server of the pod, once it is asked.
+                true => BaseUrl::default(),
+                false => BaseUrl::parse(&given).ok_or_else(|| Error::invalid(malformed))?,
+            };
             // Whoever may write the configuration must not have the stored token sent to a server of their own.
             let is_other = url != self.url && !self.token.expose_secret().is_empty();
             if is_other && token.is_none() {
@@ -113,6 +114,43 @@ impl Cluster {
         .collect()
     }
 
+    /// Takes from the server's own pod what the configuration leaves to it.
+    fn fill_from(&mut self, pod: &dyn Pod) {
+        if self.disable_local_ca_jwt {
+            return;
+        }
+        let Some(account) = pod.account() else { return };
+        if self.url == BaseUrl::default() {
+            self.url = BaseUrl::parse(&account.api_server).unwrap_or_default();
+        }
+        if !account.is_api_server(&self.url.text) {
+            return;
+        }
+        if self.token.expose_secret().is_empty() {
+            self.token = account.token.clone();
+            // A session that shows the token of before is not used any more.
+            self.revision = self.revision.rotate_left(32) ^ u64::from(account.revision);
+        }
+        if self.authorities.is_empty() {
+            self.authorities.clone_from(&account.authorities);
+        }
+    }
+
+    /// What is missing to ask, if anything is.
+    fn lack(&self) -> Option<Error> {
+        if self.url == BaseUrl::default() {
+            return Some(Error::invalid(
+                "missing kubernetes_host: this server runs in no pod that could say it",
+            ));
+        }
+        self.token.expose_secret().is_empty().then(|| {
+            Error::invalid(
+                "missing service_account_jwt: the token of a pod is for the API server of its own cluster, and \
+                 this server has none for that one",
+            )
+        })
+    }
+
     fn load(context: &EngineContext<'_>) -> Result<Option<Self>, Error> {
         let Some(found) = context.storage.get(RECORD)? else { return Ok(None) };
         let damaged = || Error::internal(&"the record of a cluster is damaged");
@@ -122,15 +160,20 @@ impl Cluster {
         Ok(Some(cluster))
     }
 
-    /// The cluster as it is configured.
+    /// The cluster as it is configured, and as the pod fills it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where it is not.
+    /// [`Error::Invalid`] where it is not, or something is missing.
     pub(super) fn find(context: &EngineContext<'_>) -> Result<Self, Error> {
         let found = Self::load(context)?;
-        found.ok_or_else(|| {
+        let mut found = found.ok_or_else(|| {
             Error::invalid("the Kubernetes API server is not configured: write config first")
-        })
+        })?;
+        found.fill_from(context.pod);
+        match found.lack() {
+            Some(error) => Err(error),
+            None => Ok(found),
+        }
     }
 
     /// Asks the API server; what it answers where it did what it was asked.
@@ -227,11 +270,11 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let mut cluster = Cluster::load(&call)?.unwrap_or_default();
     cluster.take(Fields::new(&body))?;
-    if cluster.url == BaseUrl::default() {
-        return Err(Error::invalid("missing kubernetes_host"));
-    }
-    if cluster.token.expose_secret().is_empty() {
-        return Err(Error::invalid("missing service_account_jwt"));
+    // What comes from the pod is not stored: it is what it is when it is used.
+    let mut filled = cluster.clone();
+    filled.fill_from(call.pod);
+    if let Some(lack) = filled.lack() {
+        return Err(lack);
     }
     let mut record = cluster.shown();
     record.insert("service_account_jwt".into(), cluster.token.expose_secret().into());

@@ -48,10 +48,10 @@ static ROUTES: RouteRows<Handler> = RouteRows {
     index: RowIndex::new(),
     groups: &[&[
         row!("config", &[
-            field("kubernetes_host", Text, "Where the API server is: `https` or `http`, host and port, and a path if it has one."),
-            field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM; those of the machine without."),
-            field("service_account_jwt", Text, "The token it is asked with; never shown."),
-            field("disable_local_ca_jwt", Flag, "Shown back: files of a pod are never read."),
+            field("kubernetes_host", Text, "Where the API server is: `https` or `http`, host and port, and a path if it has one; that of the server's own cluster without, in a pod."),
+            field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM; without, that of the pod for the API server of its own cluster, or those of the machine."),
+            field("service_account_jwt", Text, "The token it is asked with; never shown. Without, that of the server's pod, for the API server of its own cluster alone."),
+            field("disable_local_ca_jwt", Flag, "Whether token and authority of the server's own pod are not used."),
         ], {
             Read => "Read how the cluster is asked.", handler!(cluster::read);
             Update => "Set how the cluster is asked.", handler!(cluster::write);

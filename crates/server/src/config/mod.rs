@@ -135,6 +135,7 @@ fn read_all(
         seal: seal?,
         pod: pod?,
         service_account_dir: service_registration::service_account_dir(environment),
+        api_server: service_registration::api_server(environment),
         telemetry: telemetry?,
         log: log?,
         limits: limits?,

@@ -28,6 +28,8 @@ pub(crate) struct ServerConfig {
     pub(crate) seal: SealSettings,
     /// The pod that is labelled with what this server is.
     pub(crate) pod: Option<PodConfig>,
+    /// URL of the cluster's API server, where this is a pod.
+    pub(crate) api_server: Option<String>,
     /// Where the token and the authority of a pod's service account are, if this is one.
     pub(crate) service_account_dir: PathBuf,
     /// What to tell about the server's work.

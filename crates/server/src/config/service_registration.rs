@@ -66,7 +66,7 @@ pub(super) fn service_account_dir(environment: &Environment<'_>) -> PathBuf {
 }
 
 /// The URL of the API server, as every pod is told it; `None` outside of a cluster.
-fn api_server(environment: &Environment<'_>) -> Option<String> {
+pub(super) fn api_server(environment: &Environment<'_>) -> Option<String> {
     let host = environment.plain("KUBERNETES_SERVICE_HOST")?;
     let port: u16 = environment.plain("KUBERNETES_SERVICE_PORT")?.parse().ok()?;
     let is_name = host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));

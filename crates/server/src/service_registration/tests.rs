@@ -142,11 +142,11 @@ impl StandIn {
         self.answer.lock().unwrap().1 = answer;
     }
 
-    fn pod(&self) -> Pod {
+    fn pod(&self) -> LabelledPod {
         let api_server = format!("https://127.0.0.1:{}", self.port);
         let config =
             PodConfig { api_server, namespace: "secrets".into(), pod: "kallisto-0".into() };
-        Pod::of(&config, ServiceAccountFiles::of(&self.directory))
+        LabelledPod::of(&config, ServiceAccountFiles::of(&self.directory))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine against a stand-in for an API server.
 
 mod api_server;
+mod local;
 
 use std::sync::Arc;
 
