@@ -33,7 +33,7 @@ use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::prefixed_stream::PrefixedStream;
-use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol};
+use crate::proxy_protocol::{self, ConnectionPeer, ProxyProtocol, WarningRate};
 use crate::socket::{self, Accepted, BoundSocket, ClientStream, ListenAddress};
 use crate::tls::{self, ListenerTls, Shaker};
 use crate::wake_queue::{TaskRing, WakeQueue};
@@ -92,6 +92,7 @@ impl Server {
                     frontend: frontend.clone(),
                     tls: config.tls.clone(),
                     proxies: config.proxies.clone(),
+                    headerless: Arc::default(),
                     gate,
                     stopped: stopped.clone(),
                     graceful: GracefulShutdown::new(),
@@ -202,6 +203,8 @@ struct ListenerWorker {
     frontend: Frontend,
     tls: Option<ListenerTls>,
     proxies: ProxyProtocol,
+    /// Warnings about proxies' connections without a header.
+    headerless: Arc<WarningRate>,
     gate: Arc<Gate>,
     stopped: watch::Receiver<bool>,
     graceful: GracefulShutdown,
@@ -287,8 +290,9 @@ impl ListenerWorker {
         unnamed: &mut JoinSet<Option<(TcpStream, SocketAddr)>>,
     ) {
         let Some(place) = self.place(&stream, remote) else { return };
+        let headerless = Arc::clone(&self.headerless);
         unnamed.spawn(async move {
-            let named = proxy_protocol::client(stream, remote).await;
+            let named = proxy_protocol::client(stream, remote, &headerless).await;
             // The connection takes a place of its own client's.
             drop(place);
             named
