@@ -16,6 +16,7 @@ mod put;
 mod relocate;
 mod rollback;
 mod search;
+mod undelete;
 mod versions;
 mod watch;
 mod written;
@@ -36,8 +37,8 @@ pub(crate) enum Kv {
     Patch(patch::Patch),
     /// Delete a secret, versions of one, or a folder; v2 can undelete
     Delete(delete::Delete),
-    /// Bring deleted versions back (v2)
-    Undelete(versions::Undelete),
+    /// Bring deleted versions back, or those of a folder (v2)
+    Undelete(undelete::Undelete),
     /// Remove versions for good (v2)
     Destroy(versions::Destroy),
     /// Make an old version the newest (v2)

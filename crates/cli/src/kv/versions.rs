@@ -1,4 +1,4 @@
-//! `kv undelete` and `kv destroy`: the two verbs that only make sense for given versions.
+//! `kv destroy`, and what it shares with `kv undelete`: the two verbs that only make sense for given versions.
 
 use clap::Args;
 
@@ -11,9 +11,10 @@ use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
 
-/// Which versions of which secret.
+/// Removes versions for good.
 #[derive(Args, Debug)]
-pub(crate) struct Versions {
+#[command(after_help = "Example:\n  kallisto kv destroy -mount=secret -versions=1,2 app/db")]
+pub(crate) struct Destroy {
     /// Where it is
     path: String,
     /// The versions, e.g. 1,2
@@ -25,54 +26,35 @@ pub(crate) struct Versions {
     common: CommonFlags,
 }
 
-/// Brings deleted versions back.
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  kallisto kv undelete -mount=secret -versions=3 app/db")]
-pub(crate) struct Undelete {
-    #[command(flatten)]
-    versions: Versions,
-}
-
-/// Removes versions for good.
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  kallisto kv destroy -mount=secret -versions=1,2 app/db")]
-pub(crate) struct Destroy {
-    #[command(flatten)]
-    versions: Versions,
-}
-
-impl Undelete {
-    /// Brings them back.
-    pub(crate) fn run(self) -> Result<Outcome, Error> {
-        self.versions.send("undelete", "Undelete")
-    }
-}
-
 impl Destroy {
     /// Removes them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        self.versions.send("destroy", "Destroy")
+        let place = (self.path.as_str(), &self.mount);
+        send_versions(&self.common, place, &self.versions, ("destroy", "Destroy"))
     }
 }
 
-impl Versions {
-    /// Sends the versions to the part of the engine that does `verb`.
-    fn send(self, verb: &str, title: &str) -> Result<Outcome, Error> {
-        let config = Config::load(&self.common)?;
-        if self.versions.is_empty() {
-            return Err(Error::usage(format!(
-                "No versions provided, use the \"-versions\" flag to specify the version to {verb}."
-            )));
-        }
-        let client = Client::new(&config)?;
-        let place = KvPath::find(&client, &self.mount, &self.path)?;
-        place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
-        let path = place.path(verb);
-        let result = client.send(&ClientRequest::put(&path, version_list(&self.versions)));
-        match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
-            Some(secret) => output::secret(&secret, &config, None),
-            None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
-        }
+/// Sends versions of a secret to the part of the engine that does a verb, which has a title too.
+pub(super) fn send_versions(
+    common: &CommonFlags,
+    (path, mount): (&str, &MountFlag),
+    versions: &[String],
+    (verb, title): (&str, &str),
+) -> Result<Outcome, Error> {
+    let config = Config::load(common)?;
+    if versions.is_empty() {
+        return Err(Error::usage(format!(
+            "No versions provided, use the \"-versions\" flag to specify the version to {verb}."
+        )));
+    }
+    let client = Client::new(&config)?;
+    let place = KvPath::find(&client, mount, path)?;
+    place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
+    let path = place.path(verb);
+    let result = client.send(&ClientRequest::put(&path, version_list(versions)));
+    match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
+        Some(secret) => output::secret(&secret, &config, None),
+        None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
     }
 }
 
