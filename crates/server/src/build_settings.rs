@@ -69,6 +69,7 @@ impl ServerArgs {
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             metrics: config.telemetry.metrics,
             log: self.log(&config.log),
+            initialize: config.initialize,
             pod: config.pod,
             api_server: config.api_server,
             service_account_dir: config.service_account_dir,

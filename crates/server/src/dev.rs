@@ -48,6 +48,10 @@ impl ServerArgs {
         loaded.config.audit_directories.get_or_insert_with(directories);
         loaded.config.ui.get_or_insert(true);
         warn_of_joins(&mut loaded);
+        if !loaded.config.initialize.is_empty() {
+            let text = "initialize has no effect: a dev server is initialised by itself";
+            loaded.warnings.push(text.to_owned());
+        }
         let settings = self.settings(loaded)?;
         Ok(ServerSettings {
             api_addr: settings.api_addr.or(api_addr),

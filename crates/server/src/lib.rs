@@ -31,6 +31,7 @@ mod recovery;
 mod retry_join;
 mod scheduler;
 mod seals;
+mod self_init;
 mod service_account;
 mod service_manager;
 mod service_registration;
@@ -116,6 +117,9 @@ impl ServerArgs {
         let cluster = open_cluster(&settings.storage)?;
         let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
         let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
+        if settings.dev.is_none() {
+            self_init::run(&core, &settings.initialize, &Environment::process())?;
+        }
         let listening = RunningListeners::start(&core, &settings, cluster.as_ref())?;
         note_certificates(&core, &settings);
         let pid_file = settings.pid_file.as_deref();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
-use super::config::{LogFile, LogFormat, PodConfig, PostgresqlConfig};
+use super::config::{InitRequest, LogFile, LogFormat, PodConfig, PostgresqlConfig};
 use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
@@ -51,6 +51,8 @@ pub(super) struct ServerSettings {
     /// Whether the web page is served.
     pub(super) serves_ui: bool,
     pub(super) log: LogSettings,
+    /// What is asked of the server once, on empty storage.
+    pub(super) initialize: Vec<InitRequest>,
     /// The pod that is labelled with what this server is.
     pub(super) pod: Option<PodConfig>,
     /// URL of the API server of the cluster, in a pod.

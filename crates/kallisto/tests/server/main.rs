@@ -11,6 +11,7 @@
 //! - [`diagnose`] is asked before a start, and beside a running server;
 //! - [`join`] has a new one connect where it should not;
 //! - [`oidc`] logs in through a browser, at a provider that lies;
+//! - [`self_init`] starts it on empty storage with a configuration that says what it shall hold;
 //! - [`pair`] has two of them make a cluster, and takes one away;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
@@ -38,5 +39,6 @@ mod raft_routes;
 mod rest;
 mod restart;
 mod scale;
+mod self_init;
 mod support;
 mod tls;

@@ -17,6 +17,7 @@ mod address;
 mod audit;
 mod error;
 mod general;
+mod initialize;
 mod limits;
 mod listener;
 mod model;
@@ -34,10 +35,12 @@ use kallisto_command::config::Environment;
 pub(crate) use address::HostPort;
 pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
+pub(crate) use initialize::OPERATIONS;
 pub(crate) use model::{
-    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFile, LogFormat,
-    PodConfig, PostgresqlConfig, RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig,
-    StaticKeyConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    ClientCertificates, EvaluatedForm, InitRequest, InitValue, JoinToken, LeaseTtls,
+    ListenerConfig, LogConfig, LogFile, LogFormat, PodConfig, PostgresqlConfig, RequestName,
+    RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig, StaticKeyConfig, StorageConfig,
+    TlsConfig, TlsVersion, TransitSeal, ValueSource,
 };
 
 pub(crate) use storage::TABLE_DEFAULT;
@@ -100,6 +103,15 @@ fn read_all(
     let listeners = reading.part(|top, warnings| listener::read(top, of, warnings));
     let storage = reading.part(|top, warnings| storage::read(top, environment, of, warnings));
     let seal = reading.part(|top, warnings| seal::read(top, environment, warnings));
+    // What is refused elsewhere is no hindrance.
+    let hindrance = match (&seal, &storage) {
+        (Some(SealSettings::Shamir), _) => Some(initialize::Hindrance::Shares),
+        (_, Some(StorageConfig::Raft { retry_join, .. })) if !retry_join.is_empty() => {
+            Some(initialize::Hindrance::Joins)
+        }
+        _ => None,
+    };
+    let initialize = reading.part(|top, warnings| initialize::read(top, hindrance, warnings));
     let pod = reading.part(|top, warnings| service_registration::read(top, environment, warnings));
     let telemetry = reading.part(general::telemetry);
     let log = reading.part(|top, _| general::log(top, environment));
@@ -133,6 +145,7 @@ fn read_all(
         resp_listeners,
         storage: storage?,
         seal: seal?,
+        initialize: initialize?,
         pod: pod?,
         service_account_dir: service_registration::service_account_dir(environment),
         api_server: service_registration::api_server(environment),

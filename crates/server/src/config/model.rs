@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kallisto_command::json::Json;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::ProxyProtocol;
@@ -26,6 +27,8 @@ pub(crate) struct ServerConfig {
     pub(crate) storage: StorageConfig,
     /// Who keeps the unseal key.
     pub(crate) seal: SealSettings,
+    /// What a server on empty storage asks of itself, in order.
+    pub(crate) initialize: Vec<InitRequest>,
     /// The pod that is labelled with what this server is.
     pub(crate) pod: Option<PodConfig>,
     /// URL of the cluster's API server, where this is a pod.
@@ -310,6 +313,74 @@ pub(crate) struct TransitTls {
     pub(crate) server_name: Option<String>,
     /// Whether the certificate is not checked.
     pub(crate) trusts_anyone: bool,
+}
+
+/// A request that a server on empty storage makes to itself.
+pub(crate) struct InitRequest {
+    /// What it is called.
+    pub(crate) name: RequestName,
+    /// Where it stands.
+    pub(crate) place: String,
+    /// One of [`super::OPERATIONS`].
+    pub(crate) operation: InitValue,
+    /// Where to.
+    pub(crate) path: InitValue,
+    /// Who asks; the root token without.
+    pub(crate) token: Option<InitValue>,
+    /// What with.
+    pub(crate) data: Option<InitValue>,
+    /// Whether what follows does not depend on it.
+    pub(crate) allow_failure: Option<InitValue>,
+}
+
+impl std::fmt::Debug for InitRequest {
+    /// Without values, which may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InitRequest").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a request of `initialize` is called: its stanza, and itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequestName {
+    pub(crate) block: String,
+    pub(crate) request: String,
+}
+
+/// A value of `initialize`.
+pub(crate) enum InitValue {
+    /// What it is.
+    Literal(Json),
+    /// Several, of which each may come from somewhere.
+    List(Vec<Self>),
+    /// The same, with names.
+    Map(Vec<(String, Self)>),
+    /// Where it comes from, and what it has to be.
+    Evaluated { form: EvaluatedForm, source: ValueSource },
+}
+
+/// What a value has to be that comes from somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EvaluatedForm {
+    Text,
+    Whole,
+    Number,
+    Truth,
+    Texts,
+    Map,
+    Any,
+}
+
+/// Where a value comes from.
+pub(crate) enum ValueSource {
+    /// A variable; an error where it is needed and not there.
+    Environment { name: String, is_required: bool },
+    /// A file.
+    File(PathBuf),
+    /// A field of an earlier request.
+    Request(RequestName, Vec<String>),
+    /// A field of the answer to one.
+    Response(RequestName, Vec<String>),
 }
 
 /// `service_registration "kubernetes"`: the pod that this server runs in.

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use kallisto_hcl::{BlockBody, TreeItem, ValueKind};
+use kallisto_hcl::{BlockBody, HclValue, TreeItem, ValueKind};
 
 use super::error::{Error, FilePosition, ValueOrigin};
 use super::raw_value::RawValue;
@@ -128,6 +128,11 @@ impl<'a> ConfigSection<'a> {
             Some((file, item)) => RawValue::of(origin(&file, item), &item.value),
             None => Ok(None),
         }
+    }
+
+    /// A key whose value may have any form, the last one where it is repeated: where it stands, and the value.
+    pub(super) fn tree(&mut self, name: &'static str) -> Option<(ValueOrigin, &'a HclValue)> {
+        self.last(name).map(|(file, item)| (origin(&file, item), &item.value))
     }
 
     /// A key that is true or false.

@@ -14,6 +14,7 @@ use super::*;
 use crate::build_settings::refuse_shared_port;
 use kallisto_command::files;
 
+mod initialize;
 pub(super) mod reference;
 mod seal;
 mod sources;

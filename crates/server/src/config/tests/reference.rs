@@ -50,6 +50,12 @@ listener "resp" { path = "/s" }
 seal "static" {
   current_key_id = "a"
   current_key    = "0000000000000000000000000000000000000000000000000000000000000000"
+}
+initialize "a" {
+  request "b" {
+    operation = "read"
+    path      = "sys/mounts"
+  }
 }"#,
     r#"storage "inmem" {}
 listener "tcp" { tls_disable = true }
