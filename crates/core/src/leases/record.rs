@@ -62,7 +62,8 @@ pub(super) async fn confirm_leads(site: &NamespaceContext) -> Result<(), Error> 
     check_leads(site)
 }
 
-/// Claims a lease for an attempt to revoke it: from the commit on nobody renews it. `None` when somebody changed it meanwhile.
+/// Claims a lease for an attempt to revoke it: from the commit on nobody renews it, and the queue takes it up at `next_try_ns`, if it is
+/// there still. `None` when somebody changed it meanwhile.
 ///
 /// The claim is what keeps a leader that was cut off from taking back what its successor has renewed: it cannot commit.
 ///
@@ -71,12 +72,12 @@ pub(super) async fn confirm_leads(site: &NamespaceContext) -> Result<(), Error> 
 pub(super) async fn claim(
     site: &NamespaceContext,
     stored: StoredLease,
-    now_ns: i64,
+    next_try_ns: i64,
 ) -> Result<Option<StoredLease>, Error> {
     if stored.record.state.phase() == LeasePhase::Revoking {
         return Ok(Some(stored));
     }
-    let record = stored.record.to_revoking(now_ns);
+    let record = stored.record.to_revoking(next_try_ns);
     let mut batch = Batch::new();
     batch.set_essential();
     replace_in(&mut batch, &stored, &record);

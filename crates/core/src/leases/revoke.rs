@@ -1,30 +1,34 @@
 //! Revocation on request: of a lease, of a prefix, of a mount.
 //!
 //! Asynchronously, the leases are marked in batches, and the queue does the rest. Synchronously, failures are returned; a lease
-//! whose credential could not be taken back stays as it was.
+//! whose credential could not be taken back stays as it was. Until that is known it is claimed: whoever leads after a crash ends it.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use jiff::Timestamp;
+use kallisto_leases::limits::PENDING_SECS_MAX;
 use kallisto_leases::{LeaseId, LeasePhase, LeaseRecord, LeaseState, Located};
 use kallisto_store::{Batch, Error as StoreError};
 
 use super::create::nanos;
 use super::far_end;
 use super::record::{
-    StoredLease, confirm_leads, delete, may_be_in_the_making, number_of, read, replace_in,
+    StoredLease, claim, confirm_leads, delete, may_be_in_the_making, number_of, read, replace_in,
 };
 use crate::api::error::Error;
 use crate::storage::transact::transact;
 use crate::view::Closed;
 use crate::view::NamespaceContext;
 use kallisto_engine::pace::cooperative_yield;
+use kallisto_engine::time::after;
 
 /// Leases between two others' turns, and in one batch.
 pub(super) const STEP: usize = 32;
 /// Credentials that one request has taken back at the same time. A far end is nearly all waiting.
 const TOGETHER: usize = 8;
+/// How often a lease is claimed that somebody renews meanwhile.
+const CLAIMS_MAX: usize = 8;
 const _: () = assert!(TOGETHER <= kallisto_leases::limits::MOUNT_AT_WORK_MAX);
 
 /// What came of taking credentials back one by one.
@@ -59,19 +63,48 @@ impl RevokeTally {
 /// Takes the credential of a lease back now. Says in the far end's words why it could not be; the lease stays then.
 ///
 /// # Errors
-/// When its record cannot be read or deleted.
+/// When its record cannot be read or deleted, or others change it again and again.
 pub(super) async fn revoke_now(
     site: &NamespaceContext,
     id: &LeaseId,
     now: Timestamp,
 ) -> Result<Result<(), String>, Error> {
     confirm_leads(site).await?;
-    let Some(stored) = read(site, id)? else { return Ok(Ok(())) };
-    let outcome = far_end::revoke(site, &stored.record, now).await;
-    if outcome.is_ok() {
-        delete(site, id).await?;
+    // The queue takes up what a crash leaves, and not what is under way.
+    let taken_up_ns = nanos(after(now, PENDING_SECS_MAX));
+    for _ in 0..CLAIMS_MAX {
+        let Some(stored) = read(site, id)? else { return Ok(Ok(())) };
+        let before = stored.record.clone();
+        let stored = match before.state.phase() {
+            // Whoever makes it ends it, and so does the queue.
+            LeasePhase::Pending => Some(stored),
+            _ => claim(site, stored, taken_up_ns).await?,
+        };
+        let Some(claimed) = stored else { continue };
+        let outcome = far_end::revoke(site, &claimed.record, now).await;
+        match outcome {
+            Ok(()) => delete(site, id).await?,
+            Err(_) if claimed.record == before => {}
+            Err(_) => give_back(site, &claimed, &before).await?,
+        }
+        return Ok(outcome);
     }
-    Ok(outcome)
+    Err(Error::Conflict)
+}
+
+/// Makes a claimed lease what it was before, unless somebody else changed it.
+async fn give_back(
+    site: &NamespaceContext,
+    claimed: &StoredLease,
+    before: &LeaseRecord,
+) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    batch.set_essential();
+    replace_in(&mut batch, claimed, before);
+    match site.store.commit(batch).await {
+        Ok(_) | Err(StoreError::Conflict) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Marks leases to be taken back, a bounded batch at a time. Those that are being made, or marked already, are passed by.

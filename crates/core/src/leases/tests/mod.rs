@@ -477,6 +477,26 @@ fn wherever_the_power_goes_in_a_revocation_the_next_server_ends_it() {
 }
 
 #[test]
+fn a_revocation_that_somebody_waited_for_is_ended_by_the_next_server_long_before_its_lease() {
+    for commits in 0..3 {
+        let mut site = Site::open();
+        let (id, user) = site.make(ROOT, 0, "r").unwrap();
+        site.cut_power_after(commits);
+        let answer = revoke(&site, 1, &id, true);
+        site.check();
+        site.restart();
+        site.tick(2);
+        site.check();
+        // Where nothing was begun the lease goes on; where the far end may have been asked it ends.
+        site.settle(62);
+        let (is_gone, is_there) = (is_gone(&site, &id), site.far_end.users().contains(&user));
+        assert_ne!(is_gone, is_there, "{commits}");
+        assert_eq!(is_gone, commits > 0, "{commits}");
+        assert_eq!(answer.is_ok(), commits == 2);
+    }
+}
+
+#[test]
 fn a_far_end_that_hangs_keeps_no_other_waiting() {
     let site = Site::open();
     site.ask(0, Update, "sys/mounts/other", r#"{"type":"far"}"#).unwrap();
