@@ -6,6 +6,7 @@
 import json
 import os
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import hvac
@@ -39,18 +40,30 @@ class Okta(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         user = {"id": "00u1", "profile": {"login": "Ada@example.org"}}
         inside = {"user": user, "factors": [{"id": "opf1", "factorType": "token:software:totp", "provider": "OKTA"}]}
+        if MODE["now"].startswith("push"):
+            inside["factors"].append({"id": "opf2", "factorType": "push", "provider": "OKTA"})
         if MODE["now"] == "fails":
             self.answer(500, {})
         elif self.path == "/api/v1/authn/factors/opf1/verify":
             good = body == {"passCode": "123456", "stateToken": "state"}
             self.answer(200 if good else 403, {"status": "SUCCESS", "_embedded": {"user": user}})
+        elif self.path == "/api/v1/authn/factors/opf2/verify":
+            MODE["polls"] = MODE.get("polls", 0) + 1
+            waits = MODE["now"] == "push is ignored" or MODE["polls"] < 3
+            result = "WAITING" if waits else {"push is denied": "REJECTED"}.get(MODE["now"])
+            more = {"status": "MFA_CHALLENGE", "factorResult": result} if result else {"status": "SUCCESS", "_embedded": {"user": user}}
+            self.answer(200 if body == {"stateToken": "state"} else 403, {**more, "stateToken": "state"})
         elif body.get("username", "").lower() not in ("ada", "ada@example.org", "root") or body["password"] != "pw":
             self.answer(401, {"errorCode": "E0000004", "errorSummary": "Authentication failed"})
         else:
-            status = {"mfa": "MFA_REQUIRED", "expired": "PASSWORD_EXPIRED"}.get(MODE["now"], "SUCCESS")
+            if MODE["now"] == "is slow":
+                time.sleep(8)
+            status = {"mfa": "MFA_REQUIRED", "push": "MFA_REQUIRED", "push is denied": "MFA_REQUIRED", "push is ignored": "MFA_REQUIRED", "expired": "PASSWORD_EXPIRED"}.get(MODE["now"], "SUCCESS")
             self.answer(200, {"status": status, "stateToken": "state", "_embedded": inside})
 
     def do_GET(self):
+        if MODE["now"] == "is slow":
+            time.sleep(8)
         if self.headers["Authorization"] != "SSWS okta-api-token":
             self.answer(401, {})
         elif self.path == "/api/v1/users/00u1":
@@ -72,6 +85,8 @@ def code_of(what):
 
 
 okta = ThreadingHTTPServer(("127.0.0.1", 0), Okta)
+# Connections that the server under test gives up are part of the walk.
+okta.handle_error = lambda *_: None
 threading.Thread(target=okta.serve_forever, daemon=True).start()
 ROOT.sys.enable_auth_method("okta", path="people")
 here = ROOT.auth.okta
@@ -83,7 +98,7 @@ here.register_user("ada@example.org", policies=["hers"], groups=["local"], mount
 here.register_group("local", policies=["local"], mount_point="people")
 here.register_user("root", policies=["stolen"], mount_point="people")
 
-ada = hvac.Client(os.environ["VAULT_ADDR"])
+ada = hvac.Client(os.environ["VAULT_ADDR"], timeout=90)
 enter = lambda name="ada", password="pw": ada.auth.okta.login(name, password, mount_point="people")
 auth = enter()["auth"]
 check(auth["policies"] == ["admins", "default", "hers", "local"], "policies of groups on two pages, of a user and of their groups here")
@@ -100,6 +115,17 @@ with_code = lambda code: ada.auth.okta._adapter.login(url="/v1/auth/people/login
 check(code_of(lambda: with_code("654321")) == 400, "a wrong code")
 check(with_code("123456")["auth"]["policies"] == auth["policies"], "a good code")
 check(code_of(ada.auth.token.renew_self) == 200, "a renewal asks for no code")
+for mode, expected, secs in [("push", 200, 4), ("push is denied", 400, 4), ("push is ignored", 400, 36)]:
+    MODE.update(now=mode, polls=0)
+    begun = time.monotonic()
+    told = code_of(enter)
+    took = time.monotonic() - begun
+    check(told == expected and secs - 1 < took < secs + 12, f"Okta Verify, where a {mode}: {told} after {took:.0f} s and {MODE['polls']} questions")
+MODE["now"] = "is slow"
+begun = time.monotonic()
+told = code_of(enter)
+took = time.monotonic() - begun
+check(told == 503 and 18 < took < 26, f"an Okta that takes 8 s for each of three answers holds a login for {took:.0f} s")
 MODE["now"] = "expired"
 check(code_of(enter) == 400, "a password that has expired")
 for mode in ["fails", "is half", "lies"]:

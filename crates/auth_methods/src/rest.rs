@@ -48,7 +48,7 @@ impl RestService<'_> {
         let authorization = self.authorization.clone();
         let call = OutboundCall { url, authorization, payload, ..OutboundCall::default() };
         self.outbound.call(call).await.map_err(|error| match error {
-            Error::Unavailable(_) => self.failed("was not reached"),
+            Error::Unavailable(_) => self.failed("was not reached in time"),
             other => other,
         })
     }

@@ -13,7 +13,7 @@ type MethodHelp =
     (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The methods that this server has, and logging in with a token.
-const METHODS: [MethodHelp; 7] = [
+const METHODS: [MethodHelp; 10] = [
     (
         "approle",
         "Machines log in with the id of a role and a secret id of it.",
@@ -30,6 +30,12 @@ const METHODS: [MethodHelp; 7] = [
         &[("name", "The role to log in by; the first that fits when absent.")],
     ),
     (
+        "github",
+        "Members of an organization at GitHub log in with a token of theirs.",
+        "kallisto login -method=github token=-",
+        &[("token", "The token of GitHub, with the scope read:org; - reads it from stdin.")],
+    ),
+    (
         "jwt",
         "A signed JWT is the proof.",
         "kallisto login -method=jwt role=ci jwt=@token.jwt",
@@ -43,6 +49,12 @@ const METHODS: [MethodHelp; 7] = [
         "The token of a Kubernetes service account is the proof.",
         "kallisto login -method=kubernetes role=web jwt=@/var/run/secrets/kubernetes.io/serviceaccount/token",
         &[("role", "The role to log in by."), ("jwt", "The token of the service account.")],
+    ),
+    (
+        "ldap",
+        "People log in with their name and password at a directory.",
+        "kallisto login -method=ldap username=ada",
+        &[("username", "The name."), ("password", "The password; it is asked for when absent.")],
     ),
     (
         "oidc",
@@ -61,6 +73,20 @@ const METHODS: [MethodHelp; 7] = [
             ("callbackmode", "client, direct or device, as the role says; client when absent."),
             ("skip_browser", "true to print the address and open no browser."),
             ("timeout", "How long to wait for the user, 10m when absent."),
+        ],
+    ),
+    (
+        "okta",
+        "Users of an organization at Okta log in with their password there.",
+        "kallisto login -method=okta username=ada@example.org",
+        &[
+            ("username", "The name."),
+            ("password", "The password; it is asked for when absent."),
+            (
+                "totp",
+                "The code of an authenticator app, where Okta asks for a second factor; without it Okta Verify is asked on the user's phone.",
+            ),
+            ("provider", "Whose factor that is, OKTA or GOOGLE, where somebody has both."),
         ],
     ),
     (

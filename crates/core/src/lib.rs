@@ -81,8 +81,8 @@ pub use platform::host::{
 };
 pub use platform::metrics_settings::MetricsSettings;
 pub use platform::outbound::{
-    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
-    Payload, form_component,
+    ANSWER_BYTES_MAX, Authorization, OutboundAnswer, OutboundCall, OutboundCalls, Payload,
+    form_component,
 };
 pub use platform::server_info::{RouteAccess, ServerInfo};
 pub use platform::snapshot_storage::{

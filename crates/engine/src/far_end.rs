@@ -29,6 +29,8 @@ pub use work::{
     SqlWork,
 };
 
+use std::time::Duration;
+
 use secrecy::SecretString;
 
 use kallisto_api::BoxFuture;
@@ -125,6 +127,9 @@ pub trait FarEnds: Send + Sync {
 
     /// How each far end is doing that was asked since the start, or since it was closed.
     fn statuses(&self) -> Vec<FarEndStatus>;
+
+    /// Waits, and keeps no thread for that: for who asks again until there is an answer. Over at once where too many wait.
+    fn pause(&self, time: Duration) -> BoxFuture<'_, ()>;
 }
 
 /// Where nothing is asked: every call fails at once.
@@ -154,5 +159,9 @@ impl FarEnds for NoFarEnds {
 
     fn statuses(&self) -> Vec<FarEndStatus> {
         Vec::new()
+    }
+
+    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

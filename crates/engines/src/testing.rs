@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kallisto_api::{
@@ -98,6 +99,10 @@ impl FarEnds for ScriptedFarEnds {
 
     fn statuses(&self) -> Vec<FarEndStatus> {
         Vec::new()
+    }
+
+    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -41,7 +41,7 @@ use kallisto_engine::far_end::{
 use kallisto_engine::{BoxFuture, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds};
 use secrecy::SecretString;
 use tokio::runtime::Builder;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use slot::{FarEndSlot, Leased};
@@ -58,6 +58,10 @@ const BEGUN_MAX: usize = 1024;
 const RESOLVERS_MAX: usize = 16;
 /// Longest that a look whether a far end is there takes, in seconds.
 const CHECK_SECS: u64 = 10;
+/// Longest that somebody is let wait without being asked for again.
+const PAUSE_MAX: Duration = Duration::from_secs(CALL_SECS_MAX);
+/// Most that wait so at once.
+const PAUSES_MAX: usize = 256;
 /// How often idle sessions are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
@@ -76,19 +80,36 @@ struct Errand {
     answer: oneshot::Sender<FarEndOutcome>,
 }
 
+/// What the thread is sent.
+enum Wanted {
+    Call(Box<Errand>),
+    /// Somebody is woken after a while.
+    Pause(Duration, oneshot::Sender<()>),
+}
+
 /// Asks far ends.
 #[derive(Default)]
 pub struct FarEndRunner {
     slots: SlotTable,
     /// To the thread; `None` if there is none to be had.
-    thread: OnceLock<Option<mpsc::Sender<Errand>>>,
+    thread: OnceLock<Option<mpsc::Sender<Wanted>>>,
     /// The calls that were begun, by their ids.
     begun: Mutex<BTreeMap<String, oneshot::Receiver<FarEndOutcome>>>,
+    pauses: Pauses,
+}
+
+/// Places of those who wait for a while.
+struct Pauses(Semaphore);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(Semaphore::new(PAUSES_MAX))
+    }
 }
 
 impl FarEndRunner {
     /// The thread, which is started if it is not there.
-    fn thread(&self) -> Option<&mpsc::Sender<Errand>> {
+    fn thread(&self) -> Option<&mpsc::Sender<Wanted>> {
         let start = || {
             let (sender, errands) = mpsc::channel(CALLS_MAX);
             let slots = Arc::clone(&self.slots);
@@ -147,7 +168,7 @@ impl FarEnds for FarEndRunner {
             let _place = slot.enter(WAITING_MAX).ok_or(FarEndFailure::Busy)?;
             let (answer, answered) = oneshot::channel();
             let errand = Errand { call, slot: Arc::clone(&slot), answer };
-            thread.try_send(errand).map_err(|_| FarEndFailure::Busy)?;
+            thread.try_send(Wanted::Call(Box::new(errand))).map_err(|_| FarEndFailure::Busy)?;
             answered.await.map_err(|_| no_thread())?
         })
     }
@@ -164,7 +185,8 @@ impl FarEnds for FarEndRunner {
         }
         let (answer, answered) = oneshot::channel();
         let errand = Errand { slot: self.slot(&call), call, answer };
-        let is_sent = begun.len() < BEGUN_MAX && thread.try_send(errand).is_ok();
+        let is_sent =
+            begun.len() < BEGUN_MAX && thread.try_send(Wanted::Call(Box::new(errand))).is_ok();
         if is_sent {
             begun.insert(id.to_owned(), answered);
         }
@@ -214,6 +236,19 @@ impl FarEnds for FarEndRunner {
         let slots = lock(&self.slots);
         slots.iter().map(|((mount, name), slot)| slot.status(mount, name)).collect()
     }
+
+    fn pause(&self, time: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let (Some(thread), Ok(_place)) = (self.thread(), self.pauses.0.try_acquire()) else {
+                return;
+            };
+            let (over, is_over) = oneshot::channel();
+            if thread.try_send(Wanted::Pause(time, over)).is_ok() {
+                // An error is a thread that has ended, for which nobody waits.
+                let _ = is_over.await;
+            }
+        })
+    }
 }
 
 impl std::fmt::Debug for FarEndRunner {
@@ -227,12 +262,13 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What the thread does: each call is a task, and idle sessions are looked at from time to time.
-async fn work(mut errands: mpsc::Receiver<Errand>, slots: SlotTable) {
+async fn work(mut errands: mpsc::Receiver<Wanted>, slots: SlotTable) {
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     loop {
         tokio::select! {
             errand = errands.recv() => match errand {
-                Some(errand) => drop(tokio::spawn(run(errand))),
+                Some(Wanted::Call(errand)) => drop(tokio::spawn(run(*errand))),
+                Some(Wanted::Pause(time, over)) => drop(tokio::spawn(wake_after(time, over))),
                 None => return,
             },
             _ = sweep.tick() => {
@@ -242,6 +278,14 @@ async fn work(mut errands: mpsc::Receiver<Errand>, slots: SlotTable) {
                 }
             }
         }
+    }
+}
+
+/// Wakes who waits, unless they are gone.
+async fn wake_after(time: Duration, mut over: oneshot::Sender<()>) {
+    tokio::select! {
+        () = tokio::time::sleep(time.min(PAUSE_MAX)) => drop(over.send(())),
+        () = over.closed() => {}
     }
 }
 

@@ -414,7 +414,7 @@ fn open_core(
         .with_audit(audit)
         .with_host(Arc::new(host.with_storage(settings.directory())))
         .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
-        .with_outbound(Arc::new(Calls))
+        .with_outbound(Arc::new(Calls::new()))
         .with_snapshots(Arc::new(Snapshots))
         .with_probes(Arc::new(Prober::default()))
         .with_far_ends(Arc::new(FarEndRunner::default()));

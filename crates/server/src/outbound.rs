@@ -4,12 +4,10 @@
 //! link-local or of a cloud's metadata (whoever may configure a login method may not ask those through us), reads a bounded
 //! answer, and ends within its deadline.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
-use kallisto_core::{
-    ANSWER_BYTES_MAX, Authorization, CALL_SECS_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
-};
+use kallisto_core::{ANSWER_BYTES_MAX, Authorization, OutboundAnswer, OutboundCall, OutboundCalls};
 use secrecy::ExposeSecret;
 use ureq::http::HeaderValue;
 use ureq::http::header::LINK;
@@ -19,15 +17,25 @@ use super::http_agent;
 
 /// Most bytes of `Link` headers that are passed on.
 const LINK_BYTES_MAX: usize = 16 << 10;
-/// Longest that a call may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(CALL_SECS_MAX);
 
 /// Sends calls over HTTP.
-pub(super) struct Calls;
+pub(super) struct Calls {
+    began: Instant,
+}
+
+impl Calls {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "calls to other servers are measured here, where they are sent"
+    )]
+    pub(super) fn new() -> Self {
+        Self { began: Instant::now() }
+    }
+}
 
 impl OutboundCalls for Calls {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
-        let agent = http_agent::make(&call.authorities, CALL_TIMEOUT)?;
+    fn send(&self, call: &OutboundCall, time: Duration) -> Result<OutboundAnswer, String> {
+        let agent = http_agent::make(&call.authorities, time)?;
         let failed = |error: ureq::Error| format!("{}: {error}", call.url);
         let authorization = header(&call.authorization);
         // Either kind of request of the client has headers of its own type.
@@ -50,6 +58,10 @@ impl OutboundCalls for Calls {
         let link = link(response.headers().get_all(LINK).iter());
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX as u64).read_to_vec();
         Ok(OutboundAnswer { status, link, body: body.map_err(failed)? })
+    }
+
+    fn clock(&self) -> Duration {
+        self.began.elapsed()
     }
 }
 

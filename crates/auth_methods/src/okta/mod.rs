@@ -138,6 +138,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let service = as_nobody(&run, &config);
     let sign_in = SignIn {
         service: &service,
+        far_ends: run.far_ends,
         bypasses_mfa: config.bypasses_mfa,
         code: fields.string("totp")?.filter(|code| !code.is_empty()).map(SecretString::from),
         provider: fields.string("provider")?.unwrap_or_default(),

@@ -1,7 +1,9 @@
 //! How Okta is asked whether a password is good (its API of authentication, `/api/v1/authn`).
 
+use std::time::Duration;
+
 use kallisto_api::{Error, Json, Map, json};
-use kallisto_engine::Payload;
+use kallisto_engine::{FarEnds, Payload};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::rest::{RestService, inner, text};
@@ -10,6 +12,11 @@ use crate::rest::{RestService, inner, text};
 const ID_BYTES_MAX: usize = 64;
 /// Factors of a user that are looked at.
 const FACTORS_MAX: usize = 32;
+/// How often Okta is asked whether a push was answered.
+const PUSH_POLLS_MAX: usize = 18;
+/// The pause before each: Okta lets a user ask about once a second. All of them, and the calls of a login, end before a follower gives up
+/// the answer of its leader (60 s).
+const PUSH_PAUSE: Duration = Duration::from_secs(2);
 
 /// Somebody whose password is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub(super) struct OktaUser {
 /// What a password is tried with.
 pub(super) struct SignIn<'a> {
     pub(super) service: &'a RestService<'a>,
+    /// What waits between two questions.
+    pub(super) far_ends: &'a dyn FarEnds,
     /// Whether a second factor that Okta asks for is left out.
     pub(super) bypasses_mfa: bool,
     /// The code of a second factor.
@@ -34,6 +43,17 @@ pub(super) struct SignIn<'a> {
 fn is_id(id: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !id.is_empty() && id.len() <= ID_BYTES_MAX && id.bytes().all(fits)
+}
+
+fn verify_path(id: &str) -> String {
+    format!("api/v1/authn/factors/{id}/verify")
+}
+
+/// Whether the user is to tap the number that the page of a login shows.
+fn asks_for_number(answer: &Map) -> bool {
+    let path = ["_embedded", "factor", "_embedded", "challenge"];
+    let challenge = path.iter().try_fold(answer, |map, name| inner(map, name));
+    challenge.is_some_and(|challenge| challenge.contains_key("correctAnswer"))
 }
 
 impl SignIn<'_> {
@@ -52,7 +72,7 @@ impl SignIn<'_> {
         ]);
         let answer = self.post("api/v1/authn", &asked).await?;
         let answer = match text(&answer, "status") {
-            "MFA_REQUIRED" if !self.bypasses_mfa => self.show_code(&answer).await?,
+            "MFA_REQUIRED" if !self.bypasses_mfa => self.second_factor(&answer).await?,
             _ => answer,
         };
         let mut warnings = Vec::new();
@@ -80,35 +100,78 @@ impl SignIn<'_> {
         })
     }
 
-    /// Brings the code of a second factor that Okta asks for.
-    async fn show_code(&self, answer: &Map) -> Result<Map, Error> {
+    /// Brings the second factor that Okta asks for: the code where there is one, and a push otherwise.
+    async fn second_factor(&self, answer: &Map) -> Result<Map, Error> {
+        let factor = |kind: &str, provider: &str| self.factor(answer, kind, provider);
         let Some(code) = &self.code else {
-            return Err(Error::invalid(
-                "Okta asks for a second factor: bring the code of an authenticator app as totp; Okta Verify with push is not supported",
-            ));
+            return match factor("push", "OKTA")? {
+                Some(id) => self.push(answer, &id).await,
+                None => Err(Error::invalid(
+                    "Okta asks for a second factor: bring the code of an authenticator app as totp",
+                )),
+            };
         };
-        let factors = match inner(answer, "_embedded").and_then(|inside| inside.get("factors")) {
-            Some(Json::Array(factors)) => factors.as_slice(),
-            _ => &[],
-        };
-        let mut factors = factors.iter().take(FACTORS_MAX).filter_map(Json::as_object);
-        let is_asked_for = |factor: &&Map| {
-            let provider = text(factor, "provider");
-            let is_providers =
-                self.provider.is_empty() || provider.eq_ignore_ascii_case(&self.provider);
-            text(factor, "factorType") == "token:software:totp" && is_providers
-        };
-        let id = factors.find(is_asked_for).map(|factor| text(factor, "id")).ok_or_else(|| {
+        let id = factor("token:software:totp", "")?.ok_or_else(|| {
             Error::invalid("Okta takes no code of an authenticator app of this user")
         })?;
-        if !is_id(id) {
-            return Err(self.service.failed("names a factor by no id"));
-        }
         let asked = Json::object([
             ("passCode", code.expose_secret().into()),
             ("stateToken", text(answer, "stateToken").into()),
         ]);
-        self.post(&format!("api/v1/authn/factors/{id}/verify"), &asked).await
+        self.post(&verify_path(&id), &asked).await
+    }
+
+    /// The id of a factor of the user, by its type, its provider (empty for any), and the one that was asked for.
+    fn factor(&self, answer: &Map, kind: &str, provider: &str) -> Result<Option<String>, Error> {
+        let factors = match inner(answer, "_embedded").and_then(|inside| inside.get("factors")) {
+            Some(Json::Array(factors)) => factors.as_slice(),
+            _ => &[],
+        };
+        let is_of = |factor: &&Map, wanted: &str| {
+            wanted.is_empty() || text(factor, "provider").eq_ignore_ascii_case(wanted)
+        };
+        let mut factors = factors.iter().take(FACTORS_MAX).filter_map(Json::as_object);
+        let found = factors.find(|factor| {
+            text(factor, "factorType") == kind
+                && is_of(factor, provider)
+                && is_of(factor, &self.provider)
+        });
+        match found.map(|factor| text(factor, "id")) {
+            None => Ok(None),
+            Some(id) if is_id(id) => Ok(Some(id.to_owned())),
+            Some(_) => Err(self.service.failed("names a factor by no id")),
+        }
+    }
+
+    /// Has Okta ask on the user's phone, and waits until that is answered.
+    async fn push(&self, answer: &Map, id: &str) -> Result<Map, Error> {
+        let asked = Json::object([("stateToken", text(answer, "stateToken").into())]);
+        for poll in 0..=PUSH_POLLS_MAX {
+            if poll > 0 {
+                self.far_ends.pause(PUSH_PAUSE).await;
+            }
+            let told = self.post(&verify_path(id), &asked).await?;
+            if text(&told, "status") != "MFA_CHALLENGE" {
+                return Ok(told);
+            }
+            if asks_for_number(&told) {
+                return Err(Error::invalid(
+                    "Okta Verify asks for a number, which is not supported: bring the code of an authenticator app as totp",
+                ));
+            }
+            match text(&told, "factorResult") {
+                "WAITING" => {}
+                "REJECTED" => {
+                    return Err(Error::invalid("the second factor was denied in Okta Verify"));
+                }
+                "TIMEOUT" => return Err(Error::invalid("nobody answered in Okta Verify in time")),
+                _ => return Err(Error::invalid("Okta Verify let nobody in")),
+            }
+        }
+        Err(Error::invalid(format!(
+            "nobody answered in Okta Verify in {} seconds",
+            PUSH_POLLS_MAX as u64 * PUSH_PAUSE.as_secs()
+        )))
     }
 
     async fn post(&self, path: &str, body: &Json) -> Result<Map, Error> {
@@ -140,7 +203,7 @@ impl SignIn<'_> {
 mod tests {
     use super::*;
     use crate::rest::tests::{Script, run};
-    use kallisto_engine::Authorization;
+    use kallisto_engine::{Authorization, NoFarEnds};
 
     const USER: &str = r#""user":{"id":"00u1","profile":{"login":"Ada@example.org"}}"#;
     const WRONG: &str = "wrong";
@@ -159,13 +222,19 @@ mod tests {
             refused: Some(WRONG),
         };
         let code = code.map(|code| SecretString::from(code.to_owned()));
-        let sign_in = SignIn { service: &service, bypasses_mfa, code, provider: String::new() };
+        let sign_in = SignIn {
+            service: &service,
+            far_ends: &NoFarEnds,
+            bypasses_mfa,
+            code,
+            provider: String::new(),
+        };
         run(sign_in.run("ada", &"pw".to_owned().into()))
     }
 
     fn status(status: &str) -> String {
         format!(
-            r#"{{"status":"{status}","stateToken":"s","_embedded":{{{USER},"factors":[{{"id":"push","factorType":"push"}},
+            r#"{{"status":"{status}","stateToken":"s","_embedded":{{{USER},"factors":[{{"id":"push","factorType":"push","provider":"DUO"}},
             {{"id":"opf1","factorType":"token:software:totp","provider":"OKTA"}}]}}}}"#
         )
     }
@@ -209,6 +278,38 @@ mod tests {
             let refused = tried(vec![(200, "", &asked), (code, "", body)], Some("1"), false);
             assert!(matches!(refused, Err(Error::Invalid(_))), "{code}");
         }
+    }
+
+    #[test]
+    fn a_push_is_waited_for_until_somebody_answers_it_and_no_longer_than_the_limit() {
+        let asked = status("MFA_REQUIRED").replace("DUO", "OKTA");
+        let told = |result: &str| {
+            format!(r#"{{"status":"MFA_CHALLENGE","stateToken":"s","factorResult":"{result}"}}"#)
+        };
+        let (waiting, success) = (told("WAITING"), status("SUCCESS"));
+        let with = |answers: &[&str]| {
+            let all = std::iter::once(asked.as_str()).chain(answers.iter().copied());
+            tried(all.map(|body| (200, "", body)).collect(), None, false)
+        };
+        assert_eq!(with(&[&waiting, &waiting, &success]).unwrap().0.id, "00u1");
+        for (result, why) in
+            [("REJECTED", "denied"), ("TIMEOUT", "in time"), ("ERROR", "nobody in")]
+        {
+            let Err(Error::Invalid(text)) = with(&[&waiting, &told(result)]) else {
+                panic!("{result}")
+            };
+            assert!(text.contains(why), "{text}");
+        }
+        let long = vec![waiting.as_str(); PUSH_POLLS_MAX + 1];
+        let Err(Error::Invalid(text)) = with(&long) else { panic!("it waits on") };
+        assert!(text.contains("36 seconds"), "{text}");
+        let number = r#"{"status":"MFA_CHALLENGE","factorResult":"WAITING",
+            "_embedded":{"factor":{"_embedded":{"challenge":{"correctAnswer":92}}}}}"#;
+        let Err(Error::Invalid(text)) = with(&[number]) else { panic!("a number") };
+        assert!(text.contains("number"), "{text}");
+        // Nobody is let in by what says nothing of a success, or of another factor.
+        assert!(with(&[r#"{"status":"MFA_CHALLENGE"}"#]).is_err());
+        assert!(tried(vec![(200, "", &status("MFA_REQUIRED"))], None, false).is_err());
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::future::ready;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kallisto_auth::{Capability, Subject as _, TemplateSubject as _, TokenKind, Variable};
@@ -80,11 +82,13 @@ impl Heavy for Makers<'_> {
 struct OtherServers<'a> {
     services: &'a EngineServices,
     flow: Flow,
+    /// How long the calls of this request have taken.
+    spent: Mutex<Duration>,
 }
 
 impl Outbound for OtherServers<'_> {
     fn call(&self, call: OutboundCall) -> BoxFuture<'_, Result<OutboundAnswer, Error>> {
-        Box::pin(self.services.call(self.flow, call))
+        Box::pin(self.services.call(self.flow, call, &self.spent))
     }
 }
 
@@ -182,7 +186,7 @@ impl<'a> Grounds<'a> {
             now,
             storage: EngineStorage::of(context, mount),
             makers: Makers { pool, flow },
-            others: OtherServers { services, flow },
+            others: OtherServers { services, flow, spent: Mutex::default() },
             hash: MountHash { context, mount },
             residents: Residents { context },
             passwords: PolicyPasswords { context },

@@ -1,14 +1,17 @@
 //! What engines use of the server, sealed or not: threads for work that takes long, other servers, and the memory of wrong passwords.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use kallisto_engine::{FarEnds, NoFarEnds, NoPod, NoProbes, Pod, ProbeRunner};
 
 use crate::admission::{Admission, Flow, SharedAmount};
 use crate::api::error::Error;
 use crate::platform::lockout::Lockouts;
-use crate::platform::outbound::{OutboundAnswer, OutboundCall, OutboundCalls};
+use crate::platform::outbound::{
+    CALL_TIME_MAX, CALLS_TIME_MAX, OutboundAnswer, OutboundCall, OutboundCalls,
+};
 use crate::platform::pool::{Claim, ThreadPool};
 use crate::platform::snapshot_storage::SnapshotStorage;
 use crate::timers::Timers;
@@ -29,6 +32,10 @@ const HASHERS_MAX: usize = 4;
 fn hashing_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, HASHERS_MAX)
+}
+
+fn locked(spent: &Mutex<Duration>) -> MutexGuard<'_, Duration> {
+    spent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What engines use of the server.
@@ -146,20 +153,32 @@ impl EngineServices {
         }
     }
 
-    /// Asks another server, in the turns of `flow`.
+    /// Asks another server, in the turns of `flow`, and adds to `spent` how long that took.
     ///
     /// # Errors
-    /// [`Error::Busy`] when too many wait; [`Error::Unavailable`] when it cannot be asked; what went wrong is in the log only, since it
-    /// tells of this server's surroundings.
+    /// [`Error::Busy`] when too many wait; [`Error::Unavailable`] when it cannot be asked, or not within what is left of
+    /// [`CALLS_TIME_MAX`]; what went wrong is in the log only, since it tells of this server's surroundings.
     pub(crate) async fn call(
         &self,
         flow: Flow,
         call: OutboundCall,
+        spent: &Mutex<Duration>,
     ) -> Result<OutboundAnswer, Error> {
         let Some(outbound) = self.outbound().cloned() else {
             return Err(Error::Unavailable("this server asks no others".into()));
         };
-        let answer = self.callers.run(flow, move || outbound.send(&call)).await?;
+        let left = CALLS_TIME_MAX.saturating_sub(*locked(spent));
+        let begun = outbound.clock();
+        let clock = Arc::clone(&outbound);
+        let ask = move || {
+            let left = left.saturating_sub(outbound.clock().saturating_sub(begun));
+            match left.is_zero() {
+                true => Err(format!("{}: no time is left for it", call.url)),
+                false => outbound.send(&call, left.min(CALL_TIME_MAX)),
+            }
+        };
+        let answer = self.callers.run(flow, ask).await?;
+        *locked(spent) += clock.clock().saturating_sub(begun);
         answer.map_err(|why| {
             tracing::warn!(why, "a server that an engine depends on was not reached");
             Error::Unavailable("a server that this depends on was not reached".into())

@@ -1,6 +1,7 @@
 //! Logins by a token of GitHub, whose answers change between a login and its renewals.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kallisto_core::json::Json;
 use kallisto_core::{
@@ -23,18 +24,35 @@ enum Octo {
     Refused,
 }
 
-/// A GitHub of one person.
-struct Hub(Mutex<Octo>);
+/// A GitHub of one person, that takes a while for each answer.
+struct Hub {
+    octo: Mutex<Octo>,
+    takes: Mutex<Duration>,
+    clock: Mutex<Duration>,
+}
 
 impl Hub {
     fn says(&self, octo: Octo) {
-        *self.0.lock().unwrap() = octo;
+        *self.octo.lock().unwrap() = octo;
+    }
+
+    fn takes(&self, time: Duration) {
+        *self.takes.lock().unwrap() = time;
     }
 }
 
 impl OutboundCalls for Hub {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
-        let octo = *self.0.lock().unwrap();
+    fn clock(&self) -> Duration {
+        *self.clock.lock().unwrap()
+    }
+
+    fn send(&self, call: &OutboundCall, time: Duration) -> Result<OutboundAnswer, String> {
+        let takes = *self.takes.lock().unwrap();
+        *self.clock.lock().unwrap() += takes.min(time);
+        if takes > time {
+            return Err("timeout".to_owned());
+        }
+        let octo = *self.octo.lock().unwrap();
         let path = call.url.strip_prefix("https://hub.example/api/").unwrap();
         if path == "orgs/acme" {
             assert!(matches!(call.authorization, Authorization::None));
@@ -60,7 +78,11 @@ impl OutboundCalls for Hub {
 }
 
 fn site() -> (Site, Arc<Hub>) {
-    let hub = Arc::new(Hub(Mutex::new(Octo::Member)));
+    let hub = Arc::new(Hub {
+        octo: Mutex::new(Octo::Member),
+        takes: Mutex::default(),
+        clock: Mutex::default(),
+    });
     let Site { store, core, keys } = Site::open(1 << 20);
     let outbound: Arc<dyn OutboundCalls> = Arc::<Hub>::clone(&hub);
     let site = Site { store, core: core.with_outbound(outbound), keys };
@@ -123,7 +145,24 @@ fn who_may_not_log_in_is_told_whose_fault_it_is() {
     assert_eq!(outside.to_string(), "user is not part of required org");
     assert!(matches!(enter(Octo::Refused), Error::Invalid(_)));
     let Error::Unavailable(down) = enter(Octo::Down) else { panic!("not ours") };
-    assert_eq!(down, "GitHub was not reached");
+    assert_eq!(down, "GitHub was not reached in time");
+}
+
+#[test]
+fn a_github_that_is_slow_at_every_step_holds_a_login_no_longer_than_the_limit() {
+    let (site, hub) = site();
+    hub.takes(Duration::from_secs(6));
+    let before = hub.clock();
+    assert!(log_in(&site, 0, LOGIN, BODY).is_ok());
+    assert_eq!(hub.clock() - before, Duration::from_secs(18));
+    hub.takes(Duration::from_secs(9));
+    let before = hub.clock();
+    let slow = log_in(&site, 0, LOGIN, BODY).unwrap_err();
+    assert!(matches!(slow, Error::Unavailable(_)), "{slow}");
+    assert_eq!(hub.clock() - before, Duration::from_secs(20));
+    // Each request has the whole time for itself.
+    hub.takes(Duration::from_secs(6));
+    assert!(log_in(&site, 0, LOGIN, BODY).is_ok());
 }
 
 #[test]

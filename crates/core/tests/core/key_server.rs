@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kallisto_core::{Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls};
 
@@ -22,7 +23,11 @@ struct Server {
 }
 
 impl OutboundCalls for Server {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
+    fn clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn send(&self, call: &OutboundCall, _: Duration) -> Result<OutboundAnswer, String> {
         assert_eq!(call.url, "https://keys.example/set");
         self.asked.fetch_add(1, Ordering::SeqCst);
         let answer = self.answer.lock().unwrap().clone();

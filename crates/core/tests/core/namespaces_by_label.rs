@@ -1,6 +1,7 @@
 //! Logins of service accounts whose namespace is bound by its labels.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kallisto_core::{
     Authorization, Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls, Payload,
@@ -16,7 +17,11 @@ use Operation::Update;
 struct Cluster;
 
 impl OutboundCalls for Cluster {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
+    fn clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn send(&self, call: &OutboundCall, _: Duration) -> Result<OutboundAnswer, String> {
         let Authorization::Bearer(token) = &call.authorization else { panic!("no token") };
         assert_eq!(token.expose_secret(), "reviewer");
         let path = call.url.strip_prefix("https://k8s.example").unwrap();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_core::ServerInfo;
@@ -170,5 +171,9 @@ impl FarEnds for StandIns {
 
     fn statuses(&self) -> Vec<FarEndStatus> {
         Vec::new()
+    }
+
+    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

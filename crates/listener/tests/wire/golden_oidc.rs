@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use kallisto_core::json::{self, Json, Map};
@@ -78,7 +79,11 @@ pub(crate) fn running_as_its_own_provider() -> Running {
 struct Itself(OnceLock<SocketAddr>);
 
 impl OutboundCalls for Itself {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
+    fn clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn send(&self, call: &OutboundCall, _: Duration) -> Result<OutboundAnswer, String> {
         let path = call.url.strip_prefix(REACHED_AT).ok_or("a request to another server")?;
         let address = self.0.get().ok_or("no server yet")?;
         let mut headers = vec![("Accept", "application/json".to_owned())];
