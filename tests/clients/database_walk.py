@@ -289,6 +289,74 @@ def static_walk(postgres):
     ok("and after another one")
 
 
+def credentials_walk(postgres):
+    """Users that log in with a certificate, by PostgreSQL's own `cert`, and keys of RSA whose public half the database keeps."""
+    if not shutil.which("openssl"):
+        skip("database: credentials of other types: openssl is not installed")
+        return
+    place = folder("certificates", postgres.who)
+    run = lambda *words: subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=place)
+    run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=walk", "-days", "2")
+    run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (place / "san").write_text("subjectAltName=IP:127.0.0.1\n")
+    run("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "server.pem", "-days", "2", "-extfile", "san")
+    for one in place.iterdir():
+        one.chmod(0o600)
+        if postgres.who:
+            os.chown(one, postgres.who["user"], postgres.who["group"])
+    data = WORK / "postgres" / "data"
+    rules = (data / "pg_hba.conf").read_text()
+    (data / "pg_hba.conf").write_text("hostssl all +by_certificate 127.0.0.1/32 cert\n" + rules)
+    postgres.sql("CREATE ROLE by_certificate")
+    for name, value in (("ssl_ca_file", place / "ca.pem"), ("ssl_cert_file", place / "server.pem"), ("ssl_key_file", place / "server.key"), ("ssl", "on")):
+        postgres.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+    postgres.sql("SELECT pg_reload_conf()")
+    ca, key = (place / "ca.pem").read_text(), (place / "ca.key").read_text()
+    role = {"db_name": "pg", "credential_type": "client_certificate", "default_ttl": "1h",
+            "creation_statements": 'CREATE ROLE "{{name}}" LOGIN IN ROLE by_certificate; COMMENT ON ROLE "{{name}}" IS \'{{subject}}\'',
+            "credential_config": {"ca_cert": ca, "ca_private_key": key, "key_type": "ec", "key_bits": 256}}
+    done("POST", "database/config/pg", {"allowed_roles": "*"})
+    code, answer = ask("POST", "database/roles/cert", {**role, "credential_config": {"ca_cert": ca, "key_type": "ec"}})
+    check(code == 400 and "missing required ca_private_key" in str(answer), "a role of certificates says what is missing")
+    done("POST", "database/roles/cert", role)
+    check("PRIVATE" not in json.dumps(done("GET", "database/roles/cert")), "the key of an authority is not read back")
+    made = done("GET", "database/creds/cert")
+    user = made["data"]["username"]
+    (WORK / "client.pem").write_text(made["data"]["client_certificate"] + "\n")
+    (WORK / "client.key").write_text(made["data"]["private_key"] + "\n")
+    (WORK / "client.key").chmod(0o600)
+    (WORK / "server-ca.pem").write_text(ca)
+
+    def by_certificate(name):
+        where = f"host=127.0.0.1 port={postgres.port} user={name} dbname=postgres sslmode=verify-full sslrootcert={WORK}/server-ca.pem sslcert={WORK}/client.pem sslkey={WORK}/client.key"
+        return subprocess.run(["psql", where, "-Atc", "SELECT current_user"], env={**os.environ, "PGCONNECT_TIMEOUT": "5"}, capture_output=True, text=True, timeout=30)
+    for _ in range(50):
+        said = by_certificate(user)
+        if said.returncode == 0:
+            break
+        time.sleep(0.1)
+    check(said.stdout.strip() == user, f"psql logs in with the certificate and without a password: {said.stdout or said.stderr}")
+    check(postgres.sql(f"SELECT shobj_description(oid, 'pg_authid') FROM pg_authid WHERE rolname = '{user}'") == f"CN={user}", "its statements know the subject")
+    other = done("GET", "database/creds/cert")
+    check("certificate authentication failed" in by_certificate(other["data"]["username"]).stderr, "and as nobody else")
+    check(not made["renewable"] and ask("PUT", "sys/leases/renew", {"lease_id": made["lease_id"]})[0] == 400, "a lease that ends with its certificate is not renewed")
+    done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
+    check(by_certificate(user).returncode != 0, "after revocation the certificate logs nobody in")
+    done("PUT", "sys/leases/revoke", {"lease_id": other["lease_id"], "sync": True})
+
+    postgres.sql("CREATE TABLE keys (who text, key text)")
+    done("POST", "database/roles/rsa", {"db_name": "pg", "credential_type": "rsa_private_key", "credential_config": {"key_bits": 3072}, "default_ttl": "1h",
+                                        "creation_statements": 'CREATE ROLE "{{name}}" LOGIN; INSERT INTO keys VALUES (\'{{name}}\', \'{{public_key}}\')',
+                                        "revocation_statements": 'DELETE FROM keys WHERE who = \'{{name}}\'; DROP ROLE IF EXISTS "{{name}}"'})
+    made = done("GET", "database/creds/rsa")
+    public = subprocess.run(["openssl", "pkey", "-pubout"], input=made["data"]["rsa_private_key"], check=True, capture_output=True, text=True).stdout
+    kept = postgres.sql(f"SELECT key FROM keys WHERE who = '{made['data']['username']}'")
+    bits = subprocess.run(["openssl", "pkey", "-text", "-noout"], input=made["data"]["rsa_private_key"], check=True, capture_output=True, text=True).stdout
+    check(kept.strip() == public.strip() and "3072 bit" in bits and "password" not in made["data"], "the database keeps the public half of the key that openssl reads")
+    done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
+    check(postgres.sql("SELECT count(*) FROM keys") == "0", "and forgets it with the lease")
+
+
 def hang_walk(postgres):
     """A database that takes connections and says nothing."""
     hung = socket.socket()
@@ -495,6 +563,7 @@ def main():
         postgres = Postgres()
         postgres_walk(postgres)
         static_walk(postgres)
+        credentials_walk(postgres)
         hang_walk(postgres)
         crash_walk(postgres)
     else:

@@ -95,18 +95,26 @@ pub(crate) fn make(template: &str, names: &UsernameFacts<'_>) -> Result<String, 
     }
 }
 
+/// Refuses a template that cannot be read.
+///
+/// # Errors
+/// [`Error::Invalid`] for that.
+pub(crate) fn check_readable(template: &str) -> Result<(), Error> {
+    made_of(template, 7, 1_700_000_000).map(drop)
+}
+
+fn made_of(template: &str, byte: u8, secs: i64) -> Result<String, Error> {
+    let now = Timestamp::from_second(secs).unwrap_or_default();
+    let random: &dyn Random = &Constant(byte);
+    make(template, &UsernameFacts { display_name: "token", role_name: "role", now, random })
+}
+
 /// Refuses a template that makes the same name twice: what has that name already would be taken for what was made.
 ///
 /// # Errors
 /// [`Error::Invalid`] for that, and for one that cannot be read.
 pub(crate) fn check(template: &str) -> Result<(), Error> {
-    let made = |byte: u8, secs: i64| {
-        let now = Timestamp::from_second(secs).unwrap_or_default();
-        let random: &dyn Random = &Constant(byte);
-        let names = UsernameFacts { display_name: "token", role_name: "role", now, random };
-        make(template, &names)
-    };
-    match made(7, 1_700_000_000)? == made(90, 1_700_000_001)? {
+    match made_of(template, 7, 1_700_000_000)? == made_of(template, 90, 1_700_000_001)? {
         false => Ok(()),
         true => Err(Error::invalid(
             "username_template makes the same name each time: it needs random, uuid or unix_time",

@@ -6,12 +6,11 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names};
-use secrecy::{ExposeSecret, SecretString};
 
 use super::connection::{self, DatabaseConnection, Plugin, statements};
+use super::credential::{CredentialPlan, UserCredential};
 use super::role::{self, DatabaseRole};
 use super::work;
-use crate::passwords::make_password;
 use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a user's name: 119 bits.
@@ -90,19 +89,13 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     if !connection.allows(name) {
         return Err(Error::invalid(format!("{name:?} is not an allowed role")));
     }
-    if role.credential_type != "password" {
-        return Err(Error::invalid(format!(
-            "unsupported credential type {:?} for {}",
-            role.credential_type,
-            connection.described()
-        )));
-    }
+    let plan = CredentialPlan::read(&role.credential_type, &role.credential_config)?;
+    let renewable = plan.is_renewable();
     let username = make_username(&call, &connection, name)?;
-    let policy = [role.password_policy(), connection.password_policy.clone()];
-    let policy = policy.iter().find(|policy| !policy.is_empty());
-    let password = make_password(&call, policy.map_or("", String::as_str))?;
+    let credential = plan.make(&call, name, &username, &connection.password_policy).await?;
     // What cannot be asked is refused before there is a lease of it.
-    work::create_user(&connection, &role.creation, &username, &password, call.now)?;
+    let (value_name, value) = credential.value();
+    work::create_user(&connection, &role.creation, &username, (value_name, &value), call.now)?;
     work::drop_user(&connection, &role.revocation, &username)?;
     let revocation = UserRevocation {
         connection: role.db_name.clone(),
@@ -113,12 +106,12 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let lease = NewLease {
         role_default_secs: role.default_secs,
         role_max_secs: role.max_secs,
-        renewable: true,
+        renewable,
         revocation: revocation.encode(),
         ..NewLease::default()
     };
     call.issue(lease, move |ends: Timestamp| -> BoxFuture<'_, Result<Json, MakeFailure>> {
-        Box::pin(create(call, connection, role, username, password, ends))
+        Box::pin(create(call, connection, role, username, credential, ends))
     })
     .await
 }
@@ -128,11 +121,14 @@ async fn create(
     connection: DatabaseConnection,
     role: DatabaseRole,
     username: String,
-    password: SecretString,
+    credential: UserCredential,
     ends: Timestamp,
 ) -> Result<Json, MakeFailure> {
-    let work = work::create_user(&connection, &role.creation, &username, &password, ends)?;
-    let asked = connection.ask(&call, work, vec![password.clone()]).await;
+    let nothing = |error: Error| MakeFailure { error, left: Leftover::Nothing };
+    let answer = credential.answer(&call, &username, ends).map_err(nothing)?;
+    let (name, value) = credential.value();
+    let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends)?;
+    let asked = connection.ask(&call, work, credential.secrets()).await;
     if let Err(failure) = asked {
         let error = connection.failed("failed to execute query", &failure);
         if matches!(failure, FarEndFailure::NothingDone(_)) {
@@ -147,7 +143,7 @@ async fn create(
         }
         return Err(error.into());
     }
-    Ok(Json::object([("password", password.expose_secret().into()), ("username", username.into())]))
+    Ok(answer)
 }
 
 /// The end of a lease: its user is dropped, if there is one.

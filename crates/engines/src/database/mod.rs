@@ -26,6 +26,7 @@
 //! - No answer has a password of a connection, and no error any password.
 
 mod connection;
+mod credential;
 mod creds;
 mod memory;
 mod role;
@@ -117,8 +118,12 @@ const ROLE: &[Field] = &[
     field("renew_statements", Texts, "What lets a user live longer."),
     field("default_ttl", Seconds, "How long a user lives; 0 for what the mount says."),
     field("max_ttl", Seconds, "How long at the most; 0 for what the mount says."),
-    field("credential_type", Text, "`password`."),
-    field("credential_config", Map, "`password_policy`."),
+    field("credential_type", Text, "`password`, `rsa_private_key` or `client_certificate`."),
+    field(
+        "credential_config",
+        Map,
+        "`password_policy`; `key_bits` and `format` of keys; `ca_cert`, `ca_private_key`, `key_type`, `key_bits`, `signature_bits`, `common_name_template` of certificates.",
+    ),
 ];
 const STATIC_ROLE: &[Field] = &[
     NAME,

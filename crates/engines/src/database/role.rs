@@ -5,6 +5,7 @@ use kallisto_api::{Error, Fields, Logical, Response};
 use kallisto_engine::{Call, EngineContext, names};
 
 use super::connection::{self, Plugin, span_secs, statements};
+use super::credential::{self, CredentialPlan, credential_type};
 use super::static_role;
 use super::work::redis_rules;
 
@@ -57,9 +58,10 @@ impl DatabaseRole {
             default_secs: secs("default_ttl", before.default_secs)?,
             max_secs: secs("max_ttl", before.max_secs)?,
             credential_type: fields.string("credential_type")?.unwrap_or(before.credential_type),
-            credential_config: fields
-                .pairs("credential_config")?
-                .unwrap_or(before.credential_config),
+            credential_config: match fields.pairs("credential_config")? {
+                Some(given) => credential::with_key_before(given, &before.credential_config),
+                None => before.credential_config,
+            },
         })
     }
 
@@ -69,7 +71,16 @@ impl DatabaseRole {
         Self::read(Fields::new(&map), Self::default())
     }
 
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map(&self.credential_config)).to_text()
+    }
+
+    /// What is shown of it: all but keys.
     fn shown(&self) -> Json {
+        Json::Object(self.to_map(&credential::shown(&self.credential_config)))
+    }
+
+    fn to_map(&self, credential_config: &Map) -> Map {
         let list = |statements: &[String]| Json::strings(statements.iter().cloned());
         let mut shown = Map::new();
         shown.insert("creation_statements".into(), list(&self.creation));
@@ -80,19 +91,10 @@ impl DatabaseRole {
         shown.insert("renew_statements".into(), list(&self.renew));
         shown.insert("revocation_statements".into(), list(&self.revocation));
         shown.insert("rollback_statements".into(), list(&self.rollback));
-        if !self.credential_config.is_empty() {
-            shown.insert("credential_config".into(), Json::Object(self.credential_config.clone()));
+        if !credential_config.is_empty() {
+            shown.insert("credential_config".into(), Json::Object(credential_config.clone()));
         }
-        Json::Object(shown)
-    }
-
-    /// What the password of a user is made by; empty for the usual way.
-    pub(super) fn password_policy(&self) -> String {
-        Fields::new(&self.credential_config)
-            .string("password_policy")
-            .ok()
-            .flatten()
-            .unwrap_or_default()
+        shown
     }
 }
 
@@ -100,14 +102,6 @@ impl DatabaseRole {
 pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DatabaseRole>, Error> {
     let record = context.storage.get(&record_name(name))?;
     record.map(|record| DatabaseRole::decode(&record.value)).transpose()
-}
-
-pub(super) fn credential_type(given: &str) -> Result<String, Error> {
-    match given {
-        "" => Ok("password".to_owned()),
-        "password" | "rsa_private_key" | "client_certificate" => Ok(given.to_owned()),
-        other => Err(Error::invalid(format!("invalid credential_type {other:?}"))),
-    }
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -130,10 +124,11 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             return Err(Error::invalid("database name is required"));
         }
         role.credential_type = credential_type(&role.credential_type)?;
+        CredentialPlan::read(&role.credential_type, &role.credential_config)?;
         if role.max_secs > 0 && role.default_secs > role.max_secs {
             return Err(Error::invalid("default_ttl is longer than max_ttl"));
         }
-        transaction.put(&key, role.shown().to_text())?;
+        transaction.put(&key, role.encode())?;
         Ok(role)
     });
     let warnings = warnings(&call, &role.await?);
@@ -154,9 +149,9 @@ fn warnings(call: &Call<'_>, role: &DatabaseRole) -> Vec<String> {
             {
                 warnings.push(error.to_string());
             }
-            if role.credential_type != "password" {
+            if connection.plugin == Plugin::Redis && role.credential_type != "password" {
                 warnings.push(format!(
-                    "the databases here take passwords: no credentials of type {:?} are made",
+                    "users of Redis log in with passwords: no credentials of type {:?} are made",
                     role.credential_type
                 ));
             }

@@ -10,8 +10,9 @@ use kallisto_engine::{
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, span_secs, statements};
+use super::credential::credential_type;
 use super::memory::Database;
-use super::role::{self, credential_type};
+use super::role;
 use super::root;
 use super::schedule::RotationSchedule;
 use super::work;
@@ -240,9 +241,7 @@ impl StaticRole {
         }
         self.credential_type = credential_type(&self.credential_type)?;
         if self.credential_type != "password" {
-            return Err(Error::invalid(
-                "the databases here take passwords: credential_type is password",
-            ));
+            return Err(Error::invalid("static roles have passwords: credential_type is password"));
         }
         match (self.schedule.is_empty(), self.period_secs, self.window_secs) {
             (true, 0, _) => Err(Error::invalid(

@@ -71,19 +71,22 @@ fn expiration(ends: Timestamp) -> String {
     ends.strftime("%Y-%m-%d %H:%M:%S+0000").to_string()
 }
 
-/// Makes a user.
+/// Makes a user, with what its statements call the thing that it logs in with.
 pub(super) fn create_user(
     connection: &DatabaseConnection,
     statements: &[String],
     user: &str,
-    password: &SecretString,
+    (name, value): (&str, &SecretString),
     ends: Timestamp,
 ) -> Result<FarEndWork, Error> {
     let expiration = expiration(ends);
     if connection.plugin == Plugin::Redis {
+        if name != "password" {
+            return Err(Error::invalid("users of Redis log in with passwords"));
+        }
         let rules = redis_rules(statements)?;
         let mut words = vec!["ACL".into(), "SETUSER".into(), user.into(), "reset".into()];
-        words.extend(["on".into(), SecretString::from(format!(">{}", password.expose_secret()))]);
+        words.extend(["on".into(), SecretString::from(format!(">{}", value.expose_secret()))]);
         words.extend(rules.into_iter().map(SecretString::from));
         return Ok(redis(connection, RedisCommand(words)));
     }
@@ -93,7 +96,7 @@ pub(super) fn create_user(
     let values = [
         ("name", user),
         ("username", user),
-        ("password", password.expose_secret()),
+        (name, value.expose_secret()),
         ("expiration", &expiration),
     ];
     sql(statements, &values, user, connection.plugin.dialect())
