@@ -9,157 +9,26 @@ many are made then; 40 when nobody says. Needs hvac for a part, and says so wher
 import concurrent.futures
 import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
+from far_ends.processes import check, end_all, free_port, is_listening, make_folder, ok, skip, start
+from far_ends.slapd import BASE, CREATION, DELETION, GROUPS, PEOPLE, SLAPD, Directory
+
 BINARY = sys.argv[1]
 BAO = sys.argv[2] if len(sys.argv) > 2 else None
 CREATIONS = int(os.environ.get("LDAP_CREATIONS", "40"))
-WORK = pathlib.Path(tempfile.mkdtemp(prefix="ldap-walk-"))
-STARTED = []
+WORK = make_folder("ldap-walk-")
 ADDRESS = os.environ.get("VAULT_ADDR", "")
 TOKEN = os.environ.get("VAULT_TOKEN", "root")
-BASE = "dc=example,dc=org"
-PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"
-SLAPD = shutil.which("slapd") or ("/usr/sbin/slapd" if os.path.exists("/usr/sbin/slapd") else None)
-ENTRIES = f"""dn: {BASE}
-objectClass: dcObject
-objectClass: organization
-dc: example
-o: Example
-
-dn: {PEOPLE}
-objectClass: organizationalUnit
-ou: people
-
-dn: {GROUPS}
-objectClass: organizationalUnit
-ou: groups
-
-dn: cn=binder,{BASE}
-objectClass: organizationalRole
-objectClass: simpleSecurityObject
-cn: binder
-userPassword: binderpw
-
-dn: cn=Alice A,{PEOPLE}
-objectClass: inetOrgPerson
-cn: Alice A
-sn: A
-uid: alice
-mail: alice@example.org
-userPassword: alicepw
-
-dn: cn=Bob (B),{PEOPLE}
-objectClass: inetOrgPerson
-cn: Bob (B)
-sn: B
-uid: bob
-userPassword: bobpw
-
-dn: cn=a\\,b *\\\\2a,{PEOPLE}
-objectClass: inetOrgPerson
-cn: a,b *\\2a
-sn: odd
-uid: odd
-userPassword:: KigpXCDDvG9kZA==
-
-dn: cn=svc1,{PEOPLE}
-objectClass: inetOrgPerson
-cn: svc1
-sn: svc1
-uid: svc1
-userPassword: old1
-
-dn: cn=svc2,{PEOPLE}
-objectClass: inetOrgPerson
-cn: svc2
-sn: svc2
-uid: svc2
-userPassword: old2
-
-dn: cn=svc3,{PEOPLE}
-objectClass: inetOrgPerson
-cn: svc3
-sn: svc3
-uid: svc3
-userPassword: old3
-
-dn: cn=Two Names,{PEOPLE}
-objectClass: inetOrgPerson
-cn: Two Names
-sn: T
-uid: two
-uid: deux
-userPassword: twopw
-
-dn: cn=engineers,{GROUPS}
-objectClass: groupOfNames
-cn: engineers
-member: cn=Alice A,{PEOPLE}
-
-dn: cn=all staff,{GROUPS}
-objectClass: groupOfNames
-cn: all staff
-member: cn=Alice A,{PEOPLE}
-member: cn=Bob (B),{PEOPLE}
-
-dn: cn=odd ones,{GROUPS}
-objectClass: groupOfNames
-cn: odd ones
-member: cn=a\\,b *\\\\2a,{PEOPLE}
-
-dn: cn=outer,{GROUPS}
-objectClass: groupOfNames
-cn: outer
-member: cn=engineers,{GROUPS}
-"""
-
-
-def ok(what):
-    print("ok ", what, flush=True)
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"not so: {what}")
-    ok(what)
-
-
-def skip(what):
-    print(f"*** SKIPPED: {what}", flush=True)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def start(command, **more):
-    log = open(WORK / f"{len(STARTED)}.log", "wb")
-    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=WORK, **more)
-    STARTED.append(process)
-    return process
-
-
-def wait_for(port, what):
-    for _ in range(300):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise SystemExit(f"{what} does not listen")
 
 
 def ask(method, path, body=None, address=None, timeout=60, token=None):
@@ -180,69 +49,6 @@ def done(method, path, body=None, **more):
     if code not in (200, 204):
         raise SystemExit(f"{method} {path}: {code} {answer}")
     return answer
-
-
-class Directory:
-    """A slapd with TLS, anonymous reads and simple binds."""
-
-    def __init__(self):
-        self.port, self.tls_port = free_port(), free_port()
-        (WORK / "db").mkdir()
-        self.has_tls = bool(shutil.which("openssl"))
-        if self.has_tls:
-            (WORK / "leaf.cnf").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n")
-            for words in (["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Walk CA"],
-                          ["req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "leaf.csr", "-subj", "/CN=localhost"],
-                          ["x509", "-req", "-in", "leaf.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "leaf.cnf",
-                           "-out", "cert.pem"]):
-                subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=WORK)
-        tls = f"TLSCACertificateFile {WORK}/ca.pem\nTLSCertificateFile {WORK}/cert.pem\nTLSCertificateKeyFile {WORK}/key.pem\n" if self.has_tls else ""
-        schemas = "".join(f"include /etc/ldap/schema/{name}.schema\n" for name in ("core", "cosine", "inetorgperson", "nis"))
-        self.conf = WORK / "slapd.conf"
-        self.conf.write_text(
-            f"{schemas}modulepath /usr/lib/ldap\nmoduleload back_mdb\npidfile {WORK}/slapd.pid\n{tls}allow bind_anon_cred bind_anon_dn\n"
-            f"database mdb\nsuffix \"{BASE}\"\nrootdn \"cn=admin,{BASE}\"\nrootpw adminpw\ndirectory {WORK}/db\nmaxsize 67108864\ndbnosync\n"
-            f"access to attrs=userPassword by self write by dn.exact=\"cn=manager,{BASE}\" write by anonymous auth by * none\n"
-            f"access to * by dn.exact=\"cn=manager,{BASE}\" write by * read\n")
-        self.start()
-        added = self.tool("ldapadd", f"cn=admin,{BASE}", "adminpw", stdin=ENTRIES + f"""
-dn: cn=manager,{BASE}
-objectClass: organizationalRole
-objectClass: simpleSecurityObject
-cn: manager
-userPassword: managerpw
-""")
-        if added.returncode:
-            raise SystemExit(added.stderr)
-
-    def start(self):
-        urls = f"ldap://127.0.0.1:{self.port}" + (f" ldaps://127.0.0.1:{self.tls_port}" if self.has_tls else "")
-        self.process = start([SLAPD, "-f", str(self.conf), "-h", urls, "-d", "0"])
-        wait_for(self.port, "slapd")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(20)
-
-    def tool(self, name, dn, password, *words, stdin=None, url=None):
-        command = [name, "-x", "-H", url or f"ldap://127.0.0.1:{self.port}", "-o", "nettimeout=5"]
-        command += ["-D", dn, "-w", password] if dn else []
-        return subprocess.run([*command, *words], input=stdin, capture_output=True, text=True, timeout=30)
-
-    def logs_in(self, dn, password):
-        return self.tool("ldapwhoami", dn, password).returncode == 0
-
-    def change(self, ldif):
-        changed = self.tool("ldapmodify", f"cn=admin,{BASE}", "adminpw", stdin=ldif)
-        if changed.returncode:
-            raise SystemExit(changed.stderr)
-
-    def count(self, pattern):
-        found = self.tool("ldapsearch", f"cn=admin,{BASE}", "adminpw", "-LLL", "-b", PEOPLE, f"(cn={pattern})", "dn")
-        return found.stdout.count("dn:")
-
-    def url(self):
-        return f"ldap://127.0.0.1:{self.port}"
 
 
 def login(name, password, **more):
@@ -488,10 +294,6 @@ def hang_walk(directory):
     check(login("alice", "alicepw")[0] == 200, "and logs in when it is back")
 
 
-CREATION = "dn: cn={{.Username}}," + PEOPLE + "\nobjectClass: inetOrgPerson\ncn: {{.Username}}\nsn: {{.Password | utf16le | base64}}\nuserPassword: {{.Password}}\n"
-DELETION = "dn: cn={{.Username}}," + PEOPLE + "\nchangetype: delete\n"
-
-
 def secrets_walk(directory):
     done("POST", "sys/mounts/ldap", {"type": "ldap"})
     done("POST", "sys/mounts/openldap", {"type": "openldap"})
@@ -586,6 +388,7 @@ def secrets_walk(directory):
     check(directory.count("v_*") == 0, "the end of a token deletes its entries")
 
     library_walk(directory)
+    schemas_walk(directory)
     directory.stop()
     code, answer = ask("POST", "ldap/rotate-root")
     check(code == 503 and "both passwords are kept" in str(answer), f"a change of the root password that is not heard of keeps both: {str(answer)[:160]}")
@@ -605,6 +408,34 @@ def secrets_walk(directory):
         data = json.loads(said.stdout)
         check(directory.logs_in(data["data"]["distinguished_names"][0], data["data"]["password"]), "bao read ldap/creds/d")
         done("PUT", "sys/leases/revoke", {"lease_id": data["lease_id"], "sync": True})
+
+
+def schemas_walk(directory):
+    """Passwords as Active Directory and RACF want them, in a directory that keeps the bytes."""
+    if not directory.has_tls:
+        skip("ldap: schemas of others: openssl is not installed")
+        return
+    pem = (WORK / "ca.pem").read_text()
+    for schema in ("ad", "racf"):
+        dn = f"cn=of-{schema},{PEOPLE}"
+        directory.change(f"dn: {dn}\nchangetype: add\nobjectClass: inetOrgPerson\nobjectClass: foreignPerson\ncn: of-{schema}\nsn: x\n")
+        done("POST", f"sys/mounts/ldap-{schema}", {"type": "ldap"})
+        config = {"binddn": f"cn=admin,{BASE}", "bindpass": "adminpw", "userdn": PEOPLE, "userattr": "cn", "schema": schema}
+        done("POST", f"ldap-{schema}/config", {**config, "url": f"ldaps://127.0.0.1:{directory.tls_port}", "certificate": pem})
+        done("POST", f"ldap-{schema}/static-role/s", {"username": f"of-{schema}", "dn": dn, "rotation_period": "24h"})
+        password = done("GET", f"ldap-{schema}/static-cred/s")["data"]["password"]
+        if schema == "ad":
+            # [MS-ADTS] 3.1.1.3.1.5.1: UTF-16, little-endian, within quotes.
+            wanted = b'"\0' + b"".join(bytes([letter, 0]) for letter in password.encode()) + b'"\0'
+            check(directory.value(dn, "unicodePwd") == wanted, "ad: unicodePwd is the password in quotes, as UTF-16")
+        else:
+            check(directory.value(dn, "racfPassword") == password.encode() and directory.value(dn, "racfAttributes") == b"noexpired",
+                  "racf: racfPassword is the password, and it has not expired")
+        check(directory.value(dn, "userPassword") is None, f"{schema}: nothing else is set")
+        done("POST", f"ldap-{schema}/rotate-role/s")
+        again = done("GET", f"ldap-{schema}/static-cred/s")["data"]
+        check(again["last_password"] == password and again["password"] != password, f"{schema}: rotate-role changes it")
+        done("DELETE", f"sys/mounts/ldap-{schema}")
 
 
 def library_walk(directory):
@@ -673,21 +504,11 @@ def crash_walk(directory):
     def run():
         # A client that connects to a port where nobody listens may get that very port for itself, and keep it for a moment.
         for _ in range(20):
-            process = start([BINARY, "server", f"-config={config}"])
-            if is_listening(process):
+            process = start([BINARY, "server", f"-config={config}"], WORK / "server.log", cwd=WORK)
+            if is_listening(port, process):
                 return process
             time.sleep(0.5)
-        raise SystemExit(f"the server does not listen: {pathlib.Path(WORK / f'{len(STARTED) - 1}.log').read_text()[-2000:]}")
-
-    def is_listening(process):
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0 and probe.getsockname() != probe.getpeername():
-                    return True
-            if process.poll() is not None:
-                return False
-            time.sleep(0.1)
-        return False
+        raise SystemExit(f"the server does not listen: {(WORK / 'server.log').read_text()[-2000:]}")
 
     global TOKEN
     own = TOKEN
@@ -774,7 +595,7 @@ def main():
     if not SLAPD or not shutil.which("ldapwhoami"):
         skip("ldap: slapd is not installed (slapd, ldap-utils)")
         return
-    directory = Directory()
+    directory = Directory(WORK)
     auth_walk(directory)
     hang_walk(directory)
     secrets_walk(directory)
@@ -784,11 +605,4 @@ def main():
 try:
     main()
 finally:
-    for process in reversed(STARTED):
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-    shutil.rmtree(WORK, ignore_errors=True)
+    end_all(WORK)

@@ -5,40 +5,22 @@
 Starts a broker in a folder of its own with ports of its own, and ends it.
 """
 
-import base64
 import json
 import os
-import pathlib
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 
+from far_ends.processes import check, make_folder, ok, skip
+from far_ends.rabbitmq import BIN, Broker
+
 BAO = sys.argv[1] if len(sys.argv) > 1 else None
-WORK = pathlib.Path(tempfile.mkdtemp(prefix="rabbitmq-walk-"))
+WORK = make_folder("rabbitmq-walk-")
 ADDRESS = os.environ.get("VAULT_ADDR", "")
 TOKEN = os.environ.get("VAULT_TOKEN", "root")
-BIN = pathlib.Path("/usr/lib/rabbitmq/bin")
-
-
-def ok(what):
-    print("ok ", what, flush=True)
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"not so: {what}")
-    ok(what)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def ask(method, path, body=None):
@@ -59,52 +41,6 @@ def done(method, path, body=None):
     if code not in (200, 204):
         raise SystemExit(f"{method} {path}: {code} {answer}")
     return answer
-
-
-class Broker:
-    def __init__(self):
-        self.port = free_port()
-        (WORK / "plugins").write_text("[rabbitmq_management].\n")
-        (WORK / "conf.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{free_port()}\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.port}\n")
-        self.env = {**os.environ, "HOME": str(WORK), "ERL_EPMD_PORT": str(free_port()), "ERL_EPMD_ADDRESS": "127.0.0.1", "RABBITMQ_NODENAME": "walk@localhost",
-                    "RABBITMQ_DIST_PORT": str(free_port()), "RABBITMQ_MNESIA_BASE": str(WORK / "mnesia"), "RABBITMQ_LOG_BASE": str(WORK / "log"),
-                    "RABBITMQ_ENABLED_PLUGINS_FILE": str(WORK / "plugins"), "RABBITMQ_CONFIG_FILE": str(WORK / "conf"), "RABBITMQ_CONF_ENV_FILE": str(WORK / "none"),
-                    "RABBITMQ_PID_FILE": str(WORK / "pid")}
-        log = open(WORK / "broker.log", "wb")
-        self.process = subprocess.Popen([str(BIN / "rabbitmq-server")], stdout=log, stderr=log, cwd=WORK, env=self.env)
-        for _ in range(300):
-            if self.api("guest", "guest", "whoami")[0] == 200:
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.3)
-        raise SystemExit("RabbitMQ does not answer: " + (WORK / "broker.log").read_text()[-800:])
-
-    def api(self, user, password, path, body=None, method=None):
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/{path}", data, method=method or ("PUT" if body is not None else "GET"))
-        request.add_header("Content-Type", "application/json")
-        request.add_header("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text else None
-        except urllib.error.HTTPError as error:
-            return error.code, None
-        except OSError:
-            return 0, None
-
-    def ctl(self, *words):
-        return subprocess.run([str(BIN / "rabbitmqctl"), "-n", "walk@localhost", *words], env=self.env, capture_output=True, text=True, timeout=60)
-
-    def stop(self):
-        self.ctl("stop")
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        # The port mapper that the broker started, by its port.
-        subprocess.run(["epmd", "-port", self.env["ERL_EPMD_PORT"], "-kill"], env=self.env, capture_output=True)
 
 
 def walk(broker):
@@ -187,9 +123,9 @@ def walk(broker):
 
 
 if not (BIN / "rabbitmq-server").exists():
-    print("*** SKIPPED: rabbitmq: RabbitMQ is not installed (rabbitmq-server)", flush=True)
+    skip("rabbitmq: RabbitMQ is not installed (rabbitmq-server)")
     raise SystemExit(0)
-broker = Broker()
+broker = Broker(WORK)
 try:
     walk(broker)
 finally:

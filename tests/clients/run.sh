@@ -185,6 +185,11 @@ grep '^\*\*\* SKIPPED' "$work/ldap.log" || true
 # Starts RabbitMQ, and says so where it is missing.
 limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
 grep '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
+# Kill servers, leaders and PostgreSQL at each step of what they do at their far ends; longer by the variables in their heads.
+limit=600 run_own far-end-kills python3 "$here/far_end_kills.py" "$binary"
+grep -s '^\*\*\* SKIPPED' "$work/far-end-kills.log" || true
+limit=900 run_own far-end-cluster python3 "$here/far_end_cluster.py" "$binary"
+grep -s '^\*\*\* SKIPPED' "$work/far-end-cluster.log" || true
 limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
