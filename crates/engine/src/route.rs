@@ -64,8 +64,11 @@ pub enum ServedBy {
     LeaderToWrite,
     /// The leader alone: it is about what only the leader keeps.
     Leader,
-    /// The leader if there is one, and any server as it knows it if there is none.
+    /// The leader if there is one, and any server as it knows it if there is none, however old that is.
     LeaderIfAny,
+    /// Reads as above. Its update only reads as well, but whoever asks may have written a moment ago what it needs: so the leader answers
+    /// it, and any server whose view is recent enough for reads if there is none.
+    LeaderOrRecentView,
     /// The server that is asked: it changes that server alone, or nothing.
     AnyServer,
 }

@@ -1,12 +1,15 @@
-//! Which requests belong to the leader.
+//! Which requests belong to the leader: decided here, from the row of the route, and nowhere else.
 //!
 //! Every unsealed server answers reads from its own view. What may write belongs to the leader, and so does what is about
 //! things that only one server keeps: shares collected for a rekey, or what the leader knows of the members. A server
 //! that does not lead says [`Error::NotLeader`] before it did anything, and the listener relays the whole request, to be
 //! handled there. A read that turns out to write, as a limited token's does, says so when it commits.
+//!
+//! Rows of what operators mount are found by the view. It may not know yet of what was mounted a moment ago: what has no row is
+//! the leader's, unless it reads.
 
 use kallisto_auth::Operation;
-use kallisto_engine::ServedBy;
+use kallisto_engine::{Route, ServedBy};
 
 use crate::api::error::Error;
 use crate::api::request::Request;
@@ -16,67 +19,66 @@ use crate::state::Core;
 /// Who the members are, which a server without a leader says as it knows it.
 pub(crate) const MEMBERS: &str = "sys/storage/raft/configuration";
 
-/// Whether any server answers a request as it knows it while nobody leads.
+impl Core {
+    /// Whether this server answers a request that is the leader's while there is one, since there is none.
+    pub fn stands_in(&self, request: &Request<'_>) -> bool {
+        nobody_leads(self) && check(self, request).is_ok()
+    }
+}
+
+/// Whether any server answers a request as it knows it while nobody leads, however old that is.
 pub(crate) fn needs_no_leader(request: &Request<'_>) -> bool {
     request.operation == Operation::Read
         && request.wrap_ttl_secs == 0
-        && served_by(request.path.as_str()) == ServedBy::LeaderIfAny
+        && registry::builtin_route(request.path.as_str())
+            .is_some_and(|route| route.served_by == ServedBy::LeaderIfAny)
 }
 
 /// Refuses what another server has to answer. A sealed server refuses in its own words.
 pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
-    let nobody_leads =
-        || core.store.replicated().is_some_and(|cluster| cluster.leadership().leader_id == 0);
-    if needs_no_leader(request) && nobody_leads() {
+    if core.store.leads() || core.is_sealed() || !is_leaders(core, request) {
         return Ok(());
     }
-    if is_leaders(request) && !core.store.leads() && !core.is_sealed() {
-        return Err(Error::NotLeader);
-    }
-    Ok(())
+    Err(Error::NotLeader)
 }
 
 /// Whether only the leader answers a request.
-pub(crate) fn is_leaders(request: &Request<'_>) -> bool {
+pub(crate) fn is_leaders(core: &Core, request: &Request<'_>) -> bool {
     // A wrapped reply is a record.
-    let wraps = request.wrap_ttl_secs > 0;
-    wraps || belongs_to_leader(request.operation, request.path.as_str())
-}
-
-fn belongs_to_leader(operation: Operation, path: &str) -> bool {
-    match served_by(path) {
-        ServedBy::LeaderToWrite => operation.writes(),
-        ServedBy::Leader | ServedBy::LeaderIfAny => true,
+    if request.wrap_ttl_secs > 0 {
+        return true;
+    }
+    let writes = request.operation.writes();
+    match served_by(core, request) {
+        ServedBy::LeaderToWrite => writes,
+        ServedBy::Leader => true,
+        ServedBy::LeaderIfAny => writes || !nobody_leads(core),
+        ServedBy::LeaderOrRecentView => writes && !nobody_leads(core),
         ServedBy::AnyServer => false,
     }
 }
 
-/// Which servers answer at a path. It is asked before the namespace is known: what is mounted is written at the leader.
-fn served_by(path: &str) -> ServedBy {
-    registry::builtin_route(path).map_or(ServedBy::LeaderToWrite, |route| route.served_by)
+fn nobody_leads(core: &Core) -> bool {
+    core.store.replicated().is_some_and(|cluster| cluster.leadership().leader_id == 0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Which servers answer at a path.
+fn served_by(core: &Core, request: &Request<'_>) -> ServedBy {
+    let route = registry::builtin_route(request.path.as_str()).or_else(|| found(core, request));
+    route.map_or(ServedBy::LeaderToWrite, |route| route.served_by)
+}
 
-    #[test]
-    fn reads_are_everybodys_and_writes_the_leaders() {
-        for (operation, path, leaders) in [
-            (Operation::Read, "secret/data/a", false),
-            (Operation::List, "secret/metadata", false),
-            (Operation::Update, "secret/data/a", true),
-            (Operation::Read, "sys/mounts", false),
-            (Operation::Read, "sys/storage/raft/configuration", true),
-            (Operation::Update, "sys/storage/raft/join", false),
-            (Operation::Read, "sys/rekey/init", true),
-            (Operation::Read, "sys/storage/raft/snapshot", false),
-            (Operation::Update, "sys/storage/raft/snapshot", true),
-            (Operation::Update, "sys/seal", false),
-            (Operation::Update, "sys/wrapping/unwrap", true),
-            (Operation::Delete, "secret/metadata/a", true),
-        ] {
-            assert_eq!(belongs_to_leader(operation, path), leaders, "{path}");
-        }
-    }
+/// The row of a route that is found by the view alone: below what is mounted, or in a namespace that the path names.
+fn found(core: &Core, request: &Request<'_>) -> Option<&'static Route> {
+    let placed = core.place(request).ok()?;
+    let placed = placed.as_ref().map(|placed| placed.request(request));
+    let request = placed.as_ref().unwrap_or(request);
+    let path = request.path.as_str();
+    registry::builtin_route(path).or_else(|| {
+        let context = core.namespace_context(request.namespace).ok()?;
+        let (mount, inside) = context.view.mounts.route(path)?;
+        // A list is spelled with a slash at its end.
+        let inside = inside.strip_suffix('/').unwrap_or(inside);
+        registry::driver(mount.entry.kind).routes().find(inside)
+    })
 }

@@ -13,8 +13,8 @@ use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
     MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Passwords,
-    People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Route, Routes,
-    ServedBy, Storage, TemplateValues, UnheardCall,
+    People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Routes, Storage,
+    TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -332,16 +332,6 @@ fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler
     if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
 }
 
-/// Refuses at a server that does not lead what the leader alone answers. What writes never gets here; this is for reads that act on the
-/// world, or write.
-///
-/// # Errors
-/// [`Error::NotLeader`], upon which the whole request is relayed.
-fn check_leads(route: &Route, context: &NamespaceContext) -> Result<(), Error> {
-    let is_leaders = matches!(route.served_by, ServedBy::Leader | ServedBy::LeaderIfAny);
-    if is_leaders && !context.store.below().leads() { Err(Error::NotLeader) } else { Ok(()) }
-}
-
 impl ServerEngine for EngineSpec {
     fn routes(&self) -> &'static dyn Routes {
         self.routes
@@ -352,9 +342,6 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
-        if let Err(refusal) = check_leads(found.route, &run.context) {
-            return Box::pin(ready(Err(refusal)));
-        }
         Box::pin(async move {
             let RunningRequest { context, call, mount, .. } = run;
             let caller = CallerPolicies::of(&context, call)?;
@@ -393,9 +380,6 @@ impl ServerEngine for EngineSpec {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
-        if let Err(refusal) = check_leads(found.route, run.context) {
-            return Box::pin(ready(Err(refusal)));
-        }
         Box::pin(async move {
             let OpenRun { context, request, mount, .. } = run;
             let grounds = Grounds::new(context, mount, request.now, request.flow());

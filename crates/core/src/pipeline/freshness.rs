@@ -70,7 +70,7 @@ fn refuse(core: &Core, context: &NamespaceContext, request: &Request<'_>) -> Res
         return Ok(());
     }
     // What is decided for everybody has to be decided on what holds.
-    if asks_stale(request) && !leading::is_leaders(request) {
+    if asks_stale(request) && !leading::is_leaders(core, request) {
         core.metrics.stale_answered.count();
         return Ok(());
     }

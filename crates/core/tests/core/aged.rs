@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_store::{
-    AsOf, BackupHead, BackupWriter, Candidacy, Chunks, Commit, Error, Invitation, Leadership,
-    Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Records, Replicated, Store,
-    StoreLayer, Visit,
+    AsOf, BackupHead, BackupWriter, Batch, Candidacy, Chunks, Commit, Error, Invitation,
+    Leadership, Member, MemberChange, MemberRole, MemoryStore, Peer, Position, Records, Replicated,
+    Store, StoreLayer, Visit,
 };
 
 /// See the module. It begins as one that leads and knows of nothing newer.
@@ -88,6 +88,13 @@ impl StoreLayer for AgedStore {
 
     fn replicated(&self) -> Option<&dyn Replicated> {
         Some(self)
+    }
+
+    fn commit(&self, batch: Batch) -> Commit {
+        match self.leaderless.load(Ordering::SeqCst) {
+            true => Commit::decided(Err(Error::NotLeader)),
+            false => self.inner.commit(batch),
+        }
     }
 }
 

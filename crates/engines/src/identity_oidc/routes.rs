@@ -67,7 +67,8 @@ const IDENTITY_TOKENS: RowGroup<Handler> = &[
     row!("oidc/introspect", &[
         field("token", Text, "An identity token."),
         field("client_id", Text, "Whom it has to be for; anybody when absent."),
-    ], { Update => "Say whether an identity token is good.", handler!(tokens::introspect) }),
+    ], { Update => "Say whether an identity token is good.", handler!(tokens::introspect) }
+    .served_by(ServedBy::LeaderOrRecentView)),
     row!("oidc/.well-known/openid-configuration", &[], {
         Read => "Read where the keys of identity tokens are.", handler!(published::discovery);
     }.admitting(Admits::Anyone)),

@@ -36,7 +36,7 @@ use std::any::Any;
 
 use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Field, LIMIT, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
 use kallisto_engine::{
     Admits, EngineLeases, EngineSpec, Handler, Memory, RouteRows, RowIndex, handler, row,
 };
@@ -133,7 +133,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             } .light()),
             row!("lookup", &[IP], {
                 Update => "List the roles that are good for an address.", handler!(otp::look_up);
-            }),
+            } .served_by(ServedBy::LeaderOrRecentView)),
             row!("verify", &[field("otp", Text, "The one-time password.")], {
                 Update => "Take a one-time password: the helper on the host asks this.", handler!(otp::verify);
             } .admitting(Admits::Anyone).light()),

@@ -1,7 +1,7 @@
 //! The routes of the transit engine, below its mounts.
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{Handler, RouteRows, RowGroup, RowIndex, handler, row};
 
 use super::{TransitHandler, config, crypt, key_name, manage, portable, sign, tools};
@@ -178,14 +178,14 @@ const USE: RowGroup<Handler> = &[
     ], {
         Update => "Encrypt. With the create capability the key is made if it is missing.",
             handler!(async |call| crypt::encrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
-    } .creating()),
+    } .creating().served_by(ServedBy::LeaderOrRecentView)),
     row!("decrypt/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL], {
         Update => "Decrypt.", handler!(async |call| crypt::decrypt(&TransitHandler { call: &call }, key_name(&call)?).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("rewrap/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, VERSION, BATCH], {
         Update => "Encrypt anew, under the latest version, without showing the plaintext.",
             handler!(async |call| crypt::rewrap(&TransitHandler { call: &call }, key_name(&call)?).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("datakey/{plaintext}/{name}", &[
         field("plaintext", Text, "`plaintext` or `wrapped`."),
         NAME,
@@ -196,29 +196,29 @@ const USE: RowGroup<Handler> = &[
     ], {
         Update => "Make a data key: encrypted, and for `plaintext` in the clear besides.",
             handler!(|call| crypt::datakey(&TransitHandler { call: &call }, call.params.get("plaintext"), key_name(&call)?));
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("sign/{name}", SIGN, {
         Update => "Sign.", handler!(async |call| sign::sign(&TransitHandler { call: &call }, key_name(&call)?, None).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("sign/{name}/{urlalgorithm}", SIGN, {
         Update => "Sign, with this hash.",
             handler!(async |call| sign::sign(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("verify/{name}", VERIFY, {
         Update => "Verify a signature or an HMAC.",
             handler!(async |call| sign::verify(&TransitHandler { call: &call }, key_name(&call)?, None).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("verify/{name}/{urlalgorithm}", VERIFY, {
         Update => "Verify a signature or an HMAC over this hash.",
             handler!(async |call| sign::verify(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("hmac/{name}", HMAC, {
         Update => "Make an HMAC.", handler!(async |call| sign::hmac(&TransitHandler { call: &call }, key_name(&call)?, None).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
     row!("hmac/{name}/{urlalgorithm}", HMAC, {
         Update => "Make an HMAC over this hash.",
             handler!(async |call| sign::hmac(&TransitHandler { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
-    }),
+    }.served_by(ServedBy::LeaderOrRecentView)),
 ];
 
 const SIGN: &[Field] = &[
@@ -287,22 +287,22 @@ const RESTORE: &[Field] = &[
 const TOOLS: RowGroup<Handler> = &[
     row!("random", RANDOM, {
         Update => "Draw random bytes.", handler!(|call| tools::random(&TransitHandler { call: &call }, None, None));
-    } .light()),
+    } .served_by(ServedBy::AnyServer).light()),
     row!("random/{source}", RANDOM, {
         Update => "Draw random bytes.",
             handler!(|call| tools::random(&TransitHandler { call: &call }, Some(call.params.get("source")), None));
-    } .light()),
+    } .served_by(ServedBy::AnyServer).light()),
     row!("random/{source}/{urlbytes}", RANDOM, {
         Update => "Draw so many random bytes.",
             handler!(|call| tools::random(&TransitHandler { call: &call }, Some(call.params.get("source")), Some(call.params.get("urlbytes"))));
-    } .light()),
+    } .served_by(ServedBy::AnyServer).light()),
     row!("hash", HASHED, {
         Update => "Hash an input.", handler!(|call| tools::hash(&TransitHandler { call: &call }, None));
-    } .light()),
+    } .served_by(ServedBy::AnyServer).light()),
     row!("hash/{urlalgorithm}", HASHED, {
         Update => "Hash an input with this algorithm.",
             handler!(|call| tools::hash(&TransitHandler { call: &call }, Some(call.params.get("urlalgorithm"))));
-    } .light()),
+    } .served_by(ServedBy::AnyServer).light()),
     row!("config/keys", &[field("disable_upsert", Flag, "Whether encrypting makes no keys.")], {
         Read => "Read the settings of the mount.", handler!(|call| config::read_keys(&TransitHandler { call: &call }));
         Update => "Change the settings of the mount.",

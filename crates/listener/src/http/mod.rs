@@ -371,9 +371,18 @@ impl HttpService {
         };
         let began = self.clock.instant();
         let mut news = relay.news();
+        let mut stood_in = false;
         while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
             news.mark_unchanged();
-            let answered = match relay.leader() {
+            let leader = match relay.leader() {
+                // What needs a leader after all, since it writes, is not begun again and again.
+                Leader::Nobody if !stood_in && self.core.stands_in(request) => {
+                    stood_in = true;
+                    Leader::Here
+                }
+                leader => leader,
+            };
+            let answered = match leader {
                 Leader::Here => match self.execute(head, request, body).await.answer {
                     Ok(reply) => return reply,
                     Err(Unfinished::NotLeader) => Some(relay::RelayedReply::NotLeader),

@@ -3,28 +3,35 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{AddressRange, SeenIndex};
 use kallisto_listener::http::{ForwardedFor, HttpService, Leader, Relay, Unrelayed};
-use kallisto_store::Store;
+use kallisto_store::{Replicated, Store};
 use tokio::sync::watch;
 
 use crate::aged::AgedStore;
 use crate::support::{Recorder, Running, TOKEN, of_request, request};
 
-/// Relays to a server of this process.
-struct To(HttpService, Arc<AtomicUsize>);
+/// Relays to a server of this process, while the store of the one that relays has a leader.
+struct To {
+    service: HttpService,
+    relayed: Arc<AtomicUsize>,
+    store: Arc<AgedStore>,
+    /// Whether the next request that is relayed finds the leader gone.
+    is_last: Arc<AtomicBool>,
+}
 
 impl Relay for To {
     fn leader(&self) -> Leader {
-        Leader::There(2)
+        if self.leaderless().is_some() { Leader::Nobody } else { Leader::There(2) }
     }
 
     fn leaderless(&self) -> Option<Duration> {
-        None
+        (self.store.leadership().leader_id == 0).then_some(Duration::from_secs(3600))
     }
 
     fn api_address(&self, _id: u64) -> String {
@@ -40,8 +47,12 @@ impl Relay for To {
         _to: u64,
         request: Bytes,
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
-        let service = self.0.clone();
-        self.1.fetch_add(1, Ordering::SeqCst);
+        if self.is_last.swap(false, Ordering::SeqCst) {
+            self.store.lose_leader();
+            return Box::pin(std::future::ready(Err(Unrelayed::NotSent)));
+        }
+        let service = self.service.clone();
+        self.relayed.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { Ok(service.serve_relayed(request).await) })
     }
 }
@@ -53,6 +64,7 @@ struct Pair {
     store: Arc<AgedStore>,
     /// Requests that were relayed.
     relayed: Arc<AtomicUsize>,
+    is_last: Arc<AtomicBool>,
 }
 
 impl Pair {
@@ -63,10 +75,17 @@ impl Pair {
             Arc::clone(&leader.clock) as Arc<dyn kallisto_listener::WallClock>,
         );
         let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
+        let is_last = Arc::<AtomicBool>::default();
+        let to = To {
+            service,
+            relayed: Arc::clone(&relayed),
+            store: Arc::clone(&store),
+            is_last: Arc::clone(&is_last),
+        };
         let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
-            own.with_relay(Arc::new(To(service, Arc::clone(&relayed)))).with_forwarded_for(rules)
+            own.with_relay(Arc::new(to)).with_forwarded_for(rules)
         });
-        Self { leader, follower, store, relayed }
+        Self { leader, follower, store, relayed, is_last }
     }
 
     /// Has the follower follow.
@@ -167,4 +186,70 @@ fn what_is_relayed_comes_from_where_the_proxy_says() {
         })
     });
     recorder.stop();
+}
+
+/// Posts that change nothing: the path, the body, and whether the leader answers them while there is one.
+const READING_POSTS: [(&str, &str, bool); 9] = [
+    ("transit/hash", r#"{"input":"YQ=="}"#, false),
+    ("transit/random/8", "{}", false),
+    ("pki/ocsp", "no request", false),
+    ("team/transit/hash", r#"{"input":"YQ=="}"#, false),
+    ("transit/encrypt/k", r#"{"plaintext":"YQ=="}"#, true),
+    ("transit/hmac/k", r#"{"input":"YQ=="}"#, true),
+    ("team/transit/hmac/k", r#"{"input":"YQ=="}"#, true),
+    ("identity/lookup/entity", r#"{"name":"nobody"}"#, true),
+    ("ssh/lookup", r#"{"ip":"192.0.2.1"}"#, true),
+];
+
+/// A server that is cut off answers what only reads, also by POST, for as long as its view is recent enough for reads; what writes it
+/// refuses.
+#[test]
+fn a_post_that_only_reads_is_answered_without_a_leader() {
+    let pair = Pair::start(ForwardedFor::default());
+    let follower = &pair.follower;
+    for (path, body) in [
+        ("sys/namespaces/team", ""),
+        ("sys/mounts/transit", r#"{"type":"transit"}"#),
+        ("team/sys/mounts/transit", r#"{"type":"transit"}"#),
+        ("sys/mounts/pki", r#"{"type":"pki"}"#),
+        ("sys/mounts/ssh", r#"{"type":"ssh"}"#),
+        ("transit/keys/k", ""),
+        ("team/transit/keys/k", ""),
+    ] {
+        let made = follower.ask("POST", path, body);
+        assert!(made.status < 300, "{path}: {}", made.text());
+    }
+    // What its own store answers; at the leader nothing of it is mounted.
+    let asked = |path: &str, body: &str| {
+        let before = pair.relayed.load(Ordering::SeqCst);
+        let reply = follower.ask("POST", path, body);
+        (reply.status, pair.relayed.load(Ordering::SeqCst) - before)
+    };
+    let own: Vec<(u16, usize)> =
+        READING_POSTS.iter().map(|(path, body, _)| asked(path, body)).collect();
+    assert!(own.iter().all(|(status, _)| [200, 204, 400].contains(status)), "{own:?}");
+    pair.follow();
+    for ((path, body, is_leaders), own) in READING_POSTS.iter().zip(&own) {
+        let (status, relayed) = asked(path, body);
+        assert_eq!(relayed, usize::from(*is_leaders), "{path}");
+        assert!(*is_leaders || status == own.0, "{path}: {status}");
+    }
+    // A leader that goes while it is asked.
+    pair.is_last.store(true, Ordering::SeqCst);
+    assert_eq!(asked("transit/encrypt/k", r#"{"plaintext":"YQ=="}"#), (200, 0));
+    for ((path, body, _), own) in READING_POSTS.iter().zip(&own) {
+        assert_eq!(asked(path, body), *own, "{path}");
+    }
+    // It would make the key, which nobody takes.
+    for (path, body) in [
+        ("transit/encrypt/new", r#"{"plaintext":"YQ=="}"#),
+        ("transit/keys/other", "{}"),
+        ("secret/data/a", r#"{"data":{"a":"b"}}"#),
+    ] {
+        assert_eq!(asked(path, body), (503, 0), "{path}");
+    }
+    pair.store.age(MAX_STALENESS_DEFAULT + Duration::from_nanos(1));
+    for (path, body, _) in READING_POSTS {
+        assert_eq!(asked(path, body), (503, 0), "{path}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The routes of identity, at `identity/`.
 
 use kallisto_engine::FieldKind::{Flag, Map, Text, Texts};
-use kallisto_engine::route::{Field, field};
+use kallisto_engine::route::{Field, ServedBy, field};
 use kallisto_engine::{RouteRows, RowGroup, RowIndex, row};
 
 use super::{aliases, entities, group_aliases, groups, lookup, merge, mfa};
@@ -167,8 +167,8 @@ const OF_A_LOOKUP: &[Field] = &[
 const LOOKUPS: RowGroup<RouteHandler> = &[
     row!("lookup/entity", OF_A_LOOKUP, {
         Update => "Find an entity.", runs!(|run| lookup::entity(&IdentityRequest::of(&run)?));
-    }),
+    } .served_by(ServedBy::LeaderOrRecentView)),
     row!("lookup/group", OF_A_LOOKUP, {
         Update => "Find a group.", runs!(|run| lookup::group(&IdentityRequest::of(&run)?));
-    }),
+    } .served_by(ServedBy::LeaderOrRecentView)),
 ];

@@ -1,7 +1,7 @@
 //! Leases: those of tokens and those of dynamic secrets.
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Field, Scope, field, query};
+use kallisto_engine::route::{Field, Scope, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, runs};
@@ -26,7 +26,10 @@ pub(super) const LEASES: &[Row<RouteHandler>] = &[
         Update => "Describe a lease.", runs!(|run| leases::look_up(&run.context, run.call));
         List => "List the first segments of lease ids.",
             runs!(|run| leases::list(&run.context, ""));
-    } .scope(Scope::Namespace).with_sudo_to_list()),
+    }
+    .served_by(ServedBy::LeaderOrRecentView)
+    .scope(Scope::Namespace)
+    .with_sudo_to_list()),
     row!("leases/lookup/{prefix..}", &[PREFIX], {
         List => "List the lease ids below a prefix.",
             runs!(|run| leases::list(&run.context, run.params.get("prefix")));

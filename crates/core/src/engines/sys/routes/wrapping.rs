@@ -1,7 +1,7 @@
 //! Answers inside tokens that open once.
 
 use kallisto_engine::FieldKind::Text;
-use kallisto_engine::route::{Admits, Field, Scope, field};
+use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field};
 use kallisto_engine::{Row, row};
 
 use crate::dispatch::route_handler::{RouteHandler, anyone, runs};
@@ -24,7 +24,10 @@ pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
             anyone!(|run| wrapping::look_up(run.core, run.request));
         Read => "Say the same of the wrapping token that asks.",
             anyone!(|run| wrapping::look_up(run.core, run.request));
-    } .scope(Scope::Namespace).admitting(Admits::Anyone)),
+    }
+    .served_by(ServedBy::LeaderOrRecentView)
+    .scope(Scope::Namespace)
+    .admitting(Admits::Anyone)),
     row!("wrapping/revoke", &[ACCESSOR], {
         Update => "Take a wrapping token back that nobody has opened.",
             anyone!(async |run| receipts::revoke(run.core, run.request).await);

@@ -62,7 +62,7 @@ fn a_server_that_is_cut_off_answers_nothing_from_its_view_and_changes_nothing() 
         }
         // What only the leader answers waits for one, who writes it down.
         let expected = match verdict_of(&answer) {
-            StateVerdict::NotLeader if is_leaders(route, base, request.operation) => {
+            StateVerdict::NotLeader if is_leaders(route, request.operation) => {
                 StateVerdict::NotLeader
             }
             _ => StateVerdict::Stale,

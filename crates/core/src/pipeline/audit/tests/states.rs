@@ -134,17 +134,13 @@ pub(super) fn check_sealed(site: &Site) {
 }
 
 /// Reads that write, as Vault has them: what follows the name of their mount. A server that does not lead finds out when it commits.
-const READS_THAT_WRITE: [&str; 5] =
-    ["crl/rotate", "crl/rotate-delta", "wrapping_key", "oidc/callback", "creds/{name}"];
+const READS_THAT_WRITE: [&str; 2] = ["wrapping_key", "creds/{name}"];
 
 /// What is the leader's, by the row alone.
-pub(super) fn is_leaders(route: &Route, base: &str, operation: Operation) -> bool {
-    let is_builtin = ["sys/", "auth/token/", "identity/", "cubbyhole/"].contains(&base);
+pub(super) fn is_leaders(route: &Route, operation: Operation) -> bool {
     let writes = matches!(operation, Operation::Update | Operation::Patch | Operation::Delete);
     match route.served_by {
-        // What is mounted is answered by the view, and written by the leader.
-        _ if !is_builtin => writes,
-        ServedBy::LeaderToWrite => writes,
+        ServedBy::LeaderToWrite | ServedBy::LeaderOrRecentView => writes,
         ServedBy::Leader | ServedBy::LeaderIfAny => true,
         ServedBy::AnyServer => false,
     }
@@ -159,10 +155,10 @@ fn a_server_that_another_leads_changes_nothing_and_leaves_to_it_what_is_its_own(
         site
     };
     let mut site = begin();
-    every_request(|route, base, request| {
+    every_request(|route, _, request| {
         let before = site.core.store.position();
         let (records, answer) = site.recorded(|| site.ask(request));
-        let leaders = is_leaders(route, base, request.operation);
+        let leaders = is_leaders(route, request.operation);
         let is_unaudited = UNAUDITED.contains(&(request.path.as_str(), request.operation));
         let count = records.len();
         let changed = site.core.store.position() != before;
