@@ -9,7 +9,7 @@ use kallisto_store::Batch;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
-use crate::api::response::Response;
+use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
 use crate::storage::keys;
 use crate::tokens::fields::names_json;
@@ -40,6 +40,16 @@ pub(crate) struct TokenStoreRole {
     pub(crate) token_type: TokenType,
     pub(crate) bound_cidrs: Vec<AddressRange>,
     pub(crate) allowed_entity_aliases: Vec<String>,
+    pub(crate) old_names: OldNames,
+}
+
+/// Which settings were given by the names that they had before Vault 1.2. Clients that know those alone read them, and one that gave
+/// a setting by its name of today is not shown another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OldNames {
+    period: bool,
+    explicit_max_ttl: bool,
+    bound_cidrs: bool,
 }
 
 impl TokenStoreRole {
@@ -60,6 +70,7 @@ impl TokenStoreRole {
             token_type: TokenType::DefaultService,
             bound_cidrs: Vec::new(),
             allowed_entity_aliases: Vec::new(),
+            old_names: OldNames::default(),
         }
     }
 
@@ -137,12 +148,22 @@ impl TokenStoreRole {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
         let mut role = Self::new(map.get("name")?.as_str()?);
-        role.update(Fields::new(&map)).ok()?;
+        let fields = Fields::new(&map);
+        role.update(fields).ok()?;
+        // A record has the names of today, and the old ones of what was given by them.
+        let is_old = |name: &str| seconds(fields, name).is_ok_and(|secs| secs > 0);
+        role.old_names = OldNames {
+            period: is_old("period"),
+            explicit_max_ttl: is_old("explicit_max_ttl"),
+            bound_cidrs: fields.raw("bound_cidrs").is_some(),
+        };
         Some(role)
     }
 
-    /// Applies the fields that are there.
-    fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+    /// Applies the fields that are there, and tells of those that count for nothing.
+    fn update(&mut self, fields: Fields<'_>) -> Result<Vec<String>, Error> {
+        let mut warnings = Vec::new();
+        let OldNames { period, explicit_max_ttl, bound_cidrs } = &mut self.old_names;
         for (name, list) in [
             ("allowed_policies", &mut self.allowed_policies),
             ("disallowed_policies", &mut self.disallowed_policies),
@@ -171,16 +192,30 @@ impl TokenStoreRole {
         if let Some(suffix) = fields.string("path_suffix")? {
             self.path_suffix = suffix;
         }
-        for (names, secs) in [
-            (["token_period", "period"], &mut self.period_secs),
-            (["token_explicit_max_ttl", "explicit_max_ttl"], &mut self.explicit_max_ttl_secs),
-        ] {
-            for name in names {
-                if fields.raw(name).is_some() {
-                    *secs = seconds(fields, name)?;
-                    break;
-                }
+        let mut is_old = |old: &str, flag: &mut bool| {
+            let new = format!("token_{old}");
+            let given = [fields.raw(&new), fields.raw(old)].map(|value| value.is_some());
+            if given == [true; 2] {
+                warnings.push(format!(
+                    "Both '{new}' and deprecated '{old}' value supplied, ignoring the deprecated value"
+                ));
             }
+            if given != [false; 2] {
+                *flag = !given[0];
+            }
+            if *flag { old.to_owned() } else { new }
+        };
+        for (old, flag, secs) in [
+            ("period", period, &mut self.period_secs),
+            ("explicit_max_ttl", explicit_max_ttl, &mut self.explicit_max_ttl_secs),
+        ] {
+            let name = is_old(old, flag);
+            if fields.raw(&name).is_some() {
+                *secs = seconds(fields, &name)?;
+            }
+        }
+        if let Some(ranges) = fields.strings(&is_old("bound_cidrs", bound_cidrs))? {
+            self.bound_cidrs = address::parse_all(&ranges)?;
         }
         if let Some(uses) = fields.int("token_num_uses")? {
             if uses < 0 {
@@ -194,12 +229,6 @@ impl TokenStoreRole {
                  not who uses it",
             ));
         }
-        for name in ["token_bound_cidrs", "bound_cidrs"] {
-            if let Some(ranges) = fields.strings(name)? {
-                self.bound_cidrs = address::parse_all(&ranges)?;
-                break;
-            }
-        }
         if let Some(names) = fields.strings("allowed_entity_aliases")? {
             if names.len() > ALIASES_MAX {
                 return Err(Error::invalid(format!("more than {ALIASES_MAX} entity aliases")));
@@ -212,7 +241,8 @@ impl TokenStoreRole {
                 given => given,
             };
         }
-        self.check_type()
+        self.check_type()?;
+        Ok(warnings)
     }
 
     /// Refuses a role whose tokens could not be batch tokens.
@@ -234,17 +264,22 @@ impl TokenStoreRole {
     }
 
     fn to_map(&self) -> Map {
-        [
+        let old_names = self.old_names;
+        let old = |is_old: bool, secs: u64| if is_old { secs } else { 0 };
+        let mut map: Map = [
             ("allowed_entity_aliases", names_json(&self.allowed_entity_aliases)),
             ("allowed_policies", names_json(&self.allowed_policies)),
             ("allowed_policies_glob", names_json(&self.allowed_policies_glob)),
             ("disallowed_policies", names_json(&self.disallowed_policies)),
             ("disallowed_policies_glob", names_json(&self.disallowed_policies_glob)),
-            ("explicit_max_ttl", self.explicit_max_ttl_secs.into()),
+            (
+                "explicit_max_ttl",
+                old(old_names.explicit_max_ttl, self.explicit_max_ttl_secs).into(),
+            ),
             ("name", self.name.as_str().into()),
             ("orphan", self.orphan.into()),
             ("path_suffix", self.path_suffix.as_str().into()),
-            ("period", self.period_secs.into()),
+            ("period", old(old_names.period, self.period_secs).into()),
             ("renewable", self.renewable.into()),
             ("token_bound_cidrs", address::shown(&self.bound_cidrs)),
             ("token_explicit_max_ttl", self.explicit_max_ttl_secs.into()),
@@ -255,7 +290,11 @@ impl TokenStoreRole {
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+        .collect();
+        if old_names.bound_cidrs {
+            map.insert("bound_cidrs".to_owned(), address::shown(&self.bound_cidrs));
+        }
+        map
     }
 }
 
@@ -306,12 +345,15 @@ pub(super) async fn write(
     let key = keys::token_role(name);
     let _latch = context.latches.hold(&key).await;
     let mut role = load(context, name)?.unwrap_or_else(|| TokenStoreRole::new(name));
-    role.update(Fields::new(&body))?;
+    let warnings = role.update(Fields::new(&body))?;
     check_suffix(&role.path_suffix)?;
     let mut batch = Batch::new();
     batch.put(key, role.encode());
     context.store.commit(batch).await?;
-    Ok(Response::Empty)
+    Ok(match warnings.is_empty() {
+        true => Response::Empty,
+        false => Response::Logical(Logical { warnings, ..Logical::default() }),
+    })
 }
 
 /// Refuses a suffix that could not stand in the path of a token.
@@ -342,6 +384,7 @@ pub(super) fn read(context: &NamespaceContext, name: &str) -> Result<Response, E
     }
     if role.bound_cidrs.is_empty() {
         shown.remove("token_bound_cidrs");
+        shown.remove("bound_cidrs");
     }
     if role.num_uses == 0 {
         shown.remove("token_num_uses");
@@ -407,6 +450,30 @@ mod tests {
         let refusing = role(br#"{"disallowed_policies":["bad"]}"#);
         assert_eq!(refusing.choose(None, vec!["a".to_owned()], false).unwrap(), ["a", "default"]);
         assert!(!role(br#"{"token_period":"1h"}"#).limits_policies());
+    }
+
+    #[test]
+    fn an_old_name_shows_what_was_given_by_it_and_nothing_else() {
+        let mut role = TokenStoreRole::new("r");
+        let mut shown = |body: &[u8]| {
+            let warnings = role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
+            assert_eq!(TokenStoreRole::decode(&role.encode()), Some(role.clone()));
+            let map = role.to_map();
+            let text = |name: &str| {
+                map.get(name)
+                    .map_or(String::new(), |value| String::from_utf8(value.to_text()).unwrap())
+            };
+            let names = ["period", "token_period", "explicit_max_ttl", "bound_cidrs"];
+            (names.map(text).join(" "), warnings.len())
+        };
+        assert_eq!(shown(br#"{"token_period":"1h"}"#), ("0 3600 0 ".to_owned(), 0));
+        assert_eq!(shown(br#"{"period":"2h"}"#), ("7200 7200 0 ".to_owned(), 0));
+        assert_eq!(shown(br#"{"orphan":true}"#), ("7200 7200 0 ".to_owned(), 0));
+        assert_eq!(shown(br#"{"period":"2h","token_period":"3h"}"#), ("0 10800 0 ".to_owned(), 1));
+        let both = br#"{"explicit_max_ttl":"1h","bound_cidrs":"10.0.0.0/8"}"#;
+        assert_eq!(shown(both), ("0 10800 3600 [\"10.0.0.0/8\"]".to_owned(), 0));
+        let today = br#"{"token_explicit_max_ttl":"1h","token_bound_cidrs":"10.0.0.0/8"}"#;
+        assert_eq!(shown(today), ("0 10800 0 ".to_owned(), 0));
     }
 
     #[test]
