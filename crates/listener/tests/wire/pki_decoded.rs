@@ -35,14 +35,6 @@ pub(crate) fn ocsp_status(body: &[u8]) -> String {
     .to_owned()
 }
 
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
-}
-
 pub(crate) fn is_serial(text: &str) -> bool {
     text.len() == 59 && text.split(':').all(|pair| pair.len() == 2)
 }
