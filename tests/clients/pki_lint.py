@@ -2,6 +2,7 @@
 
 Random roles under random CAs, random names in them, by every way to have a certificate; then each mount's revocation lists and answers of OCSP.
 Whatever the server signs has to be without an error. A refusal of the server is no failure, but most requests have to be taken.
+ZLINT, or `zlint` in the path, looks at the same certificates by what RFCs say; without it that is skipped, loudly.
 
     pki_lint.py [HOW MANY CERTIFICATES] [SEED]
 """
@@ -13,7 +14,10 @@ import ipaddress
 import json
 import os
 import random
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -45,6 +49,7 @@ lists = crl.create_pkix_crl_validator_container(
 answers = pkix_ocsp.create_pkix_ocsp_response_validator_container(
     [pkix_ocsp.create_response_decoder(), pkix.create_attribute_decoder(name.ATTRIBUTE_TYPE_MAPPINGS),
      pkix.create_extension_decoder(extension.EXTENSION_MAPPINGS)], [])
+signed = []
 found, examples, linted, refused = collections.Counter(), {}, collections.Counter(), collections.Counter()
 
 
@@ -212,6 +217,7 @@ def der_of(text):
 
 
 def lint_certificate(text, what):
+    signed.append((text, what))
     lint("certificate", certificates, loader.load_der_certificate, der_of(text), what)
 
 
@@ -321,6 +327,36 @@ for (kind, severity, code), many in sorted(found.items(), key=lambda one: -one[1
     if is_error:
         print("   ", what, der)
 assert not errors, "the linter found errors"
+# What a role asks for, whatever it means: uses of a key that do not go together, and the signing of revocation lists by a leaf.
+OF_ROLES = ["e_key_usage_and_extended_key_usage_inconsistent", "e_rsa_allowed_ku_ee"]
+ZLINT_FILES = 100
+
+
+def zlint(program):
+    errors = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for begin in range(0, len(signed), ZLINT_FILES):
+            names = []
+            for at, (text, _) in enumerate(signed[begin:begin + ZLINT_FILES], begin):
+                names.append(f"{folder}/{at}.pem")
+                with open(names[-1], "w") as file:
+                    file.write(text)
+            sources = "RFC3279,RFC5280,RFC5480,RFC5891,RFC6962,RFC8813"
+            told = subprocess.run([program, "-includeSources", sources, *names], check=True, capture_output=True, text=True).stdout
+            answers = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+            assert len(answers) == len(names), told[:300]
+            for at, answer in enumerate(answers, begin):
+                for name, result in answer.items():
+                    if result["result"] in ("error", "fatal") and name not in OF_ROLES:
+                        errors.setdefault(name, (result.get("details"), *signed[at]))
+    assert not errors, errors
+    print("ok ", len(signed), "certificates without an error by zlint")
+
+
+if program := os.environ.get("ZLINT") or shutil.which("zlint"):
+    zlint(program)
+else:
+    print("*** SKIPPED: pki-lint: zlint is not in the path: one linter alone looks at what PKI signs")
 assert linted["certificate"] >= count, "time was over"
 print("ok ", linted["certificate"], "certificates without an error")
 print("ok ", linted["list"] + linted["delta"] + linted["OCSP"], "lists and answers of OCSP without an error")

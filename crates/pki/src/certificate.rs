@@ -342,6 +342,9 @@ fn subtrees(constraints: &[NameConstraint]) -> Result<Option<GeneralSubtrees>> {
 /// What is said to who asks for a leaf that may sign certificates.
 pub const NO_CA: &str = "only a CA may sign certificates: a certificate that is issued cannot have the key usage CertSign";
 
+/// What is said to who asks for a certificate of nobody (RFC 5280, 4.1.2.6).
+const NO_NAME: &str = "a certificate without a subject has to have an alternative name";
+
 /// What a key of a kind can do at all (RFC 4055, 1.2; RFC 8410, 5; RFC 8813, 3).
 fn usages_of_kind(kind: PkiKeyKind) -> Usages {
     let all = KeyUsages::DigitalSignature | KeyUsages::NonRepudiation | KeyUsages::CRLSign;
@@ -412,6 +415,9 @@ impl CertificateContents {
         // Without a subject the names are all that says whose it is.
         let critical = self.subject == EMPTY_NAME;
         match &self.alt_names {
+            AltNames::Names(names) if names.is_empty() && critical => {
+                return Err(Error::invalid(NO_NAME));
+            }
             AltNames::Names(names) if names.is_empty() => {}
             AltNames::Names(names) => {
                 let value = san::encode(names)?;

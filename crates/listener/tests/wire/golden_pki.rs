@@ -33,6 +33,8 @@ const UNKNOWN: &str = "what is unknown is refused when it is written";
 const CASE: &str = "domains are compared without case, and the certificate has lower case";
 const FORMAT: &str = "an unknown format of a private key is refused, not taken for another one";
 const IDNA: &str = "a name with a label that is too long is refused as any other name";
+const NOBODY: &str =
+    "a certificate without a subject has to have an alternative name (RFC 5280, 4.1.2.6)";
 const ORDER: &str = "the names stand where they stand in every certificate";
 const PATH: &str = "what is no serial number names nothing, as one that was never issued";
 const WORDS: &str = "the server's log is not where progress is found";
@@ -54,6 +56,7 @@ const KNOWN: &[Known] = &[
     (90, REFUSED, FORMAT),
     (93, &["/errors/0"], IDNA),
     (111, &["/data/certificate#extensions"], ORDER),
+    (113, REFUSED, NOBODY),
     (124, &["/data/csr#oids"], CA_SAN),
     (130, &["/errors"], PATH),
     (146, &["status", "/errors/0"], CALLER),
