@@ -1,6 +1,7 @@
 //! Logins of service accounts at a server that is a pod itself: who reviews them, and whom it believes.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kallisto_core::{Authorization, Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls};
 use kallisto_engine::{Pod, PodAccount};
@@ -16,7 +17,11 @@ use Operation::Update;
 struct Reviewer(Mutex<(String, String, String)>);
 
 impl OutboundCalls for Reviewer {
-    fn send(&self, call: &OutboundCall) -> Result<OutboundAnswer, String> {
+    fn clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn send(&self, call: &OutboundCall, _: Duration) -> Result<OutboundAnswer, String> {
         let Authorization::Bearer(token) = &call.authorization else { panic!("no token") };
         let token = token.expose_secret().to_owned();
         *self.0.lock().unwrap() = (call.url.clone(), token, call.authorities.clone());

@@ -2,11 +2,13 @@
 //! pages carry.
 //!
 //! A request that names an origin is judged before anything else looks at it: a foreign one is
-//! refused without a word about the path. One without an origin comes from no page and passes.
+//! refused without a word about the path. One without an origin comes from no page and passes, and so
+//! does one from a page of the server itself: a browser names the origin of those too.
 
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST, HeaderName, HeaderValue, ORIGIN,
+    VARY,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
@@ -36,6 +38,9 @@ pub(super) fn judge(core: &Core, head: &Parts) -> Crossing {
     };
     let Some(origins) = core.origins() else { return Crossing::Passes(None) };
     if !origins.allow(origin.as_bytes()) {
+        if is_own(head, origin) {
+            return Crossing::Passes(None);
+        }
         return Crossing::Answered(refuse(StatusCode::FORBIDDEN, &["origin not allowed"]));
     }
     if head.method != Method::OPTIONS {
@@ -46,6 +51,21 @@ pub(super) fn judge(core: &Core, head: &Parts) -> Crossing {
         allow(&mut reply, origin.clone());
     }
     Crossing::Answered(reply)
+}
+
+/// Whether the origin is where the request went: host and port are the same, so nothing is crossed.
+/// The scheme may differ where a proxy ends TLS.
+fn is_own(head: &Parts, origin: &HeaderValue) -> bool {
+    let asked = match head.uri.authority() {
+        Some(authority) => Some(authority.as_str().as_bytes()),
+        None => head.headers.get(HOST).map(HeaderValue::as_bytes),
+    };
+    let schemes: [&[u8]; 2] = [b"https://", b"http://"];
+    let from = schemes.iter().find_map(|scheme| origin.as_bytes().strip_prefix(*scheme));
+    match (asked, from) {
+        (Some(asked), Some(from)) => !asked.is_empty() && asked.eq_ignore_ascii_case(from),
+        _ => false,
+    }
 }
 
 /// Answers the question of a browser whether it may send a request.

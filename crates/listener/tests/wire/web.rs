@@ -73,6 +73,14 @@ fn allowed_origins_are_told_so_and_others_refused() {
         assert_eq!(reply.header("access-control-allow-origin"), None);
         assert_eq!(cross(&server, "OPTIONS", "secret/data/a", origin, "GET").status, 403);
     }
+    // A page of the server itself asks with its own origin, which is the host that is asked, and crosses nothing.
+    for origin in ["http://test", "https://TEST"] {
+        let reply = cross(&server, "GET", "sys/mounts", origin, "");
+        assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, None));
+    }
+    for origin in ["http://test.evil", "ftp://test", "test", "http://test:80"] {
+        assert_eq!(cross(&server, "GET", "sys/mounts", origin, "").status, 403, "{origin}");
+    }
     // Who names no origin is no page.
     assert_eq!(server.ask("GET", "sys/mounts", "").header("vary"), None);
     assert_eq!(server.ask("POST", "sys/config/cors", r#"{"allowed_origins":"*"}"#).status, 204);
