@@ -10,6 +10,7 @@ use kallisto_backup::{Examiner, FileWriter, KeyGiven, TAG};
 use kallisto_barrier::RootKey;
 use kallisto_store::{Batch, Seqno, Store};
 
+use super::status::FILES_MAX;
 use super::{BackupSchedule, ScheduleStatus, config, status};
 use crate::backup::save;
 use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
@@ -58,6 +59,8 @@ struct VerifiedFile {
     records: u64,
     index: u64,
     kept: u64,
+    /// The names of those that are there and were verified.
+    files: Vec<String>,
 }
 
 impl SnapshotRun {
@@ -86,6 +89,7 @@ impl SnapshotRun {
                 status.url = self.schedule.url(&made.file);
                 (status.bytes, status.records) = (made.bytes, made.records);
                 (status.index, status.kept) = (made.index, made.kept);
+                status.files = made.files;
             }
             Err(error) => {
                 tracing::error!(schedule = self.name, error, "a scheduled snapshot failed");
@@ -161,7 +165,11 @@ impl SnapshotRun {
             out.clear();
         }
         self.check()?;
-        sink.finish()?;
+        if let Err(why) = sink.finish() {
+            // It may be there all the same, when only the answer was lost; if it cannot be removed, the next one knows it for unverified.
+            let _ = stored.delete(target, &file);
+            return Err(why);
+        }
         let records = match self.verify(&file, bytes) {
             Ok(records) => records,
             Err(why) => {
@@ -172,8 +180,12 @@ impl SnapshotRun {
                 return Err(format!("{file} was written and is not as it was: {why}{left}"));
             }
         };
-        let kept = self.retain(&prefix, &file)?;
-        Ok(VerifiedFile { file, bytes, records, index: position.0, kept })
+        let files = self.retain(&prefix, &file)?;
+        let kept = files.len() as u64;
+        let verified = |name: &String| *name == file || self.status.files.contains(name);
+        let mut files: Vec<String> = files.into_iter().filter(verified).collect();
+        files.drain(..files.len().saturating_sub(FILES_MAX));
+        Ok(VerifiedFile { file, bytes, records, index: position.0, kept, files })
     }
 
     fn check_space(&self, bytes: u64) -> Result<(), String> {
@@ -200,20 +212,47 @@ impl SnapshotRun {
         Ok(examiner.finish().map_err(text)?.records)
     }
 
-    /// Deletes the oldest files of this schedule beyond those that are kept; how many are there.
-    fn retain(&self, prefix: &str, newest: &str) -> Result<u64, String> {
+    /// Deletes the files of this schedule beyond those that are kept; the names of those that are there.
+    fn retain(&self, prefix: &str, newest: &str) -> Result<Vec<String>, String> {
         let (target, stored) = (&self.schedule.target, &*self.stored);
-        let mut files = stored.list(target, prefix)?;
-        files.retain(|file| file.name.ends_with(EXTENSION));
+        let files = stored.list(target, prefix)?.into_iter().map(|file| file.name);
+        let mut files: Vec<String> = files.filter(|name| name.ends_with(EXTENSION)).collect();
         let keep = usize::try_from(self.schedule.retain).unwrap_or(usize::MAX);
-        let over = files.len().saturating_sub(keep);
-        for file in files.iter().take(over).filter(|file| file.name != newest) {
-            stored.delete(target, &file.name)?;
+        for name in over(&files, &self.status.files, newest, keep) {
+            stored.delete(target, &name)?;
+            files.retain(|kept| *kept != name);
         }
-        Ok(files.len().saturating_sub(over) as u64)
+        Ok(files)
     }
+}
+
+/// Which of `files`, by name and so by age, go when `keep` are kept: first those that nobody verified (a leader that was lost has left them),
+/// then the oldest, never the newest.
+fn over(files: &[String], verified: &[String], newest: &str, keep: usize) -> Vec<String> {
+    let others = files.iter().filter(|name| *name != newest);
+    let (known, unknown): (Vec<_>, Vec<_>) = others.partition(|name| verified.contains(name));
+    let count = files.len().saturating_sub(keep);
+    unknown.into_iter().chain(known).take(count).cloned().collect()
 }
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_verified_goes_before_what_somebody_did() {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let files = names("a b c d e");
+        assert_eq!(over(&files, &names("a b d"), "e", 3), ["c", "a"]);
+        assert_eq!(over(&files, &names("a b d"), "e", 1), ["c", "a", "b", "d"]);
+        assert_eq!(over(&files, &names("a b d"), "e", 5), [""; 0]);
+        // Of a schedule from before names were kept, the oldest go.
+        assert_eq!(over(&files, &[], "e", 2), ["a", "b", "c"]);
+        // A clock that was set back: the newest is not the last by name.
+        assert_eq!(over(&files, &names("b c d e"), "a", 2), ["b", "c", "d"]);
+    }
 }

@@ -11,6 +11,9 @@ use crate::view::NamespaceContext;
 /// Where the records are in the engine storage of `sys/`.
 pub(super) const STATUSES: &str = "snapshot-auto/status/";
 
+/// Names of verified files that are remembered of a schedule; of one that keeps more, the oldest are not told from others.
+pub(super) const FILES_MAX: usize = 1_000;
+
 /// How a schedule fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScheduleStatus {
@@ -31,6 +34,8 @@ pub(crate) struct ScheduleStatus {
     pub(crate) index: u64,
     /// Files that are there, of this schedule.
     pub(crate) kept: u64,
+    /// The names of those that were verified, the oldest first: at most [`FILES_MAX`].
+    pub(crate) files: Vec<String>,
 }
 
 impl ScheduleStatus {
@@ -62,6 +67,12 @@ impl ScheduleStatus {
             records: number("records"),
             index: number("index"),
             kept: number("kept"),
+            files: match map.get("files") {
+                Some(Json::Array(names)) => {
+                    names.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+                }
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -78,6 +89,7 @@ impl ScheduleStatus {
             ("records", self.records.into()),
             ("index", self.index.into()),
             ("kept", self.kept.into()),
+            ("files", Json::strings(self.files.iter().cloned())),
         ])
         .to_text()
     }
