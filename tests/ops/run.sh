@@ -54,6 +54,7 @@ if command -v python3 >/dev/null; then
   TRY_SECS=400 try package python3 "$here/package.py" "$binary"
   try service-registration python3 "$here/service_registration.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
+  try recover python3 "$here/recover_walk.py" "$binary"
   # The gateway is a Go module, which is built once into this folder, or found where it was installed.
   gateway=$(command -v versitygw || true)
   if [ -z "$gateway" ] && command -v go >/dev/null && GOBIN=$work timeout 400 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >"$work/go.log" 2>&1; then

@@ -146,7 +146,33 @@ impl<'a> Request<'a> {
     }
 }
 
+/// The header that names the loaded snapshot of a recovery, in lower case; Vault's.
+const RECOVER_HEADER: &str = "x-vault-recover-snapshot-id";
+/// The query parameter that says the same, which Vault took first.
+const RECOVER_QUERY: &str = "recover_snapshot_id";
+/// The query parameter that names the loaded snapshot of a read.
+const READ_QUERY: &str = "read_snapshot_id";
+
 impl Request<'_> {
+    /// The loaded snapshot that a read or a list is to be answered from.
+    pub fn read_snapshot(&self) -> Option<&str> {
+        if self.operation.writes() {
+            return None;
+        }
+        let found = self.query.iter().find(|(name, _)| name == READ_QUERY);
+        found.map(|(_, id)| id.as_str()).filter(|id| !id.is_empty())
+    }
+
+    /// The loaded snapshot from which a write is to recover what is at its path: it writes nothing else then.
+    pub fn recover_snapshot(&self) -> Option<String> {
+        if self.operation != Operation::Update {
+            return None;
+        }
+        let query = self.query.iter().find(|(name, _)| name == RECOVER_QUERY);
+        let named = self.headers.values(RECOVER_HEADER).into_iter().next();
+        named.or_else(|| query.map(|(_, id)| id.clone())).filter(|id| !id.is_empty())
+    }
+
     /// Whether the client says that it has the answer with this tag.
     pub fn knows(&self, etag: Etag) -> bool {
         self.headers.values("if-none-match").iter().any(|named| etag.is_named_in(named))

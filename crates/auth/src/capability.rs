@@ -17,7 +17,7 @@ pub enum Capability {
     Patch,
     /// Read.
     Read,
-    /// Restore an entry from a snapshot. Read in policies; no route asks for it.
+    /// Recover an entry from a loaded snapshot.
     Recover,
     /// See the names of everything below.
     Scan,

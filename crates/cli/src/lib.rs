@@ -37,6 +37,7 @@ mod policy;
 mod policy_format;
 mod print;
 mod read;
+mod recover;
 mod remount;
 mod scan;
 mod secrets;
@@ -66,6 +67,8 @@ enum Verb {
     Kv(kv::Kv),
     /// Read data and secrets at a path
     Read(read::Read),
+    /// Take secrets out of a loaded snapshot
+    Recover(recover::Recover),
     /// Write data, configuration and secrets at a path
     Write(write::Write),
     /// Delete what is at a path
@@ -136,6 +139,7 @@ impl ClientCommand {
         match *self.0 {
             Verb::Kv(kv) => kv.run(),
             Verb::Read(read) => read.run(),
+            Verb::Recover(recover) => recover.run(),
             Verb::Write(write) => write.run(),
             Verb::Delete(delete) => delete.run(),
             Verb::List(list) => list.run(),

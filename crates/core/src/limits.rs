@@ -102,6 +102,12 @@ const _: () = assert!(TOGETHER_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
 const _: () = assert!(STREAMS_PER_TOKEN_MAX < STREAMS_MAX);
 /// Blocks of audit files that are read and judged at once for streams that follow them: how many of those catch up at a time, in turns.
 pub const RECORD_READS_MAX: usize = 2;
+/// Bytes that a loaded snapshot may take in memory: of its records that can be recovered, with [`LOADED_RECORD_BYTES`] for each besides.
+pub const LOADED_BYTES_MAX: usize = 512 << 20;
+/// What a record of a loaded snapshot takes besides its bytes: its place in two trees, and an entry of the index.
+pub const LOADED_RECORD_BYTES: usize = 192;
+/// How long a snapshot stays loaded, in seconds: three days, as in Vault.
+pub const LOADED_SECS: i64 = 72 * 3600;
 /// Backups that are read at once.
 pub const SAVES_MAX: usize = 2;
 /// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its

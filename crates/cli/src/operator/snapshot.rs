@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use kallisto_command::client::error::ClientError;
-use kallisto_command::client::{Client, ClientRequest, Method};
+use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::files;
-use kallisto_command::flags::CommonFlags;
+use kallisto_command::flags::{CommonFlags, FieldFlag};
+use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
+use kallisto_command::output;
 
 const PATH: &str = "sys/storage/raft/snapshot";
+const LOAD: &str = "sys/storage/raft/snapshot-load";
 /// How a whole file ends: an empty last block, then eight bytes of checksum and length. One that broke off does not.
 const LAST_BLOCK: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 const TAIL_BYTES: usize = LAST_BLOCK.len() + 8;
@@ -25,6 +28,12 @@ pub(crate) enum Snapshot {
     Save(Save),
     /// Put a file in the place of everything
     Restore(Restore),
+    /// Load a file next to what is there, to read and recover secrets from it
+    Load(Load),
+    /// Print what is loaded, and until when
+    Loaded(Loaded),
+    /// Unload what was loaded
+    Unload(Unload),
 }
 
 impl Snapshot {
@@ -33,6 +42,9 @@ impl Snapshot {
         match self {
             Self::Save(save) => save.run(),
             Self::Restore(restore) => restore.run(),
+            Self::Load(load) => load.run(),
+            Self::Loaded(loaded) => loaded.run(),
+            Self::Unload(unload) => unload.run(),
         }
     }
 }
@@ -136,6 +148,80 @@ impl Restore {
         let doing = Error::doing("Error restoring the snapshot");
         Client::new(&config)?.upload(&request, file).map_err(doing)?;
         Ok(Outcome::line("Success! The snapshot is restored."))
+    }
+}
+
+/// Loads a snapshot of this cluster next to what is there. Nothing changes; `kallisto recover` takes secrets out of it.
+///
+/// It is in the memory of the server that leads, one at a time, and gone when that leads no more, after 72 hours, or by `unload`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft snapshot load backup.snap")]
+pub(crate) struct Load {
+    #[command(flatten)]
+    common: CommonFlags,
+    #[command(flatten)]
+    field: FieldFlag,
+    /// The file
+    file: PathBuf,
+}
+
+impl Load {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let request = ClientRequest::new(Method::Post, LOAD);
+        let unreadable = |error| Error::usage(format!("{}: {error}", self.file.display()));
+        let file = files::open_lines(&self.file).map_err(unreadable)?;
+        let doing = Error::doing("Error loading the snapshot");
+        let loaded = Client::new(&config)?.upload(&request, file).map_err(doing)?;
+        let loaded = loaded.ok_or_else(|| Error::no_value(LOAD))?;
+        output::secret(&loaded, &config, self.field.field.as_deref())
+    }
+}
+
+/// Prints which snapshot is loaded, what it holds, and until when.
+#[derive(Args, Debug)]
+pub(crate) struct Loaded {
+    #[command(flatten)]
+    common: CommonFlags,
+    #[command(flatten)]
+    field: FieldFlag,
+}
+
+impl Loaded {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let client = Client::new(&config)?;
+        let doing = || Error::doing("Error asking for loaded snapshots");
+        let none = || Error::usage("no snapshot is loaded");
+        let listed = client.send(&ClientRequest::get(LOAD)).map_err(doing())?.ok_or_else(none)?;
+        let Some(Json::Array(ids)) = listed.datum("keys") else { return Err(none()) };
+        let id = ids.first().and_then(Json::as_str).ok_or_else(none)?;
+        let request = ClientRequest::get(&format!("{LOAD}/{id}"));
+        let loaded = client.send(&request).map_err(doing())?.ok_or_else(none)?;
+        output::secret(&loaded, &config, self.field.field.as_deref())
+    }
+}
+
+/// Unloads a snapshot that was loaded.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  kallisto operator raft snapshot unload 2403d301-94f2-46a1-a39d-02be83e2831a"
+)]
+pub(crate) struct Unload {
+    #[command(flatten)]
+    common: CommonFlags,
+    /// Its id
+    id: String,
+}
+
+impl Unload {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let path = url::clean(&format!("{LOAD}/{}", self.id))?;
+        let request = ClientRequest::new(Method::Delete, &path);
+        let doing = Error::doing("Error unloading the snapshot");
+        Client::new(&config)?.send(&request).map_err(doing)?;
+        Ok(output::done(&config, &format!("Success! Unloaded snapshot {}", self.id)))
     }
 }
 

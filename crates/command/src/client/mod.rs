@@ -280,12 +280,12 @@ impl<'a> Client<'a> {
             .map_err(|error| failed(ureq::Error::Io(error)))
     }
 
-    /// Sends a file as the body.
+    /// Sends a file as the body, and takes the answer if there is one.
     pub fn upload(
         &self,
         request: &ClientRequest,
         file: impl Read + 'static,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Option<Secret>, ClientError> {
         self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
@@ -294,7 +294,9 @@ impl<'a> Client<'a> {
         let patient = self.agent.configure_request(sent).timeout_global(None).build();
         let response = self.agent.run(patient).map_err(failed)?;
         let answer = read_answer(response, &url).map_err(failed)?;
-        self.refuse_errors(request, answer).map(drop)
+        let answer = self.refuse_errors(request, answer)?;
+        Secret::parse(&answer.body)
+            .map_err(|why| ClientError::Answer(format!("{}: {why}", answer.url)))
     }
 
     fn refuse_errors(

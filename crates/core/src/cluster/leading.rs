@@ -45,7 +45,8 @@ pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
 /// Whether only the leader answers a request.
 pub(crate) fn is_leaders(core: &Core, request: &Request<'_>) -> bool {
     // A wrapped reply is a record.
-    if request.wrap_ttl_secs > 0 {
+    // A loaded snapshot is in the memory of the leader alone.
+    if request.wrap_ttl_secs > 0 || request.read_snapshot().is_some() {
         return true;
     }
     let writes = request.operation.writes();

@@ -19,7 +19,7 @@ pub(crate) fn read(
     context: &NamespaceContext,
     call: &AuthorizedCall<'_, '_>,
 ) -> Option<Result<Response, Error>> {
-    if call.operation.writes() {
+    if call.operation.writes() || call.read_snapshot().is_some() {
         return None;
     }
     match context.view.mounts.route(call.path.as_str()) {

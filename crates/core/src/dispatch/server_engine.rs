@@ -37,6 +37,14 @@ pub(crate) struct RunningRequest<'a> {
     pub(crate) path: &'a str,
 }
 
+/// Where something is recovered from.
+pub(crate) struct RecoverSource {
+    /// The namespace as the loaded snapshot has it.
+    pub(crate) there: Arc<NamespaceContext>,
+    /// The path there, from the namespace; `None` for that of the request.
+    pub(crate) path: Option<String>,
+}
+
 /// A request without a token, where it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenRun<'a> {
@@ -145,6 +153,16 @@ pub(crate) trait ServerEngine: Sync {
 
     /// Whether a request with a small body takes a moment only, and may be answered by those who answer reads.
     fn is_light(&self, weighed: &Weighed<'_>) -> bool;
+
+    /// Whether what it keeps can be read and recovered from a loaded snapshot.
+    fn has_snapshots(&self) -> bool {
+        false
+    }
+
+    /// Makes what is at a path what it was in a loaded snapshot.
+    fn recover<'a>(&self, _run: RunningRequest<'a>, _from: RecoverSource) -> EngineAnswer<'a> {
+        Box::pin(ready(Err(Error::UnsupportedOperation)))
+    }
 
     /// Ends what an answer handed out that was never heard.
     fn end_unheard<'a>(

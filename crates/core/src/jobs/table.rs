@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use super::{EVERY_PASS, JobRow, JobScope, JobSpec, observe};
-use crate::backup::schedule;
+use crate::backup::{loaded, schedule};
 use crate::cluster::{self, observe as cluster_observe, removed};
 use crate::engines::kv::upgrade;
 use crate::engines::sys;
@@ -137,6 +137,15 @@ const SERVER_JOBS: &[JobSpec] = &[
         period_secs: EVERY_PASS,
         scope: JobScope::Leader(|core, root, now| {
             Box::pin(ready(schedule::start_due(core, root, now)))
+        }),
+    },
+    JobSpec {
+        name: "loaded_snapshots",
+        about: "Unloads a snapshot whose time is over, or whose server does not lead any more.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Server(|core, now| {
+            loaded::end_due(core, now);
+            Box::pin(ready(Ok(())))
         }),
     },
     JobSpec {

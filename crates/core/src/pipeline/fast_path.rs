@@ -270,6 +270,7 @@ fn is_simple(request: &Request<'_>) -> bool {
     request.operation == Operation::Read
         && request.wrap_ttl_secs == 0
         && request.namespace.is_empty()
+        && request.read_snapshot().is_none()
         && !request.asks_help()
         && !path.starts_with(SYSTEM)
         && !path.starts_with(Class::Auth.prefix())

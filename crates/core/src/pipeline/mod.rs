@@ -8,5 +8,6 @@ pub(crate) mod freshness;
 pub(crate) mod open_routes;
 pub(crate) mod patience;
 pub(crate) mod resolve_namespace;
+mod snapshots;
 pub(crate) mod stages;
 mod timed;

@@ -39,6 +39,7 @@ use crate::dispatch::server_engine::{OpenRun, RunningRequest};
 use crate::pipeline::freshness;
 use crate::pipeline::open_routes::OpenRoute;
 use crate::pipeline::resolve_namespace::Placed;
+use crate::pipeline::snapshots;
 use crate::pipeline::timed;
 use crate::quotas::{Allowance, Counting};
 use crate::registry;
@@ -394,6 +395,9 @@ impl Core {
         context: Arc<NamespaceContext>,
         call: AuthorizedCall<'_, '_>,
     ) -> Result<Response, Error> {
+        if let Some(asked) = snapshots::SnapshotQuestion::of(&call) {
+            return Box::pin(snapshots::answer(self, context, call, asked)).await;
+        }
         let found = context.view.mounts.route(call.path.as_str());
         match found {
             Some((mount, inside)) => {

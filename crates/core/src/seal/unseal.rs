@@ -208,6 +208,7 @@ impl Core {
         let begin = self.services.timers.now();
         last.view.feed.notify_watchers();
         self.store.detach();
+        self.loaded.clear();
         self.audit.clear();
         candidacy::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();

@@ -11,6 +11,7 @@
 mod attempts;
 pub(crate) mod compute_pools;
 pub(crate) mod joining;
+pub(crate) mod loaded;
 pub(crate) mod metrics;
 pub(crate) mod seal;
 pub(crate) mod versions;
@@ -39,6 +40,7 @@ use crate::platform::threads::{OwnThreads, Threads};
 use crate::records::engine_kind::EngineKind;
 use crate::state::compute_pools::Compute;
 use crate::state::joining::Joining;
+use crate::state::loaded::LoadedSnapshots;
 use crate::state::seal::progress::Seal;
 use crate::timers::Timer;
 use crate::view::outdated::LastHeard;
@@ -65,6 +67,8 @@ pub struct Core {
     pub(crate) threads: Arc<dyn Threads>,
     /// Places for those who read a backup.
     pub(crate) saves: Arc<Semaphore>,
+    /// What was loaded to be read beside the state.
+    pub(crate) loaded: Arc<LoadedSnapshots>,
     /// Turns of those who follow audit records to read a block of a file.
     pub(crate) record_reads: Arc<Semaphore>,
     /// How often the keys were dropped.
@@ -103,6 +107,7 @@ impl Core {
             host: None,
             threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
+            loaded: Arc::default(),
             record_reads: Arc::new(Semaphore::new(RECORD_READS_MAX)),
             sealings: watch::Sender::new(0),
             told: LastHeard::default(),

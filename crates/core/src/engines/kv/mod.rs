@@ -22,8 +22,11 @@ use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::dispatch::route_handler::{self, ReadCall, RouteTable};
-use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
+use crate::dispatch::server_engine::{
+    EngineAnswer, RecoverSource, RunningRequest, ServerEngine, Weighed,
+};
 use crate::engines::kv::access::Kv;
+use crate::engines::kv_batch;
 use crate::engines::kv_watch;
 use crate::limits::LIGHT_BODY_BYTES_MAX;
 use crate::limits::LIGHT_SECRET_BYTES_MAX;
@@ -95,6 +98,14 @@ impl ServerEngine for KvEngine {
             },
             KvState::Upgrading => false,
         }
+    }
+
+    fn has_snapshots(&self) -> bool {
+        self.0 != KvState::Upgrading
+    }
+
+    fn recover<'a>(&self, run: RunningRequest<'a>, from: RecoverSource) -> EngineAnswer<'a> {
+        Box::pin(kv_batch::recover_one(run, from))
     }
 
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! The routes of the key-value engines, below their mounts: those of version 1, and what a mount answers that is being upgraded.
 
 use kallisto_engine::FieldKind::Text;
-use kallisto_engine::route::{Field, field};
+use kallisto_engine::route::{Field, field, query};
 use kallisto_engine::{RouteRows, RowIndex, row};
 
 use super::{upgrade, v1};
@@ -28,7 +28,7 @@ pub(crate) static VERSION_1: RouteTable = RouteRows {
     tag: "secrets",
     about: "Key-value secrets without versions: each path holds one object, and a write replaces \
             it whole.",
-    groups: &[&[row!("{path..}", &[PATH], {
+    groups: &[&[row!("{path..}", &[PATH, READ_SNAPSHOT, RECOVER_SNAPSHOT], {
         Read => "Read a secret.", reads!(v1::read);
         Update => "Store a secret, replacing what was there.",
             runs!(async |run| v1::put(&Kv::of(&run), run.params.get("path")).await);
@@ -60,3 +60,12 @@ pub(super) static UPGRADING: RouteTable = RouteRows {
 
 /// Where a secret is.
 pub(super) const PATH: Field = field("path", Text, "Path of the secret inside the mount.");
+/// From where a read or a list is answered.
+pub(super) const READ_SNAPSHOT: Field =
+    query("read_snapshot_id", Text, "Read from a loaded snapshot.");
+/// From where a write recovers.
+pub(super) const RECOVER_SNAPSHOT: Field = query(
+    "recover_snapshot_id",
+    Text,
+    "Recover from a loaded snapshot, and write nothing else; the header `X-Vault-Recover-Snapshot-Id` says the same.",
+);

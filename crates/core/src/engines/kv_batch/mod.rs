@@ -7,16 +7,19 @@
 //! secret and folder ([`meter`]).
 //!
 //! - `read`: many reads in one request;
-//! - `write`, `remove`, `relocate`: many writes as one batch, all or nothing.
+//! - `write`, `remove`, `relocate`, `recover`: many writes as one batch, all or nothing.
 
 pub(in crate::engines) mod judge;
 pub(in crate::engines) mod meter;
 pub(in crate::engines) mod place;
 mod read;
+mod recover;
 mod relocate;
 mod remove;
 mod together;
 mod write;
+
+pub(in crate::engines) use recover::recover_one;
 
 use meter::Meter;
 use relocate::RelocateKeep;
@@ -51,4 +54,8 @@ pub(crate) async fn copy(run: &RouteCall<'_>) -> Result<Response, Error> {
 
 pub(crate) async fn move_to(run: &RouteCall<'_>) -> Result<Response, Error> {
     relocate::relocate(meter_of(run)?, &run.context, run.call, RelocateKeep::Nothing).await
+}
+
+pub(crate) async fn recover(run: &RouteCall<'_>) -> Result<Response, Error> {
+    recover::recover(meter_of(run)?, run.core, &run.context, run.call).await
 }

@@ -19,7 +19,7 @@ pub(in crate::engines) struct SecretPlace {
     /// The path inside the mount; that of a folder ends in a slash, and the mount's own is empty.
     pub(in crate::engines) path: String,
     /// Whether it was named with a slash at its end.
-    has_slash: bool,
+    pub(super) has_slash: bool,
 }
 
 /// Names of secrets.
@@ -68,6 +68,14 @@ impl SecretPlace {
             return Err(Error::invalid(format!("'{name}': no KV engine is mounted at \"{path}\"")));
         }
         Err(Error::Denied(Denial::At(path)))
+    }
+
+    /// The place at a path of any state; `None` where no KV engine is mounted.
+    pub(in crate::engines) fn at(context: &NamespaceContext, text: &str) -> Option<Self> {
+        let path = Path::literal(text).ok()?;
+        let (mount, inside) = context.view.mounts.route(path.as_str())?;
+        let is_kv = matches!(mount.entry.kind.kv(), Some(KvState::V1 | KvState::V2));
+        is_kv.then(|| Self { mount, path: inside.to_owned(), has_slash: text.ends_with('/') })
     }
 
     /// All that is in a mount.

@@ -118,6 +118,26 @@ pub(super) async fn restore(run: &RouteCall<'_>, check: Check) -> Result<Respons
     backup::begin(run.core, &run.context, check).await
 }
 
+pub(super) fn load(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::loaded::begin(run.core, &run.context, run.call.now)
+}
+
+pub(super) fn list_loaded(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::loaded::list(run.core, run.call.now)
+}
+
+pub(super) fn read_loaded(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::loaded::read(run.core, run.params.get("snapshot_id"), run.call.now)
+}
+
+pub(super) fn unload(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::loaded::unload(run.core, run.params.get("snapshot_id"))
+}
+
 /// The leader hands its place to another server; alone it stays.
 pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
     if let Some(cluster) = core.store.replicated()

@@ -100,6 +100,7 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
     match operation {
         Operation::Read => "read",
         Operation::Update if capability == Capability::Create => "create",
+        Operation::Update if capability == Capability::Recover => "recover",
         Operation::Update => "update",
         Operation::Patch => "patch",
         Operation::Delete => "delete",
@@ -112,7 +113,13 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
 /// body that does not parse, which the handler refuses.
 fn data_of(request: &Request<'_>) -> Vec<u8> {
     let map = match request.operation {
-        Operation::Update | Operation::Patch => request.object().unwrap_or_default(),
+        Operation::Update | Operation::Patch => {
+            let mut map = request.object().unwrap_or_default();
+            if let Some(id) = request.recover_snapshot() {
+                map.insert("recover_snapshot_id".to_owned(), id.into());
+            }
+            map
+        }
         Operation::Read | Operation::Delete | Operation::List | Operation::Scan => {
             if request.query.is_empty() {
                 return Vec::new();

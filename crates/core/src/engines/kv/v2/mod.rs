@@ -11,6 +11,7 @@ pub(super) mod data;
 mod decide;
 mod import;
 mod metadata;
+pub(crate) mod recover;
 pub(super) mod routes;
 pub(crate) mod stage;
 mod subkeys;

@@ -8,7 +8,7 @@ use super::versions::{self, VersionsChange};
 use super::{config, data, import, invalid_path, metadata, read_invalid, subkeys};
 use crate::dispatch::route_handler::{RouteHandler, RouteTable, runs};
 use crate::engines::kv::access::Kv;
-use crate::engines::kv::routes::{PATH, reads};
+use crate::engines::kv::routes::{PATH, READ_SNAPSHOT, RECOVER_SNAPSHOT, reads};
 
 /// KV version 2.
 pub(crate) static VERSION_2: RouteTable = RouteRows {
@@ -35,6 +35,8 @@ const ENTRIES: RowGroup<RouteHandler> = &[
     row!("data/{path..}", &[
         PATH,
         query("version", Whole, "The version to read; 0 or absent for the current one."),
+        READ_SNAPSHOT,
+        RECOVER_SNAPSHOT,
         field("data", Map, "The secret."),
         field("options", Map, "`cas`: the version the write expects to replace, 0 for none."),
     ], {
@@ -50,6 +52,7 @@ const ENTRIES: RowGroup<RouteHandler> = &[
         PATH,
         query("version", Whole, "The version to read; 0 or absent for the current one."),
         query("depth", Whole, "Levels to show; 0 for all."),
+        READ_SNAPSHOT,
     ], {
         Read => "Read the structure of a secret without its values.", reads!(subkeys::read);
     } .with_root()),
@@ -61,6 +64,7 @@ const ENTRIES: RowGroup<RouteHandler> = &[
         field("custom_metadata", Map, "Names and texts that describe the secret."),
         AFTER,
         LIMIT,
+        READ_SNAPSHOT,
     ], {
         Read => "Read a secret's settings and the list of its versions.", reads!(metadata::read);
         Update => "Change a secret's settings; creates it without a version.",
@@ -72,7 +76,7 @@ const ENTRIES: RowGroup<RouteHandler> = &[
         List => "List the secrets and folders in a folder.", reads!(metadata::list);
         Scan => "List every secret below a folder.", reads!(metadata::list);
     } .with_root().creating()),
-    row!("detailed-metadata/{path..}", &[PATH, AFTER, LIMIT], {
+    row!("detailed-metadata/{path..}", &[PATH, AFTER, LIMIT, READ_SNAPSHOT], {
         List => "List a folder with the metadata of its secrets.", reads!(metadata::list_detailed);
         Scan => "List everything below a folder with its metadata.", reads!(metadata::list_detailed);
     } .with_root()),

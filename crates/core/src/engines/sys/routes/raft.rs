@@ -138,6 +138,21 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
             schedule::status(run.core, &run.context, run.params.get("name"))
         });
     } .served_by(ServedBy::LeaderIfAny)),
+    row!("storage/raft/snapshot-load", &[], {
+        Update => "Load such a file, the body, to read and recover secrets from it; one at a time.",
+            runs!(|run| raft::load(&run));
+        Read => "List the loaded snapshots.", runs!(|run| raft::list_loaded(&run));
+        List => "List the loaded snapshots.", runs!(|run| raft::list_loaded(&run));
+    } .served_by(ServedBy::Leader).with_upload().more(
+        "It is in the memory of the server that leads, and gone when that is sealed or leads no more, and after 72 hours. \
+           `read_snapshot_id` at the paths of KV reads from it, `recover_snapshot_id` recovers.",
+    )),
+    row!("storage/raft/snapshot-load/{snapshot_id}", &[
+        field("snapshot_id", Text, "The id that loading gave it."),
+    ], {
+        Read => "Say what a loaded snapshot holds and until when.", runs!(|run| raft::read_loaded(&run));
+        Delete => "Unload a snapshot.", runs!(|run| raft::unload(&run));
+    } .served_by(ServedBy::Leader)),
     row!("storage/raft/snapshot-force", &[], {
         Update => "Put a file of other unseal keys in the place of everything.",
             runs!(async |run| raft::restore(&run, Check::Nothing).await);

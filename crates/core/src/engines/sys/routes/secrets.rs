@@ -52,6 +52,17 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
         Update => "Move a secret or a folder with all versions and metadata.",
             runs!(async |run| kv_batch::move_to(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/recover", &[
+        field("snapshot_id", Text, "A loaded snapshot."),
+        field("path", Text, "What to recover, a secret or a folder by a final slash: mount and path."),
+        field("from", Text, "Where it was in the snapshot; the same place when absent."),
+        field("overwrite", Flag, "Put the history of the snapshot in the place of the one that is here, newer versions and all."),
+        DRY_RUN,
+        COUNT,
+    ], {
+        Update => "Recover a secret or a folder with all versions from a loaded snapshot: all of it, or nothing.",
+            runs!(async |run| kv_batch::recover(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/list", &[
         query("path", Text, "The folder: mount and path."),
         query("recursive", Flag, "Everything below it."),
