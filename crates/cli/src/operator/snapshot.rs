@@ -180,6 +180,7 @@ impl Load {
 
 /// Prints which snapshot is loaded, what it holds, and until when.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft snapshot loaded")]
 pub(crate) struct Loaded {
     #[command(flatten)]
     common: CommonFlags,
