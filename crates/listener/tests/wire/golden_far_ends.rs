@@ -47,7 +47,6 @@ fn rabbitmq_exchanges_are_answered_as_recorded() {
 const DATABASE_KNOWN: &[Known] = &[
     (6, &["status", "/"], WARNED),
     (7, &["status", "/"], CHECKED),
-    (14, &["status", "/"], WARNED),
     (17, &["status", "/"], WARNED),
     (32, &["/errors/0"], WORDS),
     (34, &["/errors/0"], WORDS),
