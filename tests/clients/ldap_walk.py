@@ -231,13 +231,17 @@ def hang_walk(directory):
                                       "binddn": f"cn=binder,{BASE}", "bindpass": "binderpw", "request_timeout": 10})
     done("POST", "secret/data/hang", {"data": {"a": "b"}})
 
-    def reads():
+    def p99():
         times = []
         for _ in range(300):
             begun = time.perf_counter()
             done("GET", "secret/data/hang")
             times.append(time.perf_counter() - begun)
         return sorted(times)[297] * 1000
+
+    def reads():
+        """The best of three: what the directory delays is slow each time, and what the machine delays is not."""
+        return min(p99() for _ in range(3))
 
     before = reads()
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
