@@ -10,7 +10,6 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import pwd
 import shutil
 import signal
 import socket
@@ -21,6 +20,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+from far_ends.processes import check, free_port, ok, skip, user_for
 
 BINARY = sys.argv[1]
 BAO = sys.argv[2] if len(sys.argv) > 2 else None
@@ -34,39 +35,6 @@ CREATE = [
     "CREATE ROLE \"{{name}}\" WITH LOGIN PASSWORD '{{password}}' VALID UNTIL '{{expiration}}'",
     "GRANT SELECT ON ALL TABLES IN SCHEMA public TO \"{{name}}\"",
 ]
-
-
-def ok(what):
-    print("ok ", what, flush=True)
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"not so: {what}")
-    ok(what)
-
-
-def skip(what):
-    print(f"*** SKIPPED: {what}", flush=True)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def user_for(*names):
-    """Who runs a server: servers refuse root."""
-    if os.getuid() != 0:
-        return {}
-    for name in names:
-        try:
-            found = pwd.getpwnam(name)
-            return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-        except KeyError:
-            continue
-    return {}
 
 
 def folder(name, who):

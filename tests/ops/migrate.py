@@ -10,13 +10,14 @@ import concurrent.futures
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+
+from three import free_ports
 
 KALLISTO, BAO = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SECRETS = int(os.environ.get("MIGRATE_SECRETS", "500"))
@@ -42,16 +43,6 @@ def check(good, what, more=""):
     checks += 1
     failures += not good
     print("ok   " if good else "FAIL ", what, "" if good else more, flush=True)
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Server:

@@ -163,6 +163,7 @@ impl SecretRecovery<'_> {
             let source = SecretName::api_path(&self.from.mount, "data", &pair.from);
             if source != path {
                 self.judge.demand(Operation::Read, &source)?;
+                touched.push(TouchedPath { operation: Operation::Read, path: source });
             }
             if self.mode == RecoverMode::Overwrite {
                 let metadata = SecretName::api_path(&self.to.mount, "metadata", &pair.to);
