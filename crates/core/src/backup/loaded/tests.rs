@@ -176,7 +176,13 @@ fn a_write_that_names_a_snapshot_recovers_and_takes_the_right_to() {
     from.push(("x-vault-recover-source-path", "secret/data/f/a".to_owned()));
     let refused = recover(&core, "mender", "secret/data/copy", from.clone());
     assert!(matches!(refused, Err(Error::Denied(Denial::Policy))), "{refused:?}");
-    let told = text(recover(&core, ROOT, "secret/data/copy", from));
+    let answer = recover(&core, ROOT, "secret/data/copy", from);
+    let Ok(Response::Logical(logical)) = &answer else { panic!("{answer:?}") };
+    // The audit record names both.
+    let touched: Vec<_> =
+        logical.touched.iter().map(|touched| (touched.operation, touched.path.as_str())).collect();
+    assert_eq!(touched, [(Read, "secret/data/f/a"), (Update, "secret/data/copy")]);
+    let told = text(answer);
     assert!(
         told.contains(r#""outcome":"created""#) && told.contains(r#""path":"secret/copy""#),
         "{told}"
