@@ -17,8 +17,10 @@ pub const WRITE: &str = "KALLISTO_REFERENCE_WRITE";
 /// Where the page is another, with the first line that differs; where it cannot be written.
 #[expect(clippy::disallowed_methods, reason = "tests compare with files of the repository")]
 pub fn hold(name: &str, text: &str) {
-    let path =
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference")).join(name);
+    // As cargo says it to the running test, which may have been built in another copy of the tree.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let path = own.join("../../docs/reference").join(name);
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, text)
             .unwrap_or_else(|error| panic!("docs/reference/{name}: {error}"));
