@@ -7,7 +7,9 @@
 # STORAGE=postgresql has the server, and that of the comparison with OpenBao, keep their records in a PostgreSQL of this machine. Walks
 # that start servers of their own say nothing about that and are left out then.
 #
-# Without a path the release binary is built first. Ends the server it started, by id.
+# Walks along far ends wait most of their time, so they run beside the others, at a server of their own, and are told at the end.
+#
+# Without a path the release binary is built first. Ends the servers it started, by id.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -20,8 +22,14 @@ skip() {
 command -v python3 >/dev/null || skip "python3 is not installed"
 command -v curl >/dev/null || skip "curl is not installed"
 work=$(mktemp -d)
-server= database=
+server= far_server= database= lane=
 finish() {
+  if [ -n "$lane" ]; then
+    local walks
+    walks=$(pgrep -P "$lane" || true)
+    kill "$lane" $walks 2>/dev/null || true
+  fi
+  [ -z "$far_server" ] || kill "$far_server" 2>/dev/null || true
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
   if [ -n "$database" ]; then
     wait "$server" 2>/dev/null || true
@@ -70,27 +78,46 @@ if [ "${STORAGE:-}" = postgresql ]; then
   printf 'storage "postgresql" {\n  connection_url = "%s"\n  ha_enabled = "false"\n}\n' "$KALLISTO_STORAGE_URL" >"$work/storage.hcl"
   on_storage=("-config=$work/storage.hcl")
 fi
+answers() { # answers ADDRESS PID ERRORS: waits until a server answers
+  for _ in $(seq 100); do
+    curl -fs -o /dev/null "$1/v1/sys/health" && return
+    kill -0 "$2" || { cat "$3"; exit 1; }
+    sleep 0.05
+  done
+}
 "$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$port" \
   -dev-resp-listen-address="127.0.0.1:$RESP_PORT" "${on_storage[@]}" >"$work/server.out" 2>"$work/server.err" &
 server=$!
 export VAULT_ADDR=http://127.0.0.1:$port VAULT_TOKEN=root BAO_ADDR=http://127.0.0.1:$port BAO_TOKEN=root
-for _ in $(seq 100); do
-  curl -fs -o /dev/null "$VAULT_ADDR/v1/sys/health" && break
-  kill -0 "$server" || { cat "$work/server.err"; exit 1; }
-  sleep 0.05
-done
+answers "$VAULT_ADDR" "$server" "$work/server.err"
 
 export KALLISTO=$binary
-passed=0 failed=0
-run() { # run NAME COMMAND...
+# All before anything runs: nobody imports from a folder that changes.
+get() { # get NAME PACKAGE...: from PyPI; has NAME says later whether it came
   local name=$1
   shift
+  timeout 180 "$work/venv/bin/pip" install -q "$@" >"$work/pip-$name.log" 2>&1 && touch "$work/has-$name" || true
+}
+has() { [ -e "$work/has-$1" ]; }
+get hvac-suite 'pytest==8.*' 'parameterized==0.9.*' 'Flask==3.*' 'Flask-SQLAlchemy==3.*' 'Authlib==1.*' 'pyhcl==0.4.*' 'requests-mock==1.*' 'packaging' 'python-ldap-test==0.3.*' 'jwcrypto==1.*' 'cryptography>=45'
+get pyotp 'pyotp==2.*'
+get cryptography 'cryptography>=45'
+get pkilint 'pkilint==0.13.*'
+get pyjwt 'PyJWT[crypto]==2.*'
+get openapi 'openapi-spec-validator>=0.7'
+get oidc 'oidc-provider-mock>=0.3'
+get dnslib 'dnslib==0.9.*'
+
+tally=$work/tally
+run() { # run NAME COMMAND...
+  local name=$1 start=$SECONDS
+  shift
   if timeout "${limit:-120}" "$@" >"$work/$name.log" 2>&1; then
-    passed=$((passed + 1))
-    echo "ok    $name ($(grep -c '^ok ' "$work/$name.log") checks)"
+    echo passed >>"$tally"
+    echo "ok    $name ($(grep -c '^ok ' "$work/$name.log") checks, $((SECONDS - start)) s)"
   else
-    failed=$((failed + 1))
-    echo "FAIL  $name"
+    echo failed >>"$tally"
+    echo "FAIL  $name, $((SECONDS - start)) s"
     tail -n 60 "$work/$name.log"
   fi
 }
@@ -101,16 +128,46 @@ run_own() { # run_own NAME COMMAND...: one that starts servers of its own, on th
     run "$@"
   fi
 }
+far_ends() { # databases, directories, brokers, and logins that others decide
+  run github "$work/venv/bin/python" "$here/github_walk.py"
+  run okta "$work/venv/bin/python" "$here/okta_walk.py"
+  # Starts the databases of this machine, and says which are missing.
+  limit=600 run database python3 "$here/database_walk.py" "$binary" "$work/venv/bin/bao"
+  grep '^\*\*\* SKIPPED' "$work/database.log" || true
+  # Three servers on one PostgreSQL, under faults.
+  limit=400 run_own postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
+  grep -s '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
+  # Starts slapd, and says so where it is missing.
+  limit=400 run ldap "$work/venv/bin/python" "$here/ldap_walk.py" "$binary" "$work/venv/bin/bao"
+  grep '^\*\*\* SKIPPED' "$work/ldap.log" || true
+  # Starts RabbitMQ, and says so where it is missing.
+  limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
+  grep '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
+  # Kill servers, leaders and PostgreSQL at each step of what they do at their far ends; longer by the variables in their heads.
+  limit=600 run_own far-end-kills python3 "$here/far_end_kills.py" "$binary"
+  grep -s '^\*\*\* SKIPPED' "$work/far-end-kills.log" || true
+  limit=900 run_own far-end-cluster python3 "$here/far_end_cluster.py" "$binary"
+  grep -s '^\*\*\* SKIPPED' "$work/far-end-cluster.log" || true
+  limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
+}
+if [ -n "$database" ]; then
+  # Nobody else may use its tables.
+  far_ends
+else
+  far_port=$(free_port)
+  "$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$far_port" >"$work/far-server.out" 2>"$work/far-server.err" &
+  far_server=$!
+  answers "http://127.0.0.1:$far_port" "$far_server" "$work/far-server.err"
+  VAULT_ADDR=http://127.0.0.1:$far_port BAO_ADDR=http://127.0.0.1:$far_port far_ends >"$work/far-ends.out" 2>&1 &
+  lane=$!
+fi
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
 run hvac-logins "$work/venv/bin/python" "$here/hvac_logins.py"
-run github "$work/venv/bin/python" "$here/github_walk.py"
-run okta "$work/venv/bin/python" "$here/okta_walk.py"
 run_own hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 run hvac-identity "$work/venv/bin/python" "$here/hvac_identity.py"
 # The tests that hvac's authors wrote for Vault.
-if timeout 180 "$work/venv/bin/pip" install -q 'pytest==8.*' 'parameterized==0.9.*' 'Flask==3.*' 'Flask-SQLAlchemy==3.*' 'Authlib==1.*' 'pyhcl==0.4.*' \
-  'requests-mock==1.*' 'packaging' 'python-ldap-test==0.3.*' 'jwcrypto==1.*' 'cryptography>=45' >"$work/pip-hvac-suite.log" 2>&1; then
+if has hvac-suite; then
   limit=600 run hvac-suite "$work/venv/bin/python" "$here/hvac_suite.py" "$binary"
 else
   echo "*** SKIPPED: hvac-suite: what hvac's own tests need could not be installed from PyPI"
@@ -133,13 +190,13 @@ if [ -n "$sops" ]; then
 else
   echo "*** SKIPPED: sops: not in the path; go install github.com/getsops/sops/v3/cmd/sops@v3.13.3 gets it, SOPS=FILE names it"
 fi
-if timeout 180 "$work/venv/bin/pip" install -q 'pyotp==2.*' >"$work/pip-pyotp.log" 2>&1; then
+if has pyotp; then
   run totp "$work/venv/bin/python" "$here/totp_walk.py" "$work/venv/bin/bao"
   PATH="$work/venv/bin:$PATH" limit=240 run mfa "$work/venv/bin/python" "$here/mfa_walk.py"
 else
   echo "*** SKIPPED: totp, mfa: pyotp could not be installed from PyPI"
 fi
-if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cryptography.log" 2>&1; then
+if has cryptography; then
   run pki "$work/venv/bin/python" "$here/pki_walk.py" "$work/venv/bin/bao"
   limit=300 run pki-rare "$work/venv/bin/python" "$here/pki_rare.py"
 else
@@ -147,7 +204,7 @@ else
 fi
 PATH="$work/venv/bin:$PATH" run bao-pki bash "$here/pki_cli_walk.sh" bao
 run kallisto-pki bash "$here/pki_cli_walk.sh" "$binary"
-if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pkilint.log" 2>&1; then
+if has pkilint; then
   # A second linter where it can be had: without it the walk says so.
   zlint=$(command -v zlint || true)
   if [ -z "$zlint" ] && command -v go >/dev/null && timeout 600 env GOPATH="$work/gopath" GOFLAGS=-modcacherw \
@@ -159,7 +216,7 @@ if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pki
 else
   echo "*** SKIPPED: pki-lint: pkilint could not be installed from PyPI: nobody looks at what PKI signs"
 fi
-if timeout 180 "$work/venv/bin/pip" install -q 'PyJWT[crypto]==2.*' >"$work/pip-pyjwt.log" 2>&1; then
+if has pyjwt; then
   relying_party=
   if command -v go >/dev/null && timeout 300 env GOPATH="$work/gopath" go -C "$here/oidc_provider/go" build -modcacherw -o "$work/go-oidc" . >"$work/go-oidc.log" 2>&1; then
     relying_party=$work/go-oidc
@@ -180,27 +237,9 @@ else
   echo "*** SKIPPED: openid-client: npm is not installed, or the package cannot be had"
 fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
-# Starts the databases of this machine, and says which are missing.
-limit=600 run database python3 "$here/database_walk.py" "$binary" "$work/venv/bin/bao"
-grep '^\*\*\* SKIPPED' "$work/database.log" || true
-# Three servers on one PostgreSQL, under faults.
-limit=400 run_own postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
-grep -s '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
-# Starts slapd, and says so where it is missing.
-limit=400 run ldap "$work/venv/bin/python" "$here/ldap_walk.py" "$binary" "$work/venv/bin/bao"
-grep '^\*\*\* SKIPPED' "$work/ldap.log" || true
-# Starts RabbitMQ, and says so where it is missing.
-limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
-grep '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
-# Kill servers, leaders and PostgreSQL at each step of what they do at their far ends; longer by the variables in their heads.
-limit=600 run_own far-end-kills python3 "$here/far_end_kills.py" "$binary"
-grep -s '^\*\*\* SKIPPED' "$work/far-end-kills.log" || true
-limit=900 run_own far-end-cluster python3 "$here/far_end_cluster.py" "$binary"
-grep -s '^\*\*\* SKIPPED' "$work/far-end-cluster.log" || true
-limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
-if timeout 180 "$work/venv/bin/pip" install -q 'openapi-spec-validator>=0.7' >"$work/pip-openapi.log" 2>&1; then
+if has openapi; then
   run openapi "$work/venv/bin/python" "$here/openapi_check.py"
 else
   echo "*** SKIPPED: openapi: openapi-spec-validator could not be installed from PyPI"
@@ -245,7 +284,7 @@ if [ -z "$chromium" ]; then
   echo "*** SKIPPED: oidc: no Chromium in the path (CHROMIUM=FILE names it): no browser logs in"
 elif ! command -v npm >/dev/null; then
   echo "*** SKIPPED: oidc: npm is not installed: no browser logs in"
-elif ! timeout 180 "$work/venv/bin/pip" install -q 'oidc-provider-mock>=0.3' >"$work/pip-oidc.log" 2>&1; then
+elif ! has oidc; then
   echo "*** SKIPPED: oidc: oidc-provider-mock could not be installed from PyPI: no browser logs in"
 elif build browser env PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm --prefix "$work/browser" ci --silent; then
   limit=300 run oidc env CHROMIUM="$chromium" BAO="$work/venv/bin/bao" OIDC_MOCK="$work/venv/bin/oidc-provider-mock" \
@@ -263,7 +302,7 @@ if build vaultrs env CARGO_TARGET_DIR="$work/rust-target" "$cargo" build -q --lo
 fi
 
 # ACME: certbot, lego and dehydrated are the system's, instant-acme is built here.
-if timeout 180 "$work/venv/bin/pip" install -q 'dnslib==0.9.*' >"$work/pip-dnslib.log" 2>&1; then
+if has dnslib; then
   cp -r "$here/acme" "$work/acme"
   instant=
   if build instant-acme env CARGO_TARGET_DIR="$work/acme-target" "$cargo" build -q --locked --manifest-path "$work/acme/Cargo.toml"; then
@@ -279,11 +318,21 @@ fi
 limit=300 run_own documents env PATH="$work/venv/bin:$PATH" python3 "$here/docs_console.py"
 grep -s '^\*\*\* SKIPPED' "$work/documents.log" || true
 
-if ! kill -0 "$server" 2>/dev/null; then
-  failed=$((failed + 1))
-  echo "FAIL  the server is gone"
-  tail -5 "$work/server.err"
+if [ -n "$lane" ]; then
+  wait "$lane" || true
+  lane=
+  cat "$work/far-ends.out"
 fi
+for one in server far-server; do
+  id=$server
+  [ "$one" = server ] || id=$far_server
+  if [ -n "$id" ] && ! kill -0 "$id" 2>/dev/null; then
+    echo failed >>"$tally"
+    echo "FAIL  the $one is gone"
+    tail -5 "$work/$one.err"
+  fi
+done
+failed=$(grep -c failed "$tally" || true)
 echo
-echo "$passed passed, $failed failed"
+echo "$(grep -c passed "$tally" || true) passed, $failed failed"
 [ "$failed" = 0 ]
