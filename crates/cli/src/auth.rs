@@ -126,7 +126,7 @@ impl MethodSettings {
     after_help = "Examples:\n  kallisto auth enable userpass\n  kallisto auth enable -path=machines approle"
 )]
 pub(crate) struct Enable {
-    /// Its kind: approle, cert, jwt, kubernetes or userpass
+    /// Its kind: approle, cert, github, jwt, kubernetes, ldap, oidc, okta or userpass
     kind: String,
     /// Where; the kind's name when absent
     #[arg(long, value_name = "PATH")]

@@ -88,10 +88,10 @@ impl List {
 /// Mounts an engine.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto secrets enable -path=secret -version=2 kv\n  kallisto secrets enable kv-v2"
+    after_help = "Examples:\n  kallisto secrets enable -path=secret -version=2 kv\n  kallisto secrets enable kv-v2\n  kallisto secrets enable -path=certificates -max-lease-ttl=8760h pki"
 )]
 pub(crate) struct Enable {
-    /// Its kind: kv, kv-v1 or kv-v2
+    /// Its kind: database, kubernetes, kv (kv-v1, kv-v2), ldap, pki, rabbitmq, ssh, totp or transit
     kind: String,
     /// Where; the kind's name when absent
     #[arg(long, value_name = "PATH")]

@@ -39,6 +39,27 @@ fn leases_are_asked_about_renewed_and_ended() {
     }
 }
 
+/// Kinds that are there from the start, once, and cannot be mounted; and the second name of one.
+const NOT_MOUNTED: [&str; 5] = ["cubbyhole", "identity", "openldap", "system", "token"];
+
+#[test]
+fn the_help_of_enabling_names_every_kind_that_the_server_mounts() {
+    let server = DevServer::start(&directory());
+    for (kind, command) in [("secret", "secrets enable -h"), ("auth", "auth enable -h")] {
+        let listed = server.run(&format!("plugin list {kind}"));
+        let help = server.run(command).stdout;
+        let arguments = help.split_once("Arguments:").map_or("", |(_, rest)| rest);
+        let named = arguments.split("Options:").next().unwrap_or_default();
+        let names = listed.stdout.lines().skip(2).filter_map(|line| line.split(' ').next());
+        let mounted: Vec<&str> = names.filter(|name| !NOT_MOUNTED.contains(name)).collect();
+        assert!(mounted.len() > 5, "{}", listed.stdout);
+        for name in mounted {
+            let is_named = named.split([' ', ',', '\n']).any(|word| word == name);
+            assert!(is_named, "{command} does not name {name}: {named}");
+        }
+    }
+}
+
 #[test]
 fn a_server_tells_its_versions_engines_and_methods() {
     let server = DevServer::start(&directory());
