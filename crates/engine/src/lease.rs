@@ -81,7 +81,8 @@ pub trait Leases: Sync {
 #[derive(Clone, Copy)]
 pub struct EngineLeases {
     /// Takes a credential back. One that is not there (any more) is a success: it is called for credentials that were never made,
-    /// and again after a crash.
+    /// and again after a crash. [`Error::Unavailable`] says that the far end was not asked or not heard: it is called again until it is. Of any
+    /// other error there are a few, then the lease is irrevocable.
     pub revoke: for<'a> fn(LeaseCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
     /// Lets a credential live until the given time, or refuses.
     pub renew: for<'a> fn(LeaseCall<'a>, Timestamp) -> BoxFuture<'a, Result<(), Error>>,

@@ -6,7 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::limits::{ATTEMPTS_MAX, BACKOFF_FIRST_SECS, JITTER_DIVISOR, PENDING_SECS_MAX};
+use crate::limits::{
+    ATTEMPTS_MAX, BACKOFF_FIRST_SECS, JITTER_DIVISOR, PENDING_SECS_MAX, UNANSWERED_DIVISOR,
+    UNANSWERED_SECS_MAX,
+};
 use crate::record::{LeasePhase, LeaseRecord, LeaseState, Owner, Term};
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
@@ -178,6 +181,15 @@ pub fn decide_renewal(
     Ok(GrantedRenewal { term, ttl_secs, capped })
 }
 
+/// Why an attempt to revoke a lease failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptFailure<'e> {
+    /// The far end was not asked, or not heard. That says nothing about the credential: it is asked again until it answers.
+    Unanswered,
+    /// It refused, in these words, or nobody can ask it.
+    Refused(&'e str),
+}
+
 /// What becomes of a lease after an attempt to revoke it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevocationOutcome {
@@ -185,39 +197,63 @@ pub enum RevocationOutcome {
     Forget,
     /// It stays, in this state.
     Keep(LeaseState),
+    /// It stays as it is, and is not tried again before this time, in nanoseconds since 1970. Who leads keeps that in memory: a far end that is
+    /// out for a day writes nothing.
+    Wait(i64),
 }
 
 /// Decides what follows an attempt of the queue to revoke a lease. `outcome` is what the engine says; a credential
 /// that the far end does not know (any more) is a success. `random` is any number, freshly drawn.
 pub fn decide_revocation(
     state: &LeaseState,
-    outcome: Result<(), &str>,
+    outcome: Result<(), AttemptFailure<'_>>,
     now_ns: i64,
     random: u32,
 ) -> RevocationOutcome {
-    let error = match outcome {
-        Ok(()) => return RevocationOutcome::Forget,
-        Err(error) => error,
-    };
     let failed_before = match state {
         LeaseState::Pending | LeaseState::Live => 0,
         LeaseState::Revoking { attempts, .. } => *attempts,
         LeaseState::Irrevocable { .. } => ATTEMPTS_MAX,
     };
+    let error = match (outcome, state) {
+        (Ok(()), _) => return RevocationOutcome::Forget,
+        (Err(AttemptFailure::Refused(error)), _) => error,
+        (Err(AttemptFailure::Unanswered), LeaseState::Revoking { next_try_ns, .. }) => {
+            let pause_ns = unanswered_pause_ns(now_ns.saturating_sub(*next_try_ns));
+            return RevocationOutcome::Wait(later_ns(now_ns, pause_ns, random));
+        }
+        (Err(AttemptFailure::Unanswered), _) => {
+            let attempts = failed_before.min(ATTEMPTS_MAX - 1);
+            let next_try_ns = later_ns(now_ns, unanswered_pause_ns(0), random);
+            return RevocationOutcome::Keep(LeaseState::Revoking { attempts, next_try_ns });
+        }
+    };
     let attempts = failed_before.saturating_add(1);
     if attempts >= ATTEMPTS_MAX {
         return RevocationOutcome::Keep(LeaseState::irrevocable(error));
     }
-    let next_try_ns = now_ns.saturating_add(backoff_ns(attempts, random));
+    let next_try_ns = later_ns(now_ns, backoff_ns(attempts), random);
     RevocationOutcome::Keep(LeaseState::Revoking { attempts, next_try_ns })
 }
 
-/// The pause after so many failed attempts: twice the one before, and a random part of it on top.
-fn backoff_ns(attempts: u8, random: u32) -> i64 {
+/// The pause after so many attempts that were refused: twice the one before.
+fn backoff_ns(attempts: u8) -> u64 {
     let doublings = u32::from(attempts.clamp(1, ATTEMPTS_MAX)) - 1;
-    let pause_ns = (BACKOFF_FIRST_SECS << doublings) * NANOS_PER_SEC.cast_unsigned();
+    (BACKOFF_FIRST_SECS << doublings) * NANOS_PER_SEC.cast_unsigned()
+}
+
+/// The pause after an attempt that nobody answered, of a lease that has been due for so long: it grows with that time, up to a bound, which is
+/// how long a far end that is back may wait for it.
+fn unanswered_pause_ns(due_for_ns: i64) -> u64 {
+    let in_secs = |secs: u64| secs * NANOS_PER_SEC.cast_unsigned();
+    let part = due_for_ns.max(0).cast_unsigned() / UNANSWERED_DIVISOR;
+    part.clamp(in_secs(BACKOFF_FIRST_SECS), in_secs(UNANSWERED_SECS_MAX))
+}
+
+/// So much later, and a random part of it on top.
+fn later_ns(now_ns: i64, pause_ns: u64, random: u32) -> i64 {
     let jitter_ns = (u128::from(pause_ns / JITTER_DIVISOR) * u128::from(random)) >> 32;
-    0_i64.saturating_add_unsigned(pause_ns + u64::try_from(jitter_ns).unwrap_or_default())
+    now_ns.saturating_add_unsigned(pause_ns + u64::try_from(jitter_ns).unwrap_or_default())
 }
 
 impl LeaseRecord {
@@ -397,12 +433,16 @@ mod tests {
         assert_eq!(RenewalRefusal::Invalid.to_string(), "invalid lease");
     }
 
+    fn refused(words: &str) -> Result<(), AttemptFailure<'_>> {
+        Err(AttemptFailure::Refused(words))
+    }
+
     #[test]
     fn six_attempts_with_doubling_pauses_and_then_it_is_irrevocable() {
         let mut state = LeaseState::Live;
         let mut pauses = Vec::new();
         loop {
-            match decide_revocation(&state, Err("down"), NOW, 0) {
+            match decide_revocation(&state, refused("down"), NOW, 0) {
                 RevocationOutcome::Keep(next @ LeaseState::Revoking { next_try_ns, .. }) => {
                     pauses.push((next_try_ns - NOW) / NANOS_PER_SEC);
                     state = next;
@@ -420,18 +460,47 @@ mod tests {
     #[test]
     fn a_random_part_of_the_pause_keeps_leases_apart() {
         for attempts in 1..=ATTEMPTS_MAX {
-            let (least, most) = (backoff_ns(attempts, 0), backoff_ns(attempts, u32::MAX));
+            let pause = backoff_ns(attempts);
+            let (least, most) = (later_ns(0, pause, 0), later_ns(0, pause, u32::MAX));
             // Rounding takes some nanoseconds.
             assert!((least / 4 - 100..=least / 4).contains(&(most - least)), "{attempts}");
-            assert_eq!(backoff_ns(attempts, 1 << 31), least + least / 8, "{attempts}");
+            assert_eq!(later_ns(0, pause, 1 << 31), least + least / 8, "{attempts}");
         }
-        let again = decide_revocation(&LeaseState::irrevocable("a"), Err("b"), NOW, 0);
+        let again = decide_revocation(&LeaseState::irrevocable("a"), refused("b"), NOW, 0);
         assert_eq!(again, RevocationOutcome::Keep(LeaseState::irrevocable("b")));
-        let long = decide_revocation(&LeaseState::irrevocable(""), Err(&"x".repeat(9999)), NOW, 0);
+        let words = "x".repeat(9999);
+        let long = decide_revocation(&LeaseState::irrevocable(""), refused(&words), NOW, 0);
         assert_eq!(
             long,
             RevocationOutcome::Keep(LeaseState::irrevocable(&"x".repeat(ERROR_BYTES_MAX)))
         );
+    }
+
+    #[test]
+    fn what_nobody_answers_is_no_attempt_and_waits_longer_the_longer_it_is_due() {
+        let unanswered = Err(AttemptFailure::Unanswered);
+        for state in [LeaseState::Pending, LeaseState::Live] {
+            let next = LeaseState::Revoking { attempts: 0, next_try_ns: at(10) };
+            let outcome = decide_revocation(&state, unanswered, NOW, 0);
+            assert_eq!(outcome, RevocationOutcome::Keep(next));
+        }
+        for attempts in 0..ATTEMPTS_MAX {
+            let state = LeaseState::Revoking { attempts, next_try_ns: NOW };
+            let mut pauses = Vec::new();
+            let mut now_ns = NOW;
+            while now_ns < at(86_400) {
+                let RevocationOutcome::Wait(until_ns) =
+                    decide_revocation(&state, unanswered, now_ns, 0)
+                else {
+                    panic!("it is tried as long as nobody answers");
+                };
+                pauses.push((until_ns - now_ns) / NANOS_PER_SEC);
+                now_ns = until_ns;
+            }
+            assert_eq!(pauses[..6], [10, 10, 10, 15, 22, 33]);
+            assert!(pauses.is_sorted());
+            assert_eq!(pauses.last(), Some(&UNANSWERED_SECS_MAX.cast_signed()));
+        }
     }
 
     #[test]

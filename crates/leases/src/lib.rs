@@ -12,10 +12,11 @@
 //!
 //! The life of a lease: `Pending` is the intent, stored before the far end is asked; `Live` follows when the far
 //! end has answered; `Revoking` when its end was asked for or an attempt to revoke it failed; `Irrevocable` after
-//! the last attempt. A lease whose revocation succeeded has no record.
+//! the last attempt that the far end refused. One that it did not answer counts for nothing: the lease waits for it. A lease whose revocation
+//! succeeded has no record.
 //!
 //! Invariants:
-//! - The table is a function of the records: put and remove are idempotent, and nothing else changes it.
+//! - The table is a function of the records: put and remove are idempotent, and nothing else changes it but when a lease is tried again.
 //! - A lease that is pending, live or revoking is due at some time; an irrevocable one never is.
 //! - What a record needs for its revocation is in the record, and not in memory.
 //! - Every step over many leases takes a limit.
@@ -31,8 +32,8 @@ mod record;
 mod table;
 
 pub use decide::{
-    GrantedRenewal, RenewalRefusal, RevocationOutcome, Ttl, TtlCapped, TtlLimits, TtlRequest,
-    decide_renewal, decide_revocation, decide_ttl,
+    AttemptFailure, GrantedRenewal, RenewalRefusal, RevocationOutcome, Ttl, TtlCapped, TtlLimits,
+    TtlRequest, decide_renewal, decide_revocation, decide_ttl,
 };
 pub use id::{InvalidId, LeaseId};
 pub use queue::RevocationQueue;

@@ -13,10 +13,14 @@ pub const REVOCATION_BYTES_MAX: usize = 64 << 10;
 /// Most bytes kept of the error that made a lease irrevocable.
 pub const ERROR_BYTES_MAX: usize = 512;
 
-/// Attempts to revoke a lease before it is irrevocable.
+/// Attempts to revoke a lease that are refused before it is irrevocable.
 pub const ATTEMPTS_MAX: u8 = 6;
-/// The pause after the first failed attempt; each further one is twice as long.
+/// The pause after the first attempt that is refused; each further one is twice as long.
 pub const BACKOFF_FIRST_SECS: u64 = 10;
+/// While a far end does not answer, a lease waits for this part of the time that it has been due.
+pub const UNANSWERED_DIVISOR: u64 = 2;
+/// And no longer than this: how long after a far end is back its leases are tried at the latest, the jitter aside.
+pub const UNANSWERED_SECS_MAX: u64 = 60;
 /// A pause is longer by up to this part of itself, so that leases that failed together are not tried together.
 pub const JITTER_DIVISOR: u64 = 4;
 /// How long a lease may be pending before its creation is rolled back. Calls to far ends end sooner.
@@ -32,6 +36,7 @@ pub const AT_WORK_MAX: usize = 256;
 /// expired leases works them off at this rate.
 pub const TAKEN_PER_SECOND_MAX: u64 = 500;
 
+const _: () = assert!(BACKOFF_FIRST_SECS <= UNANSWERED_SECS_MAX);
 const _: () = assert!(MOUNT_AT_WORK_MAX <= AT_WORK_MAX);
 const _: () =
     assert!(ATTEMPTS_MAX as u32 <= 32, "a pause is the first one shifted by the attempts");

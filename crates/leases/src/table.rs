@@ -13,8 +13,8 @@
 //! paths     (namespace, path, mount) -> path number
 //! ```
 //!
-//! Driven by the fold of committed records: [`LeaseTable::put`] and [`LeaseTable::remove`] are idempotent. All else
-//! reads, and takes a limit where it could be long.
+//! Driven by the fold of committed records: [`LeaseTable::put`] and [`LeaseTable::remove`] are idempotent. [`LeaseTable::postpone`] moves a
+//! lease in the order of due times, until its record changes. All else reads, and takes a limit where it could be long.
 
 mod paths;
 mod slab;
@@ -217,6 +217,21 @@ impl LeaseTable {
             }
         }
         true
+    }
+
+    /// Has a lease that is being revoked wait until `due_ns`, whatever its record says, until its record changes: its far end does not answer.
+    pub fn postpone(&mut self, lease: &Located, due_ns: i64) {
+        let id = lease.id.as_str();
+        let hash = hash_id(&self.key, lease.namespace, id);
+        let is_it = |&slot: &LeaseSlot| is_at(&self.slots, &self.paths, slot, lease.namespace, id);
+        let Some(&slot) = self.ids.find(hash, is_it) else { return };
+        let Some(entry) = self.slots.get_mut(slot) else { return };
+        if entry.phase != LeasePhase::Revoking {
+            return;
+        }
+        self.due.remove(&(lease.mount, entry.due_ns, slot));
+        entry.due_ns = due_ns.min(NEVER - 1);
+        self.due.insert((lease.mount, entry.due_ns, slot));
     }
 
     /// The lease with this id in a namespace.

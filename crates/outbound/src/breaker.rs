@@ -33,12 +33,7 @@ impl Breaker {
         let left = (until - now).as_secs() + 1;
         let last = self.last.clone().unwrap_or(FarEndFailure::Busy);
         let words = format!("{last} (it is asked again in {left}s)");
-        // Whatever went wrong then, nothing is asked now.
-        Err(match last {
-            FarEndFailure::LoginRefused(_) => FarEndFailure::LoginRefused(words),
-            FarEndFailure::LoginBarred(_) => FarEndFailure::LoginBarred(words),
-            _ => FarEndFailure::Unreachable(words),
-        })
+        Err(FarEndFailure::Paused(Box::new(last.map(|_| words))))
     }
 
     /// Whether calls are refused.
@@ -76,6 +71,7 @@ mod tests {
         breaker.fail(start, &failure);
         let refused = breaker.admit(start).unwrap_err();
         assert!(refused.words().starts_with("connection refused"), "{refused}");
+        assert!(matches!(refused, FarEndFailure::Paused(_)) && !refused.is_wrong_password());
         let second = Duration::from_secs(1);
         assert_eq!(breaker.admit(start + second), Ok(()));
         breaker.fail(start, &failure);
@@ -87,5 +83,15 @@ mod tests {
         assert!(!breaker.is_open(start + PAUSE_SECS_MAX as u32 * second));
         breaker.succeed();
         assert!(!breaker.is_open(start));
+    }
+
+    #[test]
+    fn what_is_not_asked_is_no_refusal_of_the_far_end() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        for _ in 0..FAILURES_MAX {
+            breaker.fail(start, &FarEndFailure::LoginRefused("no such password".into()));
+        }
+        let refused = breaker.admit(start).unwrap_err();
+        assert!(refused.is_wrong_password(), "whoever has another password tries it");
     }
 }

@@ -101,6 +101,11 @@ fn refused(error: &Error) -> FarEndFailure {
     }
 }
 
+/// Whether the server is not in a state to do anything: too many connections, it stops, or it is a replica or read-only.
+const fn is_passing(code: u16) -> bool {
+    matches!(code, 1040 | 1053 | 1203 | 1290 | 1836)
+}
+
 fn words(error: &Error) -> String {
     match error {
         Error::Server(server) => {
@@ -114,6 +119,11 @@ impl Mysql {
     /// What came of a statement that failed: the server's words, or no word.
     fn failed(&mut self, error: &Error) -> FarEndFailure {
         match error {
+            // Too many connections, or it stops: whether a text of several statements has begun is not known.
+            Error::Server(server) if is_passing(server.code) => {
+                self.is_closed = true;
+                FarEndFailure::Unknown(words(error))
+            }
             Error::Server(_) => FarEndFailure::Refused(words(error)),
             _ => {
                 self.is_closed = true;

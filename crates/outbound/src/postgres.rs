@@ -40,6 +40,14 @@ fn is_race(words: &str) -> bool {
         || words.contains("tuple concurrently updated")
 }
 
+/// Whether the server is not in a state to do anything: it runs short of something, it stops, or it is a replica. That says nothing about what
+/// it was asked.
+fn is_passing(words: &str) -> bool {
+    ["(SQLSTATE 53", "(SQLSTATE 57P", "(SQLSTATE 58", "(SQLSTATE 25006)"]
+        .iter()
+        .any(|state| words.contains(state))
+}
+
 struct Postgres {
     client: Client,
     driving: JoinHandle<()>,
@@ -173,6 +181,9 @@ impl Postgres {
                     let rolled_back = self.client.batch_execute("ROLLBACK").await;
                     return Err(match rolled_back {
                         Ok(()) => match failure {
+                            FarEndFailure::Refused(words) if is_passing(&words) => {
+                                FarEndFailure::Unreachable(words)
+                            }
                             FarEndFailure::Refused(words) => FarEndFailure::NothingDone(words),
                             other => other,
                         },

@@ -143,9 +143,11 @@ impl Redis {
     }
 }
 
-/// Whether it refuses what it will take once it has started.
+/// Whether it refuses what it will take later, or what another server of it takes: it starts, it is busy, it is a replica.
 fn is_passing(words: &str) -> bool {
-    ["LOADING", "MASTERDOWN", "BUSY", "TRYAGAIN"].iter().any(|word| words.starts_with(word))
+    ["LOADING", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "READONLY"]
+        .iter()
+        .any(|word| words.starts_with(word))
 }
 
 fn garbled(what: &str) -> std::io::Error {
@@ -178,6 +180,12 @@ impl FarEndSession for Redis {
                     for command in commands {
                         let reply = self.command(command).await;
                         replies.push(reply.map_err(|failure| match failure {
+                            FarEndFailure::Refused(words) if is_passing(&words) => {
+                                match replies.is_empty() {
+                                    true => FarEndFailure::Unreachable(words),
+                                    false => FarEndFailure::Unknown(words),
+                                }
+                            }
                             FarEndFailure::Refused(words) if replies.is_empty() => {
                                 FarEndFailure::NothingDone(words)
                             }

@@ -2,8 +2,9 @@
 
 use crate::leases::lease_run::LeaseRun;
 use jiff::Timestamp;
-use kallisto_leases::LeaseRecord;
+use kallisto_leases::{AttemptFailure, LeaseRecord};
 
+use crate::api::error::Error;
 use crate::registry;
 use crate::storage::keys::MountId;
 use crate::view::Mount;
@@ -12,15 +13,41 @@ use crate::view::NamespaceContext;
 /// Takes the credential of a lease back. One that is not there (any more) is a success.
 ///
 /// # Errors
-/// What the far end says.
+/// Why it could not be.
 pub(super) async fn revoke(
     context: &NamespaceContext,
     record: &LeaseRecord,
     now: Timestamp,
-) -> Result<(), String> {
-    let mount = mount_of(context, record)?;
+) -> Result<(), RevokeFailure> {
+    let mount =
+        mount_of(context, record).map_err(|words| RevokeFailure { words, is_unanswered: false })?;
     let run = LeaseRun { context, mount: &mount, record, now };
-    registry::driver(mount.entry.kind).revoke_lease(run).await.map_err(|error| error.to_string())
+    let revoked = registry::driver(mount.entry.kind).revoke_lease(run).await;
+    revoked.map_err(|error| {
+        let is_unanswered = matches!(
+            error,
+            Error::Unavailable(_) | Error::NotLeader | Error::Sealed | Error::Conflict
+        );
+        RevokeFailure { words: error.to_string(), is_unanswered }
+    })
+}
+
+/// Why a credential could not be taken back.
+#[derive(Debug)]
+pub(super) struct RevokeFailure {
+    /// What the far end says, or why it was not heard.
+    pub(super) words: String,
+    /// Whether that says nothing about the credential.
+    is_unanswered: bool,
+}
+
+impl RevokeFailure {
+    pub(super) fn to_attempt(&self) -> AttemptFailure<'_> {
+        match self.is_unanswered {
+            true => AttemptFailure::Unanswered,
+            false => AttemptFailure::Refused(&self.words),
+        }
+    }
 }
 
 /// Lets the credential of a lease live until `end`.

@@ -82,6 +82,7 @@ pub(super) async fn revoke_now(
         };
         let Some(claimed) = stored else { continue };
         let outcome = far_end::revoke(site, &claimed.record, now).await;
+        let outcome = outcome.map_err(|failure| failure.words);
         match outcome {
             Ok(()) => delete(site, id).await?,
             Err(_) if claimed.record == before => {}

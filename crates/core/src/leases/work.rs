@@ -18,8 +18,8 @@ use kallisto_leases::{
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::create::nanos;
-use super::far_end;
-use super::record::{StoredLease, claim, delete, read, replace_in};
+use super::far_end::{self, RevokeFailure};
+use super::record::{StoredLease, claim, delete, locate, read, replace_in};
 use super::revoke::{STEP, mark};
 use crate::api::error::Error;
 use crate::platform::threads::outcome_of;
@@ -239,14 +239,18 @@ impl LeaseWorker {
 pub(super) async fn settle_attempt(
     site: &NamespaceContext,
     stored: &StoredLease,
-    outcome: Result<(), String>,
+    outcome: Result<(), RevokeFailure>,
     now_ns: i64,
 ) -> Result<(), Error> {
     let random = u32::from_le_bytes(random::make_bytes()?);
-    let outcome = outcome.as_ref().copied().map_err(String::as_str);
+    let outcome = outcome.as_ref().copied().map_err(RevokeFailure::to_attempt);
     let state = match decide_revocation(&stored.record.state, outcome, now_ns, random) {
         RevocationOutcome::Forget => return delete(site, &stored.record.id).await,
         RevocationOutcome::Keep(state) => state,
+        RevocationOutcome::Wait(until_ns) => {
+            site.view.leases.table().postpone(&locate(site, &stored.record), until_ns);
+            return Ok(());
+        }
     };
     if let LeaseState::Irrevocable { error } = &state {
         tracing::error!(id = %stored.record.id, %error, "a lease cannot be revoked");

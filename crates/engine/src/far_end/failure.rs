@@ -21,6 +21,8 @@ pub enum FarEndFailure {
     LoginRefused(String),
     /// It does not let the login in, for a reason that says nothing about its password: it was not asked.
     LoginBarred(String),
+    /// It has failed so too often, and is left alone for a while: it was not asked.
+    Paused(Box<Self>),
     /// It refused the first of what it was asked, in its own words: nothing was done.
     NothingDone(String),
     /// It refused, in its own words: what it did before stays, where it has no transactions.
@@ -34,6 +36,7 @@ impl FarEndFailure {
     pub fn words(&self) -> &str {
         match self {
             Self::Busy => "too many calls wait for it already",
+            Self::Paused(last) => last.words(),
             Self::Unreachable(words)
             | Self::LoginRefused(words)
             | Self::LoginBarred(words)
@@ -48,6 +51,7 @@ impl FarEndFailure {
     pub fn map(self, change: impl FnOnce(&str) -> String) -> Self {
         match self {
             Self::Busy => Self::Busy,
+            Self::Paused(last) => Self::Paused(Box::new(last.map(change))),
             Self::Unreachable(words) => Self::Unreachable(change(&words)),
             Self::LoginRefused(words) => Self::LoginRefused(change(&words)),
             Self::LoginBarred(words) => Self::LoginBarred(change(&words)),
@@ -62,7 +66,17 @@ impl FarEndFailure {
         matches!(self, Self::NothingDone(_) | Self::Refused(_))
     }
 
-    /// What a client hears of it: what the far end refused can be put right by who asks, the rest has to be waited for.
+    /// Whether the password of the login is wrong, as it says or last said.
+    pub fn is_wrong_password(&self) -> bool {
+        match self {
+            Self::LoginRefused(_) => true,
+            Self::Paused(last) => last.is_wrong_password(),
+            _ => false,
+        }
+    }
+
+    /// What a client hears of it: what the far end refused can be put right by who asks, the rest has to be waited for. Leases tell by it
+    /// whether the far end has answered.
     #[must_use]
     pub fn to_error(&self, doing: &str) -> Error {
         let text = format!("{doing}: {self}");
@@ -71,7 +85,9 @@ impl FarEndFailure {
             | Self::LoginBarred(_)
             | Self::NothingDone(_)
             | Self::Refused(_) => Error::invalid(text),
-            Self::Busy | Self::Unreachable(_) | Self::Unknown(_) => Error::Unavailable(text),
+            Self::Busy | Self::Paused(_) | Self::Unreachable(_) | Self::Unknown(_) => {
+                Error::Unavailable(text)
+            }
         }
     }
 }
@@ -143,6 +159,16 @@ mod tests {
             assert!(told.contains("***"), "{told}");
         }
         assert_eq!(cleaned("role \"v-app\" exists", &[secret]), "role \"v-app\" exists");
+    }
+
+    #[test]
+    fn what_was_not_asked_is_no_refusal() {
+        let wrong = FarEndFailure::LoginRefused("no such password".into());
+        assert!(matches!(wrong.to_error("dropping"), Error::Invalid(_)));
+        let paused = FarEndFailure::Paused(Box::new(wrong));
+        assert!(paused.is_wrong_password() && !paused.is_refusal());
+        let error = paused.to_error("dropping");
+        assert_eq!(error, Error::Unavailable("dropping: no such password".into()));
     }
 
     #[test]

@@ -384,9 +384,8 @@ impl DatabaseConnection {
     ) -> Result<FarEndAnswer, FarEndFailure> {
         let call = self.call(context, work.clone(), SessionUse::Pooled, secrets.clone());
         let outcome = context.far_ends.ask(call).await;
-        let (Err(FarEndFailure::LoginRefused(_)), Some(pending)) = (&outcome, &self.pending) else {
-            return outcome;
-        };
+        let is_wrong = outcome.as_ref().is_err_and(FarEndFailure::is_wrong_password);
+        let Some(pending) = self.pending.as_ref().filter(|_| is_wrong) else { return outcome };
         if context.far_ends.ask(self.check(context, pending)).await.is_err() {
             return outcome;
         }

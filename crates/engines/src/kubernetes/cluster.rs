@@ -249,7 +249,7 @@ impl Cluster {
                     "{doing}: the Kubernetes API server at {server} answers {status}: {words}"
                 );
                 match status {
-                    429 => Error::Unavailable(text),
+                    429 | 500.. => Error::Unavailable(text),
                     _ => Error::invalid(text),
                 }
             }

@@ -205,7 +205,8 @@ impl LdapDirectory {
     ) -> Result<FarEndAnswer, FarEndFailure> {
         let again = call.clone();
         let outcome = context.far_ends.ask(call).await;
-        if !matches!(outcome, Err(FarEndFailure::LoginRefused(_))) || !self.has_pending() {
+        let is_wrong = outcome.as_ref().is_err_and(FarEndFailure::is_wrong_password);
+        if !is_wrong || !self.has_pending() {
             return outcome;
         }
         let Ok(check) = self.check(context, &self.pending) else { return outcome };

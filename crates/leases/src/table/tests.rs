@@ -269,3 +269,25 @@ fn ids_that_are_none_are_not_found() {
         assert_eq!(table.find(namespace, id), None);
     }
 }
+
+#[test]
+fn a_lease_that_waits_is_due_later_until_its_record_changes() {
+    let mut table = LeaseTable::new(SipKey::from_bytes([5; 16]));
+    let mut record = crate::record::tests::record("db/creds/r").to_revoking(10);
+    let lease = locate(0, &record);
+    assert!(table.put(0, &record));
+    table.postpone(&lease, 50);
+    assert_eq!(table.due_at(record.mount, 49).count(), 0);
+    assert_eq!(table.due_at(record.mount, 50).count(), 1);
+    assert!(table.put(0, &record));
+    assert_eq!(table.due_at(record.mount, 10).count(), 1);
+    table.postpone(&lease, 50);
+    assert!(table.remove(0, &record.id));
+    assert_eq!(table.due_at(record.mount, i64::MAX).count(), 0);
+    // What has ended, or never ends, has nothing to wait for.
+    table.postpone(&lease, 50);
+    record.state = LeaseState::irrevocable("no");
+    assert!(table.put(0, &record));
+    table.postpone(&lease, 50);
+    assert_eq!(table.due_at(record.mount, i64::MAX).count(), 0);
+}

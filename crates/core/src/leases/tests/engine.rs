@@ -53,6 +53,8 @@ pub(super) enum Mood {
     Healthy,
     /// It does nothing and says so.
     Fails,
+    /// Nobody reaches it.
+    Away,
     /// It does what it is asked, and says that it failed.
     Lies,
     /// It does what it is asked, and never answers.
@@ -127,12 +129,13 @@ impl FarEnd {
             mood => Poll::Ready(mood),
         });
         let mood = mood.await;
-        if !matches!(mood, Mood::Fails | Mood::HasTheName) {
+        if !matches!(mood, Mood::Fails | Mood::Away | Mood::HasTheName) {
             deed(&mut self.users.lock().unwrap());
         }
         match mood {
             Mood::Healthy | Mood::Waits => Ok(()),
             Mood::Fails => Err(Error::invalid("ERROR: the far end is down")),
+            Mood::Away => Err(Error::Unavailable("connection refused".into())),
             Mood::HasTheName => Err(Error::invalid(TAKEN)),
             Mood::Lies => Err(Error::invalid("ERROR: the far end hung up")),
             Mood::Hangs => pending().await,

@@ -171,6 +171,11 @@ impl Site {
         self.store.commits_left.store(commits, Ordering::SeqCst);
     }
 
+    /// How many commits there were so far: those that are left are counted down from all that there may be.
+    pub(super) fn commits(&self) -> u64 {
+        u64::MAX - self.store.commits_left.load(Ordering::SeqCst)
+    }
+
     /// Whether the power is gone.
     pub(super) fn store_is_dead(&self) -> bool {
         self.store.commits_left.load(Ordering::SeqCst) == 0
