@@ -11,7 +11,12 @@
 //! - Whatever goes wrong, the pending password is set again until it is known to be set, or not to be.
 //! - A pending password is dropped in one case: the far end refused to set it, and refuses a login with it as a wrong password.
 //! - The outcome of a step counts for the pending password that the step was for, and for no other.
+//! - A password that may have been changed already is not told: who asks for it finishes the change first ([`finish_open`]).
 //! - The job asks and comes back for the outcome: a far end that hangs keeps no other job waiting.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kallisto_api::{BoxFuture, Error, Fields, Json, Map, Response};
 use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndProgress};
@@ -30,6 +35,11 @@ const STEPS_MAX: usize = 4;
 const TAKEN_UP_SECS: i64 = 60;
 /// How long a change of the password of a connection may be under way before the job looks which one it is, in seconds.
 pub(crate) const ROOT_SECS: i64 = 120;
+
+/// How often who waits for a change that somebody else finishes looks at it, how often who could not finish it does, and the pause between.
+const LOOKS_MAX: usize = 400;
+const LOOKS_AFTER_FAILURE: usize = 80;
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 const _: () = assert!(
     TAKEN_UP_SECS > CALL_SECS_MAX.cast_signed(),
@@ -51,6 +61,10 @@ pub(crate) struct PasswordChange {
     pub(crate) is_refused: bool,
     /// Which pending password it is.
     pub(crate) number: i64,
+    /// How often the far end was asked to set the pending one: written down before it is.
+    pub(crate) asked: i64,
+    /// How many of those are known to have set nothing.
+    pub(crate) in_vain: i64,
     /// When the password was changed.
     pub(crate) rotated: String,
     /// When it changes next, in seconds since 1970.
@@ -88,11 +102,16 @@ impl PasswordChange {
     pub(crate) fn take(fields: Fields<'_>) -> Result<Self, Error> {
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
         let number = |name: &str| Ok::<_, Error>(fields.int(name)?.unwrap_or(0));
+        let pending = text("pending")?;
+        // A version that did not count had asked for what is pending.
+        let asked = fields.int("asked")?.unwrap_or_else(|| i64::from(!pending.is_empty()));
         Ok(Self {
             password: text("password")?,
-            pending: text("pending")?,
+            pending,
             is_refused: fields.boolean("refused")?.unwrap_or(false),
             number: number("number")?,
+            asked,
+            in_vain: number("in_vain")?,
             rotated: text("rotated")?,
             next: number("next")?,
             failures: number("failures")?,
@@ -109,12 +128,21 @@ impl PasswordChange {
         ] {
             map.insert(name.to_owned(), text.as_str().into());
         }
-        for (name, number) in
-            [("number", self.number), ("next", self.next), ("failures", self.failures)]
-        {
+        for (name, number) in [
+            ("number", self.number),
+            ("asked", self.asked),
+            ("in_vain", self.in_vain),
+            ("next", self.next),
+            ("failures", self.failures),
+        ] {
             map.insert(name.to_owned(), number.into());
         }
         map.insert("refused".to_owned(), self.is_refused.into());
+    }
+
+    /// Whether the password at the far end may be the pending one already.
+    pub(crate) const fn may_be_set(&self) -> bool {
+        !self.pending.is_empty() && self.asked > self.in_vain
     }
 
     /// The step that comes next; without a pending password this one becomes it.
@@ -123,12 +151,14 @@ impl PasswordChange {
             password.expose_secret().clone_into(&mut self.pending);
             self.is_refused = false;
             self.number += 1;
+            (self.asked, self.in_vain) = (0, 0);
         }
         let pending = SecretString::from(self.pending.as_str());
-        match self.is_refused {
-            true => ChangeStep::Check(pending),
-            false => ChangeStep::Set(pending),
+        if self.is_refused {
+            return ChangeStep::Check(pending);
         }
+        self.asked += 1;
+        ChangeStep::Set(pending)
     }
 
     /// Takes note of what came of a step at `now`.
@@ -141,6 +171,7 @@ impl PasswordChange {
         let failure = match outcome {
             Ok(()) => {
                 self.password = std::mem::take(&mut self.pending);
+                (self.asked, self.in_vain) = (0, 0);
                 self.is_refused = false;
                 self.failures = 0;
                 self.last_error.clear();
@@ -148,6 +179,9 @@ impl PasswordChange {
             }
             Err(failure) => failure,
         };
+        if matches!(step, ChangeStep::Set(_)) && did_nothing(failure) {
+            self.in_vain += 1;
+        }
         match step {
             ChangeStep::Set(_) if failure.is_refusal() => {
                 self.is_refused = true;
@@ -181,6 +215,34 @@ impl PasswordChange {
         self.next = now + (PAUSE_FIRST_SECS << doublings).min(PAUSE_SECS_MAX);
         self.failures += 1;
         why.clone_into(&mut self.last_error);
+    }
+}
+
+/// Whether a far end that failed so has not set what it was asked to set.
+const fn did_nothing(failure: &FarEndFailure) -> bool {
+    !matches!(failure, FarEndFailure::Refused(_) | FarEndFailure::Unknown(_))
+}
+
+/// The changes that somebody who asks for the password finishes, by their records: one at a time, whoever asks meanwhile waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct FinishedChanges(Mutex<BTreeSet<String>>);
+
+/// That one is being finished, for as long as it is held.
+struct Finishing<'f>(&'f FinishedChanges, &'f str);
+
+impl FinishedChanges {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin<'f>(&'f self, key: &'f str) -> Option<Finishing<'f>> {
+        self.lock().insert(key.to_owned()).then_some(Finishing(self, key))
+    }
+}
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().remove(self.1);
     }
 }
 
@@ -248,10 +310,12 @@ async fn plan<R: RotatedRecord>(
         if !is_meant(&record) {
             return Ok(None);
         }
-        let number = record.change().number;
+        let before = record.change().clone();
         let step = record.change_mut().begin(&password);
-        if record.change().number != number {
+        if record.change().number != before.number {
             record.change_mut().next = taken_up;
+        }
+        if *record.change() != before {
             transaction.put(key, record.encode())?;
         }
         Ok(Some(BegunStep { record, step }))
@@ -322,6 +386,41 @@ pub(crate) async fn rotate_now<R: RotatedRecord>(
         }
     }
     Err(refusal.unwrap_or_else(|| Error::Unavailable("the password is not known to be set".into())))
+}
+
+/// A record whose password is the one at the far end: a change that may have been made there, and of which nobody has heard, is finished
+/// first. A crash between the far end and the record leaves one, and so does the job until it comes back for the outcome. `None` when the
+/// record is gone.
+///
+/// # Errors
+/// [`Error::Unavailable`] while it is not known which password it is.
+pub(crate) async fn finish_open<R: RotatedRecord>(
+    context: &EngineContext<'_>,
+    changes: &FinishedChanges,
+    key: &str,
+) -> Result<Option<R>, Error> {
+    let (mut failure, mut looks) = (None, LOOKS_MAX);
+    while looks > 0 {
+        looks -= 1;
+        let found = find::<R>(context, key)?;
+        if found.as_ref().is_none_or(|record| !record.change().may_be_set()) {
+            return Ok(found);
+        }
+        if failure.is_none()
+            && let Some(_finishing) = changes.begin(key)
+        {
+            let is_open = |record: &R| record.change().may_be_set();
+            failure = rotate_now(context, key, &is_open).await.err();
+            looks = if failure.is_some() { LOOKS_AFTER_FAILURE } else { looks };
+            continue;
+        }
+        // Somebody else is at it: the job, or who asked before.
+        context.far_ends.pause(LOOK_EVERY).await;
+    }
+    let why = failure.map_or_else(|| "it takes long".to_owned(), |error| error.to_string());
+    Err(Error::Unavailable(format!(
+        "the password is being changed, and whether it is set is not known: {why}"
+    )))
 }
 
 /// A step of a rotation by the clock: begun, or its outcome taken.

@@ -7,7 +7,7 @@ use kallisto_engine::Memory;
 
 use super::connection::DatabaseConnection;
 use super::static_role::StaticRole;
-use crate::rotation::RotatedRecord as _;
+use crate::rotation::{FinishedChanges, RotatedRecord as _};
 
 #[derive(Default)]
 struct RotationClock {
@@ -17,15 +17,19 @@ struct RotationClock {
 
 /// What is decoded of a mount.
 #[derive(Default)]
-pub(super) struct Database(RwLock<RotationClock>);
+pub(super) struct Database {
+    clock: RwLock<RotationClock>,
+    /// Static roles whose change is being finished for who asks.
+    pub(super) finished: FinishedChanges,
+}
 
 impl Database {
     fn read(&self) -> RwLockReadGuard<'_, RotationClock> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.clock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, RotationClock> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.clock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The static roles that are due, the one that waited longest first.

@@ -43,7 +43,7 @@ mod work;
 pub use sql::fill_hostile as read_hostile_sql;
 
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Field, LIMIT, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
 use kallisto_engine::{
     EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
 };
@@ -193,7 +193,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             }),
             row!("static-creds/{name}", &[NAME], {
                 Read => "Read the password of a static role.", handler!(static_role::creds);
-            }),
+            }.served_by(ServedBy::Leader)),
             row!("rotate-role/{name}", &[NAME], {
                 Update => "Change the password of a static role now.", handler!(static_role::rotate);
             }),

@@ -372,6 +372,10 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
     if !connection.allows(name) {
         return Err(Error::invalid(format!("{name:?} is not an allowed role")));
     }
+    let memory: &Database = call.memory()?;
+    let settled = rotation::finish_open(&call, &memory.finished, &record_name(name)).await?;
+    let role: StaticRole =
+        settled.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
     let left = match role.change.failures {
         0 => u64::try_from(role.change.next.saturating_sub(call.now.as_second())).unwrap_or(0),
         _ => 0,

@@ -22,6 +22,8 @@ enum Mood {
     Refuses,
     IsLost,
     IsLostAfter,
+    /// Nobody reaches it.
+    IsAway,
 }
 
 struct Database {
@@ -38,6 +40,9 @@ impl Database {
         let FarEndProtocol::Postgres { login, .. } = &call.far_end.protocol else {
             panic!("{call:?}")
         };
+        if self.mood == Mood::IsAway {
+            return Err(FarEndFailure::Unreachable("connection refused".into()));
+        }
         if self.passwords.get(&login.user).is_none_or(|one| one != login.password.expose_secret()) {
             return Err(FarEndFailure::LoginRefused("SQLSTATE 28P01".into()));
         }
@@ -53,7 +58,9 @@ impl Database {
         match self.mood {
             Mood::Obeys => Ok(FarEndAnswer::Done),
             Mood::Refuses => Err(FarEndFailure::NothingDone("SQLSTATE 42710".into())),
-            Mood::IsLost | Mood::IsLostAfter => Err(FarEndFailure::Unknown("not heard".into())),
+            Mood::IsLost | Mood::IsLostAfter | Mood::IsAway => {
+                Err(FarEndFailure::Unknown("not heard".into()))
+            }
         }
     }
 }
@@ -123,6 +130,67 @@ fn a_static_role_keeps_a_password_that_may_be_set() {
     assert_eq!(text(&mount, "static-role/s", "password"), pending);
     let creds = mount.ask(11, Read, "static-creds/s", "").unwrap();
     assert_eq!(database.lock().unwrap().passwords["app"], Mount::text(&creds, "password"));
+}
+
+/// A role `s` of the user `app`.
+fn with_static_role() -> (Mount, Shared) {
+    let (mount, database) = site();
+    let role = r#"{"db_name":"c","username":"app","rotation_period":"1h"}"#;
+    mount.ask(0, Update, "static-roles/s", role).unwrap();
+    (mount, database)
+}
+
+#[test]
+fn the_password_that_is_told_logs_in_whatever_became_of_a_change() {
+    for (lost, then) in [
+        (Mood::IsLost, Mood::Obeys),
+        (Mood::IsLost, Mood::Refuses),
+        (Mood::IsLostAfter, Mood::Obeys),
+        (Mood::IsLostAfter, Mood::Refuses),
+    ] {
+        let (mount, database) = with_static_role();
+        set_mood(&database, lost);
+        assert!(is_unavailable(mount.ask(10, Update, "rotate-role/s", "")));
+        let unclear = mount.ask(11, Read, "static-creds/s", "").unwrap_err().to_string();
+        assert!(unclear.contains("whether it is set is not known: failed to set"), "{unclear}");
+        set_mood(&database, then);
+        let creds = mount.ask(12, Read, "static-creds/s", "").unwrap();
+        let told = Mount::text(&creds, "password");
+        assert_eq!(database.lock().unwrap().passwords["app"], told, "{lost:?} {then:?}");
+        assert_eq!(text(&mount, "static-role/s", "pending"), "");
+    }
+    // What it was never asked for, and what it refuses, is not waited for.
+    let (mount, database) = with_static_role();
+    let before = text(&mount, "static-role/s", "password");
+    for mood in [Mood::IsAway, Mood::Refuses] {
+        set_mood(&database, mood);
+        mount.ask(20, Update, "rotate-role/s", "").unwrap_err();
+        let told = database.lock().unwrap().told.len();
+        let creds = mount.ask(21, Read, "static-creds/s", "").unwrap();
+        assert_eq!(Mount::text(&creds, "password"), before);
+        assert_eq!(database.lock().unwrap().told.len(), told, "{mood:?}");
+    }
+}
+
+#[test]
+fn a_change_that_a_crash_left_is_finished_for_who_asks() {
+    for is_set in [false, true] {
+        let (mount, database) = with_static_role();
+        // What a server has written down that died with the database.
+        let mut record = mount.record("static-role/s").unwrap();
+        record.insert("pending".into(), "left".into());
+        record.insert("asked".into(), 1_u64.into());
+        mount.put("static-role/s", &Json::Object(record).to_text());
+        if is_set {
+            database.lock().unwrap().passwords.insert("app".into(), "left".into());
+        }
+        set_mood(&database, Mood::IsAway);
+        assert!(is_unavailable(mount.ask(9, Read, "static-creds/s", "")));
+        set_mood(&database, Mood::Obeys);
+        let creds = mount.ask(10, Read, "static-creds/s", "").unwrap();
+        assert_eq!(Mount::text(&creds, "password"), "left");
+        assert_eq!(database.lock().unwrap().passwords["app"], "left");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kallisto_engine::Memory;
 
 use super::directory::{self, LdapDirectory};
 use super::rotation::Rotation;
-use crate::rotation::RotatedRecord as _;
+use crate::rotation::{FinishedChanges, RotatedRecord as _};
 
 #[derive(Default)]
 struct LdapClock {
@@ -17,7 +17,11 @@ struct LdapClock {
 
 /// What is decoded of a mount.
 #[derive(Default)]
-pub(super) struct LdapMemory(RwLock<LdapClock>);
+pub(super) struct LdapMemory {
+    clock: RwLock<LdapClock>,
+    /// Static roles whose change is being finished for who asks.
+    pub(super) finished: FinishedChanges,
+}
 
 fn is_rotated(name: &str) -> bool {
     name.starts_with("static-role/") || name.starts_with("account/")
@@ -25,11 +29,11 @@ fn is_rotated(name: &str) -> bool {
 
 impl LdapMemory {
     fn read(&self) -> RwLockReadGuard<'_, LdapClock> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.clock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, LdapClock> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.clock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The records whose passwords are due, the one that waited longest first.

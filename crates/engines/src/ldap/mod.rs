@@ -38,7 +38,7 @@ mod tests;
 
 use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
-use kallisto_engine::route::{AFTER, Field, LIMIT, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
 use kallisto_engine::{
     EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RouteRows, RowIndex, handler, row,
 };
@@ -134,7 +134,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             }),
             row!("static-cred/{name}", &[NAME], {
                 Read => "Read the password of a static role.", handler!(static_role::creds);
-            }),
+            }.served_by(ServedBy::Leader)),
             row!("rotate-role/{name}", &[NAME], {
                 Update => "Change the password of a static role now.", handler!(static_role::rotate);
             }),

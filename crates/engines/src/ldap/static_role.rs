@@ -7,9 +7,10 @@ use kallisto_engine::storage::Transaction;
 use kallisto_engine::{Call, names};
 use kallisto_ldap::dn;
 
+use super::memory::LdapMemory;
 use super::rotation::{self, Rotation};
 use super::{directory, encoded};
-use crate::rotation::{RotatedRecord as _, list_folder};
+use crate::rotation::{RotatedRecord as _, finish_open, list_folder};
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: i64 = 5;
@@ -177,7 +178,9 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
-    let rotation = named(&call)?.1;
+    let (key, _) = named(&call)?;
+    let memory: &LdapMemory = call.memory()?;
+    let rotation: Option<Rotation> = finish_open(&call, &memory.finished, &key).await?;
     let unknown = || Error::invalid(format!("unknown role: {}", call.params.get("name")));
     let rotation = rotation.ok_or_else(unknown)?;
     let left = match rotation.change.failures {
