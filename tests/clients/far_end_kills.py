@@ -143,13 +143,12 @@ class Campaign:
         given_up = set()
 
         def is_even():
-            # Six attempts while the database was dead, and a lease is kept as irrevocable until an operator says to try again.
+            # A database that was dead has refused nothing: no lease is irrevocable.
             kept = self.cluster.done("GET", "sys/leases?type=irrevocable")["data"]["leases"]
             given_up.update(lease["lease_id"] for lease in kept)
-            if kept:
-                self.cluster.done("PUT", "sys/leases/tidy")
             return len(set(counts())) == 1
         waited = until("as many users as leases", is_even, RECOVERY_SECS, 1)
+        check(not given_up, f"no lease is irrevocable: {sorted(given_up)[:3]}")
         users, leases = self.postgres.users(), self.cluster.leases("database/creds/app")
         check(len(users - base) == len(leases), f"{cycles} kills, {under_way} creations: {at_once[0]} users and {at_once[1]} leases at once after, "
               f"{len(users - base)} and {len(leases)} after {waited:.0f} s")
@@ -208,7 +207,12 @@ class Campaign:
         """Waits until what is stored logs in, and says for how long."""
         def static():
             code, answer = self.send("GET", f"database/static-creds/st-{of}")
-            return code == 200 and self.postgres.logs_in(f"st_{of}", answer["data"]["password"])
+            if code != 200:
+                return False
+            # Whatever was killed: what is told logs in.
+            if not self.postgres.logs_in(f"st_{of}", answer["data"]["password"]):
+                raise SystemExit(f"not so: the password of st_{of} that is told logs in")
+            return True
 
         def root():
             code, answer = self.send("GET", f"database/creds/r-{of}")

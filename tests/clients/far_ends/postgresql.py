@@ -50,13 +50,17 @@ class Postgres:
             time.sleep(0.05)
         return False
 
+    def children(self):
+        """The processes that it has started."""
+        return [int(child) for child in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
     def kill(self):
         """SIGKILL to all of its processes."""
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        children = self.children()
         self.process.send_signal(signal.SIGKILL)
         for child in children:
             try:
-                os.kill(int(child), signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
             except ProcessLookupError:
                 pass
 
