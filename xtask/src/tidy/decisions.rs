@@ -11,9 +11,6 @@ const FOLDER: &str = "docs/decisions/";
 const INDEX: &str = "README.md";
 const DIGITS: usize = 4;
 
-/// Records that may be missing from the index: they were being written when it was made. Take out what is listed.
-const NOT_LISTED_YET: [&str; 8] = ["0225", "0226", "0227", "0235", "0236", "0240", "0250", "0251"];
-
 /// Checks names, numbers and references.
 pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let records: Vec<&str> =
@@ -53,10 +50,8 @@ fn check_index(records: &[&str], index: &str) -> Vec<TidyFinding> {
         let link = format!("| [{number}]({name}) |");
         index.lines().filter(|line| line.starts_with(&link)).count()
     };
-    let is_late = |name: &str| number_of(name).is_some_and(|it| NOT_LISTED_YET.contains(&it));
-    let is_wrong = |name: &str, rows: usize| rows > 1 || (rows == 0 && !is_late(name));
     let records = records.iter().filter(|name| **name != INDEX);
-    let wrong = records.map(|name| (name, rows(name))).filter(|(name, rows)| is_wrong(name, *rows));
+    let wrong = records.map(|name| (name, rows(name))).filter(|(_, rows)| *rows != 1);
     wrong
         .map(|(name, rows)| {
             let what = format!("has {rows} rows in {FOLDER}{INDEX}, not 1: list it by its subject");
