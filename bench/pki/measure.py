@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """How much PKI does per second of the server's processor, beside OpenBao in the same run; and what many certificates change.
 
-    python3 bench/pki/measure.py KALLISTO BAO [--rounds N] [--seconds S] [--revoked N] [--stored N]
+    python3 bench/pki/measure.py KALLISTO BAO [--rounds N] [--seconds S] [--revoked N] [--stored N] [--floor PROGRAM]
 
 Rates: both are dev servers (in memory, plain HTTP, no audit device), asked in turns over 32 connections that stay open, on each of which
 a request is sent when the one before was answered; reads are sent 16 deep. A rate is requests over the processor seconds of the server
 (user and system, of the whole process), so neither the client nor other programs of the machine are in it. Every answer is looked at.
+
+`--floor` is the program of bench/pki/floor, built: what does nothing but the unavoidable part of the same requests, asked in the same turns.
 
 RSA: a server whose mount has the 1,000 keys ready that it made ahead after an hour's demand, which is made first, is asked for 1,000
 certificates at once.
@@ -192,6 +194,23 @@ class Server:
         return sum(counts) / used
 
 
+class Floor(Server):
+    """The program that does the unavoidable part of each request."""
+
+    def __init__(self, binary):
+        port = free_port()
+        super().__init__("Floor", [binary, str(port)], port)
+        self.ocsp = self.csr = "-" * 400
+        ends = time.monotonic() + READY_SECS_MAX
+        while time.monotonic() < ends:
+            try:
+                socket.create_connection((HOST, port)).close()
+                return
+            except OSError:
+                time.sleep(0.005)
+        raise AssertionError("the floor does not start")
+
+
 def together(work, count):
     failed = []
 
@@ -208,13 +227,15 @@ def together(work, count):
         raise failed[0]
 
 
-def rates(kallisto, bao, rounds, seconds):
+def rates(kallisto, bao, floor, rounds, seconds):
     servers = []
     try:
         for name, binary in [("Kallisto", kallisto), ("OpenBao", bao)]:
             servers.append(Server.dev(name, binary))
             servers[-1].mount()
             servers[-1].make("secret/data/k", {"data": {"value": "v" * 128}})
+        if floor:
+            servers.append(Floor(floor))
         rows = [
             ("issue, EC P-256", 1, lambda server: request("POST", "pki/issue/ec", {"common_name": "a.example.com"}), b"PRIVATE KEY"),
             ("issue, Ed25519", 1, lambda server: request("POST", "pki/issue/ed25519", {"common_name": "a.example.com"}), b"PRIVATE KEY"),
@@ -232,14 +253,19 @@ def rates(kallisto, bao, rounds, seconds):
     finally:
         for server in servers:
             server.stop()
-    print("| per second of the server's processor | Kallisto | OpenBao | times |\n|---|---:|---:|---:|")
+    heads = ["per second of the server's processor", "Kallisto", "OpenBao", "times"] + ["the unavoidable part alone", "times OpenBao"] * bool(floor)
+    print(f"| {' | '.join(heads)} |\n|---|{'---:|' * (len(heads) - 1)}")
     for name, _, _, _ in rows:
         told = []
         for server in ("Kallisto", "OpenBao"):
             all_rates = found[name, server]
             told.append((statistics.median(all_rates), f"{min(all_rates):,.0f} to {max(all_rates):,.0f}"))
         (ours, our_range), (theirs, their_range) = told
-        print(f"| {name} | {ours:,.0f} ({our_range}) | {theirs:,.0f} ({their_range}) | {ours / theirs:.1f} |")
+        cells = [name, f"{ours:,.0f} ({our_range})", f"{theirs:,.0f} ({their_range})", f"{ours / theirs:.1f}"]
+        if floor:
+            least = statistics.median(found[name, "Floor"])
+            cells += [f"{least:,.0f}", f"{least / theirs:.1f}"]
+        print(f"| {' | '.join(cells)} |")
     print(flush=True)
 
 
@@ -442,10 +468,11 @@ def main():
     arguments.add_argument("--stored", type=int, default=1_000_000)
     arguments.add_argument("--no-rates", action="store_true")
     arguments.add_argument("--no-rsa", action="store_true")
+    arguments.add_argument("--floor")
     given = arguments.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors, {given.rounds} rounds of {given.seconds:g} s\n", flush=True)
     if not given.no_rates:
-        rates(given.kallisto, given.bao, given.rounds, given.seconds)
+        rates(given.kallisto, given.bao, given.floor, given.rounds, given.seconds)
     pool = None if given.no_rsa else Pool(given.kallisto)
     try:
         if given.stored:
