@@ -5,7 +5,7 @@ use der::{Decode as _, Encode as _, Sequence};
 use x509_cert::attr::{Attribute, Attributes};
 use x509_cert::ext::pkix::BasicConstraints;
 use x509_cert::ext::{Extension, Extensions};
-use x509_cert::request::{CertReq, ExtensionReq};
+use x509_cert::request::ExtensionReq;
 
 use crate::certificate::{SignedData, extension};
 use crate::error::{Error, Result};
@@ -48,8 +48,11 @@ impl CertificateRequest {
             )));
         }
         let signed = SignedData::from_der(bytes).map_err(|_| unreadable())?;
-        let request = CertReq::from_der(bytes).map_err(|_| unreadable())?;
-        let public = PublicKey::from_spki(&request.info.public_key.to_der()?)?;
+        let info: Info<'_> = signed.tbs.decode_as().map_err(|_| unreadable())?;
+        if info.version != VERSION {
+            return Err(unreadable());
+        }
+        let public = PublicKey::from_spki(&info.public.to_der()?)?;
         let algorithm = SignatureAlgorithm::from_der(&signed.algorithm.to_der()?)?;
         let signature = signed.signature.as_bytes().ok_or_else(unreadable)?;
         if public.kind().is_none() {
@@ -58,16 +61,17 @@ impl CertificateRequest {
         if !algorithm.verifies(&public, &signed.tbs.to_der()?, signature) {
             return Err(Error::invalid("request signature invalid"));
         }
-        let subject_der = request.info.subject.to_der()?;
+        let subject_der = info.subject.to_der()?;
+        let (subject, subject_names) = CertificateSubject::with_names(&subject_der)?;
         let mut read = Self {
-            subject: CertificateSubject::from_der(&subject_der)?,
-            subject_names: CertificateSubject::names_of(&subject_der)?,
+            subject,
+            subject_names,
             subject_der,
             public,
             alt_names: Vec::new(),
             wants_ca: false,
         };
-        for extension in extensions(&request.info.attributes)? {
+        for extension in extensions(&info.attributes)? {
             match extension.extn_id {
                 oid::SUBJECT_ALT_NAME => {
                     read.alt_names = san::decode(extension.extn_value.as_bytes())?;
@@ -99,6 +103,9 @@ fn extensions(attributes: &Attributes) -> Result<Extensions> {
     }
     Ok(found)
 }
+
+/// The only version that there is (RFC 2986, 4.1).
+const VERSION: u8 = 0;
 
 #[derive(Sequence)]
 struct Info<'a> {
@@ -144,11 +151,74 @@ impl Wish {
             attributes.insert(Attribute::try_from(ExtensionReq(asked))?)?;
         }
         let info = Info {
-            version: 0,
+            version: VERSION,
             subject: AnyRef::from_der(&self.subject)?,
             public: AnyRef::from_der(key.spki())?,
             attributes,
         };
         SignedData::sign(&info.to_der()?, key, algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use x509_cert::request::CertReq;
+
+    use super::*;
+    use crate::PkiKeyKind;
+
+    fn example() -> (PrivateKey, Vec<u8>) {
+        let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+        let subject = CertificateSubject {
+            common_name: "a.example.com".to_owned(),
+            organization: vec!["O".to_owned()],
+            ..CertificateSubject::default()
+        };
+        let wish = Wish {
+            subject: subject.to_der().unwrap(),
+            alt_names: vec![San::Dns("a.example.com".to_owned())],
+            says_ca: true,
+        };
+        let der = wish.sign(&key, SignatureAlgorithm::Ecdsa(crate::Hash::Sha256)).unwrap();
+        (key, der)
+    }
+
+    #[test]
+    fn a_request_says_what_was_wished() {
+        let (key, der) = example();
+        let read = CertificateRequest::from_der(&der).unwrap();
+        assert_eq!(read.subject.common_name, "a.example.com");
+        assert_eq!(read.subject_names, ["a.example.com"]);
+        assert_eq!(read.subject_der, read.subject.to_der().unwrap());
+        assert_eq!(read.public, *key.public());
+        assert_eq!(read.alt_names, [San::Dns("a.example.com".to_owned())]);
+        assert!(read.wants_ca);
+    }
+
+    /// Every byte is changed to every value, and what comes of it signed again: what is taken is a request to the library's own types too, of the only
+    /// version, and what is told of it is what stands there.
+    #[test]
+    fn no_request_is_taken_that_is_none_to_the_library() {
+        let (key, der) = example();
+        let signed = SignedData::from_der(&der).unwrap();
+        let tbs = signed.tbs.to_der().unwrap();
+        let mut taken = 0;
+        for at in 0..tbs.len() {
+            for value in
+                [0x00, 0x01, 0x02, 0x05, 0x06, 0x0c, 0x13, 0x30, 0x31, 0x7f, 0x80, 0xa0, 0xff]
+            {
+                let mut changed = tbs.clone();
+                changed[at] = value;
+                let algorithm = SignatureAlgorithm::Ecdsa(crate::Hash::Sha256);
+                let Ok(der) = SignedData::sign(&changed, &key, algorithm) else { continue };
+                let Ok(read) = CertificateRequest::from_der(&der) else { continue };
+                taken += 1;
+                let theirs = CertReq::from_der(&der);
+                let theirs = theirs.unwrap_or_else(|error| panic!("byte {at} is {value}: {error}"));
+                assert_eq!(read.subject_der, theirs.info.subject.to_der().unwrap());
+                assert_eq!(read.public.spki(), theirs.info.public_key.to_der().unwrap());
+            }
+        }
+        assert!(taken > 0);
     }
 }

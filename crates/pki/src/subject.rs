@@ -131,7 +131,10 @@ impl CertificateSubject {
     /// # Errors
     /// [`Error::Invalid`] for what is no Name.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
-        let name = Name::from_der(bytes).map_err(|_| Error::invalid("the name cannot be read"))?;
+        Ok(Self::of_name(&read(bytes)?))
+    }
+
+    fn of_name(name: &Name) -> Self {
         let mut subject = Self::default();
         for pair in name.iter() {
             let Some(text) = text(&pair.value) else { continue };
@@ -149,7 +152,7 @@ impl CertificateSubject {
                 _ => {}
             }
         }
-        Ok(subject)
+        subject
     }
 
     /// Every CN and e-mail address of a Name, in order.
@@ -157,14 +160,27 @@ impl CertificateSubject {
     /// # Errors
     /// [`Error::Invalid`] for what is no Name.
     pub fn names_of(bytes: &[u8]) -> Result<Vec<String>> {
-        let name = Name::from_der(bytes).map_err(|_| Error::invalid("the name cannot be read"))?;
-        let named = name
-            .iter()
-            .filter(|pair| pair.oid == oid::COMMON_NAME || pair.oid == oid::EMAIL_ADDRESS);
-        named
-            .map(|pair| text(&pair.value).ok_or_else(|| Error::invalid("a name is no text")))
-            .collect()
+        names(&read(bytes)?)
     }
+
+    /// Both of a Name that is read once: its fields, and every CN and e-mail address.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no Name.
+    pub(crate) fn with_names(bytes: &[u8]) -> Result<(Self, Vec<String>)> {
+        let name = read(bytes)?;
+        Ok((Self::of_name(&name), names(&name)?))
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Name> {
+    Name::from_der(bytes).map_err(|_| Error::invalid("the name cannot be read"))
+}
+
+fn names(name: &Name) -> Result<Vec<String>> {
+    let named =
+        name.iter().filter(|pair| pair.oid == oid::COMMON_NAME || pair.oid == oid::EMAIL_ADDRESS);
+    named.map(|pair| text(&pair.value).ok_or_else(|| Error::invalid("a name is no text"))).collect()
 }
 
 fn text(value: &Any) -> Option<String> {
