@@ -373,6 +373,10 @@ impl PrivateKey {
     /// # Errors
     /// When the library does not sign.
     pub fn sign(&self, algorithm: SignatureAlgorithm, message: &[u8]) -> Result<Vec<u8>> {
+        // What is signed names the algorithm: it would say another one than signs.
+        if !algorithm.is_for(self.kind) {
+            return Err(Error::Machine("a key signs by no algorithm of another kind"));
+        }
         let unsigned = |_| Error::Machine("a signature could not be made");
         match &self.pair {
             KeyPair::Rsa(pair) => {

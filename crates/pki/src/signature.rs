@@ -132,6 +132,14 @@ impl SignatureAlgorithm {
         }
     }
 
+    /// Whether a key of this kind signs so: RSA by any hash and padding, a curve by its own hash alone.
+    pub fn is_for(self, kind: PkiKeyKind) -> bool {
+        match (self, kind) {
+            (Self::RsaPkcs1(_) | Self::RsaPss(_), PkiKeyKind::Rsa(_)) => true,
+            _ => self == Self::choose(kind, SignatureWish::default()),
+        }
+    }
+
     /// The AlgorithmIdentifier, in DER.
     pub fn to_der(self) -> Result<Vec<u8>> {
         let null = || Some(AnyRef::NULL);

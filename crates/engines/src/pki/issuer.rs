@@ -333,14 +333,7 @@ impl Issuer {
     /// It as who signs revocation lists and answers of OCSP.
     pub(super) fn crl_signer<'a>(&'a self, key: &'a PkiKey) -> CertificateSigner<'a> {
         let signer = self.signer(key, SignatureWish::default());
-        let fits = self.crl_algorithm.filter(|algorithm| {
-            let wish = |use_pss| SignatureWish { hash: None, use_pss };
-            let kind = key.private.kind();
-            [false, true].iter().any(|pss| {
-                std::mem::discriminant(&SignatureAlgorithm::choose(kind, wish(*pss)))
-                    == std::mem::discriminant(algorithm)
-            })
-        });
+        let fits = self.crl_algorithm.filter(|algorithm| algorithm.is_for(key.private.kind()));
         CertificateSigner { algorithm: fits.unwrap_or(signer.algorithm), ..signer }
     }
 

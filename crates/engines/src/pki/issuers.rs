@@ -8,7 +8,7 @@ use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 use kallisto_pki::certificate::ParsedCertificate;
 use kallisto_pki::pem::{self, Label};
-use kallisto_pki::{PrivateKey, SignatureAlgorithm};
+use kallisto_pki::{PrivateKey, SignatureAlgorithm, SignatureWish};
 use zeroize::Zeroizing;
 
 use super::answer;
@@ -124,9 +124,7 @@ fn changed(
         let name = given.text("revocation_signature_algorithm")?;
         new.crl_algorithm = match name.as_str() {
             "" => None,
-            name => Some(SignatureAlgorithm::named(name).ok_or_else(|| {
-                Error::invalid(format!("unknown value for revocation_signature_algorithm: {name}"))
-            })?),
+            name => Some(crl_algorithm(issuer, name)?),
         };
     }
     if !patches {
@@ -134,6 +132,21 @@ fn changed(
     }
     new.urls.update(given, "enable_aia_url_templating")?;
     Ok(new)
+}
+
+/// The algorithm of a name, if the issuer's key signs by it.
+fn crl_algorithm(issuer: &Issuer, name: &str) -> Result<SignatureAlgorithm, Error> {
+    let found = SignatureAlgorithm::named(name).ok_or_else(|| {
+        Error::invalid(format!("unknown value for revocation_signature_algorithm: {name}"))
+    })?;
+    match issuer.certificate.public.kind() {
+        Some(kind) if !found.is_for(kind) => Err(Error::invalid(format!(
+            "revocation_signature_algorithm {name} does not go with the key of the issuer: one of \
+             a curve signs by the hash of its curve alone, {}",
+            SignatureAlgorithm::choose(kind, SignatureWish::default()).name()
+        ))),
+        _ => Ok(found),
+    }
 }
 
 fn manual_chain(

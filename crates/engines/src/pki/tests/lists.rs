@@ -259,3 +259,45 @@ fn an_answer_is_given_again_while_it_is_true() {
     mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
     assert_eq!(ask(NOW + 301), kallisto_pki::ocsp::UNAUTHORIZED);
 }
+
+/// A list that names an algorithm is signed by it: one that the issuer's key has not is refused, and is not signed by where it was kept before it was refused.
+#[test]
+fn a_list_is_signed_by_the_algorithm_that_it_names() {
+    const NAMES: [&str; 8] = [
+        "ECDSAWithSHA256",
+        "ECDSAWithSHA384",
+        "ECDSAWithSHA512",
+        "SHA256WithRSA",
+        "SHA384WithRSA",
+        "SHA512WithRSAPSS",
+        "PureEd25519",
+        "Ed25519",
+    ];
+    for (key, fitting) in [
+        (r#""key_type":"ec""#, &NAMES[..1]),
+        (r#""key_type":"ec","key_bits":384"#, &NAMES[1..2]),
+        (r#""key_type":"rsa""#, &NAMES[3..6]),
+        (r#""key_type":"ed25519""#, &NAMES[6..]),
+    ] {
+        let mount = Mount::new(&ENGINE);
+        let body = format!(r#"{{"common_name":"Root",{key},"ttl":"2h","issuer_name":"root"}}"#);
+        let root = mount.ask(NOW, Update, "root/generate/internal", &body).unwrap();
+        let root = parsed(&root, "certificate");
+        for name in NAMES {
+            let body = format!(r#"{{"revocation_signature_algorithm":"{name}"}}"#);
+            let answer = mount.ask(NOW, Patch, "issuer/root", &body);
+            assert_eq!(answer.is_ok(), fitting.contains(&name), "{key} {name}");
+            mount.ask(NOW, Read, "crl/rotate", "").unwrap();
+            assert!(complete(&mount, NOW).is_signed_by(&root.public), "{key} {name}");
+        }
+        let names = mount.names();
+        let record = names.iter().find(|name| name.starts_with("issuer/")).unwrap();
+        let mut kept = mount.record(record).unwrap();
+        for name in NAMES {
+            kept.insert("crl_algorithm".to_owned(), name.into());
+            mount.put(record, &Json::Object(kept.clone()).to_text());
+            mount.ask(NOW, Read, "crl/rotate", "").unwrap();
+            assert!(complete(&mount, NOW).is_signed_by(&root.public), "{key} {name} kept");
+        }
+    }
+}
