@@ -18,7 +18,9 @@ use kallisto_pki::san::parse_oid;
 use super::answer::{self, CertificateFormat};
 use super::generate::{ca_usages, free_rules, make_serial};
 use super::given::{GivenFields, object, refuse};
-use super::issue::{SigningAuthority, csr_names, note_unstored, read_request, sign_and_store};
+use super::issue::{
+    Kept, SigningAuthority, csr_names, note_unstored, read_request, sign_and_store,
+};
 use super::issuer::Outliving;
 use super::memory::Pki;
 use super::wanted::{self, Bounds};
@@ -121,7 +123,8 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         policies: Vec::new(),
     };
     let wish = wanted::signature(given)?;
-    let issued = sign_and_store(&call, &authority, contents, wish, true).await?;
+    let kept = Kept { certificate: true, metadata: None };
+    let issued = sign_and_store(&call, &authority, contents, wish, kept).await?;
     let own = format.write(Label::Certificate, &issued.der);
     let above = authority.chain_text(format, false);
     let mut data = object([

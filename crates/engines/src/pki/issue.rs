@@ -18,6 +18,7 @@ use super::generate::{make_key, make_serial};
 use super::given::{GivenFields, object, refuse};
 use super::issuer::{Issuer, PkiKey};
 use super::memory::{Pki, PkiState};
+use super::metadata::{WantedMetadata, metadata_record};
 use super::revoked::{Lists, StoredCertificate, certificate_record, lists_record};
 use super::role::{PkiRole, named_ext_usages};
 use super::templates;
@@ -192,29 +193,46 @@ pub(super) fn contents(
     })
 }
 
+/// What is kept of a certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    /// Whether the certificate is.
+    pub(super) certificate: bool,
+    /// What is kept with its number.
+    pub(super) metadata: Option<WantedMetadata>,
+}
+
 /// Signs a certificate and keeps it, if it is to be kept.
 pub(super) async fn sign_and_store(
     call: &Call<'_>,
     authority: &SigningAuthority,
     contents: CertificateContents,
     wish: SignatureWish,
-    stores: bool,
+    kept: Kept,
 ) -> Result<IssuedCertificate, Error> {
     let (contents, der) = sign_contents(call, authority, contents, wish).await?;
     let scope = authority.issuer.scope;
-    if stores {
-        let name = certificate_record(&contents.serial);
-        let record = StoredCertificate { scope, not_after: contents.not_after, der: &der }.encode();
+    if !kept.certificate {
+        note_unstored(call, authority).await?;
+    }
+    let mut records = Vec::new();
+    if kept.certificate {
+        let record = StoredCertificate { scope, not_after: contents.not_after, der: &der };
+        records.push((certificate_record(&contents.serial), record.encode()));
+    }
+    if let Some(metadata) = kept.metadata {
+        let record = metadata.encode(authority.issuer.id, contents.not_after);
+        records.push((metadata_record(&contents.serial), record));
+    }
+    if let Some((first, _)) = records.first() {
         call.storage
-            .transact(&name, |transaction| {
-                if transaction.get(&name)?.is_some() {
+            .transact(first, |transaction| {
+                if transaction.get(first)?.is_some() {
                     return Err(Error::internal(&"a random serial number was drawn twice"));
                 }
-                transaction.put(&name, record.clone())
+                records.iter().try_for_each(|(name, value)| transaction.put(name, value.clone()))
             })
             .await?;
-    } else {
-        note_unstored(call, authority).await?;
     }
     Ok(IssuedCertificate { contents, der })
 }
@@ -311,6 +329,7 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let names = wanted::names(given)?;
     let granted = grant(templates::rules(&call, &role)?.as_ref(), &names).map_err(refuse)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let metadata = WantedMetadata::read(&call, &role, given)?;
     let ready = memory.pool.take(kind, call.now.as_second());
     let private = match ready {
         Some(private) => private,
@@ -319,7 +338,8 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let public = private.public().clone();
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
-    let handout = Handout { role, authority, contents, format, key: Some((private, key_format)) };
+    let key = Some((private, key_format));
+    let handout = Handout { role, authority, contents, format, key, metadata };
     handout.finish(call, given, warnings).await
 }
 
@@ -330,6 +350,7 @@ struct Handout {
     contents: CertificateContents,
     format: CertificateFormat,
     key: Option<(PrivateKey, PrivateKeyFormat)>,
+    metadata: Option<WantedMetadata>,
 }
 
 impl Handout {
@@ -362,9 +383,9 @@ impl Handout {
     }
 
     async fn make(self, call: &Call<'_>, given: GivenFields<'_>) -> Result<Map, Error> {
-        let stores = !self.role.stores_nothing;
+        let kept = Kept { certificate: !self.role.stores_nothing, metadata: self.metadata };
         let wish = self.role.signature;
-        let issued = sign_and_store(call, &self.authority, self.contents, wish, stores).await?;
+        let issued = sign_and_store(call, &self.authority, self.contents, wish, kept).await?;
         let exported = self.key.as_ref().map(|(key, format)| Exported { key, format: *format });
         issued_data(&self.authority, &issued, self.format, exported.as_ref(), given)
     }
@@ -389,7 +410,8 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     let public = request.public.clone();
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
-    let handout = Handout { role, authority, contents, format, key: None };
+    let metadata = WantedMetadata::read(&call, &role, given)?;
+    let handout = Handout { role, authority, contents, format, key: None, metadata };
     handout.finish(call, given, warnings).await
 }
 
@@ -459,6 +481,7 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         role.not_before_bound = named.not_before_bound;
         role.not_before_secs = named.not_before_secs;
         role.stores_nothing = named.stores_nothing;
+        role.stores_no_metadata = named.stores_no_metadata;
         role.generates_lease = named.generates_lease;
     } else if given.has("not_before_duration") {
         role.not_before_secs = given.secs("not_before_duration", 30)?;
@@ -487,7 +510,8 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         urls: authority.urls.clone(),
         policies: Vec::new(),
     };
+    let metadata = WantedMetadata::read(&call, &role, given)?;
     let role = Arc::new(role);
-    let handout = Handout { role, authority, contents, format, key: None };
+    let handout = Handout { role, authority, contents, format, key: None, metadata };
     handout.finish(call, given, warnings).await
 }

@@ -8,6 +8,7 @@
 //! issuer/ID  key/ID     a CA's certificate with its settings; a private key
 //! role/NAME             what may be issued
 //! cert/SERIAL           a certificate
+//! metadata/SERIAL       what whoever asked for it wants kept with it
 //! revoked/SERIAL        that one is revoked, since when, and after which list
 //! crl/SCOPE             which lists there are of one who signs: numbers and times
 //! acme/…                accounts, orders and what they need: see [`acme`]
@@ -38,6 +39,7 @@ mod issuers;
 mod keys;
 mod lists;
 mod memory;
+mod metadata;
 mod ocsp;
 mod ocsp_cache;
 mod pool;
@@ -205,6 +207,7 @@ const TIDY: &[Field] = &[
     field("tidy_invalid_certs", Flag, "Whether records that are no certificates are deleted."),
     field("tidy_move_legacy_ca_bundle", Flag, "Nothing: there is none."),
     field("tidy_acme", Flag, "Whether ACME is tidied."),
+    field("tidy_cert_metadata", Flag, "Whether metadata of certificates that ended is deleted."),
     field("safety_buffer", Seconds, "How long after its end a certificate is kept."),
     field("issuer_safety_buffer", Seconds, "The same of issuers."),
     field("acme_account_safety_buffer", Seconds, "The same of ACME's accounts."),
@@ -244,6 +247,7 @@ const ISSUE: &[Field] = &[
     field("key_usage", Texts, "Key usages, by name."),
     field("ext_key_usage", Texts, "Extended key usages, by name."),
     field("ext_key_usage_oids", Texts, "Extended key usages, by number."),
+    field("cert_metadata", Text, "What is kept with the certificate, in base 64."),
 ];
 
 static ROUTES: RouteRows<Handler> = RouteRows {
@@ -372,6 +376,9 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             }),
         ],
         &[
+            row!("cert-metadata/{serial}", &[SERIAL_PATH], {
+                Read => "Read what is kept with a certificate.", handler!(metadata::read);
+            }),
             row!("revoke", &[
                 field("serial_number", Text, "The serial number of a certificate."),
                 field("certificate", Text, "The certificate, in PEM."),

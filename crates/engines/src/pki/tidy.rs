@@ -16,7 +16,7 @@ use super::memory::{Pki, TIDY};
 use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
 use super::structure::note_change;
 use super::tidy_settings::{Auto, OPERATIONS, TidyWhat};
-use super::{acme, answer};
+use super::{acme, answer, metadata};
 
 /// Pages of a pass.
 const PAGES_MAX: usize = 10;
@@ -27,6 +27,7 @@ const PAGE_NAMES_MAX: i64 = 2_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TidyPhase {
     Certificates,
+    Metadata,
     Revoked,
     Issuers,
     Acme,
@@ -36,6 +37,7 @@ impl TidyPhase {
     const fn name(self) -> &'static str {
         match self {
             Self::Certificates => "certificates",
+            Self::Metadata => "metadata",
             Self::Revoked => "revoked",
             Self::Issuers => "issuers",
             Self::Acme => "acme",
@@ -101,6 +103,7 @@ impl TidyProgress {
             is_auto: given.flag("is_auto", false)?,
             phase: match given.text("phase")?.as_str() {
                 "certificates" => Some(TidyPhase::Certificates),
+                "metadata" => Some(TidyPhase::Metadata),
                 "revoked" => Some(TidyPhase::Revoked),
                 "issuers" => Some(TidyPhase::Issuers),
                 "acme" => Some(TidyPhase::Acme),
@@ -147,7 +150,8 @@ impl TidyProgress {
     fn next_phase(&mut self, now: i64) {
         self.after.clear();
         self.phase = match self.phase {
-            Some(TidyPhase::Certificates) => Some(TidyPhase::Revoked),
+            Some(TidyPhase::Certificates) => Some(TidyPhase::Metadata),
+            Some(TidyPhase::Metadata) => Some(TidyPhase::Revoked),
             Some(TidyPhase::Revoked) => Some(TidyPhase::Issuers),
             Some(TidyPhase::Issuers) => Some(TidyPhase::Acme),
             Some(TidyPhase::Acme) | None => None,
@@ -172,6 +176,7 @@ impl TidyProgress {
         let counts = state.counts();
         let message = match self.phase {
             Some(TidyPhase::Certificates) => "Tidying certificate store".to_owned(),
+            Some(TidyPhase::Metadata) => "Tidying certificate metadata".to_owned(),
             Some(TidyPhase::Revoked) => "Tidying revoked certificates".to_owned(),
             Some(TidyPhase::Issuers) => "Tidying expired issuers".to_owned(),
             Some(TidyPhase::Acme) => "Tidying ACME accounts".to_owned(),
@@ -309,6 +314,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
         let mut deletes = Vec::new();
         match phase {
             TidyPhase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
+            TidyPhase::Metadata => metadata(storage, now, &mut after, &mut deletes)?,
             TidyPhase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
             TidyPhase::Issuers => issuers(memory, now, &mut after, &mut deletes),
             TidyPhase::Acme => acme_accounts(storage, now, &mut after, &mut deletes)?,
@@ -385,6 +391,33 @@ fn certificates(
         if what.certificates && read.not_after.saturating_add(what.buffer_secs) < now {
             deletes.push(record);
             progress.certificates_deleted += 1;
+        }
+    }
+    match found.into_iter().next_back() {
+        Some(last) => progress.after = last,
+        None => progress.next_phase(now),
+    }
+    Ok(())
+}
+
+/// What is kept with certificates that have ended, whether they are kept or not.
+fn metadata(
+    storage: &Storage<'_>,
+    now: i64,
+    progress: &mut TidyProgress,
+    deletes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let found = match progress.what.metadata {
+        true => names(storage, metadata::FOLDER, progress)?,
+        false => Vec::new(),
+    };
+    for name in &found {
+        let record = format!("{}{name}", metadata::FOLDER);
+        let Some(stored) = storage.get(&record)? else { continue };
+        let ended = metadata::not_after(&stored.value)
+            .is_some_and(|at| at.saturating_add(progress.what.buffer_secs) < now);
+        if ended {
+            deletes.push(record);
         }
     }
     match found.into_iter().next_back() {

@@ -22,6 +22,7 @@ pub(super) struct TidyWhat {
     pub(super) invalid: bool,
     pub(super) legacy: bool,
     pub(super) acme: bool,
+    pub(super) metadata: bool,
     pub(super) buffer_secs: i64,
     pub(super) issuer_buffer_secs: i64,
     pub(super) acme_buffer_secs: i64,
@@ -40,6 +41,7 @@ impl Default for TidyWhat {
             invalid: false,
             legacy: false,
             acme: false,
+            metadata: false,
             buffer_secs: 72 * 3600,
             issuer_buffer_secs: 8760 * 3600,
             acme_buffer_secs: 720 * 3600,
@@ -77,6 +79,7 @@ impl TidyWhat {
             invalid: given.flag("tidy_invalid_certs", self.invalid)?,
             legacy: given.flag("tidy_move_legacy_ca_bundle", self.legacy)?,
             acme: given.flag("tidy_acme", self.acme)?,
+            metadata: given.flag("tidy_cert_metadata", self.metadata)?,
             buffer_secs,
             issuer_buffer_secs: given.secs("issuer_safety_buffer", self.issuer_buffer_secs)?,
             acme_buffer_secs: given.secs("acme_account_safety_buffer", self.acme_buffer_secs)?,
@@ -107,7 +110,8 @@ impl TidyWhat {
             || self.expired_issuers
             || self.invalid
             || self.legacy
-            || self.acme)
+            || self.acme
+            || self.metadata)
     }
 
     pub(super) fn shown(&self) -> Map {
@@ -119,6 +123,7 @@ impl TidyWhat {
             ("tidy_invalid_certs", self.invalid.into()),
             ("tidy_move_legacy_ca_bundle", self.legacy.into()),
             ("tidy_acme", self.acme.into()),
+            ("tidy_cert_metadata", self.metadata.into()),
             ("safety_buffer", self.buffer_secs.into()),
             ("issuer_safety_buffer", self.issuer_buffer_secs.into()),
             ("acme_account_safety_buffer", self.acme_buffer_secs.into()),

@@ -2,6 +2,7 @@
 
 mod limits;
 mod lists;
+mod metadata;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
