@@ -27,7 +27,8 @@ pub(crate) fn encode<'b>(batches: impl ExactSizeIterator<Item = &'b Batch>) -> V
 }
 
 /// The batches of a group that begins at `first` and ends at `last`, with their positions; `None` if the bytes are no such group.
-pub(crate) fn decode(bytes: &[u8], first: u64, last: u64) -> Option<Vec<(Position, Batch)>> {
+#[must_use]
+pub fn decode(bytes: &[u8], first: u64, last: u64) -> Option<Vec<(Position, Batch)>> {
     let mut reader = ByteReader::new(bytes);
     if reader.u8()? != FORMAT {
         return None;

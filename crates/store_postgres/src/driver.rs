@@ -10,39 +10,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_store::{AsOf, Batch, Error, Position, Promise, Seqno};
-use tokio::time::timeout;
-use tokio_postgres::types::Type;
 
-use crate::cells::number;
 use crate::change;
-use crate::connection::{PgConnector, PgFailure, PgParameter, PgSession};
+use crate::database::{CommitOrder, DatabaseFailure, DatabaseSession, StoreDatabase};
 use crate::group::PgGroup;
-use crate::limits::{
-    CHANGES_KEPT, LEASE, LONG_STATEMENT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, STATEMENT,
-    TRIM_EVERY,
-};
+use crate::limits::{CHANGES_KEPT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, TRIM_EVERY};
 use crate::shared::{PgRequest, PgRole, PgShared, WaitingBatch, lock};
 
-/// A lease in the database's milliseconds.
-pub(crate) fn lease_ms() -> f64 {
-    LEASE.as_secs_f64() * 1000.0
-}
-
-pub(crate) struct PgDriver {
+pub(crate) struct PgDriver<D: StoreDatabase> {
     pub(crate) shared: Arc<PgShared>,
-    pub(crate) connector: PgConnector,
-    pub(crate) session: Option<PgSession>,
+    pub(crate) database: D,
+    pub(crate) session: Option<D::Session>,
     pub(crate) pause: Duration,
     /// A group whose end is not known, and since when.
     pub(crate) unknown: Option<(PgGroup, Duration)>,
     pub(crate) trimmed: u64,
 }
 
-impl PgDriver {
-    pub(crate) fn new(shared: Arc<PgShared>, connector: PgConnector, session: PgSession) -> Self {
+impl<D: StoreDatabase> PgDriver<D> {
+    pub(crate) fn new(shared: Arc<PgShared>, database: D, session: D::Session) -> Self {
         Self {
             shared,
-            connector,
+            database,
             session: Some(session),
             pause: PAUSE_FIRST,
             unknown: None,
@@ -53,7 +42,7 @@ impl PgDriver {
     /// Works until the store is closed and nothing waits any more.
     pub(crate) async fn run(mut self) {
         loop {
-            if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
+            if self.session.as_ref().is_none_or(DatabaseSession::is_closed) {
                 if self.session.take().is_some() {
                     self.lost("it ended");
                 }
@@ -69,22 +58,22 @@ impl PgDriver {
                 Ok(DriverTurn::Rest) => {
                     self.pause = PAUSE_FIRST;
                     // A notification, a request, or the time at which the records are to be confirmed again.
-                    let _ = timeout(self.shared.confirm_every, self.shared.wake.notified()).await;
+                    self.database.rest(self.shared.confirm_every, &self.shared.wake).await;
                 }
-                Err(PgFailure::Lost(why)) => {
+                Err(DatabaseFailure::Lost(why)) => {
                     self.lost(&why);
                     self.session = None;
                 }
-                Err(PgFailure::Again(why)) => {
+                Err(DatabaseFailure::Again(why)) => {
                     tracing::debug!(why, "a statement of the storage is sent again");
-                    tokio::time::sleep(self.pause).await;
+                    self.database.sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(PAUSE_LONGEST);
                     self.give_up_old();
                 }
-                Err(PgFailure::Refused(error)) => {
+                Err(DatabaseFailure::Refused(error)) => {
                     tracing::error!(%error, "the database refuses a statement of the storage");
                     self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-                    tokio::time::sleep(self.pause).await;
+                    self.database.sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(PAUSE_LONGEST);
                     self.give_up_old();
                 }
@@ -127,15 +116,15 @@ impl PgDriver {
                 let error = failure.into_error();
                 tracing::warn!(%error, "the database is not reached");
                 self.give_up_old();
-                tokio::time::sleep(self.pause).await;
+                self.database.sleep(self.pause).await;
                 self.pause = (self.pause * 2).min(PAUSE_LONGEST);
             }
         }
     }
 
-    async fn open(&self) -> Result<PgSession, PgFailure> {
-        let session = self.connector.open(&self.shared.wake).await?;
-        listen(&session, &self.shared).await?;
+    async fn open(&self) -> Result<D::Session, DatabaseFailure> {
+        let session = self.database.open(&self.shared.wake).await?;
+        session.listen().await?;
         Ok(session)
     }
 
@@ -162,7 +151,7 @@ impl PgDriver {
         reads.into_iter().for_each(|promise| promise.keep(Err(away())));
     }
 
-    async fn turn(&mut self) -> Result<DriverTurn, PgFailure> {
+    async fn turn(&mut self) -> Result<DriverTurn, DatabaseFailure> {
         let role = lock(&self.shared.lead).role;
         if self.unknown.is_some()
             && let PgRole::Leading { epoch } = role
@@ -188,21 +177,14 @@ impl PgDriver {
     }
 
     /// What waits at a server that does not lead: it is the leader's business. Of a database without anything any server may begin.
-    async fn refuse_or_begin(&self) -> Result<(), PgFailure> {
+    async fn refuse_or_begin(&self) -> Result<(), DatabaseFailure> {
         if self.unknown.is_some() || lock(&self.shared.queue).len() == 0 {
             return Ok(());
         }
         if self.shared.position().0 == 0 {
             let sent = self.shared.clock.now();
-            let own = self.shared.own.id.cast_signed();
-            let parameters: [PgParameter<'_>; 2] =
-                [(&lease_ms(), Type::FLOAT8), (&own, Type::INT8)];
-            let taken = self
-                .session()?
-                .run(&self.shared.statements.take_blank, &parameters, STATEMENT)
-                .await;
-            if let Some(row) = taken?.first() {
-                self.shared.elect(number(row, 0)?, number(row, 1)?, sent);
+            if let Some(taken) = self.session()?.take_blank(self.shared.own.id).await? {
+                self.shared.elect(taken, sent);
                 return Ok(());
             }
         }
@@ -211,34 +193,23 @@ impl PgDriver {
         Ok(())
     }
 
-    pub(crate) fn session(&self) -> Result<&PgSession, PgFailure> {
-        self.session.as_ref().ok_or_else(|| PgFailure::Lost("there is no connection".to_owned()))
+    pub(crate) fn session(&self) -> Result<&D::Session, DatabaseFailure> {
+        self.session
+            .as_ref()
+            .ok_or_else(|| DatabaseFailure::Lost("there is no connection".to_owned()))
     }
 
     /// Makes sure that nothing of this server's old epoch commits any more, without giving the lease away.
-    async fn refence(&self, epoch: u64) -> Result<(), PgFailure> {
+    async fn refence(&self, epoch: u64) -> Result<(), DatabaseFailure> {
         let sent = self.shared.clock.now();
-        let own = self.shared.own.id.cast_signed();
-        let rows = self
-            .session()?
-            .run(
-                &self.shared.statements.refence,
-                &[
-                    (&lease_ms(), Type::FLOAT8),
-                    (&epoch.cast_signed(), Type::INT8),
-                    (&own, Type::INT8),
-                ],
-                STATEMENT,
-            )
-            .await;
-        match rows?.first() {
-            Some(row) => self.shared.elect(number(row, 0)?, number(row, 1)?, sent),
+        match self.session()?.refence(self.shared.own.id, epoch).await? {
+            Some(taken) => self.shared.elect(taken, sent),
             None => self.shared.depose(epoch),
         }
         Ok(())
     }
 
-    async fn lead(&mut self, epoch: u64) -> Result<DriverTurn, PgFailure> {
+    async fn lead(&mut self, epoch: u64) -> Result<DriverTurn, DatabaseFailure> {
         // Before the writes that wait, so that those who keep on coming keep no read from its answer: what was committed before it
         // began is folded, since no commit is under way.
         let holds = self.shared.lease_holds();
@@ -273,7 +244,11 @@ impl PgDriver {
     }
 
     /// Commits what of these may be committed.
-    async fn commit(&mut self, epoch: u64, waiting: Vec<WaitingBatch>) -> Result<(), PgFailure> {
+    async fn commit(
+        &mut self,
+        epoch: u64,
+        waiting: Vec<WaitingBatch>,
+    ) -> Result<(), DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let generation = Seqno(shared.generation.load(Ordering::Acquire));
         let before = shared.position().0;
@@ -283,34 +258,16 @@ impl PgDriver {
             group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(outcome.clone())));
             return Ok(());
         }
-        let (batches, effects) = (group.batches(), group.effects());
+        let batches = group.batches();
         let body = change::encode(batches.iter());
-        let values: Vec<&[u8]> = effects.put_values.iter().map(|value| &value[..]).collect();
         let sent = shared.clock.now();
         shared.in_flight.store(AsOf::at(sent).to_bits(), Ordering::Release);
-        let last = group.last();
-        let rows = self
-            .session()?
-            .run(
-                &shared.statements.commit,
-                &[
-                    (&lease_ms(), Type::FLOAT8),
-                    (&epoch.cast_signed(), Type::INT8),
-                    (&last.cast_signed(), Type::INT8),
-                    (&before.cast_signed(), Type::INT8),
-                    (&effects.put_keys, Type::BYTEA_ARRAY),
-                    (&effects.put_seqnos, Type::INT8_ARRAY),
-                    (&values, Type::BYTEA_ARRAY),
-                    (&effects.gone, Type::BYTEA_ARRAY),
-                    (&(before + 1).cast_signed(), Type::INT8),
-                    (&body, Type::BYTEA),
-                    (&shared.statements.channel, Type::TEXT),
-                ],
-                STATEMENT,
-            )
-            .await;
-        match rows {
-            Ok(rows) if !rows.is_empty() => {
+        let effects = group.effects();
+        let order =
+            CommitOrder { epoch, before, last: group.last(), effects: &effects, body: &body };
+        let held = self.session()?.commit(&order).await;
+        match held {
+            Ok(true) => {
                 shared.extend(epoch, sent);
                 let took = shared.clock.now().saturating_sub(sent);
                 {
@@ -320,12 +277,12 @@ impl PgDriver {
                 }
                 let positions = group.going.iter().map(|(position, _)| *position);
                 let all: Vec<_> = positions.zip(batches).collect();
-                apply(&shared, &all);
+                self.apply(&all);
                 shared.in_flight.store(0, Ordering::Release);
                 committed(group);
                 Ok(())
             }
-            Ok(_) => {
+            Ok(false) => {
                 shared.in_flight.store(0, Ordering::Release);
                 shared.depose(epoch);
                 group
@@ -334,40 +291,50 @@ impl PgDriver {
                     .for_each(|w| w.promise.keep(Err(Error::NotLeader)));
                 Ok(())
             }
-            Err(PgFailure::Refused(error)) => {
+            Err(DatabaseFailure::Refused(error)) => {
                 shared.in_flight.store(0, Ordering::Release);
                 tracing::warn!(%error, "the database refused a commit");
                 shared.counters.refused.fetch_add(1, Ordering::Relaxed);
                 group.into_waiting().into_iter().for_each(|w| w.promise.keep(Err(error.clone())));
                 Ok(())
             }
-            Err(PgFailure::Again(why)) => {
+            Err(DatabaseFailure::Again(why)) => {
                 shared.in_flight.store(0, Ordering::Release);
                 lock(&shared.queue).put_back(group.into_waiting());
-                Err(PgFailure::Again(why))
+                Err(DatabaseFailure::Again(why))
             }
-            Err(PgFailure::Lost(why)) => {
+            Err(DatabaseFailure::Lost(why)) => {
                 self.unknown = Some((group, sent));
-                Err(PgFailure::Lost(why))
+                Err(DatabaseFailure::Lost(why))
             }
         }
     }
 
     /// Forgets change rows that every follower had time to read.
-    async fn trim(&mut self, epoch: u64) -> Result<(), PgFailure> {
+    async fn trim(&mut self, epoch: u64) -> Result<(), DatabaseFailure> {
         let Some(to) = self.shared.position().0.checked_sub(CHANGES_KEPT) else { return Ok(()) };
         if to < self.trimmed + TRIM_EVERY {
             return Ok(());
         }
         self.trimmed = to;
-        let parameters: [PgParameter<'_>; 2] =
-            [(&epoch.cast_signed(), Type::INT8), (&to.cast_signed(), Type::INT8)];
-        self.session()?.run(&self.shared.statements.trim, &parameters, STATEMENT).await?;
-        Ok(())
+        self.session()?.trim(epoch, to).await
     }
 
-    /// The longest that a step of a restore may take.
-    pub(crate) const LONG: Duration = LONG_STATEMENT;
+    /// Applies and folds committed batches, in order.
+    pub(crate) fn apply(&self, batches: &[(Position, Batch)]) {
+        let shared = &self.shared;
+        // Whoever attaches a fold holds the feed for as long as it loads.
+        self.database.occupy(|| {
+            let feed = lock(&shared.feed);
+            for (position, batch) in batches {
+                shared.records.apply(*position, batch);
+                shared.position.store(position.0, Ordering::Release);
+                if let Some(fold) = feed.as_ref() {
+                    fold.fold(*position, batch, &shared.records);
+                }
+            }
+        });
+    }
 }
 
 /// Whether there is more to do now.
@@ -388,26 +355,6 @@ pub(crate) fn unknown(group: PgGroup) {
         let why = "the connection to the database ended in the middle of the commit";
         waiting.promise.keep(Err(Error::Unknown(why.to_owned())));
     }
-}
-
-/// Applies and folds committed batches, in order.
-pub(crate) fn apply(shared: &PgShared, batches: &[(Position, Batch)]) {
-    // Whoever attaches a fold holds the feed for as long as it loads.
-    tokio::task::block_in_place(|| {
-        let feed = lock(&shared.feed);
-        for (position, batch) in batches {
-            shared.records.apply(*position, batch);
-            shared.position.store(position.0, Ordering::Release);
-            if let Some(fold) = feed.as_ref() {
-                fold.fold(*position, batch, &shared.records);
-            }
-        }
-    });
-}
-
-/// Has a connection hear of changes. Behind a pool that shares connections nothing is heard; the clock asks then.
-pub(crate) async fn listen(session: &PgSession, shared: &PgShared) -> Result<(), PgFailure> {
-    session.batch(&format!("LISTEN \"{}\"", shared.statements.channel), STATEMENT).await
 }
 
 /// Keeps a promise with what a statement said.

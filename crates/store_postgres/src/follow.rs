@@ -8,19 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kallisto_store::{Error, Replaced};
-use tokio_postgres::types::Type;
 
-use crate::cells::{cell, number, only};
-use crate::change;
-use crate::connection::{PgFailure, PgParameter};
-use crate::driver::{PgDriver, apply, committed, unknown};
-use crate::limits::{POLL_ROWS, STATEMENT};
-use crate::load::load;
+use crate::database::{DatabaseFailure, DatabaseSession, StoreDatabase};
+use crate::driver::{PgDriver, committed, unknown};
 use crate::shared::{PgRole, lock};
 
-impl PgDriver {
+impl<D: StoreDatabase> PgDriver<D> {
     /// Reads what others committed. Whether that was all there is.
-    pub(crate) async fn follow(&mut self) -> Result<bool, PgFailure> {
+    pub(crate) async fn follow(&mut self) -> Result<bool, DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let reads = std::mem::take(&mut lock(&shared.queue).reads);
         let outcome = self.poll().await;
@@ -35,43 +30,33 @@ impl PgDriver {
         outcome
     }
 
-    async fn poll(&mut self) -> Result<bool, PgFailure> {
+    async fn poll(&mut self) -> Result<bool, DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let asked = shared.clock.now();
         let own = shared.position().0;
-        let parameters: [PgParameter<'_>; 2] =
-            [(&own.cast_signed(), Type::INT8), (&(POLL_ROWS as i64), Type::INT8)];
-        let rows = self.session()?.run(&shared.statements.poll, &parameters, STATEMENT).await?;
-        let head = only(&rows)?;
-        let (tip, generation, trimmed) = (number(head, 1)?, number(head, 2)?, number(head, 3)?);
+        let polled = self.session()?.poll(own).await?;
+        let tip = polled.tip;
         shared.counters.behind.store(tip.saturating_sub(own), Ordering::Relaxed);
-        let restored = generation != shared.generation.load(Ordering::Acquire);
-        if restored || trimmed > own || tip < own {
+        let restored = polled.generation != shared.generation.load(Ordering::Acquire);
+        if restored || polled.trimmed > own || tip < own {
             self.rebuild(if restored { Replaced::Restored } else { Replaced::CaughtUp }).await?;
             return Ok(false);
         }
-        let mut count = 0;
-        for row in &rows {
-            if cell::<Option<i64>>(row, 4)?.is_none() {
-                continue;
-            }
-            count += 1;
-            let (first, last, epoch) = (number(row, 4)?, number(row, 5)?, number(row, 6)?);
-            let batches = change::decode(cell(row, 7)?, first, last)
-                .filter(|_| first == shared.position().0 + 1);
+        for row in polled.rows {
+            let batches = row.batches.filter(|_| row.first == shared.position().0 + 1);
             let Some(batches) = batches else {
                 tracing::error!(
-                    first,
-                    last,
+                    row.first,
+                    row.last,
                     "a change row is not the next one: reading all records"
                 );
                 self.rebuild(Replaced::CaughtUp).await?;
                 return Ok(false);
             };
-            apply(&shared, &batches);
-            self.found(last, epoch);
+            self.apply(&batches);
+            self.found(row.last, row.epoch);
         }
-        if count == POLL_ROWS {
+        if polled.has_more {
             return Ok(false);
         }
         if tip != shared.position().0 {
@@ -80,7 +65,7 @@ impl PgDriver {
             return Ok(false);
         }
         shared.confirm(asked);
-        self.not_found(number(head, 0)?);
+        self.not_found(polled.epoch);
         if self.unknown.is_none() {
             shared.in_flight.store(0, Ordering::Release);
         }
@@ -115,13 +100,13 @@ impl PgDriver {
     }
 
     /// Reads all records, in the place of those that are here.
-    pub(crate) async fn rebuild(&mut self, why: Replaced) -> Result<(), PgFailure> {
+    pub(crate) async fn rebuild(&mut self, why: Replaced) -> Result<(), DatabaseFailure> {
         tracing::info!(?why, "reading all records from the database");
         self.shared.counters.loads.fetch_add(1, Ordering::Relaxed);
         let asked = self.shared.clock.now();
-        let loaded = load(self.session()?, &self.shared.statements).await?;
+        let loaded = self.session()?.load().await?;
         let shared = Arc::clone(&self.shared);
-        tokio::task::block_in_place(|| {
+        self.database.occupy(|| {
             let mut feed = lock(&shared.feed);
             let fold = feed.take();
             // Before the position moves: see `Fold::replaced`.

@@ -20,12 +20,16 @@ pub(crate) struct PgGroup {
 }
 
 /// What a group leaves of the records that it changes.
-#[derive(Default)]
-pub(crate) struct GroupEffects {
-    pub(crate) put_keys: Vec<Vec<u8>>,
-    pub(crate) put_seqnos: Vec<i64>,
-    pub(crate) put_values: Vec<Value>,
-    pub(crate) gone: Vec<Vec<u8>>,
+#[derive(Clone, Debug, Default)]
+pub struct GroupEffects<'g> {
+    /// The keys of those that it leaves.
+    pub put_keys: Vec<&'g [u8]>,
+    /// When each was written.
+    pub put_seqnos: Vec<i64>,
+    /// What each is.
+    pub put_values: Vec<&'g [u8]>,
+    /// The keys of those that it takes away.
+    pub gone: Vec<&'g [u8]>,
 }
 
 impl PgGroup {
@@ -81,7 +85,7 @@ impl PgGroup {
     }
 
     /// What they leave.
-    pub(crate) fn effects(&self) -> GroupEffects {
+    pub(crate) fn effects(&self) -> GroupEffects<'_> {
         let mut last: BTreeMap<&[u8], Option<(i64, &Value)>> = BTreeMap::new();
         for (position, waiting) in &self.going {
             for op in waiting.batch.ops() {
@@ -99,11 +103,11 @@ impl PgGroup {
         for (key, left) in last {
             match left {
                 Some((seqno, value)) => {
-                    effects.put_keys.push(key.to_vec());
+                    effects.put_keys.push(key);
                     effects.put_seqnos.push(seqno);
-                    effects.put_values.push(value.clone());
+                    effects.put_values.push(value);
                 }
-                None => effects.gone.push(key.to_vec()),
+                None => effects.gone.push(key),
             }
         }
         effects
@@ -142,8 +146,8 @@ mod tests {
         assert_eq!(group.going.iter().map(|(at, _)| at.0).collect::<Vec<_>>(), [6, 7]);
         assert_eq!((group.conflicting.len(), group.last()), (1, 7));
         let effects = group.effects();
-        assert_eq!(effects.put_keys, [b"b".to_vec()]);
-        assert_eq!((effects.put_seqnos, effects.gone), (vec![7], vec![b"a".to_vec()]));
+        assert_eq!(effects.put_keys, [b"b"]);
+        assert_eq!((effects.put_seqnos, effects.gone), (vec![7], vec![&b"a"[..]]));
     }
 
     #[test]

@@ -7,23 +7,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_store::{Candidacy, Error, Member, MemberRole, Peer, Promise};
-use tokio::time::timeout;
-use tokio_postgres::types::Type;
 
-use crate::cells::{cell, no_row, number, only};
-use crate::connection::{PgConnector, PgFailure, PgParameter, PgSession};
-use crate::driver::lease_ms;
-use crate::lease::{LeaseAct, LeaseLook, LeaseWatch, PgStanding, decide};
-use crate::limits::{ALIVE, BEAT, HAND_OVER, LEASE, SERVERS_MAX, SILENT_MAX, STATEMENT};
+use crate::database::{DatabaseFailure, DatabaseSession, LeaseLook, ListedServer, StoreDatabase};
+use crate::lease::{LeaseAct, LeaseWatch, PgStanding, decide};
+use crate::limits::{ALIVE, BEAT, HAND_OVER, LEASE};
 use crate::shared::{PgRole, PgShared, lock};
 
 /// How much longer than a lease is waited, so that it is over at the next look.
 const REST_MIN: Duration = Duration::from_millis(5);
 
-pub(crate) struct LeaseKeeper {
+pub(crate) struct LeaseKeeper<D: StoreDatabase> {
     pub(crate) shared: Arc<PgShared>,
-    pub(crate) connector: PgConnector,
-    pub(crate) session: Option<PgSession>,
+    pub(crate) database: D,
+    pub(crate) session: Option<D::Session>,
     watch: LeaseWatch,
     /// This server's rows of before are gone.
     has_superseded: bool,
@@ -31,16 +27,16 @@ pub(crate) struct LeaseKeeper {
     told: Vec<Peer>,
 }
 
-impl LeaseKeeper {
+impl<D: StoreDatabase> LeaseKeeper<D> {
     pub(crate) const fn new(
         shared: Arc<PgShared>,
-        connector: PgConnector,
-        session: PgSession,
+        database: D,
+        session: D::Session,
         watch: LeaseWatch,
     ) -> Self {
         Self {
             shared,
-            connector,
+            database,
             session: Some(session),
             watch,
             has_superseded: false,
@@ -52,7 +48,7 @@ impl LeaseKeeper {
     pub(crate) async fn run(mut self) {
         while !self.shared.drained.load(Ordering::Acquire) {
             if let Err(failure) = self.beat().await {
-                if let PgFailure::Refused(error) = &failure {
+                if let DatabaseFailure::Refused(error) = &failure {
                     tracing::error!(%error, "the database refuses a statement of the lease");
                 } else {
                     self.session = None;
@@ -60,7 +56,7 @@ impl LeaseKeeper {
             }
             self.shared.tell_leadership();
             self.end_handing();
-            let _ = timeout(self.rest(), self.shared.keeper_wake.notified()).await;
+            self.database.rest(self.rest(), &self.shared.keeper_wake).await;
         }
         if let Err(failure) = self.leave().await {
             let error = failure.into_error();
@@ -76,15 +72,15 @@ impl LeaseKeeper {
         if is_of_another && !left.is_zero() { BEAT.min(left + REST_MIN) } else { BEAT }
     }
 
-    async fn session(&mut self) -> Result<&PgSession, PgFailure> {
-        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
-            self.session = None;
-            self.session = Some(self.connector.open(&self.shared.keeper_wake).await?);
-        }
-        self.session.as_ref().ok_or_else(no_row)
+    async fn session(&mut self) -> Result<&D::Session, DatabaseFailure> {
+        let kept = match self.session.take().filter(|session| !session.is_closed()) {
+            Some(session) => session,
+            None => self.database.open(&self.shared.keeper_wake).await?,
+        };
+        Ok(self.session.insert(kept))
     }
 
-    async fn beat(&mut self) -> Result<(), PgFailure> {
+    async fn beat(&mut self) -> Result<(), DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let has_superseded = self.has_superseded;
         let session = self.session().await?;
@@ -92,13 +88,12 @@ impl LeaseKeeper {
         let mut others = Vec::new();
         if shared.is_ha {
             if !has_superseded {
-                supersede(session, &shared).await?;
+                session.supersede(&shared.own).await?;
             }
-            be_there(session, &shared, candidacy).await?;
-            others = servers(session, &shared).await?;
+            session.be_there(&shared.own, candidacy == Candidacy::Willing).await?;
+            others = members(session.servers().await?, shared.own.id);
         }
-        let rows = session.run(&shared.statements.look, &[], STATEMENT).await?;
-        let look = LeaseLook::read(only(&rows)?)?;
+        let look = session.look().await?;
         self.has_superseded = true;
         let heard = shared.clock.now();
         let since = self.watch.note(&look, heard);
@@ -167,53 +162,35 @@ impl LeaseKeeper {
         }
     }
 
-    async fn act(&mut self, act: LeaseAct, look: LeaseLook, wanted: u64) -> Result<(), PgFailure> {
+    async fn act(
+        &mut self,
+        act: LeaseAct,
+        look: LeaseLook,
+        wanted: u64,
+    ) -> Result<(), DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let session = self.session().await?;
-        let own = shared.own.id.cast_signed();
-        let epoch = look.epoch.cast_signed();
+        let own = shared.own.id;
         let sent = shared.clock.now();
         match act {
             LeaseAct::Nothing => {}
             LeaseAct::Renew => {
-                let rows = session
-                    .run(
-                        &shared.statements.renew,
-                        &[(&lease_ms(), Type::FLOAT8), (&epoch, Type::INT8), (&own, Type::INT8)],
-                        STATEMENT,
-                    )
-                    .await?;
-                match rows.is_empty() {
-                    true => shared.depose(look.epoch),
-                    false => shared.extend(look.epoch, sent),
+                match session.renew(own, look.epoch).await? {
+                    true => shared.extend(look.epoch, sent),
+                    false => shared.depose(look.epoch),
                 }
                 if shared.is_ha {
-                    let silent = SILENT_MAX.as_secs_f64() * 1000.0;
-                    let parameters: [PgParameter<'_>; 1] = [(&silent, Type::FLOAT8)];
-                    session.run(&shared.statements.forget_servers, &parameters, STATEMENT).await?;
+                    session.forget_servers().await?;
                 }
             }
             LeaseAct::Take => {
-                let rows = session
-                    .run(
-                        &shared.statements.take,
-                        &[
-                            (&lease_ms(), Type::FLOAT8),
-                            (&own, Type::INT8),
-                            (&epoch, Type::INT8),
-                            (&look.holder.cast_signed(), Type::INT8),
-                            (&look.mark, Type::INT8),
-                        ],
-                        STATEMENT,
-                    )
-                    .await?;
-                if let Some(row) = rows.first() {
-                    shared.elect(number(row, 0)?, number(row, 1)?, sent);
+                if let Some(taken) = session.take(own, &look).await? {
+                    shared.elect(taken, sent);
                 }
             }
             LeaseAct::Release => {
                 shared.depose(look.epoch);
-                release(session, &shared, look.epoch, wanted).await?;
+                session.release(own, look.epoch, wanted).await?;
             }
         }
         Ok(())
@@ -245,7 +222,7 @@ impl LeaseKeeper {
     }
 
     /// Lets the lease go, and says that this server is not there any more.
-    async fn leave(&mut self) -> Result<(), PgFailure> {
+    async fn leave(&mut self) -> Result<(), DatabaseFailure> {
         if let Some((promise, ..)) = self.handing.take() {
             promise.keep(Err(Error::Unavailable("the store is closed".to_owned())));
         }
@@ -257,92 +234,23 @@ impl LeaseKeeper {
         };
         if let Some(epoch) = holds {
             shared.depose(epoch);
-            release(session, &shared, epoch, 0).await?;
+            session.release(shared.own.id, epoch, 0).await?;
         }
         if shared.is_ha {
-            let own = shared.own.id.cast_signed();
-            session.run(&shared.statements.leave, &[(&own, Type::INT8)], STATEMENT).await?;
+            session.leave(shared.own.id).await?;
         }
         Ok(())
     }
 }
 
-async fn release(
-    session: &PgSession,
-    shared: &PgShared,
-    epoch: u64,
-    wanted: u64,
-) -> Result<(), PgFailure> {
-    let own = shared.own.id.cast_signed();
-    session
-        .run(
-            &shared.statements.release,
-            &[
-                (&epoch.cast_signed(), Type::INT8),
-                (&own, Type::INT8),
-                (&wanted.cast_signed(), Type::INT8),
-                (&shared.statements.channel, Type::TEXT),
-            ],
-            STATEMENT,
-        )
-        .await?;
-    Ok(())
-}
-
-/// Says that this server is there.
-async fn be_there(
-    session: &PgSession,
-    shared: &PgShared,
-    candidacy: Candidacy,
-) -> Result<(), PgFailure> {
-    let (own, peer) = (shared.own.id.cast_signed(), &shared.own);
-    let willing = candidacy == Candidacy::Willing;
-    let parameters: [PgParameter<'_>; 5] = [
-        (&own, Type::INT8),
-        (&peer.name, Type::TEXT),
-        (&peer.cluster_address, Type::TEXT),
-        (&peer.api_address, Type::TEXT),
-        (&willing, Type::BOOL),
-    ];
-    session.run(&shared.statements.beat, &parameters, STATEMENT).await.map(|_| ())
-}
-
-/// Takes the place of the process that was this server before and could not say that it went.
-async fn supersede(session: &PgSession, shared: &PgShared) -> Result<(), PgFailure> {
-    let (own, peer) = (shared.own.id.cast_signed(), &shared.own);
-    let alive = ALIVE.as_secs_f64() * 1000.0;
-    let parameters: [PgParameter<'_>; 4] = [
-        (&own, Type::INT8),
-        (&peer.name, Type::TEXT),
-        (&peer.cluster_address, Type::TEXT),
-        (&alive, Type::FLOAT8),
-    ];
-    session.run(&shared.statements.supersede, &parameters, STATEMENT).await.map(|_| ())
-}
-
 /// Who is there, and whether each would lead.
-async fn servers(session: &PgSession, shared: &PgShared) -> Result<Vec<(Member, bool)>, PgFailure> {
-    let silent = SILENT_MAX.as_secs_f64() * 1000.0;
-    let rows = session
-        .run(
-            &shared.statements.servers,
-            &[(&silent, Type::FLOAT8), (&SERVERS_MAX, Type::INT8)],
-            STATEMENT,
-        )
-        .await?;
-    let member = |row: &tokio_postgres::Row| -> Result<(Member, bool), PgFailure> {
-        let id = number(row, 0)?;
-        let peer = Peer {
-            id,
-            name: cell(row, 1)?,
-            cluster_address: cell(row, 2)?,
-            api_address: cell(row, 3)?,
-            wants: MemberRole::Voter,
-        };
-        let silent_ms = number(row, 5).map(|silent| (id != shared.own.id).then_some(silent))?;
-        Ok((Member { peer, role: MemberRole::Voter, matched: 0, silent_ms }, cell(row, 4)?))
+fn members(listed: Vec<ListedServer>, own: u64) -> Vec<(Member, bool)> {
+    let member = |listed: ListedServer| {
+        let ListedServer { peer, is_willing, silent_ms } = listed;
+        let silent_ms = (peer.id != own).then_some(silent_ms);
+        (Member { peer, role: MemberRole::Voter, matched: 0, silent_ms }, is_willing)
     };
-    let mut all = rows.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+    let mut all: Vec<_> = listed.into_iter().map(member).collect();
     all.sort_by_key(|(member, _)| member.peer.id);
-    Ok(all)
+    all
 }

@@ -8,36 +8,22 @@
 use std::time::Duration;
 
 use kallisto_store::Candidacy;
-use tokio_postgres::Row;
 
-use crate::cells::{cell, number};
-use crate::connection::PgFailure;
 use crate::limits::{LEASE, WANTED};
 
 /// The lease as the database has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeaseLook {
-    pub(crate) epoch: u64,
+pub struct LeaseLook {
+    /// Grows with each lease that is taken.
+    pub epoch: u64,
     /// Who holds it; 0 for nobody.
-    pub(crate) holder: u64,
+    pub holder: u64,
     /// To whom it was left; 0 for whoever comes.
-    pub(crate) wanted: u64,
-    pub(crate) position: u64,
+    pub wanted: u64,
+    /// The position of the last commit.
+    pub position: u64,
     /// Differs after each renewal.
-    pub(crate) mark: i64,
-}
-
-impl LeaseLook {
-    /// Reads the row that `PgStatements::look` asks for.
-    pub(crate) fn read(row: &Row) -> Result<Self, PgFailure> {
-        Ok(Self {
-            epoch: number(row, 0)?,
-            holder: number(row, 1)?,
-            wanted: number(row, 2)?,
-            position: number(row, 3)?,
-            mark: cell(row, 4)?,
-        })
-    }
+    pub mark: i64,
 }
 
 /// Since when the lease is as it is.

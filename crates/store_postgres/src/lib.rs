@@ -2,7 +2,9 @@
 //!
 //! A commit goes: limits in the caller > `shared`'s queue > `driver`, which judges a `group` on its records and sends it as one
 //! statement that is fenced by the writer's epoch > applied and folded here, and at every follower once it read the `change` row.
-//! `keeper` holds the `lease`, `follow` reads what others wrote, `tables` judges what is there at the start. `schema` has the tables and all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`.
+//! `keeper` holds the `lease`, `follow` reads what others wrote, `opening` begins. All of that speaks to a [`database`] by its operations;
+//! `sql` is the one that is PostgreSQL, with all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`, and for the
+//! seam `0540-the-database-behind-a-seam.md`.
 //!
 //! Invariants:
 //! - a commit of an epoch that is over changes nothing, whenever it arrives;
@@ -11,54 +13,39 @@
 //! - what leaves for the database is envelopes under hashed names.
 #![forbid(unsafe_code)]
 
-mod cells;
 mod change;
-mod connection;
+pub mod database;
 mod driver;
 mod follow;
 mod group;
 mod keeper;
 mod lease;
-mod limits;
-mod load;
-mod probe;
+pub mod limits;
+mod opening;
 mod records;
 mod replicated;
 mod restore;
-mod schema;
 mod shared;
-mod tables;
-mod url;
+mod sql;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kallisto_engine::far_end::FarEndTls;
-use kallisto_lsm::clock::{Clock, RealClock};
+use kallisto_lsm::clock::RealClock;
 use kallisto_store::{
-    AsOf, Batch, Candidacy, Commit, Durability, Error, Fold, OnFatal, Peer, Position, Record,
-    RecordVisitor, Records, Replicated, Seqno, Store, StoreStats, Transport, Visit,
-};
-use tokio::runtime::Runtime;
-use tokio::sync::Notify;
-
-use crate::connection::{PgConnector, PgFailure, PgSession};
-use crate::driver::PgDriver;
-use crate::keeper::LeaseKeeper;
-use crate::lease::LeaseWatch;
-use crate::limits::{PAUSE_FIRST, PAUSE_LONGEST};
-use crate::load::load;
-use crate::records::MemoryRecords;
-use crate::schema::PgStatements;
-use crate::shared::{
-    LeadState, PgCounters, PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock,
+    Batch, Commit, Durability, Error, Fold, OnFatal, Peer, Position, Record, RecordVisitor,
+    Records, Replicated, Seqno, Store, StoreStats, Transport, Visit,
 };
 
-pub use probe::{DatabaseFinding, FindingKind, probe};
-pub use schema::is_table_name;
-pub use url::PostgresUrl;
+use crate::shared::{PgRequest, PgRestoreStep, PgShared, WaitingBatch, lock};
+use crate::sql::SqlDatabase;
+
+pub use change::decode as decode_changes;
+pub use opening::{StoreBeginning, StoreTasks, begin};
+pub use sql::{DatabaseFinding, FindingKind, PostgresUrl, is_table_name, probe};
 
 /// Whether tables that are missing are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +110,26 @@ impl PostgresStore {
             .enable_all()
             .build()
             .map_err(|error| Error::Unavailable(format!("no threads for the database: {error}")))?;
-        let on_fatal = options.on_fatal.clone();
-        let begun = runtime.block_on(begin(options))?;
-        let (shared, thread) = start(runtime, begun, on_fatal)?;
-        Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+        let PostgresOptions { sharing, on_fatal, .. } = options;
+        let names = (options.table.as_str(), options.ha_table.as_str());
+        let database =
+            SqlDatabase::new(&options.url, &options.tls, names, sharing, options.missing);
+        let database =
+            database.ok_or_else(|| Error::Unavailable("a name of a table is none".to_owned()))?;
+        // Numbers of servers are positive in the database.
+        let own = Peer { id: fastrand::u64(1..=i64::MAX.cast_unsigned()), ..options.peer };
+        let beginning = StoreBeginning {
+            sharing,
+            connects_max: options.connects_max,
+            own,
+            transport: options.transport,
+            confirm_every: options.confirm_every,
+            clock: Arc::new(RealClock::new()),
+        };
+        let (store, tasks) = runtime.block_on(begin(database, beginning))?;
+        let thread = opening::run_on(runtime, tasks, Arc::clone(&store.shared), on_fatal)?;
+        *lock(&store.thread) = Some(thread);
+        Ok(store)
     }
 
     pub(crate) fn step(&self, step: PgRestoreStep) -> Commit {
@@ -135,143 +138,6 @@ impl PostgresStore {
         self.shared.push(PgRequest::Step(step, promise, now));
         commit
     }
-}
-
-/// Runs both tasks until the store is closed.
-fn start(
-    runtime: Runtime,
-    begun: PgBeginning,
-    on_fatal: OnFatal,
-) -> Result<(Arc<PgShared>, JoinHandle<()>), Error> {
-    let PgBeginning { shared, connector, session, keeping, watch } = begun;
-    let shared = Arc::new(shared);
-    let (ended, outer) = (Arc::clone(&shared), Arc::clone(&shared));
-    let run = move || {
-        runtime.block_on(async {
-            let driver = PgDriver::new(Arc::clone(&shared), connector.clone(), session);
-            let driver = tokio::spawn(driver.run());
-            let keeper = tokio::spawn(LeaseKeeper::new(shared, connector, keeping, watch).run());
-            for task in [driver, keeper] {
-                if task.await.is_err() {
-                    // What is in memory can not be believed any more; the database has all that was acknowledged.
-                    lock(&ended.queue).close();
-                    on_fatal.call(&Error::Poisoned("a task of the storage panicked".to_owned()));
-                }
-            }
-        });
-        runtime.shutdown_background();
-    };
-    std::thread::Builder::new()
-        .name("store".into())
-        .spawn(run)
-        .map(|thread| (outer, thread))
-        .map_err(|error| Error::Unavailable(format!("no thread for the database: {error}")))
-}
-
-/// Connects as often as it is to be tried.
-async fn connect(
-    connector: &PgConnector,
-    tries: u32,
-    wake: &Arc<Notify>,
-) -> Result<PgSession, Error> {
-    let mut pause = PAUSE_FIRST;
-    let mut tried = 1;
-    loop {
-        match connector.open(wake).await {
-            Ok(session) => return Ok(session),
-            Err(failure) if tried >= tries.max(1) => return Err(failure.into_error()),
-            Err(failure) => {
-                let error = failure.into_error();
-                tracing::warn!(%error, tried, "the database is not reached, trying again");
-            }
-        }
-        tried += 1;
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_LONGEST);
-    }
-}
-
-/// Says so where the database acknowledges what a power cut takes.
-async fn warn_of_durability(session: &PgSession) -> Result<(), PgFailure> {
-    if let Some(why) = probe::forgets(session).await? {
-        tracing::warn!(why, "the database may lose what it acknowledged");
-    }
-    Ok(())
-}
-
-/// What the tasks of a store begin with.
-struct PgBeginning {
-    shared: PgShared,
-    connector: PgConnector,
-    session: PgSession,
-    keeping: PgSession,
-    watch: LeaseWatch,
-}
-
-async fn begin(options: PostgresOptions) -> Result<PgBeginning, Error> {
-    let statements = PgStatements::new(&options.table, &options.ha_table);
-    let statements =
-        statements.ok_or_else(|| Error::Unavailable("a name of a table is none".to_owned()))?;
-    let connector = PgConnector { config: options.url.config.clone(), tls: options.tls.clone() };
-    let (wake, keeper_wake) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let session = connect(&connector, options.connects_max, &wake).await?;
-    let store_id = tables::prepare(&session, &statements, options.sharing, options.missing).await;
-    let store_id = store_id.map_err(PgFailure::into_error)?;
-    warn_of_durability(&session).await.map_err(PgFailure::into_error)?;
-    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let watch = match options.sharing {
-        Sharing::Alone => tables::wait_alone(&session, &statements, &*clock).await?,
-        Sharing::Many => LeaseWatch::default(),
-    };
-    let keeping = connect(&connector, options.connects_max, &keeper_wake).await?;
-    let asked = clock.now();
-    let loaded = load(&session, &statements).await.map_err(PgFailure::into_error)?;
-    let took = clock.now().saturating_sub(asked);
-    tracing::info!(
-        records = loaded.records.len(),
-        position = loaded.position,
-        epoch = loaded.epoch,
-        ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        "read the records from the database"
-    );
-    let records = MemoryRecords::default();
-    records.replace(loaded.records);
-    // Numbers of servers are positive in the database.
-    let own = Peer { id: fastrand::u64(1..=i64::MAX.cast_unsigned()), ..options.peer };
-    let shared = PgShared {
-        statements,
-        clock,
-        own,
-        is_ha: options.sharing == Sharing::Many,
-        store_id,
-        transport: options.transport,
-        records,
-        feed: Mutex::new(None),
-        position: AtomicU64::new(loaded.position),
-        generation: AtomicU64::new(loaded.generation),
-        lead: Mutex::new(LeadState::new()),
-        members: Mutex::default(),
-        candidacy: Mutex::new(Candidacy::Reluctant),
-        transfer: Mutex::new(None),
-        confirmed: AtomicU64::new(AsOf::at(asked).to_bits()),
-        in_flight: AtomicU64::new(0),
-        queue: Mutex::default(),
-        wake,
-        keeper_wake,
-        on_leadership: Mutex::new(None),
-        commits: Mutex::default(),
-        counters: PgCounters {
-            is_connected: AtomicBool::new(true),
-            loads: AtomicU64::new(1),
-            ..PgCounters::default()
-        },
-        confirm_every: options.confirm_every,
-        closing: AtomicBool::new(false),
-        drained: AtomicBool::new(false),
-    };
-    lock(&shared.lead).is_blank = loaded.position == 0;
-    driver::listen(&session, &shared).await.map_err(PgFailure::into_error)?;
-    Ok(PgBeginning { shared, connector, session, keeping, watch })
 }
 
 impl Records for PostgresStore {

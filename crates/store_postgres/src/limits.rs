@@ -9,13 +9,13 @@ pub(crate) const WANTED: Duration = Duration::from_secs(1);
 /// How often a server says that it is there, and looks who leads.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// How long a server that says nothing is listed.
-pub(crate) const SILENT_MAX: Duration = Duration::from_secs(60);
+pub const SILENT_MAX: Duration = Duration::from_secs(60);
 /// A server that said nothing for so long is not waited for by one that is not willing to lead.
-pub(crate) const ALIVE: Duration = Duration::from_secs(4);
+pub const ALIVE: Duration = Duration::from_secs(4);
 /// How long a statement may take before its connection is given up.
-pub(crate) const STATEMENT: Duration = Duration::from_secs(4);
+pub const STATEMENT: Duration = Duration::from_secs(4);
 /// How long everything may take that is long by its nature: loading, and the switch of a restore.
-pub(crate) const LONG_STATEMENT: Duration = Duration::from_secs(600);
+pub const LONG_STATEMENT: Duration = Duration::from_secs(600);
 /// How long a write waits for a database that is away, before its client is told so.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before the first try to connect anew, and the longest.
@@ -34,7 +34,7 @@ pub(crate) const WAITING_MAX: usize = 64 << 10;
 /// Bytes of batches that may wait.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 20;
 /// Change rows that are fetched at once.
-pub(crate) const POLL_ROWS: usize = 16;
+pub const POLL_ROWS: usize = 16;
 /// A leader forgets change rows that are so many batches behind; who is further behind loads the records.
 pub(crate) const CHANGES_KEPT: u64 = 20_000;
 /// Batches between two times that it does.
@@ -42,7 +42,7 @@ pub(crate) const TRIM_EVERY: u64 = 2_000;
 /// Records that a scan takes out at a time: the lock is not held while they are looked at.
 pub(crate) const SCAN_CHUNK: usize = 512;
 /// Servers that are listed.
-pub(crate) const SERVERS_MAX: i64 = 256;
+pub const SERVERS_MAX: i64 = 256;
 
 const _: () = assert!(BEAT.as_millis() * 4 < LEASE.as_millis());
 const _: () = assert!(STATEMENT.as_millis() < LEASE.as_millis());

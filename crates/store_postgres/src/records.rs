@@ -10,9 +10,10 @@ use kallisto_store::{Batch, Error, Position, Record, Records, Seqno, StoreOp, Vi
 
 use crate::limits::SCAN_CHUNK;
 
-pub(crate) type RecordMap = BTreeMap<Box<[u8]>, Record>;
+/// All records, by key.
+pub type RecordMap = BTreeMap<Box<[u8]>, Record>;
 /// A record under its key.
-pub(crate) type KeyedRecord = (Box<[u8]>, Record);
+pub type KeyedRecord = (Box<[u8]>, Record);
 
 /// See the module.
 #[derive(Debug, Default)]

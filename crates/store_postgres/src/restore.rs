@@ -5,23 +5,20 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use kallisto_store::{AsOf, Batch, Error, Position, Promise, Replaced};
-use tokio_postgres::types::Type;
 
-use crate::cells::{number, only};
 use crate::change;
-use crate::connection::{PgFailure, PgSession};
-use crate::driver::{PgDriver, answer, apply, lease_ms};
-use crate::limits::STATEMENT;
-use crate::shared::{PgRestoreStep, PgShared};
+use crate::database::{DatabaseFailure, DatabaseSession, RestoreOrder, StoreDatabase};
+use crate::driver::{PgDriver, answer};
+use crate::shared::PgRestoreStep;
 
-impl PgDriver {
+impl<D: StoreDatabase> PgDriver<D> {
     /// Does a step; a connection that ends meanwhile leaves its caller without knowing.
     pub(crate) async fn restore(
         &mut self,
         epoch: u64,
         step: PgRestoreStep,
         promise: Promise,
-    ) -> Result<(), PgFailure> {
+    ) -> Result<(), DatabaseFailure> {
         // Others may see what came of it before this server does.
         let began = AsOf::at(self.shared.clock.now()).to_bits();
         self.shared.in_flight.store(began, Ordering::Release);
@@ -33,59 +30,47 @@ impl PgDriver {
             PgRestoreStep::Switch(generation, records) => {
                 self.switch(epoch, generation, records).await
             }
-            PgRestoreStep::Abandon(generation) => self.clear().await.map(|()| generation),
+            PgRestoreStep::Abandon(generation) => self.clear(generation).await,
         };
-        if !matches!(outcome, Err(PgFailure::Lost(_))) {
+        if !matches!(outcome, Err(DatabaseFailure::Lost(_))) {
             self.shared.in_flight.store(0, Ordering::Release);
         }
         match outcome {
             Ok(position) => answer(promise, Ok(position)),
-            Err(PgFailure::Refused(error)) => {
+            Err(DatabaseFailure::Refused(error)) => {
                 if error == Error::NotLeader {
                     self.shared.depose(epoch);
                 }
                 answer(promise, Err(error));
             }
-            Err(PgFailure::Again(why)) => answer(promise, Err(Error::Unavailable(why))),
-            Err(PgFailure::Lost(why)) => {
+            Err(DatabaseFailure::Again(why)) => answer(promise, Err(Error::Unavailable(why))),
+            Err(DatabaseFailure::Lost(why)) => {
                 answer(promise, Err(Error::Unknown(why.clone())));
                 // What came of it is read before this server leads again.
                 self.shared.depose(epoch);
-                return Err(PgFailure::Lost(why));
+                return Err(DatabaseFailure::Lost(why));
             }
         }
         Ok(())
     }
 
-    async fn clear(&self) -> Result<(), PgFailure> {
-        self.session()?.run(&self.shared.statements.clear_staged, &[], Self::LONG).await.map(|_| ())
+    async fn clear(&self, generation: u64) -> Result<u64, DatabaseFailure> {
+        self.session()?.clear_staged().await.map(|()| generation)
     }
 
     /// A generation is the position of a batch that changes nothing.
-    async fn begin(&mut self, epoch: u64) -> Result<u64, PgFailure> {
-        self.clear().await?;
+    async fn begin(&mut self, epoch: u64) -> Result<u64, DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
         let before = shared.position().0;
-        let (sent, generation) = (shared.clock.now(), before + 1);
+        let generation = before + 1;
+        self.clear(generation).await?;
+        let sent = shared.clock.now();
         let nothing = Batch::new();
         let body = change::encode([&nothing].into_iter());
-        let rows = self
-            .session()?
-            .run(
-                &shared.statements.begin_restore,
-                &[
-                    (&lease_ms(), Type::FLOAT8),
-                    (&epoch.cast_signed(), Type::INT8),
-                    (&generation.cast_signed(), Type::INT8),
-                    (&before.cast_signed(), Type::INT8),
-                    (&body, Type::BYTEA),
-                ],
-                STATEMENT,
-            )
-            .await;
-        refuse_none(rows?.is_empty())?;
+        let order = RestoreOrder { epoch, before, generation };
+        need_lead(self.session()?.begin_restore(&order, &body).await?)?;
         shared.extend(epoch, sent);
-        apply(&shared, &[(Position(generation), nothing)]);
+        self.apply(&[(Position(generation), nothing)]);
         Ok(generation)
     }
 
@@ -94,23 +79,8 @@ impl PgDriver {
         epoch: u64,
         generation: u64,
         records: &[(Bytes, Bytes)],
-    ) -> Result<u64, PgFailure> {
-        let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
-        let values: Vec<&[u8]> = records.iter().map(|(_, value)| &value[..]).collect();
-        let rows = self
-            .session()?
-            .run(
-                &self.shared.statements.stage,
-                &[
-                    (&epoch.cast_signed(), Type::INT8),
-                    (&generation.cast_signed(), Type::INT8),
-                    (&keys, Type::BYTEA_ARRAY),
-                    (&values, Type::BYTEA_ARRAY),
-                ],
-                STATEMENT,
-            )
-            .await;
-        refuse_none(rows?.is_empty() && !records.is_empty())?;
+    ) -> Result<u64, DatabaseFailure> {
+        need_lead(self.session()?.stage(epoch, generation, records).await?)?;
         Ok(self.shared.position().0)
     }
 
@@ -119,67 +89,22 @@ impl PgDriver {
         epoch: u64,
         generation: u64,
         records: u64,
-    ) -> Result<u64, PgFailure> {
+    ) -> Result<u64, DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
-        let session = self.session()?;
-        let counted = session
-            .run(
-                &shared.statements.count_staged,
-                &[(&generation.cast_signed(), Type::INT8)],
-                Self::LONG,
-            )
-            .await;
-        if number(only(&counted?)?, 0)? != records {
-            return Err(PgFailure::Refused(Error::Conflict));
+        if self.session()?.count_staged(generation).await? != records {
+            return Err(DatabaseFailure::Refused(Error::Conflict));
         }
         let sent = shared.clock.now();
-        let position = match take_place(session, &shared, epoch, generation).await {
-            Ok(position) => position,
-            Err(lost @ PgFailure::Lost(_)) => return Err(lost),
-            Err(refused) => {
-                session.batch("ROLLBACK", STATEMENT).await?;
-                return Err(refused);
-            }
-        };
+        let before = shared.position().0;
+        let order = RestoreOrder { epoch, before, generation };
+        need_lead(self.session()?.switch(&order).await?)?;
         shared.extend(epoch, sent);
         self.rebuild(Replaced::Restored).await?;
         debug_assert_eq!(shared.generation.load(Ordering::Acquire), generation);
-        Ok(position)
+        Ok(before + 1)
     }
 }
 
-fn refuse_none(is_none: bool) -> Result<(), PgFailure> {
-    if is_none { Err(PgFailure::Refused(Error::NotLeader)) } else { Ok(()) }
-}
-
-async fn take_place(
-    session: &PgSession,
-    shared: &PgShared,
-    epoch: u64,
-    generation: u64,
-) -> Result<u64, PgFailure> {
-    let [fence, remove, take, rest] = &shared.statements.switch;
-    let before = shared.position().0;
-    let position = before + 1;
-    session.batch("BEGIN", STATEMENT).await?;
-    let led = session
-        .run(
-            fence,
-            &[
-                (&lease_ms(), Type::FLOAT8),
-                (&epoch.cast_signed(), Type::INT8),
-                (&position.cast_signed(), Type::INT8),
-                (&before.cast_signed(), Type::INT8),
-                (&generation.cast_signed(), Type::INT8),
-            ],
-            STATEMENT,
-        )
-        .await;
-    refuse_none(led?.is_empty())?;
-    session.run(remove, &[], PgDriver::LONG).await?;
-    let (old, new) = (generation.cast_signed(), position.cast_signed());
-    session.run(take, &[(&old, Type::INT8), (&new, Type::INT8)], PgDriver::LONG).await?;
-    session.batch(rest, PgDriver::LONG).await?;
-    session.batch("COMMIT", STATEMENT).await?;
-    Ok(position)
+fn need_lead(is_held: bool) -> Result<(), DatabaseFailure> {
+    if is_held { Ok(()) } else { Err(DatabaseFailure::Refused(Error::NotLeader)) }
 }

@@ -13,9 +13,9 @@ use kallisto_store::{
 };
 use tokio::sync::Notify;
 
+use crate::database::TakenLease;
 use crate::limits::{GROUP_BATCHES_MAX, GROUP_BYTES_MAX, WAITING_BYTES_MAX, WAITING_MAX};
 use crate::records::MemoryRecords;
-use crate::schema::PgStatements;
 
 /// A batch that waits, since when, and its size.
 pub(crate) struct WaitingBatch {
@@ -90,7 +90,6 @@ pub(crate) struct PgCounters {
 
 /// See the module.
 pub(crate) struct PgShared {
-    pub(crate) statements: PgStatements,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) own: Peer,
     pub(crate) is_ha: bool,
@@ -214,7 +213,8 @@ impl PgShared {
     }
 
     /// The lease was taken.
-    pub(crate) fn elect(&self, epoch: u64, position: u64, sent: Duration) {
+    pub(crate) fn elect(&self, taken: TakenLease, sent: Duration) {
+        let TakenLease { epoch, position } = taken;
         self.keep_as_of();
         {
             let mut lead = lock(&self.lead);

@@ -17,28 +17,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::database::DatabaseFailure;
 use crate::limits::CONNECT;
-
-/// Why a statement has no result.
-#[derive(Debug)]
-pub(crate) enum PgFailure {
-    /// The database refused it: nothing happened.
-    Refused(Error),
-    /// The database gave it up because of others: nothing happened, and the same may go through now.
-    Again(String),
-    /// The connection ended or took too long: nobody knows.
-    Lost(String),
-}
-
-impl PgFailure {
-    /// What a caller hears to whom it does not matter.
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Self::Refused(error) => error,
-            Self::Again(why) | Self::Lost(why) => Error::Unavailable(why),
-        }
-    }
-}
 
 /// How the database is reached.
 #[derive(Clone)]
@@ -62,17 +42,19 @@ impl Drop for PgSession {
 impl PgConnector {
     /// Opens a connection; `wake` is told of every notification, and of the end. The driver bounds the time of each host's
     /// socket alone; here all of it is, so that a far end which takes the connection and says nothing keeps nobody waiting.
-    pub(crate) async fn open(&self, wake: &Arc<Notify>) -> Result<PgSession, PgFailure> {
+    pub(crate) async fn open(&self, wake: &Arc<Notify>) -> Result<PgSession, DatabaseFailure> {
         let hosts = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
         let longest = self.config.get_connect_timeout().copied().unwrap_or(CONNECT);
         let all = longest.saturating_mul(hosts).saturating_add(CONNECT);
         match timeout(all, self.connect(wake)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(PgFailure::Lost("the database took no connection in time".to_owned())),
+            Err(_) => {
+                Err(DatabaseFailure::Lost("the database took no connection in time".to_owned()))
+            }
         }
     }
 
-    async fn connect(&self, wake: &Arc<Notify>) -> Result<PgSession, PgFailure> {
+    async fn connect(&self, wake: &Arc<Notify>) -> Result<PgSession, DatabaseFailure> {
         let (client, driving) = match self.tls.usage {
             TlsUse::Never => {
                 let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
@@ -80,8 +62,8 @@ impl PgConnector {
             }
             _ => {
                 let settings = tls::config(&self.tls);
-                let settings =
-                    settings.map_err(|failure| PgFailure::Lost(failure.words().to_owned()))?;
+                let settings = settings
+                    .map_err(|failure| DatabaseFailure::Lost(failure.words().to_owned()))?;
                 let connector = MakeRustlsConnect::new(settings);
                 let (client, connection) = self.config.connect(connector).await.map_err(failed)?;
                 (client, drive(connection, Arc::clone(wake)))
@@ -117,7 +99,7 @@ impl PgSession {
         statement: &str,
         parameters: &[PgParameter<'_>],
         longest: Duration,
-    ) -> Result<Vec<Row>, PgFailure> {
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         match timeout(longest, self.client.query_typed(statement, parameters)).await {
             Ok(outcome) => outcome.map_err(failed),
             Err(_) => Err(no_answer()),
@@ -125,7 +107,11 @@ impl PgSession {
     }
 
     /// Runs statements of which nothing comes back.
-    pub(crate) async fn batch(&self, statements: &str, longest: Duration) -> Result<(), PgFailure> {
+    pub(crate) async fn batch(
+        &self,
+        statements: &str,
+        longest: Duration,
+    ) -> Result<(), DatabaseFailure> {
         match timeout(longest, self.client.batch_execute(statements)).await {
             Ok(outcome) => outcome.map_err(failed),
             Err(_) => Err(no_answer()),
@@ -134,18 +120,18 @@ impl PgSession {
 }
 
 /// A statement that took too long.
-pub(crate) fn no_answer() -> PgFailure {
-    PgFailure::Lost("the database did not answer in time".to_owned())
+pub(crate) fn no_answer() -> DatabaseFailure {
+    DatabaseFailure::Lost("the database did not answer in time".to_owned())
 }
 
 /// What an error of the driver means. The database's own words name tables and limits, and no value: parameters stay out of them.
-pub(crate) fn failed(error: tokio_postgres::Error) -> PgFailure {
+pub(crate) fn failed(error: tokio_postgres::Error) -> DatabaseFailure {
     let Some(db) = error.as_db_error() else {
         let mut text = error.to_string();
         if let Some(cause) = std::error::Error::source(&error) {
             text = format!("{text}: {cause}");
         }
-        return PgFailure::Lost(text);
+        return DatabaseFailure::Lost(text);
     };
     let code = db.code().code();
     let text = format!("the database says: {} (SQLSTATE {code})", db.message());
@@ -155,11 +141,11 @@ pub(crate) fn failed(error: tokio_postgres::Error) -> PgFailure {
     match code {
         // `40003`: whether the statement came to its end is not known.
         _ if is_end || code.starts_with("08") || code.starts_with("57P") || code == "40003" => {
-            PgFailure::Lost(text)
+            DatabaseFailure::Lost(text)
         }
         // Isolation above what is asked for, and deadlocks.
-        "40001" | "40P01" => PgFailure::Again(text),
-        "53100" => PgFailure::Refused(Error::Full(text)),
-        _ => PgFailure::Refused(Error::Unavailable(text)),
+        "40001" | "40P01" => DatabaseFailure::Again(text),
+        "53100" => DatabaseFailure::Refused(Error::Full(text)),
+        _ => DatabaseFailure::Refused(Error::Unavailable(text)),
     }
 }

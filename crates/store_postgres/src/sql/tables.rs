@@ -3,16 +3,15 @@
 //! Tables that are there are judged before anything is written: one of another program, or of another layout, is an error that
 //! names the table and the column. What is there is not made, so a role that may make nothing can use it.
 
-use kallisto_lsm::clock::Clock;
 use kallisto_store::Error;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::cells::{cell, only};
-use crate::connection::{PgFailure, PgSession};
-use crate::lease::{LeaseLook, LeaseWatch};
-use crate::limits::{BEAT, LEASE, LONG_STATEMENT, STATEMENT};
-use crate::schema::{PgStatements, SCHEMA, TABLE_COLUMNS};
+use super::cells::{cell, only};
+use super::connection::PgSession;
+use super::schema::{PgStatements, SCHEMA, TABLE_COLUMNS};
+use crate::database::DatabaseFailure;
+use crate::limits::{LONG_STATEMENT, STATEMENT};
 use crate::{MissingTables, Sharing};
 
 /// A table, and a column of it with its type, if it is there.
@@ -40,12 +39,12 @@ pub(crate) async fn missing(
     session: &PgSession,
     statements: &PgStatements,
     sharing: Sharing,
-) -> Result<Vec<String>, PgFailure> {
+) -> Result<Vec<String>, DatabaseFailure> {
     let expected = &statements.columns[..used(statements, sharing)];
     let names = names(statements, sharing);
     let rows = session.run(TABLE_COLUMNS, &[(&names, Type::TEXT_ARRAY)], STATEMENT).await?;
     let found = rows.iter().map(|row| Ok((cell(row, 0)?, cell(row, 1)?, cell(row, 2)?)));
-    let found = found.collect::<Result<Vec<FoundColumn>, PgFailure>>()?;
+    let found = found.collect::<Result<Vec<FoundColumn>, DatabaseFailure>>()?;
     let mut missing = Vec::new();
     for (table, columns) in expected {
         let of_table: Vec<(&str, &str)> = found
@@ -57,7 +56,8 @@ pub(crate) async fn missing(
             missing.push(table.clone());
             continue;
         }
-        judge(table, columns, &of_table).map_err(|why| PgFailure::Refused(Error::Damaged(why)))?;
+        judge(table, columns, &of_table)
+            .map_err(|why| DatabaseFailure::Refused(Error::Damaged(why)))?;
     }
     Ok(missing)
 }
@@ -86,7 +86,7 @@ pub(crate) async fn prepare(
     statements: &PgStatements,
     sharing: Sharing,
     allowed: MissingTables,
-) -> Result<[u8; 16], PgFailure> {
+) -> Result<[u8; 16], DatabaseFailure> {
     let missing = missing(session, statements, sharing).await?;
     match (missing.as_slice(), allowed) {
         ([], _) => {}
@@ -96,7 +96,7 @@ pub(crate) async fn prepare(
                 "the database has no table {}, and skip_create_table says that somebody else makes it",
                 missing.join(", ")
             );
-            return Err(PgFailure::Refused(Error::Unavailable(why)));
+            return Err(DatabaseFailure::Refused(Error::Unavailable(why)));
         }
     }
     let mut store_id = [0; 16];
@@ -113,8 +113,8 @@ pub(crate) async fn prepare(
 }
 
 /// Which store it is, if its layout is known here.
-pub(crate) fn identity(row: &Row) -> Result<[u8; 16], PgFailure> {
-    let damaged = |why: String| PgFailure::Refused(Error::Damaged(why));
+pub(crate) fn identity(row: &Row) -> Result<[u8; 16], DatabaseFailure> {
+    let damaged = |why: String| DatabaseFailure::Refused(Error::Damaged(why));
     let schema: i64 = cell(row, 0)?;
     if schema != SCHEMA {
         return Err(damaged(format!(
@@ -129,7 +129,7 @@ async fn make(
     session: &PgSession,
     statements: &PgStatements,
     sharing: Sharing,
-) -> Result<(), PgFailure> {
+) -> Result<(), DatabaseFailure> {
     // Two servers that start at once would make the same table twice.
     let lock = "BEGIN; SELECT pg_advisory_xact_lock(7813471024)";
     let ha = match sharing {
@@ -138,28 +138,6 @@ async fn make(
     };
     let all = format!("{lock}; {}{ha} COMMIT", statements.create);
     session.batch(&all, LONG_STATEMENT).await
-}
-
-/// Waits until the lease of whoever used the database before is over; refuses where it is renewed.
-pub(crate) async fn wait_alone(
-    session: &PgSession,
-    statements: &PgStatements,
-    clock: &dyn Clock,
-) -> Result<LeaseWatch, Error> {
-    let mut watch = LeaseWatch::default();
-    let rounds = 2 * LEASE.as_millis() / BEAT.as_millis();
-    for _ in 0..rounds {
-        let rows = session.run(&statements.look, &[], STATEMENT).await;
-        let look = rows.and_then(|rows| LeaseLook::read(only(&rows)?));
-        let look = look.map_err(PgFailure::into_error)?;
-        let heard = clock.now();
-        if look.holder == 0 || heard.saturating_sub(watch.note(&look, heard)) >= LEASE {
-            return Ok(watch);
-        }
-        tokio::time::sleep(BEAT).await;
-    }
-    let why = "another server uses this database: set ha_enabled = \"true\" on both, or give this one another table";
-    Err(Error::Unavailable(why.to_owned()))
 }
 
 #[cfg(test)]

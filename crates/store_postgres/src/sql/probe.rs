@@ -7,12 +7,14 @@ use kallisto_store::Error;
 use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
-use crate::cells::{cell, number, only};
-use crate::connection::{PgConnector, PgFailure, PgParameter, PgSession};
-use crate::lease::LeaseLook;
+use super::cells::{cell, number, only};
+use super::connection::{PgConnector, PgParameter, PgSession};
+use super::schema::PgStatements;
+use super::session::read_look;
+use super::{PostgresUrl, tables};
+use crate::database::DatabaseFailure;
 use crate::limits::{SERVERS_MAX, STATEMENT};
-use crate::schema::PgStatements;
-use crate::{MissingTables, PostgresUrl, Sharing, tables};
+use crate::{MissingTables, Sharing};
 
 /// How grave a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +84,13 @@ fn finding(name: &'static str, kind: FindingKind, said: impl Into<String>) -> Da
 }
 
 /// What failed, in words for a person.
-fn cause(failure: PgFailure) -> String {
+fn cause(failure: DatabaseFailure) -> String {
     match failure {
-        PgFailure::Lost(why) | PgFailure::Again(why) => why,
-        PgFailure::Refused(Error::Unavailable(why) | Error::Damaged(why) | Error::Full(why)) => why,
-        PgFailure::Refused(error) => error.to_string(),
+        DatabaseFailure::Lost(why) | DatabaseFailure::Again(why) => why,
+        DatabaseFailure::Refused(
+            Error::Unavailable(why) | Error::Damaged(why) | Error::Full(why),
+        ) => why,
+        DatabaseFailure::Refused(error) => error.to_string(),
     }
 }
 
@@ -120,7 +124,7 @@ async fn connection(session: &PgSession, url: &PostgresUrl) -> DatabaseFinding {
 }
 
 /// Which setting has the database acknowledge what a power cut takes; `None` for none.
-pub(crate) async fn forgets(session: &PgSession) -> Result<Option<String>, PgFailure> {
+pub(crate) async fn forgets(session: &PgSession) -> Result<Option<String>, DatabaseFailure> {
     let asked = "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes')";
     let rows = session.run(asked, &[], STATEMENT).await?;
     for (at, name) in ["synchronous_commit", "fsync", "full_page_writes"].into_iter().enumerate() {
@@ -210,7 +214,7 @@ async fn holder(
         Ok(rows) => rows,
         Err(failure) => return Some(finding(LEASE_HOLDER, FindingKind::Failing, cause(failure))),
     };
-    let look = LeaseLook::read(rows.first()?).ok()?;
+    let look = read_look(rows.first()?).ok()?;
     if look.holder == 0 {
         return Some(finding(LEASE_HOLDER, FindingKind::Well, "nobody writes"));
     }

@@ -13,25 +13,18 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::cells::{cell, no_row, number};
-use crate::connection::{PgFailure, PgSession, failed, no_answer};
+use super::cells::{cell, no_row, number};
+use super::connection::{PgSession, failed, no_answer};
+use super::schema::PgStatements;
+use crate::database::{DatabaseFailure, LoadedRecords};
 use crate::limits::{LONG_STATEMENT, STATEMENT};
-use crate::records::{KeyedRecord, RecordMap};
-use crate::schema::PgStatements;
-
-/// All records, and what they are as of.
-pub(crate) struct LoadedRecords {
-    pub(crate) records: RecordMap,
-    pub(crate) position: u64,
-    pub(crate) generation: u64,
-    pub(crate) epoch: u64,
-}
+use crate::records::KeyedRecord;
 
 /// Reads everything. The first row may take long to come; between two of them the database may not be silent.
 pub(crate) async fn load(
     session: &PgSession,
     statements: &PgStatements,
-) -> Result<LoadedRecords, PgFailure> {
+) -> Result<LoadedRecords, DatabaseFailure> {
     let none = std::iter::empty::<(i64, Type)>();
     let asked = session.client.query_typed_raw(&statements.records, none);
     let rows = timeout(LONG_STATEMENT, asked).await.map_err(|_| no_answer())?.map_err(failed)?;
@@ -54,7 +47,7 @@ pub(crate) async fn load(
 }
 
 /// The record of a row; `None` where there are none.
-fn record(row: &Row) -> Result<Option<KeyedRecord>, PgFailure> {
+fn record(row: &Row) -> Result<Option<KeyedRecord>, DatabaseFailure> {
     let Some(key) = cell::<Option<&[u8]>>(row, 3)? else { return Ok(None) };
     let record =
         Record { value: Bytes::copy_from_slice(cell(row, 5)?), seqno: Seqno(number(row, 4)?) };
