@@ -210,14 +210,6 @@ impl<D: StoreDatabase> PgDriver<D> {
     }
 
     async fn lead(&mut self, epoch: u64) -> Result<DriverTurn, DatabaseFailure> {
-        // Before the writes that wait, so that those who keep on coming keep no read from its answer: what was committed before it
-        // began is folded, since no commit is under way.
-        let holds = self.shared.lease_holds();
-        if holds {
-            let reads = std::mem::take(&mut lock(&self.shared.queue).reads);
-            let position = self.shared.position();
-            reads.into_iter().for_each(|promise| promise.keep(Ok(position)));
-        }
         let other = lock(&self.shared.queue).take_other();
         match other {
             Some(PgRequest::Save(promise)) => {
@@ -236,11 +228,27 @@ impl<D: StoreDatabase> PgDriver<D> {
             self.trim(epoch).await?;
             return Ok(DriverTurn::Again);
         }
-        if !holds {
-            // The keeper did not get through lately: what holds, the database says.
+        let has_reads = !lock(&self.shared.queue).reads.is_empty();
+        if has_reads || self.shared.is_unconfirmed() {
+            // A lease is a matter of clocks; who writes, the database says.
             self.follow().await?;
         }
         Ok(DriverTurn::Rest)
+    }
+
+    /// Tells of what cannot be committed, once the database has said that what it was judged on is the latest.
+    async fn refuse(&mut self, epoch: u64, group: PgGroup) -> Result<(), DatabaseFailure> {
+        let confirmed = self.follow().await;
+        let outcome = match confirmed {
+            Ok(_) if !self.shared.leads_in(epoch) => Error::NotLeader,
+            Ok(true) => Error::Conflict,
+            confirmed => {
+                lock(&self.shared.queue).put_back(group.into_waiting());
+                return confirmed.map(|_| ());
+            }
+        };
+        group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(outcome.clone())));
+        Ok(())
     }
 
     /// Commits what of these may be committed.
@@ -254,10 +262,10 @@ impl<D: StoreDatabase> PgDriver<D> {
         let before = shared.position().0;
         let group = PgGroup::judge(epoch, before, waiting, &shared.records, generation);
         if group.going.is_empty() {
-            let outcome = if shared.lease_holds() { Error::Conflict } else { Error::NotLeader };
-            group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(outcome.clone())));
-            return Ok(());
+            return self.refuse(epoch, group).await;
         }
+        // What was committed before the commit began is here once it is: whoever asks for the latest needs no question more.
+        let reads = std::mem::take(&mut lock(&shared.queue).reads);
         let batches = group.batches();
         let body = change::encode(batches.iter());
         let sent = shared.clock.now();
@@ -266,7 +274,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         let order =
             CommitOrder { epoch, before, last: group.last(), effects: &effects, body: &body };
         let held = self.session()?.commit(&order).await;
-        match held {
+        let outcome = match held {
             Ok(true) => {
                 shared.extend(epoch, sent);
                 let took = shared.clock.now().saturating_sub(sent);
@@ -279,8 +287,10 @@ impl<D: StoreDatabase> PgDriver<D> {
                 let all: Vec<_> = positions.zip(batches).collect();
                 self.apply(&all);
                 shared.in_flight.store(0, Ordering::Release);
+                let last = Position(group.last());
+                reads.into_iter().for_each(|promise| promise.keep(Ok(last)));
                 committed(group);
-                Ok(())
+                return Ok(());
             }
             Ok(false) => {
                 shared.in_flight.store(0, Ordering::Release);
@@ -307,7 +317,9 @@ impl<D: StoreDatabase> PgDriver<D> {
                 self.unknown = Some((group, sent));
                 Err(DatabaseFailure::Lost(why))
             }
-        }
+        };
+        lock(&shared.queue).reads.extend(reads);
+        outcome
     }
 
     /// Forgets change rows that every follower had time to read.

@@ -36,6 +36,12 @@ impl<D: StoreDatabase> PgDriver<D> {
         let own = shared.position().0;
         let polled = self.session()?.poll(own).await?;
         let tip = polled.tip;
+        let role = lock(&shared.lead).role;
+        if let PgRole::Leading { epoch } = role
+            && polled.epoch > epoch
+        {
+            shared.depose(epoch);
+        }
         shared.counters.behind.store(tip.saturating_sub(own), Ordering::Relaxed);
         let restored = polled.generation != shared.generation.load(Ordering::Acquire);
         if restored || polled.trimmed > own || tip < own {

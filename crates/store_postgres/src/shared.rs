@@ -178,14 +178,7 @@ impl PgShared {
 
     /// Up to when the records hold everything.
     pub(crate) fn as_of(&self) -> AsOf {
-        // In this order: a time that was taken before what bounds it.
-        let now = self.clock.now();
-        let confirmed = AsOf::from_bits(self.confirmed.load(Ordering::Acquire));
-        let lead = lock(&self.lead);
-        let PgRole::Leading { .. } = lead.role else { return confirmed };
-        let began = self.in_flight.load(Ordering::Acquire);
-        let bound = if began == 0 { now } else { now.min(Duration::from_nanos(began)) };
-        confirmed.max(AsOf::at(bound.min(lead.until)))
+        AsOf::from_bits(self.confirmed.load(Ordering::Acquire))
     }
 
     /// Everything that was committed before `asked` is here.
@@ -193,29 +186,39 @@ impl PgShared {
         self.confirmed.fetch_max(AsOf::at(asked).to_bits(), Ordering::AcqRel);
     }
 
-    /// Whether nobody else can lead now.
-    pub(crate) fn lease_holds(&self) -> bool {
-        let now = self.clock.now();
-        let lead = lock(&self.lead);
-        matches!(lead.role, PgRole::Leading { .. }) && now < lead.until
+    /// Whether it is a while since the database last said that everything is here.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.as_of().age(self.clock.now()).is_none_or(|age| age >= self.confirm_every)
     }
 
-    /// The database took a word of this server's in its `epoch`, which was sent at `sent`.
+    /// Whether this server leads in `epoch`, as far as it knows.
+    pub(crate) fn leads_in(&self, epoch: u64) -> bool {
+        lock(&self.lead).role == PgRole::Leading { epoch }
+    }
+
+    /// The database took a word of this server's in its `epoch`, which was sent at `sent`: nobody else wrote before.
     pub(crate) fn extend(&self, epoch: u64, sent: Duration) {
+        // Read before the role: what ends meanwhile is folded by then.
+        let began = self.in_flight.load(Ordering::Acquire);
         let mut lead = lock(&self.lead);
-        let is_same = match lead.role {
-            PgRole::Leading { epoch: own } | PgRole::Elected { epoch: own, .. } => own == epoch,
-            PgRole::Following => false,
+        let (own, leads) = match lead.role {
+            PgRole::Leading { epoch } => (epoch, true),
+            PgRole::Elected { epoch, .. } => (epoch, false),
+            PgRole::Following => return,
         };
-        if is_same {
-            lead.until = lead.until.max(sent + crate::limits::LEASE);
+        if own != epoch {
+            return;
+        }
+        lead.until = lead.until.max(sent + crate::limits::LEASE);
+        if leads {
+            let bound = if began == 0 { sent } else { sent.min(Duration::from_nanos(began)) };
+            self.confirm(bound);
         }
     }
 
     /// The lease was taken.
     pub(crate) fn elect(&self, taken: TakenLease, sent: Duration) {
         let TakenLease { epoch, position } = taken;
-        self.keep_as_of();
         {
             let mut lead = lock(&self.lead);
             // Driver and keeper may both have taken it, and the answer to the first come behind that to the second.
@@ -244,7 +247,6 @@ impl PgShared {
 
     /// The lease of `epoch` is lost, or was given away.
     pub(crate) fn depose(&self, epoch: u64) {
-        self.keep_as_of();
         {
             let mut lead = lock(&self.lead);
             match lead.role {
@@ -261,12 +263,6 @@ impl PgShared {
         self.tell_leadership();
         self.wake.notify_one();
         self.keeper_wake.notify_one();
-    }
-
-    /// What a leader held until now, it held then as well.
-    fn keep_as_of(&self) {
-        let as_of = self.as_of();
-        self.confirmed.fetch_max(as_of.to_bits(), Ordering::AcqRel);
     }
 
     /// Figures for operators.
