@@ -1,6 +1,6 @@
 //! The task that reads and writes: it alone changes the records.
 //!
-//! A leader judges what waits on its records, which are all there is, and commits a group as one statement, in one round trip. A
+//! A leader commits what waits (`commit`), group by group. A
 //! follower asks for change rows whenever it is notified, and at least every `confirm_every`. When the connection ends in the middle of a
 //! commit, nobody knows what came of it: the leader takes a new epoch, which waits for the old transaction or keeps it from
 //! committing, and then reads whether its row is there. Only after that, or after [`PATIENCE`], is anybody told.
@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kallisto_store::{AsOf, Batch, Error, Position, Promise, Seqno};
+use kallisto_store::{Batch, Error, Position, Promise};
 
-use crate::change;
-use crate::database::{CommitOrder, DatabaseFailure, DatabaseSession, StoreDatabase};
+use crate::database::{DatabaseFailure, DatabaseSession, StoreDatabase};
 use crate::group::PgGroup;
 use crate::limits::{CHANGES_KEPT, PATIENCE, PAUSE_FIRST, PAUSE_LONGEST, TRIM_EVERY};
-use crate::shared::{PgRequest, PgRole, PgShared, WaitingBatch, lock};
+use crate::shared::{PgRequest, PgRole, PgShared, lock};
 
 pub(crate) struct PgDriver<D: StoreDatabase> {
     pub(crate) shared: Arc<PgShared>,
@@ -236,98 +235,17 @@ impl<D: StoreDatabase> PgDriver<D> {
         Ok(DriverTurn::Rest)
     }
 
-    /// Tells of what cannot be committed, once the database has said that what it was judged on is the latest.
-    async fn refuse(&mut self, epoch: u64, group: PgGroup) -> Result<(), DatabaseFailure> {
-        let confirmed = self.follow().await;
-        let outcome = match confirmed {
-            Ok(_) if !self.shared.leads_in(epoch) => Error::NotLeader,
-            Ok(true) => Error::Conflict,
-            confirmed => {
-                lock(&self.shared.queue).put_back(group.into_waiting());
-                return confirmed.map(|_| ());
-            }
-        };
-        group.conflicting.into_iter().for_each(|w| w.promise.keep(Err(outcome.clone())));
-        Ok(())
-    }
-
-    /// Commits what of these may be committed.
-    async fn commit(
-        &mut self,
-        epoch: u64,
-        waiting: Vec<WaitingBatch>,
-    ) -> Result<(), DatabaseFailure> {
-        let shared = Arc::clone(&self.shared);
-        let generation = Seqno(shared.generation.load(Ordering::Acquire));
-        let before = shared.position().0;
-        let group = PgGroup::judge(epoch, before, waiting, &shared.records, generation);
-        if group.going.is_empty() {
-            return self.refuse(epoch, group).await;
-        }
-        // What was committed before the commit began is here once it is: whoever asks for the latest needs no question more.
-        let reads = std::mem::take(&mut lock(&shared.queue).reads);
-        let batches = group.batches();
-        let body = change::encode(batches.iter());
-        let sent = shared.clock.now();
-        shared.in_flight.store(AsOf::at(sent).to_bits(), Ordering::Release);
-        let effects = group.effects();
-        let order =
-            CommitOrder { epoch, before, last: group.last(), effects: &effects, body: &body };
-        let held = self.session()?.commit(&order).await;
-        let outcome = match held {
-            Ok(true) => {
-                shared.extend(epoch, sent);
-                let took = shared.clock.now().saturating_sub(sent);
-                {
-                    let mut commits = lock(&shared.commits);
-                    commits.batches += batches.len() as u64;
-                    commits.record(took);
-                }
-                let positions = group.going.iter().map(|(position, _)| *position);
-                let all: Vec<_> = positions.zip(batches).collect();
-                self.apply(&all);
-                shared.in_flight.store(0, Ordering::Release);
-                let last = Position(group.last());
-                reads.into_iter().for_each(|promise| promise.keep(Ok(last)));
-                committed(group);
-                return Ok(());
-            }
-            Ok(false) => {
-                shared.in_flight.store(0, Ordering::Release);
-                shared.depose(epoch);
-                group
-                    .into_waiting()
-                    .into_iter()
-                    .for_each(|w| w.promise.keep(Err(Error::NotLeader)));
-                Ok(())
-            }
-            Err(DatabaseFailure::Refused(error)) => {
-                shared.in_flight.store(0, Ordering::Release);
-                tracing::warn!(%error, "the database refused a commit");
-                shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-                group.into_waiting().into_iter().for_each(|w| w.promise.keep(Err(error.clone())));
-                Ok(())
-            }
-            Err(DatabaseFailure::Again(why)) => {
-                shared.in_flight.store(0, Ordering::Release);
-                lock(&shared.queue).put_back(group.into_waiting());
-                Err(DatabaseFailure::Again(why))
-            }
-            Err(DatabaseFailure::Lost(why)) => {
-                self.unknown = Some((group, sent));
-                Err(DatabaseFailure::Lost(why))
-            }
-        };
-        lock(&shared.queue).reads.extend(reads);
-        outcome
+    /// Whether there are change rows at `position` that every follower had time to read.
+    pub(crate) fn is_trim_due(&self, position: u64) -> bool {
+        position.checked_sub(CHANGES_KEPT).is_some_and(|to| to >= self.trimmed + TRIM_EVERY)
     }
 
     /// Forgets change rows that every follower had time to read.
     async fn trim(&mut self, epoch: u64) -> Result<(), DatabaseFailure> {
-        let Some(to) = self.shared.position().0.checked_sub(CHANGES_KEPT) else { return Ok(()) };
-        if to < self.trimmed + TRIM_EVERY {
+        if !self.is_trim_due(self.shared.position().0) {
             return Ok(());
         }
+        let to = self.shared.position().0 - CHANGES_KEPT;
         self.trimmed = to;
         self.session()?.trim(epoch, to).await
     }

@@ -17,6 +17,8 @@ pub(crate) struct PgGroup {
     pub(crate) going: Vec<(Position, WaitingBatch)>,
     /// Those whose preconditions do not hold, if those that go do.
     pub(crate) conflicting: Vec<WaitingBatch>,
+    /// When each record that those which go change was written last.
+    changed: BTreeMap<Vec<u8>, Seqno>,
 }
 
 /// What a group leaves of the records that it changes.
@@ -33,19 +35,20 @@ pub struct GroupEffects<'g> {
 }
 
 impl PgGroup {
-    /// Judges batches in order on the records and on what those before them change.
+    /// Judges batches in order on the records, on what those before them change, and on a group that is committed and not among the
+    /// records yet.
     pub(crate) fn judge(
         epoch: u64,
         before: u64,
         waiting: Vec<WaitingBatch>,
-        records: &MemoryRecords,
+        (records, ahead): (&MemoryRecords, Option<&Self>),
         generation: Seqno,
     ) -> Self {
-        let mut changed: BTreeMap<Vec<u8>, Seqno> = BTreeMap::new();
         let mut group = Self { epoch, before, ..Self::default() };
         for waiting in waiting {
             let holds = waiting.batch.expectations().iter().all(|expected| {
-                let found = match changed.get(&expected.key) {
+                let ahead = || ahead.and_then(|ahead| ahead.changed.get(&expected.key));
+                let found = match group.changed.get(&expected.key).or_else(ahead) {
                     _ if expected.key == GENERATION_KEY => generation,
                     Some(seqno) => *seqno,
                     None => records.seqno(&expected.key),
@@ -62,7 +65,7 @@ impl PgGroup {
                     StoreOp::Put { key, .. } => (key, Seqno(position.0)),
                     StoreOp::Delete { key, .. } => (key, Seqno::ABSENT),
                 };
-                changed.insert(key.clone(), seqno);
+                group.changed.insert(key.clone(), seqno);
             }
             group.going.push((position, waiting));
         }
@@ -142,12 +145,22 @@ mod tests {
         third.expect(b"a".to_vec(), Seqno(6)).delete(b"a".to_vec());
         third.put(b"b".to_vec(), b"2".to_vec());
         let all = [first, second, third].map(waiting).into();
-        let group = PgGroup::judge(3, 5, all, &records, Seqno::ABSENT);
+        let group = PgGroup::judge(3, 5, all, (&records, None), Seqno::ABSENT);
         assert_eq!(group.going.iter().map(|(at, _)| at.0).collect::<Vec<_>>(), [6, 7]);
         assert_eq!((group.conflicting.len(), group.last()), (1, 7));
         let effects = group.effects();
         assert_eq!(effects.put_keys, [b"b"]);
         assert_eq!((effects.put_seqnos, effects.gone), (vec![7], vec![&b"a"[..]]));
+        // Of the next one, while the records know nothing of this.
+        let mut absent = Batch::new();
+        absent.expect(b"a".to_vec(), Seqno::ABSENT).put(b"a".to_vec(), b"3".to_vec());
+        let mut of_before = Batch::new();
+        of_before.expect(b"b".to_vec(), Seqno::ABSENT).put(b"b".to_vec(), b"4".to_vec());
+        let mut of_now = Batch::new();
+        of_now.expect(b"b".to_vec(), Seqno(7)).put(b"b".to_vec(), b"5".to_vec());
+        let all = [absent, of_before, of_now].map(waiting).into();
+        let next = PgGroup::judge(3, 7, all, (&records, Some(&group)), Seqno::ABSENT);
+        assert_eq!((next.going.len(), next.conflicting.len(), next.last()), (2, 1, 9));
     }
 
     #[test]
@@ -155,7 +168,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.expect(GENERATION_KEY.to_vec(), Seqno(4)).put(b"a".to_vec(), b"1".to_vec());
         let all = vec![waiting(batch)];
-        let group = PgGroup::judge(1, 0, all, &MemoryRecords::default(), Seqno(9));
+        let group = PgGroup::judge(1, 0, all, (&MemoryRecords::default(), None), Seqno(9));
         assert!(group.going.is_empty() && group.conflicting.len() == 1);
     }
 }

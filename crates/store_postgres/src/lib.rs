@@ -1,6 +1,6 @@
 //! The store on PostgreSQL: the database orders batches and keeps them, every server holds the records in memory.
 //!
-//! A commit goes: limits in the caller > `shared`'s queue > `driver`, which judges a `group` on its records and sends it as one
+//! A commit goes: limits in the caller > `shared`'s queue > `commit`, which judges a `group` on its records and sends it as one
 //! statement that is fenced by the writer's epoch > applied and folded here, and at every follower once it read the `change` row.
 //! `keeper` holds the `lease`, `follow` reads what others wrote, `opening` begins. All of that speaks to a [`database`] by its operations;
 //! `sql` is the one that is PostgreSQL, with all statements. Why it is so: `docs/decisions/0325-storage-on-postgresql.md`, and for the
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod commit;
 pub mod database;
 mod driver;
 mod follow;
