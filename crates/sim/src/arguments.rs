@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kallisto_sim::Sabotage;
-use kallisto_sim::campaign::{Campaign, SimSubject};
+use kallisto_sim::campaign::{Campaign, SimStorage, SimSubject};
 
-pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
+pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--database] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
 
 /// Seeds of a run without arguments, and how long each lasts in its own time: ten hours and more together.
 const SEEDS: u64 = 500;
@@ -41,7 +41,7 @@ impl SimArguments {
         }
         let (mut seed, mut seeds, mut secs) = (None, None, SECS);
         let (mut sabotage, mut ledger, mut is_verbose) = (None, None, false);
-        let mut subject = SimSubject::Store;
+        let (mut subject, mut storage) = (SimSubject::Store, SimStorage::Raft);
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -57,6 +57,7 @@ impl SimArguments {
                     sabotage = Some(Sabotage::named(name).ok_or_else(unknown)?);
                 }
                 "--core" => subject = SimSubject::Core,
+                "--database" => storage = SimStorage::Database,
                 "-v" => is_verbose = true,
                 other => return Err(format!("{other:?} is no argument")),
             }
@@ -67,6 +68,7 @@ impl SimArguments {
             seeds: seeds.unwrap_or(if seed.is_some() { 1 } else { usual }),
             lasts: Duration::from_secs(secs),
             subject,
+            storage,
             sabotage,
             is_verbose,
         };
@@ -86,6 +88,9 @@ pub(crate) fn repeat(campaign: &Campaign, seed: u64) -> String {
     }
     if campaign.subject == SimSubject::Core {
         line.push_str(" --core");
+    }
+    if campaign.storage == SimStorage::Database {
+        line.push_str(" --database");
     }
     if let Some(sabotage) = campaign.sabotage {
         line.push_str(&format!(" --sabotage {sabotage}"));

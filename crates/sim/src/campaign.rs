@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Figures;
 use crate::sabotage::Sabotage;
-pub use crate::server::SimSubject;
+pub use crate::server::{SimStorage, SimSubject};
 use crate::world::{self, WorldPlan};
 
 /// What to run.
@@ -19,6 +19,8 @@ pub struct Campaign {
     pub lasts: Duration,
     /// What the runs are about.
     pub subject: SimSubject,
+    /// What keeps the records.
+    pub storage: SimStorage,
     /// What is broken on purpose.
     pub sabotage: Option<Sabotage>,
     /// Whether each event is told, on standard error.
@@ -56,8 +58,8 @@ pub fn run(
 /// # Errors
 /// What did not hold.
 pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String> {
-    let Campaign { lasts, subject, sabotage, is_verbose, .. } = *campaign;
-    let plan = WorldPlan { seed, lasts, subject, sabotage, is_verbose };
+    let Campaign { lasts, subject, storage, sabotage, is_verbose, .. } = *campaign;
+    let plan = WorldPlan { seed, lasts, subject, storage, sabotage, is_verbose };
     // A panic of the code under test is a finding as well; its own message has been printed by then.
     match catch_unwind(AssertUnwindSafe(|| world::run(plan))) {
         Ok(ran) => ran.map_err(|violation| violation.to_string()),
@@ -70,8 +72,36 @@ mod tests {
     use super::*;
 
     fn of(subject: SimSubject, first: u64, seeds: u64) -> Campaign {
-        let lasts = Duration::from_secs(40);
-        Campaign { first, seeds, lasts, subject, sabotage: None, is_verbose: false }
+        let (lasts, storage) = (Duration::from_secs(40), SimStorage::Raft);
+        Campaign { first, seeds, lasts, subject, storage, sabotage: None, is_verbose: false }
+    }
+
+    fn on_database(subject: SimSubject, first: u64, seeds: u64) -> Campaign {
+        Campaign { storage: SimStorage::Database, ..of(subject, first, seeds) }
+    }
+
+    #[test]
+    fn a_seed_on_a_database_is_a_run() {
+        for subject in [SimSubject::Store, SimSubject::Core] {
+            let campaign = on_database(subject, 3, 1);
+            let (first, second) = (run_one(&campaign, 3).unwrap(), run_one(&campaign, 3).unwrap());
+            assert_eq!(first, second);
+            assert!(first.0.acknowledged > 50 && first.0.linear_reads > 10, "{:?}", first.0);
+        }
+    }
+
+    #[test]
+    fn what_is_broken_on_a_database_is_seen() {
+        for (sabotage, said) in [
+            (Sabotage::UnfencedCommits, "replicas are equal"),
+            (Sabotage::UnknownAsFailed, "there is one order"),
+            (Sabotage::LaggingStandby, "what is confirmed is here"),
+        ] {
+            let usual = on_database(SimSubject::Store, 1, 1);
+            let campaign = Campaign { sabotage: Some(sabotage), ..usual };
+            let seen = (1..30).filter_map(|seed| run_one(&campaign, seed).err());
+            assert!(seen.into_iter().any(|what| what.contains(said)), "{sabotage}");
+        }
     }
 
     #[test]

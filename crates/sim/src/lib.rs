@@ -17,6 +17,7 @@
 pub mod campaign;
 mod clients;
 mod clock;
+mod database;
 mod disk;
 mod estate;
 mod figures;

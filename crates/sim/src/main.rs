@@ -1,7 +1,7 @@
 //! `kallisto-sim`: a simulated cluster under faults, and the judge of histories.
 //!
 //! ```text
-//! kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v]
+//! kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--database] [--sabotage NAME] [--ledger FILE] [-v]
 //! kallisto-sim check FILE      is the history in FILE linearizable?
 //! ```
 //!

@@ -35,11 +35,17 @@ pub enum Sabotage {
     NoLease,
     /// Every other server's core is told a time long past when it is read.
     SlowClock,
+    /// The database looks at nobody's epoch when it commits.
+    UnfencedCommits,
+    /// A commit that was cut off is told as one that failed.
+    UnknownAsFailed,
+    /// A standby that lags answers for the database who asks what is new.
+    LaggingStandby,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::LostSyncs,
         Self::LostVotes,
         Self::EarlyCommit,
@@ -54,6 +60,9 @@ impl Sabotage {
         Self::MixedTokens,
         Self::NoLease,
         Self::SlowClock,
+        Self::UnfencedCommits,
+        Self::UnknownAsFailed,
+        Self::LaggingStandby,
     ];
 
     /// The one of this name.
@@ -80,6 +89,9 @@ impl Sabotage {
             Self::MixedTokens => "mixed-tokens",
             Self::NoLease => "no-lease",
             Self::SlowClock => "slow-clock",
+            Self::UnfencedCommits => "unfenced-commits",
+            Self::UnknownAsFailed => "unknown-as-failed",
+            Self::LaggingStandby => "lagging-standby",
         }
     }
 }

@@ -1,15 +1,19 @@
 //! One server of the simulation: the real store over a disk, a clock and wires that are not.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kallisto_lsm::Background;
 use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, UnsyncedTail};
 use kallisto_store::{
-    Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store,
+    Candidacy, Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store,
 };
+use kallisto_store_postgres::{PostgresStore, Sharing, StoreBeginning, StoreTasks};
 
 use crate::clock::SimClock;
+use crate::database::DatabaseEnd;
 use crate::disk::{self, Lying};
 use crate::mirror::Mirror;
 use crate::network::NetworkEnd;
@@ -29,7 +33,41 @@ pub(crate) struct Setup {
     pub(crate) tick: Duration,
     pub(crate) sabotage: Option<Sabotage>,
     pub(crate) subject: SimSubject,
+    pub(crate) storage: SimStorage,
 }
+
+/// What keeps the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimStorage {
+    /// The servers' own disks, with Raft between them.
+    Raft,
+    /// A database that they share.
+    Database,
+}
+
+/// The store of a server, whichever it is.
+pub(crate) trait ServerStore: Store + Replicated {}
+
+impl<S: Store + Replicated> ServerStore for S {}
+
+/// A store on a database that is on its way.
+type OpeningStore =
+    Pin<Box<dyn Future<Output = Result<(Arc<PostgresStore>, StoreTasks), Error>> + Send>>;
+
+/// What came of a server's start.
+pub(crate) enum StartStep {
+    None,
+    /// Its store is there now.
+    Opened,
+    Failed(Error),
+}
+
+/// So much lies between the numbers of one server's lives, as the database lists them.
+const LIVES: u64 = 1000;
+/// How often a server that starts tries to connect.
+const CONNECTS_MAX: u32 = 3;
+/// Tasks wait for each other: so often are they polled at a time.
+const POLLS: usize = 3;
 
 /// What a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +82,14 @@ pub enum SimSubject {
 pub(crate) struct SimServer {
     pub(crate) id: u64,
     seed: u64,
-    pub(crate) store: Option<Arc<RaftStore>>,
+    pub(crate) store: Option<Arc<dyn ServerStore>>,
+    /// The same, where it is Raft's.
+    raft: Option<Arc<RaftStore>>,
+    /// What a store on a database does by itself, also when it is on its way out.
+    tasks: Option<StoreTasks>,
+    starting: Option<OpeningStore>,
+    /// Its end of connections to the database.
+    pub(crate) database: Option<DatabaseEnd>,
     /// The core over it, where a run is about cores.
     pub(crate) site: Option<CoreSite>,
     pub(crate) disk: Arc<FaultyDisk>,
@@ -76,6 +121,10 @@ impl SimServer {
             id,
             seed,
             store: None,
+            raft: None,
+            tasks: None,
+            starting: None,
+            database: None,
             site: None,
             disk: FaultyDisk::shared(),
             clock: Arc::new(SimClock::new(Duration::ZERO, Duration::ZERO)),
@@ -108,6 +157,10 @@ impl SimServer {
         self.excused = false;
         self.paused_until = now;
         self.clock = Arc::new(SimClock::new(Duration::from_secs(1), now));
+        if setup.storage == SimStorage::Database {
+            self.begin(setup);
+            return Ok(());
+        }
         let fatal = Arc::clone(&self.fatal);
         let on_fatal = OnFatal::new(move |error| {
             let mut fatal = fatal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,11 +192,74 @@ impl SimServer {
             on_fatal,
         };
         let store = RaftStore::open(self.seen_disk(setup), "store", options)?;
+        self.raft = Some(Arc::clone(&store));
+        self.opened(store, setup)
+    }
+
+    /// The store is there.
+    fn opened(&mut self, store: Arc<dyn ServerStore>, setup: &Setup) -> Result<(), Error> {
         if setup.subject == SimSubject::Core {
             self.site = Some(CoreSite::open(&store, &self.mirror, setup.sabotage));
         }
         self.store = Some(store);
         if self.joined { self.attach() } else { Ok(()) }
+    }
+
+    /// Sets out to open a store on the database.
+    fn begin(&mut self, setup: &Setup) {
+        let end = DatabaseEnd::new(Arc::clone(&self.clock), setup.sabotage);
+        let own = Peer { id: self.id + LIVES * self.life, ..Self::peer(self.id) };
+        let beginning = StoreBeginning {
+            sharing: Sharing::Many,
+            connects_max: CONNECTS_MAX,
+            own,
+            transport: Arc::clone(&self.end) as _,
+            confirm_every: CONFIRM_EVERY,
+            clock: Arc::clone(&self.clock) as _,
+        };
+        // What was on its way out is gone.
+        self.tasks = None;
+        self.starting = Some(Box::pin(kallisto_store_postgres::begin(end.clone(), beginning)));
+        self.database = Some(end);
+    }
+
+    /// Whether there is anything of it that goes on.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.is_on() || self.tasks.is_some()
+    }
+
+    /// Whether it was started and not stopped.
+    pub(crate) fn is_on(&self) -> bool {
+        self.store.is_some() || self.starting.is_some()
+    }
+
+    /// Lets what is its own go on.
+    pub(crate) fn drive(&mut self, setup: &Setup) -> StartStep {
+        if let Some(raft) = &self.raft {
+            raft.turn();
+            return StartStep::None;
+        }
+        let mut step = StartStep::None;
+        if let Some(starting) = &mut self.starting
+            && let Poll::Ready(begun) =
+                starting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        {
+            self.starting = None;
+            let opened = begun.and_then(|(store, tasks)| {
+                if setup.subject == SimSubject::Store {
+                    store.stand(Candidacy::Willing);
+                }
+                self.tasks = Some(tasks);
+                self.opened(store, setup)
+            });
+            step = opened.map_or_else(StartStep::Failed, |()| StartStep::Opened);
+        }
+        for _ in 0..POLLS {
+            if self.tasks.as_mut().is_some_and(StoreTasks::poll) {
+                self.tasks = None;
+            }
+        }
+        step
     }
 
     /// The disk as the store sees it.
@@ -171,7 +287,7 @@ impl SimServer {
 
     /// Who leads, as it believes.
     pub(crate) fn leader(&self) -> Option<u64> {
-        let leader = self.store.as_ref()?.leadership().leader_id;
+        let leader = self.store.as_ref()?.leadership().leader_id % LIVES;
         (leader != 0).then_some(leader)
     }
 
@@ -198,12 +314,24 @@ impl SimServer {
         Ok(())
     }
 
+    /// Has what is on its way out go on.
+    fn drive_out(&mut self) {
+        if self.tasks.as_mut().is_some_and(StoreTasks::poll) {
+            self.tasks = None;
+        }
+    }
+
     /// The server is switched off. Nothing of it is needed any more.
     pub(crate) fn switch_off(&mut self) {
         if let Some(site) = self.site.take() {
             site.end();
         }
-        self.store = None;
+        self.forget();
+        (self.tasks, self.starting, self.database) = (None, None, None);
+    }
+
+    fn forget(&mut self) {
+        (self.store, self.raft) = (None, None);
     }
 
     /// The server is stopped as an operator does it.
@@ -211,8 +339,12 @@ impl SimServer {
         if let Some(site) = self.site.take() {
             site.end();
         }
-        let closed = self.store.take().map_or(Ok(()), |store| store.close());
+        self.starting = None;
+        let closed = self.store.as_ref().map_or(Ok(()), |store| store.close());
+        self.forget();
         self.end = Arc::default();
+        // A store on a database goes once it has said so there.
+        self.drive_out();
         closed
     }
 }

@@ -544,6 +544,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-lsm",
             "kallisto-barrier",
             "kallisto-store",
+            "kallisto-store-postgres",
             "kallisto-engine",
             "kallisto-auth-methods",
             "kallisto-core",

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_core::{Core, LeaseTimes, RouteAccess, ServerInfo};
-use kallisto_store::RaftStore;
 
 use self::asks::Flight;
 use self::background::{BackgroundTasks, RunningTask};
@@ -22,6 +21,7 @@ pub(crate) use self::wall::Wall;
 use self::watched::MirroredStore;
 use crate::mirror::Mirror;
 use crate::sabotage::Sabotage;
+use crate::server::ServerStore;
 
 /// The longest that a token lives which asks for nothing else.
 pub(crate) const LEASE_SECS: u64 = 45;
@@ -45,7 +45,7 @@ pub(crate) struct CoreSite {
 impl CoreSite {
     /// A sealed core over a store.
     pub(crate) fn open(
-        store: &Arc<RaftStore>,
+        store: &Arc<dyn ServerStore>,
         mirror: &Arc<Mirror>,
         sabotage: Option<Sabotage>,
     ) -> Self {

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_store::{
-    Batch, Commit, Error, Fold, Position, RaftStore, Records, Replaced, Store, StoreLayer, StoreOp,
+    Batch, Commit, Error, Fold, Position, Records, Replaced, Store, StoreLayer, StoreOp,
 };
 
 use super::background::pause;
 use crate::mirror::Mirror;
 use crate::sabotage::Sabotage;
+use crate::server::ServerStore;
 
 /// A task pauses so long before and behind what it attaches, so that others come in between.
 const ATTACH_PAUSE: Duration = Duration::from_millis(2);
 
 /// A store with a mirror.
 pub(crate) struct MirroredStore {
-    inner: Arc<RaftStore>,
+    inner: Arc<dyn ServerStore>,
     mirror: Arc<Mirror>,
     sabotage: Option<Sabotage>,
 }
@@ -24,7 +25,7 @@ pub(crate) struct MirroredStore {
 impl MirroredStore {
     /// Watches `inner`.
     pub(crate) fn new(
-        inner: Arc<RaftStore>,
+        inner: Arc<dyn ServerStore>,
         mirror: Arc<Mirror>,
         sabotage: Option<Sabotage>,
     ) -> Self {

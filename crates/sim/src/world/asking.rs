@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kallisto_store::{Error, Position, Records, Replicated, Store};
+use kallisto_store::{Error, Position};
 
 use super::{SimWorld, WorldEvent};
 use crate::clients::{AskedFor, PATIENCE, PendingRequest, SimClient, end_of, micros, name_of};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kallisto_barrier::envelope_key_version;
-use kallisto_store::{Records, Replicated, Store, Visit};
+use kallisto_store::Visit;
 
 use super::SimWorld;
 use crate::invariants::credentials::CredentialsOracle;
@@ -71,12 +71,18 @@ impl SimWorld {
 
     /// The members, as the leader knows them.
     fn members(&self) -> Vec<u64> {
+        if self.has_database() {
+            return self.database_members();
+        }
         let leader = self.leader().and_then(|leader| self.servers.get(&leader)?.store.clone());
         let members = leader.map(|leader| leader.members()).unwrap_or_default();
         members.into_iter().map(|member| member.peer.id).collect()
     }
 
     fn is_together(&self) -> bool {
+        if self.has_database() {
+            return self.is_database_together();
+        }
         let Some(leader) = self.leader().and_then(|id| self.servers.get(&id)?.store.clone()) else {
             return false;
         };
@@ -182,8 +188,12 @@ impl SimWorld {
     /// Where everybody is, for a person.
     fn standing(&self) -> String {
         let tell = |server: &crate::server::SimServer| {
-            let raft = server.store.as_ref().and_then(|store| store.stats().raft);
-            match raft {
+            let stats = server.store.as_ref().map(|store| store.stats());
+            if let Some(database) = stats.as_ref().and_then(|stats| stats.database.as_ref()) {
+                let leader = server.leader();
+                return format!("server {}: leader {leader:?}, {database:?}", server.id);
+            }
+            match stats.and_then(|stats| stats.raft) {
                 None => format!("server {} is off", server.id),
                 Some(raft) => format!(
                     "server {}: leader {}, term {}, last {}, committed {}, applied {}",

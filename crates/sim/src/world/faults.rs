@@ -5,16 +5,19 @@
 use std::time::Duration;
 
 use kallisto_lsm::disk::FaultKind;
-use kallisto_store::{Candidacy, Error, Replicated, Store};
+use kallisto_store::{Candidacy, Error};
 
 use super::{SimWorld, WorldEvent};
 use crate::clock::{RATE_MIN, RIGHT_RATE};
+use crate::database::DATABASE;
 use crate::invariants::{InvariantViolation, violated};
 use crate::sabotage::Sabotage;
-use crate::server::SimSubject;
+use crate::server::{SimStorage, SimSubject};
 
 /// Disk operations after which a planned failure strikes, at most.
 const STRIKES_WITHIN: u64 = 60;
+/// Change rows that are left at most when others are forgotten.
+const KEPT_MAX: u64 = 40;
 /// How far a clock of the day is set off at most, in milliseconds.
 const OFF_MS_MAX: i64 = 20_000;
 
@@ -59,6 +62,20 @@ pub(super) enum FaultEvent {
     Seal,
     /// A machine's clock of the day is set to another time. Drawn where cores run: stores read no such clock.
     WallClock,
+    /// The database ends, or goes over to another machine that has everything; its clock may be another then.
+    DatabaseAway,
+    /// The database takes what it is asked and does nothing for a while.
+    DatabaseHangs,
+    /// Operations take long.
+    DatabaseSlow,
+    /// The database has no space left.
+    DatabaseFull,
+    /// A server's connections to the database end, whatever is on them.
+    SessionsCut,
+    /// Nobody is told that there is something new.
+    NoticesLost,
+    /// The change rows are gone that somebody may not have read.
+    ChangesForgotten,
     /// A server that was let go is switched off. Never drawn.
     SwitchOff,
 }
@@ -99,15 +116,44 @@ impl FaultEvent {
         Self::Members,
     ];
 
+    /// All that are drawn where servers share a database: they have no disks.
+    const ON_DATABASE: [Self; 20] = [
+        Self::Isolate,
+        Self::OneWay,
+        Self::Split,
+        Self::Loss,
+        Self::Delay,
+        Self::Crash,
+        Self::CrashAll,
+        Self::Restart,
+        Self::Pause,
+        Self::Skew,
+        Self::Transfer,
+        Self::Reluctant,
+        Self::Members,
+        Self::DatabaseAway,
+        Self::DatabaseHangs,
+        Self::DatabaseSlow,
+        Self::DatabaseFull,
+        Self::SessionsCut,
+        Self::NoticesLost,
+        Self::ChangesForgotten,
+    ];
+
     /// What may go wrong in one run: about half of it, all of it where something is to be caught.
     pub(super) fn draw_some(
         dice: &mut fastrand::Rng,
         sabotage: Option<Sabotage>,
         subject: SimSubject,
+        storage: SimStorage,
     ) -> Vec<Self> {
-        let mut some: Vec<Self> = Self::ALL.into_iter().filter(|_| dice.bool()).collect();
+        let all: &[Self] = match storage {
+            SimStorage::Raft => &Self::ALL,
+            SimStorage::Database => &Self::ON_DATABASE,
+        };
+        let mut some: Vec<Self> = all.iter().copied().filter(|_| dice.bool()).collect();
         if sabotage.is_some() || some.len() < 3 {
-            some = Self::ALL.to_vec();
+            some = all.to_vec();
         }
         if subject == SimSubject::Core && dice.bool() {
             some.push(Self::WallClock);
@@ -139,6 +185,13 @@ impl FaultEvent {
             Self::Members => "members",
             Self::Seal => "sealed",
             Self::WallClock => "clock set",
+            Self::DatabaseAway => "database away",
+            Self::DatabaseHangs => "database hangs",
+            Self::DatabaseSlow => "database slow",
+            Self::DatabaseFull => "database full",
+            Self::SessionsCut => "connections cut",
+            Self::NoticesLost => "notices lost",
+            Self::ChangesForgotten => "changes forgotten",
             Self::SwitchOff => "switched off",
         }
     }
@@ -189,7 +242,7 @@ impl SimWorld {
             FaultEvent::CrashAll => {
                 let ids: Vec<u64> = self.servers.keys().copied().collect();
                 for id in ids {
-                    if self.servers.get(&id).is_some_and(|s| s.store.is_some()) {
+                    if self.servers.get(&id).is_some_and(crate::server::SimServer::is_on) {
                         self.cut_power(id)?;
                         self.mend_after(WorldFault::new(FaultEvent::Crash, id), 50, 4000);
                     }
@@ -229,9 +282,39 @@ impl SimWorld {
                     server.wall.set_off(off_ms);
                 }
             }
+            FaultEvent::DatabaseAway
+            | FaultEvent::DatabaseHangs
+            | FaultEvent::DatabaseSlow
+            | FaultEvent::DatabaseFull
+            | FaultEvent::SessionsCut
+            | FaultEvent::NoticesLost
+            | FaultEvent::ChangesForgotten => self.break_database(kind, server),
             FaultEvent::SwitchOff => {}
         }
         Ok(())
+    }
+
+    fn break_database(&mut self, kind: FaultEvent, server: u64) {
+        match kind {
+            FaultEvent::DatabaseAway => {
+                self.database.is_away = true;
+                self.database.off += self.dice.i64(-OFF_MS_MAX..OFF_MS_MAX);
+                self.cut_sessions(None, true);
+            }
+            FaultEvent::DatabaseHangs => {
+                self.database.hangs_until = self.now + self.between(100, 9000);
+            }
+            FaultEvent::DatabaseSlow => self.database.slow = self.between(20, 6000),
+            FaultEvent::DatabaseFull => self.database.rows.is_full = true,
+            FaultEvent::SessionsCut => self.cut_sessions(Some(server), false),
+            FaultEvent::NoticesLost => self.database.is_deaf = true,
+            _ => {
+                let tip = self.database.rows.position;
+                let to = tip.saturating_sub(self.dice.u64(..KEPT_MAX));
+                self.database.rows.forget_changes(to);
+            }
+        }
+        self.mend_after(WorldFault::new(kind, server), 50, 8000);
     }
 
     /// Mends a fault.
@@ -263,7 +346,14 @@ impl SimWorld {
                 self.poll_clients(id)?;
                 self.poll_calls(id)?;
             }
-            FaultEvent::CrashMidway
+            FaultEvent::DatabaseAway => self.database.is_away = false,
+            FaultEvent::DatabaseSlow => self.database.slow = Duration::ZERO,
+            FaultEvent::DatabaseFull => self.database.rows.is_full = false,
+            FaultEvent::NoticesLost => self.database.is_deaf = false,
+            FaultEvent::DatabaseHangs
+            | FaultEvent::SessionsCut
+            | FaultEvent::ChangesForgotten
+            | FaultEvent::CrashMidway
             | FaultEvent::CrashAll
             | FaultEvent::Pause
             | FaultEvent::SyncFails
@@ -281,7 +371,10 @@ impl SimWorld {
     }
 
     fn cut_wires(&mut self, kind: FaultEvent, server: u64) {
-        let ids: Vec<u64> = self.servers.keys().copied().collect();
+        let mut ids: Vec<u64> = self.servers.keys().copied().collect();
+        if self.has_database() {
+            ids.push(DATABASE);
+        }
         let hears = self.dice.bool();
         let part: Vec<bool> = ids.iter().map(|_| self.dice.bool()).collect();
         for (a, &from) in ids.iter().enumerate() {
@@ -305,8 +398,12 @@ impl SimWorld {
         }
     }
 
-    fn stop(&mut self, id: u64) -> Result<(), InvariantViolation> {
+    pub(super) fn stop(&mut self, id: u64) -> Result<(), InvariantViolation> {
         self.drop_transfers(id);
+        if self.has_database() {
+            // What it has not said yet it says on its way out.
+            self.drive(id)?;
+        }
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
         server.clock.follow(self.now);
         let stopped = server.stop();
@@ -369,7 +466,12 @@ impl SimWorld {
     /// Everything is as it should be again.
     pub(super) fn mend_all(&mut self) -> Result<(), InvariantViolation> {
         self.network.mend();
-        let ids: Vec<u64> = self.servers.keys().copied().collect();
+        self.database.is_away = false;
+        self.database.slow = Duration::ZERO;
+        self.database.hangs_until = Duration::ZERO;
+        self.database.is_deaf = false;
+        self.database.rows.is_full = false;
+        let mut ids: Vec<u64> = self.servers.keys().copied().collect();
         for &id in &ids {
             if let Some(server) = self.servers.get_mut(&id) {
                 server.disk.plan(None);
@@ -380,6 +482,7 @@ impl SimWorld {
             self.start(id)?;
         }
         if self.plan.sabotage == Some(Sabotage::NeverHealed) {
+            ids.push(DATABASE);
             for (&from, &to) in ids.iter().flat_map(|from| ids.iter().map(move |to| (from, to))) {
                 self.network.cut(from, to);
             }

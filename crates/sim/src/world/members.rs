@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kallisto_store::{Commit, Invitation, MemberChange, MemberRole, Replicated};
+use kallisto_store::{Commit, Invitation, MemberChange, MemberRole};
 
 use super::faults::{FaultEvent, WorldFault};
 use super::{SERVERS, SimWorld, WorldEvent};
@@ -37,6 +37,9 @@ impl SimWorld {
     /// The first server makes the store.
     pub(super) fn found_cluster(&mut self) -> Result<(), InvariantViolation> {
         self.admin.wanted = SERVERS;
+        if self.has_database() {
+            return self.add_database_server().map(|_| ());
+        }
         let id = self.make_server();
         if let Some(server) = self.servers.get_mut(&id) {
             server.joined = true;
@@ -44,7 +47,20 @@ impl SimWorld {
         self.start(id)
     }
 
-    fn make_server(&mut self) -> u64 {
+    /// The servers that come to a database behind the first.
+    pub(super) fn found_rest(&mut self) -> Result<(), InvariantViolation> {
+        for _ in 1..SERVERS {
+            self.add_database_server()?;
+        }
+        Ok(())
+    }
+
+    /// How many members there are to be.
+    pub(super) fn wanted_members(&self) -> u64 {
+        self.admin.wanted
+    }
+
+    pub(super) fn make_server(&mut self) -> u64 {
         self.admin.next_id += 1;
         let id = self.admin.next_id;
         self.servers.insert(id, SimServer::new(id, self.dice.u64(..)));
@@ -59,6 +75,9 @@ impl SimWorld {
     /// Looks after the members.
     pub(super) fn administer(&mut self) -> Result<(), InvariantViolation> {
         self.schedule(EVERY, WorldEvent::Admin);
+        if self.has_database() {
+            return self.administer_database();
+        }
         if let Some((mut commit, change, until)) = self.admin.pending.take() {
             match Pin::new(&mut commit).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Ok(_)) => self.changed(&change),

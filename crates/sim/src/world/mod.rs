@@ -5,6 +5,7 @@
 //! `faults` is what goes wrong, `members` who comes and goes, `asking` what clients do, `ending` how a run comes to its close.
 
 mod asking;
+mod database;
 mod ending;
 mod faults;
 mod judging;
@@ -20,20 +21,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::UnsyncedTail;
-use kallisto_store::{ChunkSink, Chunks, Durability, RaftStore, Replicated, Store};
+use kallisto_store::{ChunkSink, Chunks, Durability, Replicated};
 
 use self::faults::{FaultEvent, WorldFault};
 use self::members::Admin;
 use self::serving::{RequestWay, SimCall};
 use self::tenants::Tenant;
 use crate::clients::SimClient;
+use crate::database::SimDatabase;
 use crate::estate::Estate;
 use crate::figures::Figures;
 use crate::invariants::{InvariantViolation, Invariants, violated};
 use crate::mirror::FoldEvent;
 use crate::network::SimNetwork;
 use crate::sabotage::Sabotage;
-use crate::server::{Setup, SimServer, SimSubject};
+use crate::server::{Setup, SimServer, SimStorage, SimSubject};
 use crate::site::chance;
 use crate::site::far_end::FaultyFarEnd;
 use crate::wire;
@@ -47,6 +49,8 @@ pub(crate) struct WorldPlan {
     pub(crate) lasts: Duration,
     /// What it is about.
     pub(crate) subject: SimSubject,
+    /// What keeps the records.
+    pub(crate) storage: SimStorage,
     /// What is broken on purpose.
     pub(crate) sabotage: Option<Sabotage>,
     /// Whether each event is told, on standard error.
@@ -70,6 +74,8 @@ enum WorldEvent {
     Turn { server: u64, life: u64 },
     /// A message comes.
     Deliver { from: u64, to: u64, message: Bytes },
+    /// Something comes to the database, or back.
+    Travel { number: u64 },
     /// The next part of a snapshot comes.
     Chunk { transfer: u64 },
     /// A client does something, or has waited long enough.
@@ -125,7 +131,7 @@ struct Transfer {
 
 impl Transfer {
     /// Asks the sender for a snapshot, or for the rest of one. Returns how many rests that is.
-    fn open(&mut self, source: &RaftStore) -> u64 {
+    fn open(&mut self, source: &dyn Replicated) -> u64 {
         let Some(place) = self.sink.as_ref().and_then(|sink| sink.place()) else {
             self.chunks = source.snapshot().ok();
             return 0;
@@ -160,6 +166,8 @@ pub(crate) struct SimWorld {
     queue: BinaryHeap<Reverse<Scheduled>>,
     servers: BTreeMap<u64, SimServer>,
     network: SimNetwork,
+    /// The database that servers share, where they do.
+    database: SimDatabase,
     clients: Vec<SimClient>,
     tenants: Vec<Tenant>,
     estate: Estate,
@@ -209,16 +217,18 @@ impl SimWorld {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
         let durability = if batch { Durability::BATCH } else { Durability::Strict };
-        let allowed = FaultEvent::draw_some(&mut dice, plan.sabotage, plan.subject);
+        let allowed = FaultEvent::draw_some(&mut dice, plan.sabotage, plan.subject, plan.storage);
+        let WorldPlan { sabotage, subject, storage, .. } = plan;
         let mut world = Self {
             plan,
-            setup: Setup { durability, tick: TICK, sabotage: plan.sabotage, subject: plan.subject },
+            setup: Setup { durability, tick: TICK, sabotage, subject, storage },
             dice,
             now: Duration::ZERO,
             number: 0,
             queue: BinaryHeap::new(),
             servers: BTreeMap::new(),
             network: SimNetwork::default(),
+            database: SimDatabase::new(plan.sabotage),
             clients: (0..CLIENTS).map(SimClient::new).collect(),
             tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
             estate: Estate::default(),
@@ -238,6 +248,9 @@ impl SimWorld {
         world.found_cluster()?;
         if plan.subject == SimSubject::Core {
             world.open_first()?;
+        }
+        if plan.storage == SimStorage::Database {
+            world.found_rest()?;
         }
         for client in 0..world.clients.len() {
             world.schedule(Duration::from_secs(2), WorldEvent::Ask { client, number: 0 });
@@ -270,7 +283,7 @@ impl SimWorld {
         }
         match event {
             WorldEvent::Turn { server, life } => {
-                if self.servers.get(&server).is_none_or(|s| s.life != life || s.store.is_none()) {
+                if self.servers.get(&server).is_none_or(|s| s.life != life || !s.has_turns()) {
                     return Ok(());
                 }
                 let half = TICK / 2;
@@ -279,6 +292,7 @@ impl SimWorld {
                 self.turn(server)
             }
             WorldEvent::Deliver { from, to, message } => self.deliver(from, to, message),
+            WorldEvent::Travel { number } => self.travel(number),
             WorldEvent::Chunk { transfer } => self.carry_chunk(transfer),
             WorldEvent::Ask { client, number } => self.ask(client, number),
             WorldEvent::Call { number, turn, way } => self.carry_call(number, turn, way),
@@ -313,8 +327,7 @@ impl SimWorld {
 
     /// Starts a server's store, and its turns.
     fn start(&mut self, id: u64) -> Result<(), InvariantViolation> {
-        let Some(server) = self.servers.get_mut(&id).filter(|s| s.store.is_none() && !s.removed)
-        else {
+        let Some(server) = self.servers.get_mut(&id).filter(|s| !s.is_on() && !s.removed) else {
             return Ok(());
         };
         if let Err(error) = server.start(&self.setup, self.now) {
@@ -324,11 +337,18 @@ impl SimWorld {
         let life = server.life;
         self.note(1, id, || format!("server {id} starts, life {life}"));
         self.schedule(TICK, WorldEvent::Turn { server: id, life });
+        if !self.has_database() {
+            self.opened(id, life);
+        }
+        self.look(id)
+    }
+
+    /// A server's store is there: its core hears the time from now on.
+    fn opened(&mut self, id: u64, life: u64) {
         if self.plan.subject == SimSubject::Core {
             let after = self.between(20, 1500);
             self.schedule(after, WorldEvent::Tick { server: id, life });
         }
-        self.look(id)
     }
 
     /// Has a server do what is due, if it can.
@@ -337,14 +357,19 @@ impl SimWorld {
         let Some(server) = self.servers.get_mut(&id).filter(|s| s.paused_until <= now) else {
             return Ok(());
         };
-        let Some(store) = &server.store else { return Ok(()) };
         server.clock.follow(now);
-        store.turn();
+        if server.store.is_some() && self.plan.storage == SimStorage::Raft {
+            server.drive(&self.setup);
+        }
         self.look(id)
     }
 
     /// Looks at what came of a server's work.
     fn look(&mut self, id: u64) -> Result<(), InvariantViolation> {
+        if self.has_database() {
+            self.drive(id)?;
+            self.judge_as_of(id)?;
+        }
         let Some(server) = self.servers.get(&id) else { return Ok(()) };
         if let Some(error) = server.fatal() {
             return self.ended(id, &error);
@@ -357,7 +382,12 @@ impl SimWorld {
         };
         if let Some(store) = &server.store {
             let leadership = store.leadership();
-            if leadership.is_mine() && self.invariants.leaders.leads(id, leadership.term)? {
+            // Of a database without anything each server is asked to begin.
+            let is_begun = !self.has_database() || store.position().0 > 0;
+            if is_begun
+                && leadership.is_mine()
+                && self.invariants.leaders.leads(id, leadership.term)?
+            {
                 self.figures.leaders += 1;
                 let term = leadership.term;
                 self.note(2, id, || format!("server {id} leads in term {term}"));
@@ -399,6 +429,7 @@ impl SimWorld {
         let cut = server.power_off(tail, seed);
         cut.map_err(|error| violated("the simulation's disk works")(error.to_string()))?;
         self.drop_transfers(id);
+        self.cut_sessions(Some(id), false);
         self.poll_clients(id)?;
         self.poll_calls(id)
     }
@@ -483,7 +514,7 @@ impl SimWorld {
         let reached = self.network.reaches(from, to) && self.network.reaches(to, from) && !lost;
         if let Some((source, _)) = stores.filter(|_| reached) {
             if transfer.chunks.is_none() {
-                self.figures.resumed += transfer.open(&source);
+                self.figures.resumed += transfer.open(&*source);
             }
             match transfer.next() {
                 Some(Ok(Some(chunk))) => {

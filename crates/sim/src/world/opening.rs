@@ -19,6 +19,8 @@ use crate::site::far_end::ENGINE_NAME;
 
 /// Most turns of a server for something that it does alone.
 const TURNS_MAX: usize = 1000;
+/// Most steps of the world for the same, where a database is asked.
+const STEPS_MAX: usize = 100_000;
 /// What tenants may do.
 const RULES: &str = r#"
 path "secret/*" { capabilities = ["create", "read", "update", "delete", "list"] }
@@ -30,6 +32,12 @@ impl SimWorld {
     /// Opens the core of the first server.
     pub(super) fn open_first(&mut self) -> Result<(), InvariantViolation> {
         let Some(id) = self.servers.keys().next().copied() else { return Ok(()) };
+        for _ in 0..STEPS_MAX {
+            if self.servers.get(&id).is_some_and(|server| server.store.is_some()) {
+                break;
+            }
+            self.step()?;
+        }
         let core =
             self.servers.get(&id).and_then(|s| s.site.as_ref()).map(|site| site.core.clone());
         let Some(core) = core else { return Ok(()) };
@@ -103,14 +111,25 @@ impl SimWorld {
         future: impl Future<Output = T>,
     ) -> Result<T, InvariantViolation> {
         let mut future = pin!(future);
+        if self.has_database() {
+            for _ in 0..STEPS_MAX {
+                let waker = &mut Context::from_waker(Waker::noop());
+                if let Poll::Ready(done) = future.as_mut().poll(waker) {
+                    return Ok(done);
+                }
+                self.look(id)?;
+                self.step()?;
+            }
+            return Err(violated("a core begins")("it is not done".into()));
+        }
         for _ in 0..TURNS_MAX {
             if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             {
                 return Ok(done);
             }
-            let Some(server) = self.servers.get(&id) else { break };
-            let (Some(store), Some(site)) = (&server.store, &server.site) else { break };
-            store.turn();
+            let Some(server) = self.servers.get_mut(&id) else { break };
+            server.drive(&self.setup);
+            let Some(site) = &server.site else { break };
             for task in site.tasks.take() {
                 let seed = self.dice.u64(..);
                 let failed = |error: std::io::Error| {

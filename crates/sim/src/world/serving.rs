@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::Operation;
-use kallisto_store::Store;
 
 use super::tenants::RequestReason;
 use super::{SimWorld, WorldEvent};
@@ -368,7 +367,7 @@ impl SimWorld {
         let Some(site) = &mut server.site else { return Ok(()) };
         let core = site.core.clone();
         let sealed = core.is_sealed();
-        if sealed && joined && site.opening.is_none() {
+        if sealed && joined && site.opening.is_none() && !self.estate.keys.is_empty() {
             let body = serde_json::json!({ "key": self.estate.keys.first() });
             let ask = Ask::new(Operation::Update, "sys/unseal", "").with(&body);
             site.opening = Some(Flight::ask(core, ask, at));
