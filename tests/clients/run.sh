@@ -9,6 +9,8 @@
 #
 # Walks along far ends wait most of their time, so they run beside the others, at a server of their own, and are told at the end.
 #
+# ONLY="hvac curl differential" runs those walks and no others.
+#
 # Without a path the release binary is built first. Ends the servers it started, by id.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -92,6 +94,9 @@ export VAULT_ADDR=http://127.0.0.1:$port VAULT_TOKEN=root BAO_ADDR=http://127.0.
 answers "$VAULT_ADDR" "$server" "$work/server.err"
 
 export KALLISTO=$binary
+wanted() { # wanted NAME: whether this walk is asked for
+  [ -z "${ONLY:-}" ] || [[ " $ONLY " == *" $1 "* ]]
+}
 # All before anything runs: nobody imports from a folder that changes.
 get() { # get NAME PACKAGE...: from PyPI; has NAME says later whether it came
   local name=$1
@@ -112,6 +117,7 @@ tally=$work/tally
 run() { # run NAME COMMAND...
   local name=$1 start=$SECONDS
   shift
+  wanted "$name" || return 0
   if timeout "${limit:-120}" "$@" >"$work/$name.log" 2>&1; then
     echo passed >>"$tally"
     echo "ok    $name ($(grep -c '^ok ' "$work/$name.log") checks, $((SECONDS - start)) s)"
@@ -122,6 +128,7 @@ run() { # run NAME COMMAND...
   fi
 }
 run_own() { # run_own NAME COMMAND...: one that starts servers of its own, on their own storage
+  wanted "$1" || return 0
   if [ -n "$database" ]; then
     echo "*** SKIPPED: $1: its servers are its own, on another storage"
   else
@@ -133,16 +140,16 @@ far_ends() { # databases, directories, brokers, and logins that others decide
   run okta "$work/venv/bin/python" "$here/okta_walk.py"
   # Starts the databases of this machine, and says which are missing.
   limit=600 run database python3 "$here/database_walk.py" "$binary" "$work/venv/bin/bao"
-  grep '^\*\*\* SKIPPED' "$work/database.log" || true
+  grep -s '^\*\*\* SKIPPED' "$work/database.log" || true
   # Three servers on one PostgreSQL, under faults.
   limit=400 run_own postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
   grep -s '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
   # Starts slapd, and says so where it is missing.
   limit=400 run ldap "$work/venv/bin/python" "$here/ldap_walk.py" "$binary" "$work/venv/bin/bao"
-  grep '^\*\*\* SKIPPED' "$work/ldap.log" || true
+  grep -s '^\*\*\* SKIPPED' "$work/ldap.log" || true
   # Starts RabbitMQ, and says so where it is missing.
   limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
-  grep '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
+  grep -s '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
   # Kill servers, leaders and PostgreSQL at each step of what they do at their far ends; longer by the variables in their heads.
   limit=600 run_own far-end-kills python3 "$here/far_end_kills.py" "$binary"
   grep -s '^\*\*\* SKIPPED' "$work/far-end-kills.log" || true
@@ -169,7 +176,9 @@ run hvac-logins "$work/venv/bin/python" "$here/hvac_logins.py"
 run_own hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 run hvac-identity "$work/venv/bin/python" "$here/hvac_identity.py"
 # The tests that hvac's authors wrote for Vault.
-if has hvac-suite; then
+if ! wanted hvac-suite; then
+  :
+elif has hvac-suite; then
   limit=600 run hvac-suite "$work/venv/bin/python" "$here/hvac_suite.py" "$binary"
 else
   echo "*** SKIPPED: hvac-suite: what hvac's own tests need could not be installed from PyPI"
@@ -206,7 +215,9 @@ else
 fi
 PATH="$work/venv/bin:$PATH" run bao-pki bash "$here/pki_cli_walk.sh" bao
 run kallisto-pki bash "$here/pki_cli_walk.sh" "$binary"
-if has pkilint; then
+if ! wanted pki-lint; then
+  :
+elif has pkilint; then
   # A second linter where it can be had: without it the walk says so.
   zlint=$(command -v zlint || true)
   if [ -z "$zlint" ] && command -v go >/dev/null && timeout 600 env GOPATH="$work/gopath" GOFLAGS=-modcacherw \
@@ -233,7 +244,9 @@ else
 fi
 cp -r "$here/oidc_provider/node" "$work/oidc-node"
 rm -rf "$work/oidc-node/node_modules"
-if command -v npm >/dev/null && timeout 300 npm --prefix "$work/oidc-node" ci --silent >"$work/oidc-npm.log" 2>&1; then
+if ! wanted openid-client; then
+  :
+elif command -v npm >/dev/null && timeout 300 npm --prefix "$work/oidc-node" ci --silent >"$work/oidc-npm.log" 2>&1; then
   run openid-client node "$work/oidc-node/walk.js" "$VAULT_ADDR"
 else
   echo "*** SKIPPED: openid-client: npm is not installed, or the package cannot be had"
@@ -252,6 +265,7 @@ run_own tls bash "$here/tls_walk.sh" "$work/venv/bin/python"
 build() { # build NAME COMMAND...: false, said loudly, when the client cannot be had
   local name=$1
   shift
+  wanted "$name" || return 1
   timeout 600 "$@" >"$work/$name-build.log" 2>&1 && return
   echo "*** SKIPPED: $name could not be built or fetched: $(tail -1 "$work/$name-build.log")"
   return 1
@@ -282,7 +296,9 @@ if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --
 fi
 # Logins through a browser: Chromium of the machine, driven by playwright-core, at providers that nobody here wrote.
 chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
-if [ -z "$chromium" ]; then
+if ! wanted oidc; then
+  :
+elif [ -z "$chromium" ]; then
   echo "*** SKIPPED: oidc: no Chromium in the path (CHROMIUM=FILE names it): no browser logs in"
 elif ! command -v npm >/dev/null; then
   echo "*** SKIPPED: oidc: npm is not installed: no browser logs in"
