@@ -62,6 +62,13 @@ if command -v python3 >/dev/null; then
   fi
   TRY_SECS=900 try snapshots-s3 python3 "$here/snapshots_s3.py" "$binary" ${gateway:+"$gateway"}
 fi
+if [ -x "$work/venv/bin/pip" ] && timeout 120 "$work/venv/bin/pip" install -q pyyaml jsonschema >"$work/pip.log" 2>&1; then
+  # The schema of the Compose specification is in the Go module of its reader.
+  compose=$(cd "$work" && timeout 100 go mod download -json github.com/compose-spec/compose-go/v2@v2.6.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  try compose "$work/venv/bin/python" "$here/compose.py" "$binary" ${compose:+"$compose/schema/compose-spec.json"}
+else
+  skip "compose: pyyaml could not be installed from PyPI"
+fi
 if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then
   # The schemas of Kubernetes are in its Go module.
   kubernetes=$(cd "$work" && timeout 100 go mod download -json k8s.io/kubernetes@v1.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
