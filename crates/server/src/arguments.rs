@@ -9,7 +9,8 @@ use kallisto_store::Losses;
 use secrecy::SecretString;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::config::{LogConfig, LogFormat};
+use super::config::{self, LogConfig, LogFormat, Of};
+use super::request_log::RequestLog;
 use super::settings::{LogSettings, ServerSettings};
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
@@ -29,7 +30,7 @@ use kallisto_command::error::Error;
     Of the log a flag wins over KALLISTO_LOG_LEVEL and KALLISTO_LOG_FORMAT (or BAO_.., VAULT_..), these over the \
     configuration.\n\n\
     Stops on SIGINT and SIGTERM; SIGHUP reloads certificates and \
-    opens audit files anew. Exit codes: 0 stopped by a signal, \
+    log_requests_level, and opens audit files anew. Exit codes: 0 stopped by a signal, \
     1 could not start, storage failed, or -exit-on-core-shutdown")]
 pub struct ServerArgs {
     /// Configuration file, or directory of .hcl and .json files; may be repeated
@@ -120,14 +121,44 @@ impl ServerArgs {
         let format = self.log_format.or(configured.format);
         LogSettings {
             level: level.unwrap_or(LevelFilter::INFO),
+            requests: configured.requests.unwrap_or(LevelFilter::OFF),
             format: format.unwrap_or_default(),
             colour: std::io::stderr().is_terminal(),
             file: configured.file.clone(),
         }
     }
 
+    /// What SIGHUP has read anew.
+    pub(super) fn reloaded(&self) -> ReloadedConfig {
+        let of = if self.dev || self.dev_tls { Of::DevServer } else { Of::Server };
+        ReloadedConfig { paths: self.config.clone(), of }
+    }
+
     pub(super) fn workers(&self) -> NonZeroUsize {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.workers.unwrap_or(cores)
+    }
+}
+
+/// The configuration, to be read again while the server runs.
+pub(super) struct ReloadedConfig {
+    paths: Vec<PathBuf>,
+    of: Of,
+}
+
+impl ReloadedConfig {
+    /// Reads it, and takes over what can change: the level of completed requests. What cannot be read changes nothing.
+    pub(super) fn read(&self, requests: &RequestLog) {
+        if self.paths.is_empty() {
+            return;
+        }
+        match config::load(&self.paths, &Environment::process(), self.of) {
+            Ok(loaded) => {
+                let level = loaded.config.log.requests.unwrap_or(LevelFilter::OFF);
+                requests.set(level);
+                tracing::info!(log_requests_level = %level, "configuration read anew");
+            }
+            Err(error) => tracing::error!(%error, "configuration not read anew"),
+        }
     }
 }

@@ -43,6 +43,13 @@ impl ServerArgs {
     pub(super) fn settings(&self, loaded: Loaded) -> Result<ServerSettings, Error> {
         let (config, mut warnings) = (loaded.config, loaded.warnings);
         warnings.extend(without_effect(&config));
+        let log = self.log(&config.log);
+        if log.requests > log.level {
+            let (asked, shown) = (log.requests, log.level);
+            warnings.push(format!(
+                "log_requests_level = \"{asked}\" has no effect: log_level is {shown}"
+            ));
+        }
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == RouteAccess::Open);
         let private_files = private_files(&config);
@@ -68,7 +75,7 @@ impl ServerArgs {
             serves_ui: config.ui.unwrap_or(false),
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             metrics: config.telemetry.metrics,
-            log: self.log(&config.log),
+            log,
             initialize: config.initialize,
             pod: config.pod,
             api_server: config.api_server,

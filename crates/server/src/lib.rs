@@ -28,6 +28,7 @@ mod migrate;
 mod outbound;
 mod own_certificate;
 mod recovery;
+mod request_log;
 mod retry_join;
 mod scheduler;
 mod seals;
@@ -79,6 +80,7 @@ use log_subscribers::LogSubscribers;
 pub use migrate::Migrate;
 use outbound::Calls;
 pub use own_certificate::MakeCertificate;
+use request_log::RequestLog;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
 use service_account::{LocalPod, ServiceAccountFiles};
 use service_manager::ServiceManager;
@@ -99,7 +101,9 @@ impl ServerArgs {
     /// What keeps the server from starting, or ended it.
     pub fn run(self) -> Result<Outcome, Error> {
         let (losses, exits) = (self.losses(), self.exit_on_core_shutdown);
+        let reloaded = self.reloaded();
         let settings = self.into_settings()?;
+        let requests = RequestLog::at(settings.log.requests);
         let host = start_logging(&settings.log)?;
         hygiene::harden();
         for warning in &settings.warnings {
@@ -120,7 +124,7 @@ impl ServerArgs {
         if settings.dev.is_none() {
             self_init::run(&core, &settings.initialize, &Environment::process())?;
         }
-        let listening = RunningListeners::start(&core, &settings, cluster.as_ref())?;
+        let listening = RunningListeners::start(&core, &settings, cluster.as_ref(), &requests)?;
         note_certificates(&core, &settings);
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
@@ -143,6 +147,7 @@ impl ServerArgs {
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
+                reloaded.read(&requests);
                 note_certificates(&core, &settings);
                 core.reopen_audit();
                 tracing::info!("audit files opened anew");
@@ -203,9 +208,11 @@ impl RunningListeners {
         core: &Arc<Core>,
         settings: &ServerSettings,
         cluster: Option<&Arc<ClusterPortFiles>>,
+        requests: &RequestLog,
     ) -> Result<Self, Error> {
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
-        let mut http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
+        let http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
+        let mut http = http.with_observer(Arc::new(requests.clone()));
         if let Some(cluster) = cluster {
             cluster.serve(core, http.clone());
             http = http.with_relay(cluster.relay(core.store()));

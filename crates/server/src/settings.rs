@@ -161,6 +161,8 @@ impl StorageChoice {
 /// How events are logged.
 pub(super) struct LogSettings {
     pub(super) level: LevelFilter,
+    /// At which level completed requests are logged.
+    pub(super) requests: LevelFilter,
     pub(super) format: LogFormat,
     pub(super) colour: bool,
     /// A file that is logged to besides standard error.

@@ -324,7 +324,7 @@ fn open(address: SocketAddr) -> BufReader<TcpStream> {
 fn start(directory: &Directory, resp_port: u16) -> (Server, Keys) {
     let folder = directory.join("");
     let config = directory.config(&format!(
-        "log_level = \"trace\"\naudit_directories = [\"{}\"]\n\
+        "log_level = \"trace\"\nlog_requests_level = \"info\"\naudit_directories = [\"{}\"]\n\
          listener \"resp\" {{\n  address = \"127.0.0.1:{resp_port}\"\n  tls_disable = true\n}}\n",
         folder.display()
     ));

@@ -3,7 +3,7 @@
 //! The stages of a request, each a method of [`HttpService`] that calls the next:
 //!
 //! ```text
-//! serve > resolve_client > check_origin > read_request > admit > dispatch > execute, or relay_to_leader
+//! serve > serve_observed > resolve_client > check_origin > read_request > admit > dispatch > execute, or relay_to_leader
 //! ```
 //!
 //! `request` turns head and body into a core request, `elsewhere` has it answered on this worker or beside it, `response`
@@ -19,8 +19,10 @@ mod error;
 mod forwarded;
 mod head;
 mod heads;
+mod observed;
 mod page;
 mod relay;
+mod relayed;
 mod request;
 mod response;
 mod stream;
@@ -52,6 +54,7 @@ pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
 pub(crate) use heads::Heads;
+pub use observed::{ArrivedRequest, ObservedRequest, RequestObserver, TravellingHeaders};
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 
@@ -70,6 +73,8 @@ pub struct HttpService {
     /// Whose word about a client's address counts.
     forwarded: Arc<ForwardedFor>,
     relay: Option<Arc<dyn Relay>>,
+    /// Who is told of requests.
+    observer: Option<Arc<dyn RequestObserver>>,
     /// Says when the server stops.
     stop: watch::Receiver<bool>,
 }
@@ -87,6 +92,7 @@ impl HttpService {
             metrics: RouteAccess::Token,
             forwarded: Arc::default(),
             relay: None,
+            observer: None,
             stop,
         }
     }
@@ -121,6 +127,11 @@ impl HttpService {
         Self { relay: Some(relay), ..self }
     }
 
+    /// The same, which tells of its requests.
+    pub fn with_observer(self, observer: Arc<dyn RequestObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
     /// The same on a worker: behind its gate, and ending its streams when `stop` says so.
     pub(crate) fn on_worker(self, gate: Arc<Gate>, stop: watch::Receiver<bool>) -> Self {
         Self { gate: Some(gate), stop, ..self }
@@ -152,7 +163,7 @@ impl HttpService {
         let is_head = head.method == Method::HEAD;
         let has_body = !body.is_end_stream();
         let sent = SentBody::Coming(body);
-        let (reply, remote) = self.resolve_client(&mut head, sent, remote, client_chain).await;
+        let (reply, remote) = self.serve_observed(&mut head, sent, remote, client_chain).await;
         if has_body && !reply.status().is_success() {
             underway.refuse();
         }
@@ -170,7 +181,7 @@ impl HttpService {
         underway: Underway,
     ) -> HttpReply {
         let (reply, remote) =
-            self.resolve_client(head, SentBody::Here(body), remote, client_chain).await;
+            self.serve_observed(head, SentBody::Here(body), remote, client_chain).await;
         self.charge(reply, remote).map(|body| body.under(underway))
     }
 
@@ -191,6 +202,24 @@ impl HttpService {
     async fn settle(&self, bytes: usize, remote: SocketAddr) {
         if let Some(gate) = self.gate.as_deref() {
             admit::settle(self.admission(), gate, Flow::of_address(remote.ip()), bytes).await;
+        }
+    }
+
+    /// Serves a request, and tells of it where somebody wants to hear; says who its client is.
+    async fn serve_observed(
+        &self,
+        head: &mut Parts,
+        body: SentBody,
+        peer: SocketAddr,
+        client_chain: &[Vec<u8>],
+    ) -> (HttpReply, SocketAddr) {
+        match self.observe(head, false) {
+            None => self.resolve_client(head, body, peer, client_chain).await,
+            // Boxed, so that the future of a request that nobody hears of stays small.
+            Some(observed) => {
+                let serving = Box::pin(self.resolve_client(head, body, peer, client_chain));
+                observed::end(observed, serving.await)
+            }
         }
     }
 
@@ -442,43 +471,6 @@ impl HttpService {
                 self.core.offload(flow, cost, encoding).await
             }
         }
-    }
-
-    /// Serves a request that another server relays; the answer travels back the same way.
-    pub async fn serve_relayed(&self, bytes: Bytes) -> Bytes {
-        let now = self.clock.now();
-        let Some(relay::Relayed { head, chain, body, remote }) = relay::decode(&bytes) else {
-            let refusal = error::render(&Error::invalid("a relayed request cannot be read"));
-            return relay::encode_reply(refusal).await;
-        };
-        let headers = request::InHead(&head.headers);
-        let arrival = request::Arrival { now, remote, client_chain: &chain, headers: &headers };
-        let reply = match target::resolve(&head, self.core.serves_ui()) {
-            target::ResolvedTarget::Reply(reply) => reply,
-            target::ResolvedTarget::Api { path, method } => {
-                match request::parse(&head, &path, method, &body, arrival) {
-                    Ok(request) => {
-                        match consistency::hold(&self.core, &head.headers, &request).await {
-                            Ok(()) => {}
-                            Err(None) => return relay::not_leader(),
-                            Err(Some(refusal)) => return relay::encode_reply(refusal).await,
-                        }
-                        let outcome = self.execute(&head, &request, &body).await;
-                        let mut reply = match outcome.answer {
-                            Ok(reply) => reply,
-                            Err(Unfinished::NotLeader) => return relay::not_leader(),
-                            Err(other) => other.into_refusal(),
-                        };
-                        if let Some(allowance) = outcome.allowance {
-                            response::tell_allowance(&mut reply, allowance);
-                        }
-                        reply
-                    }
-                    Err(error) => error::render(&error),
-                }
-            }
-        };
-        relay::encode_reply(reply).await
     }
 
     /// Sends a request again when it is time to answer it, as one that arrives then.

@@ -42,7 +42,7 @@ const CARDINALITY_MAX: u64 = 10_000;
 const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 /// Keys at the top that this server understands and has no use for.
-const UNUSED: [(&str, super::section::Unused); 35] = [
+const UNUSED: [(&str, super::section::Unused); 34] = [
     ("plugin_*", Silent),
     ("disable_cache", Silent),
     ("disable_printable_check", Silent),
@@ -76,7 +76,6 @@ const UNUSED: [(&str, super::section::Unused); 35] = [
     ("observations", Ignored),
     ("administrative_namespace_path", Refused),
     ("kms_library", Ignored),
-    ("log_requests_level", Ignored),
     ("unsafe_allow_api_audit_creation", Silent),
 ];
 
@@ -220,6 +219,7 @@ pub(super) fn log(
 ) -> Result<LogConfig, Error> {
     let level = environment_first(environment, "LOG_LEVEL", top.raw_value("log_level")?);
     let format = environment_first(environment, "LOG_FORMAT", top.raw_value("log_format")?);
+    let requests = top.raw_value("log_requests_level")?;
     let levels = [
         ("trace", LevelFilter::TRACE),
         ("debug", LevelFilter::DEBUG),
@@ -235,6 +235,7 @@ pub(super) fn log(
     let formats = [("standard", LogFormat::Standard), ("json", LogFormat::Json)];
     Ok(LogConfig {
         level: level.map(|raw| raw.choice(&levels)).transpose()?,
+        requests: requests.map(|raw| raw.choice(&levels)).transpose()?,
         format: format.map(|raw| raw.choice(&formats)).transpose()?,
         file: log_file(top)?,
     })

@@ -410,6 +410,8 @@ pub(crate) struct TelemetryConfig {
 pub(crate) struct LogConfig {
     /// Least urgent events to log.
     pub(crate) level: Option<LevelFilter>,
+    /// At which level completed requests are logged.
+    pub(crate) requests: Option<LevelFilter>,
     /// How a line looks.
     pub(crate) format: Option<LogFormat>,
     /// File to log to, besides standard error.

@@ -52,7 +52,7 @@ use tokio::sync::watch;
 pub(super) use self::plain::check;
 use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
 use self::reply::{write_found, write_head};
-use super::{HttpReply, HttpService, admit, error, response};
+use super::{HttpReply, HttpService, ObservedRequest, admit, error, response};
 use crate::buffer_pool;
 use crate::client_timeouts::Activity;
 use crate::gate::GateClient;
@@ -102,6 +102,7 @@ where
     let unsent = WriteBackpressure::new(service.admission(), flow);
     let mut wire = HttpWire {
         service,
+        remote: client.remote,
         stream,
         input: BytesMut::new(),
         has_come: false,
@@ -175,11 +176,15 @@ struct PendingReply {
     status: StatusCode,
     /// When the read began.
     begin: Instant,
+    /// Who hears of it.
+    observed: Option<Box<dyn ObservedRequest>>,
 }
 
 /// A connection's stream, and what came in and goes out.
 struct HttpWire<'s, S> {
     service: &'s HttpService,
+    /// The other end's address.
+    remote: SocketAddr,
     stream: S,
     input: BytesMut,
     /// Whether some of that came while an answer was waited for.
@@ -258,8 +263,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpWire<'_, S> {
         }
         for reply in held {
             let refused = StatusCode::INTERNAL_SERVER_ERROR;
-            self.service.count_reply(if is_written { reply.status } else { refused });
+            let status = if is_written { reply.status } else { refused };
+            self.service.count_reply(status);
             self.service.count_duration(reply.begin);
+            if let Some(observed) = reply.observed {
+                observed.ended(status.as_u16(), self.remote);
+            }
         }
     }
 
@@ -415,6 +424,7 @@ impl RequestTurn<'_> {
         // Without a header to say so, its client is the peer.
         if let Some((path, token)) = plain.as_read()
             && self.service.forwarded.takes_peers()
+            && !(plain.is_traced && self.service.is_observed())
         {
             let asker = GateClient::new(self.flow, token);
             let may = match pass {
@@ -468,7 +478,8 @@ impl RequestTurn<'_> {
 
     /// Answers a read that memory answers; false when it is none, and nothing was done.
     fn read<S>(&self, path: &str, token: &str, wire: &mut HttpWire<'_, S>) -> bool {
-        let Ok(path) = Path::decode(path) else { return false };
+        let sent = path;
+        let Ok(path) = Path::decode(sent) else { return false };
         let begin = self.service.clock.instant();
         let request = CoreRequest {
             token: Some(TokenText::new(token)),
@@ -488,9 +499,14 @@ impl RequestTurn<'_> {
             Ok(other) => write_whole(response::render(other, request.id), now, replies),
             Err(refusal) => write_whole(error::render(&refusal), now, replies),
         };
+        let observed = self.service.observe_read(sent, self.now, begin);
         if wire.gathered.len() > gathered {
-            wire.held.push(PendingReply { range: start..wire.replies.len(), status, begin });
+            let range = start..wire.replies.len();
+            wire.held.push(PendingReply { range, status, begin, observed });
         } else {
+            if let Some(observed) = observed {
+                observed.ended(status.as_u16(), self.client.remote);
+            }
             self.service.count_reply(status);
             self.service.count_duration(begin);
         }

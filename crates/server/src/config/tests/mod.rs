@@ -238,7 +238,7 @@ fn files_of_client_test_suites_are_read() {
 #[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
-        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"info\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
     );
     assert_eq!(
         found,
@@ -246,7 +246,6 @@ fn unknown_and_useless_keys_are_warned_about_by_place() {
             "VAULT_LOCAL_CONFIG:4: ui is given again; this one counts",
             "VAULT_LOCAL_CONFIG:5: unknown key \"uii\": did you mean \"ui\"?",
             "VAULT_LOCAL_CONFIG:7: service_registration \"consul\" is ignored: only \"kubernetes\" is there",
-            "VAULT_LOCAL_CONFIG:8: log_requests_level is ignored",
             "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
             "VAULT_LOCAL_CONFIG:11: add_lease_metrics_namespace_labels in telemetry is ignored",
             "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
@@ -315,6 +314,7 @@ fn wrong_values_are_refused_with_file_line_and_key() {
         ("max_lease_ttl = \"999999h\"", "3: max_lease_ttl: is longer than 100 years"),
         ("cache_size = \"1\"", "3: cache_size: expected 1048576 to"),
         ("log_level = \"loud\"", "3: log_level: expected one of: trace, debug"),
+        ("log_requests_level = \"loud\"", "3: log_requests_level: expected one of: trace, debug"),
         ("log_file = \"/l\"\nlog_rotate_duration = \"0s\"", "4: log_rotate_duration: expected 1s"),
         (
             "telemetry {\n  statsd_address = \"x\"\n}",
