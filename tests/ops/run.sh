@@ -54,6 +54,11 @@ if command -v python3 >/dev/null; then
   TRY_SECS=400 try package python3 "$here/package.py" "$binary"
   try service-registration python3 "$here/service_registration.py" "$binary"
   try hands python3 "$here/hands_walk.py" "$binary"
+  if command -v gpg >/dev/null; then
+    try pgp python3 "$here/pgp_walk.py" "$binary"
+  else
+    skip "pgp: gpg is not installed (Debian: gnupg)"
+  fi
   try recover python3 "$here/recover_walk.py" "$binary"
   # The gateway is a Go module, which is built once into this folder, or found where it was installed.
   gateway=$(command -v versitygw || true)

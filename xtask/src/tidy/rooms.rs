@@ -270,6 +270,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         for_tests: &["rcgen"],
     },
     CrateArrows {
+        folder: "crates/openpgp",
+        package: "kallisto-openpgp",
+        below: &[],
+        external: &["aws-lc-rs", "data-encoding", "zeroize"],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/totp",
         package: "kallisto-totp",
         below: &["kallisto-api"],
@@ -334,6 +341,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-barrier",
             "kallisto-store",
             "kallisto-leases",
+            "kallisto-openpgp",
             "kallisto-totp",
         ],
         external: &[
@@ -402,7 +410,13 @@ pub(super) const ROOMS: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/cli",
         package: "kallisto-cli",
-        below: &["kallisto-audit", "kallisto-command", "kallisto-hcl", "kallisto-pki"],
+        below: &[
+            "kallisto-audit",
+            "kallisto-command",
+            "kallisto-hcl",
+            "kallisto-openpgp",
+            "kallisto-pki",
+        ],
         external: &[
             "aws-lc-rs",
             "clap",

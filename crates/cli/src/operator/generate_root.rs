@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::ask;
+use super::pgp;
 use super::print::{self, MissingMember, ShownMembers, row, text};
 use super::rekey::nonce_of;
 use kallisto_command::client::{Client, ClientRequest, Method};
@@ -46,7 +47,7 @@ const DRAWN: &str = "A one-time password was drawn and is shown as OTP. Keep it:
 /// Makes a root token with a quorum of shares.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto operator generate-root -init\n  kallisto operator generate-root\n  kallisto operator generate-root -nonce=NONCE - < share.txt\n  kallisto operator generate-root -decode=ENCODED -otp=OTP\n  kallisto operator generate-root -cancel\n\nWithout a share it is asked for on the terminal, unseen"
+    after_help = "Examples:\n  kallisto operator generate-root -init\n  kallisto operator generate-root -init -pgp-key=alice.asc\n  kallisto operator generate-root\n  kallisto operator generate-root -nonce=NONCE - < share.txt\n  kallisto operator generate-root -decode=ENCODED -otp=OTP\n  kallisto operator generate-root -cancel\n\nWithout a share it is asked for on the terminal, unseen"
 )]
 pub(crate) struct GenerateRoot {
     /// A share of the unseal key; - reads it from stdin
@@ -70,6 +71,9 @@ pub(crate) struct GenerateRoot {
     /// The one-time password, for -init or -decode; drawn by the server when absent
     #[arg(long, value_name = "OTP")]
     otp: Option<SecretString>,
+    /// With -init, file of an OpenPGP public key that the token is encrypted to, instead of a one-time password
+    #[arg(long, value_name = "FILE", conflicts_with = "otp")]
+    pgp_key: Option<String>,
     /// Nonce of the start; needed with a share that is not typed
     #[arg(long, value_name = "NONCE")]
     nonce: Option<String>,
@@ -128,7 +132,12 @@ impl GenerateRoot {
 
     fn start(&self, client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
         let otp = self.otp.as_ref().map_or("", |otp| otp.expose_secret());
-        let body = Map::from([("otp".to_owned(), Json::from(otp))]);
+        let body = match &self.pgp_key {
+            Some(file) => {
+                Map::from([("pgp_key".to_owned(), Json::from(pgp::key("-pgp-key", file)?))])
+            }
+            None => Map::from([("otp".to_owned(), Json::from(otp))]),
+        };
         let doing = "Error initializing root generation";
         let answer = client.send(&ClientRequest::put(ATTEMPT, body).unwrapped());
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;

@@ -6,6 +6,7 @@
 
 use clap::Args;
 
+use super::pgp;
 use super::print::{self, MissingMember, list, text};
 use kallisto_command::client::{Client, ClientRequest};
 use kallisto_command::config::Config;
@@ -22,7 +23,7 @@ const THRESHOLD_DEFAULT: u64 = 3;
 /// Makes the keys of a new server and prints their shares and the first root token.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto operator init\n  kallisto operator init -key-shares=1 -key-threshold=1 -format=json\n  kallisto operator init -status\n\nThe shares are printed once and stored nowhere: give each to another person"
+    after_help = "Examples:\n  kallisto operator init\n  kallisto operator init -key-shares=1 -key-threshold=1 -format=json\n  kallisto operator init -key-shares=2 -key-threshold=2 -pgp-keys=alice.asc,bob.asc -root-token-pgp-key=alice.asc\n  kallisto operator init -status\n\nThe shares are printed once and stored nowhere: give each to another person"
 )]
 pub(crate) struct Init {
     /// Number of shares of the unseal key [default: 5]
@@ -37,6 +38,15 @@ pub(crate) struct Init {
     /// Number of shares that make the recovery key [default: 3]
     #[arg(long, value_name = "COUNT")]
     recovery_threshold: Option<u64>,
+    /// Files of OpenPGP public keys, one for each share, which is encrypted to it
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
+    pgp_keys: Vec<String>,
+    /// The same for the shares of the recovery key
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
+    recovery_pgp_keys: Vec<String>,
+    /// File of an OpenPGP public key that the root token is encrypted to
+    #[arg(long, value_name = "FILE")]
+    root_token_pgp_key: Option<String>,
     /// Only print whether the server has keys: exit code 0 yes, 2 no, 1 error
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     status: Option<bool>,
@@ -66,12 +76,24 @@ impl Init {
             }));
         }
         let counts = self.counts(&client)?;
-        let body = Map::from([
+        let mut body = Map::from([
             ("secret_shares".to_owned(), Json::from(counts.shares)),
             ("secret_threshold".to_owned(), Json::from(counts.threshold)),
             ("recovery_shares".to_owned(), Json::from(counts.recovery_shares)),
             ("recovery_threshold".to_owned(), Json::from(counts.recovery_threshold)),
         ]);
+        for (name, flag, files) in [
+            ("pgp_keys", "-pgp-keys", &self.pgp_keys),
+            ("recovery_pgp_keys", "-recovery-pgp-keys", &self.recovery_pgp_keys),
+        ] {
+            if !files.is_empty() {
+                body.insert(name.to_owned(), pgp::keys(flag, files)?);
+            }
+        }
+        if let Some(file) = &self.root_token_pgp_key {
+            let key = pgp::key("-root-token-pgp-key", file)?;
+            body.insert("root_token_pgp_key".to_owned(), Json::from(key));
+        }
         let doing = "Error initializing";
         let answer = client.send(&ClientRequest::put(PATH, body).unwrapped());
         let made = print::object(answer.map_err(Error::doing(doing))?, doing)?;

@@ -18,6 +18,7 @@ mod generate_root;
 mod init;
 mod key_status;
 mod members;
+mod pgp;
 mod print;
 pub(crate) mod raft;
 mod rekey;

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::ask;
+use super::pgp;
 use super::print::{self, MissingMember, ShownMembers, list, row, text};
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
@@ -46,6 +47,11 @@ const KEYS: &ShownMembers = &[
     ("verification_required", MissingMember::No),
     ("verification_nonce", MissingMember::Absent),
 ];
+const KEPT: &ShownMembers = &[
+    ("nonce", MissingMember::Text),
+    ("keys", MissingMember::Null),
+    ("keys_base64", MissingMember::Null),
+];
 const VERIFIED: &ShownMembers = &[("nonce", MissingMember::Text), ("complete", MissingMember::No)];
 
 const ONCE: &str = "WARNING! The new shares will be shown once and stored nowhere. Use -verify to make sure\n\
@@ -66,7 +72,7 @@ enum RekeyTarget {
 /// Replaces the shares of the unseal or recovery key.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto operator rekey -init -key-shares=3 -key-threshold=2\n  kallisto operator rekey\n  kallisto operator rekey -nonce=NONCE - < share.txt\n  kallisto operator rekey -status\n  kallisto operator rekey -cancel\n\nWithout a share it is asked for on the terminal, unseen"
+    after_help = "Examples:\n  kallisto operator rekey -init -key-shares=3 -key-threshold=2\n  kallisto operator rekey -init -key-shares=2 -key-threshold=2 -pgp-keys=alice.asc,bob.asc -backup\n  kallisto operator rekey\n  kallisto operator rekey -nonce=NONCE - < share.txt\n  kallisto operator rekey -status\n  kallisto operator rekey -cancel\n\nWithout a share it is asked for on the terminal, unseen"
 )]
 pub(crate) struct Rekey {
     /// A share of the key as it is, or with -verify as it will be; - reads it from stdin
@@ -93,6 +99,18 @@ pub(crate) struct Rekey {
     /// Nonce of the start; needed with a share that is not typed
     #[arg(long, value_name = "NONCE")]
     nonce: Option<String>,
+    /// With -init, files of OpenPGP public keys, one for each share, which is encrypted to it
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
+    pgp_keys: Vec<String>,
+    /// With -init and -pgp-keys, keep the encrypted shares in the server
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    backup: Option<bool>,
+    /// Print the encrypted shares that were kept
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    backup_retrieve: Option<bool>,
+    /// Delete the encrypted shares that were kept
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    backup_delete: Option<bool>,
     /// Which key gets new shares
     #[arg(long, value_enum, value_name = "TARGET", default_value = "barrier")]
     target: RekeyTarget,
@@ -107,6 +125,14 @@ impl Rekey {
         let client = Client::new(&config)?;
         if self.cancel == Some(true) {
             return self.cancel(&client);
+        }
+        if self.backup_delete == Some(true) {
+            let request = ClientRequest::new(Method::Delete, &self.path("backup"));
+            client.send(&request).map_err(Error::doing("Error deleting kept shares"))?;
+            return Ok(Outcome::line("Success! Deleted the kept shares (if there were any)"));
+        }
+        if self.backup_retrieve == Some(true) {
+            return self.show_kept(&client, &config);
         }
         if self.init == Some(true) {
             return self.start(&client, &config);
@@ -141,11 +167,17 @@ impl Rekey {
     }
 
     fn start(&self, client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
-        let body = Map::from([
+        let mut body = Map::from([
             ("secret_shares".to_owned(), Json::from(self.key_shares)),
             ("secret_threshold".to_owned(), Json::from(self.key_threshold)),
             ("require_verification".to_owned(), Json::from(self.verifies())),
         ]);
+        if !self.pgp_keys.is_empty() {
+            body.insert("pgp_keys".to_owned(), pgp::keys("-pgp-keys", &self.pgp_keys)?);
+        }
+        if let Some(keeps) = self.backup {
+            body.insert("backup".to_owned(), Json::from(keeps));
+        }
         let doing = "Error initializing rekey";
         let answer = client.send(&ClientRequest::put(&self.path("init"), body));
         let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
@@ -154,6 +186,25 @@ impl Rekey {
             (OutputFormat::Table, false) => outcome.with_notice(ONCE),
             _ => outcome,
         })
+    }
+
+    /// The encrypted shares that were kept, by the fingerprints of the keys that open them.
+    fn show_kept(&self, client: &Client<'_>, config: &Config) -> Result<Outcome, Error> {
+        let doing = "Error retrieving kept shares";
+        let answer = client.send_really(&ClientRequest::get(&self.path("backup")));
+        let answer = print::object(answer.map_err(Error::doing(doing))?, doing)?;
+        let kept = answer.get("data").and_then(Json::as_object).unwrap_or(&answer);
+        if config.format != OutputFormat::Table {
+            return print::document(kept, KEPT, config);
+        }
+        let mut rows = vec![row("Nonce", text(kept, "nonce"))];
+        let shares = kept.get("keys_base64").and_then(Json::as_object);
+        for fingerprint in shares.into_iter().flat_map(Map::keys) {
+            for share in shares.into_iter().flat_map(|shares| list(shares, fingerprint)) {
+                rows.push(row(fingerprint, share));
+            }
+        }
+        Ok(Outcome::print(table::rows(&rows)))
     }
 
     /// How far the rekey is, or with -verify its verification.
@@ -210,8 +261,11 @@ impl Rekey {
             return print::document(done, KEYS, config);
         }
         let mut out = String::from("\n");
+        let fingerprints = list(done, "pgp_fingerprints");
         for (at, key) in list(done, "keys_base64").into_iter().enumerate() {
-            out.push_str(&format!("Key {}: {key}\n", at + 1));
+            let holder = fingerprints.get(at);
+            let holder = holder.map(|name| format!(" fingerprint: {name}; value:"));
+            out.push_str(&format!("Key {}{}: {key}\n", at + 1, holder.unwrap_or_default()));
         }
         out.push_str(&format!("\nOperation nonce: {}\n\n", text(done, "nonce")));
         if !print::is(done, "verification_required") {

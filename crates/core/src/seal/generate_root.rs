@@ -6,9 +6,11 @@
 use crate::records::token::TEXT_CHARS;
 use crate::records::token::make_root;
 use crate::records::token::make_text;
-use crate::state::seal::progress::RootAttempt;
+use crate::state::seal::progress::{RootAttempt, TokenHiding};
+use crate::state::seal::recipients::encrypt;
 use data_encoding::{BASE64, BASE64_NOPAD};
 use jiff::Timestamp;
+use kallisto_openpgp::Recipient;
 use kallisto_store::Batch;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
@@ -33,18 +35,20 @@ pub(crate) struct RootProgress {
     pub(crate) nonce: String,
     pub(crate) given: usize,
     pub(crate) required: u8,
+    /// The fingerprint of the key that the token is encrypted to; empty for none.
+    pub(crate) fingerprint: String,
 }
 
 /// What giving a share led to.
 pub(crate) enum RootResult {
     /// More are needed.
     Progress(RootProgress),
-    /// The token, hidden by the one-time password.
+    /// The token, hidden by the one-time password or encrypted.
     Token { progress: RootProgress, encoded: String },
 }
 
 impl Core {
-    /// Begins a generation; returns the one-time password when it was drawn here.
+    /// Begins a generation, for a holder of a key or under a one-time password; returns that when it was drawn here.
     ///
     /// # Errors
     /// [`Error::Invalid`] when one is under way or the password has another length,
@@ -52,6 +56,7 @@ impl Core {
     pub(crate) async fn start_root(
         &self,
         otp: Option<SecretString>,
+        holder: Option<Recipient>,
     ) -> Result<(RootProgress, Option<SecretString>), Error> {
         let _turn = self.seal.turn().await;
         if self.is_sealed() {
@@ -62,15 +67,21 @@ impl Core {
         if progress.root.is_some() {
             return Err(Error::invalid("root generation already in progress"));
         }
-        let (otp, drawn) = match otp {
-            Some(otp) if otp.expose_secret().len() == OTP_CHARS => (otp, None),
-            Some(_) => return Err(Error::invalid("OTP string has incorrect length")),
-            None => {
+        let (hiding, drawn) = match (otp, holder) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("otp and pgp_key exclude each other"));
+            }
+            (None, Some(holder)) => (TokenHiding::Recipient(holder), None),
+            (Some(otp), None) if otp.expose_secret().len() == OTP_CHARS => {
+                (TokenHiding::Password(otp), None)
+            }
+            (Some(_), None) => return Err(Error::invalid("OTP string has incorrect length")),
+            (None, None) => {
                 let otp = SecretString::from(random::make_base62(OTP_CHARS)?);
-                (otp.clone(), Some(otp))
+                (TokenHiding::Password(otp.clone()), Some(otp))
             }
         };
-        let root = progress.root.insert(RootAttempt { attempt: ShareAttempt::start()?, otp });
+        let root = progress.root.insert(RootAttempt { attempt: ShareAttempt::start()?, hiding });
         Ok((root.progress(required), drawn))
     }
 
@@ -112,7 +123,7 @@ impl Core {
         let _turn = self.seal.turn().await;
         let context = self.context.load_full().ok_or(Error::Sealed)?;
         let config = self.expect_seal_config()?;
-        let (key, otp, progress) = {
+        let (key, hiding, progress) = {
             let mut progress = self.seal.progress();
             let root = progress.root.as_mut();
             let root = root.ok_or_else(|| Error::invalid("no root generation in progress"))?;
@@ -124,10 +135,12 @@ impl Core {
             }
             let key = root.attempt.combine();
             root.attempt.clear();
-            (key?, root.otp.clone(), so_far)
+            (key?, root.hiding.clone(), so_far)
         };
         prove(config.proof(), &key)?;
         let text = make_text()?;
+        // Before there is such a token: one that nobody can read would stay.
+        let encoded = hide(&text, &hiding)?;
         let cluster = context.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
@@ -141,15 +154,30 @@ impl Core {
             progress.brought = Some(ShareOutcome { by, what: SealOutcome::Root(accessor) });
         }
         tracing::info!("root token generated");
-        let hidden = exclusive_or(text.expose_secret().as_bytes(), otp.expose_secret().as_bytes());
-        Ok(RootResult::Token { progress, encoded: BASE64_NOPAD.encode(&hidden) })
+        Ok(RootResult::Token { progress, encoded })
     }
 }
 
 impl RootAttempt {
     fn progress(&self, required: u8) -> RootProgress {
-        RootProgress { nonce: self.attempt.nonce.clone(), given: self.attempt.count(), required }
+        let fingerprint = match &self.hiding {
+            TokenHiding::Password(_) => String::new(),
+            TokenHiding::Recipient(holder) => holder.fingerprint().to_owned(),
+        };
+        let (nonce, given) = (self.attempt.nonce.clone(), self.attempt.count());
+        RootProgress { nonce, given, required, fingerprint }
     }
+}
+
+/// A token as it leaves the server.
+fn hide(token: &SecretString, hiding: &TokenHiding) -> Result<String, Error> {
+    let token = token.expose_secret().as_bytes();
+    Ok(match hiding {
+        TokenHiding::Password(otp) => {
+            BASE64_NOPAD.encode(&exclusive_or(token, otp.expose_secret().as_bytes()))
+        }
+        TokenHiding::Recipient(holder) => BASE64.encode(&encrypt(holder, token)?),
+    })
 }
 
 /// The token that a one-time password hides.

@@ -16,6 +16,7 @@
 
 mod generate_root;
 mod init;
+mod kept_shares;
 pub(crate) mod rebuild;
 mod rekey;
 mod rotate;

@@ -8,6 +8,9 @@ use crate::state::seal::progress::RekeyAttempt;
 use crate::state::seal::progress::RekeySpec;
 use crate::state::seal::progress::ShareTarget;
 use crate::state::seal::progress::Unverified;
+use crate::state::seal::recipients::ShareRecipients;
+use std::sync::Arc;
+
 use kallisto_barrier::{RootKey, UnsealKey};
 use kallisto_store::Batch;
 use zeroize::Zeroizing;
@@ -33,6 +36,10 @@ pub(crate) struct RekeyProgress {
     pub(crate) required: u8,
     /// The nonce, shares given and shares needed of a verification that waits.
     pub(crate) verification: Option<(String, usize, u8)>,
+    /// The fingerprints of the keys that the new shares are encrypted to.
+    pub(crate) fingerprints: Option<Vec<String>>,
+    /// Whether the encrypted shares are kept.
+    pub(crate) are_kept: bool,
 }
 
 /// What giving a share led to.
@@ -40,7 +47,13 @@ pub(crate) enum RekeyResult {
     /// More are needed.
     Progress(RekeyProgress),
     /// Here are the new shares; with verification, under this nonce.
-    Keys { nonce: String, keys: Vec<Zeroizing<Vec<u8>>>, verification: Option<String> },
+    Keys {
+        nonce: String,
+        /// Encrypted, where they have holders.
+        keys: Vec<Zeroizing<Vec<u8>>>,
+        holders: Option<Arc<ShareRecipients>>,
+        verification: Option<String>,
+    },
 }
 
 /// What giving a new share back led to.
@@ -58,7 +71,11 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Invalid`] when one is under way, or the scheme or target is wrong.
-    pub(crate) async fn start_rekey(&self, spec: RekeySpec) -> Result<RekeyProgress, Error> {
+    pub(crate) async fn start_rekey(
+        &self,
+        spec: RekeySpec,
+        holders: Option<ShareRecipients>,
+    ) -> Result<RekeyProgress, Error> {
         let _turn = self.seal.turn().await;
         let config = self.expect_seal_config()?;
         check_target(&config, spec.target)?;
@@ -70,7 +87,12 @@ impl Core {
         if progress.rekey.is_some() {
             return Err(Error::invalid("rekey already in progress"));
         }
-        let attempt = RekeyAttempt { spec, attempt: ShareAttempt::start()?, unverified: None };
+        let attempt = RekeyAttempt {
+            spec,
+            attempt: ShareAttempt::start()?,
+            unverified: None,
+            holders: holders.map(Arc::new),
+        };
         let started = attempt.progress(config.threshold);
         progress.rekey = Some(attempt);
         Ok(started)
@@ -113,7 +135,7 @@ impl Core {
     ) -> Result<RekeyResult, Error> {
         let _turn = self.seal.turn().await;
         let config = self.expect_seal_config()?;
-        let (spec, key, own_nonce) = {
+        let (spec, key, own_nonce, holders) = {
             let mut progress = self.seal.progress();
             let rekey = progress.rekey.as_mut().ok_or_else(|| Error::invalid(NOT_STARTED))?;
             check_nonce(&rekey.attempt.nonce, nonce, "rekey")?;
@@ -123,23 +145,31 @@ impl Core {
             }
             let key = rekey.attempt.combine();
             rekey.attempt.clear();
-            (rekey.spec, key?, rekey.attempt.nonce.clone())
+            (rekey.spec, key?, rekey.attempt.nonce.clone(), rekey.holders.clone())
         };
         let proven = prove(config.proof(), &key)?;
         let fresh = UnsealKey::generate().map_err(unavailable)?;
         let keys = split(&fresh, spec.shares, spec.threshold)?;
+        let keys = match &holders {
+            None => keys,
+            Some(holders) => holders.encrypt(&keys)?,
+        };
         let config = rewrap(config, spec, &proven, &fresh)?;
+        if let Some(holders) = holders.as_deref().filter(|holders| holders.are_kept) {
+            // Before they count: what was to be kept is kept by then.
+            self.keep_shares(spec.target, &own_nonce, holders, &keys).await?;
+        }
         if spec.requires_verification {
             let attempt = ShareAttempt::start()?;
             let verification = Some(attempt.nonce.clone());
             if let Some(rekey) = &mut self.seal.progress().rekey {
                 rekey.unverified = Some(Unverified { config, attempt });
             }
-            return Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification });
+            return Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification });
         }
         let what = self.adopt(&config).await?;
         self.seal.progress().brought = Some(ShareOutcome { by, what });
-        Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification: None })
+        Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification: None })
     }
 
     /// Takes a new share back; with enough of them, they count.
@@ -210,6 +240,8 @@ impl RekeyAttempt {
             given: self.attempt.count(),
             required,
             verification,
+            fingerprints: self.holders.as_ref().map(|holders| holders.fingerprints()),
+            are_kept: self.holders.as_ref().is_some_and(|holders| holders.are_kept),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! `sys/init`: whether there are keys yet, and making them.
 
+use data_encoding::BASE64;
+use secrecy::ExposeSecret;
+
+use super::pgp;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -7,11 +11,9 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::seal::{InitSpec, Initialized};
 use crate::state::Core;
+use crate::state::seal::recipients::encrypt;
 
 const OK: u16 = 200;
-
-/// Fields that ask for what this server does not do: shares encrypted to OpenPGP keys.
-const PGP_FIELDS: [&str; 3] = ["pgp_keys", "recovery_pgp_keys", "root_token_pgp_key"];
 
 pub(super) fn read(core: &Core) -> Result<Response, Error> {
     let initialized = core.seal_status()?.initialized;
@@ -24,18 +26,34 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
     if core.seal_status()?.initialized {
         return Err(Error::invalid("Vault is already initialized"));
     }
-    refuse_pgp(&body)?;
-    let (shares, threshold) = match core.auto_seal {
-        None => ("secret_shares", "secret_threshold"),
-        Some(_) => ("recovery_shares", "recovery_threshold"),
+    let (shares, threshold, keys, others) = match core.auto_seal {
+        None => ("secret_shares", "secret_threshold", "pgp_keys", "recovery_pgp_keys"),
+        Some(_) => ("recovery_shares", "recovery_threshold", "recovery_pgp_keys", "pgp_keys"),
     };
+    if fields.strings(others)?.is_some_and(|keys| !keys.is_empty()) {
+        return Err(Error::invalid(format!("parameter {others} not applicable to this seal type")));
+    }
     let spec = InitSpec {
         shares: count(fields, shares)?,
         threshold: count(fields, threshold)?,
         root_token: None,
         mount_kv: None,
     };
-    let made = core.initialize(&spec, request.now).await?;
+    // All of them are tried before there is anything to encrypt.
+    let holders = pgp::holders(&body, keys, spec.shares, request.now)?;
+    let root_holder = pgp::holder(&body, "root_token_pgp_key", request.now)?;
+    let mut made = core.initialize(&spec, request.now).await?;
+    if let Some(holders) = &holders {
+        let shares = match core.auto_seal {
+            None => &mut made.keys,
+            Some(_) => &mut made.recovery_keys,
+        };
+        *shares = holders.encrypt(shares)?;
+    }
+    if let Some(holder) = &root_holder {
+        let sealed = encrypt(holder, made.root_token.expose_secret().as_bytes())?;
+        made.root_token = BASE64.encode(&sealed).into();
+    }
     if core.auto_seal.is_some() {
         core.auto_unseal().await?;
     }
@@ -43,7 +61,6 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
 }
 
 fn reply(made: &Initialized) -> Json {
-    use secrecy::ExposeSecret;
     let mut body: Map = [
         ("keys".to_owned(), Json::strings(Initialized::hex(&made.keys))),
         ("keys_base64".to_owned(), Json::strings(Initialized::base64(&made.keys))),
@@ -65,20 +82,4 @@ pub(super) fn count(fields: Fields<'_>, name: &str) -> Result<u8, Error> {
     let count = fields.int(name)?.unwrap_or_default();
     u8::try_from(count)
         .map_err(|_| Error::invalid(format!("invalid seal configuration: {name} must be 0 to 255")))
-}
-
-/// Refuses requests for shares encrypted to OpenPGP keys, rather than hand them out in the clear.
-pub(super) fn refuse_pgp(body: &Map) -> Result<(), Error> {
-    for name in PGP_FIELDS {
-        let asked = match body.get(name) {
-            None | Some(Json::Null) => false,
-            Some(Json::String(text)) => !text.is_empty(),
-            Some(Json::Array(keys)) => !keys.is_empty(),
-            Some(_) => true,
-        };
-        if asked {
-            return Err(Error::invalid(format!("{name}: OpenPGP encryption is not available")));
-        }
-    }
-    Ok(())
 }

@@ -21,6 +21,7 @@ mod mounts;
 mod namespaces;
 mod observe;
 pub(crate) mod passwords;
+mod pgp;
 mod policies;
 mod policy_check;
 mod quotas;

@@ -2,7 +2,8 @@
 
 use zeroize::Zeroizing;
 
-use super::init::{count, refuse_pgp};
+use super::init::count;
+use super::pgp;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -41,9 +42,17 @@ pub(super) fn restart(core: &Core) -> Result<Response, Error> {
     verification_status(core)
 }
 
-/// Only shares encrypted to OpenPGP keys are ever backed up, and there are none.
-pub(super) fn no_kept_shares() -> Result<Response, Error> {
-    Err(Error::invalid("no backed-up keys found"))
+/// Shares that were encrypted to OpenPGP keys and kept.
+pub(super) fn kept_shares(core: &Core, target: ShareTarget) -> Result<Response, Error> {
+    core.kept_shares(target).map(|kept| Response::data(&kept))
+}
+
+/// Deletes them.
+pub(super) async fn forget_kept_shares(
+    core: &Core,
+    target: ShareTarget,
+) -> Result<Response, Error> {
+    core.forget_kept_shares(target).await.map(|()| Response::Empty)
 }
 
 /// The nonce a stranger has to know to cancel; those with a token need none.
@@ -65,14 +74,23 @@ pub(super) async fn start(
 ) -> Result<Response, Error> {
     let body = request.object()?;
     let fields = Fields::new(&body);
-    refuse_pgp(&body)?;
     let spec = RekeySpec {
         target,
         shares: count(fields, "secret_shares")?,
         threshold: count(fields, "secret_threshold")?,
         requires_verification: fields.boolean("require_verification")?.unwrap_or(false),
     };
-    let progress = core.start_rekey(spec).await?;
+    let mut holders = pgp::holders(&body, "pgp_keys", spec.shares, request.now)?;
+    match (fields.boolean("backup")?.unwrap_or(false), &mut holders) {
+        (true, None) => {
+            return Err(Error::invalid(
+                "cannot request a backup of the new keys without providing PGP keys for encryption",
+            ));
+        }
+        (are_kept, Some(holders)) => holders.are_kept = are_kept,
+        (false, None) => {}
+    }
+    let progress = core.start_rekey(spec, holders).await?;
     Ok(bare(status(Some(&progress), progress.required)))
 }
 
@@ -80,14 +98,16 @@ pub(super) async fn update(core: &Core, request: &Request<'_>) -> Result<Respons
     let (share, nonce) = share_and_nonce(request)?;
     match core.give_rekey_share(share, &nonce, request.id).await? {
         RekeyResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),
-        RekeyResult::Keys { nonce, keys, verification } => {
+        RekeyResult::Keys { nonce, keys, holders, verification } => {
+            let fingerprints = holders.as_ref().map(|holders| holders.fingerprints());
+            let are_kept = holders.is_some_and(|holders| holders.are_kept);
             let mut body: Map = [
                 ("nonce".to_owned(), Json::from(nonce)),
                 ("complete".to_owned(), true.into()),
                 ("keys".to_owned(), Json::strings(Initialized::hex(&keys))),
                 ("keys_base64".to_owned(), Json::strings(Initialized::base64(&keys))),
-                ("pgp_fingerprints".to_owned(), Json::Null),
-                ("backup".to_owned(), false.into()),
+                ("pgp_fingerprints".to_owned(), pgp::fingerprints(fingerprints)),
+                ("backup".to_owned(), are_kept.into()),
                 ("verification_required".to_owned(), verification.is_some().into()),
             ]
             .into_iter()
@@ -152,8 +172,11 @@ fn status(progress: Option<&RekeyProgress>, required: u8) -> Json {
         ("n".to_owned(), u64::from(spec.map_or(0, |spec| spec.shares)).into()),
         ("progress".to_owned(), (progress.map_or(0, |rekey| rekey.given) as u64).into()),
         ("required".to_owned(), u64::from(required).into()),
-        ("pgp_fingerprints".to_owned(), Json::Null),
-        ("backup".to_owned(), false.into()),
+        (
+            "pgp_fingerprints".to_owned(),
+            pgp::fingerprints(progress.and_then(|rekey| rekey.fingerprints.clone())),
+        ),
+        ("backup".to_owned(), progress.is_some_and(|rekey| rekey.are_kept).into()),
         (
             "verification_required".to_owned(),
             spec.is_some_and(|spec| spec.requires_verification).into(),

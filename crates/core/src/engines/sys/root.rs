@@ -2,7 +2,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::init::refuse_pgp;
+use super::pgp;
 use super::rekey::{given_nonce, share_and_nonce};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -27,12 +27,9 @@ pub(super) fn cancel(core: &Core, request: &Request<'_>, caller: Asker) -> Resul
 
 pub(super) async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let body = request.object()?;
-    refuse_pgp(&body)?;
-    if matches!(body.get("pgp_key"), Some(Json::String(key)) if !key.is_empty()) {
-        return Err(Error::invalid("pgp_key: OpenPGP encryption is not available"));
-    }
     let otp = Fields::new(&body).string("otp")?.filter(|otp| !otp.is_empty());
-    let (progress, drawn) = core.start_root(otp.map(SecretString::from)).await?;
+    let holder = pgp::holder(&body, "pgp_key", request.now)?;
+    let (progress, drawn) = core.start_root(otp.map(SecretString::from), holder).await?;
     let mut reply = status(Some(&progress), progress.required);
     if let Some(otp) = drawn {
         reply.insert("otp".into(), otp.expose_secret().into());
@@ -76,7 +73,10 @@ fn status(progress: Option<&RootProgress>, required: u8) -> Map {
         ("complete".to_owned(), false.into()),
         ("encoded_token".to_owned(), "".into()),
         ("encoded_root_token".to_owned(), "".into()),
-        ("pgp_fingerprint".to_owned(), "".into()),
+        (
+            "pgp_fingerprint".to_owned(),
+            progress.map_or("", |root| root.fingerprint.as_str()).into(),
+        ),
         ("otp".to_owned(), "".into()),
         ("otp_length".to_owned(), (OTP_CHARS as u64).into()),
     ]

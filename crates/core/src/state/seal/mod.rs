@@ -5,6 +5,7 @@
 pub(crate) mod attempt;
 pub(crate) mod config;
 pub(crate) mod progress;
+pub(crate) mod recipients;
 
 pub(crate) use attempt::parse_share;
 pub(crate) use config::SealConfig;

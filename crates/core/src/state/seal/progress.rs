@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kallisto_openpgp::Recipient;
 use secrecy::SecretString;
 use tokio::sync::OwnedMutexGuard;
 
 use super::attempt::ShareAttempt;
 use super::config::SealConfig;
+use super::recipients::ShareRecipients;
 use crate::api::request_id::RequestId;
 
 /// What is under way at the seal.
@@ -41,10 +43,19 @@ impl Seal {
     }
 }
 
+/// What a generated token is hidden by.
+#[derive(Clone, Debug)]
+pub(crate) enum TokenHiding {
+    /// A one-time password.
+    Password(SecretString),
+    /// Encryption to somebody.
+    Recipient(Recipient),
+}
+
 /// A generation under way.
 pub(crate) struct RootAttempt {
     pub(crate) attempt: ShareAttempt,
-    pub(crate) otp: SecretString,
+    pub(crate) hiding: TokenHiding,
 }
 
 /// Which shares are made anew.
@@ -71,6 +82,8 @@ pub(crate) struct RekeyAttempt {
     pub(crate) spec: RekeySpec,
     pub(crate) attempt: ShareAttempt,
     pub(crate) unverified: Option<Unverified>,
+    /// Whom the new shares are encrypted to, if that was asked for.
+    pub(crate) holders: Option<Arc<ShareRecipients>>,
 }
 
 /// New shares that were handed out and do not count yet.

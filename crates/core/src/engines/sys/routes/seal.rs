@@ -2,7 +2,7 @@
 
 use std::convert::identity;
 
-use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field, query};
 use kallisto_engine::{Row, row};
 
@@ -37,6 +37,9 @@ pub(super) const STATUS: &[Row<RouteHandler>] = &[
             "The same for the recovery key of an auto-unsealed server.",
         ),
         field("recovery_threshold", Whole, "Shares it takes to recover."),
+        field("pgp_keys", Texts, "OpenPGP public keys that the shares are encrypted to, in base64."),
+        field("recovery_pgp_keys", Texts, "The same for the shares of the recovery key."),
+        field("root_token_pgp_key", Text, "The same for the root token."),
     ], {
         Read => "Say whether the server is initialised.", anyone!(|run| init::read(run.core));
         Update => "Initialise the server: make its keys, their shares and a root token.",
@@ -157,6 +160,8 @@ macro_rules! rekey {
                 field("secret_shares", Whole, "Shares the key is split into."),
                 field("secret_threshold", Whole, "Shares it takes."),
                 field("require_verification", Flag, "Keep the old shares until the new ones are proved."),
+                field("pgp_keys", Texts, "OpenPGP public keys that the new shares are encrypted to, in base64."),
+                field("backup", Flag, "Whether the encrypted shares are kept."),
                 NONCE,
             ], {
                 Read => concat!("Say how far new shares of ", $what, " have come."),
@@ -188,7 +193,7 @@ macro_rules! rekey {
                         $(.or_anyone(for_anyone!($admits, |run| rekey::restart(run.core))))?;
             } .with_sudo().served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/verify")))?),
-            kept_shares!(concat!($base, "/backup"), $form $(, $admits, concat!($twin, "/backup"))?),
+            kept_shares!(concat!($base, "/backup"), $target, $form $(, $admits, concat!($twin, "/backup"))?),
         ]
     };
 }
@@ -203,16 +208,16 @@ macro_rules! for_anyone {
     };
 }
 
-/// The row of shares that were encrypted to OpenPGP keys, which are never kept.
+/// The row of shares that were encrypted to OpenPGP keys and kept.
 macro_rules! kept_shares {
-    ($pattern:expr, $form:path $(, $admits:ident, $canonical:expr)?) => {
+    ($pattern:expr, $target:ident, $form:path $(, $admits:ident, $canonical:expr)?) => {
         row!($pattern, &[], {
-            Read => "Encrypted shares that were kept; there never are any.",
-                runs!(|_run| rekey::no_kept_shares())
-                    $(.or_anyone(for_anyone!($admits, |_run| rekey::no_kept_shares())))?;
+            Read => "Encrypted shares that were kept.",
+                runs!(|run| rekey::kept_shares(run.core, ShareTarget::$target))
+                    $(.or_anyone(for_anyone!($admits, |run| rekey::kept_shares(run.core, ShareTarget::$target))))?;
             Delete => "Remove them.",
-                runs!(|_run| Ok($form(Response::Empty)))
-                    $(.or_anyone(for_anyone!($admits, |_run| Ok(Response::Empty))))?;
+                runs!(async |run| rekey::forget_kept_shares(run.core, ShareTarget::$target).await.map($form))
+                    $(.or_anyone(for_anyone!($admits, async |run| rekey::forget_kept_shares(run.core, ShareTarget::$target).await)))?;
         } .with_sudo().served_by(ServedBy::Leader)
         $(.admitting(Admits::$admits).alias_of($canonical))?)
     };
@@ -231,6 +236,7 @@ pub(super) const REKEY_RECOVERY: &[Row<RouteHandler>] = rekey!(
 /// What clients of Vault call `rekey-recovery-key/backup`.
 pub(super) const RECOVERY_BACKUP: &[Row<RouteHandler>] = &[kept_shares!(
     "rekey/recovery-key-backup",
+    Recovery,
     identity,
     AnyoneIfConfigured,
     "rotate/recovery/backup"
@@ -240,8 +246,11 @@ pub(super) const ROTATE_ROOT: &[Row<RouteHandler>] =
 pub(super) const ROTATE_RECOVERY: &[Row<RouteHandler>] =
     rekey!("rotate/recovery", Recovery, "the recovery key", Response::enveloped);
 
-const ATTEMPT_FIELDS: &[Field] =
-    &[field("otp", Text, "What the token is hidden with; drawn when absent."), NONCE];
+const ATTEMPT_FIELDS: &[Field] = &[
+    field("otp", Text, "What the token is hidden with; drawn when absent."),
+    field("pgp_key", Text, "An OpenPGP public key that it is encrypted to instead, in base64."),
+    NONCE,
+];
 
 /// The rows of making a root token below `$base`; those of an alias have an envelope around their answers.
 macro_rules! generate_root {

@@ -1,0 +1,54 @@
+//! The OpenPGP keys of `sys/init`, `sys/rekey` and `sys/generate-root`: which fields they are in, and how many there have to be.
+
+use jiff::Timestamp;
+use kallisto_openpgp::Recipient;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::state::seal::recipients::{ShareRecipients, recipient};
+
+/// The holders of so many shares, if a list of keys is given.
+///
+/// # Errors
+/// [`Error::Invalid`] for a key that cannot be used, and for more or fewer keys than shares.
+pub(super) fn holders(
+    body: &Map,
+    name: &str,
+    shares: u8,
+    now: Timestamp,
+) -> Result<Option<ShareRecipients>, Error> {
+    let texts = Fields::new(body).strings(name)?.unwrap_or_default();
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    if texts.len() != usize::from(shares) {
+        return Err(Error::invalid(format!(
+            "invalid seal configuration: count mismatch between number of provided PGP keys ({name}: {}) and \
+             number of shares ({shares})",
+            texts.len()
+        )));
+    }
+    let keys = texts.iter().enumerate().map(|(at, text)| {
+        let field = format!("{name}, key {}", at + 1);
+        recipient(&field, text, now)
+    });
+    Ok(Some(ShareRecipients { recipients: keys.collect::<Result<_, _>>()?, are_kept: false }))
+}
+
+/// The holder of a token, if a key is given.
+///
+/// # Errors
+/// [`Error::Invalid`] for a key that cannot be used.
+pub(super) fn holder(body: &Map, name: &str, now: Timestamp) -> Result<Option<Recipient>, Error> {
+    let text = Fields::new(body).string(name)?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    recipient(name, &text, now).map(Some)
+}
+
+/// The fingerprints as answers have them.
+pub(super) fn fingerprints(all: Option<Vec<String>>) -> Json {
+    all.map_or(Json::Null, Json::strings)
+}

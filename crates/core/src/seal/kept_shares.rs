@@ -1,0 +1,83 @@
+//! Shares that were encrypted to OpenPGP keys, kept after a rekey that asked for it, so that a holder who lost theirs gets it again.
+//!
+//! ```text
+//! rekey/kept/unseal, rekey/kept/recovery (of `sys/`) := {"nonce": .., "keys": {fingerprint: [share in hexadecimal digits, ..], ..}}
+//! ```
+//!
+//! What is kept opens nothing without the private keys. A later rekey that keeps its shares replaces it; it is deleted on request.
+
+use data_encoding::{BASE64, HEXLOWER};
+
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::state::Core;
+use crate::state::seal::attempt::ShareBytes;
+use crate::state::seal::progress::ShareTarget;
+use crate::state::seal::recipients::ShareRecipients;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::MountId;
+
+const fn record(target: ShareTarget) -> &'static str {
+    match target {
+        ShareTarget::Unseal => "rekey/kept/unseal",
+        ShareTarget::Recovery => "rekey/kept/recovery",
+    }
+}
+
+impl Core {
+    /// Keeps encrypted shares.
+    pub(super) async fn keep_shares(
+        &self,
+        target: ShareTarget,
+        nonce: &str,
+        holders: &ShareRecipients,
+        shares: &[ShareBytes],
+    ) -> Result<(), Error> {
+        let mut keys = Map::new();
+        for (fingerprint, share) in holders.fingerprints().into_iter().zip(shares) {
+            let held = keys.entry(fingerprint).or_insert_with(|| Json::Array(Vec::new()));
+            if let Json::Array(all) = held {
+                all.push(HEXLOWER.encode(share).into());
+            }
+        }
+        let kept = Json::object([("nonce", nonce.into()), ("keys", Json::Object(keys))]);
+        let context = self.context.load_full().ok_or(Error::Sealed)?;
+        let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
+        storage.put(record(target), kept.to_text()).await
+    }
+
+    /// What is kept, as an answer has it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when nothing is.
+    pub(crate) fn kept_shares(&self, target: ShareTarget) -> Result<Json, Error> {
+        let context = self.context.load_full().ok_or(Error::Sealed)?;
+        let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
+        let kept = storage.get(record(target))?;
+        let kept = kept.ok_or_else(|| Error::invalid("no backed-up keys found"))?;
+        let damaged = || Error::internal(&"the record of kept shares is damaged");
+        let mut map = json::parse_object(&kept.value).map_err(|_| damaged())?;
+        let keys = map.get("keys").and_then(Json::as_object).ok_or_else(damaged)?;
+        let mut in_base64 = Map::new();
+        for (fingerprint, shares) in keys {
+            let Json::Array(shares) = shares else { return Err(damaged()) };
+            let share = |share: &Json| {
+                let bytes = HEXLOWER.decode(share.as_str()?.as_bytes()).ok()?;
+                Some(BASE64.encode(&bytes))
+            };
+            let shares: Option<Vec<String>> = shares.iter().map(share).collect();
+            in_base64.insert(fingerprint.clone(), Json::strings(shares.ok_or_else(damaged)?));
+        }
+        map.insert("keys_base64".into(), Json::Object(in_base64));
+        Ok(Json::Object(map))
+    }
+
+    /// Deletes what is kept.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) async fn forget_kept_shares(&self, target: ShareTarget) -> Result<(), Error> {
+        let context = self.context.load_full().ok_or(Error::Sealed)?;
+        EngineStorage::builtin(&context, MountId::SYSTEM)?.delete(record(target)).await
+    }
+}
