@@ -131,7 +131,7 @@ const ENGINES: EngineSet = EngineSet {
 /// Reads the arguments and does what they say.
 pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     kallisto_core::set_engines(ENGINES);
-    let arguments = args::normalise(arguments);
+    let arguments = help_as_a_verb(args::normalise(arguments));
     let colour = colours_wanted(&arguments, &Environment::process());
     let verb = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let mut outcome = match Cli::try_parse_from(arguments) {
@@ -150,6 +150,15 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     };
     outcome.colour = colour;
     outcome
+}
+
+/// `help kv get` is `kv get --help`, as in many other programs.
+fn help_as_a_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|word| word == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
 }
 
 fn dispatch(command: Command) -> Result<Outcome, Error> {
@@ -231,6 +240,10 @@ mod tests {
         for (line, code) in [
             ("-h", 0),
             ("kv get -h", 0),
+            ("help", 0),
+            ("help kv", 0),
+            ("help kv get", 0),
+            ("help bogus", 127),
             ("kv put -h", 0),
             ("-version", 0),
             ("--version", 0),

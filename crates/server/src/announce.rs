@@ -112,6 +112,9 @@ pub(super) fn dev(
     let mut out = io::stdout().lock();
     title(&mut out)?;
     writeln!(out, "  Api Address: {address}")?;
+    if settings.serves_ui {
+        writeln!(out, "     Web Page: {address}/ui/")?;
+    }
     listeners(&mut out, servers.iter().zip(&settings.listeners).skip(1))?;
     storage(&mut out, &settings.storage)?;
     writeln!(
