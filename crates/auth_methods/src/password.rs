@@ -10,6 +10,8 @@ use kallisto_api::error::Error;
 
 /// Longest password, in bytes.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 1024;
+/// Longest password that bcrypt looks at to its end, in bytes.
+const BCRYPT_PASSWORD_BYTES_MAX: usize = 72;
 /// Highest cost of a bcrypt hash: one more doubles the time each login takes.
 const BCRYPT_COST_MAX: u32 = 14;
 /// What makes two hashes of one password differ: random bytes, drawn for each hash.
@@ -33,7 +35,9 @@ pub(crate) fn make_hash(password: &str, salt: PasswordSalt) -> Result<String, Er
 pub(crate) fn matches(password: &str, stored: Option<&str>) -> bool {
     let hash = stored.unwrap_or(NOBODY);
     let same = if is_bcrypt(hash) {
-        bcrypt::non_truncating_verify(password, hash).unwrap_or(false)
+        // It counts a zero behind the password, for which the longest one has no room: that cuts off nothing of the password itself.
+        let fits = password.len() <= BCRYPT_PASSWORD_BYTES_MAX;
+        fits && bcrypt::verify(password, hash).unwrap_or(false)
     } else {
         argon().verify_password(password.as_bytes(), hash).is_ok()
     };
@@ -95,6 +99,14 @@ mod tests {
         }
         let dear = hash.replacen("$05$", "$15$", 1);
         assert!(check_bcrypt(&dear).unwrap_err().to_string().contains("cost above"));
+    }
+
+    #[test]
+    fn the_longest_password_of_bcrypt_matches_and_a_longer_one_does_not() {
+        // Of 72 times `x`, made by another implementation.
+        let hash = "$2b$05$zjSGkus8/GZv3N3QtB8IVO8uEU53W./zIr.g8kiZBlv4lxPbJ06Nu";
+        assert!(matches(&"x".repeat(72), Some(hash)));
+        assert!(!matches(&"x".repeat(71), Some(hash)) && !matches(&"x".repeat(73), Some(hash)));
     }
 
     /// The same algorithm and parameters as a real hash, so the same time.
