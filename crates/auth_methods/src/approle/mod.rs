@@ -7,7 +7,8 @@
 //! accessor/UID/ACCESSOR         the hash of the secret id with that accessor
 //! due/SECONDS/UID/HASH          a secret id that expires then, for the sweep
 //! ```
-//! Hashes are HMACs under a key of the cluster, so neither a secret id nor a role id is in the store.
+//! Hashes are HMACs under a key of the cluster, so neither a secret id nor a role id is in the store. Secret ids that came from another server
+//! are below a hash of the HMAC which that server kept ([`import`]).
 //!
 //! Invariants:
 //! - What belongs to a role is found below its uid and nowhere else: a secret id of
@@ -16,6 +17,7 @@
 //!   at once exactly that many are let in; its last use deletes it.
 //! - Every wrong role id and secret id is told the same.
 
+mod import;
 mod role;
 mod routes;
 mod secret_id;

@@ -1,5 +1,6 @@
 //! Roles: what they say, and the routes that read and change them whole or by parts.
 
+use super::import::ForeignKey;
 use super::{Approle, ID_BYTES_MAX, no_role, role_for, role_record};
 use kallisto_api::error::Error;
 use kallisto_api::fields::{Fields, sorted_in_lower_case};
@@ -23,6 +24,8 @@ pub(super) struct AppRole {
     pub(super) secret_id_num_uses: i64,
     pub(super) secret_id_ttl_secs: u64,
     pub(super) params: TokenParams,
+    /// Under which another server made HMACs of the secret ids that came from there.
+    pub(super) foreign_key: Option<ForeignKey>,
 }
 
 impl AppRole {
@@ -36,6 +39,7 @@ impl AppRole {
             secret_id_num_uses: 0,
             secret_id_ttl_secs: 0,
             params: TokenParams::default(),
+            foreign_key: None,
         })
     }
 
@@ -83,8 +87,11 @@ impl AppRole {
         map
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut map = self.to_map();
+        if let Some(key) = &self.foreign_key {
+            map.insert("foreign_key".into(), key.expose().into());
+        }
         map.insert("uid".into(), self.uid.as_str().into());
         map.insert("role_id".into(), self.role_id.as_str().into());
         Json::Object(map).to_text()
@@ -102,6 +109,10 @@ impl AppRole {
                 secret_id_num_uses: 0,
                 secret_id_ttl_secs: 0,
                 params: TokenParams::default(),
+                foreign_key: match map.get("foreign_key") {
+                    Some(key) => Some(ForeignKey::parse(key.as_str()?)?),
+                    None => None,
+                },
             };
             role.update(Fields::new(&map)).ok()?;
             role.params = TokenParams::decode(&map).ok()?;
@@ -373,6 +384,9 @@ mod tests {
         let mut role = AppRole::make(&Zeros).unwrap();
         role.update(Fields::new(&body.unwrap())).unwrap();
         assert_eq!(AppRole::decode(&role.encode()), Ok(role.clone()));
+        role.foreign_key = ForeignKey::parse("key");
+        assert_eq!(AppRole::decode(&role.encode()), Ok(role.clone()));
+        assert!(!role.to_map().contains_key("foreign_key"), "it is stored, and shown to nobody");
         assert!(AppRole::decode(b"{}").is_err());
         // Its last constraint cannot be taken off.
         for part in RolePart::CHANGING {

@@ -165,6 +165,25 @@ const SECRET_IDS: &[Row<Handler>] = &[
         Update => "Take a given text as a secret id.",
             handler!(async |run| Approle::at(&run).take_secret_id(&run, &role_in(&run)?).await);
     }.light()),
+    row!("role/{role}/secret-id/import", &[
+        ROLE,
+        field("hmac_key", Text, "The key of the role's HMACs at the other server."),
+        field("secret_id_hmac", Text, "The HMAC of the secret id under that key, in hex."),
+        ACCESSOR,
+        field("secret_id_num_uses", Whole, "How many logins it is good for yet; 0 for any number."),
+        field("secret_id_ttl", Span, "How long it was good."),
+        field("creation_time", Text, "When it was made."),
+        field("last_updated_time", Text, "When it was last used."),
+        field("expiration_time", Text, "When it expires."),
+        SECRET_ID_FIELDS[0],
+        SECRET_ID_FIELDS[1],
+        SECRET_ID_FIELDS[2],
+    ], {
+        Update => "Take a secret id of another server by its HMAC.",
+            handler!(async |run| Approle::at(&run).import_secret_id(&run, &role_in(&run)?).await);
+    }.light().with_sudo().more(
+        "The secret id goes on to log in here. One that is here already stays as it is, with the uses it has left.",
+    )),
     row!("role/{role}/secret-id/lookup", &[ROLE, SECRET_ID], {
         Update => "Describe a secret id.",
             handler!(|run| Approle::at(&run).look_up(&run, &role_in(&run)?));

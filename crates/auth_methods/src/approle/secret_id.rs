@@ -19,7 +19,7 @@ use kallisto_engine::time::{after, seconds};
 /// Most fields of metadata on a secret id.
 const METADATA_FIELDS_MAX: usize = 64;
 /// What stands for a time that never comes.
-const NEVER: &str = "0001-01-01T00:00:00Z";
+pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// A secret id as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl SecretId {
         .collect()
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         Json::Object(self.to_map()).to_text()
     }
 
@@ -146,7 +146,11 @@ fn plan(
 }
 
 /// Refuses ranges that reach beyond those of the role.
-fn check_within(whose: &str, role: &[AddressRange], own: &[AddressRange]) -> Result<(), Error> {
+pub(super) fn check_within(
+    whose: &str,
+    role: &[AddressRange],
+    own: &[AddressRange],
+) -> Result<(), Error> {
     let covered = |range: &AddressRange| role.iter().any(|wider| wider.covers(*range));
     if role.is_empty() || own.iter().all(covered) {
         return Ok(());
@@ -163,7 +167,7 @@ fn check_within(whose: &str, role: &[AddressRange], own: &[AddressRange]) -> Res
 }
 
 /// Metadata: an object, or its JSON text; values become text.
-fn metadata(fields: Fields<'_>) -> Result<Map, Error> {
+pub(super) fn metadata(fields: Fields<'_>) -> Result<Map, Error> {
     let refuse = |why: &str| Error::invalid(format!("failed to parse metadata: {why}"));
     let given = match fields.raw("metadata") {
         None | Some(Json::Null) => return Ok(Map::new()),
@@ -200,7 +204,7 @@ fn named(call: &Call<'_>, name: &str) -> Result<String, Error> {
     }
 }
 
-fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
+pub(super) fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
     let text = fields.string(name)?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid(format!("missing {name}")))?;
     if text.len() > ID_BYTES_MAX {
@@ -227,6 +231,17 @@ impl Approle<'_> {
 
     fn secret_hash(&self, role: &AppRole, secret_id: &str) -> Result<String, Error> {
         self.hash("secret-id", &format!("{}/{secret_id}", role.uid))
+    }
+
+    /// The hash below which a secret id is kept: that of this server, unless the role has secret ids of another one and it is not here.
+    fn kept_hash(&self, role: &AppRole, secret_id: &str) -> Result<String, Error> {
+        let own = self.secret_hash(role, secret_id)?;
+        match &role.foreign_key {
+            Some(key) if self.storage().get(&secret_record(&role.uid, &own))?.is_none() => {
+                self.foreign_hash(role, &key.hmac(secret_id))
+            }
+            _ => Ok(own),
+        }
     }
 
     pub(super) async fn draw_secret_id(
@@ -270,7 +285,13 @@ impl Approle<'_> {
             let secret = plan(&role, fields, (now, accessor.clone()))?;
             let hash = self.secret_hash(&role, secret_id)?;
             let record = secret_record(&role.uid, &hash);
-            if alive(transaction.get(&record)?, now)?.is_some() {
+            let mut known = alive(transaction.get(&record)?, now)?;
+            if let Some(key) = &role.foreign_key {
+                let foreign = self.foreign_hash(&role, &key.hmac(secret_id))?;
+                let foreign = transaction.get(&secret_record(&role.uid, &foreign))?;
+                known = known.or(alive(foreign, now)?);
+            }
+            if known.is_some() {
                 return Err(Error::invalid(
                     "failed to store secret_id: SecretID is already registered",
                 ));
@@ -301,7 +322,7 @@ impl Approle<'_> {
     pub(super) fn look_up(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {
         let secret_id = named(call, "secret_id")?;
         let role = self.role_of_secret_id(name)?;
-        let hash = self.secret_hash(&role, &secret_id)?;
+        let hash = self.kept_hash(&role, &secret_id)?;
         Ok(match self.secret(&role, &hash, call.now)? {
             Some(secret) => Response::data(&Json::Object(secret.to_map())),
             None => Response::Empty,
@@ -341,7 +362,7 @@ impl Approle<'_> {
     pub(super) async fn destroy(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {
         let secret_id = named(call, "secret_id")?;
         let role = self.role_of_secret_id(name)?;
-        self.remove(&role.uid, &self.secret_hash(&role, &secret_id)?).await?;
+        self.remove(&role.uid, &self.kept_hash(&role, &secret_id)?).await?;
         Ok(Response::Empty)
     }
 
@@ -383,7 +404,7 @@ impl Approle<'_> {
         if secret_id.len() > ID_BYTES_MAX {
             return Err(wrong());
         }
-        let hash = self.secret_hash(role, secret_id)?;
+        let hash = self.kept_hash(role, secret_id)?;
         let record = secret_record(&role.uid, &hash);
         let spending = self.storage().transact(&record, |transaction| {
             let secret = alive(transaction.get(&record)?, request.now)?.ok_or_else(wrong)?;

@@ -200,3 +200,78 @@ fn nothing_of_a_secret_id_is_left_after_its_end() {
     // The second login's token.
     assert_eq!(site.store.approximate_len(), before + 1);
 }
+
+/// What a server of another make kept of the secret id `3c043175-...`, and the key of the role there.
+const FOREIGN: &str = r#""hmac_key":"be937732-f1d8-7bb7-f315-bb08c66159f2",
+    "secret_id_hmac":"a9b78a27f23b26191d30ea82a8f59df714dc6cc25a7432f5a8706e3e74d02c0c""#;
+const FOREIGN_ID: &str = "3c043175-f06a-990c-3321-a5db4c2c69a2";
+
+#[test]
+fn a_secret_id_of_another_server_logs_in_with_the_uses_it_has_left() {
+    let site = approle(r#"{"token_policies":"p"}"#);
+    let import = |more: &str| {
+        let body = format!("{{{FOREIGN},{more}}}");
+        site.ask(Update, "auth/approle/role/web/secret-id/import", &body).map(|it| data(Ok(it)))
+    };
+    assert_eq!(enter(&site, 0, "web-id", FOREIGN_ID).err(), wrong());
+    let full = r#""secret_id_accessor":"acc","secret_id_num_uses":2,"metadata":{"k":"v"}"#;
+    assert!(import(full).unwrap()["changed"] == Json::from(true));
+    let auth = enter(&site, 0, "web-id", FOREIGN_ID).unwrap();
+    assert!(auth["metadata"].as_object().unwrap()["k"] == Json::from("v"));
+    // Coming again gives no use back.
+    assert!(import(full).unwrap()["changed"] == Json::from(false));
+    let looked = format!(r#"{{"secret_id":"{FOREIGN_ID}"}}"#);
+    let found = data(site.ask(Update, "auth/approle/role/web/secret-id/lookup", &looked));
+    assert!(found["secret_id_num_uses"] == Json::from(1_u64));
+    assert!(found["secret_id_accessor"] == Json::from("acc"));
+    // The same text is not made another secret id of.
+    let twice = site.ask(Update, "auth/approle/role/web/custom-secret-id", &looked);
+    assert!(twice.unwrap_err().to_string().contains("already registered"));
+    // One that is made here is another beside it.
+    let own = secret_id(&site, "web", "{}");
+    enter(&site, 0, "web-id", text(&own, "secret_id")).unwrap();
+    enter(&site, 0, "web-id", FOREIGN_ID).unwrap();
+    assert_eq!(enter(&site, 0, "web-id", FOREIGN_ID).err(), wrong());
+    // Neither its HMAC nor its accessor logs in.
+    let hmac = "a9b78a27f23b26191d30ea82a8f59df714dc6cc25a7432f5a8706e3e74d02c0c";
+    assert_eq!(enter(&site, 0, "web-id", hmac).err(), wrong());
+}
+
+#[test]
+fn what_is_no_secret_id_of_another_server_is_refused() {
+    let site = approle("{}");
+    let refused = |body: &str| {
+        let asked = site.ask(Update, "auth/approle/role/web/secret-id/import", body);
+        asked.unwrap_err().to_string()
+    };
+    let with = |more: &str| format!("{{{FOREIGN},{more}}}");
+    for (body, why) in [
+        ("{}".to_owned(), "missing hmac_key"),
+        (r#"{"hmac_key":"k"}"#.to_owned(), "missing secret_id_hmac"),
+        (r#"{"hmac_key":"k","secret_id_hmac":"ab"}"#.to_owned(), "no HMAC-SHA256"),
+        (with(r#""x":1"#), "missing secret_id_accessor"),
+        (with(r#""secret_id_accessor":"a/b""#), "accessor is none"),
+        (with(r#""secret_id_accessor":"a","secret_id_num_uses":-1"#), "negative"),
+        (with(r#""secret_id_accessor":"a","creation_time":"x""#), "creation_time is no time"),
+        (
+            with(r#""secret_id_accessor":"a","expiration_time":"1970-01-01T00:00:00Z""#),
+            "has expired",
+        ),
+    ] {
+        assert!(refused(&body).contains(why), "{body}: {}", refused(&body));
+    }
+    let body = with(r#""secret_id_accessor":"a""#);
+    site.ask(Update, "auth/approle/role/web/secret-id/import", &body).unwrap();
+    let other = body.replace("be937732", "be937733").replace("a9b78a27", "a9b78a28");
+    assert!(refused(&other).contains("another hmac_key"));
+    let same_accessor = body.replace("a9b78a27", "a9b78a28");
+    assert!(refused(&same_accessor).contains("another secret id has this accessor"));
+    // Destroyed by its accessor, it is gone.
+    site.ask(
+        Update,
+        "auth/approle/role/web/secret-id-accessor/destroy",
+        r#"{"secret_id_accessor":"a"}"#,
+    )
+    .unwrap();
+    assert_eq!(enter(&site, 0, "web-id", FOREIGN_ID).err(), wrong());
+}
