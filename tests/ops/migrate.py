@@ -7,19 +7,13 @@ MIGRATE_SECRETS=10000 says how many secrets there are (500). Both servers run on
 """
 import base64
 import concurrent.futures
-import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
 
-from three import free_ports
+from migrate_servers import KALLISTO, Server, check, environment, migrate, run, start_bao, start_kallisto, work
 
-KALLISTO, BAO = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SECRETS = int(os.environ.get("MIGRATE_SECRETS", "500"))
 PUBLIC_KEY = """-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9
@@ -33,111 +27,6 @@ KEYS = {
     "ed": {"type": "ed25519", "exportable": True},
     "kept": {},
 }
-checks = failures = 0
-processes = []
-work = tempfile.mkdtemp(prefix="kallisto-migrate-")
-
-
-def check(good, what, more=""):
-    global checks, failures
-    checks += 1
-    failures += not good
-    print("ok   " if good else "FAIL ", what, "" if good else more, flush=True)
-
-
-class Server:
-    """A server and a token for it."""
-
-    def __init__(self, address, token=None):
-        self.address, self.token = address, token
-
-    def ask(self, method, path, body=None, token=None):
-        request = urllib.request.Request(f"{self.address}/v1/{path}", method=method)
-        request.add_header("X-Vault-Token", token or self.token or "")
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            with urllib.request.urlopen(request, data, timeout=60) as reply:
-                text, status = reply.read(), reply.status
-        except urllib.error.HTTPError as error:
-            text, status = error.read(), error.code
-        return status, json.loads(text) if text.strip() else {}
-
-    def good(self, method, path, body=None, token=None):
-        status, answer = self.ask(method, path, body, token)
-        if status >= 300:
-            raise SystemExit(f"{method} {self.address} {path}: {status} {answer}")
-        return answer
-
-    def wait(self):
-        for _ in range(150):
-            try:
-                return self.ask("GET", "sys/seal-status")
-            except OSError:
-                time.sleep(0.2)
-        raise SystemExit(f"{self.address} does not answer")
-
-
-def start(*arguments, name):
-    with open(f"{work}/{name}.log", "ab") as log:
-        process = subprocess.Popen(arguments, stdout=log, stderr=log, env={"PATH": os.environ["PATH"], "HOME": work})
-    processes.append(process)
-    return process
-
-
-def start_bao():
-    api, peer = free_ports(2)
-    os.makedirs(f"{work}/bao")
-    with open(f"{work}/bao.hcl", "w", encoding="utf-8") as config:
-        config.write(f'''
-storage "raft" {{
-  path    = "{work}/bao"
-  node_id = "one"
-}}
-listener "tcp" {{
-  address     = "127.0.0.1:{api}"
-  tls_disable = true
-}}
-api_addr      = "http://127.0.0.1:{api}"
-cluster_addr  = "http://127.0.0.1:{peer}"
-disable_mlock = true
-''')
-    start(BAO, "server", f"-config={work}/bao.hcl", name="bao")
-    server = Server(f"http://127.0.0.1:{api}")
-    server.wait()
-    keys = server.good("PUT", "sys/init", {"secret_shares": 1, "secret_threshold": 1})
-    server.good("PUT", "sys/unseal", {"key": keys["keys"][0]})
-    server.token = keys["root_token"]
-    for _ in range(100):
-        if server.ask("GET", "sys/mounts")[0] == 200:
-            return server
-        time.sleep(0.1)
-    raise SystemExit("bao does not lead")
-
-
-def start_kallisto(name):
-    (api,) = free_ports(1)
-    start(KALLISTO, "server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token", f"-dev-listen-address=127.0.0.1:{api}", name=name)
-    server = Server(f"http://127.0.0.1:{api}", "root")
-    server.wait()
-    return server
-
-
-def environment(source, target, token=None):
-    return {
-        "PATH": os.environ["PATH"], "HOME": work, "NO_COLOR": "1", "VAULT_ADDR": target.address, "VAULT_TOKEN": target.token,
-        "VAULT_SOURCE_ADDR": source.address, "VAULT_SOURCE_TOKEN": token or source.token,
-    }
-
-
-def migrate(source, target, *flags, token=None):
-    done = subprocess.run(
-        [KALLISTO, "migrate", "-format=json", *flags], env=environment(source, target, token), capture_output=True, text=True, timeout=600, check=False
-    )
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        report = {"counts": {}, "not_moved": [], "differing": [], "notes": []}
-    return done.returncode, report, done.stderr
 
 
 def fill(server):
@@ -367,15 +256,4 @@ def main():
     check(code == 0, "with equal answers", f"{report['differing']} {said}")
 
 
-try:
-    main()
-finally:
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-print(f"{checks} checks, {failures} failed")
-sys.exit(1 if failures or not checks else 0)
+run(main)

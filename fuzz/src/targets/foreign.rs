@@ -44,6 +44,22 @@ pub(crate) const BACKUP_WORDS: &[&[u8]] = &[
     &[0; 64],
 ];
 
+/// What snapshots of Vault and OpenBao are made of. The first byte of an input says which reader has the rest.
+pub(crate) const VAULT_SNAPSHOT_WORDS: &[&[u8]] = &[
+    b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff",
+    b"state.bin",
+    b"SHA256SUMS.sealed",
+    b"\x0a\x04core\x12\x05",
+    b"\x0a\x03app\x12\x12\x08\x01\x12\x0e\x0a\x0c\x08\x85\x88\xa2\xd8\x06\x10\xde\x9d\x8a\x85\x03",
+    b"\x88\x19\x01",
+    b"\x52\x0c\x0a\x05owner\x12\x03ada",
+    b"\x12\x2a\x0a\x23type.googleapis.com/identity.Entity\x12\x03",
+    b"\x0a\x22type.googleapis.com/identity.Group",
+    b"S\xff\x06\x00\x00sNaPpY",
+    b"G\x1f\x8b\x08",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+];
+
 /// What lines of audit files are made of.
 pub(crate) const AUDIT_WORDS: &[&[u8]] = &[
     b"{\"time\":\"2026-11-22T10:00:00Z\",\"type\":\"request\"",

@@ -196,7 +196,7 @@ const SQL_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 39] = [
+pub(crate) const TARGETS: [Target; 40] = [
     Target {
         name: "asn1",
         about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
@@ -208,6 +208,12 @@ pub(crate) const TARGETS: [Target; 39] = [
         about: "backups: whole or refused, in whatever pieces they come",
         run: foreign::backup_file,
         words: foreign::BACKUP_WORDS,
+    },
+    Target {
+        name: "vault_snapshot",
+        about: "raft snapshots of Vault and OpenBao: read or refused, within bounds",
+        run: kallisto_vault_snapshot::fuzz::snapshot,
+        words: foreign::VAULT_SNAPSHOT_WORDS,
     },
     Target {
         name: "audit_lines",

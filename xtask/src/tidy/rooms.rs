@@ -408,14 +408,24 @@ pub(super) const ROOMS: &[CrateArrows] = &[
         for_tests: &[],
     },
     CrateArrows {
+        folder: "crates/vault_snapshot",
+        package: "kallisto-vault-snapshot",
+        below: &["kallisto-api", "kallisto-barrier"],
+        external: &["aws-lc-rs", "data-encoding", "flate2", "jiff", "snap", "tar", "zeroize"],
+        for_tests: &[],
+    },
+    CrateArrows {
         folder: "crates/cli",
         package: "kallisto-cli",
         below: &[
             "kallisto-audit",
+            "kallisto-barrier",
             "kallisto-command",
+            "kallisto-duration",
             "kallisto-hcl",
             "kallisto-openpgp",
             "kallisto-pki",
+            "kallisto-vault-snapshot",
         ],
         external: &[
             "aws-lc-rs",
@@ -600,6 +610,7 @@ pub(super) const ROOMS: &[CrateArrows] = &[
             "kallisto-audit",
             "kallisto-backup",
             "kallisto-ssh",
+            "kallisto-vault-snapshot",
         ],
         external: &["libfuzzer-sys"],
         for_tests: &[],

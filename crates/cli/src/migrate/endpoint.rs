@@ -1,8 +1,9 @@
-//! One of the two servers, asked for one thing at a time.
+//! One of the two servers, asked for one thing at a time. In the place of the source may be a snapshot, which answers reads as its server would have.
 //!
 //! Namespaces are said in front of the path, which Vault, OpenBao and Kallisto take alike. What comes of a failed request is decided here: the server
 //! refused one item and the pass goes on ([`ItemFailure::Item`]), or nobody answers and it cannot ([`ItemFailure::Fatal`]).
 
+use super::snapshot::SnapshotSource;
 use kallisto_command::client::error::ClientError;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::error::Error;
@@ -14,7 +15,13 @@ const WRITE_TRIES: usize = 5;
 /// A server and a word for it.
 pub(super) struct Endpoint<'a> {
     name: &'static str,
-    client: Client<'a>,
+    place: EndpointPlace<'a>,
+}
+
+/// Where answers come from.
+enum EndpointPlace<'a> {
+    Server(Client<'a>),
+    Snapshot(Box<SnapshotSource>),
 }
 
 /// Why something was not done.
@@ -55,17 +62,40 @@ pub(super) fn identify(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Result<C
 
 impl<'a> Endpoint<'a> {
     pub(super) const fn new(name: &'static str, client: Client<'a>) -> Self {
-        Self { name, client }
+        Self { name, place: EndpointPlace::Server(client) }
     }
 
+    /// A snapshot in the place of the source.
+    pub(super) fn of_snapshot(snapshot: SnapshotSource) -> Self {
+        Self { name: "snapshot", place: EndpointPlace::Snapshot(Box::new(snapshot)) }
+    }
+
+    /// The snapshot, if this is one: it tells more than an API.
+    pub(super) fn snapshot(&self) -> Option<&SnapshotSource> {
+        match &self.place {
+            EndpointPlace::Snapshot(snapshot) => Some(snapshot),
+            EndpointPlace::Server(_) => None,
+        }
+    }
+
+    /// Whether both are servers and asked in one namespace.
     fn is_at_same_namespace(&self, other: &Self) -> bool {
-        self.client.namespace() == other.client.namespace()
+        match (&self.place, &other.place) {
+            (EndpointPlace::Server(one), EndpointPlace::Server(other)) => {
+                one.namespace() == other.namespace()
+            }
+            _ => false,
+        }
     }
 
     /// The id of the cluster; empty where the server does not say.
     fn cluster(&self) -> Result<String, Error> {
+        let client = match &self.place {
+            EndpointPlace::Server(client) => client,
+            EndpointPlace::Snapshot(snapshot) => return Ok(snapshot.cluster()),
+        };
         let doing = format!("asking the {} who it is", self.name);
-        let answer = self.client.send(&ClientRequest::get("sys/seal-status"));
+        let answer = client.send(&ClientRequest::get("sys/seal-status"));
         let status = answer.map_err(Error::doing(doing))?.unwrap_or_default();
         if status.datum("sealed") == Some(&Json::Bool(true)) {
             return Err(Error::Settings(format!(
@@ -78,22 +108,32 @@ impl<'a> Endpoint<'a> {
 
     /// What is at a path of a namespace; `None` when nothing is.
     pub(super) fn read(&self, namespace: &str, path: &str) -> Result<Option<Map>, ItemFailure> {
+        if let Some(snapshot) = self.snapshot() {
+            return snapshot.read(namespace, path, None);
+        }
         self.send(&ClientRequest::get(&in_namespace(namespace, path)))
     }
 
-    /// The same with a query.
-    pub(super) fn read_with(
+    /// A version of a secret.
+    pub(super) fn read_version(
         &self,
         namespace: &str,
         path: &str,
-        query: (&str, String),
+        version: &str,
     ) -> Result<Option<Map>, ItemFailure> {
+        if let Some(snapshot) = self.snapshot() {
+            return snapshot.read(namespace, path, Some(version));
+        }
+        let query = ("version", version.to_owned());
         let request = ClientRequest::get(&in_namespace(namespace, path));
         self.send(&request.with_query(query.0, query.1))
     }
 
     /// The names at a path of a namespace; none when nothing is there.
     pub(super) fn list(&self, namespace: &str, path: &str) -> Result<Vec<String>, ItemFailure> {
+        if let Some(snapshot) = self.snapshot() {
+            return snapshot.list(namespace, path);
+        }
         let data = self.send(&ClientRequest::list(&in_namespace(namespace, path)))?;
         let keys = data.and_then(|mut data| data.remove("keys"));
         let Some(Json::Array(keys)) = keys else { return Ok(Vec::new()) };
@@ -112,7 +152,7 @@ impl<'a> Endpoint<'a> {
         let mut tried = 0;
         loop {
             tried += 1;
-            match self.client.send(&request) {
+            match self.server()?.send(&request) {
                 Err(ClientError::Transport { .. }) if tried < WRITE_TRIES => {}
                 answer => return self.data(answer),
             }
@@ -125,7 +165,17 @@ impl<'a> Endpoint<'a> {
     }
 
     fn send(&self, request: &ClientRequest) -> Result<Option<Map>, ItemFailure> {
-        self.data(self.client.send(request))
+        self.data(self.server()?.send(request))
+    }
+
+    /// The server, where there is one. Nothing but reads is asked of a snapshot.
+    fn server(&self) -> Result<&Client<'a>, ItemFailure> {
+        match &self.place {
+            EndpointPlace::Server(client) => Ok(client),
+            EndpointPlace::Snapshot(_) => {
+                Err(ItemFailure::Item("nothing is written to a snapshot".to_owned()))
+            }
+        }
     }
 
     fn data(

@@ -1,7 +1,8 @@
 //! Login methods: their mounts, settings, roles and users.
 //!
 //! What proves somebody (passwords, secret ids, a method's own credentials elsewhere) is told by no API. Users with passwords are made with one
-//! that is drawn and told to nobody, so their policies are there and a new password lets them in.
+//! that is drawn and told to nobody, so their policies are there and a new password lets them in. A snapshot has all of it: hashes of passwords
+//! are given with the user, secret ids by what their server keeps of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,6 +14,7 @@ use super::pass::{Item, Migration, MigrationPass, is_nothing};
 use super::pool;
 use super::report::Settled;
 use super::scope::ContentKind;
+use super::secret_ids;
 use super::translations::Translations;
 use crate::wrapped_key::random;
 use kallisto_command::error::Error;
@@ -164,8 +166,20 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
             let Some(there) = migration.source.read(method.namespace, &path)? else {
                 return Ok(Settled::Same);
             };
-            let settled = migration.settle_object(method.namespace, &path, writable(there))?;
-            if matches!(settled, Settled::Moved) && !method.kind.lacks.is_empty() {
+            let hidden = hidden(migration, item)?;
+            let wanted = writable(there);
+            let here = migration.target_or_nothing(method.namespace, &path)?;
+            let write = || {
+                let mut body = wanted.clone();
+                body.extend(hidden.clone());
+                migration.target.write(method.namespace, &path, body).map(drop)
+            };
+            let settled = match is_rewritten(migration, &hidden) {
+                true => write().map(|()| Settled::Moved)?,
+                false => migration.settle_against(here.as_ref(), &wanted, write)?,
+            };
+            let lacks = !method.kind.lacks.is_empty() && migration.source.snapshot().is_none();
+            if matches!(settled, Settled::Moved) && lacks {
                 let why = format!(
                     "{} cannot be read: write it again if there was one",
                     method.kind.lacks
@@ -187,11 +201,15 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
                 moved.fetch_add(usize::from(matches!(settled, Settled::Moved)), Ordering::Relaxed);
                 Ok(settled)
             })?;
+            if method.kind.name == "approle" {
+                secret_ids::move_all(migration, item)?;
+            }
             migration.progress.add(1);
             Ok(())
         })?;
         let moved = moved.into_inner();
-        if moved > 0 && matches!(method.kind.name, "approle" | "userpass") {
+        let lacks = migration.source.snapshot().is_none();
+        if lacks && moved > 0 && matches!(method.kind.name, "approle" | "userpass") {
             let item =
                 Item { kind: "login methods", namespace: method.namespace, path: method.path };
             let why = format!(
@@ -215,16 +233,33 @@ fn move_role(
     };
     let wanted = writable(there);
     let here = migration.target_or_nothing(namespace, path)?;
-    let settled = migration.settle_against(here.as_ref(), &wanted, || {
+    let hidden = hidden(migration, item)?;
+    let is_rewritten = is_rewritten(migration, &hidden);
+    let write = || {
         let mut body = wanted.clone();
-        if method.kind.name == "userpass" && here.is_none() {
+        if here.is_none() || is_rewritten {
+            body.extend(hidden.clone());
+        }
+        if method.kind.name == "userpass" && here.is_none() && hidden.is_empty() {
             body.insert(
                 "password".to_owned(),
                 BASE64URL_NOPAD.encode(&random::<PASSWORD_BYTES>()?).into(),
             );
         }
         migration.target.write(namespace, path, body).map(drop)
-    })?;
+    };
+    let settled = match is_rewritten {
+        true => write().map(|()| Settled::Moved)?,
+        false => migration.settle_against(here.as_ref(), &wanted, write)?,
+    };
+    if here.is_some()
+        && !hidden.is_empty()
+        && !is_rewritten
+        && migration.pass == MigrationPass::Move
+    {
+        let why = "it is there already, and its password stays the one that it has there: -overwrite sets that of the snapshot";
+        migration.report.note(item, why);
+    }
     if method.kind.name != "approle" || migration.pass == MigrationPass::DryRun {
         return Ok(settled);
     }
@@ -232,6 +267,19 @@ fn move_role(
     let path = format!("{path}/role-id");
     let Some(id) = migration.source.read(namespace, &path)? else { return Ok(settled) };
     Ok(settled.and(migration.settle_object(namespace, &path, id)?))
+}
+
+/// What no API tells of an object; nothing where the source is a server.
+fn hidden(migration: &Migration<'_>, item: Item<'_>) -> Result<Map, ItemFailure> {
+    match migration.source.snapshot() {
+        Some(snapshot) => snapshot.hidden(item.namespace, item.path),
+        None => Ok(Map::new()),
+    }
+}
+
+/// Whether an object is written though it reads the same: what it hides may be another.
+fn is_rewritten(migration: &Migration<'_>, hidden: &Map) -> bool {
+    migration.overwrites && migration.pass == MigrationPass::Move && !hidden.is_empty()
 }
 
 /// What of an object that was read can be written. Nulls say nothing, and neither does the old name of a field beside its new one, `period` beside

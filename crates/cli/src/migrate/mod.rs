@@ -1,8 +1,11 @@
-//! `migrate`: everything that can move from a Vault, an OpenBao or another Kallisto, over their APIs.
+//! `migrate`: everything that can move from a Vault, an OpenBao or another Kallisto, over their APIs or out of a snapshot.
 //!
 //! A pass goes through all there is at the source, kind by kind, and makes the target say the same: what is the same already stays as it is, so a
 //! pass that broke off is done again, and one after the first moves only what changed since (the delta). Moving, trying (`-dry-run`) and comparing
 //! (`-compare`) are the same walk with another end ([`pass`]).
+//!
+//! The source may be a raft snapshot of Vault or OpenBao as well ([`snapshot`]), which has what no API tells: passwords' hashes, secret ids, any
+//! transit key, data of deleted versions.
 //!
 //! - [`endpoint`] asks one of the two servers; what it refuses is one item's failure or the end of the pass;
 //! - [`namespaces`], [`mounts`], [`login_methods`], [`identity`], [`policies`], [`kv`] and [`transit`] know how things are kept;
@@ -23,6 +26,8 @@ mod pool;
 mod progress;
 mod report;
 mod scope;
+mod secret_ids;
+mod snapshot;
 mod source;
 mod state;
 mod transit;
@@ -51,16 +56,17 @@ const WORKERS_MAX: u16 = 64;
 /// Tries of one request when nobody says otherwise: a pass is long, and servers restart.
 const RETRIES_MIN: u32 = 5;
 
-/// Moves what another Vault, OpenBao or Kallisto has to this one, over their APIs.
+/// Moves what another Vault, OpenBao or Kallisto has to this one, over their APIs or out of a raft snapshot.
 ///
-/// The target is the server of -address and VAULT_ADDR, as for every command. The source's token comes from VAULT_SOURCE_TOKEN or a file. Run it
-/// again to go on after a stop, or to move what changed since.
+/// The target is the server of -address and VAULT_ADDR, as for every command. The source's token comes from VAULT_SOURCE_TOKEN or a file, the unseal
+/// shares of a snapshot from a file or a prompt. Run it again to go on after a stop, or to move what changed since.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     kallisto migrate -source-address=https://vault:8200 -source-token-file=token -dry-run\n  \
     kallisto migrate -source-address=https://vault:8200 -source-token-file=token -state-file=moved.json\n  \
     kallisto migrate -source-address=https://vault:8200 -source-token-file=token -compare\n  \
-    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -only=secrets -path=secret/team/\n\n\
+    kallisto migrate -source-address=https://vault:8200 -source-token-file=token -only=secrets -path=secret/team/\n  \
+    kallisto migrate -from-snapshot=vault.snap -state-file=moved.json\n\n\
     To move the records of one Kallisto to another storage, see kallisto operator migrate.\n\n\
     Exit codes: 0 all moved or equal, 1 a mistake in the call, 2 something did not move or differs, or a server failed")]
 pub(crate) struct Migrate {
@@ -99,16 +105,26 @@ impl Migrate {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let environment = Environment::process();
         let mut config = Config::load(&self.common)?;
-        let mut from = self.source.config(&environment, config.audience)?;
-        for config in [&mut config, &mut from] {
-            config.retries_max = config.retries_max.max(RETRIES_MIN);
-        }
+        config.retries_max = config.retries_max.max(RETRIES_MIN);
+        let snapshot = self.source.snapshot(&environment, &config)?;
+        let from = match &snapshot {
+            Some(_) => None,
+            None => {
+                let mut from = self.source.config(&environment, config.audience)?;
+                from.retries_max = from.retries_max.max(RETRIES_MIN);
+                Some(from)
+            }
+        };
         let pass = match (self.dry_run, self.compare) {
             (true, _) => MigrationPass::DryRun,
             (false, true) => MigrationPass::Compare,
             (false, false) => MigrationPass::Move,
         };
-        let source = Endpoint::new("source", Client::new(&from)?);
+        let source = match (snapshot, &from) {
+            (Some(snapshot), _) => Endpoint::of_snapshot(snapshot),
+            (None, Some(from)) => Endpoint::new("source", Client::new(from)?),
+            (None, None) => return Err(Error::usage("nothing to move from")),
+        };
         let target = Endpoint::new("target", Client::new(&config)?);
         let ends = endpoint::identify(&source, &target)?;
         let state = match &self.state_file {
@@ -131,6 +147,9 @@ impl Migrate {
             progress: Progress::start(),
             state,
         };
+        if self.only.is_empty() && self.path.is_empty() {
+            migration.tell_leftovers();
+        }
         let ended = migration.run();
         migration.progress.end();
         if let (Some(state), MigrationPass::Move) = (&migration.state, pass) {

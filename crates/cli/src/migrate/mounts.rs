@@ -73,8 +73,11 @@ fn move_one(
     let item = Item { kind: "mounts", namespace, path };
     let Some(engine) = engine_of(there) else {
         let kind = text(there, "type");
-        let why =
-            format!("what an engine {kind:?} keeps cannot be read over the API: set it up by hand");
+        let how = match migration.source.snapshot() {
+            Some(_) => "is not read from a snapshot",
+            None => "cannot be read over the API",
+        };
+        let why = format!("what an engine {kind:?} keeps {how}: set it up by hand");
         migration.report.count(item, Settled::NotMoved(why));
         return Ok(None);
     };

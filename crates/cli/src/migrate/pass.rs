@@ -79,6 +79,19 @@ impl Migration<'_> {
         Ok(())
     }
 
+    /// Says what of a snapshot does not move and is asked for by nobody. Tokens and leases never do, so they are no failure.
+    pub(super) fn tell_leftovers(&self) {
+        let Some(snapshot) = self.source.snapshot() else { return };
+        for leftover in snapshot.leftovers() {
+            let item =
+                Item { kind: leftover.kind, namespace: &leftover.namespace, path: &leftover.path };
+            match leftover.kind {
+                "tokens" | "leases" => self.report.note(item, leftover.why),
+                _ => self.report.count(item, Settled::NotMoved(leftover.why)),
+            }
+        }
+    }
+
     /// The names at a path of the source; none where it does not tell them, which the report says.
     pub(super) fn list(
         &self,

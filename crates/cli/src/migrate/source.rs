@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use zeroize::Zeroize;
 
+use super::snapshot::SnapshotSource;
 use kallisto_command::config::{Audience, Config, Environment, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -16,6 +17,12 @@ use kallisto_command::flags::{CommonFlags, ConnectionFlags};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(super) struct SourceFlags {
+    /// Raft snapshot of Vault or OpenBao to move from, in the place of a server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source_address", "source_token_file"])]
+    from_snapshot: Option<PathBuf>,
+    /// File that holds the unseal shares of the snapshot, a line each; they are asked for without one
+    #[arg(long, value_name = "FILE", requires = "from_snapshot")]
+    source_shares_file: Option<PathBuf>,
     /// Address of the server to move from [env: VAULT_SOURCE_ADDR]
     #[arg(long, value_name = "URL")]
     source_address: Option<String>,
@@ -40,6 +47,22 @@ pub(super) struct SourceFlags {
 }
 
 impl SourceFlags {
+    /// The opened snapshot, if one is named.
+    pub(super) fn snapshot(
+        &self,
+        environment: &Environment<'_>,
+        config: &Config,
+    ) -> Result<Option<SnapshotSource>, Error> {
+        let Some(file) = &self.from_snapshot else { return Ok(None) };
+        let base = match &self.source_namespace {
+            Some(namespace) => Some(namespace.clone()),
+            None => environment.of_source().value("NAMESPACE").map(|value| value.to_string()),
+        };
+        let base = base.unwrap_or_default();
+        let shares = self.source_shares_file.as_deref();
+        SnapshotSource::open(file, shares, &base, config).map(Some)
+    }
+
     /// The settings of a client of that server.
     pub(super) fn config(
         self,
@@ -58,7 +81,7 @@ impl SourceFlags {
         let environment = environment.of_source();
         if connection.address.is_none() && environment.value("ADDR").is_none() {
             return Err(Error::usage(
-                "no server to move from: set VAULT_SOURCE_ADDR or -source-address",
+                "nothing to move from: set VAULT_SOURCE_ADDR, -source-address or -from-snapshot",
             ));
         }
         let flags = CommonFlags { connection, ..CommonFlags::default() };

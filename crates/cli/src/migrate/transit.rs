@@ -2,7 +2,7 @@
 //!
 //! A key that is exportable is exported and imported, version by version, wrapped for the target as its API wants it: nobody between the two
 //! servers but this process sees it. Another one that allows a plaintext backup is backed up and restored, which works between servers of one make.
-//! Any other key stays where it is, and the report says so.
+//! Any other key stays where it is, and the report says so. A snapshot has every key in the form of a backup, so that all are restored.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,9 @@ const SETTINGS: [&str; 5] = [
     "min_decryption_version",
     "min_encryption_version",
 ];
+/// Why a key of a snapshot does not replace another one. It may be that of an earlier snapshot, and have versions of its own by now.
+const OTHER_KEY: &str =
+    "the target has another key of this name, or another version of it: -overwrite replaces it";
 const TRIMMED: &str = "its first versions are trimmed, so later ones cannot get their numbers";
 
 /// Moves the keys of a mount.
@@ -76,8 +79,12 @@ impl MovedKey<'_, '_> {
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), there.get(*name)?.clone())))
             .collect();
-        let is_exportable = there.get("exportable") == Some(&true.into());
-        let obstacle = obstacle(&there, here.as_ref());
+        let is_snapshot = source.snapshot().is_some();
+        let is_exportable = !is_snapshot && there.get("exportable") == Some(&true.into());
+        let obstacle = match is_snapshot {
+            true => (here.is_some() && !self.migration.overwrites).then_some(OTHER_KEY),
+            false => obstacle(&there, here.as_ref()),
+        };
         let is_brought = *pass == MigrationPass::Move && obstacle.is_none();
         let settled =
             self.migration.settle_against(here.as_ref(), &facts, || match is_brought {
@@ -138,6 +145,13 @@ impl MovedKey<'_, '_> {
     }
 
     fn restore(&self) -> Result<(), ItemFailure> {
+        if let Some(snapshot) = self.migration.source.snapshot() {
+            let mut backup = snapshot.key_backup(self.item.namespace, self.item.path)?;
+            if self.migration.overwrites {
+                backup.insert("force".to_owned(), true.into());
+            }
+            return self.write(&format!("{}restore/{}", self.mount, self.name), backup);
+        }
         let path = format!("{}backup/{}", self.mount, self.name);
         let backup = self.migration.source.read(self.item.namespace, &path)?.unwrap_or_default();
         let restored = self.write(&format!("{}restore/{}", self.mount, self.name), backup);

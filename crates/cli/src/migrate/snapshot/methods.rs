@@ -1,0 +1,211 @@
+//! Login methods: their settings, roles, users and secret ids.
+
+use aws_lc_rs::hmac;
+use data_encoding::{BASE64, HEXLOWER};
+use jiff::Timestamp;
+use kallisto_vault_snapshot::OpenSnapshot;
+
+use super::fields::{self, FieldRow, ReadFields};
+use super::layout::{NO_TIME, SourceNamespace, StoredMount};
+use super::{item, read_json, records_in};
+use crate::migrate::endpoint::ItemFailure;
+use crate::migrate::mounts::text;
+use kallisto_command::json::{Json, Map};
+
+/// Where the secret ids of a role are, if they are of one cluster alone.
+const LOCAL_SECRET_IDS: &str = "secret_id_local/";
+/// Characters of an HMAC that name a secret id in the report where it has no accessor.
+const SECRET_IDS: &str = "secret_id/";
+
+/// A secret id, as the target takes it.
+pub(in crate::migrate) struct SecretIdImport {
+    pub(in crate::migrate) accessor: String,
+    pub(in crate::migrate) body: Map,
+    pub(in crate::migrate) has_expired: bool,
+}
+
+/// A kind of object: the route below its mount that names them, the folder they are stored in, and their fields.
+struct StoredKind {
+    method: &'static str,
+    route: &'static str,
+    folder: &'static str,
+    rows: &'static [FieldRow],
+}
+
+static KINDS: &[StoredKind] = &[
+    StoredKind { method: "approle", route: "role", folder: "role/", rows: fields::APPROLE_ROLE },
+    StoredKind { method: "userpass", route: "users", folder: "user/", rows: fields::USERPASS_USER },
+    StoredKind {
+        method: "token",
+        route: "roles",
+        folder: "sys/token/roles/",
+        rows: fields::TOKEN_ROLE,
+    },
+    StoredKind { method: "jwt", route: "role", folder: "role/", rows: fields::JWT_ROLE },
+    StoredKind { method: "oidc", route: "role", folder: "role/", rows: fields::JWT_ROLE },
+    StoredKind {
+        method: "kubernetes",
+        route: "role",
+        folder: "role/",
+        rows: fields::KUBERNETES_ROLE,
+    },
+    StoredKind { method: "cert", route: "certs", folder: "cert/", rows: fields::CERT_ROLE },
+];
+
+/// Settings by method; a method that has none is not in the list, and one whose settings are not understood has no rows.
+static SETTINGS: &[(&str, &[FieldRow])] = &[
+    ("jwt", fields::JWT_CONFIG),
+    ("oidc", fields::JWT_CONFIG),
+    ("kubernetes", fields::KUBERNETES_CONFIG),
+    ("cert", &[]),
+];
+
+/// Where the objects of a kind are.
+fn folder_of(at: &SourceNamespace, method: &StoredMount, kind: &StoredKind) -> String {
+    match kind.method {
+        // Tokens are the server's own, and not below the folder of their mount.
+        "token" => at.below(kind.folder),
+        _ => format!("{}{}", method.folder, kind.folder),
+    }
+}
+
+fn not_read(method: &StoredMount) -> ItemFailure {
+    ItemFailure::Item(format!(
+        "what a login method {:?} keeps is not read from a snapshot: set it up by hand, or move it live",
+        method.kind
+    ))
+}
+
+/// The names of a kind of objects.
+pub(super) fn list(
+    opened: &OpenSnapshot,
+    at: &SourceNamespace,
+    method: &StoredMount,
+    route: &str,
+) -> Result<Vec<String>, ItemFailure> {
+    let kind = KINDS.iter().find(|kind| kind.method == method.kind && kind.route == route);
+    let kind = kind.ok_or_else(|| not_read(method))?;
+    Ok(records_in(opened, &folder_of(at, method, kind)))
+}
+
+/// What is at a path of a method.
+pub(super) fn read(
+    opened: &OpenSnapshot,
+    at: &SourceNamespace,
+    method: &StoredMount,
+    path: &str,
+) -> Result<Option<ReadFields>, ItemFailure> {
+    if path == "config" {
+        let rows = SETTINGS.iter().find(|(name, _)| *name == method.kind);
+        let (_, rows) = rows.ok_or_else(|| not_read(method))?;
+        let stored = read_json(opened, &format!("{}config", method.folder))?;
+        return stored.map(|stored| fields::settings(stored, rows)).transpose();
+    }
+    let (route, name) = path.split_once('/').unwrap_or((path, ""));
+    let kind = KINDS.iter().find(|kind| kind.method == method.kind && kind.route == route);
+    let kind = kind.ok_or_else(|| not_read(method))?;
+    let (name, part) = match name.strip_suffix("/role-id") {
+        Some(name) if kind.method == "approle" => (name, Some("role_id")),
+        _ => (name, None),
+    };
+    let stored = read_json(opened, &format!("{}{name}", folder_of(at, method, kind)))?;
+    let Some(stored) = stored else { return Ok(None) };
+    if let Some(part) = part {
+        let id = stored.get(part).cloned().unwrap_or(Json::Null);
+        let shown = Map::from([(part.to_owned(), id)]);
+        return Ok(Some(ReadFields { shown, ..ReadFields::default() }));
+    }
+    let own = match kind.method {
+        "approle" => approle_fields(&stored)?,
+        "userpass" => password_hash(&stored)?,
+        _ => ReadFields::default(),
+    };
+    let mut read = fields::role(stored, kind.rows)?;
+    read.shown.extend(own.shown);
+    read.hidden.extend(own.hidden);
+    Ok(Some(read))
+}
+
+/// Whether the secret ids of a role are of one cluster alone, which is in the name of their folder.
+fn approle_fields(stored: &Map) -> Result<ReadFields, ItemFailure> {
+    let is_local = match text(stored, "secret_id_prefix") {
+        "" | SECRET_IDS => false,
+        LOCAL_SECRET_IDS => true,
+        _ => return Err(item("its field \"secret_id_prefix\" is not understood")),
+    };
+    let shown = Map::from([("local_secret_ids".to_owned(), is_local.into())]);
+    Ok(ReadFields { shown, ..ReadFields::default() })
+}
+
+/// The hash of a password, which is stored as the base64 of its text.
+fn password_hash(stored: &Map) -> Result<ReadFields, ItemFailure> {
+    let damaged = || item("its password hash is not understood");
+    let hash = BASE64.decode(text(stored, "PasswordHash").as_bytes()).map_err(|_| damaged())?;
+    let hash = String::from_utf8(hash).ok().filter(|hash| hash.starts_with("$2"));
+    let hash = hash.ok_or_else(damaged)?;
+    let hidden = Map::from([("password_hash".to_owned(), hash.into())]);
+    Ok(ReadFields { hidden, ..ReadFields::default() })
+}
+
+/// The secret ids of a role. They are kept by HMACs under a key of the role, in a folder that is named by the HMAC of the role's name.
+pub(super) fn secret_ids(
+    opened: &OpenSnapshot,
+    method: &StoredMount,
+    path: &str,
+) -> Result<Vec<SecretIdImport>, ItemFailure> {
+    let Some(name) = path.strip_prefix("role/") else { return Ok(Vec::new()) };
+    let role = read_json(opened, &format!("{}role/{name}", method.folder))?;
+    let Some(role) = role else { return Ok(Vec::new()) };
+    let key_text = text(&role, "hmac_key");
+    let is_lower_case = role.get("lower_case_role_name") == Some(&true.into());
+    let prefix = match text(&role, "secret_id_prefix") {
+        "" => SECRET_IDS,
+        prefix => prefix,
+    };
+    if key_text.is_empty() || !is_lower_case {
+        return Err(item("its secret ids are kept in a way that is not understood"));
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key_text.as_bytes());
+    let named = HEXLOWER.encode(hmac::sign(&key, name.as_bytes()).as_ref());
+    let folder = format!("{}{prefix}{named}/", method.folder);
+    let mut found = Vec::new();
+    for hmac in records_in(opened, &folder) {
+        if let Some(stored) = read_json(opened, &format!("{folder}{hmac}"))? {
+            found.push(secret_id(stored, key_text, &hmac)?);
+        }
+    }
+    Ok(found)
+}
+
+fn secret_id(mut stored: Map, key: &str, hmac: &str) -> Result<SecretIdImport, ItemFailure> {
+    let accessor = text(&stored, "secret_id_accessor").to_owned();
+    let mut body = Map::from([
+        ("hmac_key".to_owned(), key.into()),
+        ("secret_id_hmac".to_owned(), hmac.into()),
+    ]);
+    let ttl = stored.remove("secret_id_ttl").unwrap_or(Json::Null);
+    let ttl = fields::seconds(&ttl).ok_or_else(|| item("its secret_id_ttl is not understood"))?;
+    body.insert("secret_id_ttl".to_owned(), ttl.into());
+    for (stored_name, name) in [
+        ("secret_id_accessor", "secret_id_accessor"),
+        ("secret_id_num_uses", "secret_id_num_uses"),
+        ("creation_time", "creation_time"),
+        ("last_updated_time", "last_updated_time"),
+        ("expiration_time", "expiration_time"),
+        ("metadata", "metadata"),
+        ("cidr_list", "cidr_list"),
+        ("token_cidr_list", "token_bound_cidrs"),
+    ] {
+        body.extend(stored.remove(stored_name).map(|value| (name.to_owned(), value)));
+    }
+    // An old name of the number of uses; zero by now.
+    let left = stored.iter().find(|(_, value)| !crate::migrate::pass::is_nothing(value));
+    if let Some((name, _)) = left {
+        return Err(ItemFailure::Item(format!("a secret id's field {name:?} is not understood")));
+    }
+    let end = text(&body, "expiration_time");
+    let end: Option<Timestamp> =
+        Some(end).filter(|end| *end != NO_TIME).and_then(|end| end.parse().ok());
+    let has_expired = end.is_some_and(|end| end <= Timestamp::now());
+    Ok(SecretIdImport { accessor, body, has_expired })
+}

@@ -1,0 +1,252 @@
+//! The file: a tar in a gzip, read once from front to back, with a sum over each member.
+//!
+//! Records are kept as they are, sealed, in memory. Those of tokens and leases, which never move, are counted and not kept.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use flate2::bufread::GzDecoder;
+
+use crate::error::{Error, Result};
+use crate::limits::{
+    ENTRIES_MAX, ENTRY_BYTES_MAX, FILL_BYTES_MAX, KEPT_BYTES_MAX, SMALL_MEMBER_BYTES_MAX,
+};
+use crate::protobuf::{fields, varint};
+
+const META: &str = "meta.json";
+const STATE: &str = "state.bin";
+const SUMS: &str = "SHA256SUMS";
+const SEALED_SUMS: &str = "SHA256SUMS.sealed";
+/// Most sums that are read.
+const SUMS_MAX: usize = 64;
+/// The layout of `state.bin`, as `meta.json` names it.
+const LAYOUT: &str = "bolt-snapshot";
+/// Where namespaces but the first have theirs.
+const NAMESPACES: &str = "namespaces/";
+
+/// What is counted and not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedBy {
+    /// Tokens.
+    pub tokens: u64,
+    /// Leases, those of tokens too.
+    pub leases: u64,
+}
+
+/// A snapshot whose file is whole. Its records are sealed.
+pub struct SnapshotFile {
+    pub(crate) records: BTreeMap<Box<str>, Box<[u8]>>,
+    /// Sums of members by their names.
+    pub(crate) sums: BTreeMap<String, String>,
+    pub(crate) sealed_sums: Vec<u8>,
+    /// What it holds that is not kept.
+    pub passed_by: PassedBy,
+}
+
+impl SnapshotFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Error::File`] saying why it is no whole snapshot.
+    pub fn read(input: impl Read) -> Result<Self> {
+        let input = io::BufReader::with_capacity(1 << 16, input);
+        let mut archive = tar::Archive::new(GzDecoder::new(input));
+        let mut read = ReadMembers::default();
+        let unreadable = |error: io::Error| Error::file(format!("it is no snapshot: {error}"));
+        // As they stand in the file: names and sizes that extensions would tell are none of a snapshot's.
+        for member in archive.entries().map_err(unreadable)?.raw(true) {
+            read.take(member.map_err(unreadable)?)?;
+        }
+        // The checksum of the gzip is behind all that the tar needs.
+        let mut rest = archive.into_inner();
+        let filled = io::copy(&mut (&mut rest).take(FILL_BYTES_MAX), &mut io::sink());
+        filled.map_err(|error| Error::file(format!("it was cut off or changed: {error}")))?;
+        read.check()
+    }
+
+    /// A record, as it is sealed.
+    pub(crate) fn record(&self, path: &str) -> Option<&[u8]> {
+        self.records.get(path).map(|value| &**value)
+    }
+}
+
+/// Members as they come.
+#[derive(Default)]
+struct ReadMembers {
+    records: BTreeMap<Box<str>, Box<[u8]>>,
+    kept_bytes: u64,
+    passed_by: PassedBy,
+    /// Sums of members, as lower-case hex.
+    found: BTreeMap<&'static str, String>,
+    small: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl ReadMembers {
+    fn take(&mut self, member: tar::Entry<'_, impl Read>) -> Result<()> {
+        let name = member.path().ok().and_then(|path| path.to_str().map(str::to_owned));
+        let name = name.unwrap_or_default();
+        let known = [META, STATE, SUMS, SEALED_SUMS].into_iter().find(|known| *known == name);
+        let Some(known) = known.filter(|_| member.header().entry_type().is_file()) else {
+            return Err(Error::file("it is no snapshot: it has members that are none of one"));
+        };
+        if self.found.contains_key(known) {
+            return Err(Error::file(format!("it has {known} twice")));
+        }
+        let mut member = Summed { from: member, sum: Context::new(&SHA256) };
+        match known {
+            STATE => self.take_state(&mut member)?,
+            _ => {
+                let mut bytes = Vec::new();
+                (&mut member)
+                    .take(SMALL_MEMBER_BYTES_MAX + 1)
+                    .read_to_end(&mut bytes)
+                    .map_err(|error| cut_off(&error))?;
+                if u64::try_from(bytes.len()).is_ok_and(|len| len > SMALL_MEMBER_BYTES_MAX) {
+                    return Err(Error::file(format!("its {known} is too long")));
+                }
+                self.small.insert(known, bytes);
+            }
+        }
+        let sum = data_encoding::HEXLOWER.encode(member.sum.finish().as_ref());
+        self.found.insert(known, sum);
+        Ok(())
+    }
+
+    fn take_state(&mut self, from: &mut impl Read) -> Result<()> {
+        while let Some(len) = read_length(from)? {
+            if len > ENTRY_BYTES_MAX {
+                return Err(Error::file(format!(
+                    "an entry of its state is longer than {ENTRY_BYTES_MAX} bytes"
+                )));
+            }
+            let mut entry = Vec::new();
+            from.take(len).read_to_end(&mut entry).map_err(|error| cut_off(&error))?;
+            if u64::try_from(entry.len()).ok() != Some(len) {
+                return Err(Error::file("its state ends in the middle of an entry"));
+            }
+            self.take_entry(&entry)?;
+        }
+        Ok(())
+    }
+
+    fn take_entry(&mut self, entry: &[u8]) -> Result<()> {
+        let damaged = || Error::file("an entry of its state is damaged, or not understood");
+        let (mut path, mut value) = (None, &[][..]);
+        for field in fields(entry).map_err(|_| damaged())? {
+            match field.number {
+                1 => path = Some(field.text().map_err(|_| damaged())?),
+                2 => value = field.bytes().map_err(|_| damaged())?,
+                _ => return Err(damaged()),
+            }
+        }
+        let path = path.filter(|path| !path.is_empty()).ok_or_else(damaged)?;
+        if self.passed_by.take(&path) {
+            return Ok(());
+        }
+        self.kept_bytes += u64::try_from(path.len() + value.len()).unwrap_or(u64::MAX);
+        if self.kept_bytes > KEPT_BYTES_MAX || self.records.len() >= ENTRIES_MAX {
+            return Err(Error::file(format!(
+                "it has more than {KEPT_BYTES_MAX} bytes or {ENTRIES_MAX} entries"
+            )));
+        }
+        match self.records.insert(path.into(), value.into()) {
+            None => Ok(()),
+            Some(_) => Err(Error::file("its state has a path twice")),
+        }
+    }
+
+    /// Checks that every member is there and as its sum says.
+    fn check(mut self) -> Result<SnapshotFile> {
+        for member in [META, STATE, SUMS, SEALED_SUMS] {
+            if !self.found.contains_key(member) {
+                return Err(Error::file(format!("it is no snapshot, or was cut off: no {member}")));
+            }
+        }
+        let sums = sums_of(&self.small.remove(SUMS).unwrap_or_default());
+        for member in [META, STATE] {
+            if sums.get(member) != self.found.get(member) {
+                return Err(Error::file(format!("its {member} is not as its sum says")));
+            }
+        }
+        let meta = self.small.remove(META).unwrap_or_default();
+        let meta = kallisto_api::json::parse_object(&meta).ok();
+        let layout = meta.as_ref().and_then(|meta| meta.get("ID")).and_then(|id| id.as_str());
+        if layout != Some(LAYOUT) {
+            return Err(Error::file(format!("its {META} names another layout than {LAYOUT:?}")));
+        }
+        let sealed_sums = self.small.remove(SEALED_SUMS).unwrap_or_default();
+        let Self { records, passed_by, .. } = self;
+        Ok(SnapshotFile { records, sums, sealed_sums, passed_by })
+    }
+}
+
+/// The sums that a text says, by the names of their members. Servers write the lines in any order, and in another one where they are sealed.
+pub(crate) fn sums_of(text: &[u8]) -> BTreeMap<String, String> {
+    let text = String::from_utf8_lossy(text);
+    let pairs = text.lines().take(SUMS_MAX).filter_map(|line| line.split_once("  "));
+    let decoded = pairs.map(|(sum, name)| {
+        let sum = HEXLOWER_PERMISSIVE.decode(sum.as_bytes()).unwrap_or_default();
+        (name.to_owned(), data_encoding::HEXLOWER.encode(&sum))
+    });
+    decoded.collect()
+}
+
+impl PassedBy {
+    /// Counts a record of a token or a lease; false for any other.
+    fn take(&mut self, path: &str) -> bool {
+        let path = match path.strip_prefix(NAMESPACES).and_then(|rest| rest.split_once('/')) {
+            Some((_, path)) => path,
+            None => path,
+        };
+        if path.starts_with("sys/token/id/") {
+            self.tokens += 1;
+            return true;
+        }
+        if path.starts_with("sys/expire/id/") {
+            self.leases += 1;
+            return true;
+        }
+        ["sys/token/accessor/", "sys/token/parent/", "sys/expire/"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
+    }
+}
+
+/// The length in front of an entry; `None` at the end.
+fn read_length(from: &mut impl Read) -> Result<Option<u64>> {
+    let mut held = Vec::with_capacity(10);
+    loop {
+        let mut byte = [0];
+        match from.read(&mut byte) {
+            Ok(0) if held.is_empty() => return Ok(None),
+            Ok(1..) => held.push(byte[0]),
+            Ok(0) => return Err(Error::file("its state ends in the middle of a length")),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(cut_off(&error)),
+        }
+        if byte[0] & 0x80 == 0 || held.len() >= 10 {
+            let length = varint(&held).map(|(length, _)| length);
+            return length.map(Some).ok_or_else(|| Error::file("a length in its state is damaged"));
+        }
+    }
+}
+
+fn cut_off(error: &io::Error) -> Error {
+    Error::file(format!("it was cut off or changed: {error}"))
+}
+
+/// A member whose bytes are summed as they are read.
+struct Summed<R> {
+    from: R,
+    sum: Context,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = self.from.read(out)?;
+        self.sum.update(out.get(..len).unwrap_or_default());
+        Ok(len)
+    }
+}
