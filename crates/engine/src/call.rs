@@ -110,6 +110,18 @@ impl<'a> Call<'a> {
         leases.issue(lease, Box::new(make)).await
     }
 
+    /// Whether the mount has a lease for whose revocation `is_it` is true.
+    ///
+    /// # Errors
+    /// When a lease cannot be read; [`Error::Internal`] at a route that admits anyone.
+    pub async fn has_lease(
+        &self,
+        is_it: impl Fn(&[u8]) -> bool + Send + Sync + 'a,
+    ) -> Result<bool, Error> {
+        let leases = self.leases.ok_or_else(|| Error::internal(&"leases without an owner"))?;
+        leases.any(Box::new(is_it)).await
+    }
+
     /// Tokens for who proved who they are.
     ///
     /// # Errors

@@ -64,6 +64,9 @@ pub enum Leftover {
 pub type Make<'a> =
     Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<MadeCredential, MakeFailure>> + Send + 'a>;
 
+/// Whether a [`NewLease::revocation`] is one that is looked for.
+pub type IsRevocation<'a> = Box<dyn Fn(&[u8]) -> bool + Send + Sync + 'a>;
+
 /// Hands out credentials with leases, which belong to the caller's token.
 pub trait Leases: Sync {
     /// Makes a credential with a lease, and the answer with both. What `make` calls ends in less than a minute.
@@ -75,6 +78,12 @@ pub trait Leases: Sync {
         lease: NewLease,
         make: Make<'a>,
     ) -> BoxFuture<'a, Result<Response, Error>>;
+
+    /// Whether the mount has a lease for whose revocation `is_it` is true. All of its leases may be looked at.
+    ///
+    /// # Errors
+    /// When a lease cannot be read.
+    fn any<'a>(&'a self, is_it: IsRevocation<'a>) -> BoxFuture<'a, Result<bool, Error>>;
 }
 
 /// How the leases of an engine end, and are renewed.

@@ -14,7 +14,7 @@ use kallisto_api::{
 use kallisto_auth::{Operation, Path};
 use kallisto_engine::context::{LongWork, WorkResult};
 use kallisto_engine::far_end::{FarEndProgress, FarEndStatus};
-use kallisto_engine::lease::Make;
+use kallisto_engine::lease::{IsRevocation, Make};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndAnswer, FarEndCall,
@@ -558,6 +558,11 @@ impl Leases for Mount {
                 ..Logical::default()
             }))
         })
+    }
+
+    fn any<'a>(&'a self, is_it: IsRevocation<'a>) -> BoxFuture<'a, Result<bool, Error>> {
+        let found = self.leased.lock().unwrap().1.iter().any(|revocation| is_it(revocation));
+        Box::pin(async move { Ok(found) })
     }
 }
 

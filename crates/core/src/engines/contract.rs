@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kallisto_auth::{Capability, Subject as _, TemplateSubject as _, TokenKind, Variable};
 use kallisto_engine::context::{LongWork, WorkResult};
-use kallisto_engine::lease::Make;
+use kallisto_engine::lease::{IsRevocation, Make};
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
     EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
@@ -298,6 +298,10 @@ impl Leases for LeaseIssuer<'_> {
         make: Make<'a>,
     ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(self.create(lease, make))
+    }
+
+    fn any<'a>(&'a self, is_it: IsRevocation<'a>) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(wire::any_of_mount(self.context, self.mount.entry.id, is_it))
     }
 }
 

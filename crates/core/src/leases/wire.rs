@@ -1,6 +1,8 @@
 //! What `sys/leases` says of leases of dynamic secrets. Ids are those of the caller's namespace, and of no other.
 
 use jiff::Timestamp;
+use kallisto_engine::lease::IsRevocation;
+use kallisto_engine::pace::cooperative_yield;
 use kallisto_leases::{LeaseId, LeasePhase, LeaseRecord, LeaseState, Located};
 
 use super::create::nanos;
@@ -12,6 +14,8 @@ use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 
+/// Leases that are looked at between two others' turns.
+const LOOKED_AT: usize = 256;
 /// Most irrevocable leases in one answer.
 const IRREVOCABLE_LISTED_MAX: usize = 10_000;
 
@@ -20,6 +24,32 @@ pub(crate) fn find(site: &NamespaceContext, text: &str) -> Option<LeaseId> {
     let id = LeaseId::parse(site.view.unmarked(text)?).ok()?;
     let lease = site.view.leases.table().find(number_of(site), id.as_str())?;
     (lease.phase != LeasePhase::Pending).then_some(id)
+}
+
+/// Whether a mount has a lease for whose revocation `is_it` is true.
+///
+/// # Errors
+/// When a record cannot be read, or is damaged.
+pub(crate) async fn any_of_mount(
+    site: &NamespaceContext,
+    mount: MountId,
+    is_it: IsRevocation<'_>,
+) -> Result<bool, Error> {
+    let mut cursor = None;
+    loop {
+        let (found, next) =
+            site.view.leases.table().below(number_of(site), "", cursor.as_ref(), LOOKED_AT);
+        for lease in found.iter().filter(|lease| lease.mount == mount.0) {
+            if read(site, &lease.id)?.is_some_and(|stored| is_it(&stored.record.revocation)) {
+                return Ok(true);
+            }
+        }
+        cursor = next;
+        if cursor.is_none() {
+            return Ok(false);
+        }
+        cooperative_yield().await;
+    }
 }
 
 /// Describes a lease.

@@ -509,14 +509,6 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
     list_folder(&call, "config/")
 }
 
-pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
-    call.storage.delete(&record_name(name)).await?;
-    call.far_ends.close(call.mount.accessor, Some(name));
-    Ok(Response::Empty)
-}
-
 pub(super) async fn reset(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;

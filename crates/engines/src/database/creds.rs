@@ -146,6 +146,26 @@ async fn create(
     Ok(answer)
 }
 
+/// Deletes a connection, but not while there are users that only it can drop.
+pub(super) async fn delete_connection(call: Call<'_>) -> Result<Response, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    let query = call.request.query_fields();
+    let forces = Fields::new(&query).boolean("force")?.unwrap_or(false);
+    let is_of_it = |revocation: &[u8]| {
+        UserRevocation::decode(revocation).is_ok_and(|revocation| revocation.connection == name)
+    };
+    if !forces && call.has_lease(is_of_it).await? {
+        return Err(Error::invalid(format!(
+            "there are leases of users that only the connection {name:?} can drop: revoke them \
+             first, or say force=true"
+        )));
+    }
+    call.storage.delete(&connection::record_name(name)).await?;
+    call.far_ends.close(call.mount.accessor, Some(name));
+    Ok(Response::Empty)
+}
+
 /// The end of a lease: its user is dropped, if there is one.
 pub(super) async fn end_lease(call: LeaseCall<'_>) -> Result<(), Error> {
     let revocation = UserRevocation::decode(call.revocation)?;

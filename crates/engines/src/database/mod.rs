@@ -43,7 +43,7 @@ mod work;
 pub use sql::fill_hostile as read_hostile_sql;
 
 use kallisto_engine::FieldKind::{Flag, Map, Span as Seconds, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{
     EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
 };
@@ -100,6 +100,7 @@ const CONFIG: &[Field] = &[
         Text,
         "How users of Redis outlive its restart: `NONE`, `REWRITE` or `ACLFILE`.",
     ),
+    query("force", Flag, "Whether it is deleted though there are users that only it can drop."),
 ];
 const ROLE: &[Field] = &[
     NAME,
@@ -161,7 +162,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             row!("config/{name}", CONFIG, {
                 Read => "Read a connection, without its password.", handler!(connection::read);
                 Update => "Make or change a connection.", handler!(connection::write);
-                Delete => "Delete a connection.", handler!(connection::delete);
+                Delete => "Delete a connection.", handler!(creds::delete_connection);
             }),
             row!("reset/{name}", &[NAME], {
                 Update => "Close the sessions of a connection.", handler!(connection::reset);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use kallisto_api::{Error, Json, Map};
-use kallisto_auth::Operation::{Read, Update};
+use kallisto_auth::Operation::{Delete, Read, Update};
 use kallisto_engine::far_end::FarEndProtocol;
 use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
 use secrecy::ExposeSecret;
@@ -200,6 +200,20 @@ fn the_user_of_a_connection_belongs_to_no_static_role() {
     let refused = mount.ask(0, Update, "static-roles/s", role).unwrap_err().to_string();
     assert!(refused.contains("rotate-root"), "{refused}");
     assert_eq!(mount.names(), ["config/c"]);
+}
+
+#[test]
+fn a_connection_stays_while_only_it_can_drop_users() {
+    let (mount, _) = site();
+    mount.ask(0, Update, "config/d", &CONFIG.replace("h/db", "i/db")).unwrap();
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\""}"#;
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    mount.ask(1, Read, "creds/r", "").unwrap();
+    mount.ask(2, Delete, "config/d", "").unwrap();
+    let refused = mount.ask(2, Delete, "config/c", "").unwrap_err().to_string();
+    assert!(refused.contains("there are leases of users"), "{refused}");
+    mount.answer_with(3, Delete, "config/c", &[("force", "true")], b"").unwrap();
+    assert!(mount.record("config/c").is_none());
 }
 
 #[test]

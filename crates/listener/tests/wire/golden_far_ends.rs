@@ -12,6 +12,7 @@ const RABBITMQ: &str = include_str!("../golden/rabbitmq.json");
 const PARSER: &str = "the words of a parser are its own";
 const NAME: &str = "the recorded server says its own name in it, and misspells `account`";
 const CHECKED: &str = "what cannot work is refused when it is written, not when it is used";
+const LEASED: &str = "a connection stays while there are leases that only it can end";
 const WARNED: &str = "what does not work yet is taken with a warning, not in silence";
 const WORDS: &str = "the error names the connection, and has no Go in it";
 const READABLE: &str = "names are cut in their readable parts, and none ends in a dash";
@@ -52,6 +53,7 @@ const DATABASE_KNOWN: &[Known] = &[
     (34, &["/errors/0"], WORDS),
     (56, &["/data/username"], READABLE),
     (63, &["status", "/"], WARNED),
+    (66, &["status", "/"], LEASED),
 ];
 
 /// Every difference left in `ldap.json`.
