@@ -14,7 +14,7 @@
 //! - Bytes are foreign until a key vouched for them: every length is bounded before memory is taken for it.
 //! - A file that was cut off or changed is refused as a whole: sums are checked, and what seals the sums opens with the shares' key.
 //! - What is not understood is refused by name. A field that this crate does not know is an error and not passed by, which is why
-//!   messages are read by a reader of its own ([`protobuf`]): libraries drop such fields silently.
+//!   messages are read by a reader of its own (`protobuf`): libraries drop such fields silently.
 //! - Plaintext is wiped on drop; no error holds a value.
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
