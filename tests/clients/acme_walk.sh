@@ -23,7 +23,7 @@ fail() {
   tail -n 8 "$work"/*.log "$work/server.err" 2>/dev/null || true
   exit 1
 }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 "$(dirname "${BASH_SOURCE[0]}")/../free_ports.py"; }
 python3 -c "import socket; s = socket.socket(); s.bind(('$address', 80))" 2>/dev/null || {
   echo "*** SKIPPED: acme: this user may not listen at port 80"
   exit 0

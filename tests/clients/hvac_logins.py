@@ -20,6 +20,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import hvac
 from hvac import exceptions
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from free_ports import free_port  # noqa: E402
+
 ADDRESS = os.environ["VAULT_ADDR"]
 root = hvac.Client(url=ADDRESS, token=os.environ["VAULT_TOKEN"])
 
@@ -220,9 +223,7 @@ refused("kubernetes: other key", exceptions.Forbidden, lambda: fresh().auth.kube
 ok("kubernetes: a token with a bad signature is not sent on", Peer.reviews == asked)
 
 # --- certificates, over a TLS server of their own ---------------------------------------------
-with socket.socket() as taken:
-    taken.bind(("127.0.0.1", 0))
-    port = taken.getsockname()[1]
+port = free_port()
 certs = path("tls")
 os.mkdir(certs)
 server = subprocess.Popen(

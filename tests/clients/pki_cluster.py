@@ -18,6 +18,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +33,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.x509.oid import NameOID
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_port  # noqa: E402
+
 BINARY = os.environ["KALLISTO"]
 work = pathlib.Path(tempfile.mkdtemp())
 SERVERS, READY_SECS_MAX = range(3), 60
@@ -40,12 +44,6 @@ SERVERS, READY_SECS_MAX = range(3), 60
 def check(what, truth, told=""):
     assert truth, f"{what}: {told}"
     print("ok ", what)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 ports = [free_port() for _ in SERVERS]

@@ -58,7 +58,7 @@ cargo=$(command -v cargo)
 export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
 export HOME=$work
 free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+  python3 "$here/../free_ports.py"
 }
 port=$(free_port)
 RESP_PORT=$(free_port)

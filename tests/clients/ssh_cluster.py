@@ -10,11 +10,15 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_port  # noqa: E402
 
 BINARY = os.environ["KALLISTO"]
 work = pathlib.Path(tempfile.mkdtemp())
@@ -27,12 +31,6 @@ OWN = {"request_id", "lease_id", "serial_number", "signed_key", "private_key", "
 def check(what, truth):
     assert truth, what
     print("ok ", what)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 ports = [free_port() for _ in SERVERS]

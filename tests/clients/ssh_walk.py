@@ -22,6 +22,9 @@ import urllib.request
 
 import hvac
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_port  # noqa: E402
+
 ADDRESS, TOKEN = os.environ["VAULT_ADDR"], os.environ["VAULT_TOKEN"]
 client = hvac.Client(url=ADDRESS, token=TOKEN)
 bao, kallisto = sys.argv[1], os.environ["KALLISTO"]
@@ -52,12 +55,6 @@ def ask(method, path, body=None, token=TOKEN):
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def keep(name, text):

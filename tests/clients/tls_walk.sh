@@ -14,7 +14,7 @@ finish() {
 trap finish EXIT
 ok() { echo "ok $1"; }
 fail() { echo "FAIL $1"; tail -5 "$work/server.err"; exit 1; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 "$(dirname "${BASH_SOURCE[0]}")/../free_ports.py"; }
 
 head -c 32 /dev/urandom >"$work/seal.key"
 port=$(free_port) resp_port=$(free_port)

@@ -18,7 +18,7 @@ export HOME=$work
 ours=$VAULT_ADDR
 ok() { echo "ok $1"; }
 fail() { echo "FAIL $1"; tail -5 "$work/server.log"; exit 1; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 "$(dirname "${BASH_SOURCE[0]}")/../free_ports.py"; }
 post() { curl -fsS -X POST -H "X-Vault-Token: $VAULT_TOKEN" -d "$2" "$ours/v1/$1"; }
 
 post sys/mounts/unseal '{"type":"transit"}'

@@ -16,7 +16,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,9 @@ import urllib.error
 import urllib.request
 
 import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_port  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "contrib/helm/kallisto"
@@ -58,12 +60,6 @@ def helm(*words, values, work):
     file = work / "values.yaml"
     file.write_text(json.dumps(values))
     return subprocess.run([HELM, *words, str(CHART), "-f", str(file), "--kube-version", KUBERNETES], capture_output=True, text=True, timeout=60)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def status(url):

@@ -17,7 +17,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -25,6 +24,9 @@ import tempfile
 import time
 
 import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_ports  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "contrib/container/docker-entrypoint.sh"
@@ -47,16 +49,6 @@ def until(condition, what, secs=40):
             raise SystemExit(f"not within {secs} s: {what}")
         time.sleep(0.1)
     print("ok   ", what, flush=True)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def render(chart, values, work):

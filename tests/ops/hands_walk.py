@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pathlib
 import pty
 import re
 import socket
@@ -12,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_ports  # noqa: E402
 
 BINARY = os.path.abspath(sys.argv[1])
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
@@ -25,18 +29,8 @@ def check(good, what):
     print("ok   " if good else "FAIL ", what, flush=True)
 
 
-def free_ports():
-    held = [socket.socket() for _ in range(2)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
 work = tempfile.mkdtemp(prefix="kallisto-hands-")
-api, peer = free_ports()
+api, peer = free_ports(2)
 os.makedirs(f"{work}/data")
 with open(f"{work}/k.hcl", "w", encoding="utf-8") as config:
     config.write(f'''
@@ -88,14 +82,16 @@ manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 manager.bind(f"{work}/notify")
 manager.settimeout(20)
 notified = dict(os.environ, NOTIFY_SOCKET=f"{work}/notify", WATCHDOG_USEC="600000")
-server = subprocess.Popen([BINARY, "server", f"-config={work}/k.hcl"], stdout=output, stderr=subprocess.DEVNULL, env=notified)
+errors = open(f"{work}/errors", "w+", encoding="utf-8")
+server = subprocess.Popen([BINARY, "server", f"-config={work}/k.hcl"], stdout=output, stderr=errors, env=notified)
 try:
     for _ in range(100):
         if "Next" in open(f"{work}/out", encoding="utf-8").read():
             break
         time.sleep(0.1)
     banner = open(f"{work}/out", encoding="utf-8").read()
-    check("kallisto operator init" in banner and "raft join" in banner, "the banner of a new server says what is next")
+    what = open(f"{work}/errors", encoding="utf-8").read()[-500:] if "Next" not in banner else ""
+    check("kallisto operator init" in banner and "raft join" in banner, f"the banner of a new server says what is next {what}")
     told = [manager.recv(64), manager.recv(64)]
     check(told == [b"READY=1", b"WATCHDOG=1"], f"a service manager hears that it is ready, and alive: {told}")
     code, said = run("operator", "init", "-key-shares=1", "-key-threshold=1", "-format=json")

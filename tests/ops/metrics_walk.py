@@ -8,8 +8,8 @@ Needs prometheus, promtool and openssl. Everything is on loopback, in a folder o
 import concurrent.futures
 import json
 import os
+import pathlib
 import re
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,6 +18,9 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_ports  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONTRIB = os.path.join(HERE, "..", "..", "contrib")
@@ -39,16 +42,6 @@ def check(good, what):
     checks += 1
     failures += not good
     print("ok   " if good else "FAIL ", what, flush=True)
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 anyone = ssl.create_default_context()

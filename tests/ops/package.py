@@ -24,6 +24,9 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_port  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = pathlib.Path("/etc/kallisto/kallisto.hcl")
 DATA = pathlib.Path("/var/lib/kallisto")
@@ -58,12 +61,6 @@ def user_is_there():
         return pwd.getpwnam("kallisto")
     except KeyError:
         return None
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def mode(path):

@@ -15,7 +15,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,6 +23,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_ports  # noqa: E402
 
 BINARY = str(pathlib.Path(sys.argv[1]).resolve())
 NAMES = [f"kallisto-{number}" for number in range(3)]
@@ -43,16 +45,6 @@ def until(condition, what, secs=30):
             raise SystemExit(f"not within {secs} s: {what}\n{json.dumps(API.labels, indent=1)}")
         time.sleep(0.02)
     print(f"ok    {what} ({time.monotonic() - start:.1f} s)", flush=True)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Api:

@@ -9,7 +9,7 @@ dir=$(mktemp -d); pids=()
 end() { for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; wait 2>/dev/null || true; rm -rf "$dir"; }
 trap end EXIT
 fail() { echo "FAILED: $*" >&2; tail -20 "$dir/log" >&2; exit 1; }
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+port() { python3 "$(dirname "${BASH_SOURCE[0]}")/../free_ports.py"; }
 api=$(port); peer=$(port); s3=$(port)
 cat > "$dir/server.hcl" <<HCL
 storage "raft" {

@@ -1,24 +1,18 @@
 """Three servers on loopback for the tests of this folder: begun, unsealed and joined, asked over HTTP, and ended by id."""
 import json
 import os
+import pathlib
 import re
-import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_ports import free_ports  # noqa: E402
+
 WAIT_SECS = 120
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Cluster:

@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from free_ports import free_port  # noqa: E402
+
 STARTED = []
 
 
@@ -34,12 +37,6 @@ def make_folder(prefix):
     work = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
     work.chmod(0o755)
     return work
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def user_for(*names):
