@@ -122,10 +122,10 @@ impl Migrate {
         };
         let source = match (snapshot, &from) {
             (Some(snapshot), _) => Endpoint::of_snapshot(snapshot),
-            (None, Some(from)) => Endpoint::new("source", Client::new(from)?),
+            (None, Some(from)) => Endpoint::new("source", Client::new(from)?.without_line()),
             (None, None) => return Err(Error::usage("nothing to move from")),
         };
-        let target = Endpoint::new("target", Client::new(&config)?);
+        let target = Endpoint::new("target", Client::new(&config)?.without_line());
         let ends = endpoint::identify(&source, &target)?;
         let state = match &self.state_file {
             Some(path) => Some(StateFile::open(path, &ends)?),

@@ -17,6 +17,7 @@ pub mod retry;
 pub mod sudo;
 mod tls;
 pub mod url;
+mod waiting;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use ureq::{Agent, Body, Proxy, SendBody};
 
 use self::error::{ApiError, ClientError, TransportKind};
 use self::retry::Try;
+use self::waiting::WaitingLine;
 use super::config::{Config, Sending};
 use super::error::Error;
 use super::json::{Json, Map};
@@ -161,6 +163,8 @@ pub struct Client<'a> {
     agent: Agent,
     config: &'a Config,
     identity: ClientIdentity,
+    /// Whether a terminal is told that an answer is long in coming.
+    tells_of_waiting: bool,
 }
 
 /// Whose token goes with a request.
@@ -177,7 +181,7 @@ impl<'a> Client<'a> {
     /// Prepares a client; nothing is sent yet.
     pub fn new(config: &'a Config) -> Result<Self, Error> {
         let agent = make_agent(config).map_err(|error| Error::Settings(error.to_string()))?;
-        Ok(Self { agent, config, identity: ClientIdentity::Configured })
+        Ok(Self { agent, config, identity: ClientIdentity::Configured, tells_of_waiting: true })
     }
 
     /// The same client with another token.
@@ -188,6 +192,11 @@ impl<'a> Client<'a> {
     /// The same client without any token.
     pub fn without_token(self) -> Self {
         Self { identity: ClientIdentity::Nobody, ..self }
+    }
+
+    /// The same client for who has a line of their own at the terminal.
+    pub fn without_line(self) -> Self {
+        Self { tells_of_waiting: false, ..self }
     }
 
     /// The namespace that requests are for, as it goes on the wire; none for the root.
@@ -316,6 +325,9 @@ impl<'a> Client<'a> {
     /// The request, again if [`retry`] says so, and on to where one redirect points.
     fn exchange(&self, request: &ClientRequest) -> Result<HttpAnswer, ClientError> {
         let url = self.url_of(request);
+        let _waiting = self
+            .tells_of_waiting
+            .then(|| WaitingLine::begin(self.config.address.to_string().trim_end_matches('/')));
         let answer = self.exchange_with_retries(request, &url)?;
         let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
         match &answer.location {
