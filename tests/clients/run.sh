@@ -7,7 +7,7 @@
 # STORAGE=postgresql has the server, and that of the comparison with OpenBao, keep their records in a PostgreSQL of this machine. Walks
 # that start servers of their own say nothing about that and are left out then.
 #
-# Walks along far ends wait most of their time, so they run beside the others, at a server of their own, and are told at the end.
+# Walks along far ends wait most of their time, so they run beside the others, in two lanes with servers of their own, and are told at the end.
 #
 # ONLY="hvac curl differential" runs those walks and no others.
 #
@@ -24,13 +24,13 @@ skip() {
 command -v python3 >/dev/null || skip "python3 is not installed"
 command -v curl >/dev/null || skip "curl is not installed"
 work=$(mktemp -d)
-server= far_server= database= lane=
+server= far_server= database= lanes=()
 finish() {
-  if [ -n "$lane" ]; then
-    local walks
+  local lane walks
+  for lane in "${lanes[@]}"; do
     walks=$(pgrep -P "$lane" || true)
     kill "$lane" $walks 2>/dev/null || true
-  fi
+  done
   [ -z "$far_server" ] || kill "$far_server" 2>/dev/null || true
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
   if [ -n "$database" ]; then
@@ -141,32 +141,37 @@ far_ends() { # databases, directories, brokers, and logins that others decide
   # Starts the databases of this machine, and says which are missing.
   limit=600 run database python3 "$here/database_walk.py" "$binary" "$work/venv/bin/bao"
   grep -s '^\*\*\* SKIPPED' "$work/database.log" || true
-  # Three servers on one PostgreSQL, under faults.
-  limit=400 run_own postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
-  grep -s '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
   # Starts slapd, and says so where it is missing.
   limit=400 run ldap "$work/venv/bin/python" "$here/ldap_walk.py" "$binary" "$work/venv/bin/bao"
   grep -s '^\*\*\* SKIPPED' "$work/ldap.log" || true
   # Starts RabbitMQ, and says so where it is missing.
   limit=300 run rabbitmq python3 "$here/rabbitmq_walk.py" "$work/venv/bin/bao"
   grep -s '^\*\*\* SKIPPED' "$work/rabbitmq.log" || true
+  limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
+}
+far_ends_killed() { # servers and far ends of their own, which are killed
+  # Three servers on one PostgreSQL, under faults.
+  limit=400 run_own postgres-storage python3 "$here/postgres_storage_walk.py" "$binary"
+  grep -s '^\*\*\* SKIPPED' "$work/postgres-storage.log" || true
   # Kill servers, leaders and PostgreSQL at each step of what they do at their far ends; longer by the variables in their heads.
   limit=600 run_own far-end-kills python3 "$here/far_end_kills.py" "$binary"
   grep -s '^\*\*\* SKIPPED' "$work/far-end-kills.log" || true
   limit=900 run_own far-end-cluster python3 "$here/far_end_cluster.py" "$binary"
   grep -s '^\*\*\* SKIPPED' "$work/far-end-cluster.log" || true
-  limit=300 run kubernetes python3 "$here/kubernetes_walk.py" "$work/venv/bin/bao"
 }
 if [ -n "$database" ]; then
   # Nobody else may use its tables.
   far_ends
+  far_ends_killed
 else
   far_port=$(free_port)
   "$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$far_port" >"$work/far-server.out" 2>"$work/far-server.err" &
   far_server=$!
   answers "http://127.0.0.1:$far_port" "$far_server" "$work/far-server.err"
   VAULT_ADDR=http://127.0.0.1:$far_port BAO_ADDR=http://127.0.0.1:$far_port far_ends >"$work/far-ends.out" 2>&1 &
-  lane=$!
+  lanes=($!)
+  far_ends_killed >"$work/far-ends-killed.out" 2>&1 &
+  lanes+=($!)
 fi
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
@@ -334,11 +339,11 @@ fi
 limit=300 run_own documents env PATH="$work/venv/bin:$PATH" python3 "$here/docs_console.py"
 grep -s '^\*\*\* SKIPPED' "$work/documents.log" || true
 
-if [ -n "$lane" ]; then
+for lane in "${lanes[@]}"; do
   wait "$lane" || true
-  lane=
-  cat "$work/far-ends.out"
-fi
+done
+lanes=()
+cat "$work/far-ends.out" "$work/far-ends-killed.out" 2>/dev/null || true
 # Far ends of each kind hang, one after another, and reads are timed, so nothing runs beside it; FAR_END_HANG_SECS says for how long.
 limit=600 run_own far-end-hangs python3 "$here/far_end_hangs.py" "$binary"
 for one in server far-server; do
