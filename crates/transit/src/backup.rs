@@ -328,6 +328,12 @@ fn read_backup(backup: Backup) -> Result<TransitKey> {
     let kind = KeyKind::numbered(policy.kind)
         .ok_or_else(|| Error::invalid(format!("unsupported key type {}", policy.kind)))?;
     let derivation = read_derivation(&policy)?;
+    if kind == KeyKind::XChaCha20Poly1305 && has_hmac_marks(&policy, archived_keys.as_ref()) {
+        return Err(Error::invalid(format!(
+            "key type {} with the marks of a key for HMACs: Vault numbers its types otherwise",
+            policy.kind
+        )));
+    }
     if !matches!(policy.version_template.as_str(), "" | "vault:v{{version}}:") {
         return Err(Error::invalid("keys with a version template of their own are not taken"));
     }
@@ -357,6 +363,15 @@ fn read_backup(backup: Backup) -> Result<TransitKey> {
         settings: read_settings(&policy),
         versions,
     })
+}
+
+/// Whether this is a key for HMACs, whatever its number says. Vault gives them 11, which is another type in OpenBao and here: taken for that one it
+/// would encrypt with what others verify HMACs by. Only keys for HMACs have a size, and only they make HMACs with the key itself.
+fn has_hmac_marks(policy: &BackupPolicy, archive: Option<&Archive>) -> bool {
+    let archived = archive.into_iter().flat_map(|archive| &archive.keys);
+    let mut entries = policy.keys.values().chain(archived);
+    policy.key_size != 0
+        || entries.any(|entry| entry.hmac_key.is_some() && entry.hmac_key == entry.key)
 }
 
 fn read_derivation(policy: &BackupPolicy) -> Result<Derivation> {
@@ -574,6 +589,29 @@ mod tests {
         let spec = KeySpec { exportable: true, ..KeySpec::default() };
         let key = TransitKey::make(KeyKind::Hmac, &spec, 0).unwrap();
         assert_eq!(refusal(&key), "plaintext backup is disallowed on the policy");
+    }
+
+    #[test]
+    fn a_key_for_hmacs_under_the_number_that_vault_gives_it_is_refused() {
+        let key = portable(KeyKind::XChaCha20Poly1305, Derivation::None);
+        let (_, good) = key.backup("k", 0).unwrap();
+        let good: serde_json::Value =
+            serde_json::from_slice(&base64::decode(&good).unwrap()).unwrap();
+        let restored = |backup: &serde_json::Value| {
+            TransitKey::restore(&base64::encode(backup.to_string().as_bytes()), 0)
+        };
+        assert!(restored(&good).is_ok());
+        let mut sized = good.clone();
+        sized["policy"]["key_size"] = 32.into();
+        let mut same = good.clone();
+        let material = good["policy"]["keys"]["1"]["key"].clone();
+        same["policy"]["keys"]["1"]["hmac_key"] = material.clone();
+        let mut archived = good;
+        archived["archived_keys"]["keys"][1]["hmac_key"] = material;
+        for bad in [sized, same, archived] {
+            let refused = restored(&bad).unwrap_err().to_string();
+            assert!(refused.contains("key type 11 with the marks"), "{refused}");
+        }
     }
 
     #[test]
