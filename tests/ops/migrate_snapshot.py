@@ -302,7 +302,10 @@ def walk_again(bao, target, flags, state):
     code, report, said = migrate_in(variables(target), *flags)
     refused = [line["path"] for line in report["not_moved"] if line["kind"] == "transit keys"]
     check(report["counts"]["secrets"]["moved"] == 1 and refused == ["transit/keys/default"], "a later snapshot brings what changed, and names the key that stays", f"{report['counts']} {report['not_moved']} {said}")
+    dry = migrate_in(variables(target), *flags, "-overwrite", "-dry-run")[1]["counts"]["login roles"]["moved"]
+    check(target.ask("POST", "auth/people/login/bob", {"password": "changed here"})[0] == 200, "a dry run with -overwrite changes no password")
     code, report, said = migrate_in(variables(target), *flags, "-overwrite")
+    check(dry == report["counts"]["login roles"]["moved"] > 0, "and says how many would be", f"{dry} {report['counts']}")
     answer = target.ask("POST", "transit/decrypt/default", {"ciphertext": later})[1]
     check(answer.get("data", {}).get("plaintext") == PLAIN, "-overwrite replaces it", f"{answer} {report['not_moved']}")
     check(target.ask("POST", "auth/people/login/bob", {"password": "changed here"})[0] == 400, "and the password")

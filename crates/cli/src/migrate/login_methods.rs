@@ -174,9 +174,10 @@ fn move_content(migration: &Migration<'_>, method: MovedMethod<'_>) -> Result<()
                 body.extend(hidden.clone());
                 migration.target.write(method.namespace, &path, body).map(drop)
             };
-            let settled = match is_rewritten(migration, &hidden) {
-                true => write().map(|()| Settled::Moved)?,
-                false => migration.settle_against(here.as_ref(), &wanted, write)?,
+            let settled = match (is_rewritten(migration, &hidden), migration.pass) {
+                (true, MigrationPass::DryRun) => Settled::Moved,
+                (true, _) => write().map(|()| Settled::Moved)?,
+                (false, _) => migration.settle_against(here.as_ref(), &wanted, write)?,
             };
             let lacks = !method.kind.lacks.is_empty() && migration.source.snapshot().is_none();
             if matches!(settled, Settled::Moved) && lacks {
@@ -248,14 +249,15 @@ fn move_role(
         }
         migration.target.write(namespace, path, body).map(drop)
     };
-    let settled = match is_rewritten {
-        true => write().map(|()| Settled::Moved)?,
-        false => migration.settle_against(here.as_ref(), &wanted, write)?,
+    let settled = match (is_rewritten, migration.pass) {
+        (true, MigrationPass::DryRun) => Settled::Moved,
+        (true, _) => write().map(|()| Settled::Moved)?,
+        (false, _) => migration.settle_against(here.as_ref(), &wanted, write)?,
     };
     if here.is_some()
         && !hidden.is_empty()
         && !is_rewritten
-        && migration.pass == MigrationPass::Move
+        && migration.pass != MigrationPass::Compare
     {
         let why = "it is there already, and its password stays the one that it has there: -overwrite sets that of the snapshot";
         migration.report.note(item, why);
@@ -279,7 +281,7 @@ fn hidden(migration: &Migration<'_>, item: Item<'_>) -> Result<Map, ItemFailure>
 
 /// Whether an object is written though it reads the same: what it hides may be another.
 fn is_rewritten(migration: &Migration<'_>, hidden: &Map) -> bool {
-    migration.overwrites && migration.pass == MigrationPass::Move && !hidden.is_empty()
+    migration.overwrites && migration.pass != MigrationPass::Compare && !hidden.is_empty()
 }
 
 /// What of an object that was read can be written. Nulls say nothing, and neither does the old name of a field beside its new one, `period` beside
