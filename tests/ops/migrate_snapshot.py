@@ -321,6 +321,27 @@ def walk_parts(snapshot, shares):
     check(code == 0 and target.ask("GET", "secret/data/app")[0] == 404 and target.ask("GET", "secret/data/many/1/1")[0] == 200, "a folder moves alone", f"{code} {report} {said}")
 
 
+def walk_other_key(snapshot, shares, made):
+    """A key of the target that reads as one of the snapshot and is another."""
+    target = start_kallisto("other-key")
+    target.good("POST", "sys/mounts/transit", {"type": "transit"})
+    target.good("POST", "transit/keys/exportable", ENCRYPTING["exportable"])
+    target.good("POST", "transit/keys/exportable/rotate")
+    flags = [f"-from-snapshot={snapshot}", f"-source-shares-file={shares}", "-only=transit-keys"]
+    for end in (["-compare"], ["-dry-run"], []):
+        report = migrate_in(variables(target), *flags, *end)[1]
+        named = [line["path"] for line in report["notes"] if line["kind"] == "transit keys"]
+        check("transit/keys/exportable" in named, f"a key that reads the same is named {end}", str(report))
+    status = target.ask("POST", "transit/decrypt/exportable", {"ciphertext": made["exportable"][0]})[0]
+    check(status == 400, "and stays")
+    report = migrate_in(variables(target), *flags, "-overwrite", "-dry-run")[1]
+    keys = target.good("LIST", "transit/keys")["data"]["keys"]
+    check(report["counts"]["transit keys"]["moved"] == len(keys), "a dry run with -overwrite says that all would be replaced", str(report))
+    migrate_in(variables(target), *flags, "-overwrite")
+    answer = target.ask("POST", "transit/decrypt/exportable", {"ciphertext": made["exportable"][0]})[1]
+    check(answer.get("data", {}).get("plaintext") == PLAIN, "-overwrite replaces a key that reads the same", str(answer))
+
+
 def walk_live_first(bao, snapshot, shares):
     target = start_kallisto("live")
     migrate(bao, target, "-only=mounts,secrets,login-methods")
@@ -355,6 +376,7 @@ def main():
     walk_logins(target, ids)
     walk_again(bao, target, flags, state)
     walk_parts(snapshot, shares)
+    walk_other_key(snapshot, shares, made)
     walk_live_first(bao, snapshot, shares)
 
 

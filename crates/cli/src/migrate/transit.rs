@@ -40,6 +40,8 @@ const SETTINGS: [&str; 5] = [
 /// Why a key of a snapshot does not replace another one. It may be that of an earlier snapshot, and have versions of its own by now.
 const OTHER_KEY: &str =
     "the target has another key of this name, or another version of it: -overwrite replaces it";
+/// What is told of a key of a snapshot that reads the same at the target: the settings are what the target tells of it.
+const UNPROVEN: &str = "a key of this name and version is at the target, and nobody sees from outside whether it is the same one: decrypt something old with it; -overwrite replaces it";
 const TRIMMED: &str = "its first versions are trimmed, so later ones cannot get their numbers";
 
 /// Moves the keys of a mount.
@@ -81,16 +83,24 @@ impl MovedKey<'_, '_> {
             .collect();
         let is_snapshot = source.snapshot().is_some();
         let is_exportable = !is_snapshot && there.get("exportable") == Some(&true.into());
+        // One that reads the same may be another, so that all are replaced.
+        let is_replaced = is_snapshot && here.is_some() && self.migration.overwrites;
         let obstacle = match is_snapshot {
-            true => (here.is_some() && !self.migration.overwrites).then_some(OTHER_KEY),
+            true => (here.is_some() && !is_replaced).then_some(OTHER_KEY),
             false => obstacle(&there, here.as_ref()),
         };
         let is_brought = *pass == MigrationPass::Move && obstacle.is_none();
-        let settled =
-            self.migration.settle_against(here.as_ref(), &facts, || match is_brought {
+        let settled = match (is_replaced, *pass) {
+            (true, MigrationPass::Move) => self.restore().map(|()| Settled::Moved)?,
+            (true, MigrationPass::DryRun) => Settled::Moved,
+            _ => self.migration.settle_against(here.as_ref(), &facts, || match is_brought {
                 true => self.bring(&there, here.as_ref(), is_exportable),
                 false => Ok(()),
-            })?;
+            })?,
+        };
+        if is_snapshot && matches!(settled, Settled::Same) {
+            self.migration.report.note(self.item, UNPROVEN);
+        }
         // A dry run tells it as well.
         if let (Settled::Moved, Some(why)) = (&settled, obstacle) {
             return Ok(Settled::not_moved(why));
