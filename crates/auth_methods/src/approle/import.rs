@@ -17,13 +17,12 @@ use kallisto_api::fields::Fields;
 use kallisto_api::json::Json;
 use kallisto_api::response::Response;
 use kallisto_engine::Call;
-use kallisto_engine::address;
 use kallisto_engine::time::seconds;
 use zeroize::Zeroizing;
 
-use super::role::{AppRole, parse_blocks};
+use super::role::AppRole;
 use super::secret_id::{
-    NEVER, SecretId, accessor_record, check_within, due_record, given, metadata, secret_record,
+    NEVER, SecretId, accessor_record, bounds, given, metadata, put_in, secret_record,
 };
 use super::{Approle, ID_BYTES_MAX, no_role, role_for, role_record};
 
@@ -100,11 +99,7 @@ impl Approle<'_> {
                 role.foreign_key = Some(key.clone());
                 transaction.put(&role_name, role.encode())?;
             }
-            transaction.put(&record, secret.encode())?;
-            transaction.put(&accessor, hash.clone().into_bytes())?;
-            if let Some(end) = secret.expires_at {
-                transaction.put(&due_record(end, &role.uid, &hash), Vec::new())?;
-            }
+            put_in(transaction, &role.uid, &hash, &secret)?;
             Ok(true)
         });
         let has_changed = importing.await?;
@@ -127,11 +122,7 @@ fn read(role: &AppRole, fields: Fields<'_>, now: Timestamp) -> Result<SecretId, 
     if expires_at.is_some_and(|end| end <= now) {
         return Err(Error::invalid("the secret id has expired"));
     }
-    let cidr_list = parse_blocks(&fields.strings("cidr_list")?.unwrap_or_default())?;
-    check_within("secret ID", &role.secret_id_bound_cidrs, &cidr_list)?;
-    let bound = fields.strings("token_bound_cidrs")?.unwrap_or_default();
-    let token_bound_cidrs = address::parse_all(&bound)?;
-    check_within("token", &role.params.bound_cidrs, &token_bound_cidrs)?;
+    let (cidr_list, token_bound_cidrs) = bounds(role, fields)?;
     Ok(SecretId {
         accessor,
         num_uses,

@@ -61,7 +61,7 @@ impl SecretId {
         .collect()
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         Json::Object(self.to_map()).to_text()
     }
 
@@ -127,11 +127,7 @@ fn plan(
         }
         Some(ttl) => ttl,
     };
-    let cidr_list = parse_blocks(&fields.strings("cidr_list")?.unwrap_or_default())?;
-    check_within("secret ID", &role.secret_id_bound_cidrs, &cidr_list)?;
-    let bound = fields.strings("token_bound_cidrs")?.unwrap_or_default();
-    let token_bound_cidrs = address::parse_all(&bound)?;
-    check_within("token", &role.params.bound_cidrs, &token_bound_cidrs)?;
+    let (cidr_list, token_bound_cidrs) = bounds(role, fields)?;
     Ok(SecretId {
         accessor,
         num_uses,
@@ -145,12 +141,21 @@ fn plan(
     })
 }
 
+/// From where a secret id may log in, and its tokens may be used: within what its role allows.
+pub(super) fn bounds(
+    role: &AppRole,
+    fields: Fields<'_>,
+) -> Result<(Vec<AddressRange>, Vec<AddressRange>), Error> {
+    let cidr_list = parse_blocks(&fields.strings("cidr_list")?.unwrap_or_default())?;
+    check_within("secret ID", &role.secret_id_bound_cidrs, &cidr_list)?;
+    let bound = fields.strings("token_bound_cidrs")?.unwrap_or_default();
+    let token_bound_cidrs = address::parse_all(&bound)?;
+    check_within("token", &role.params.bound_cidrs, &token_bound_cidrs)?;
+    Ok((cidr_list, token_bound_cidrs))
+}
+
 /// Refuses ranges that reach beyond those of the role.
-pub(super) fn check_within(
-    whose: &str,
-    role: &[AddressRange],
-    own: &[AddressRange],
-) -> Result<(), Error> {
+fn check_within(whose: &str, role: &[AddressRange], own: &[AddressRange]) -> Result<(), Error> {
     let covered = |range: &AddressRange| role.iter().any(|wider| wider.covers(*range));
     if role.is_empty() || own.iter().all(covered) {
         return Ok(());
@@ -296,12 +301,7 @@ impl Approle<'_> {
                     "failed to store secret_id: SecretID is already registered",
                 ));
             }
-            transaction.put(&record, secret.encode())?;
-            let accessor = accessor_record(&role.uid, &secret.accessor);
-            transaction.put(&accessor, hash.clone().into_bytes())?;
-            if let Some(end) = secret.expires_at {
-                transaction.put(&due_record(end, &role.uid, &hash), Vec::new())?;
-            }
+            put_in(transaction, &role.uid, &hash, &secret)?;
             Ok(secret)
         });
         let secret = adding.await?;
@@ -432,6 +432,21 @@ impl Approle<'_> {
 fn alive(record: Option<Stored>, now: Timestamp) -> Result<Option<SecretId>, Error> {
     let secret = record.map(|record| SecretId::decode(&record.value)).transpose()?;
     Ok(secret.filter(|secret| !secret.is_expired(now)))
+}
+
+/// Writes all records of a secret id that is new.
+pub(super) fn put_in(
+    transaction: &mut Transaction<'_>,
+    uid: &str,
+    hash: &str,
+    secret: &SecretId,
+) -> Result<(), Error> {
+    transaction.put(&secret_record(uid, hash), secret.encode())?;
+    transaction.put(&accessor_record(uid, &secret.accessor), hash.as_bytes().to_vec())?;
+    match secret.expires_at {
+        Some(end) => transaction.put(&due_record(end, uid, hash), Vec::new()),
+        None => Ok(()),
+    }
 }
 
 /// Deletes all records of a secret id.
