@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ use super::{Approle, ID_BYTES_MAX, no_role, role_for, role_record};
 const HMAC_TEXT_BYTES: usize = 64;
 
 /// The key under which another server made HMACs of the secret ids of a role. `Debug` shows none of it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct ForeignKey(Zeroizing<String>);
 
 impl ForeignKey {
@@ -50,6 +51,14 @@ impl ForeignKey {
         HEXLOWER.encode(hmac::sign(&key, secret_id.as_bytes()).as_ref())
     }
 }
+
+impl PartialEq for ForeignKey {
+    fn eq(&self, other: &Self) -> bool {
+        verify_slices_are_equal(self.0.as_bytes(), other.0.as_bytes()).is_ok()
+    }
+}
+
+impl Eq for ForeignKey {}
 
 impl fmt::Debug for ForeignKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +80,7 @@ impl Approle<'_> {
     ) -> Result<Response, Error> {
         let body = call.request.object()?;
         let fields = Fields::new(&body);
-        let key = ForeignKey::parse(&given(fields, "hmac_key")?);
+        let key = ForeignKey::parse(&Zeroizing::new(given(fields, "hmac_key")?));
         let key = key.ok_or_else(|| Error::invalid("hmac_key is empty"))?;
         let hmac = given(fields, "secret_id_hmac")?.to_ascii_lowercase();
         if hmac.len() != HMAC_TEXT_BYTES || HEXLOWER.decode(hmac.as_bytes()).is_err() {
@@ -107,7 +116,8 @@ impl Approle<'_> {
     }
 }
 
-/// A secret id as another server shows it.
+/// A secret id as another server shows it. How often and how long the role lets new ones log in is not asked: those that were given out before a role
+/// was changed keep what they had there, and so they do here.
 fn read(role: &AppRole, fields: Fields<'_>, now: Timestamp) -> Result<SecretId, Error> {
     let accessor = given(fields, "secret_id_accessor")?;
     if kallisto_index::check_path(&accessor).is_err() || accessor.contains('/') {
