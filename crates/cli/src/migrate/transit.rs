@@ -19,7 +19,7 @@ use kallisto_command::json::{Json, Map};
 use kallisto_command::secret::as_u64;
 
 /// What of a key has to be the same at both sides.
-const FACTS: [&str; 8] = [
+pub(super) const FACTS: [&str; 8] = [
     "allow_plaintext_backup",
     "deletion_allowed",
     "derived",

@@ -8,6 +8,7 @@ use super::layout::StoredMount;
 use super::{item, read_json, records_in};
 use crate::migrate::endpoint::ItemFailure;
 use crate::migrate::pass::is_nothing;
+use crate::migrate::transit::FACTS;
 use kallisto_command::json::{Json, Map};
 
 /// Types of keys by their numbers.
@@ -27,16 +28,6 @@ const TYPES: [(&str, &str); 12] = [
 ];
 /// The type that keys of HMACs have. Vault gives them another number, which is that of another type in OpenBao and here; but only they have a size.
 const HMAC: &str = "10";
-/// What of a key is shown as it is stored.
-const FACTS: [&str; 7] = [
-    "allow_plaintext_backup",
-    "deletion_allowed",
-    "derived",
-    "exportable",
-    "latest_version",
-    "min_decryption_version",
-    "min_encryption_version",
-];
 
 /// The names of keys.
 pub(super) fn list(opened: &OpenSnapshot, mount: &StoredMount) -> Vec<String> {
@@ -53,6 +44,7 @@ pub(super) fn read(
     let Some(stored) = read_json(opened, &format!("{}policy/{name}", mount.folder))? else {
         return Ok(None);
     };
+    // All of them are stored as they are shown but the type, which is a number there.
     let mut shown: Map = FACTS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), stored.get(*name)?.clone())))
