@@ -14,7 +14,7 @@ use kallisto_command::json::{Json, Map};
 
 /// Where the secret ids of a role are, if they are of one cluster alone.
 const LOCAL_SECRET_IDS: &str = "secret_id_local/";
-/// Characters of an HMAC that name a secret id in the report where it has no accessor.
+/// Where they are else.
 const SECRET_IDS: &str = "secret_id/";
 
 /// A secret id, as the target takes it.
@@ -32,24 +32,23 @@ struct StoredKind {
     rows: &'static [FieldRow],
 }
 
+const fn kind(
+    method: &'static str,
+    route: &'static str,
+    folder: &'static str,
+    rows: &'static [FieldRow],
+) -> StoredKind {
+    StoredKind { method, route, folder, rows }
+}
+
 static KINDS: &[StoredKind] = &[
-    StoredKind { method: "approle", route: "role", folder: "role/", rows: fields::APPROLE_ROLE },
-    StoredKind { method: "userpass", route: "users", folder: "user/", rows: fields::USERPASS_USER },
-    StoredKind {
-        method: "token",
-        route: "roles",
-        folder: "sys/token/roles/",
-        rows: fields::TOKEN_ROLE,
-    },
-    StoredKind { method: "jwt", route: "role", folder: "role/", rows: fields::JWT_ROLE },
-    StoredKind { method: "oidc", route: "role", folder: "role/", rows: fields::JWT_ROLE },
-    StoredKind {
-        method: "kubernetes",
-        route: "role",
-        folder: "role/",
-        rows: fields::KUBERNETES_ROLE,
-    },
-    StoredKind { method: "cert", route: "certs", folder: "cert/", rows: fields::CERT_ROLE },
+    kind("approle", "role", "role/", fields::APPROLE_ROLE),
+    kind("userpass", "users", "user/", fields::USERPASS_USER),
+    kind("token", "roles", "sys/token/roles/", fields::TOKEN_ROLE),
+    kind("jwt", "role", "role/", fields::JWT_ROLE),
+    kind("oidc", "role", "role/", fields::JWT_ROLE),
+    kind("kubernetes", "role", "role/", fields::KUBERNETES_ROLE),
+    kind("cert", "certs", "cert/", fields::CERT_ROLE),
 ];
 
 /// Settings by method; a method that has none is not in the list, and one whose settings are not understood has no rows.
@@ -198,7 +197,7 @@ fn secret_id(mut stored: Map, key: &str, hmac: &str) -> Result<SecretIdImport, I
     ] {
         body.extend(stored.remove(stored_name).map(|value| (name.to_owned(), value)));
     }
-    // An old name of the number of uses; zero by now.
+    // What is left may be an old name of the number of uses, which is zero by now.
     let left = stored.iter().find(|(_, value)| !crate::migrate::pass::is_nothing(value));
     if let Some((name, _)) = left {
         return Err(ItemFailure::Item(format!("a secret id's field {name:?} is not understood")));
