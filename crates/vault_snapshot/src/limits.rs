@@ -16,5 +16,7 @@ pub const EXPANDED_BYTES_MAX: u64 = 64 << 20;
 pub const FIELDS_MAX: usize = 1 << 20;
 /// Keys of a keyring.
 pub const KEYS_MAX: usize = 10_000;
+/// Shares of a key: their points are bytes that are not zero.
+pub const SHARES_MAX: u64 = 255;
 /// Slots of a wrapped key.
 pub const SLOTS_MAX: usize = 16;

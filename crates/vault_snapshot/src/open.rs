@@ -189,6 +189,11 @@ mod tests {
         let elsewhere = Writer { seal_kind: "awskms", ..filled() };
         let told = SnapshotFile::read(&*elsewhere.file()).unwrap().unseal(&shares()).err().unwrap();
         assert!(matches!(told, Error::Seal(why) if why.contains("awskms")));
+        for threshold in [0, 256, u64::MAX] {
+            let file = Writer { threshold, ..filled() }.file();
+            let told = SnapshotFile::read(&*file).unwrap().seal().unwrap_err();
+            assert!(matches!(told, Error::Seal(why) if why.contains("not understood")));
+        }
     }
 
     #[test]

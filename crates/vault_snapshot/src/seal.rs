@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::file::{SnapshotFile, sums_of};
-use crate::limits::{KEYS_MAX, SLOTS_MAX};
+use crate::limits::{KEYS_MAX, SHARES_MAX, SLOTS_MAX};
 use crate::open::OpenSnapshot;
 use crate::protobuf::{WireValue, fields};
 
@@ -49,7 +49,9 @@ impl SnapshotFile {
             )));
         }
         let number = |name: &str| match config.get(name) {
-            Some(Json::Number(text)) => text.parse().ok().filter(|number| *number > 0),
+            Some(Json::Number(text)) => {
+                text.parse::<u64>().ok().filter(|number| (1..=SHARES_MAX).contains(number))
+            }
             _ => None,
         };
         let facts = number("secret_shares").zip(number("secret_threshold"));

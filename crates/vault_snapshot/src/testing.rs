@@ -61,13 +61,14 @@ fn blob(text: &[u8]) -> Vec<u8> {
 pub(crate) struct Writer {
     pub(crate) records: Vec<(String, Vec<u8>)>,
     pub(crate) seal_kind: &'static str,
+    pub(crate) threshold: u64,
     /// Whether the wrapped key is in a list.
     pub(crate) is_listed: bool,
 }
 
 impl Writer {
     pub(crate) const fn new() -> Self {
-        Self { records: Vec::new(), seal_kind: "shamir", is_listed: false }
+        Self { records: Vec::new(), seal_kind: "shamir", threshold: 2, is_listed: false }
     }
 
     pub(crate) fn put(&mut self, path: &str, text: &[u8]) {
@@ -75,8 +76,10 @@ impl Writer {
     }
 
     pub(crate) fn state(&self) -> Vec<u8> {
-        let config =
-            format!(r#"{{"type":"{}","secret_shares":3,"secret_threshold":2}}"#, self.seal_kind);
+        let config = format!(
+            r#"{{"type":"{}","secret_shares":3,"secret_threshold":{}}}"#,
+            self.seal_kind, self.threshold
+        );
         let keys = format!(r#"["{}"]"#, BASE64.encode(&ROOT));
         let mut wrapped = blob(keys.as_bytes());
         if self.is_listed {
