@@ -99,11 +99,20 @@ impl Migration<'_> {
         namespace: &str,
         path: &str,
     ) -> Result<Vec<String>, Error> {
-        match self.source.list(namespace, path) {
-            Ok(names) => Ok(names),
+        self.or_none(Item { kind, namespace, path }, self.source.list(namespace, path))
+    }
+
+    /// What the source told; nothing where it does not tell it, which the report says.
+    pub(super) fn or_none<T: Default>(
+        &self,
+        item: Item<'_>,
+        answer: Result<T, ItemFailure>,
+    ) -> Result<T, Error> {
+        match answer {
+            Ok(told) => Ok(told),
             Err(ItemFailure::Item(why)) => {
-                self.report.count(Item { kind, namespace, path }, Settled::NotMoved(why));
-                Ok(Vec::new())
+                self.report.count(item, Settled::NotMoved(why));
+                Ok(T::default())
             }
             Err(ItemFailure::Fatal(error)) => Err(error),
         }

@@ -15,14 +15,7 @@ use kallisto_command::json::{Json, Map};
 pub(super) fn move_all(migration: &Migration<'_>, role: Item<'_>) -> Result<(), Error> {
     let Some(snapshot) = migration.source.snapshot() else { return Ok(()) };
     let item = Item { kind: "secret ids", ..role };
-    let secret_ids = match snapshot.secret_ids(role.namespace, role.path) {
-        Ok(secret_ids) => secret_ids,
-        Err(ItemFailure::Item(why)) => {
-            migration.report.count(item, Settled::NotMoved(why));
-            return Ok(());
-        }
-        Err(ItemFailure::Fatal(error)) => return Err(error),
-    };
+    let secret_ids = migration.or_none(item, snapshot.secret_ids(role.namespace, role.path))?;
     let expired = secret_ids.iter().filter(|secret_id| secret_id.has_expired).count();
     if expired > 0 {
         migration.report.note(item, format!("{expired} of them have expired"));
