@@ -5,7 +5,6 @@
 """
 import json
 import os
-import pathlib
 import pty
 import re
 import socket
@@ -14,8 +13,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from free_ports import free_ports  # noqa: E402
+from three import free_ports, raft_config
 
 BINARY = os.path.abspath(sys.argv[1])
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
@@ -33,22 +31,8 @@ work = tempfile.mkdtemp(prefix="kallisto-hands-")
 api, peer = free_ports(2)
 os.makedirs(f"{work}/data")
 with open(f"{work}/k.hcl", "w", encoding="utf-8") as config:
-    config.write(f'''
-storage "raft" {{
-  path    = "{work}/data"
-  node_id = "one"
-}}
-listener "tcp" {{
-  address     = "127.0.0.1:{api}"
-  tls_disable = true
-}}
-api_addr     = "http://127.0.0.1:{api}"
-cluster_addr = "http://127.0.0.1:{peer}"
-log_format   = "json"
-log_file     = "{work}/k.log"
-log_rotate_bytes     = 2000
-log_rotate_max_files = 2
-''')
+    logged = f'log_format = "json"\nlog_file = "{work}/k.log"\nlog_rotate_bytes = 2000\nlog_rotate_max_files = 2'
+    config.write(raft_config(f"{work}/data", api, peer, more=logged))
 env = {"PATH": os.environ["PATH"], "HOME": work, "BAO_ADDR": f"http://127.0.0.1:{api}", "NO_COLOR": "1"}
 
 

@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from three import free_ports
+from three import free_ports, raft_config
 
 KALLISTO, BAO = (os.path.abspath(path) for path in sys.argv[1:3])
 checks = failures = 0
@@ -69,19 +69,7 @@ def start_bao(shares=1, threshold=1):
     api, peer = free_ports(2)
     os.makedirs(f"{work}/bao")
     with open(f"{work}/bao.hcl", "w", encoding="utf-8") as config:
-        config.write(f'''
-storage "raft" {{
-  path    = "{work}/bao"
-  node_id = "one"
-}}
-listener "tcp" {{
-  address     = "127.0.0.1:{api}"
-  tls_disable = true
-}}
-api_addr      = "http://127.0.0.1:{api}"
-cluster_addr  = "http://127.0.0.1:{peer}"
-disable_mlock = true
-''')
+        config.write(raft_config(f"{work}/bao", api, peer, more="disable_mlock = true"))
     start(BAO, "server", f"-config={work}/bao.hcl", name="bao")
     server = Server(f"http://127.0.0.1:{api}")
     server.wait()

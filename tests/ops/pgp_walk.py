@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from three import free_ports
+from three import free_ports, raft_config
 
 KINDS = {
     "alice": "Key-Type: RSA\nKey-Length: 2048\nSubkey-Type: RSA\nSubkey-Length: 2048",
@@ -56,20 +56,7 @@ class Walk:
         os.mkdir(folder)
         config = os.path.join(folder, "server.hcl")
         with open(config, "w") as out:
-            out.write(f'''storage "raft" {{
-  path = "{folder}"
-  node_id = "one"
-}}
-listener "tcp" {{
-  address = "127.0.0.1:{port}"
-  cluster_address = "127.0.0.1:{peer}"
-  tls_disable = true
-  unauthenticated_rekey = true
-}}
-api_addr = "http://127.0.0.1:{port}"
-cluster_addr = "https://127.0.0.1:{peer}"
-log_requests_level = "info"
-''')
+            out.write(raft_config(folder, port, peer, listener="unauthenticated_rekey = true", more='log_requests_level = "info"'))
         self.port, self.log = port, os.path.join(folder, "log")
         log = open(self.log, "w")
         self.server = subprocess.Popen([self.binary, "server", f"-config={config}"], stdout=log, stderr=log)

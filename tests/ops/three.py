@@ -15,6 +15,24 @@ from free_ports import free_ports  # noqa: E402
 WAIT_SECS = 120
 
 
+def raft_config(data, api, peer, node="one", listener="", more=""):
+    """The configuration of a server on loopback with storage "raft": its API at one port, its peers at another."""
+    return f'''storage "raft" {{
+  path    = "{data}"
+  node_id = "{node}"
+}}
+listener "tcp" {{
+  address         = "127.0.0.1:{api}"
+  cluster_address = "127.0.0.1:{peer}"
+  tls_disable     = true
+  {listener}
+}}
+api_addr     = "http://127.0.0.1:{api}"
+cluster_addr = "https://127.0.0.1:{peer}"
+{more}
+'''
+
+
 class Cluster:
     def __init__(self, binary, work):
         self.binary, self.work, self.token = binary, work, None
@@ -27,18 +45,7 @@ class Cluster:
         os.makedirs(os.path.join(folder, "data"), exist_ok=True)
         config = os.path.join(folder, "server.hcl")
         with open(config, "w") as out:
-            out.write(f'''storage "raft" {{
-  path = "{folder}/data"
-  node_id = "n{at}"
-}}
-listener "tcp" {{
-  address = "127.0.0.1:{self.api[at]}"
-  cluster_address = "127.0.0.1:{self.peer[at]}"
-  tls_disable = true
-}}
-api_addr = "http://127.0.0.1:{self.api[at]}"
-cluster_addr = "https://127.0.0.1:{self.peer[at]}"
-''')
+            out.write(raft_config(f"{folder}/data", self.api[at], self.peer[at], node=f"n{at}"))
         log = open(os.path.join(folder, "log"), "a")
         self.servers[at] = subprocess.Popen([self.binary, "server", f"-config={config}"], stdout=log, stderr=log)
 
