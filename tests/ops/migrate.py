@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from migrate_servers import KALLISTO, Server, check, environment, migrate, run, start_bao, start_kallisto, work
+from migrate_servers import KALLISTO, Server, check, environment, fill_app, migrate, run, start_bao, start_kallisto, work
 
 SECRETS = int(os.environ.get("MIGRATE_SECRETS", "500"))
 PUBLIC_KEY = """-----BEGIN PUBLIC KEY-----
@@ -31,20 +31,7 @@ KEYS = {
 
 def fill(server):
     """Secrets of every state, and many plain ones."""
-    mount = {"type": "kv", "options": {"version": "2"}, "description": "of teams", "config": {"max_lease_ttl": "72h", "listing_visibility": "unauth"}}
-    server.good("POST", "sys/mounts/secret", mount)
-    server.good("POST", "sys/mounts/one", {"type": "kv"})
-    time.sleep(1)
-    server.good("POST", "secret/config", {"max_versions": 15, "delete_version_after": "720h"})
-    server.good("POST", "secret/metadata/app", {"custom_metadata": {"owner": "ada"}, "max_versions": 20})
-    for number in range(1, 13):
-        server.good("POST", "secret/data/app", {"data": {"n": number, "text": "ü\n\"'"}})
-    server.good("POST", "secret/delete/app", {"versions": [3]})
-    server.good("POST", "secret/destroy/app", {"versions": [5]})
-    server.good("POST", "secret/data/gone", {"data": {"x": 1}})
-    server.good("DELETE", "secret/data/gone")
-    server.good("POST", "secret/metadata/empty", {"custom_metadata": {"only": "metadata"}})
-    server.good("POST", "one/a/b", {"ttl": "1h", "number": 1.50})
+    fill_app(server)
 
     def one(number):
         server.good("POST", f"secret/data/many/{number % 50}/{number}", {"data": {"password": f"p{number}", "user": "u" * 200}})

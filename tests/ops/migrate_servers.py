@@ -65,12 +65,12 @@ def start(*arguments, name):
     return process
 
 
-def start_bao(shares=1, threshold=1):
+def start_bao(shares=1, threshold=1, name="bao"):
     api, peer = free_ports(2)
-    os.makedirs(f"{work}/bao")
-    with open(f"{work}/bao.hcl", "w", encoding="utf-8") as config:
-        config.write(raft_config(f"{work}/bao", api, peer, more="disable_mlock = true"))
-    start(BAO, "server", f"-config={work}/bao.hcl", name="bao")
+    os.makedirs(f"{work}/{name}")
+    with open(f"{work}/{name}.hcl", "w", encoding="utf-8") as config:
+        config.write(raft_config(f"{work}/{name}", api, peer, more="disable_mlock = true"))
+    start(BAO, "server", f"-config={work}/{name}.hcl", name=name)
     server = Server(f"http://127.0.0.1:{api}")
     server.wait()
     keys = server.good("PUT", "sys/init", {"secret_shares": shares, "secret_threshold": threshold})
@@ -90,6 +90,24 @@ def start_kallisto(name):
     server = Server(f"http://127.0.0.1:{api}", "root")
     server.wait()
     return server
+
+
+def fill_app(server):
+    """Mounts of both versions, and a secret of twelve versions, the third deleted and the fifth destroyed."""
+    mount = {"type": "kv", "options": {"version": "2"}, "description": "of teams", "config": {"max_lease_ttl": "72h", "listing_visibility": "unauth"}}
+    server.good("POST", "sys/mounts/secret", mount)
+    server.good("POST", "sys/mounts/one", {"type": "kv"})
+    time.sleep(1)
+    server.good("POST", "secret/config", {"max_versions": 15, "delete_version_after": "720h"})
+    server.good("POST", "secret/metadata/app", {"custom_metadata": {"owner": "ada"}, "max_versions": 20})
+    for number in range(1, 13):
+        server.good("POST", "secret/data/app", {"data": {"n": number, "text": "ü\n\"'"}})
+    server.good("POST", "secret/delete/app", {"versions": [3]})
+    server.good("POST", "secret/destroy/app", {"versions": [5]})
+    server.good("POST", "secret/data/gone", {"data": {"x": 1}})
+    server.good("DELETE", "secret/data/gone")
+    server.good("POST", "secret/metadata/empty", {"custom_metadata": {"only": "metadata"}})
+    server.good("POST", "one/a/b", {"ttl": "1h", "number": 1.50})
 
 
 def environment(source, target, token=None):

@@ -15,7 +15,7 @@ import tarfile
 import time
 import urllib.request
 
-from migrate_servers import check, environment, migrate, migrate_in, run, start_bao, start_kallisto, work
+from migrate_servers import check, environment, fill_app, migrate, migrate_in, run, start_bao, start_kallisto, work
 
 SECRETS = int(os.environ.get("MIGRATE_SECRETS", "100"))
 PUBLIC_KEY = """-----BEGIN PUBLIC KEY-----
@@ -38,22 +38,10 @@ SIGNING = {"p256": "ecdsa-p256", "p384": "ecdsa-p384", "p521": "ecdsa-p521", "ed
 
 
 def fill_secrets(bao):
-    bao.good("POST", "sys/mounts/secret", {"type": "kv", "options": {"version": "2"}, "description": "of teams", "config": {"max_lease_ttl": "72h"}})
-    bao.good("POST", "sys/mounts/one", {"type": "kv"})
-    time.sleep(1)
-    bao.good("POST", "secret/config", {"max_versions": 15, "delete_version_after": "720h"})
-    bao.good("POST", "secret/metadata/app", {"custom_metadata": {"owner": "ada"}, "max_versions": 20})
-    for number in range(1, 13):
-        bao.good("POST", "secret/data/app", {"data": {"n": number, "text": "ü\n\"'"}})
-    bao.good("POST", "secret/delete/app", {"versions": [3]})
-    bao.good("POST", "secret/destroy/app", {"versions": [5]})
+    fill_app(bao)
     bao.good("POST", "secret/metadata/trimmed", {"max_versions": 2, "cas_required": True})
     for number in range(17):
         bao.good("POST", "secret/data/trimmed", {"data": {"n": number}, "options": {"cas": number}})
-    bao.good("POST", "secret/data/gone", {"data": {"x": 1}})
-    bao.good("DELETE", "secret/data/gone")
-    bao.good("POST", "secret/metadata/empty", {"custom_metadata": {"only": "metadata"}})
-    bao.good("POST", "one/a/b", {"ttl": "1h", "number": 1.50})
     bao.good("POST", "one/a", {"beside": "a folder"})
     for number in range(SECRETS):
         bao.good("POST", f"secret/data/many/{number % 7}/{number}", {"data": {"password": f"p{number}"}})
