@@ -330,6 +330,19 @@ def walk_other_key(snapshot, shares, made):
     check(answer.get("data", {}).get("plaintext") == PLAIN, "-overwrite replaces a key that reads the same", str(answer))
 
 
+def walk_one_share():
+    """A server with one share, which is its key."""
+    bao, target = start_bao(name="bao-one"), start_kallisto("one-share")
+    bao.good("POST", "sys/mounts/one", {"type": "kv"})
+    bao.good("POST", "one/a", {"x": "y"})
+    save(bao, f"{work}/one.snap")
+    for form, text in (("hex", bao.shares[0]), ("base64", base64.b64encode(bytes.fromhex(bao.shares[0])).decode())):
+        with open(f"{work}/one-share", "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        code, _, said = migrate_in(variables(target), f"-from-snapshot={work}/one.snap", f"-source-shares-file={work}/one-share", "-only=mounts,secrets")
+        check(code == 0 and target.ask("GET", "one/a")[1].get("data") == {"x": "y"}, f"the one share of a server opens its snapshot, in {form}", f"{code} {said}")
+
+
 def walk_live_first(bao, snapshot, shares):
     target = start_kallisto("live")
     migrate(bao, target, "-only=mounts,secrets,login-methods")
@@ -366,6 +379,7 @@ def main():
     walk_parts(snapshot, shares)
     walk_other_key(snapshot, shares, made)
     walk_live_first(bao, snapshot, shares)
+    walk_one_share()
 
 
 run(main)
