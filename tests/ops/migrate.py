@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from migrate_servers import KALLISTO, Server, check, environment, fill_app, migrate, run, start_bao, start_kallisto, work
+from migrate_servers import KALLISTO, Server, check, environment, fill_app, migrate, migrate_in, run, start_bao, start_kallisto, work
 
 SECRETS = int(os.environ.get("MIGRATE_SECRETS", "500"))
 PUBLIC_KEY = """-----BEGIN PUBLIC KEY-----
@@ -84,6 +84,10 @@ def walk_others(source, target):
     signed = {name: source.good("POST", f"transit/sign/{name}", {"input": plain})["data"]["signature"] for name in ("ecdsa", "ed", "rsa")}
     code, report, said = migrate(source, target, "-dry-run")
     check(code == 2 and [line["path"] for line in report["not_moved"]] == ["transit/keys/kept"], "a dry run names what will not move", f"{report['not_moved']} {said}")
+    powerless = target.good("POST", "auth/token/create", {"policies": ["default"], "ttl": "5m"})["auth"]["client_token"]
+    denied = migrate_in({**environment(source, target, None), "VAULT_TOKEN": powerless}, "-dry-run")
+    check(denied[0] == 2 and any("permission denied" in line["reason"] for line in denied[1]["not_moved"]),
+          "a dry run with a token that may not says so", f"{denied}")
     code, report, said = migrate(source, target)
     lines = {line["path"]: line["reason"] for line in report["not_moved"]}
     check(code == 2 and sorted(lines) == ["transit/keys/kept"] and "not exportable" in lines["transit/keys/kept"],

@@ -1,7 +1,7 @@
 //! One of the two servers, asked for one thing at a time. In the place of the source may be a snapshot, which answers reads as its server would have.
 //!
 //! Namespaces are said in front of the path, which Vault, OpenBao and Kallisto take alike. What comes of a failed request is decided here: the server
-//! refused one item and the pass goes on ([`ItemFailure::Item`]), or nobody answers and it cannot ([`ItemFailure::Fatal`]).
+//! refused one item and the pass goes on ([`ItemFailure::Item`], [`ItemFailure::Denied`]), or nobody answers and it cannot ([`ItemFailure::Fatal`]).
 
 use super::snapshot::SnapshotSource;
 use kallisto_command::client::error::ClientError;
@@ -11,6 +11,9 @@ use kallisto_command::json::{Json, Map};
 
 /// Tries of a write that may be done twice, when the connection broke.
 const WRITE_TRIES: usize = 5;
+
+/// The status of what a token may not.
+const DENIED: u16 = 403;
 
 /// A server and a word for it.
 pub(super) struct Endpoint<'a> {
@@ -28,6 +31,8 @@ enum EndpointPlace<'a> {
 pub(super) enum ItemFailure {
     /// This one thing: the server said so, or it cannot be.
     Item(String),
+    /// This one thing: the token may not. Whether it is there is not known then.
+    Denied(String),
     /// Nothing more can be done.
     Fatal(Error),
 }
@@ -184,6 +189,9 @@ impl<'a> Endpoint<'a> {
     ) -> Result<Option<Map>, ItemFailure> {
         match answer {
             Ok(secret) => Ok(secret.and_then(|secret| secret.data)),
+            Err(ClientError::Api(error)) if error.status == DENIED => {
+                Err(ItemFailure::Denied(format!("the {} said to {}", self.name, error.summary())))
+            }
             Err(ClientError::Api(error)) if matches!(error.status, 400..=411 | 413..=428 | 500) => {
                 Err(ItemFailure::Item(format!("the {} said to {}", self.name, error.summary())))
             }

@@ -43,7 +43,7 @@ impl IdentityWalk<'_, '_> {
         let there = match self.migration.source.read(self.namespace, &path) {
             Ok(Some(there)) => there,
             Ok(None) => return Ok(()),
-            Err(ItemFailure::Item(why)) => {
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                 self.migration.report.count(item, Settled::NotMoved(why));
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl IdentityWalk<'_, '_> {
             let item = Item { kind: "groups", namespace: self.namespace, path: id };
             match self.migration.source.read(self.namespace, &format!("identity/group/id/{id}")) {
                 Ok(group) => groups.extend(group),
-                Err(ItemFailure::Item(why)) => {
+                Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                     self.migration.report.count(item, Settled::NotMoved(why));
                 }
                 Err(ItemFailure::Fatal(error)) => return Err(error),

@@ -34,7 +34,7 @@ pub(super) fn move_all(migration: &Migration<'_>) -> Result<Vec<String>, Error> 
 fn children(migration: &Migration<'_>, parent: &str) -> Result<Vec<String>, Error> {
     match migration.source.list(parent, "sys/namespaces") {
         Ok(names) => Ok(names),
-        Err(ItemFailure::Item(why)) => {
+        Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
             let item = Item { kind: "namespaces", namespace: parent, path: "" };
             migration.report.note(item, format!("namespaces below were not listed: {why}"));
             Ok(Vec::new())

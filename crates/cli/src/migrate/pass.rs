@@ -110,7 +110,7 @@ impl Migration<'_> {
     ) -> Result<T, Error> {
         match answer {
             Ok(told) => Ok(told),
-            Err(ItemFailure::Item(why)) => {
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                 self.report.count(item, Settled::NotMoved(why));
                 Ok(T::default())
             }
@@ -127,7 +127,7 @@ impl Migration<'_> {
         (route, visible): (&str, &str),
     ) -> Result<Option<Map>, Error> {
         let all = from.read(item.namespace, route).or_else(|failure| match failure {
-            ItemFailure::Item(_) => {
+            ItemFailure::Item(_) | ItemFailure::Denied(_) => {
                 let shown = from.read(item.namespace, "sys/internal/ui/mounts")?;
                 match shown.and_then(|mut shown| shown.remove(visible)) {
                     Some(Json::Object(mounts)) => Ok(Some(mounts)),
@@ -140,7 +140,7 @@ impl Migration<'_> {
             Ok(all) => Ok(Some(all.unwrap_or_default())),
             // A namespace that would be made.
             Err(ItemFailure::Item(_)) if self.pass == MigrationPass::DryRun => Ok(Some(Map::new())),
-            Err(ItemFailure::Item(why)) => {
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                 self.report.count(item, Settled::NotMoved(why));
                 Ok(None)
             }
@@ -168,7 +168,7 @@ impl Migration<'_> {
     ) -> Result<(), Error> {
         match work() {
             Ok(()) => Ok(()),
-            Err(ItemFailure::Item(why)) => {
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
                 self.report.note(item, why);
                 Ok(())
             }
@@ -187,7 +187,7 @@ impl Migration<'_> {
     ) -> Result<bool, Error> {
         let settled = match work() {
             Ok(settled) => settled,
-            Err(ItemFailure::Item(why)) => Settled::NotMoved(why),
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => Settled::NotMoved(why),
             Err(ItemFailure::Fatal(error)) => return Err(error),
         };
         let has_moved = !matches!(settled, Settled::NotMoved(_));

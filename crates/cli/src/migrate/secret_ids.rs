@@ -54,7 +54,7 @@ fn move_one(
     if let Some(state) = &migration.state {
         state.arrived(&known, arrival)?;
     }
-    // It may be there all the same: who may import need not be allowed to look.
+    // It may be there all the same, where the lookup was denied.
     let was_there = answer.is_some_and(|answer| answer.get("changed") == Some(&false.into()));
     Ok(if was_there { Settled::Same } else { Settled::Moved })
 }
@@ -70,7 +70,9 @@ fn is_there(
         Map::from([("secret_id_accessor".to_owned(), Json::from(secret_id.accessor.as_str()))]);
     match migration.target.write(role.namespace, &route, body) {
         Ok(found) => Ok(found.is_some_and(|found| found.contains_key("secret_id_accessor"))),
+        // Who may import need not be allowed to look.
+        Err(ItemFailure::Denied(_)) if migration.pass == MigrationPass::Move => Ok(false),
         Err(ItemFailure::Item(_)) => Ok(false),
-        fatal => fatal.map(|_| false),
+        failed => failed.map(|_| false),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn walk(
         match endpoint.read(mount.namespace, &mount.api_path(&start)) {
             Ok(Some(_)) => found.secrets.push(start),
             Ok(None) => {}
-            Err(ItemFailure::Item(_)) => doubtful.push(start),
+            Err(ItemFailure::Item(_) | ItemFailure::Denied(_)) => doubtful.push(start),
             Err(ItemFailure::Fatal(error)) => return Err(error),
         }
     }
@@ -82,7 +82,9 @@ fn list_level(
     pool::for_each(folders, migration.workers, |folder| {
         match endpoint.list(mount.namespace, &mount.api_path(folder)) {
             Ok(names) => lock(&listed).push((folder.clone(), names)),
-            Err(ItemFailure::Item(why)) => report(migration, mount, folder, why),
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => {
+                report(migration, mount, folder, why)
+            }
             Err(ItemFailure::Fatal(error)) => return Err(error),
         }
         migration.progress.add(1);

@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_has_no_row_is_refused_by_its_name_and_secrets_are_kept_apart() {
         let told = |text: &str| match role(map(text), JWT_ROLE) {
-            Err(ItemFailure::Item(why)) => why,
+            Err(ItemFailure::Item(why) | ItemFailure::Denied(why)) => why,
             _ => String::new(),
         };
         assert!(told(r#"{"newer":1}"#).contains("\"newer\" is not understood"));

@@ -209,7 +209,7 @@ impl LayoutWalk<'_> {
 /// The entries of a table, in one record or in many.
 fn read_table(opened: &OpenSnapshot, at: &str) -> Result<Vec<Map>, String> {
     let said = |failure| match failure {
-        ItemFailure::Item(why) => why,
+        ItemFailure::Item(why) | ItemFailure::Denied(why) => why,
         ItemFailure::Fatal(error) => error.to_string(),
     };
     let mut entries = Vec::new();

@@ -74,7 +74,7 @@ impl SecretIndexes {
         let mut indexes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let made = indexes.entry(mount.folder.clone()).or_insert_with(|| {
             Arc::new(index(opened, mount).map_err(|failure| match failure {
-                ItemFailure::Item(why) => why,
+                ItemFailure::Item(why) | ItemFailure::Denied(why) => why,
                 ItemFailure::Fatal(error) => error.to_string(),
             }))
         });
