@@ -127,6 +127,8 @@ class Walk:
         done = json.loads(done)
         assert done["pgp_fingerprints"] == status["pgp_fingerprints"], done
         fresh = [self.opened(share) for share in done["keys_base64"]]
+        for method in "GET", "DELETE":
+            assert self.call("sys/rekey/backup", method)[0] == 403, "kept shares without a token"
         kept = json.loads(self.command(program, "operator", "rekey", "-backup-retrieve", "-format=json", token=root))
         kept = kept.get("data", kept)
         assert self.opened(kept["keys_base64"][self.fingerprint("bob")][0]) == fresh[1], kept

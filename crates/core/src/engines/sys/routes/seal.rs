@@ -193,7 +193,7 @@ macro_rules! rekey {
                         $(.or_anyone(for_anyone!($admits, |run| rekey::restart(run.core))))?;
             } .with_sudo().served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/verify")))?),
-            kept_shares!(concat!($base, "/backup"), $target, $form $(, $admits, concat!($twin, "/backup"))?),
+            kept_shares!(concat!($base, "/backup"), $target, $form $(, concat!($twin, "/backup"))?),
         ]
     };
 }
@@ -208,18 +208,17 @@ macro_rules! for_anyone {
     };
 }
 
-/// The row of shares that were encrypted to OpenPGP keys and kept.
+/// The row of shares that were encrypted to OpenPGP keys and kept. Whoever may rekey without a token still needs one here: who
+/// deletes what is kept takes it from its holders, and no share is asked for.
 macro_rules! kept_shares {
-    ($pattern:expr, $target:ident, $form:path $(, $admits:ident, $canonical:expr)?) => {
+    ($pattern:expr, $target:ident, $form:path $(, $canonical:expr)?) => {
         row!($pattern, &[], {
             Read => "Encrypted shares that were kept.",
-                runs!(|run| rekey::kept_shares(run.core, ShareTarget::$target))
-                    $(.or_anyone(for_anyone!($admits, |run| rekey::kept_shares(run.core, ShareTarget::$target))))?;
+                runs!(|run| rekey::kept_shares(run.core, ShareTarget::$target));
             Delete => "Remove them.",
-                runs!(async |run| rekey::forget_kept_shares(run.core, ShareTarget::$target).await.map($form))
-                    $(.or_anyone(for_anyone!($admits, async |run| rekey::forget_kept_shares(run.core, ShareTarget::$target).await)))?;
+                runs!(async |run| rekey::forget_kept_shares(run.core, ShareTarget::$target).await.map($form));
         } .with_sudo().served_by(ServedBy::Leader)
-        $(.admitting(Admits::$admits).alias_of($canonical))?)
+        $(.alias_of($canonical))?)
     };
 }
 
@@ -234,13 +233,8 @@ pub(super) const REKEY_RECOVERY: &[Row<RouteHandler>] = rekey!(
     "rotate/recovery"
 );
 /// What clients of Vault call `rekey-recovery-key/backup`.
-pub(super) const RECOVERY_BACKUP: &[Row<RouteHandler>] = &[kept_shares!(
-    "rekey/recovery-key-backup",
-    Recovery,
-    identity,
-    AnyoneIfConfigured,
-    "rotate/recovery/backup"
-)];
+pub(super) const RECOVERY_BACKUP: &[Row<RouteHandler>] =
+    &[kept_shares!("rekey/recovery-key-backup", Recovery, identity, "rotate/recovery/backup")];
 pub(super) const ROTATE_ROOT: &[Row<RouteHandler>] =
     rekey!("rotate/root", Unseal, "the unseal key", Response::enveloped);
 pub(super) const ROTATE_RECOVERY: &[Row<RouteHandler>] =
