@@ -100,6 +100,9 @@ class Walk:
             assert status == 400 and word in answer["errors"][0], (word, status, answer)
         status, answer = self.call("sys/init", "PUT", {"secret_shares": 1, "secret_threshold": 1, "root_token_pgp_key": secret})
         assert status == 400 and "private key" in answer["errors"][0], answer
+        for body in {"pgp_keys": " "}, {"pgp_keys": ","}, {"pgp_key": alice}, {"recovery_pgp_keys": [alice]}:
+            status, answer = self.call("sys/init", "PUT", {"secret_shares": 1, "secret_threshold": 1, **body})
+            assert status == 400, (body, answer)
         assert self.call("sys/init")[1] == {"initialized": False}
         refused = self.command(self.binary, "operator", "init", "-key-shares=1", "-key-threshold=1", "-pgp-keys=keybase:alice", code=1)
         assert "keybase" in refused.lower(), refused
@@ -118,6 +121,9 @@ class Walk:
             self.command(program, "operator", "unseal", share)
         assert self.call("sys/seal-status")[1]["sealed"] is False
         print("ok      init: shares and token only for their holders, and they unseal")
+        for path, field in ("rekey/init", "recovery_pgp_keys"), ("generate-root/attempt", "root_token_pgp_key"):
+            status, answer = self.call(f"sys/{path}", "PUT", {"secret_shares": 1, "secret_threshold": 1, field: ["x"]}, root)
+            assert status == 400 and field in answer["errors"][0], (path, answer)
         self.command(program, "operator", "rekey", "-init", "-key-shares=2", "-key-threshold=2", "-backup",
                      f"-pgp-keys={self.file('alice.asc')},{self.file('bob.asc')}", token=root)
         status = self.call("sys/rekey/init", token=root)[1]

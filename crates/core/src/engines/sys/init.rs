@@ -33,6 +33,7 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
     if fields.strings(others)?.is_some_and(|keys| !keys.is_empty()) {
         return Err(Error::invalid(format!("parameter {others} not applicable to this seal type")));
     }
+    pgp::refuse(&body, &["pgp_key"])?;
     let spec = InitSpec {
         shares: count(fields, shares)?,
         threshold: count(fields, threshold)?,

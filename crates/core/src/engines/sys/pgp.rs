@@ -20,7 +20,13 @@ pub(super) fn holders(
 ) -> Result<Option<ShareRecipients>, Error> {
     let texts = Fields::new(body).strings(name)?.unwrap_or_default();
     if texts.is_empty() {
-        return Ok(None);
+        // Blanks and commas are no list without keys: shares in the clear are not what was asked for.
+        let is_blank = matches!(body.get(name), Some(Json::String(text)) if !text.is_empty());
+        return if is_blank {
+            Err(Error::invalid(format!("{name}: no key is in it")))
+        } else {
+            Ok(None)
+        };
     }
     if texts.len() != usize::from(shares) {
         return Err(Error::invalid(format!(
@@ -46,6 +52,23 @@ pub(super) fn holder(body: &Map, name: &str, now: Timestamp) -> Result<Option<Re
         return Ok(None);
     }
     recipient(name, &text, now).map(Some)
+}
+
+/// Refuses fields of another operation, whose keys would go unheard and what they are for be handed out in the clear.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the field.
+pub(super) fn refuse(body: &Map, names: &[&str]) -> Result<(), Error> {
+    let is_given = |name: &&&str| match body.get(**name) {
+        None | Some(Json::Null) => false,
+        Some(Json::String(text)) => !text.is_empty(),
+        Some(Json::Array(keys)) => !keys.is_empty(),
+        Some(_) => true,
+    };
+    match names.iter().find(is_given) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!("{name}: no parameter of this operation"))),
+    }
 }
 
 /// The fingerprints as answers have them.

@@ -74,6 +74,7 @@ pub(super) async fn start(
 ) -> Result<Response, Error> {
     let body = request.object()?;
     let fields = Fields::new(&body);
+    pgp::refuse(&body, &["recovery_pgp_keys", "root_token_pgp_key", "pgp_key"])?;
     let spec = RekeySpec {
         target,
         shares: count(fields, "secret_shares")?,

@@ -27,6 +27,7 @@ pub(super) fn cancel(core: &Core, request: &Request<'_>, caller: Asker) -> Resul
 
 pub(super) async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let body = request.object()?;
+    pgp::refuse(&body, &["pgp_keys", "recovery_pgp_keys", "root_token_pgp_key"])?;
     let otp = Fields::new(&body).string("otp")?.filter(|otp| !otp.is_empty());
     let holder = pgp::holder(&body, "pgp_key", request.now)?;
     let (progress, drawn) = core.start_root(otp.map(SecretString::from), holder).await?;
