@@ -13,7 +13,7 @@ pub fn is_armored(text: &str) -> bool {
     text.contains("-----BEGIN PGP ")
 }
 
-/// The key in armor. Its check sum is not looked at: what is damaged is no key.
+/// The key in armor, which is never empty. Its check sum is not looked at: what is damaged is no key.
 ///
 /// # Errors
 /// When there is none, or more than one.
@@ -29,7 +29,9 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Error> {
     let lines = block.lines().map(str::trim).skip(1);
     // Headers end at an empty line.
     let body = lines.skip_while(|line| !line.is_empty()).filter(|line| !line.starts_with('='));
-    BASE64.decode(body.collect::<String>().as_bytes()).map_err(|_| Error::Malformed)
+    let key = BASE64.decode(body.collect::<String>().as_bytes()).map_err(|_| Error::Malformed)?;
+    // Without a line that ends the headers nothing is left, and a request with an empty key is one without encryption.
+    if key.is_empty() { Err(Error::Malformed) } else { Ok(key) }
 }
 
 #[cfg(test)]
@@ -45,5 +47,10 @@ mod tests {
         assert_eq!(decode(&format!("{PRIVATE}\n\nAQID\n")), Err(Error::Secret));
         assert_eq!(decode(&format!("{BEGIN}\n\n!\n{END}")), Err(Error::Malformed));
         assert_eq!(decode(BEGIN), Err(Error::Malformed));
+        assert_eq!(
+            decode(&format!("{BEGIN}\nAQID\n{END}")),
+            Err(Error::Malformed),
+            "no empty line"
+        );
     }
 }

@@ -56,6 +56,16 @@ pub enum Error {
     Cipher,
 }
 
+/// Whether `bytes` begin as a private key does, in binary form: the byte of its packet's tag.
+pub fn is_private(bytes: &[u8]) -> bool {
+    let tag = match bytes.first() {
+        Some(&first) if first & 0xc0 == 0xc0 => first & 63,
+        Some(&first) if first & 0x80 != 0 => (first >> 2) & 15,
+        _ => return false,
+    };
+    matches!(tag, packet::SECRET_KEY | packet::SECRET_SUBKEY)
+}
+
 impl std::fmt::Display for Error {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {

@@ -6,7 +6,7 @@ use data_encoding::BASE64;
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::json::Json;
-use kallisto_openpgp::{KEY_BYTES_MAX, armor};
+use kallisto_openpgp::{self as pgp, KEY_BYTES_MAX, armor};
 
 /// How the names of keys at Keybase begin.
 const KEYBASE: &str = "keybase:";
@@ -40,15 +40,46 @@ pub(super) fn key(flag: &str, name: &str) -> Result<String, Error> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(refuse("it is longer than a key".to_owned()));
     }
-    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(BASE64.encode(&bytes)) };
-    if armor::is_armored(text) {
-        return armor::decode(text)
-            .map(|key| BASE64.encode(&key))
-            .map_err(|why| refuse(why.to_string()));
+    let key = binary(bytes).map_err(|why| refuse(why.to_string()))?;
+    Ok(BASE64.encode(&key))
+}
+
+/// A key in binary form from the bytes of its file. What is plainly none never leaves this machine: nothing, a private key,
+/// and text that is no key.
+fn binary(bytes: Vec<u8>) -> Result<Vec<u8>, pgp::Error> {
+    let key = match std::str::from_utf8(&bytes) {
+        Ok(text) if armor::is_armored(text) => armor::decode(text)?,
+        Ok(text) => {
+            let text: String = text.split_ascii_whitespace().collect();
+            BASE64.decode(text.as_bytes()).map_err(|_| pgp::Error::Malformed)?
+        }
+        Err(_) => bytes,
+    };
+    if key.is_empty() {
+        // A request with an empty key is one without encryption.
+        return Err(pgp::Error::Malformed);
     }
-    let text: String = text.split_ascii_whitespace().collect();
-    match BASE64.decode(text.as_bytes()) {
-        Ok(_) if !text.is_empty() => Ok(text),
-        _ => Ok(BASE64.encode(&bytes)),
+    if pgp::is_private(&key) { Err(pgp::Error::Secret) } else { Ok(key) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_public_key_is_refused_here() {
+        for (bytes, expected) in [
+            (&b"mQE="[..], Ok(vec![0x99, 1])),
+            (b"mQ\nE=\n", Ok(vec![0x99, 1])),
+            (b"\x99\x01\xff", Ok(vec![0x99, 1, 0xff])),
+            (b"", Err(pgp::Error::Malformed)),
+            (b" \n", Err(pgp::Error::Malformed)),
+            (b"root:x:0:0", Err(pgp::Error::Malformed)),
+            (b"lQE=", Err(pgp::Error::Secret)),
+            (b"\x95\x01\xff", Err(pgp::Error::Secret)),
+            (b"\xc5\x01\xff", Err(pgp::Error::Secret)),
+        ] {
+            assert_eq!(binary(bytes.to_vec()), expected, "{bytes:?}");
+        }
     }
 }
