@@ -1,5 +1,7 @@
 //! A public key with what its owner says of it, and which part of it is encrypted to.
 
+use std::cell::Cell;
+
 use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
@@ -14,6 +16,8 @@ use crate::{Error, KEY_BYTES_MAX};
 
 /// What is encrypted before a key is taken: a key that refuses it is refused while nothing depends on it.
 const TRIAL: &[u8] = b"trial";
+/// Most signatures of a key that are verified: whoever sends a key has the server do it, a millisecond each on P-521.
+const VERIFICATIONS_MAX: usize = 64;
 
 /// Somebody whom texts are encrypted to.
 #[derive(Clone, Debug)]
@@ -34,11 +38,13 @@ impl Recipient {
         let packets = packet::all(bytes)?;
         let parts = Parts::of(&packets)?;
         let primary = PgpKey::parse(parts.primary)?;
-        let about = parts.about_primary(&primary, now)?;
-        let recipient = Self {
-            fingerprint: HEXLOWER.encode(&primary.fingerprint()?),
-            key: parts.encryption_key(&primary, about, now)?,
-        };
+        let about = parts.about_primary(&primary, now);
+        let key = about.and_then(|about| parts.encryption_key(&primary, about, now));
+        if parts.verifications_left.get() == 0 {
+            return Err(Error::TooManySignatures);
+        }
+        let fingerprint = HEXLOWER.encode(&primary.fingerprint()?);
+        let recipient = Self { fingerprint, key: key? };
         recipient.encrypt(TRIAL)?;
         Ok(recipient)
     }
@@ -68,6 +74,7 @@ struct Parts<'a> {
     primary: &'a [u8],
     /// The primary key itself first, then names and subkeys as they come.
     all: Vec<SignedPart<'a>>,
+    verifications_left: Cell<usize>,
 }
 
 impl<'a> Parts<'a> {
@@ -97,7 +104,7 @@ impl<'a> Parts<'a> {
                 _ => {}
             }
         }
-        Ok(Self { primary: first.body, all })
+        Ok(Self { primary: first.body, all, verifications_left: Cell::new(VERIFICATIONS_MAX) })
     }
 
     /// What the primary key says of itself: by the newest signature over itself or one of its names.
@@ -120,7 +127,9 @@ impl<'a> Parts<'a> {
                     packet::PUBLIC_KEY => one.kind == DIRECT_KEY,
                     _ => CERTIFICATIONS.contains(&one.kind),
                 };
-                is_kind && one.says.holds(now) && one.is_by(primary, &over)
+                is_kind
+                    && one.says.holds(now)
+                    && one.is_by(primary, &over, &self.verifications_left)
             };
             for one in part.signatures.iter().filter(is_own) {
                 if newest.is_none_or(|known| known.created() < one.says.created()) {
@@ -145,7 +154,7 @@ impl<'a> Parts<'a> {
         let mut best: Option<(u64, EncryptionKey)> = None;
         let mut refusal = Error::Unusable;
         for part in self.all.iter().filter(|part| part.packet.tag == packet::PUBLIC_SUBKEY) {
-            match subkey(primary, part, now) {
+            match subkey(primary, part, now, &self.verifications_left) {
                 Ok(None) => {}
                 Ok(Some((created, key))) => {
                     if best.as_ref().is_none_or(|(known, _)| *known < created) {
@@ -170,6 +179,7 @@ fn subkey(
     primary: &PgpKey<'_>,
     part: &SignedPart<'_>,
     now: u64,
+    verifications_left: &Cell<usize>,
 ) -> Result<Option<(u64, EncryptionKey)>, Error> {
     let key = PgpKey::parse(part.packet.body)?;
     if !key.encrypts() {
@@ -180,7 +190,9 @@ fn subkey(
     }
     let over = signed_over(primary, Some(&key))?;
     let bindings = part.signatures.iter().filter(|one| {
-        one.kind == SUBKEY_BINDING && one.says.holds(now) && one.is_by(primary, &over)
+        one.kind == SUBKEY_BINDING
+            && one.says.holds(now)
+            && one.is_by(primary, &over, verifications_left)
     });
     let says = bindings.map(|one| one.says).max_by_key(Statement::created);
     let says = says.ok_or(Error::Unsigned)?;

@@ -52,6 +52,8 @@ pub enum Error {
     Expired,
     /// A signature that it needs is missing or wrong, or of a kind that is not trusted.
     Unsigned,
+    /// It has more signatures of its own than are verified.
+    TooManySignatures,
     /// The library of ciphers refused.
     Cipher,
 }
@@ -83,6 +85,9 @@ impl std::fmt::Display for Error {
             Self::Expired => "the key, or the part of it that is for encryption, has expired",
             Self::Unsigned => {
                 "it has no valid signature of its own over its part for encryption (by RSA, Ed25519 or ECDSA with SHA-2)"
+            }
+            Self::TooManySignatures => {
+                "it has too many signatures of its own: export it with --export-options export-minimal"
             }
             Self::Cipher => "the key was refused by the cipher",
         })

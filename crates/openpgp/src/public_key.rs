@@ -83,6 +83,8 @@ pub(crate) enum PgpMaterial<'a> {
 pub(crate) struct PgpKey<'a> {
     /// The whole packet.
     pub(crate) body: &'a [u8],
+    /// The end of its fingerprint, by which signatures name it.
+    pub(crate) id: [u8; 8],
     /// Seconds since 1970.
     pub(crate) created: u64,
     pub(crate) material: PgpMaterial<'a>,
@@ -122,7 +124,9 @@ impl<'a> PgpKey<'a> {
             }
             _ => PgpMaterial::Other,
         };
-        Ok(Self { body, created, material })
+        let mut key = Self { body, id: [0; 8], created, material };
+        key.id = *key.fingerprint()?.last_chunk::<8>().ok_or(Error::Malformed)?;
+        Ok(key)
     }
 
     /// What signatures and fingerprints are over.

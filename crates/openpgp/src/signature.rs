@@ -1,5 +1,7 @@
 //! Signatures of a key over its own parts (RFC 4880, section 5.2).
 
+use std::cell::Cell;
+
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{
     self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
@@ -24,6 +26,8 @@ const SHA512: u8 = 10;
 const CREATED: u8 = 2;
 const SIGNATURE_EXPIRES: u8 = 3;
 const KEY_EXPIRES: u8 = 9;
+const ISSUER: u8 = 16;
+const ISSUER_FINGERPRINT: u8 = 33;
 const KEY_FLAGS: u8 = 27;
 /// Those that are understood here and say nothing about what is decided, if they are critical.
 const HARMLESS: [u8; 12] = [11, 16, 20, 21, 22, 23, 24, 25, 28, 30, 32, 33];
@@ -38,6 +42,8 @@ pub(crate) struct Signature<'a> {
     hash: u8,
     /// From its first byte to the end of what is signed of it.
     hashed: &'a [u8],
+    /// The identifier of the key that it is said to be by: a hint, which nobody signed.
+    issuer: Option<[u8; 8]>,
     /// The integers.
     rest: &'a [u8],
     pub(crate) says: Statement,
@@ -88,14 +94,26 @@ impl<'a> Signature<'a> {
         let subpackets = input.counted(2)?;
         let hashed = body.get(..6 + subpackets.len()).ok_or(Error::Malformed)?;
         // What is not signed says nothing.
-        input.counted(2)?;
+        let unsigned = input.counted(2)?;
         input.take(2)?;
+        let issuer = issuer(subpackets).or_else(|| issuer(unsigned));
         let says = statement(subpackets)?;
-        Ok(Some(Self { kind, algorithm, hash, hashed, rest: input.0, says }))
+        Ok(Some(Self { kind, algorithm, hash, hashed, issuer, rest: input.0, says }))
     }
 
-    /// Whether `signer` made it over `over`.
-    pub(crate) fn is_by(&self, signer: &PgpKey<'_>, over: &[u8]) -> bool {
+    /// Whether `signer` made it over `over`. Nothing is by anybody once `verifications_left` is 0.
+    pub(crate) fn is_by(
+        &self,
+        signer: &PgpKey<'_>,
+        over: &[u8],
+        verifications_left: &Cell<usize>,
+    ) -> bool {
+        // Signatures of other people, of which a key may have many, cost no verification.
+        if self.issuer.is_some_and(|issuer| issuer != signer.id) {
+            return false;
+        }
+        let Some(left) = verifications_left.get().checked_sub(1) else { return false };
+        verifications_left.set(left);
         let mut message = over.to_vec();
         message.extend_from_slice(self.hashed);
         let Ok(length) = u32::try_from(self.hashed.len()) else { return false };
@@ -160,6 +178,19 @@ fn padded(integer: &[u8], bytes: usize) -> Result<Vec<u8>, Error> {
     let mut padded = vec![0; zeros];
     padded.extend_from_slice(integer);
     Ok(padded)
+}
+
+/// The key that a signature is said to be by. A fingerprint ends with the identifier.
+fn issuer(subpackets: &[u8]) -> Option<[u8; 8]> {
+    let mut input = Input(subpackets);
+    while !input.0.is_empty() {
+        let length = subpacket_length(&mut input).ok()?;
+        let mut body = Input(input.take(length).ok()?);
+        if matches!(body.byte().ok()? & 0x7f, ISSUER | ISSUER_FINGERPRINT) {
+            return body.0.last_chunk::<8>().copied();
+        }
+    }
+    None
 }
 
 fn statement(subpackets: &[u8]) -> Result<Statement, Error> {

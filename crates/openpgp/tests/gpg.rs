@@ -149,6 +149,12 @@ fn keys_that_should_not_be_used_are_refused() {
     assert_eq!(refusal(&home.key("p384", p384), now()), Error::Unusable);
     assert_eq!(refusal(b"", now()), Error::Malformed);
     assert_eq!(refusal(&vec![0; 70_000], now()), Error::TooLong);
+    // As many signatures as somebody likes who wants the server to be busy: they are valid, and come after a subkey.
+    let part = subkey_of(&good);
+    let signature = &part[3 + usize::from(part[1]) * 256 + usize::from(part[2])..];
+    let with = |count: usize| [good.as_slice(), &signature.repeat(count)].concat();
+    assert!(Recipient::parse(&with(8), now()).is_ok());
+    assert_eq!(refusal(&with(64), now()), Error::TooManySignatures);
     // A subkey of another key, with its own signature, behind a key that has not signed for it.
     let other = home.key("other", rsa);
     let foreign = subkey_of(&other);
