@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use data_encoding::HEXLOWER;
-use zeroize::Zeroizing;
 
 use crate::encrypt::{self, EncryptionKey};
 use crate::packet::{self, Packet};
@@ -59,7 +58,7 @@ impl Recipient {
     /// # Errors
     /// When the text is too long, or the cipher fails.
     pub fn encrypt(&self, text: &[u8]) -> Result<Vec<u8>, Error> {
-        encrypt::message(&self.key, &Zeroizing::new(text.to_vec()))
+        encrypt::message(&self.key, text)
     }
 }
 

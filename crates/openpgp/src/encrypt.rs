@@ -30,6 +30,10 @@ const MODULUS_BYTES_MIN: usize = 256;
 /// What a session key is padded to, so that its length tells nothing of the cipher.
 const WRAPPED_BYTES: usize = 40;
 const BLOCK_BYTES: usize = 16;
+/// What a packet of text has besides the text: its tag, its length, how the text is, no name and no date.
+const LITERAL_OVERHEAD_BYTES: usize = 6 + 6;
+/// A modification detection code with its tag and length.
+const CODE_BYTES: usize = 2 + 20;
 /// Who sends, for the derivation of a key: nobody.
 const ANONYMOUS: &[u8; 20] = b"Anonymous Sender    ";
 
@@ -81,7 +85,9 @@ pub(crate) fn message(key: &EncryptionKey, text: &[u8]) -> Result<Vec<u8>, Error
 
 /// The session key for a recipient.
 fn session_packet(key: &EncryptionKey, session: &[u8; 32]) -> Result<Vec<u8>, Error> {
-    let mut named = Zeroizing::new(vec![AES_256_ID]);
+    // With all its room at once: what a vector outgrows is not wiped.
+    let mut named = Zeroizing::new(Vec::<u8>::with_capacity(WRAPPED_BYTES));
+    named.push(AES_256_ID);
     named.extend_from_slice(session);
     let sum = session.iter().fold(0_u16, |sum, byte| sum.wrapping_add(u16::from(*byte)));
     named.extend_from_slice(&sum.to_be_bytes());
@@ -179,16 +185,20 @@ fn wrap(key: &[u8], cipher: u8, session: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// The text under the session key.
 fn encrypted(session: &[u8; 32], text: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut clear = Zeroizing::new(vec![0; BLOCK_BYTES]);
+    let room = BLOCK_BYTES + 2 + LITERAL_OVERHEAD_BYTES + text.len() + CODE_BYTES;
+    let mut clear = Zeroizing::new(Vec::<u8>::with_capacity(room));
+    clear.resize(BLOCK_BYTES, 0);
     SystemRandom::new().fill(&mut clear).map_err(refused)?;
     let again = clear.last_chunk::<2>().copied().ok_or(Error::Cipher)?;
     clear.extend_from_slice(&again);
-    let mut literal = Zeroizing::new(vec![b'b', 0, 0, 0, 0, 0]);
+    let mut literal = Zeroizing::new(Vec::<u8>::with_capacity(LITERAL_OVERHEAD_BYTES + text.len()));
+    literal.extend_from_slice(&[b'b', 0, 0, 0, 0, 0]);
     literal.extend_from_slice(text);
     packet::write(11, &literal, &mut clear)?;
     clear.extend_from_slice(&[0xd3, 20]);
     let code = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &clear);
     clear.extend_from_slice(code.as_ref());
+    assert_eq!(clear.len(), room, "the room was right, so that nothing was moved and left behind");
     let key = UnboundCipherKey::new(&cipher::AES_256, session).map_err(refused)?;
     let key = EncryptingKey::cfb128(key).map_err(refused)?;
     // The standard has no other start: the random block in front of the text is what it starts with.
