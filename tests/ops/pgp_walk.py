@@ -157,7 +157,8 @@ class Walk:
         for share in fresh:
             self.call("sys/unseal", "PUT", {"key": share})
         assert self.call("sys/seal-status")[1]["sealed"] is False
-        self.call(f"auth/token/lookup/{root}?help=1&x={token}", token=root)
+        for path in f"auth/token/lookup/{root}?help=1&x={token}", f"auth/token/lookup%2F{root}", f"secret/x={root}", f"secret/%20{root}":
+            self.call(path, token=root)
         log = open(self.log).read()
         assert "completed_request" in log and "request_path=/v1/sys/rekey/init" in log.replace('"', ""), log[-2000:]
         for secret in [root, token, *shares, *fresh]:

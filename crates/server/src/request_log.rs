@@ -129,20 +129,11 @@ fn millis(took: Duration) -> String {
 
 /// A path as it may be shown: without what looks like a token, and not longer than a line should be.
 pub(super) fn shown(path: &str) -> Cow<'_, str> {
-    let is_token = |part: &str| {
-        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| part.starts_with(prefix));
-        begins(&TOKEN_PREFIXES)
-            || (part.len() >= OLD_TOKEN_BYTES_MIN && begins(&OLD_TOKEN_PREFIXES))
-    };
-    // A part may be spelled with percent signs; what such a spelling hides from here it hides from nobody.
-    let is_plain = !path.split('/').any(|part| is_token(part) || is_token(&decoded(part)));
+    let is_plain = !path.split('/').any(holds_token);
     if is_plain && path.len() <= PATH_BYTES_MAX {
         return Cow::Borrowed(path);
     }
-    let parts = path.split('/').map(|part| match is_token(part) || is_token(&decoded(part)) {
-        true => HIDDEN,
-        false => part,
-    });
+    let parts = path.split('/').map(|part| if holds_token(part) { HIDDEN } else { part });
     let mut text = parts.collect::<Vec<_>>().join("/");
     if text.len() > PATH_BYTES_MAX {
         let end = (0..=PATH_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -150,6 +141,19 @@ pub(super) fn shown(path: &str) -> Cow<'_, str> {
         text.push_str("...");
     }
     Cow::Owned(text)
+}
+
+/// Whether a part of a path has what looks like a token anywhere in it, however it is spelled: behind other characters, in
+/// capitals, with percent signs and those once more.
+fn holds_token(part: &str) -> bool {
+    let once = decoded(part);
+    let text = decoded(&once).to_ascii_lowercase();
+    let is_old = |word: &str| {
+        word.len() >= OLD_TOKEN_BYTES_MIN
+            && OLD_TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+    };
+    let is_outside = |of: char| !of.is_ascii_alphanumeric() && !"._-".contains(of);
+    TOKEN_PREFIXES.iter().any(|prefix| text.contains(prefix)) || text.split(is_outside).any(is_old)
 }
 
 /// A part of a path without percent signs, as far as it is text.
@@ -184,6 +188,12 @@ mod tests {
             ("/v1/secret/data/a", "/v1/secret/data/a"),
             ("/v1/auth/token/lookup/hvs.CAESIabc", "/v1/auth/token/lookup/(token)"),
             ("/v1/a/%68vs.CAESIabc/b", "/v1/a/(token)/b"),
+            ("/v1/auth/token/lookup%2Fhvs.CAESIabc", "/v1/auth/token/(token)"),
+            ("/v1/a/%2568vs.CAESIabc/b", "/v1/a/(token)/b"),
+            ("/v1/a/x=hvs.CAESIabc", "/v1/a/(token)"),
+            ("/v1/a/%20HVB.CAESIabc", "/v1/a/(token)"),
+            ("/v1/a/b;s.0123456789abcdefghijklmn", "/v1/a/(token)"),
+            ("/v1/a/apps.0123456789abcdefghijklmn", "/v1/a/apps.0123456789abcdefghijklmn"),
             ("/v1/a/s.0123456789abcdefghijklmn", "/v1/a/(token)"),
             ("/v1/a/s.short", "/v1/a/s.short"),
             ("/v1/a/%zz%4", "/v1/a/%zz%4"),
