@@ -103,7 +103,9 @@ impl<D: StoreDatabase> PgDriver<D> {
             return Ok(());
         }
         lock(&shared.queue).reads.extend(reads);
-        self.not_committed(group, held.map(|_| ()), sent)
+        self.not_committed(group, held.map(|_| ()), sent)?;
+        // A database that refuses what is written still says what is there, to those who would wait for a commit in vain.
+        self.look_if_due().await
     }
 
     /// Sends a group, folds the one before it meanwhile, and hears what came of it.

@@ -227,12 +227,18 @@ impl<D: StoreDatabase> PgDriver<D> {
             self.trim(epoch).await?;
             return Ok(DriverTurn::Again);
         }
+        self.look_if_due().await?;
+        Ok(DriverTurn::Rest)
+    }
+
+    /// Looks at the change rows where somebody asks for the latest, or the database has not said for a while what that is. A lease
+    /// is a matter of clocks; who writes, the database says.
+    pub(crate) async fn look_if_due(&mut self) -> Result<(), DatabaseFailure> {
         let has_reads = !lock(&self.shared.queue).reads.is_empty();
         if has_reads || self.shared.is_unconfirmed() {
-            // A lease is a matter of clocks; who writes, the database says.
             self.follow().await?;
         }
-        Ok(DriverTurn::Rest)
+        Ok(())
     }
 
     /// Whether there are change rows at `position` that every follower had time to read.
