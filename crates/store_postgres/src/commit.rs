@@ -47,9 +47,9 @@ impl<D: StoreDatabase> PgDriver<D> {
         let (mut waiting, mut behind) = (first, None);
         let outcome = loop {
             let outcome = self.commit_group(epoch, waiting, &mut behind).await;
-            let is_trim_due =
-                behind.as_ref().is_none_or(|done| self.is_trim_due(done.group.last()));
-            if outcome.is_err() || is_trim_due {
+            // What failed is for a turn of its own; so are change rows to be forgotten, and a lead that was given away.
+            let goes_on = behind.as_ref().is_some_and(|done| !self.is_trim_due(done.group.last()));
+            if outcome.is_err() || !goes_on || !self.shared.leads_in(epoch) {
                 break outcome;
             }
             waiting = lock(&self.shared.queue).take_group();
