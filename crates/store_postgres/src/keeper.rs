@@ -82,7 +82,7 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
 
     async fn beat(&mut self) -> Result<(), DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
-        let has_superseded = self.has_superseded;
+        let (has_superseded, is_handing) = (self.has_superseded, self.handing.is_some());
         let session = self.session().await?;
         let candidacy = *lock(&shared.candidacy);
         let mut others = Vec::new();
@@ -109,7 +109,8 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
         let standing = PgStanding {
             own: shared.own.id,
             holds,
-            candidacy,
+            // Who gives the lead away looks again at once, before the others do: it does not take it back from them.
+            candidacy: if is_handing { Candidacy::Reluctant } else { candidacy },
             has_willing_other,
             unchanged: heard.saturating_sub(since),
         };

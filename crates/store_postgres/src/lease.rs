@@ -109,6 +109,8 @@ mod tests {
             (look(2, 0, 5000), standing(None, Reluctant, true), LeaseAct::Nothing),
             (look(2, 0, 5000), standing(None, Reluctant, false), LeaseAct::Take),
             (look(0, 0, 0), standing(None, Willing, true), LeaseAct::Take),
+            (look(0, 0, 0), standing(None, Reluctant, true), LeaseAct::Nothing),
+            (look(0, 0, 0), standing(None, Reluctant, false), LeaseAct::Take),
             (look(0, 2, 900), standing(None, Willing, true), LeaseAct::Nothing),
             (look(0, 2, 1000), standing(None, Willing, true), LeaseAct::Take),
             (look(0, 1, 0), standing(None, Willing, true), LeaseAct::Take),
