@@ -29,11 +29,12 @@ use crate::driver::{PgDriver, committed};
 use crate::group::PgGroup;
 use crate::shared::{WaitingBatch, lock};
 
-/// A group that the database has, and the records here do not yet.
+/// A group that is committed in the database and not applied to the records in memory yet.
 struct CommittedGroup {
     group: PgGroup,
+    /// Its batches without their preconditions.
     batches: Vec<Batch>,
-    /// Who asked for the latest before it began.
+    /// Strong reads that were asked before its commit was sent.
     reads: Vec<Promise>,
 }
 
@@ -64,7 +65,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         outcome
     }
 
-    /// Commits what of these may be committed, and has it be `behind`; what was that is folded.
+    /// Commits what of these may be committed, and leaves it in `behind` to be folded; the group that was there is folded.
     async fn commit_group(
         &mut self,
         epoch: u64,

@@ -1,7 +1,7 @@
 //! What a server reads that does not write: change rows behind its position, or all records where those are not enough.
 //!
-//! A follower asks whenever it is notified, and at least every `confirm_every`; a leader asks after it took the lease, and while it
-//! does not know whether it still has it. What comes of a commit that was cut off is found here: its row is there, or its epoch is
+//! A follower asks whenever it is notified, and at least every `confirm_every`. A leader asks after it took the lease, before it refuses
+//! a group of which nothing can be committed, and where no commit says it: for strong reads, and every `confirm_every`. What comes of a commit that was cut off is found here: its row is there, or its epoch is
 //! over and it never will be.
 
 use std::sync::Arc;

@@ -86,7 +86,7 @@ pub struct PostgresOptions {
     pub peer: Peer,
     /// Tells who the peers are.
     pub transport: Arc<dyn Transport>,
-    /// How often a follower asks whether it holds everything.
+    /// How often a server asks whether it holds everything, where no commit of its own says so.
     pub confirm_every: Duration,
     /// What to do when a failure ends the store.
     pub on_fatal: OnFatal,
