@@ -1,8 +1,9 @@
 //! The task that reads and writes: it alone changes the records.
 //!
 //! A leader commits what waits (`commit`), group by group. A follower asks for change rows whenever it is notified, and at least every
-//! `confirm_every`; a leader without writes does the latter too. When the connection ends in the middle of a commit, nobody knows what came of it: the leader takes a new epoch, which waits for the old transaction or keeps it from
-//! committing, and then reads whether its row is there. Only after that, or after [`PATIENCE`], is anybody told.
+//! `confirm_every`; a leader without writes does the latter too. When the connection ends in the middle of a commit, nobody knows what
+//! came of it: the leader takes a new epoch, which waits for the old transaction or keeps it from committing, and then reads whether its
+//! row is there. Only after that, or after [`PATIENCE`], is anybody told.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

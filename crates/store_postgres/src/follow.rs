@@ -1,8 +1,8 @@
 //! What a server reads that does not write: change rows behind its position, or all records where those are not enough.
 //!
 //! A follower asks whenever it is notified, and at least every `confirm_every`. A leader asks after it took the lease, before it refuses
-//! a group of which nothing can be committed, and where no commit says it: for strong reads, and every `confirm_every`. What comes of a commit that was cut off is found here: its row is there, or its epoch is
-//! over and it never will be.
+//! a group of which nothing can be committed, and where no commit says it: for strong reads, and every `confirm_every`. What comes of
+//! a commit that was cut off is found here: its row is there, or its epoch is over and it never will be.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
