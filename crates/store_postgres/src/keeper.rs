@@ -213,9 +213,11 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
         let Some((promise, since, epoch)) = self.handing.take() else { return };
         let leadership = self.shared.leadership();
         let position = self.shared.position();
-        if leadership.leader_id != 0 && leadership.term > epoch {
+        let is_led = leadership.leader_id != 0 && leadership.term > epoch;
+        let is_late = self.shared.clock.now().saturating_sub(since) > HAND_OVER;
+        if is_led && !leadership.is_mine() {
             promise.keep(Ok(position));
-        } else if self.shared.clock.now().saturating_sub(since) > HAND_OVER {
+        } else if is_led || is_late {
             promise.keep(Err(Error::Unavailable("no other server took the lead".to_owned())));
         } else {
             self.handing = Some((promise, since, epoch));
