@@ -29,6 +29,7 @@ BINARY = os.path.abspath(sys.argv[1])
 KILLS = int(os.environ.get("POSTGRES_KILLS", "6"))
 RESTARTS = int(os.environ.get("POSTGRES_RESTARTS", "3"))
 WRITERS = 6
+STEPS_DOWN = 5
 PATIENCE = 40
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="postgres-storage-"))
 WORK.chmod(0o755)
@@ -235,6 +236,14 @@ def walk(database, servers):
     old.process.send_signal(signal.SIGCONT)
     wait("the old leader knows it", lambda: not old.leads() and old.ask("GET", "sys/health?standbyok=true", timeout=3)[0] == 200)
     check(old is not new, "a leader that slept longer than its lease does not lead, and follows")
+    # A leader that steps down does not take the lease back before the others see that it is free.
+    stayed = []
+    for _ in range(STEPS_DOWN):
+        leader = leader_of(servers)
+        code, answer = leader.ask("PUT", "sys/step-down", None, token)
+        if code != 204 or leader.leads():
+            stayed.append((leader.name, code, answer))
+    check(not stayed, f"of {STEPS_DOWN} leaders that step down none leads after it: {stayed}")
     # A graceful stop hands over.
     leader = leader_of(servers)
     leader.process.terminate()
