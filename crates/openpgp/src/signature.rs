@@ -84,11 +84,14 @@ impl Statement {
 }
 
 impl<'a> Signature<'a> {
-    /// A signature of version 4; `None` for any other, which proves nothing here.
+    /// A signature of version 4, or a revocation of version 3; `None` for any other, which proves nothing here.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Option<Self>, Error> {
         let mut input = Input(body);
-        if input.byte()? != 4 {
-            return Ok(None);
+        let version = input.byte()?;
+        if version != 4 {
+            let (_, kind) = (input.byte()?, input.byte()?);
+            let is_revocation = matches!(kind, KEY_REVOCATION | SUBKEY_REVOCATION);
+            return Ok((version == 3 && is_revocation).then(|| Self::revocation(kind)));
         }
         let (kind, algorithm, hash) = (input.byte()?, input.byte()?, input.byte()?);
         let subpackets = input.counted(2)?;
@@ -99,6 +102,12 @@ impl<'a> Signature<'a> {
         let issuer = issuer(subpackets).or_else(|| issuer(unsigned));
         let says = statement(subpackets)?;
         Ok(Some(Self { kind, algorithm, hash, hashed, issuer, rest: input.0, says }))
+    }
+
+    /// A revocation of version 3, of which nothing is verified: revocations count whoever signed them.
+    fn revocation(kind: u8) -> Self {
+        let says = Statement::default();
+        Self { kind, algorithm: 0, hash: 0, hashed: &[], issuer: None, rest: &[], says }
     }
 
     /// Whether `signer` made it over `over`. Nothing is by anybody once `verifications_left` is 0.
@@ -208,4 +217,19 @@ fn statement(subpackets: &[u8]) -> Result<Statement, Error> {
         }
     }
     Ok(says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revocations_of_version_3_count_and_nothing_else_of_it_does() {
+        let kind = |bytes: &[u8]| Signature::parse(bytes).unwrap().map(|one| one.kind);
+        assert_eq!(kind(&[3, 5, KEY_REVOCATION, 0, 0, 0, 0]), Some(KEY_REVOCATION));
+        assert_eq!(kind(&[3, 5, SUBKEY_REVOCATION]), Some(SUBKEY_REVOCATION));
+        assert_eq!(kind(&[3, 5, 0x10, 0, 0, 0, 0]), None);
+        assert_eq!(kind(&[6, 0, KEY_REVOCATION]), None);
+        assert!(Signature::parse(&[3, 5]).is_err());
+    }
 }
