@@ -138,6 +138,15 @@ class Walk:
         kept = json.loads(self.command(program, "operator", "rekey", "-backup-retrieve", "-format=json", token=root))
         kept = kept.get("data", kept)
         assert self.opened(kept["keys_base64"][self.fingerprint("bob")][0]) == fresh[1], kept
+        alice = base64.b64encode(open(self.file("alice.gpg"), "rb").read()).decode()
+        spec = {"secret_shares": 2, "secret_threshold": 2, "pgp_keys": [alice, alice], "backup": True, "require_verification": True}
+        nonce = self.call("sys/rekey/init", "PUT", spec, root)[1]["nonce"]
+        for share in fresh:
+            done = self.call("sys/rekey/update", "PUT", {"key": share, "nonce": nonce}, root)[1]
+        assert done["verification_required"] and done["complete"], done
+        assert self.call("sys/rekey/init", "DELETE", token=root)[0] == 204
+        again = self.call("sys/rekey/backup", token=root)[1]["data"]
+        assert again["keys_base64"] == kept["keys_base64"], "shares of a rekey that was given up were kept"
         self.command(program, "operator", "rekey", "-backup-delete", token=root)
         assert self.call("sys/rekey/backup", token=root)[0] == 400
         print("ok      rekey: new shares for their holders, kept, read back and deleted")

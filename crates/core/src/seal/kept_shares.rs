@@ -4,16 +4,15 @@
 //! rekey/kept/unseal, rekey/kept/recovery (of `sys/`) := {"nonce": .., "keys": {fingerprint: [share in hexadecimal digits, ..], ..}}
 //! ```
 //!
-//! What is kept opens nothing without the private keys. A later rekey that keeps its shares replaces it; it is deleted on request.
+//! What is kept opens nothing without the private keys. A later rekey that keeps its shares replaces it once its shares count; it is deleted on request.
 
 use data_encoding::{BASE64, HEXLOWER};
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::state::Core;
-use crate::state::seal::attempt::ShareBytes;
 use crate::state::seal::progress::ShareTarget;
-use crate::state::seal::recipients::ShareRecipients;
+use crate::state::seal::recipients::{KeptShares, ReplacedShares};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -25,25 +24,24 @@ const fn record(target: ShareTarget) -> &'static str {
 }
 
 impl Core {
-    /// Keeps encrypted shares.
-    pub(super) async fn keep_shares(
-        &self,
-        target: ShareTarget,
-        nonce: &str,
-        holders: &ShareRecipients,
-        shares: &[ShareBytes],
-    ) -> Result<(), Error> {
-        let mut keys = Map::new();
-        for (fingerprint, share) in holders.fingerprints().into_iter().zip(shares) {
-            let held = keys.entry(fingerprint).or_insert_with(|| Json::Array(Vec::new()));
-            if let Json::Array(all) = held {
-                all.push(HEXLOWER.encode(share).into());
-            }
-        }
-        let kept = Json::object([("nonce", nonce.into()), ("keys", Json::Object(keys))]);
+    /// Keeps encrypted shares in the place of those that are kept.
+    pub(super) async fn keep_shares(&self, shares: &KeptShares) -> Result<ReplacedShares, Error> {
         let context = self.context.load_full().ok_or(Error::Sealed)?;
         let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
-        storage.put(record(target), kept.to_text()).await
+        let name = record(shares.target);
+        let before = storage.get(name)?.map(|found| found.value.to_vec());
+        storage.put(name, shares.text.clone()).await?;
+        Ok(ReplacedShares { target: shares.target, text: before })
+    }
+
+    /// Keeps again what was kept before.
+    pub(super) async fn keep_replaced(&self, shares: ReplacedShares) -> Result<(), Error> {
+        let context = self.context.load_full().ok_or(Error::Sealed)?;
+        let storage = EngineStorage::builtin(&context, MountId::SYSTEM)?;
+        match shares.text {
+            Some(text) => storage.put(record(shares.target), text).await,
+            None => storage.delete(record(shares.target)).await,
+        }
     }
 
     /// What is kept, as an answer has it.

@@ -8,7 +8,7 @@ use crate::state::seal::progress::RekeyAttempt;
 use crate::state::seal::progress::RekeySpec;
 use crate::state::seal::progress::ShareTarget;
 use crate::state::seal::progress::Unverified;
-use crate::state::seal::recipients::ShareRecipients;
+use crate::state::seal::recipients::{KeptShares, ShareRecipients};
 use std::sync::Arc;
 
 use kallisto_barrier::{RootKey, UnsealKey};
@@ -155,19 +155,17 @@ impl Core {
             Some(holders) => holders.encrypt(&keys)?,
         };
         let config = rewrap(config, spec, &proven, &fresh)?;
-        if let Some(holders) = holders.as_deref().filter(|holders| holders.are_kept) {
-            // Before they count: what was to be kept is kept by then.
-            self.keep_shares(spec.target, &own_nonce, holders, &keys).await?;
-        }
+        let kept = holders.as_deref().filter(|holders| holders.are_kept);
+        let kept = kept.map(|holders| KeptShares::of(spec.target, &own_nonce, holders, &keys));
         if spec.requires_verification {
             let attempt = ShareAttempt::start()?;
             let verification = Some(attempt.nonce.clone());
             if let Some(rekey) = &mut self.seal.progress().rekey {
-                rekey.unverified = Some(Unverified { config, attempt });
+                rekey.unverified = Some(Unverified { config, attempt, kept: kept.map(Arc::new) });
             }
             return Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification });
         }
-        let what = self.adopt(&config).await?;
+        let what = self.adopt(&config, kept.as_ref()).await?;
         self.seal.progress().brought = Some(ShareOutcome { by, what });
         Ok(RekeyResult::Keys { nonce: own_nonce, keys, holders, verification: None })
     }
@@ -183,7 +181,7 @@ impl Core {
         nonce: &str,
     ) -> Result<VerifyOutcome, Error> {
         let _turn = self.seal.turn().await;
-        let (config, key, own_nonce) = {
+        let (config, kept, key, own_nonce) = {
             let mut progress = self.seal.progress();
             let rekey = progress.rekey.as_mut().ok_or_else(|| Error::invalid(NOT_STARTED))?;
             let unverified = rekey.unverified.as_mut();
@@ -196,10 +194,10 @@ impl Core {
             }
             let key = waiting.attempt.combine();
             waiting.attempt.clear();
-            (waiting.config.clone(), key?, waiting.attempt.nonce.clone())
+            (waiting.config.clone(), waiting.kept.clone(), key?, waiting.attempt.nonce.clone())
         };
         prove(config.proof(), &key)?;
-        self.adopt(&config).await?;
+        self.adopt(&config, kept.as_deref()).await?;
         Ok(VerifyOutcome::Done(own_nonce))
     }
 
@@ -215,8 +213,16 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a new configuration the one that counts.
-    async fn adopt(&self, config: &SealConfig) -> Result<SealOutcome, Error> {
+    /// Makes a new configuration the one that counts. Before it does, what was to be kept is kept.
+    async fn adopt(
+        &self,
+        config: &SealConfig,
+        kept: Option<&KeptShares>,
+    ) -> Result<SealOutcome, Error> {
+        let kept = match kept {
+            Some(shares) => Some(self.keep_shares(shares).await?),
+            None => None,
+        };
         let record = self.seal_record()?.ok_or_else(|| Error::internal(&"no seal record"))?;
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
@@ -225,7 +231,7 @@ impl Core {
         self.store.commit(batch).await?;
         self.seal.progress().rekey = None;
         tracing::info!(shares = config.shares, threshold = config.threshold, "rekeyed");
-        Ok(SealOutcome::Rekey { before: record.value.to_vec(), after })
+        Ok(SealOutcome::Rekey { before: record.value.to_vec(), after, kept })
     }
 }
 

@@ -30,13 +30,16 @@ impl Core {
                     None => Ok(()),
                 }
             }
-            Some(SealOutcome::Rekey { before, after }) => {
+            Some(SealOutcome::Rekey { before, after, kept }) => {
                 let record = self.seal_record()?.filter(|record| *record.value == *after);
                 let record = record.ok_or(Error::Conflict)?;
                 let mut batch = Batch::new();
                 batch.expect(keys::seal_config(), record.seqno);
                 batch.put(keys::seal_config(), before);
                 self.store.commit(batch).await?;
+                if let Some(kept) = kept {
+                    self.keep_replaced(kept).await?;
+                }
                 tracing::warn!("a rekey was undone: its new shares could not be told");
                 Ok(())
             }

@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::attempt::ShareAttempt;
 use super::config::SealConfig;
-use super::recipients::ShareRecipients;
+use super::recipients::{KeptShares, ReplacedShares, ShareRecipients};
 use crate::api::request_id::RequestId;
 
 /// What is under way at the seal.
@@ -90,6 +90,8 @@ pub(crate) struct RekeyAttempt {
 pub(crate) struct Unverified {
     pub(crate) config: SealConfig,
     pub(crate) attempt: ShareAttempt,
+    /// What is kept once they count.
+    pub(crate) kept: Option<Arc<KeptShares>>,
 }
 
 /// What a request's share brought about.
@@ -102,6 +104,6 @@ pub(crate) struct ShareOutcome {
 pub(crate) enum SealOutcome {
     /// A root token, by its accessor.
     Root(String),
-    /// A seal configuration in place of another.
-    Rekey { before: Vec<u8>, after: Vec<u8> },
+    /// A seal configuration in place of another, and shares that are kept in the place of others.
+    Rekey { before: Vec<u8>, after: Vec<u8>, kept: Option<ReplacedShares> },
 }

@@ -9,7 +9,9 @@ use kallisto_openpgp::Recipient;
 use zeroize::Zeroizing;
 
 use crate::api::error::Error;
+use crate::api::json::{Json, Map};
 use crate::state::seal::attempt::ShareBytes;
+use crate::state::seal::progress::ShareTarget;
 
 /// How the names of keys at Keybase begin, which are not looked up here: that would ask another party for a key to trust.
 const KEYBASE: &str = "keybase:";
@@ -68,4 +70,35 @@ pub(crate) fn recipient(field: &str, text: &str, now: Timestamp) -> Result<Recip
     let now = u64::try_from(now.as_second()).unwrap_or_default();
     Recipient::parse(&bytes, now)
         .map_err(|why| Error::invalid(format!("{field}: error parsing given PGP key: {why}")))
+}
+
+/// Encrypted shares that are to be kept.
+pub(crate) struct KeptShares {
+    pub(crate) target: ShareTarget,
+    pub(crate) text: Vec<u8>,
+}
+
+impl KeptShares {
+    pub(crate) fn of(
+        target: ShareTarget,
+        nonce: &str,
+        holders: &ShareRecipients,
+        shares: &[ShareBytes],
+    ) -> Self {
+        let mut keys = Map::new();
+        for (fingerprint, share) in holders.fingerprints().into_iter().zip(shares) {
+            let held = keys.entry(fingerprint).or_insert_with(|| Json::Array(Vec::new()));
+            if let Json::Array(all) = held {
+                all.push(HEXLOWER.encode(share).into());
+            }
+        }
+        let kept = Json::object([("nonce", nonce.into()), ("keys", Json::Object(keys))]);
+        Self { target, text: kept.to_text() }
+    }
+}
+
+/// What was kept until other shares took its place; nothing for the first.
+pub(crate) struct ReplacedShares {
+    pub(crate) target: ShareTarget,
+    pub(crate) text: Option<Vec<u8>>,
 }
