@@ -14,9 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kallisto_listener::http::{
-    ArrivedRequest, ObservedRequest, RequestObserver, TravellingHeaders,
-};
+use kallisto_listener::http::{ArrivedRequest, ObservedRequest, RequestObserver};
 use kallisto_listener::{SystemClock, WallClock};
 use tracing::Level;
 use tracing_subscriber::filter::LevelFilter;
@@ -68,11 +66,7 @@ impl RequestObserver for RequestLog {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    fn observe(
-        &self,
-        request: &ArrivedRequest<'_>,
-        _headers: Option<TravellingHeaders<'_>>,
-    ) -> Option<Box<dyn ObservedRequest>> {
+    fn observe(&self, request: &ArrivedRequest<'_>) -> Option<Box<dyn ObservedRequest>> {
         Some(Box::new(LoggedRequest {
             level: self.level()?,
             method: shown(request.method).into_owned(),

@@ -54,7 +54,7 @@ pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
 pub(crate) use heads::Heads;
-pub use observed::{ArrivedRequest, ObservedRequest, RequestObserver, TravellingHeaders};
+pub use observed::{ArrivedRequest, ObservedRequest, RequestObserver};
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 

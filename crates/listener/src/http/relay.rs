@@ -41,7 +41,7 @@ pub(super) const NEWS_MAX: Duration = Duration::from_millis(50);
 pub(super) const AGAIN_PAUSE: Duration = Duration::from_millis(2);
 const FORMAT: u8 = 1;
 /// The status that says "not me".
-pub(super) const NOT_LEADER: u16 = 0;
+const NOT_LEADER: u16 = 0;
 /// The longest address of a client, in bytes.
 const ADDRESS_BYTES_MAX: usize = 64;
 

@@ -3,6 +3,7 @@
 //! They come over the cluster port, in the form of [`relay`], and are answered as if they had come here, under the same limits.
 
 use bytes::Bytes;
+use hyper::StatusCode;
 use kallisto_core::Error;
 
 use super::elsewhere::Unfinished;
@@ -11,15 +12,17 @@ use super::{HttpReply, HttpService, consistency, error, relay, request, response
 impl HttpService {
     /// Serves a request that another server relays; the answer travels back the same way.
     pub async fn serve_relayed(&self, bytes: Bytes) -> Bytes {
-        let Some(mut relayed) = relay::decode(&bytes) else {
+        let Some(relayed) = relay::decode(&bytes) else {
             let refusal = error::render(&Error::invalid("a relayed request cannot be read"));
             return relay::encode_reply(refusal).await;
         };
-        let observed = self.observe(&mut relayed.head, true);
+        let observed = self.observe(&relayed.head, true);
         let remote = relayed.remote;
         let reply = self.answer_relayed(relayed).await;
         if let Some(observed) = observed {
-            let status = reply.as_ref().map_or(relay::NOT_LEADER, |reply| reply.status().as_u16());
+            // The client's server tries elsewhere.
+            let elsewhere = StatusCode::SERVICE_UNAVAILABLE;
+            let status = reply.as_ref().map_or(elsewhere, |reply| reply.status()).as_u16();
             observed.ended(status, remote);
         }
         match reply {

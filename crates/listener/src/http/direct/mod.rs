@@ -424,7 +424,6 @@ impl RequestTurn<'_> {
         // Without a header to say so, its client is the peer.
         if let Some((path, token)) = plain.as_read()
             && self.service.forwarded.takes_peers()
-            && !(plain.is_traced && self.service.is_observed())
         {
             let asker = GateClient::new(self.flow, token);
             let may = match pass {

@@ -42,8 +42,6 @@ pub(super) struct PlainRequest<'h, 'b> {
     pub(super) token: Option<&'b [u8]>,
     /// No header means anything but for the token.
     pub(super) is_simple: bool,
-    /// It says of which trace it is, which means something where requests are traced.
-    pub(super) is_traced: bool,
 }
 
 /// Room for the headers of one request.
@@ -59,8 +57,6 @@ enum Meaning {
     Framing,
     /// None for a read.
     Nothing,
-    /// Which trace it belongs to (W3C's headers).
-    Trace,
     /// Something to the service.
     Other,
 }
@@ -79,8 +75,9 @@ fn meaning(header: &httparse::Header<'_>) -> Meaning {
             if stays { Meaning::Nothing } else { Meaning::Framing }
         }
         10 if is("user-agent") => Meaning::Nothing,
-        10 if is("tracestate") => Meaning::Trace,
-        11 if is("traceparent") => Meaning::Trace,
+        // Which trace it belongs to (W3C Trace Context): nobody asks here.
+        10 if is("tracestate") => Meaning::Nothing,
+        11 if is("traceparent") => Meaning::Nothing,
         12 if is("content-type") => Meaning::Nothing,
         13 if is("x-vault-token") => Meaning::Token,
         14 if is("content-length") => Meaning::Length,
@@ -112,12 +109,10 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> Pla
     }
     let headers: &'h [httparse::Header<'b>] = request.headers;
     let (mut token, mut body, mut is_simple, mut hosts) = (None, None, true, 0);
-    let mut is_traced = false;
     for header in headers {
         match meaning(header) {
             Meaning::Framing => return PlainHead::Other,
             Meaning::Nothing => {}
-            Meaning::Trace => is_traced = true,
             Meaning::Host => hosts += 1,
             Meaning::Token if token.is_none() => token = Some(header.value),
             Meaning::Length if body.is_none() => match length(header.value) {
@@ -141,7 +136,6 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> Pla
             length,
             token,
             is_simple,
-            is_traced,
         }),
         // A body has a time of its own to come in.
         None => PlainHead::Other,
