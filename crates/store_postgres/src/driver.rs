@@ -23,6 +23,8 @@ pub(crate) struct PgDriver<D: StoreDatabase> {
     pub(crate) pause: Duration,
     /// A group whose end is not known, and since when.
     pub(crate) unknown: Option<(PgGroup, Duration)>,
+    /// Since when there is no connection.
+    pub(crate) away_since: Option<Duration>,
     pub(crate) trimmed: u64,
 }
 
@@ -34,6 +36,7 @@ impl<D: StoreDatabase> PgDriver<D> {
             session: Some(session),
             pause: PAUSE_FIRST,
             unknown: None,
+            away_since: None,
             trimmed: 0,
         }
     }
@@ -82,8 +85,9 @@ impl<D: StoreDatabase> PgDriver<D> {
     }
 
     /// Says that a connection is gone.
-    fn lost(&self, why: &str) {
+    fn lost(&mut self, why: &str) {
         tracing::warn!(why, "the connection to the database was lost");
+        self.away_since.get_or_insert(self.shared.clock.now());
         let counters = &self.shared.counters;
         counters.connections_lost.fetch_add(1, Ordering::Relaxed);
         counters.is_connected.store(false, Ordering::Relaxed);
@@ -109,6 +113,7 @@ impl<D: StoreDatabase> PgDriver<D> {
             Ok(session) => {
                 tracing::info!("connected to the database again");
                 self.shared.counters.is_connected.store(true, Ordering::Relaxed);
+                self.away_since = None;
                 self.session = Some(session);
             }
             Err(failure) => {
@@ -127,7 +132,8 @@ impl<D: StoreDatabase> PgDriver<D> {
         Ok(session)
     }
 
-    /// Answers those that have waited for too long.
+    /// Answers those that have waited for too long. Of a database that is away for as long nobody waits: those who write one record wait for each
+    /// other, so each would wait as long again.
     fn give_up_old(&mut self) {
         let now = self.shared.clock.now();
         if let Some((group, since)) = self.unknown.take() {
@@ -141,9 +147,10 @@ impl<D: StoreDatabase> PgDriver<D> {
             }
         }
         let Some(since) = now.checked_sub(PATIENCE) else { return };
+        let is_long = self.away_since.is_some_and(|away| away < since);
         let (old, reads) = {
             let mut queue = lock(&self.shared.queue);
-            (queue.take_old(Some(since)), std::mem::take(&mut queue.reads))
+            (queue.take_old((!is_long).then_some(since)), std::mem::take(&mut queue.reads))
         };
         let away = || Error::Unavailable("the database is not reached".to_owned());
         old.into_iter().for_each(|request| request.refuse(away()));
