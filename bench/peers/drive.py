@@ -1,6 +1,6 @@
 """The rows: what is measured at whom, in rounds, and the median of each.
 
-Groups of rows (`--only`): reads, tls, audit, writes, mixed, herd, memory, start, connections. A row is a name and, for each server,
+Groups of rows (`--only`): reads, tls, audit, writes, bulk, mixed, herd, memory, start, connections. A row is a name and, for each server,
 a number; what could not be had is a reason instead. Numbers are requests a second, milliseconds, bytes.
 """
 
@@ -15,15 +15,16 @@ import subprocess
 import sys
 import time
 
+import bulk
 import connections
 import driving
 import report
-from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable, Nginx, Redis,
+from peers import (FLOOR, BaoDev, BaoDurable, Bench, Etcd, Floor, KallistoDev, KallistoDurable, Nginx, Redis,
                    Skipped, until)
 
 KEYS = 1_000
 VALUE_BYTES = 128
-GROUPS = ["reads", "tls", "audit", "writes", "mixed", "herd", "memory", "start", "connections"]
+GROUPS = ["reads", "tls", "audit", "writes", "bulk", "mixed", "herd", "memory", "start", "connections"]
 
 
 def say(text):
@@ -59,7 +60,7 @@ class Run:
         return figures
 
     def timed(self, *arguments):
-        return [f"-duration={self.options.seconds}", "-warm-up=1", *arguments]
+        return [f"-duration={self.options.seconds}", f"-warm-up={self.options.warm_up}", *arguments]
 
     def rate(self, server, kind, *arguments, **more):
         figures = self.load(server, kind, *self.timed(*arguments), **more)
@@ -140,6 +141,8 @@ def reads(run, tls=False):
     bench, scheme = run.bench, "HTTPS" if tls else "HTTP"
     connections = "-connections=50"
     made = [lambda: KallistoDev(bench, tls), lambda: BaoDev(bench, tls), lambda: Redis(bench, tls=tls)]
+    if not tls:
+        made.append(lambda: Floor(bench))
     with run.servers(*made) as found:
         kallisto = found["Kallisto"]
         tokens = {name: prepare(run, found[name]) for name in ("Kallisto", "OpenBao") if name in found}
@@ -153,19 +156,20 @@ def reads(run, tls=False):
                         server, token = found[name], tokens.get(name, "none")
                         contenders[name] = lambda server=server, token=token: run.rate(
                             server, "http", connections, f"-pipeline={depth}", token=token)
-                run.compare(f"KV read, {scheme}, {depth} deep", "reads/s", "more", contenders)
+                run.compare(f"KV read, {scheme}, {report.in_flight(depth)}", "reads/s", "more", contenders)
             found.pop("nginx", None) and more.pop("nginx").__exit__()
-        if "Redis" in found:
-            run.load(found["Redis"], "resp", "-prepare", "-duration=1", "-warm-up=0")
+        others = [found[name] for name in ("Redis", FLOOR) if name in found]
+        for server in others:
+            run.load(server, "resp", "-prepare", "-duration=1", "-warm-up=0")
         for depth in (1, 16):
             contenders = {"Kallisto": lambda: run.rate(
                 kallisto, "resp", connections, f"-pipeline={depth}", address=kallisto.resp_address,
                 token=tokens["Kallisto"])}
-            if "Redis" in found:
-                contenders["Redis"] = lambda: run.rate(
-                    found["Redis"], "resp", connections, f"-pipeline={depth}")
-            run.compare(f"KV read, RESP{' over TLS' if tls else ''}, {depth} deep", "reads/s", "more",
-                        contenders)
+            for server in others:
+                contenders[server.name] = lambda server=server: run.rate(
+                    server, "resp", connections, f"-pipeline={depth}")
+            run.compare(f"KV read, RESP{' over TLS' if tls else ''}, {report.in_flight(depth)}",
+                        "reads/s", "more", contenders)
 
 
 def audit(run):
@@ -196,10 +200,10 @@ def audit(run):
                 if name in logs:
                     os.truncate(logs[name], 0)
 
-        run.compare("KV read, HTTP, 1 deep", "reads/s", "more", {
+        run.compare(f"KV read, HTTP, {report.in_flight(1)}", "reads/s", "more", {
             name: lambda name=name: measured(name, "http") for name in found}, table="audit")
         for depth in (1, 16):
-            run.compare(f"KV read, RESP, {depth} deep", "reads/s", "more", {
+            run.compare(f"KV read, RESP, {report.in_flight(depth)}", "reads/s", "more", {
                 name: lambda name=name: measured(name, "resp", f"-pipeline={depth}",
                                                  address=found[name].resp_address)
                 for name in found if name != "OpenBao"}, table="audit")
@@ -208,7 +212,7 @@ def audit(run):
 def writes(run):
     bench = run.bench
     for mode, fsync in (("strict", "always"), ("batch", "everysec")):
-        made = [lambda: KallistoDurable(bench, mode), lambda: Redis(bench, fsync)]
+        made = [lambda: KallistoDurable(bench, mode), lambda: Redis(bench, fsync), lambda: Floor(bench, fsync)]
         if mode == "strict":
             made += [lambda: BaoDurable(bench), lambda: Etcd(bench)]
         with run.servers(*made) as found:
@@ -224,13 +228,14 @@ def writes(run):
             if "etcd" in found:
                 contenders["etcd"] = lambda: etcd_puts(run, found["etcd"])
             run.compare(f"KV write, HTTP, {mode}, 200 connections", "writes/s", "more", contenders)
-            contenders = {"Kallisto": lambda: run.rate(
-                kallisto, "resp", "-writes=100", "-connections=50", address=kallisto.resp_address)}
-            if "Redis" in found:
-                contenders["Redis"] = lambda: run.rate(
-                    found["Redis"], "resp", "-writes=100", "-connections=50")
-            run.compare(f"SET, RESP, {mode} (Redis: appendfsync {fsync}), 50 connections", "writes/s",
-                        "more", contenders)
+            for depth in (1, 16):
+                shape = ("-writes=100", "-connections=50", f"-pipeline={depth}")
+                contenders = {"Kallisto": lambda: run.rate(kallisto, "resp", *shape, address=kallisto.resp_address)}
+                for name in ("Redis", FLOOR):
+                    if name in found:
+                        contenders[name] = lambda server=found[name]: run.rate(server, "resp", *shape)
+                run.compare(f"SET, RESP, {mode} (Redis: appendfsync {fsync}), {report.in_flight(depth)}", "writes/s",
+                            "more", contenders)
 
 
 def etcd_puts(run, server):
@@ -270,11 +275,11 @@ def herd(run):
             size = answer_bytes(found["Kallisto"], tokens["Kallisto"])
             with run.servers(lambda: Nginx(bench, KEYS, size, tls)) as more:
                 for clients in run.options.herds:
-                    stampede(run, f"Herd of {clients:,}, token, {name}", clients, {**found, **more},
+                    stampede(run, f"{clients:,}{report.HERD}token, {name}", clients, {**found, **more},
                              tokens, [])
             for clients in run.options.herds:
                 for kind in ("service",) if run.options.quick else ("service", "batch"):
-                    stampede(run, f"Herd of {clients:,}, AppRole ({kind} tokens), {name}", clients,
+                    stampede(run, f"{clients:,}{report.HERD}AppRole ({kind} tokens), {name}", clients,
                              found, {}, ["-approle", f"-token-type={kind}"])
 
 
@@ -360,12 +365,16 @@ def memory(run):
 def start(run):
     bench = run.bench
     for count in run.options.start_counts:
+        resident, lists = {}, {}
+
         def again(make, kind):
             with make() as server:
                 if kind == "http":
                     server.mount_kv()
                 run.load(server, kind, "-prepare", "-duration=1", "-warm-up=0", pid=False,
                          keys=count)
+                time.sleep(1)
+                resident[server.name] = server.resident_bytes() / 2**20
                 took = []
                 for _ in range(3):
                     server.stop(signal.SIGTERM)
@@ -378,6 +387,9 @@ def start(run):
                         server.start()
                         until(lambda: is_loaded(server), "loaded", server.process)
                     took.append((time.monotonic() - begin) * 1e3)
+                    if kind == "http" and server.name == "Kallisto":
+                        lists.setdefault("first", []).append(listed(server, count))
+                        lists.setdefault("later", []).append(listed(server, count))
                 return statistics.median(took)
 
         contenders = {
@@ -388,6 +400,28 @@ def start(run):
             contenders["OpenBao"] = lambda: again(lambda: BaoDurable(bench), "http")
         run.compare(f"Start to ready with {count:,} secrets (unsealing included)", "ms", "less",
                     contenders, rounds=1)
+        if count > 100_000:
+            run.compare(f"Resident after {count:,} secrets of {VALUE_BYTES} bytes were written, on disk", "MiB",
+                        "less", {who: lambda figure=figure: figure for who, figure in resident.items()},
+                        rounds=1)
+        for when, took in lists.items():
+            name = "since the start" if when == "first" else "asked again"
+            run.compare(f"LIST of a folder with {count:,} children, {'first ' if when == 'first' else ''}{name}",
+                        "ms", "less", {"Kallisto": lambda took=took: statistics.median(took)}, rounds=1)
+
+
+def listed(server, count):
+    """Milliseconds until a listing of the folder of all secrets has come whole."""
+    import urllib.request
+    request = urllib.request.Request(f"{server.address}/v1/secret/metadata/bench?list=true")
+    request.add_header("X-Vault-Token", server.token)
+    begin = time.monotonic()
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        body = answer.read()
+    took = (time.monotonic() - begin) * 1e3
+    if body.count(b'"k') < count:
+        raise Skipped(f"a listing without all of {count:,}")
+    return took
 
 
 def is_loaded(server):
@@ -400,10 +434,10 @@ def is_loaded(server):
 
 def main():
     options = driving.parse(__doc__, GROUPS)
-    options.seconds = 3 if options.quick else 8
-    options.rounds = 1 if options.quick else 3
+    options.seconds, options.warm_up = (3, 1) if options.quick else (4, 1)
+    options.rounds = 1 if options.quick else 5
     options.herds = [1_000, 10_000] if options.quick else [1_000, 5_000, 10_000]
-    options.herd_rounds = 1 if options.quick else 3
+    options.herd_rounds = 1 if options.quick else 5
     options.start_counts = [100_000] if options.quick else [100_000, 1_000_000]
     cores = tuple(int(core) for core in os.environ.get("CORES", "0,1").split(","))
     work = pathlib.Path(options.cache) / f"run-{os.getpid()}"
@@ -413,7 +447,7 @@ def main():
         bench = Bench(os.environ["KALLISTO"], options.cache, work, cores)
         run = Run(bench, options)
         driving.drive(run, {"reads": reads, "tls": lambda run: reads(run, tls=True), "audit": audit,
-                            "writes": writes,
+                            "writes": writes, "bulk": lambda run: bulk.measure(run, prepare),
                             "mixed": mixed, "herd": herd, "memory": memory, "start": start,
                             "connections": lambda run: connections.measure(run, KEYS, prepare, answer_bytes)},
                       say)

@@ -13,11 +13,14 @@ import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
 
 READY_SECS_MAX = 30
+# What the program in `floor/` is called in the tables.
+FLOOR = "the floor"
 STOP_SECS_MAX = 15
 
 
@@ -89,6 +92,7 @@ class Server:
         self.token = None
         self.ready_secs = None
         self.process = None
+        self.audit_directory = None
 
     @property
     def address(self):
@@ -129,8 +133,10 @@ class Server:
             return json.loads(text) if text else None
 
     def audit(self, **options):
-        """From now on every request and answer is written to a file; its path."""
-        path = self.directory / "audit.log"
+        """From now on every request and answer is written to a file; its path. A dev server takes only files below the directory for
+        temporary files, whose disk may be another than that of `work`."""
+        self.audit_directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-peers-"))
+        path = self.audit_directory / "audit.log"
         self.ask("PUT", "/v1/sys/audit/file",
                  {"type": "file", "options": {"file_path": str(path), **options}})
         return path
@@ -169,7 +175,8 @@ class Server:
 
     def __exit__(self, *_):
         self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        for directory in filter(None, [self.directory, self.audit_directory]):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 class KallistoDev(Server):
@@ -433,6 +440,28 @@ class Redis(Server):
                     return connection.recv(64).startswith(b"+PONG")
             return False
         self.ready_secs = until(answers, self.name, self.process)
+
+    @property
+    def resp_address(self):
+        return self.address
+
+
+class Floor(Server):
+    """`floor/`: what an encrypted store cannot do without, and nothing else; not a server that anybody uses."""
+
+    name = FLOOR
+    scheme = "redis"
+
+    def __init__(self, bench, fsync="none"):
+        super().__init__(bench)
+        self.fsync = fsync
+
+    def start(self):
+        program = os.environ.get("FLOOR")
+        if not program:
+            raise Skipped("the floor was not built")
+        self.launch([program, self.port, self.directory / "log.bin", self.fsync])
+        self.wait_port()
 
     @property
     def resp_address(self):

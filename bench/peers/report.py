@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import driving
+from peers import FLOOR
 
 BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
@@ -19,7 +20,7 @@ AUDIT_OFF = "Kallisto, no audit"
 # The same with a device of `format=compact`.
 AUDIT_COMPACT = "Kallisto, compact"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
-           "etcd": "#75507b"}
+           "etcd": "#75507b", FLOOR: "#babdb6"}
 
 
 def facts(options, bench, seconds):
@@ -58,9 +59,22 @@ def ratio(row, who):
     return ours / theirs if row["better"] == "more" else theirs / ours
 
 
+# What the name of a row says when many clients start at once; such rows have a picture of their own.
+HERD = " clients starting at once, "
+
+
+def in_flight(depth):
+    """How many requests of a connection are under way, in the name of a row."""
+    return "1 request in flight" if depth == 1 else f"{depth} pipelined"
+
+
+def is_herd(row):
+    return HERD in row["name"]
+
+
 def table(rows):
     """The rows of one table as Markdown."""
-    others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd")
+    others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd", FLOOR)
               if any(who in row["values"] or who in row["reasons"] for row in rows)]
     lines = [
         "| | unit | Kallisto | " + " | ".join(others) + " |",
@@ -71,7 +85,7 @@ def table(rows):
         for who in ["Kallisto", *others]:
             value = row["values"].get(who)
             if value is None:
-                cells.append("not had" if who in row["reasons"] else "")
+                cells.append("no result" if who in row["reasons"] else "")
                 continue
             text = f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
             better = ratio(row, who) if who != "Kallisto" else None
@@ -80,17 +94,41 @@ def table(rows):
     return lines
 
 
-def markdown(results):
-    facts_, rows = results["facts"], results["rows"]
-    lines = [
+def run_line(facts_):
+    """One paragraph: which commit, when, on what, with which peers."""
+    return (
         f"Commit {facts_['commit']}, {facts_['date']}, `bench/peers/run.sh"
         f"{' --quick' if facts_['form'] == 'quick' else ''}`: {facts_['rounds']} round(s), median; loads of "
         f"{facts_['load_seconds']} s; {facts_['cores']} cores of {facts_['processor']}, kernel "
         f"{facts_['kernel']}; each server on one core, the load on another; load average at the end "
         f"{facts_['load_average']:.1f}. {facts_['Redis'].split(' sha')[0]}; {facts_['nginx']}; "
-        f"{facts_['etcd']}; {facts_['OpenBao'].split(' (')[0]}.",
+        f"{facts_['etcd']}; {facts_['OpenBao'].split(' (')[0]}.")
+
+
+CONNECTIONS_PAGE = f"""# By connections and pipeline depth
+
+Reads and writes of values of 128 bytes with few and many connections, and with 1 to 64 requests on their way on each, by
+`bench/peers/run.sh`; [the benchmarks page](../benchmarks.md) says how. Loads are shorter than those of the main table, so single rows vary more.
+
+{BEGIN}
+
+{END}
+"""
+
+
+def connections_page(results):
+    """The table of connections and depths, of every server."""
+    rows = [row for row in results["rows"] if row["table"] == "connections"]
+    return "\n".join([run_line(results["facts"]), "", *table(rows)]) + "\n"
+
+
+def markdown(results):
+    facts_, rows = results["facts"], results["rows"]
+    lines = [
+        run_line(facts_),
         "",
-        "The number in brackets is how much better Kallisto is; below 1.00 it is worse.",
+        "The number in brackets is how much better Kallisto is; below 1.00 it is worse. *The floor* is [a program](../bench/peers/floor) that does "
+        "only what an encrypted store cannot do without: socket, protocol, hash table, one cipher, one log.",
         "",
         *table([row for row in rows if row["table"] == "main"]),
     ]
@@ -98,20 +136,21 @@ def markdown(results):
     if audited:
         lines += ["", "With an audit device that writes every request and every answer to a file:", "",
                   *table(audited)]
-    shapes = [row for row in rows if row["table"] == "connections"]
-    if shapes:
-        lines += ["", "By connections and pipeline depth:", "", *table(shapes)]
-    # The memory of smaller herds is in results.json.
-    largest = [f"{row['name'].removeprefix('Herd of 10,000, ').removesuffix(': all served')}: {row['note']}"
-               for row in rows if row.get("note") and row["name"].startswith("Herd of 10,000")]
+    if any(row["table"] == "connections" for row in rows):
+        lines += ["", "The same loads with 1 to 1,000 connections and at every depth are on "
+                  "[a page of their own](benchmarks/connections.md)."]
+    # The memory of fewer clients is in results.json.
+    most = f"10,000{HERD}"
+    largest = [f"{row['name'].removeprefix(most).removesuffix(': all served')}: {row['note']}"
+               for row in rows if row.get("note") and row["name"].startswith(most)]
     notes = [f"- {row['name']}: {row['note']}." for row in rows
-             if row.get("note") and not row["name"].startswith("Herd")]
+             if row.get("note") and not is_herd(row)]
     if largest:
-        lines += ["", "While a herd of 10,000 is served: " + "; ".join(largest) + "."]
+        lines += ["", "While 10,000 clients that start at once are served: " + "; ".join(largest) + "."]
     for row in rows:
-        notes += [f"- not had: {row['name']}, {who}: {why.splitlines()[0][:200]}"
+        notes += [f"- No result: {row['name']}, {who}: {why.splitlines()[0][:200]}"
                   for who, why in row["reasons"].items()]
-    notes += [f"- not had: {who}: {why}" for who, why in results["skipped"].items()]
+    notes += [f"- No result: {who}: {why}" for who, why in results["skipped"].items()]
     if notes:
         lines += ["", *notes]
     return "\n".join(lines) + "\n"
@@ -119,7 +158,7 @@ def markdown(results):
 
 def bars(title, rows):
     """Horizontal bars, each row scaled by its own largest value."""
-    width, label, line = 960, 430, 18
+    width, label, line = 1040, 510, 18
     height = 40 + sum((len(row["values"]) + 1) * line for row in rows)
     text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             'font-family="sans-serif" font-size="12">',
@@ -148,15 +187,20 @@ def write(results, text, root):
     rates = [row for row in results["rows"] if row["better"] == "more" and row["table"] == "main"]
     pictures = {
         "peers-rates.svg": ("More is better", rates),
-        "peers-herd.svg": ("A herd: time until all are served, less is better",
-                           [row for row in results["rows"] if row["name"].startswith("Herd")]),
+        "peers-herd.svg": ("Clients starting at once: time until all are served, less is better",
+                           [row for row in results["rows"] if is_herd(row)]),
         "peers-costs.svg": ("Memory and start, less is better",
                             [row for row in results["rows"]
-                             if row["better"] == "less" and not row["name"].startswith("Herd")]),
+                             if row["better"] == "less" and not is_herd(row)]),
     }
     links = []
     for name, (title, rows) in pictures.items():
         if rows:
             (folder / name).write_text(bars(title, rows))
             links.append(f"![{title}](benchmarks/{name})")
+    if any(row["table"] == "connections" for row in results["rows"]):
+        page = folder / "connections.md"
+        if not page.exists():
+            page.write_text(CONNECTIONS_PAGE)
+        driving.write_between(page, BEGIN, END, connections_page(results))
     driving.write_between(f"{root}/docs/benchmarks.md", BEGIN, END, text + "\n" + "\n\n".join(links) + "\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kallisto beside Redis, etcd, nginx and OpenBao: the same work at each, in one run.
 #
-#   bench/peers/run.sh            everything, about an hour and a half
+#   bench/peers/run.sh            everything, about an hour
 #   bench/peers/run.sh --quick    few rows, one round, about 3 minutes
 #   bench/peers/run.sh --only herd,memory      the groups of rows whose names are given
 #   bench/peers/run.sh --dry      everything but writing into docs/
@@ -45,6 +45,14 @@ if [ -z "${ETCD_BENCHMARK:-}" ]; then
   [ -x "$ETCD_BENCHMARK" ] || unset ETCD_BENCHMARK
 fi
 [ -z "${ETCD_BENCHMARK:-}" ] || export ETCD_BENCHMARK
+
+# What a read and a write cannot do without, as a program: the column "the floor".
+if [ -z "${FLOOR:-}" ]; then
+  say "building the floor (release)"
+  CARGO_TARGET_DIR=$target cargo build --release --quiet --manifest-path "$here/floor/Cargo.toml" \
+    && FLOOR=$target/release/bench-peers-floor || say "SKIPPED: the floor cannot be built"
+fi
+export FLOOR=${FLOOR:-}
 
 export KALLISTO PYTHONDONTWRITEBYTECODE=1
 exec python3 "$here/drive.py" --cache "$cache" --root "$root" "$@"

@@ -1,0 +1,254 @@
+//! What `GET` and `SET` of an encrypted store take at the least. One thread looks at all sockets, reads what came, parses commands of the Redis protocol,
+//! finds the key in a hash table, opens or seals the value (AES-256-GCM, as values in Kallisto's memory are), appends what was set to a log, syncs the log
+//! once for all commands of a turn where that is asked for, and answers. There is no token, no policy, no version, no metadata, no JSON, no path index, no
+//! Raft, no second copy and no other thread. `run.sh` asks it as it asks the servers, so that its rate beside theirs says what the rest costs.
+//!
+//! `bench-peers-floor PORT LOG none|always|everysec`, until it is killed.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use rustix::event::epoll;
+
+/// Bytes that one look at a socket takes.
+const READ_BYTES: usize = 64 << 10;
+/// Largest input of a connection that is kept while a command is not whole.
+const INPUT_BYTES_MAX: usize = 4 << 20;
+const EVENTS_MAX: usize = 1_024;
+const LISTENER: u64 = u64::MAX;
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Durability {
+    None,
+    Always,
+    EverySecond,
+}
+
+struct Floor {
+    key: LessSafeKey,
+    sealed: u64,
+    table: HashMap<Vec<u8>, (u64, Vec<u8>)>,
+    log: Option<File>,
+    /// What this turn appends to the log.
+    appended: Vec<u8>,
+    durability: Durability,
+    opened: Vec<u8>,
+}
+
+fn nonce(number: u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+impl Floor {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) {
+        let Some((number, sealed)) = self.table.get(key) else {
+            out.extend_from_slice(b"$-1\r\n");
+            return;
+        };
+        self.opened.clear();
+        self.opened.extend_from_slice(sealed);
+        let value = self
+            .key
+            .open_in_place(nonce(*number), Aad::from(key), &mut self.opened)
+            .expect("what was sealed here");
+        write!(out, "${}\r\n", value.len()).expect("memory");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.sealed += 1;
+        let mut sealed = value.to_vec();
+        self.key
+            .seal_in_place_append_tag(nonce(self.sealed), Aad::from(key), &mut sealed)
+            .expect("it is short");
+        if self.log.is_some() {
+            self.appended.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            self.appended.extend_from_slice(&(sealed.len() as u32).to_le_bytes());
+            self.appended.extend_from_slice(&self.sealed.to_le_bytes());
+            self.appended.extend_from_slice(key);
+            self.appended.extend_from_slice(&sealed);
+        }
+        self.table.insert(key.to_vec(), (self.sealed, sealed));
+    }
+
+    fn run(&mut self, words: &[&[u8]], out: &mut Vec<u8>) {
+        match words {
+            [name, key] if name.eq_ignore_ascii_case(b"GET") => self.get(key, out),
+            [name, key, value] if name.eq_ignore_ascii_case(b"SET") => {
+                self.set(key, value);
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            [name, pairs @ ..] if name.eq_ignore_ascii_case(b"MSET") && pairs.len() % 2 == 0 => {
+                for pair in pairs.chunks_exact(2) {
+                    self.set(pair[0], pair[1]);
+                }
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            [name, ..] if name.eq_ignore_ascii_case(b"PING") => out.extend_from_slice(b"+PONG\r\n"),
+            _ => out.extend_from_slice(b"+OK\r\n"),
+        }
+    }
+
+    /// Hands the turn's writes to the system, and to the disk where each turn has to.
+    fn commit(&mut self, synced: &mut Instant) -> io::Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if self.appended.is_empty() {
+            return Ok(());
+        }
+        log.write_all(&self.appended)?;
+        self.appended.clear();
+        let due = match self.durability {
+            Durability::None => false,
+            Durability::Always => true,
+            Durability::EverySecond => synced.elapsed() >= SYNC_EVERY,
+        };
+        if due {
+            log.sync_data()?;
+            *synced = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// A number and a line end at `at`, as commands have it behind `*` and `$`; where it ends.
+fn number(input: &[u8], at: usize) -> Option<(usize, usize)> {
+    let end = at + input.get(at..)?.iter().position(|byte| *byte == b'\r')?;
+    (input.len() > end + 1).then_some(())?;
+    let digits = input[at..end].iter();
+    Some((digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0')), end + 2))
+}
+
+/// The words of the command at the beginning of `input` and how long it is; `None` while it has not come whole.
+fn command<'a>(input: &'a [u8], words: &mut Vec<&'a [u8]>) -> Option<usize> {
+    words.clear();
+    let (count, mut at) = number(input, 1)?;
+    for _ in 0..count {
+        let (length, begin) = number(input, at + 1)?;
+        words.push(input.get(begin..begin + length)?);
+        at = begin + length + 2;
+    }
+    (input.len() >= at).then_some(at)
+}
+
+struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Connection {
+    /// Reads what came and runs it; whether the connection goes on.
+    fn take(&mut self, floor: &mut Floor, scratch: &mut [u8]) -> bool {
+        let read = match self.stream.read(scratch) {
+            Ok(0) => return false,
+            Ok(read) => read,
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        };
+        self.input.extend_from_slice(&scratch[..read]);
+        if self.input.len() > INPUT_BYTES_MAX {
+            return false;
+        }
+        let (mut at, mut words) = (0, Vec::new());
+        while at < self.input.len() {
+            let Some(length) = command(&self.input[at..], &mut words) else { break };
+            floor.run(&words, &mut self.output);
+            at += length;
+        }
+        drop(words);
+        self.input.drain(..at);
+        true
+    }
+
+    /// Sends all replies of the turn; a client that does not take them holds everybody up, which a load does not do.
+    fn send(&mut self) -> bool {
+        let mut sent = 0;
+        while sent < self.output.len() {
+            match self.stream.write(&self.output[sent..]) {
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                Err(_) => return false,
+            }
+        }
+        self.output.clear();
+        true
+    }
+}
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, port, path, durability] = arguments.as_slice() else {
+        eprintln!("bench-peers-floor PORT LOG none|always|everysec");
+        std::process::exit(1);
+    };
+    let durability = match durability.as_str() {
+        "always" => Durability::Always,
+        "everysec" => Durability::EverySecond,
+        _ => Durability::None,
+    };
+    let log = (durability != Durability::None).then(|| File::create(path)).transpose()?;
+    let mut floor = Floor {
+        key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes")),
+        sealed: 0,
+        table: HashMap::new(),
+        log,
+        appended: Vec::new(),
+        durability,
+        opened: Vec::new(),
+    };
+    let listener = TcpListener::bind(("127.0.0.1", port.parse().expect("a port")))?;
+    listener.set_nonblocking(true)?;
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&poll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let mut connections: HashMap<u64, Connection> = HashMap::new();
+    let (mut next, mut scratch, mut synced) = (0, vec![0; READ_BYTES], Instant::now());
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let mut turn = Vec::new();
+    loop {
+        events.clear();
+        epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None)?;
+        turn.clear();
+        for event in &events {
+            let id = event.data.u64();
+            if id == LISTENER {
+                while let Ok((stream, _)) = listener.accept() {
+                    stream.set_nonblocking(true)?;
+                    stream.set_nodelay(true)?;
+                    epoll::add(
+                        &poll,
+                        &stream,
+                        epoll::EventData::new_u64(next),
+                        epoll::EventFlags::IN,
+                    )?;
+                    connections
+                        .insert(next, Connection { stream, input: Vec::new(), output: Vec::new() });
+                    next += 1;
+                }
+                continue;
+            }
+            turn.push(id);
+        }
+        let mut taken = Vec::with_capacity(turn.len());
+        for id in turn.drain(..) {
+            let Some(connection) = connections.get_mut(&id) else { continue };
+            if connection.take(&mut floor, &mut scratch) {
+                taken.push(id);
+            } else {
+                connections.remove(&id);
+            }
+        }
+        floor.commit(&mut synced)?;
+        for id in taken {
+            if connections.get_mut(&id).is_some_and(|connection| !connection.send()) {
+                connections.remove(&id);
+            }
+        }
+    }
+}
