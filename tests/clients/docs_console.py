@@ -8,7 +8,9 @@ number). Lines that begin with `$ ` are typed, also where they go on with a back
 out. A line `...` stands for any lines. Identifiers, times, tokens and keys may differ. A command without output below it only has to succeed.
 A command that ends in `&` runs on; it has to listen before the next one is typed.
 
-In front of a block, `<!-- not run: WHY -->` leaves it out and `<!-- needs: PROGRAM... -->` leaves it out where one is missing, loudly.
+What a page takes for granted, such as a server, is typed first: lines of `<!-- given:` to `-->`, each of which has to succeed.
+
+Every page of docs/ with such blocks is read. In front of a block, `<!-- not run: WHY -->` leaves it out and `<!-- needs: PROGRAM... -->` leaves it out where one is missing, loudly.
 `--update` writes what came out into blocks without `...`.
 """
 
@@ -25,7 +27,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/ui.md", "docs/engines/pki.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/learn").glob("*.md"))]
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "```console" in p.read_text())]
+GIVEN = re.compile(r"<!-- given:\n(.*?)\n-->", re.S)
 COMMAND_SECONDS = 30
 LISTEN_SECONDS = 15
 PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
@@ -148,7 +151,7 @@ class Session:
 
     def send(self, text):
         mark = f"--end-{time.monotonic_ns()}--"
-        self.shell.stdin.write(f"{text}\necho; echo {mark}$?\n".encode())
+        self.shell.stdin.write(f"{text}\ndocs_code=$?; echo; echo {mark}$docs_code\n".encode())
         self.shell.stdin.flush()
         output, end = b"", time.time() + COMMAND_SECONDS
         while not re.search(rf"{mark}\d+\n".encode(), output):
@@ -173,6 +176,11 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def is_there(need):
+    """Whether what a block needs is there: a program, or `not-root`, since some programs do not run as root."""
+    return os.geteuid() != 0 if need == "not-root" else shutil.which(need) is not None
+
+
 def blocks_of(lines):
     """Where the console blocks of a page begin and end, with the note in front of each."""
     found, at, note = [], 0, ""
@@ -193,13 +201,20 @@ def run_page(binary, page, update):
     path = ROOT / page
     lines = path.read_text().split("\n")
     ports = {int(port) for port in PORT.findall("\n".join(lines))} | {8200, 8201}
+    blocks = [block for block in blocks_of(lines) if not block[2].startswith("<!-- not run:")]
+    if not blocks:
+        print(f"--- {page}: nothing that can run here")
+        return 0, 0
     session, wrong, ran, changes = Session(binary, ports), 0, 0, []
     try:
-        for start, end, note in blocks_of(lines):
-            if note.startswith("<!-- not run:"):
-                continue
+        for given in GIVEN.findall("\n".join(lines)):
+            for line in given.split("\n"):
+                output, code = session.run([line])
+                wrong += bool(code)
+                print(f"{page}: given {line}\n  exit code {code}: {output}" if code else "", end="")
+        for start, end, note in blocks:
             needs = re.match(r"<!-- needs: ([\w -]+) -->", note)
-            missing = [it for it in (needs.group(1).split() if needs else []) if not shutil.which(it)]
+            missing = [it for it in (needs.group(1).split() if needs else []) if not is_there(it)]
             if missing:
                 print(f"*** SKIPPED: {page}:{start}: {', '.join(missing)} not found")
                 continue

@@ -165,15 +165,17 @@ class Ldap(Scene):
     def is_good(self, data, _there):
         return self.directory.logs_in(data["distinguished_names"][0], data["password"])
 
+    def lent_out(self):
+        """The accounts that nobody can borrow now."""
+        status = self.done("GET", "ldap/library/set/status")["data"]
+        return [account for account, one in status.items() if not one["available"]]
+
     def judge(self):
         stored = lambda: self.done("GET", "ldap/static-cred/s3")["data"]
         until("a static password logs in", lambda: self.directory.logs_in(stored()["dn"], stored()["password"]), RECOVERY_SECS, 1)
         ok("ldap: the password of the static role that is stored logs in")
 
-        def is_lent():
-            status = self.done("GET", "ldap/library/set/status")["data"].values()
-            return sum(not one["available"] for one in status) == len(self.cluster.leases(self.library))
-        until("as many accounts lent as leases", is_lent, RECOVERY_SECS, 1)
+        until("as many accounts lent as leases", lambda: len(self.lent_out()) == len(self.cluster.leases(self.library)), RECOVERY_SECS, 1)
         good = lambda data: self.directory.logs_in(f"cn={data['service_account_name']},{slapd.PEOPLE}", data["password"])
 
         def wrong():
@@ -183,8 +185,11 @@ class Ldap(Scene):
         until("those log in that have a lease", lambda: not wrong(), RECOVERY_SECS, 1)
         ok(f"ldap: of {len(self.lent)} accounts that were lent those log in that have a lease, and no others")
         self.done("PUT", f"sys/leases/revoke-prefix/{self.library}", {"sync": True})
-        check(all(one["available"] for one in self.done("GET", "ldap/library/set/status")["data"].values()) and not any(good(data) for data in self.lent.values()),
-              "ldap: and all are back after revocation, with other passwords")
+        told = [lease for lease, data in self.lent.items() if good(data)]
+        check(not told, f"ldap: after revocation none of the {len(self.lent)} that were told logs in: {told}")
+        # A loan that a killed leader was making is passed by, since nobody was told of it; the queue ends it a minute after it began.
+        until("all are back", lambda: not self.lent_out(), RECOVERY_SECS, 1)
+        ok("ldap: and all are back")
         return super().judge()
 
 

@@ -37,7 +37,7 @@ POD = {"KALLISTO_K8S_POD_NAME": "kallisto-0", "KALLISTO_K8S_NAMESPACE": "secrets
 SWAGGER = json.loads(pathlib.Path(sys.argv[3]).read_text())["definitions"] if len(sys.argv) > 3 else None
 KINDS = {
     "as it comes": {},
-    "one server": {"replicas": 1}, "no labels": {"serviceRegistration": {"enabled": False}},
+    "one server": {"replicas": 1}, "no labels": {"serviceRegistration": {"enabled": False}, "preStopSleepSeconds": 0},
     "everything": {
         "replicas": 5, "tls": {"secretName": "kallisto-tls"}, "autoUnseal": {"type": "static", "secretName": "unseal"}, "auditStorage": {"enabled": True, "size": "5Gi", "className": "fast"},
         "service": {"type": "LoadBalancer", "annotations": {"a/b": "c"}, "resp": True}, "networkPolicy": {"enabled": True, "from": [{"podSelector": {"matchLabels": {"app": "web"}}}]},
@@ -47,6 +47,7 @@ KINDS = {
 }
 REFUSED = {
     "two servers": {"replicas": 2}, "an unknown value": {"replica": 3}, "a static seal without a key": {"autoUnseal": {"type": "static"}}, "a service of no kind": {"service": {"type": "Cluster"}},
+    "a pod that has no time left to end": {"preStopSleepSeconds": 30},
 }
 
 
@@ -104,6 +105,8 @@ def check_objects(name, objects, registers):
     pod = sets[0]["spec"]["template"]["spec"]
     container = pod["containers"][0]
     guarded = container["securityContext"]
+    slept = int(container["lifecycle"]["preStop"]["exec"]["command"][1]) if "lifecycle" in container else 0
+    check(slept < pod["terminationGracePeriodSeconds"], f"{name}: a pod goes on for {slept} s when it is to end, and has time left")
     check(pod["securityContext"]["runAsNonRoot"] and guarded["readOnlyRootFilesystem"] and guarded["capabilities"] == {"drop": ["ALL"]} and not guarded["allowPrivilegeEscalation"], f"{name}: no root, no rights, nothing written but volumes")
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     volumes = {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in sets[0]["spec"]["volumeClaimTemplates"]}

@@ -120,12 +120,40 @@ try:
     check(code == 0 and "Deleted 3" in said, "and is when it says yes")
     run("kv", "put", "secret/app/a", "x=1", token=root)
     code, said = run("kv", "delete", "-recursive", "secret/app", token=root, stdin=subprocess.DEVNULL)
-    check(code == 0, "scripts are not asked")
+    check(code == 0 and "Deleted 1" in said, "scripts are not asked, and what was deleted before is not deleted again")
+    code, said = run("kv", "delete", "-recursive", "-dry-run", "secret/app", token=root)
+    check(code == 0 and "Would delete 0" in said, "nor counted by a dry run")
+    code, said = run("secrets", "enable", "nosuch", token=root)
+    check(code == 2 and "plugin list" in said, "an engine that there is not points to those there are")
+    # A server that leads notices so within a second, or later on a busy machine.
+    for _ in range(20):
+        said = run("status")[1]
+        if re.search(r"Active Since\s+20", said):
+            break
+        time.sleep(0.5)
+    check(re.search(r"Active Since\s+20\d\d-", said), "the status says since when the server leads")
 
     short, long = run("kv", "get", "-h")[1], run("kv", "get", "--help")[1]
     check("--ca-cert" not in short and "--ca-cert" in long and "--version" in short, "-h is short, --help has the connection's flags")
     code, said = run("operator", "raft", "join", "-leader-ca-cert=@/nonexistent.pem", "http://127.0.0.1:1", token=root)
     check(code == 1 and said.startswith("/nonexistent.pem:"), "@file names a file")
+
+    with open(f"{work}/k.hcl", encoding="utf-8") as config:
+        whole = config.read()
+    for more, expected in (
+        ('log_level = "warn"\nlog_requests_level = "info"', "log_requests_level = \\\\\"info\\\\\" has no effect: log_level is warn"),
+        ('log_level = "loud"', "configuration not read anew"),
+    ):
+        with open(f"{work}/k.hcl", "w", encoding="utf-8") as config:
+            config.write(f"{whole}\n{more}\n")
+        server.send_signal(1)
+        time.sleep(0.5)
+        logged = "".join(open(f"{work}/{name}", encoding="utf-8").read() for name in os.listdir(work) if name.startswith("k") and name.endswith(".log"))
+        check(re.search(expected, logged), f"SIGHUP says what is wrong with {more.splitlines()[-1]}")
+    with open(f"{work}/k.hcl", "w", encoding="utf-8") as config:
+        config.write(whole)
+    server.send_signal(1)
+    time.sleep(0.3)
 
     begin = time.time()
     code, said = run("operator", "seal", token=root)
@@ -141,6 +169,8 @@ try:
     lines = [json.loads(line) for name in files for line in open(f"{work}/{name}", encoding="utf-8")]
     check(len(files) == 3 and all({"@level", "@message", "@module", "@timestamp"} <= set(line) for line in lines), f"the log's files turn over, two older ones stay, and lines have Vault's keys: {files}")
     check(any(line["@message"] == "unsealed" for line in lines), "and say what happened")
+    said = run("status")[1]
+    check(re.search(r"Sealed\s+true", said) and re.search(r"HA Enabled\s+true", said), "a sealed server of a cluster is one of a cluster")
     check(root not in json.dumps(lines) and share not in json.dumps(lines), "and no token or share")
     manager.setblocking(False)
     try:

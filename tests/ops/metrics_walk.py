@@ -148,6 +148,10 @@ cluster_addr = "https://127.0.0.1:{self.peer[name]}"
         root = self.token
         call(self.url("one", "sys/audit/main"), "PUT", {"type": "file", "options": {"file_path": "stdout"}}, root)
         call(self.url("one", "sys/mounts/secret"), "POST", {"type": "kv", "options": {"version": "2"}}, root)
+        # What alerts about backups look at.
+        call(self.url("one", "sys/storage/raft/snapshot-auto/config/hourly"), "POST", {
+            "interval": "1h", "retain": 2, "storage_type": "local",
+            "path_prefix": f"{self.folder}/snapshots", "local_max_space": 100_000_000}, root)
         call(self.url("one", "sys/auth/userpass"), "POST", {"type": "userpass"}, root)
         call(self.url("one", "auth/userpass/users/ada"), "POST", {"password": "pw", "policies": "reader"}, root)
         call(self.url("one", "sys/policies/acl/reader"), "PUT",

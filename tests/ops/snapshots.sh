@@ -77,6 +77,15 @@ until_says far snapshots_kept '^2$'
 key=$(s3_curl "http://127.0.0.1:$s3/backups?list-type=2" | grep -o '<Key>[^<]*' | tail -1 | cut -c6-)
 s3_curl "http://127.0.0.1:$s3/backups/$key" > "$dir/far.snap"
 "$kallisto" operator raft snapshot verify -shares-file="$dir/shares" "$dir/far.snap"
+# One out of the bucket is loaded next to what runs, and a secret comes back as it was.
+"$kallisto" kv put secret/a x=2 > /dev/null
+loaded=$("$kallisto" write -field=snapshot_id sys/storage/raft/snapshot-auto/snapshot-load/far url="s3://backups/$key")
+[ "$("$kallisto" read -format=json secret/data/a read_snapshot_id="$loaded" | python3 -c 'import json, sys; print(json.load(sys.stdin)["data"]["data"]["x"])')" = 1 ] \
+  || fail "a snapshot out of the bucket is not read"
+"$kallisto" recover -snapshot-id="$loaded" secret/a > /dev/null || fail "nothing is recovered out of the bucket"
+[ "$("$kallisto" kv get -field=x secret/a)" = 1 ] || fail "the secret is not as it was"
+"$kallisto" operator raft snapshot unload "$loaded" > /dev/null
+"$kallisto" write sys/storage/raft/snapshot-auto/snapshot-load/far url="s3://backups/nosuch.snap" 2>"$dir/nosuch" && fail "a file that is not there was loaded"
 s3_config wrong nosuchbucket aws_secret_access_key=$secret
 until_says wrong last_snapshot_error 'NoSuchBucket'
 kill $moto_pid; wait $moto_pid 2>/dev/null || true

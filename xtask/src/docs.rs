@@ -1,8 +1,9 @@
 //! `cargo x docs`: the site, made by mdBook from `docs/`; and `cargo x reference`, which writes the pages of `docs/reference/`. Most of them
 //! are written by tests of the crates that have the data; that of the differences from OpenBao is [`differences`].
 //!
-//! mdBook shows only what `SUMMARY.md` lists. So the pages are copied to `target/site` first, the decision records are added to the list, and
-//! links to files outside of `docs/` become links to the repository. That every link leads somewhere is held by `cargo x tidy`.
+//! mdBook shows only what `SUMMARY.md` lists. So the pages are copied to `target/site` first, those of the repository's root that readers of the
+//! site need among them, the decision records are added to the list, and links to any other file become links to the repository. That every
+//! link leads somewhere is held by `cargo x tidy`.
 
 use std::fs;
 use std::io;
@@ -17,6 +18,12 @@ use crate::workspace;
 const MDBOOK: &str = "0.5.4";
 /// Where links to other files of the repository lead.
 const REPOSITORY: &str = "https://github.com/kallisto-secrets/kallisto/blob/main/";
+/// The table of contents.
+const SUMMARY: &str = "docs/SUMMARY.md";
+/// Pages of the repository's root that are part of the site.
+const ROOT_PAGES: [&str; 4] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// Where the site has them.
+const ROOT_PAGES_FOLDER: &str = "project";
 /// Deepest nesting of folders below `docs/`.
 const DEPTH_MAX: usize = 8;
 
@@ -56,7 +63,8 @@ pub(crate) fn reference(args: &[String]) -> Result<Vec<VerbStep>, UsageMistake> 
     if !args.is_empty() {
         return Err(UsageMistake("takes no arguments".to_owned()));
     }
-    let packages = ["kallisto-core", "kallisto-listener", "kallisto-server", "kallisto"];
+    let packages =
+        ["kallisto-audit", "kallisto-core", "kallisto-listener", "kallisto-server", "kallisto"];
     let written = VerbStep::run("differences", || match write_differences() {
         Ok(()) => StepOutcome::Passed,
         Err(error) => {
@@ -169,7 +177,25 @@ fn copy(site: &Path) -> io::Result<usize> {
         write(&target, &text)?;
         pages += 1;
     }
+    let folder = site.join("src").join(ROOT_PAGES_FOLDER);
+    fs::create_dir_all(&folder)?;
+    for page in ROOT_PAGES {
+        let text = fs::read_to_string(workspace::root().join(page))?;
+        write(&folder.join(page), &with_links_of_the_site(page, &text))?;
+        pages += 1;
+    }
     Ok(pages)
+}
+
+/// Where the site has a file of the repository, if it does. mdBook calls a folder's `README.md` its index.
+fn place_in_site(file: &str) -> Option<String> {
+    let Some(name) = file.strip_prefix("docs/") else {
+        return ROOT_PAGES.contains(&file).then(|| format!("{ROOT_PAGES_FOLDER}/{file}"));
+    };
+    match name.strip_suffix("/README.md") {
+        Some(folder) => Some(format!("{folder}/index.md")),
+        None => Some(name.to_owned()),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a developer command works on the tree")]
@@ -194,7 +220,7 @@ fn records(folder: &Path) -> io::Result<String> {
     Ok(lines.concat())
 }
 
-/// The page with links to files outside of `docs/` led to the repository.
+/// The page with its links as the site needs them: to the places of pages in it, and to the repository for every other file.
 fn with_links_of_the_site(page: &str, text: &str) -> String {
     let prose: Vec<usize> = links::prose(text).map(|(number, _)| number).collect();
     let mut whole = String::with_capacity(text.len());
@@ -202,15 +228,9 @@ fn with_links_of_the_site(page: &str, text: &str) -> String {
         let mut kept = 0;
         if prose.binary_search(&(number + 1)).is_ok() {
             for (start, end) in links::targets(line) {
-                let target = &line[start..end];
-                let (path, anchor) = target
-                    .split_once('#')
-                    .map_or((target, ""), |(path, _)| (path, &target[path.len()..]));
-                let outside = links::resolve(page, path)
-                    .filter(|it| !target.contains("://") && !it.starts_with("docs/"));
-                if let Some(file) = outside {
+                if let Some(link) = link_of_the_site(page, &line[start..end]) {
                     whole.push_str(&line[kept..start]);
-                    whole.push_str(&format!("{REPOSITORY}{file}{anchor}"));
+                    whole.push_str(&link);
                     kept = end;
                 }
             }
@@ -219,6 +239,26 @@ fn with_links_of_the_site(page: &str, text: &str) -> String {
         whole.push('\n');
     }
     whole
+}
+
+/// What the site has in the place of a link; `None` where it may stay.
+fn link_of_the_site(page: &str, target: &str) -> Option<String> {
+    let anchor_at = target.find('#').unwrap_or(target.len());
+    let (path, anchor) = target.split_at(anchor_at);
+    if path.is_empty() || target.contains("://") {
+        return None;
+    }
+    let file = links::resolve(page, path)?;
+    let Some(place) = place_in_site(&file) else {
+        return Some(format!("{REPOSITORY}{file}{anchor}"));
+    };
+    // The table of contents names files, not pages.
+    let is_as_listed = page == SUMMARY || !file.ends_with("/README.md");
+    if is_as_listed && page.starts_with("docs/") && file.starts_with("docs/") {
+        return None;
+    }
+    let own = place_in_site(page)?;
+    Some(format!("{}{place}{anchor}", "../".repeat(own.matches('/').count())))
 }
 
 fn files(folder: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
@@ -268,5 +308,23 @@ mod tests {
                 "[a]({REPOSITORY}README.md#x) [b](api.md)\n```\n[c](../d)\n```\n[e](https://f)\n"
             )
         );
+    }
+
+    #[test]
+    fn pages_of_the_root_are_part_of_the_site() {
+        let text = "[a](../../SECURITY.md#x) [b](../store.md)\n";
+        let expected = "[a](../project/SECURITY.md#x) [b](../store.md)\n";
+        assert_eq!(with_links_of_the_site("docs/inside/page.md", text), expected);
+        let text =
+            "[a](docs/ui.md#headers) [b](CHANGELOG.md) [c](#own) [d](docs/decisions/README.md)\n";
+        assert_eq!(
+            with_links_of_the_site("SECURITY.md", text),
+            "[a](../ui.md#headers) [b](../project/CHANGELOG.md) [c](#own) [d](../decisions/index.md)\n"
+        );
+        let listed = "- [Decisions](decisions/README.md)\n";
+        assert_eq!(with_links_of_the_site(SUMMARY, listed), listed);
+        for page in ROOT_PAGES {
+            assert!(workspace::root().join(page).is_file(), "{page}");
+        }
     }
 }

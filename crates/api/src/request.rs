@@ -153,24 +153,49 @@ const RECOVER_QUERY: &str = "recover_snapshot_id";
 /// The query parameter that names the loaded snapshot of a read.
 const READ_QUERY: &str = "read_snapshot_id";
 
+/// The loaded snapshot that a query and headers name to recover from; `None` where neither names any. Whether a request recovers is
+/// decided by this alone.
+///
+/// # Errors
+/// [`Error::Invalid`] unless all that is named is one id. An empty one is a mistake (a variable that is not set, say): a request that
+/// meant to recover must never run as a plain write.
+pub fn snapshot_to_recover(
+    query: &[(String, String)],
+    headers: Headers<'_>,
+) -> Result<Option<String>, Error> {
+    let in_query = query.iter().filter(|(name, _)| name == RECOVER_QUERY).map(|(_, id)| id.clone());
+    let mut ids = headers.values(RECOVER_HEADER).into_iter().chain(in_query);
+    let Some(id) = ids.next() else { return Ok(None) };
+    if ids.any(|other| other != id) {
+        return Err(Error::invalid("more than one snapshot is named to recover from"));
+    }
+    if id.is_empty() {
+        return Err(no_snapshot_named());
+    }
+    Ok(Some(id))
+}
+
+/// The refusal of a recovery that does not say from what.
+pub fn no_snapshot_named() -> Error {
+    Error::invalid("RECOVER needs a loaded snapshot: X-Vault-Recover-Snapshot-Id names it")
+}
+
 impl Request<'_> {
     /// The loaded snapshot that a read or a list is to be answered from.
     pub fn read_snapshot(&self) -> Option<&str> {
         if self.operation.writes() {
             return None;
         }
-        let found = self.query.iter().find(|(name, _)| name == READ_QUERY);
-        found.map(|(_, id)| id.as_str()).filter(|id| !id.is_empty())
+        let mut ids = self.query.iter().filter(|(name, _)| name == READ_QUERY);
+        ids.find(|(_, id)| !id.is_empty()).map(|(_, id)| id.as_str())
     }
 
-    /// The loaded snapshot from which a write is to recover what is at its path: it writes nothing else then.
-    pub fn recover_snapshot(&self) -> Option<String> {
-        if self.operation != Operation::Update {
-            return None;
-        }
-        let query = self.query.iter().find(|(name, _)| name == RECOVER_QUERY);
-        let named = self.headers.values(RECOVER_HEADER).into_iter().next();
-        named.or_else(|| query.map(|(_, id)| id.clone())).filter(|id| !id.is_empty())
+    /// The loaded snapshot that a recovery recovers from.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] as [`snapshot_to_recover`], and where none is named.
+    pub fn recover_snapshot(&self) -> Result<String, Error> {
+        snapshot_to_recover(&self.query, self.headers)?.ok_or_else(no_snapshot_named)
     }
 
     /// Whether the client says that it has the answer with this tag.

@@ -54,6 +54,13 @@ pub enum Response {
         /// The body.
         body: Json,
     },
+    /// A reply without an envelope (401) that says how whoever asks proves themselves (RFC 9110, 11.6.1).
+    Challenge {
+        /// The scheme and its parameters.
+        challenge: String,
+        /// The body.
+        body: Json,
+    },
     /// Text that is no JSON.
     Text {
         /// The status code on the wire.

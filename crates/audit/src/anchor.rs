@@ -215,6 +215,17 @@ mod tests {
         }
     }
 
+    /// Nodes and devices are called by any text: where two names end and begin is part of what is authenticated.
+    #[test]
+    fn two_pairs_of_names_that_join_to_one_text_have_anchors_of_their_own() {
+        let of = |node: &str, device: &str| AnchorFile::new(&[1; SALT_BYTES], node, device);
+        let bytes = of("a b", "c").encode(head(77, 3));
+        assert_eq!(of("a b", "c").decode(&bytes), Some(head(77, 3)));
+        for (node, device) in [("a", "b c"), ("a b c", ""), ("", "a b c"), ("a ", "b c")] {
+            assert_eq!(of(node, device).decode(&bytes), None, "{node:?} {device:?}");
+        }
+    }
+
     #[test]
     fn every_way_a_file_can_be_is_judged() {
         use Sought::{Absent, Unknown};

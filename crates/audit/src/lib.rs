@@ -28,6 +28,8 @@ mod mask;
 mod mask_cache;
 mod options;
 mod record;
+#[cfg(test)]
+mod reference;
 mod sink;
 mod subject;
 mod text;

@@ -1,7 +1,7 @@
 //! What a request asks to do, in the words of the wire contract.
 //!
-//! The listener derives an [`Operation`] from the method and the `list`/`scan` query parameters;
-//! internal operations do not exist in this type, so the wire cannot name one.
+//! The listener derives an [`Operation`] from the method, the `list`/`scan` query parameters, and whether a loaded
+//! snapshot is named to recover from; internal operations do not exist in this type, so the wire cannot name one.
 
 use crate::Capability;
 
@@ -20,12 +20,14 @@ pub enum Operation {
     List,
     /// Names of all entries below (`SCAN`, `GET ?scan=true`).
     Scan,
+    /// Bring the entry back from a loaded snapshot (`RECOVER`, and `POST` or `PUT` that names one).
+    Recover,
 }
 
 impl Operation {
     /// True for the operations that may change stored state.
     pub const fn writes(self) -> bool {
-        matches!(self, Self::Update | Self::Patch | Self::Delete)
+        matches!(self, Self::Update | Self::Patch | Self::Delete | Self::Recover)
     }
 
     /// The capability that the operation needs. A write of an entry that does not exist yet needs
@@ -38,6 +40,7 @@ impl Operation {
             Self::Delete => Capability::Delete,
             Self::List => Capability::List,
             Self::Scan => Capability::Scan,
+            Self::Recover => Capability::Recover,
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::{Keyring, MemoryCipher, RootKey, SecretKey, UnsealKey};
 /// Xored onto what is remembered of a key.
 const MASK: u8 = 0x5c;
 
+/// Smallest page of a system that this runs on; reading in smaller steps than it has is only slower.
+const PAGE_BYTES: u64 = 4096;
+
 /// A key that is remembered without being there.
 struct Masked([u8; 32]);
 
@@ -26,22 +29,27 @@ impl Masked {
     }
 }
 
-/// How often each key is found in memory that can be read. The buffer that memory is read into is one place of it: it
-/// is wiped before each read, and what is in it is not counted.
+/// How often each key is found in memory that can be read.
 fn count(keys: &[Masked]) -> Vec<usize> {
+    count_within(&readable_regions(), keys)
+}
+
+/// How often each key is found in `regions`. The buffer that memory is read into is one place of it: it is wiped before
+/// each read, and what is in it is not counted.
+fn count_within(regions: &[(u64, u64)], keys: &[Masked]) -> Vec<usize> {
     let mut counts = vec![0; keys.len()];
     // Nearly all places fall at the first byte.
     let mut starts = [false; 256];
     keys.iter().for_each(|key| starts[usize::from(key.0[0] ^ MASK)] = true);
     let mut buffer = Zeroizing::new(vec![0u8; 1 << 16]);
     let own = buffer.as_ptr() as u64..buffer.as_ptr() as u64 + buffer.len() as u64;
-    for (start, end) in readable_regions() {
+    for &(start, end) in regions {
         let mut at = start;
         while at < end {
             let length = usize::try_from(end - at).unwrap().min(buffer.len());
             buffer.zeroize();
             buffer.resize(1 << 16, 0);
-            if read_memory(at, &mut buffer[..length]) {
+            if read_present(at, &mut buffer[..length]) {
                 let windows = buffer[..length].windows(32).enumerate();
                 for (place, window) in windows.filter(|(_, w)| starts[usize::from(w[0])]) {
                     let elsewhere = !own.contains(&(at + place as u64));
@@ -67,6 +75,29 @@ fn readable_regions() -> Vec<(u64, u64)> {
         wanted.then(|| (number(start), number(end)))
     });
     regions.collect()
+}
+
+/// Reads what is there of `at..`, and says whether anything is. Other tests run meanwhile and give back the pages of their
+/// keys, which lie beside those that are looked for: a page that is gone is zeros here and hides none of those around it.
+fn read_present(at: u64, out: &mut [u8]) -> bool {
+    if read_memory(at, out) {
+        return true;
+    }
+    let mut is_any = false;
+    let mut done = 0;
+    while done < out.len() {
+        let from = at + done as u64;
+        let within_page = usize::try_from(from % PAGE_BYTES).unwrap();
+        let page_end = done + usize::try_from(PAGE_BYTES).unwrap() - within_page;
+        let end = page_end.min(out.len());
+        let page = &mut out[done..end];
+        match read_memory(from, page) {
+            true => is_any = true,
+            false => page.fill(0),
+        }
+        done = end;
+    }
+    is_any
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process's own memory is what is tested")]
@@ -108,6 +139,29 @@ fn no_key_is_left_in_memory_after_a_seal() {
     });
     let found = count(&keys);
     assert_eq!(found, vec![0; keys.len()]);
+}
+
+/// Every second page of a region is given back after the region was listed, as other tests do it while one searches.
+#[test]
+fn the_search_finds_keys_between_pages_that_are_gone() {
+    let (mut kept, mut gone) = (Vec::new(), Vec::new());
+    for n in 0..64 {
+        let key = SecretKey::generate().unwrap();
+        if n % 2 == 0 { kept.push(key) } else { gone.push(key) }
+    }
+    let place = |key: &SecretKey| key.expose().as_ptr() as u64 / PAGE_BYTES * PAGE_BYTES;
+    let keys: Vec<Masked> = kept.iter().map(|key| Masked::of(key.expose())).collect();
+    // Where the kernel put them close together, one region; else one a key.
+    let (first, last) =
+        (kept.iter().map(place).min().unwrap(), kept.iter().map(place).max().unwrap());
+    let is_close = last - first < 1 << 24;
+    let regions = match is_close {
+        true => vec![(first, last + PAGE_BYTES)],
+        false => kept.iter().map(|key| (place(key), place(key) + (1 << 16))).collect(),
+    };
+    drop(gone);
+    let found = count_within(&regions, &keys);
+    assert!(found.iter().all(|&times| times > 0), "{found:?}");
 }
 
 /// What the kernel says about the region of a key: locked, not dumped, not inherited.

@@ -36,6 +36,7 @@ mod plugin;
 mod policy;
 mod policy_format;
 mod print;
+mod progress;
 mod read;
 mod recover;
 mod remount;

@@ -16,6 +16,9 @@ use kallisto_command::secret::{Secret, as_u64};
 /// Exit code of a sealed server.
 const EXIT_SEALED: u8 = 2;
 
+/// Storages of which one server of several leads.
+const REPLICATED: [&str; 2] = ["raft", "postgresql"];
+
 /// Members of the document, in the order in which they are shown.
 const MEMBERS: [&str; 26] = [
     "type",
@@ -93,8 +96,12 @@ pub(crate) fn of_seal(
     let leader = client.send(&ClientRequest::get("sys/leader"));
     match leader {
         Ok(Some(Secret { data: Some(leader), .. })) => state.extend(leader),
-        // A sealed server need not say who leads.
-        _ if sealed => {}
+        // A sealed server need not say who leads, and whether there is a cluster to lead is known by its storage.
+        _ if sealed => {
+            let storage = state.get("storage_type").and_then(Json::as_str).unwrap_or_default();
+            let has_leader = REPLICATED.contains(&storage);
+            state.insert("ha_enabled".to_owned(), has_leader.into());
+        }
         other => {
             bare(other, "Error checking leader status")?;
         }

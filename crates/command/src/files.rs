@@ -19,6 +19,31 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(file)
 }
 
+/// Says on stderr that others may read a file which holds a secret, if they may. It is read all the same: what its mode is need not be up to who calls.
+pub fn warn_if_exposed(path: &Path, what: &str) {
+    if let Some(mode) = exposed_mode(path) {
+        let text = format!(
+            "WARNING! {}: others on this machine may read {what} (mode {mode:04o}): chmod 600 it, or keep it elsewhere\n",
+            path.display()
+        );
+        // Nobody is left to hear that stderr is gone.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// The mode of a plain file that its group or others may read. A pipe has no mode that means something.
+#[cfg(unix)]
+fn exposed_mode(path: &Path) -> Option<u32> {
+    let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o7777;
+    (mode & 0o044 != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+fn exposed_mode(_: &Path) -> Option<u32> {
+    None
+}
+
 /// Opens a file that is read line by line, however long it is: an audit file outgrows any bound.
 pub fn open_lines(path: &Path) -> io::Result<io::BufReader<File>> {
     #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]

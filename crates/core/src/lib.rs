@@ -55,14 +55,15 @@ pub use api::etag::{ETAG_BYTES_MAX, Etag};
 pub use api::expected::Expected;
 pub use api::json::{Json, Map};
 pub use api::request::{
-    BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
+    BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, no_snapshot_named,
+    parse_query, snapshot_to_recover,
 };
 pub use api::request_id::RequestId;
 pub use api::response::{BatchAnswer, Logical, Response, TouchedPath, Upload};
 pub use api::stream::{ChangeFuture, NextPiece, Source, Stream, Waiting};
 pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::SeenIndex;
-pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
+pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, deletion_body, fields_body};
 pub use jobs::{FailedJob, FailedJobs};
 pub use kallisto_engine::destination::{is_loopback, special_range};
 pub use kallisto_engine::{AddressRange, Class, Multiplicity};
@@ -71,6 +72,7 @@ pub use pipeline::compute::Weight;
 pub use pipeline::fast_path::{FastPathCaller, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
+pub use pipeline::route_facts::RouteFacts;
 pub use pipeline::stages::ServedRequest;
 pub use platform::auto_seal::AutoSeal;
 pub use platform::cluster_port::{
@@ -86,7 +88,7 @@ pub use platform::outbound::{
 };
 pub use platform::server_info::{RouteAccess, ServerInfo};
 pub use platform::snapshot_storage::{
-    S3Target, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot,
+    S3Target, SnapshotPlace, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot,
 };
 pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::web::{Origins, PageHeaders};

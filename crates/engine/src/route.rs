@@ -5,6 +5,7 @@
 
 pub use kallisto_auth::Operation;
 
+use crate::open_read::OpenRead;
 use crate::pattern;
 
 /// One route.
@@ -55,6 +56,8 @@ pub struct Route {
     /// Whether it answers where no other row of its table matches. It is found by dispatch only: documents and whoever else asks about
     /// routes see paths there as unknown.
     pub is_fallback: bool,
+    /// What answers a read from memory at once, of a route that admits anyone.
+    pub read_at_once: Option<OpenRead>,
 }
 
 /// Which servers of a cluster answer a route.
@@ -210,6 +213,7 @@ impl Route {
             body: Body::Json,
             takes_root: false,
             is_fallback: false,
+            read_at_once: None,
         }
     }
 
@@ -319,6 +323,12 @@ impl Route {
     #[must_use]
     pub const fn as_fallback(self) -> Self {
         Self { is_fallback: true, ..self }
+    }
+
+    /// The same, whose reads memory may answer at once.
+    #[must_use]
+    pub const fn read_at_once(self, read: OpenRead) -> Self {
+        Self { read_at_once: Some(read), ..self }
     }
 
     /// The same, with more to say of it.

@@ -104,6 +104,22 @@ impl<'a> Storage<'a> {
         self.0.commit(Writes { puts, ..Writes::default() }).await.map(drop)
     }
 
+    /// Makes records, together; nothing happens where one of them is there. For names that nobody else makes, such as those of random numbers: there
+    /// is nothing to decide again.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for a record over its limit, or when there are too many; the store's refusal.
+    pub async fn create(self, records: Vec<(String, Vec<u8>)>) -> Result<WriteOutcome, Error> {
+        if records.len() > TRANSACTION_RECORDS_MAX {
+            return Err(too_many());
+        }
+        for (name, value) in &records {
+            check(name, value)?;
+        }
+        let reads = records.iter().map(|(name, _)| (name.clone(), Version(0))).collect();
+        self.0.commit(Writes { reads, puts: records, ..Writes::default() }).await
+    }
+
     /// Deletes one record, if it is there.
     ///
     /// # Errors
@@ -243,10 +259,12 @@ impl Transaction<'_> {
         if count < TRANSACTION_RECORDS_MAX {
             return Ok(());
         }
-        Err(Error::TooLarge(format!(
-            "a transaction of more than {TRANSACTION_RECORDS_MAX} records"
-        )))
+        Err(too_many())
     }
+}
+
+fn too_many() -> Error {
+    Error::TooLarge(format!("a transaction of more than {TRANSACTION_RECORDS_MAX} records"))
 }
 
 /// Which of the names of a list are asked for. A limit of zero or less, and none at all, mean all that the caller's policies let it see.

@@ -57,6 +57,8 @@ impl<H> RowIndex<H> {
 /// Lists of rows, each in the order in which they are tried.
 #[derive(Debug)]
 struct RowLists<H: 'static> {
+    /// Those without a parameter, in the order of their patterns: a path that is one of them is of no other row that has as many fixed bytes.
+    fixed: Vec<&'static Row<H>>,
     /// In the order of the segments.
     by_first_segment: Vec<(&'static str, Vec<&'static Row<H>>)>,
     /// Rows whose patterns begin with a parameter. They are in every list above as well.
@@ -105,9 +107,14 @@ impl<H> RowLists<H> {
     fn new(groups: &'static [RowGroup<H>]) -> Self {
         let all = || groups.iter().flat_map(|group| group.iter());
         let rows = || all().filter(|row| !row.route.is_fallback);
+        let (mut fixed, others): (Vec<_>, Vec<_>) =
+            rows().partition(|row| !row.route.pattern.contains('{'));
+        fixed.sort_by_key(|row| row.route.pattern);
         let is_parameter = |segment: &str| segment.starts_with('{');
         let in_order = |first: Option<&str>| {
-            let mut fitting: Vec<_> = rows()
+            let mut fitting: Vec<_> = others
+                .iter()
+                .copied()
                 .filter(|row| {
                     let segment = pattern::first_segment(row.route.pattern);
                     is_parameter(segment) || Some(segment) == first
@@ -116,7 +123,7 @@ impl<H> RowLists<H> {
             fitting.sort_by_key(|row| Reverse(pattern::fixed_bytes(row.route.pattern)));
             fitting
         };
-        let firsts = rows().map(|row| pattern::first_segment(row.route.pattern));
+        let firsts = others.iter().map(|row| pattern::first_segment(row.route.pattern));
         let firsts = firsts.filter(|segment| !is_parameter(segment));
         let by_first_segment: BTreeMap<_, _> =
             firsts.map(|first| (first, in_order(Some(first)))).collect();
@@ -125,11 +132,14 @@ impl<H> RowLists<H> {
         let rights = FirstSegments::of(with_rights.map(|row| row.route.pattern));
         let fallback = all().find(|row| row.route.is_fallback);
         let has_open = rows().any(|row| row.route.admits == Admits::Anyone);
-        Self { by_first_segment, others: in_order(None), fallback, rights, has_open }
+        Self { fixed, by_first_segment, others: in_order(None), fallback, rights, has_open }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
     fn find(&self, path: &str) -> Option<&'static Row<H>> {
+        if let Ok(at) = self.fixed.binary_search_by_key(&path, |row| row.route.pattern) {
+            return self.fixed.get(at).copied();
+        }
         let first = pattern::first_segment(path);
         let listed = self.by_first_segment.binary_search_by_key(&first, |(first, _)| first);
         let listed = listed.ok().and_then(|at| self.by_first_segment.get(at));

@@ -8,6 +8,7 @@ mod identity_oidc;
 mod identity_template;
 mod kubernetes;
 mod ldap;
+mod leased;
 mod passwords;
 mod pki;
 mod rabbitmq;

@@ -8,6 +8,7 @@
 //! an unknown verb exits with 127, as an unknown program does.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -146,6 +147,11 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
         }
         Ok(Cli { command: Some(command), .. }) => dispatch(command).unwrap_or_else(Outcome::from),
         Ok(Cli { command: None, .. }) => Outcome::default().with_code(EXIT_USAGE),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Outcome::print(match colour {
+            // Bold headings, where a person looks at them.
+            true if std::io::stdout().is_terminal() => error.render().ansi().to_string(),
+            _ => error.render().to_string(),
+        }),
         Err(error) => refusal(&error, &verb),
     };
     outcome.colour = colour;
@@ -175,11 +181,10 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
     }
 }
 
-/// Help that was asked for goes to stdout and is a success; everything else is a mistake.
+/// A call that makes no sense. Help that was asked for is none: it goes to stdout and is a success.
 fn refusal(error: &clap::Error, verb: &str) -> Outcome {
     let text = error.render().to_string();
     match error.kind() {
-        ErrorKind::DisplayHelp => Outcome::print(text),
         ErrorKind::InvalidSubcommand if Cli::command().find_subcommand(verb).is_none() => {
             Outcome::default().with_notice(&text).with_code(EXIT_NO_COMMAND)
         }

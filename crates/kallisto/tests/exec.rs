@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,9 +37,15 @@ impl Home {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&path).unwrap();
         let home = Self(path);
-        fs::write(home.path("key"), (0..32).collect::<Vec<u8>>()).unwrap();
-        fs::write(home.path("other-key"), "f0".repeat(31) + "0d\n").unwrap();
+        home.write_key("key", &(0..32).collect::<Vec<u8>>());
+        home.write_key("other-key", ("f0".repeat(31) + "0d\n").as_bytes());
         home
+    }
+
+    /// A key that others may not read, whatever the umask is: the program warns of one that they may.
+    fn write_key(&self, name: &str, key: &[u8]) {
+        fs::write(self.path(name), key).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -83,6 +83,8 @@ pub struct GatheredLeases {
 pub struct LeaseCounts {
     /// In all phases.
     pub all: usize,
+    /// Those that are being revoked.
+    pub revoking: usize,
     /// Irrevocable ones.
     pub irrevocable: usize,
 }
@@ -190,6 +192,7 @@ impl LeaseTable {
         });
         let counts = self.counts.entry(record.mount).or_default();
         counts.all += 1;
+        counts.revoking += usize::from(entry.phase == LeasePhase::Revoking);
         counts.irrevocable += usize::from(entry.phase == LeasePhase::Irrevocable);
         Some((slot, entry))
     }
@@ -211,6 +214,7 @@ impl LeaseTable {
         self.paths.leave(entry.path);
         if let Some(counts) = self.counts.get_mut(&mount) {
             counts.all -= 1;
+            counts.revoking -= usize::from(entry.phase == LeasePhase::Revoking);
             counts.irrevocable -= usize::from(entry.phase == LeasePhase::Irrevocable);
             if counts.all == 0 {
                 self.counts.remove(&mount);

@@ -222,7 +222,10 @@ fn read_shares(path: &Path) -> Result<Vec<ShareText>, Error> {
     let unreadable = |error| Error::usage(format!("{}: {error}", path.display()));
     let bytes = match path.as_os_str() == "-" {
         true => files::bounded(std::io::stdin().lock()),
-        false => files::read(path),
+        false => {
+            files::warn_if_exposed(path, "the unseal shares");
+            files::read(path)
+        }
     };
     let bytes = Zeroizing::new(bytes.map_err(unreadable)?);
     let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);

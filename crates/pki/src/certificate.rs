@@ -1,8 +1,10 @@
 //! Certificates: what is written into them. What is read of them is in [`ParsedCertificate`].
 
-use der::asn1::{AnyRef, BitStringRef, Ia5String, ObjectIdentifier, OctetString, UintRef};
+use der::asn1::{
+    AnyRef, BitStringRef, Ia5String, ObjectIdentifier, OctetString, OctetStringRef, UintRef,
+};
 use der::flagset::FlagSet;
-use der::{Decode as _, Encode, Sequence};
+use der::{Decode as _, Encode, Sequence, Tag};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::certpolicy::PolicyInformation;
 use x509_cert::ext::pkix::constraints::name::{GeneralSubtree, GeneralSubtrees};
@@ -238,7 +240,7 @@ struct TbsCertificate<'a> {
     subject: AnyRef<'a>,
     public: AnyRef<'a>,
     #[asn1(context_specific = "3", tag_mode = "EXPLICIT")]
-    extensions: Extensions,
+    extensions: AnyRef<'a>,
 }
 
 /// What is signed, how, and the signature.
@@ -277,8 +279,48 @@ pub(crate) fn extension(
     Ok(Extension { extn_id: id, critical, extn_value })
 }
 
-fn encoded_extension(id: ObjectIdentifier, critical: bool, value: Vec<u8>) -> Result<Extension> {
-    Ok(Extension { extn_id: id, critical, extn_value: OctetString::new(value)? })
+#[derive(Sequence)]
+struct ExtensionRef<'a> {
+    id: ObjectIdentifier,
+    #[asn1(default = "Default::default")]
+    critical: bool,
+    value: &'a OctetStringRef,
+}
+
+/// Extensions, encoded one after another: each once, into one allocation.
+struct EncodedExtensions {
+    bytes: Vec<u8>,
+    /// Room for the value of one.
+    value: Vec<u8>,
+}
+
+impl EncodedExtensions {
+    /// Bytes that those of a leaf have, as a rule.
+    const BYTES_USUAL: usize = 512;
+
+    fn new() -> Self {
+        Self { bytes: Vec::with_capacity(Self::BYTES_USUAL), value: Vec::new() }
+    }
+
+    fn push(&mut self, id: ObjectIdentifier, critical: bool, value: &impl Encode) -> Result<()> {
+        let mut room = std::mem::take(&mut self.value);
+        room.clear();
+        value.encode_to_vec(&mut room)?;
+        self.push_encoded(id, critical, &room)?;
+        self.value = room;
+        Ok(())
+    }
+
+    fn push_encoded(&mut self, id: ObjectIdentifier, critical: bool, value: &[u8]) -> Result<()> {
+        let extension = ExtensionRef { id, critical, value: OctetStringRef::new(value)? };
+        extension.encode_to_vec(&mut self.bytes)?;
+        Ok(())
+    }
+
+    /// The SEQUENCE of them.
+    fn sequence(&self) -> Result<AnyRef<'_>> {
+        Ok(AnyRef::new(Tag::Sequence, &self.bytes)?)
+    }
 }
 
 fn uri(url: &str) -> Result<GeneralName> {
@@ -296,16 +338,19 @@ pub(crate) fn distribution_points(urls: &[String]) -> Result<Vec<DistributionPoi
     urls.iter().map(point).collect()
 }
 
+/// An AuthorityKeyIdentifier that names a key by its id alone.
+#[derive(Sequence)]
+struct AuthorityKeyIdRef<'a> {
+    #[asn1(context_specific = "0", tag_mode = "IMPLICIT")]
+    key_id: &'a OctetStringRef,
+}
+
 pub(crate) fn authority_key_id(key_id: &[u8]) -> Result<Extension> {
     let id = AuthorityKeyIdentifier {
         key_identifier: Some(OctetString::new(key_id)?),
         ..AuthorityKeyIdentifier::default()
     };
     extension(oid::AUTHORITY_KEY_ID, false, &id)
-}
-
-fn usage_extension(usages: Usages) -> Result<Extension> {
-    extension(oid::KEY_USAGE, true, &x509_cert::ext::pkix::KeyUsage(usages))
 }
 
 fn access(urls: &Urls) -> Result<Vec<AccessDescription>> {
@@ -383,34 +428,35 @@ impl CertificateContents {
         Ok(usages)
     }
 
-    fn extensions(&self, signer: &CertificateSigner<'_>) -> Result<Extensions> {
-        let mut extensions = Vec::with_capacity(12);
+    fn extensions(&self, signer: &CertificateSigner<'_>) -> Result<EncodedExtensions> {
+        let mut extensions = EncodedExtensions::new();
         let usages = self.possible_usages()?;
         if !usages.is_empty() {
-            extensions.push(usage_extension(usages)?);
+            extensions.push(oid::KEY_USAGE, true, &x509_cert::ext::pkix::KeyUsage(usages))?;
         }
         if !self.ext_usages.is_empty() {
             // Who stamps times says so critically (RFC 3161, 2.3).
             let critical = self.ext_usages.contains(&oid::TIME_STAMPING);
-            extensions.push(extension(oid::EXT_KEY_USAGE, critical, &self.ext_usages)?);
+            extensions.push(oid::EXT_KEY_USAGE, critical, &self.ext_usages)?;
         }
         match &self.purpose {
             CertificatePurpose::Ca { path_length, .. } => {
                 let constraints = BasicConstraints { ca: true, path_len_constraint: *path_length };
-                extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
+                extensions.push(oid::BASIC_CONSTRAINTS, true, &constraints)?;
             }
             CertificatePurpose::Leaf { says_so: true } => {
                 let constraints = BasicConstraints { ca: false, path_len_constraint: None };
-                extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
+                extensions.push(oid::BASIC_CONSTRAINTS, true, &constraints)?;
             }
             CertificatePurpose::Leaf { says_so: false } => {}
         }
         let key_id = self.public.key_id();
-        extensions.push(extension(oid::SUBJECT_KEY_ID, false, &OctetString::new(key_id)?)?);
-        extensions.push(authority_key_id(signer.key_id)?);
+        extensions.push(oid::SUBJECT_KEY_ID, false, &OctetStringRef::new(&key_id)?)?;
+        let authority = AuthorityKeyIdRef { key_id: OctetStringRef::new(signer.key_id)? };
+        extensions.push(oid::AUTHORITY_KEY_ID, false, &authority)?;
         let access = access(&self.urls)?;
         if !access.is_empty() {
-            extensions.push(extension(oid::AUTHORITY_INFO_ACCESS, false, &access)?);
+            extensions.push(oid::AUTHORITY_INFO_ACCESS, false, &access)?;
         }
         // Without a subject the names are all that says whose it is.
         let critical = self.subject == EMPTY_NAME;
@@ -421,11 +467,10 @@ impl CertificateContents {
             AltNames::Names(names) if names.is_empty() => {}
             AltNames::Names(names) => {
                 let value = san::encode(names)?;
-                extensions.push(encoded_extension(oid::SUBJECT_ALT_NAME, critical, value)?);
+                extensions.push_encoded(oid::SUBJECT_ALT_NAME, critical, &value)?;
             }
             AltNames::Encoded(value) => {
-                let value = value.clone();
-                extensions.push(encoded_extension(oid::SUBJECT_ALT_NAME, critical, value)?);
+                extensions.push_encoded(oid::SUBJECT_ALT_NAME, critical, value)?;
             }
         }
         if let CertificatePurpose::Ca { constraints, .. } = &self.purpose
@@ -435,7 +480,7 @@ impl CertificateContents {
                 permitted_subtrees: subtrees(&constraints.permitted)?,
                 excluded_subtrees: subtrees(&constraints.excluded)?,
             };
-            extensions.push(extension(oid::NAME_CONSTRAINTS, true, &value)?);
+            extensions.push(oid::NAME_CONSTRAINTS, true, &value)?;
         }
         if !self.policies.is_empty() {
             let policy = |id: &ObjectIdentifier| PolicyInformation {
@@ -449,14 +494,14 @@ impl CertificateContents {
                 }
             }
             let policies: Vec<PolicyInformation> = once.iter().map(policy).collect();
-            extensions.push(extension(oid::CERTIFICATE_POLICIES, false, &policies)?);
+            extensions.push(oid::CERTIFICATE_POLICIES, false, &policies)?;
         }
         for (id, urls) in [
             (oid::CRL_DISTRIBUTION_POINTS, &self.urls.crl_distribution_points),
             (oid::FRESHEST_CRL, &self.urls.delta_crl_distribution_points),
         ] {
             if !urls.is_empty() {
-                extensions.push(extension(id, false, &distribution_points(urls)?)?);
+                extensions.push(id, false, &distribution_points(urls)?)?;
             }
         }
         Ok(extensions)
@@ -468,6 +513,7 @@ impl CertificateContents {
     /// [`Error::Invalid`] for contents that cannot stand in a certificate; when it cannot be signed.
     pub fn sign(&self, signer: &CertificateSigner<'_>) -> Result<Vec<u8>> {
         let algorithm = signer.algorithm.to_der()?;
+        let extensions = self.extensions(signer)?;
         let tbs = TbsCertificate {
             version: 2,
             serial: UintRef::new(self.serial.as_bytes())?,
@@ -476,7 +522,7 @@ impl CertificateContents {
             validity: Validity::new(time::encode(self.not_before)?, time::encode(self.not_after)?),
             subject: AnyRef::from_der(&self.subject)?,
             public: AnyRef::from_der(self.public.spki())?,
-            extensions: self.extensions(signer)?,
+            extensions: extensions.sequence()?,
         };
         SignedData::sign(&tbs.to_der()?, signer.key, signer.algorithm)
     }
@@ -515,6 +561,7 @@ pub fn sign_again(der: &[u8], signer: &CertificateSigner<'_>, urls: &Urls) -> Re
     let algorithm = signer.algorithm.to_der()?;
     let (subject, public) = (tbs.subject().to_der()?, tbs.subject_public_key_info().to_der()?);
     let serial = Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?;
+    let extensions = extensions.to_der()?;
     let again = TbsCertificate {
         version: 2,
         serial: UintRef::new(serial.as_bytes())?,
@@ -523,7 +570,7 @@ pub fn sign_again(der: &[u8], signer: &CertificateSigner<'_>, urls: &Urls) -> Re
         validity: *tbs.validity(),
         subject: AnyRef::from_der(&subject)?,
         public: AnyRef::from_der(&public)?,
-        extensions,
+        extensions: AnyRef::from_der(&extensions)?,
     };
     SignedData::sign(&again.to_der()?, signer.key, signer.algorithm)
 }

@@ -1,6 +1,7 @@
 //! Keys: making, reading and writing them, and signing with them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use aws_lc_rs::encoding::{AsBigEndian as _, AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
@@ -401,8 +402,10 @@ impl PrivateKey {
 /// The public half of a key, of its SubjectPublicKeyInfo.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    spki: Vec<u8>,
-    bits: Vec<u8>,
+    /// Shared by the copies of a key.
+    spki: Arc<[u8]>,
+    /// Where its bits begin, which are the last of it.
+    bits_at: usize,
     kind: Option<PkiKeyKind>,
 }
 
@@ -420,10 +423,10 @@ impl PublicKey {
     pub fn from_spki(spki: &[u8]) -> Result<Self> {
         let unreadable = || Error::invalid("the public key could not be parsed");
         let parsed = SpkiRef::from_der(spki).map_err(|_| unreadable())?;
-        let bits = parsed.bits.as_bytes().ok_or_else(unreadable)?.to_vec();
+        let bits = parsed.bits.as_bytes().ok_or_else(unreadable)?;
         let kind = match parsed.algorithm.oid {
             oid::RSA_ENCRYPTION => {
-                let public = RsaPublicRef::from_der(&bits).map_err(|_| unreadable())?;
+                let public = RsaPublicRef::from_der(bits).map_err(|_| unreadable())?;
                 let modulus = public.modulus.as_bytes();
                 let leading = modulus.first().map_or(8, |byte| byte.leading_zeros() as usize);
                 u16::try_from(modulus.len() * 8 - leading).ok().map(PkiKeyKind::Rsa)
@@ -441,7 +444,7 @@ impl PublicKey {
             }
             _ => None,
         };
-        Ok(Self { spki: spki.to_vec(), bits, kind })
+        Ok(Self { spki: spki.into(), bits_at: spki.len() - bits.len(), kind })
     }
 
     /// The key of a curve, of the bits of its point: those of a SubjectPublicKeyInfo.
@@ -464,7 +467,8 @@ impl PublicKey {
         let algorithm =
             AlgorithmRef { oid: algorithm, parameters: curve.as_ref().map(AnyRef::from) };
         let spki = SpkiRef { algorithm, bits: BitStringRef::from_bytes(bits)? };
-        Ok(Self { spki: spki.to_der()?, bits: bits.to_vec(), kind: Some(kind) })
+        let spki = spki.to_der()?;
+        Ok(Self { bits_at: spki.len() - bits.len(), spki: spki.into(), kind: Some(kind) })
     }
 
     /// The RSA key of a modulus and an exponent, big-endian.
@@ -492,18 +496,18 @@ impl PublicKey {
 
     /// The bits of the key, as SubjectPublicKeyInfo has them, which is also how the library takes them.
     pub(crate) fn library_bytes(&self) -> &[u8] {
-        &self.bits
+        self.bits()
     }
 
     /// The bits of the key.
     pub fn bits(&self) -> &[u8] {
-        &self.bits
+        &self.spki[self.bits_at..]
     }
 
     /// SHA-1 of the bits of the key, by which certificates name keys (RFC 5280, 4.2.1.2, method 1).
     pub fn key_id(&self) -> [u8; 20] {
         let mut id = [0; 20];
-        id.copy_from_slice(digest(&SHA1_FOR_LEGACY_USE_ONLY, &self.bits).as_ref());
+        id.copy_from_slice(digest(&SHA1_FOR_LEGACY_USE_ONLY, self.bits()).as_ref());
         id
     }
 }

@@ -352,8 +352,8 @@ fn common_name(rules: &NameRules, text: &str) -> Result<Option<ReadName>> {
     let refused = || Error::invalid(format!("common name {text} not allowed by this role"));
     let name = ReadName::parse(text).filter(|name| name.is_allowed(rules)).ok_or_else(refused)?;
     // There are clients that read an address there.
-    if let Ok(ip) = text.parse() {
-        address(rules, ip, "as the common name")?;
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        address(rules, ip.to_canonical(), "as the common name")?;
     }
     let kind = if name.local.is_some() { "email" } else { "hostname" };
     let fits = rules.cn_validations.is_empty()
@@ -453,8 +453,10 @@ pub fn grant(rules: &NameRules, wanted: &WantedNames) -> Result<GrantedNames> {
     }
     let via = if wanted.is_of_csr { "via the CSR" } else { "via the API" };
     for ip in &wanted.ips {
-        address(rules, *ip, via)?;
-        add(San::Ip(*ip));
+        // One of IPv4 in the form of IPv6 is the same address to those who compare: one spelling, as for names.
+        let ip = ip.to_canonical();
+        address(rules, ip, via)?;
+        add(San::Ip(ip));
     }
     if !wanted.uris.is_empty() && rules.uri_sans.is_empty() {
         return Err(Error::invalid(format!(

@@ -1,6 +1,7 @@
 //! PEM: blocks of base 64 with a label.
 
 use data_encoding::BASE64;
+use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 
@@ -77,11 +78,11 @@ pub fn write(label: Label, bytes: &[u8]) -> String {
     text
 }
 
-/// The blocks of a text. What is of no label that is known (such as the parameters that openssl writes before a key) is left out.
+/// The blocks of a text, which may be private keys. What is of no label that is known (such as the parameters that openssl writes before a key) is left out.
 ///
 /// # Errors
 /// [`Error::Invalid`] for what is no PEM, or too much.
-pub fn read(text: &str) -> Result<Vec<(Label, Vec<u8>)>> {
+pub fn read(text: &str) -> Result<Vec<(Label, Zeroizing<Vec<u8>>)>> {
     let blocks =
         pem::parse_many(text).map_err(|_| Error::invalid("the data could not be PEM-decoded"))?;
     if blocks.len() > BLOCKS_MAX {
@@ -89,7 +90,7 @@ pub fn read(text: &str) -> Result<Vec<(Label, Vec<u8>)>> {
     }
     let known = blocks.into_iter().filter_map(|block| {
         let label = Label::named(block.tag())?;
-        Some((label, block.into_contents()))
+        Some((label, Zeroizing::new(block.into_contents())))
     });
     Ok(known.collect())
 }
@@ -109,7 +110,7 @@ mod tests {
                 let text = write(label, &bytes);
                 assert_eq!(text, theirs.trim_end(), "{len} bytes");
                 assert_eq!(text.capacity(), text.len(), "{len} bytes");
-                assert_eq!(read(&text).unwrap(), [(label, bytes)]);
+                assert_eq!(read(&text).unwrap(), [(label, Zeroizing::new(bytes))]);
             }
         }
     }

@@ -1,10 +1,9 @@
 //! Subjects: distinguished names, made of the fields of a request and read back from certificates.
 
-use der::asn1::{ObjectIdentifier, PrintableStringRef, SetOfVec, Utf8StringRef};
-use der::{Any, Decode as _, Encode as _, Tag, Tagged as _};
-use x509_cert::attr::AttributeTypeAndValue;
+use der::asn1::{AnyRef, ObjectIdentifier, PrintableStringRef};
+use der::{Any, Decode as _, Encode as _, Sequence, Tag, Tagged as _};
 use x509_cert::ext::pkix::name::DirectoryString;
-use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
+use x509_cert::name::Name;
 
 use crate::error::{Error, Result};
 use crate::oid;
@@ -69,29 +68,36 @@ fn check(name: &str, attribute: ObjectIdentifier, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// The parts of a name that the values of an attribute are: one each, since a part may not have an attribute twice (X.501, 9.3).
-fn parts(
-    name: &str,
+#[derive(Sequence)]
+struct AttributeRef<'a> {
+    id: ObjectIdentifier,
+    value: AnyRef<'a>,
+}
+
+/// Appends the parts of a name that the values of an attribute are: one each, since a part may not have an attribute twice (X.501, 9.3).
+fn push_parts(
+    name: &mut Vec<u8>,
+    field: &str,
     attribute: ObjectIdentifier,
     values: &[String],
-) -> Result<Vec<RelativeDistinguishedName>> {
-    let mut pairs: Vec<AttributeTypeAndValue> = Vec::new();
+) -> Result<()> {
     if values.len() > VALUES_MAX {
-        return Err(Error::invalid(format!("{name} has more than {VALUES_MAX} values")));
+        return Err(Error::invalid(format!("{field} has more than {VALUES_MAX} values")));
     }
-    for value in values.iter().filter(|value| !value.is_empty()) {
-        check(name, attribute, value)?;
-        let value = match PrintableStringRef::new(value) {
-            Ok(printable) => Any::encode_from(&printable)?,
-            Err(_) => Any::encode_from(&Utf8StringRef::new(value)?)?,
-        };
-        let pair = AttributeTypeAndValue { oid: attribute, value };
-        if !pairs.contains(&pair) {
-            pairs.push(pair);
+    let mut pair = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        if value.is_empty() || values[..at].contains(value) {
+            continue;
         }
+        check(field, attribute, value)?;
+        let is_printable = PrintableStringRef::new(value).is_ok();
+        let tag = if is_printable { Tag::PrintableString } else { Tag::Utf8String };
+        pair.clear();
+        let value = AnyRef::new(tag, value.as_bytes())?;
+        AttributeRef { id: attribute, value }.encode_to_vec(&mut pair)?;
+        AnyRef::new(Tag::Set, &pair)?.encode_to_vec(name)?;
     }
-    let part = |pair| Ok(RelativeDistinguishedName::from(SetOfVec::try_from(vec![pair])?));
-    pairs.into_iter().map(part).collect()
+    Ok(())
 }
 
 impl CertificateSubject {
@@ -106,7 +112,7 @@ impl CertificateSubject {
     /// [`Error::Invalid`] for values over the limits of X.520.
     pub fn to_der(&self) -> Result<Vec<u8>> {
         let one = std::slice::from_ref;
-        let mut name = RdnSequence::default();
+        let mut name = Vec::new();
         for (field, attribute, values) in [
             ("country", oid::COUNTRY, self.country.as_slice()),
             ("province", oid::PROVINCE, self.province.as_slice()),
@@ -119,11 +125,9 @@ impl CertificateSubject {
             ("serial_number", oid::SERIAL_NUMBER, one(&self.serial_number)),
             ("user_ids", oid::USER_ID, self.user_ids.as_slice()),
         ] {
-            for part in parts(field, attribute, values)? {
-                name.push(part);
-            }
+            push_parts(&mut name, field, attribute, values)?;
         }
-        Ok(name.to_der()?)
+        Ok(AnyRef::new(Tag::Sequence, &name)?.to_der()?)
     }
 
     /// The fields of a Name. What has no field is not told; what is no text is left out.

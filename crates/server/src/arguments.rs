@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::config::{self, LogConfig, LogFormat, Of};
+use super::log_levels::LogLevels;
 use super::request_log::RequestLog;
 use super::settings::{LogSettings, ServerSettings};
 use kallisto_command::config::Environment;
@@ -131,7 +132,7 @@ impl ServerArgs {
     /// What SIGHUP has read anew.
     pub(super) fn reloaded(&self) -> ReloadedConfig {
         let of = if self.dev || self.dev_tls { Of::DevServer } else { Of::Server };
-        ReloadedConfig { paths: self.config.clone(), of }
+        ReloadedConfig { paths: self.config.clone(), of, level: self.log_level }
     }
 
     pub(super) fn workers(&self) -> NonZeroUsize {
@@ -144,21 +145,46 @@ impl ServerArgs {
 pub(super) struct ReloadedConfig {
     paths: Vec<PathBuf>,
     of: Of,
+    /// The level of the log that a flag says, which wins.
+    level: Option<LevelFilter>,
 }
 
 impl ReloadedConfig {
-    /// Reads it, and takes over what can change: the level of completed requests. What cannot be read changes nothing.
-    pub(super) fn read(&self, requests: &RequestLog) {
+    /// Reads it, and takes over what can change: the levels of the log and of completed requests. What cannot be read changes nothing, and is told.
+    pub(super) fn read(&self, requests: &RequestLog, levels: &LogLevels) {
         if self.paths.is_empty() {
             return;
         }
-        match config::load(&self.paths, &Environment::process(), self.of) {
-            Ok(loaded) => {
-                let level = loaded.config.log.requests.unwrap_or(LevelFilter::OFF);
-                requests.set(level);
-                tracing::info!(log_requests_level = %level, "configuration read anew");
+        let log = match config::load(&self.paths, &Environment::process(), self.of) {
+            Ok(loaded) => loaded.config.log,
+            Err(error) => {
+                tracing::error!(%error, "configuration not read anew");
+                return;
             }
-            Err(error) => tracing::error!(%error, "configuration not read anew"),
+        };
+        let level = self.level.or(log.level).unwrap_or(LevelFilter::INFO);
+        let asked = log.requests.unwrap_or(LevelFilter::OFF);
+        requests.set(asked);
+        let before = levels.configure(level);
+        if let Some(before) = before {
+            tracing::info!(log_level = %level, %before, "level of the log changed");
         }
+        tracing::info!(log_level = %level, log_requests_level = %asked, "configuration read anew");
+        if let Some(why) = hidden(asked, level) {
+            tracing::warn!("{why}");
+        }
+    }
+}
+
+/// What there is to say of a log that does not show the requests it is asked for.
+fn hidden(asked: LevelFilter, shown: LevelFilter) -> Option<String> {
+    (asked > shown)
+        .then(|| format!("log_requests_level = \"{asked}\" has no effect: log_level is {shown}"))
+}
+
+impl LogSettings {
+    /// What of it has no effect.
+    pub(super) fn hidden(&self) -> Option<String> {
+        hidden(self.requests, self.level)
     }
 }

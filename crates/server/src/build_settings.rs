@@ -44,12 +44,7 @@ impl ServerArgs {
         let (config, mut warnings) = (loaded.config, loaded.warnings);
         warnings.extend(without_effect(&config));
         let log = self.log(&config.log);
-        if log.requests > log.level {
-            let (asked, shown) = (log.requests, log.level);
-            warnings.push(format!(
-                "log_requests_level = \"{asked}\" has no effect: log_level is {shown}"
-            ));
-        }
+        warnings.extend(log.hidden());
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == RouteAccess::Open);
         let private_files = private_files(&config);
@@ -75,6 +70,7 @@ impl ServerArgs {
             serves_ui: config.ui.unwrap_or(false),
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             metrics: config.telemetry.metrics,
+            tracing: config.tracing,
             log,
             initialize: config.initialize,
             pod: config.pod,
@@ -107,11 +103,6 @@ pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
             "its token is never renewed here, so give it one that lives on by itself",
         ),
         (limits, "max_request_size", "the built-in limit holds"),
-        (
-            !config.telemetry.disable_hostname,
-            "disable_hostname = false",
-            "names of metrics go without the host's name",
-        ),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
     ]
     .into_iter()
@@ -140,6 +131,9 @@ fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
     }
     if let StorageConfig::Postgresql(database) = &config.storage {
         files.extend(database.url.private_key.iter().map(|key| file(client_key, key)));
+    }
+    if let Some(tracing) = &config.tracing {
+        files.extend(tracing.client_identity.iter().map(|(_, key)| file(client_key, key)));
     }
     if let StorageConfig::Raft { retry_join, .. } = &config.storage {
         for join in retry_join {

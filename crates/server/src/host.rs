@@ -1,10 +1,9 @@
-//! The machine and the process, as Linux tells of them in `/proc`, and the levels of the log.
+//! The machine and the process, as Linux tells of them in `/proc`, and the log.
 //!
 //! `core` asks through its `Host`. What cannot be read is left out: nothing depends on it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,43 +11,25 @@ use kallisto_core::{
     Cpu, DiskSpace, Host, HostMachine, HostMemory, HostProcess, LogForm, LogLevel, Source,
 };
 use rustix::process::Resource;
-use tracing_subscriber::Registry;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::reload;
 
+use super::log_levels::LogLevels;
 use super::log_subscribers::LogSubscribers;
 
-/// The loggers: names on the wire and the crates behind them.
-const LOGGERS: [(&str, &str); 6] = [
-    ("audit", "kallisto_audit"),
-    ("core", "kallisto_core"),
-    ("listener", "kallisto_listener"),
-    ("lsm", "kallisto_lsm"),
-    ("server", "kallisto"),
-    ("store", "kallisto_store"),
-];
 /// Parts of a second in which Linux counts the time of processes; the same on all its machines.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// What `core` is told of the machine, the process and the log.
 pub(super) struct LinuxHost {
-    configured: LevelFilter,
-    levels: Mutex<BTreeMap<&'static str, LevelFilter>>,
-    filter: Option<reload::Handle<Targets, Registry>>,
+    levels: Arc<LogLevels>,
     subscribers: LogSubscribers,
     /// The directory of the storage, if it has one.
     storage: Option<PathBuf>,
 }
 
 impl LinuxHost {
-    /// A host whose log began at `configured`, is changed through `filter` and followed through `subscribers`.
-    pub(super) fn new(
-        configured: LevelFilter,
-        filter: Option<reload::Handle<Targets, Registry>>,
-        subscribers: LogSubscribers,
-    ) -> Self {
-        let levels = LOGGERS.iter().map(|(name, _)| (*name, configured)).collect();
-        Self { configured, levels: Mutex::new(levels), filter, subscribers, storage: None }
+    /// A host whose log has these levels, and is followed through `subscribers`.
+    pub(super) fn new(levels: Arc<LogLevels>, subscribers: LogSubscribers) -> Self {
+        Self { levels, subscribers, storage: None }
     }
 
     /// The same, with a directory whose disk is looked at.
@@ -56,22 +37,10 @@ impl LinuxHost {
         Self { storage: directory, ..self }
     }
 
-    fn levels(&self) -> MutexGuard<'_, BTreeMap<&'static str, LevelFilter>> {
-        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The levels of its log.
+    pub(super) fn levels(&self) -> Arc<LogLevels> {
+        Arc::clone(&self.levels)
     }
-}
-
-/// What the log lets through at the start.
-pub(super) fn targets(level: LevelFilter) -> Targets {
-    capped(Targets::new().with_default(level), level)
-}
-
-/// Libraries whose events tell operators nothing at levels below WARN, and much of what is in a request.
-const CAPPED: [&str; 4] = ["h2", "hyper", "hyper_util", "rustls"];
-
-/// Lets these libraries say no more than warnings.
-fn capped(targets: Targets, level: LevelFilter) -> Targets {
-    targets.with_targets(CAPPED.map(|name| (name, level.min(LevelFilter::WARN))))
 }
 
 impl Host for LinuxHost {
@@ -121,57 +90,11 @@ impl Host for LinuxHost {
     }
 
     fn log_levels(&self) -> Vec<(String, LogLevel)> {
-        self.levels().iter().map(|(name, level)| ((*name).to_owned(), of_filter(*level))).collect()
+        self.levels.all()
     }
 
     fn set_log_level(&self, logger: Option<&str>, level: Option<LogLevel>) -> bool {
-        let mut levels = self.levels();
-        if logger.is_some_and(|name| !levels.contains_key(name)) {
-            return false;
-        }
-        let wanted = level.map_or(self.configured, to_filter);
-        for (name, level) in levels.iter_mut() {
-            if logger.is_none_or(|logger| logger == *name) {
-                *level = wanted;
-            }
-        }
-        let default = if logger.is_none() { wanted } else { self.configured };
-        let of = |name: &str| levels.get(name).copied().unwrap_or(default);
-        let rooms = LOGGERS.iter().map(|(name, room)| (*room, of(name)));
-        let filter = capped(Targets::new().with_default(default), default).with_targets(rooms);
-        if let Some(handle) = &self.filter
-            && let Err(error) = handle.reload(filter)
-        {
-            tracing::error!(%error, "the level of the log stays as it is");
-        }
-        true
-    }
-}
-
-/// The logger of an event: that of its crate, or the crate itself.
-pub(super) fn logger_of(target: &str) -> &str {
-    let room = target.split("::").next().unwrap_or(target);
-    LOGGERS.iter().find(|(_, of)| *of == room).map_or(room, |(name, _)| name)
-}
-
-pub(super) const fn to_filter(level: LogLevel) -> LevelFilter {
-    match level {
-        LogLevel::Trace => LevelFilter::TRACE,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Error => LevelFilter::ERROR,
-    }
-}
-
-fn of_filter(level: LevelFilter) -> LogLevel {
-    match level {
-        LevelFilter::TRACE => LogLevel::Trace,
-        LevelFilter::DEBUG => LogLevel::Debug,
-        LevelFilter::INFO => LogLevel::Info,
-        LevelFilter::WARN => LogLevel::Warn,
-        // A log that is off lets through less than any level has a name for.
-        _ => LogLevel::Error,
+        self.levels.set(logger, level)
     }
 }
 
@@ -266,25 +189,11 @@ mod tests {
 
     #[test]
     fn this_machine_and_process_are_told() {
-        let host = LinuxHost::new(LevelFilter::INFO, None, LogSubscribers::default());
+        let host = LinuxHost::new(Arc::default(), LogSubscribers::default());
         let machine = host.machine().unwrap();
         assert!(machine.memory.total > machine.memory.free && !machine.cpus.is_empty());
         let process = host.process().unwrap();
         assert!(process.resident_bytes > 0 && process.threads > 0 && process.open_files > 0);
         assert!(process.started > machine.booted);
-    }
-
-    #[test]
-    fn loggers_are_set_by_name_or_together() {
-        let host = LinuxHost::new(LevelFilter::WARN, None, LogSubscribers::default());
-        let level =
-            |name: &str| host.log_levels().into_iter().find(|(own, _)| own == name).unwrap().1;
-        assert!(host.set_log_level(Some("core"), Some(LogLevel::Debug)));
-        assert_eq!((level("core"), level("store")), (LogLevel::Debug, LogLevel::Warn));
-        assert!(host.set_log_level(None, Some(LogLevel::Error)));
-        assert_eq!((level("core"), level("store")), (LogLevel::Error, LogLevel::Error));
-        assert!(host.set_log_level(Some("core"), None));
-        assert_eq!(level("core"), LogLevel::Warn);
-        assert!(!host.set_log_level(Some("bogus"), None));
     }
 }

@@ -4,7 +4,7 @@
 //! listeners are put together here and nowhere else. Unlike the client commands a server speaks to
 //! its operator while it runs: what it is, to stdout, once; events to stderr as log lines.
 //!
-//! Order of the end: stop listening, let open requests finish, close the store.
+//! Order of the end: stop listening, let open requests finish, close the store, send the spans that are left.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod host;
 mod http_agent;
 mod hygiene;
 mod log_file;
+mod log_levels;
 mod log_line;
 mod log_subscribers;
 mod migrate;
@@ -40,6 +41,7 @@ mod settings;
 mod signals;
 mod snapshots;
 mod standing;
+mod traces;
 
 use std::io;
 use std::path::Path;
@@ -48,6 +50,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
+use kallisto_engine::FarEnds;
 use kallisto_listener::{
     Frontend, ListenSettings, ListenerTls, Server, SystemClock, WallClock, http, resp,
 };
@@ -75,6 +78,7 @@ use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
 use log_file::{FileLines, LogFileWriter};
+use log_levels::LogLevels;
 use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
 pub use migrate::Migrate;
@@ -89,6 +93,7 @@ use settings::{DatabaseSettings, DevSettings, LogSettings, ServerSettings, Spoke
 use signals::{ServerEnd, Signals};
 use snapshots::Snapshots;
 use standing::Telling;
+use traces::{TracedFarEnds, Traces};
 
 /// What to do about a log that lost what was on the disk.
 const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty its directory and let it join \
@@ -102,9 +107,10 @@ impl ServerArgs {
     pub fn run(self) -> Result<Outcome, Error> {
         let (losses, exits) = (self.losses(), self.exit_on_core_shutdown);
         let reloaded = self.reloaded();
-        let settings = self.into_settings()?;
+        let mut settings = self.into_settings()?;
         let requests = RequestLog::at(settings.log.requests);
         let host = start_logging(&settings.log)?;
+        let levels = host.levels();
         hygiene::harden();
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
@@ -120,11 +126,13 @@ impl ServerArgs {
         }
         let cluster = open_cluster(&settings.storage)?;
         let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
-        let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
+        let traces = Traces::start(&mut settings)?;
+        let core = open_core(&settings, host, Arc::clone(&store), cluster.clone(), traces.as_ref());
         if settings.dev.is_none() {
             self_init::run(&core, &settings.initialize, &Environment::process())?;
         }
-        let listening = RunningListeners::start(&core, &settings, cluster.as_ref(), &requests)?;
+        let hearing = (&requests, traces.as_ref());
+        let listening = RunningListeners::start(&core, &settings, cluster.as_ref(), hearing)?;
         note_certificates(&core, &settings);
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
@@ -147,7 +155,7 @@ impl ServerArgs {
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
-                reloaded.read(&requests);
+                reloaded.read(&requests, &levels);
                 note_certificates(&core, &settings);
                 core.reopen_audit();
                 tracing::info!("audit files opened anew");
@@ -173,6 +181,10 @@ impl ServerArgs {
             cluster.port.stop();
         }
         let closed = store.close();
+        // Behind the data: a collector that hangs delays none of it.
+        if let Some(traces) = traces {
+            traces.stop();
+        }
         if let Some(path) = pid_file {
             // A file that is left behind names a process that is gone; nothing depends on it.
             let _ = std::fs::remove_file(path);
@@ -208,11 +220,14 @@ impl RunningListeners {
         core: &Arc<Core>,
         settings: &ServerSettings,
         cluster: Option<&Arc<ClusterPortFiles>>,
-        requests: &RequestLog,
+        (requests, traces): (&RequestLog, Option<&Traces>),
     ) -> Result<Self, Error> {
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         let http = http::HttpService::new(Arc::clone(core), Arc::clone(&clock));
         let mut http = http.with_observer(Arc::new(requests.clone()));
+        if let Some(traces) = traces {
+            http = http.with_tracer(Arc::clone(traces.tracer()));
+        }
         if let Some(cluster) = cluster {
             cluster.serve(core, http.clone());
             http = http.with_relay(cluster.relay(core.store()));
@@ -235,7 +250,11 @@ impl RunningListeners {
                 }
                 Spoken::Resp { mounts, userpass } => {
                     let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
-                    Frontend::Resp(resp::RespService::new(core, clock, mounts, userpass))
+                    let service = resp::RespService::new(core, clock, mounts, userpass);
+                    Frontend::Resp(match traces {
+                        None => service,
+                        Some(traces) => service.with_tracer(Arc::clone(traces.tracer())),
+                    })
                 }
             };
             let server = Server::start(config, &frontend).map_err(|error| {
@@ -386,6 +405,7 @@ fn open_core(
     host: LinuxHost,
     store: Arc<dyn Store>,
     cluster: Option<Arc<ClusterPortFiles>>,
+    traces: Option<&Traces>,
 ) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
@@ -416,6 +436,11 @@ fn open_core(
     };
     let limits = settings.limits.clone().within_files(hygiene::open_files_max());
     let start = SystemClock.instant();
+    let far_ends: Arc<dyn FarEnds> = Arc::new(FarEndRunner::default());
+    let far_ends = match traces {
+        None => far_ends,
+        Some(_) => Arc::new(TracedFarEnds(far_ends)),
+    };
     let core = Core::new(store, info)
         .with_limits(&limits)
         .with_audit(audit)
@@ -424,7 +449,10 @@ fn open_core(
         .with_outbound(Arc::new(Calls::new()))
         .with_snapshots(Arc::new(Snapshots))
         .with_probes(Arc::new(Prober::default()))
-        .with_far_ends(Arc::new(FarEndRunner::default()));
+        .with_far_ends(far_ends);
+    if let Some(traces) = traces {
+        traces.count_in(&core);
+    }
     let core = match cluster {
         Some(cluster) => core.with_port(cluster),
         None => core,
@@ -499,7 +527,7 @@ fn write_pid(path: &Path) -> Result<(), Error> {
 /// # Errors
 /// When the file of the log cannot be written.
 fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
-    let (filter, handle) = reload::Layer::new(host::targets(log.level));
+    let (filter, handle) = reload::Layer::new(log_levels::targets(log.level));
     let file = log.file.as_ref().map(LogFileWriter::open).transpose()?;
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match log.format {
         LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
@@ -514,5 +542,6 @@ fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
     let layers = vec![lines.with_filter(filter).boxed(), subscribers.layer().boxed()];
     // A second subscriber in one process is refused; the first one stays.
     let started = tracing_subscriber::registry().with(layers).try_init();
-    Ok(LinuxHost::new(log.level, started.ok().map(|()| handle), subscribers))
+    let levels = LogLevels::new(log.level, started.ok().map(|()| handle));
+    Ok(LinuxHost::new(Arc::new(levels), subscribers))
 }

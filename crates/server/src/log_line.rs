@@ -15,7 +15,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::Context;
 
-use super::host;
+use super::log_levels;
 
 /// Writes every event to standard error, as one JSON object a line.
 pub(super) struct JsonLines;
@@ -42,7 +42,7 @@ impl LogLine {
     /// What an event says.
     pub(super) fn of(event: &Event<'_>, at: Timestamp) -> Self {
         let metadata = event.metadata();
-        let mut line = Self::new(at, *metadata.level(), host::logger_of(metadata.target()));
+        let mut line = Self::new(at, *metadata.level(), log_levels::logger_of(metadata.target()));
         event.record(&mut line);
         line
     }

@@ -21,7 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::{Layer, Registry, reload};
 
-use super::host;
+use super::log_levels;
 use super::log_line::LogLine;
 
 /// Most subscribers at once.
@@ -76,7 +76,7 @@ impl LogSubscribers {
 
     /// A new subscriber; `None` when there are [`SUBSCRIBERS_MAX`].
     pub(super) fn open(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>> {
-        let level = host::to_filter(level);
+        let level = log_levels::to_filter(level);
         let subscriber =
             LogSubscriber { level, form, waiting: Mutex::default(), notify: Notify::new() };
         let subscriber = Arc::new(subscriber);

@@ -2,7 +2,8 @@
 //! token, and revokes that token. It happens before anybody can reach the server, and once: storage that is initialised is left as it is.
 //!
 //! Values of the environment and of files are read first, so that what is missing keeps anything from being made. A request that fails ends the
-//! start, after the root token was revoked. The storage stays initialised then; who mends the configuration empties it.
+//! start, after the root token was revoked. The storage stays initialised then; who mends the configuration empties it. Until all requests ran the
+//! storage says so: whoever starts the server again, a service manager for one, does not get one that holds a part of what it was to hold.
 //!
 //! Invariants:
 //! - Nobody sees the root token. It is revoked whatever happens, and where that fails the start says so.
@@ -41,8 +42,12 @@ pub(super) fn run(
     environment: &Environment<'_>,
 ) -> Result<(), Error> {
     let blank = || core.is_blank().map_err(|error| Error::usage(format!("initialize: {error}")));
-    if requests.is_empty() || !blank()? {
+    if requests.is_empty() {
+        note_half_set_up(core);
         return Ok(());
+    }
+    if !blank()? {
+        return check_set_up(core);
     }
     let requests: Vec<_> = requests
         .iter()
@@ -51,10 +56,10 @@ pub(super) fn run(
     let spec = InitSpec { shares: 1, threshold: 1, root_token: None, mount_kv: None };
     let mut looks = 0;
     let made = loop {
-        match pollster::block_on(core.initialize_unsealed(&spec, SystemClock.now())) {
+        match pollster::block_on(core.initialize_to_set_up(&spec, SystemClock.now())) {
             Ok(made) => break made,
             // Another server of a database was faster, or leads and will be.
-            Err(_) if !blank()? => return Ok(()),
+            Err(_) if !blank()? => return check_set_up(core),
             Err(kallisto_core::Error::NotLeader) if looks < LOOKS_MAX => {
                 looks += 1;
                 std::thread::sleep(PAUSE);
@@ -72,6 +77,8 @@ pub(super) fn run(
             "{why}. The storage is initialised and its root token revoked: mend this and start again on empty storage"
         ))),
         (Ok(()), Ok(())) => {
+            let ended = pollster::block_on(core.end_set_up());
+            ended.map_err(|error| Error::usage(format!("initialize: {error}")))?;
             tracing::info!(
                 requests = requests.len(),
                 "initialised as the configuration says; the root token is revoked"
@@ -79,6 +86,35 @@ pub(super) fn run(
             Ok(())
         }
     }
+}
+
+/// Says of storage that a first start was to set up, and did not to its end, that it holds a part of that. Who took the stanzas out chose to
+/// go on with it, so what cannot be read yet ends no start.
+fn note_half_set_up(core: &Core) {
+    if core.is_half_set_up().unwrap_or(false) {
+        tracing::warn!(
+            "a first start initialised this storage, and its requests did not all run: it holds a part of what the configuration said then"
+        );
+    }
+}
+
+/// Refuses storage whose requests did not all run. A server that shares it may be at them.
+fn check_set_up(core: &Core) -> Result<(), Error> {
+    let is_half =
+        || core.is_half_set_up().map_err(|error| Error::usage(format!("initialize: {error}")));
+    let is_shared = core.store().replicated().is_some_and(|cluster| cluster.shares_records());
+    let mut looks = 0;
+    while is_half()? {
+        if !is_shared || looks == LOOKS_MAX {
+            return Err(Error::usage(
+                "initialize: the storage was initialised, and its requests did not all run: the log of that start names the one that failed, or the \
+                 server was killed in between. Start again on empty storage; without the stanzas the server starts with what there is",
+            ));
+        }
+        looks += 1;
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 fn run_all(core: &Core, requests: &[ReadyRequest], root: &SecretString) -> Result<(), String> {
@@ -202,7 +238,7 @@ fn ask(
     request.token = Some(TokenText::new(token));
     let body = Zeroizing::new(Json::Object(data.clone()).to_text());
     match operation {
-        Operation::Update => request.body = &body,
+        Operation::Update | Operation::Recover => request.body = &body,
         Operation::Patch => {
             request.body = &body;
             request.body_kind = BodyKind::MergePatch;

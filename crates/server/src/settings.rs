@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
-use super::config::{InitRequest, LogFile, LogFormat, PodConfig, PostgresqlConfig};
+use super::config::{InitRequest, LogFile, LogFormat, PodConfig, PostgresqlConfig, TracingConfig};
 use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
@@ -50,6 +50,8 @@ pub(super) struct ServerSettings {
     pub(super) serves_prometheus: bool,
     /// Whether the web page is served.
     pub(super) serves_ui: bool,
+    /// Where spans of requests are sent, if anywhere.
+    pub(super) tracing: Option<TracingConfig>,
     pub(super) log: LogSettings,
     /// What is asked of the server once, on empty storage.
     pub(super) initialize: Vec<InitRequest>,

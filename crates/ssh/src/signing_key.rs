@@ -89,7 +89,6 @@ impl SshSigningKey {
         let blocks = pem::read(text).map_err(|_| no_key())?;
         let mut private = blocks.into_iter().filter(|(label, _)| label.is_private());
         let (label, der) = private.next().ok_or_else(no_key)?;
-        let der = Zeroizing::new(der);
         if private.next().is_some() {
             return Err(Error::invalid("ssh: more than one private key"));
         }

@@ -20,7 +20,11 @@ pub type CommitOutcome = Result<Position, Error>;
 
 /// A commit under way; resolves to the batch's position.
 #[must_use = "a commit that is not awaited is not acknowledged"]
-pub struct Commit(CommitState);
+pub struct Commit {
+    state: CommitState,
+    /// What is dropped once it is decided.
+    watcher: Option<Box<dyn Send + Sync>>,
+}
 
 enum CommitState {
     Decided(Option<CommitOutcome>),
@@ -44,13 +48,19 @@ pub struct Promise(Option<Arc<PromiseSlot>>);
 impl Commit {
     /// A commit that is already decided.
     pub fn decided(outcome: Result<Position, Error>) -> Self {
-        Self(CommitState::Decided(Some(outcome)))
+        Self { state: CommitState::Decided(Some(outcome)), watcher: None }
     }
 
     /// A commit and the promise that decides it, for whoever writes a store.
     pub fn promised() -> (Promise, Self) {
         let shared = Arc::<PromiseSlot>::default();
-        (Promise(Some(Arc::clone(&shared))), Self(CommitState::Waiting(shared)))
+        let state = CommitState::Waiting(Arc::clone(&shared));
+        (Promise(Some(shared)), Self { state, watcher: None })
+    }
+
+    /// The same, which drops `watcher` when whoever waits for it hears how it ended, or waits no more.
+    pub fn watched(self, watcher: impl Send + Sync + 'static) -> Self {
+        Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
     /// Blocks this thread until the commit is decided. Not for the threads of an async runtime.
@@ -74,7 +84,7 @@ impl Future for Commit {
     type Output = Result<Position, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = match &mut self.0 {
+        let outcome = match &mut self.state {
             CommitState::Decided(outcome) => outcome.take(),
             CommitState::Waiting(shared) => {
                 let mut slot = shared.lock();
@@ -88,7 +98,8 @@ impl Future for Commit {
                 slot.outcome.take()
             }
         };
-        self.0 = CommitState::Decided(None);
+        self.state = CommitState::Decided(None);
+        self.watcher = None;
         let polled_again = || Err(Error::Unavailable("commit polled after it resolved".into()));
         Poll::Ready(outcome.unwrap_or_else(polled_again))
     }
@@ -157,6 +168,21 @@ mod tests {
         let keeper = std::thread::spawn(move || promise.keep(Ok(Position(7))));
         assert_eq!(commit.wait(), Ok(Position(7)));
         keeper.join().unwrap();
+    }
+
+    #[test]
+    fn a_watcher_is_dropped_when_the_outcome_is_heard() {
+        let (promise, commit) = Commit::promised();
+        let watcher = Arc::new(());
+        let mut commit = pin!(commit.watched(Arc::clone(&watcher)));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(commit.as_mut().poll(&mut context).is_pending());
+        promise.keep(Ok(Position(1)));
+        assert_eq!(Arc::strong_count(&watcher), 2, "nobody has heard of it");
+        assert!(commit.as_mut().poll(&mut context).is_ready());
+        assert_eq!(Arc::strong_count(&watcher), 1);
+        drop(Commit::promised().1.watched(Arc::clone(&watcher)));
+        assert_eq!(Arc::strong_count(&watcher), 1);
     }
 
     #[test]

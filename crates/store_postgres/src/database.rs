@@ -113,6 +113,8 @@ pub struct PolledChanges {
     pub generation: u64,
     /// Rows up to there are gone.
     pub trimmed: u64,
+    /// Who holds the lease; 0 for nobody.
+    pub holder: u64,
     /// Rows behind the position, in order.
     pub rows: Vec<ChangeRow>,
     /// There may be more rows than were fetched.
@@ -152,6 +154,17 @@ pub struct RestoreOrder {
     pub before: u64,
     /// The generation of the restore.
     pub generation: u64,
+}
+
+/// What came of the switch of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchOutcome {
+    /// It took hold.
+    Switched,
+    /// Epoch or position were others.
+    Deposed,
+    /// Not as many records were staged as it says.
+    Incomplete,
 }
 
 /// A connection to a database.
@@ -233,8 +246,12 @@ pub trait DatabaseSession: Send + Sync + 'static {
     /// Takes this server off the list.
     fn leave(&self, own: u64) -> impl Future<Output = DatabaseResult<()>> + Send;
 
-    /// Drops what a restore has staged.
-    fn clear_staged(&self) -> impl Future<Output = DatabaseResult<()>> + Send;
+    /// Drops what restores of up to a generation have staged, in the epoch of who restores.
+    fn clear_staged(
+        &self,
+        epoch: u64,
+        up_to: u64,
+    ) -> impl Future<Output = DatabaseResult<()>> + Send;
 
     /// Begins a restore at its generation, which is the position behind `before`; `body` is the batch that changes nothing. Whether
     /// epoch and position were what it says.
@@ -252,10 +269,11 @@ pub trait DatabaseSession: Send + Sync + 'static {
         records: &[(Bytes, Bytes)],
     ) -> impl Future<Output = DatabaseResult<bool>> + Send;
 
-    /// How many records a generation has staged.
-    fn count_staged(&self, generation: u64) -> impl Future<Output = DatabaseResult<u64>> + Send;
-
-    /// Has what was staged take the place of all records, at the position behind `before`; whether epoch and position were what it
-    /// says.
-    fn switch(&self, order: &RestoreOrder) -> impl Future<Output = DatabaseResult<bool>> + Send;
+    /// Has what was staged take the place of all records, at the position behind `before`, if it is as many `records`: counted where they
+    /// are taken, since others may have dropped some until then. Whether epoch and position were what it says.
+    fn switch(
+        &self,
+        order: &RestoreOrder,
+        records: u64,
+    ) -> impl Future<Output = DatabaseResult<SwitchOutcome>> + Send;
 }

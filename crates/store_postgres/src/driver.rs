@@ -26,6 +26,8 @@ pub(crate) struct PgDriver<D: StoreDatabase> {
     /// Since when there is no connection.
     pub(crate) away_since: Option<Duration>,
     pub(crate) trimmed: u64,
+    /// Who held the lease when it was last asked.
+    pub(crate) seen_holder: u64,
 }
 
 impl<D: StoreDatabase> PgDriver<D> {
@@ -38,6 +40,7 @@ impl<D: StoreDatabase> PgDriver<D> {
             unknown: None,
             away_since: None,
             trimmed: 0,
+            seen_holder: 0,
         }
     }
 
@@ -114,6 +117,7 @@ impl<D: StoreDatabase> PgDriver<D> {
                 tracing::info!("connected to the database again");
                 self.shared.counters.is_connected.store(true, Ordering::Relaxed);
                 self.away_since = None;
+                lock(&self.shared.queue).set_away(false);
                 self.session = Some(session);
             }
             Err(failure) => {
@@ -132,8 +136,8 @@ impl<D: StoreDatabase> PgDriver<D> {
         Ok(session)
     }
 
-    /// Answers those that have waited for too long. Of a database that is away for as long nobody waits: those who write one record wait for each
-    /// other, so each would wait as long again.
+    /// Answers those that have waited for too long. Of a database that is away for as long nobody waits, and from then on nobody begins to: those
+    /// who write one record wait for each other, so each would wait as long again.
     fn give_up_old(&mut self) {
         let now = self.shared.clock.now();
         if let Some((group, since)) = self.unknown.take() {
@@ -150,6 +154,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         let is_long = self.away_since.is_some_and(|away| away < since);
         let (old, reads) = {
             let mut queue = lock(&self.shared.queue);
+            queue.set_away(is_long);
             (queue.take_old((!is_long).then_some(since)), std::mem::take(&mut queue.reads))
         };
         let away = || Error::Unavailable("the database is not reached".to_owned());

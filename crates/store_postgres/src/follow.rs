@@ -36,6 +36,10 @@ impl<D: StoreDatabase> PgDriver<D> {
         let own = shared.position().0;
         let polled = self.session()?.poll(own).await?;
         let tip = polled.tip;
+        if std::mem::replace(&mut self.seen_holder, polled.holder) != polled.holder {
+            // It hears of nothing, and would look at its next beat.
+            shared.keeper_wake.notify_one();
+        }
         let role = lock(&shared.lead).role;
         if let PgRole::Leading { epoch } = role
             && polled.epoch > epoch

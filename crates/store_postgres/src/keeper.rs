@@ -1,6 +1,7 @@
 //! The task that keeps this server's place: it says that the server is there, renews the lease, takes it when it is free, and lets it go.
 //!
-//! It has a connection of its own, so that no commit and no load keeps it waiting. What is to be done is decided in `lease`.
+//! It has a connection of its own, so that no commit and no load keeps it waiting. It looks once a second; sooner when the driver, which
+//! hears of what others do, sees that the lease was taken or left. What is to be done is decided in `lease`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +54,8 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
                 } else {
                     self.session = None;
                 }
+                // Not when it is reached again: by then nobody may want that any more.
+                self.refuse_transfer("the database is not reached");
             }
             self.shared.tell_leadership();
             self.end_handing();
@@ -61,6 +64,14 @@ impl<D: StoreDatabase> LeaseKeeper<D> {
         if let Err(failure) = self.leave().await {
             let error = failure.into_error();
             tracing::warn!(%error, "the lease ends by itself");
+        }
+        self.refuse_transfer("the store is closed");
+    }
+
+    /// Refuses a hand-over that was asked for and has not begun.
+    fn refuse_transfer(&self, why: &str) {
+        if let Some((_, promise)) = lock(&self.shared.transfer).take() {
+            promise.keep(Err(Error::Unavailable(why.to_owned())));
         }
     }
 

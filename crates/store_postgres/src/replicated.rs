@@ -10,7 +10,6 @@ use kallisto_store::{
 };
 
 use crate::PostgresStore;
-use crate::limits::WAITING_MAX;
 use crate::shared::{PgRestoreStep, lock};
 
 /// What servers of a cluster on their own disks do, and these do not.
@@ -57,14 +56,11 @@ impl Replicated for PostgresStore {
 
     fn read_index(&self) -> Commit {
         let (promise, commit) = Commit::promised();
-        {
-            let mut queue = lock(&self.shared.queue);
-            if queue.reads.len() >= WAITING_MAX {
-                return Commit::decided(Err(Error::Busy));
-            }
-            queue.reads.push(promise);
+        let pushed = lock(&self.shared.queue).push_read(promise);
+        match pushed {
+            Ok(()) => self.shared.wake.notify_one(),
+            Err((promise, error)) => promise.keep(Err(error)),
         }
-        self.shared.wake.notify_one();
         commit
     }
 

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use kallisto_store::{AsOf, Batch, Error, Position, Promise, Replaced};
 
 use crate::change;
-use crate::database::{DatabaseFailure, DatabaseSession, RestoreOrder, StoreDatabase};
+use crate::database::{
+    DatabaseFailure, DatabaseSession, RestoreOrder, StoreDatabase, SwitchOutcome,
+};
 use crate::driver::{PgDriver, answer};
 use crate::shared::PgRestoreStep;
 
@@ -30,7 +32,7 @@ impl<D: StoreDatabase> PgDriver<D> {
             PgRestoreStep::Switch(generation, records) => {
                 self.switch(epoch, generation, records).await
             }
-            PgRestoreStep::Abandon(generation) => self.clear(generation).await,
+            PgRestoreStep::Abandon(generation) => self.clear(epoch, generation).await,
         };
         if !matches!(outcome, Err(DatabaseFailure::Lost(_))) {
             self.shared.in_flight.store(0, Ordering::Release);
@@ -54,8 +56,9 @@ impl<D: StoreDatabase> PgDriver<D> {
         Ok(())
     }
 
-    async fn clear(&self, generation: u64) -> Result<u64, DatabaseFailure> {
-        self.session()?.clear_staged().await.map(|()| generation)
+    /// Another restore may have begun since: what is staged for it stays.
+    async fn clear(&self, epoch: u64, generation: u64) -> Result<u64, DatabaseFailure> {
+        self.session()?.clear_staged(epoch, generation).await.map(|()| generation)
     }
 
     /// A generation is the position of a batch that changes nothing.
@@ -63,7 +66,7 @@ impl<D: StoreDatabase> PgDriver<D> {
         let shared = Arc::clone(&self.shared);
         let before = shared.position().0;
         let generation = before + 1;
-        self.clear(generation).await?;
+        self.clear(epoch, generation).await?;
         let sent = shared.clock.now();
         let nothing = Batch::new();
         let body = change::encode([&nothing].into_iter());
@@ -91,13 +94,14 @@ impl<D: StoreDatabase> PgDriver<D> {
         records: u64,
     ) -> Result<u64, DatabaseFailure> {
         let shared = Arc::clone(&self.shared);
-        if self.session()?.count_staged(generation).await? != records {
-            return Err(DatabaseFailure::Refused(Error::Conflict));
-        }
         let sent = shared.clock.now();
         let before = shared.position().0;
         let order = RestoreOrder { epoch, before, generation };
-        need_lead(self.session()?.switch(&order).await?)?;
+        match self.session()?.switch(&order, records).await? {
+            SwitchOutcome::Switched => {}
+            SwitchOutcome::Deposed => return Err(DatabaseFailure::Refused(Error::NotLeader)),
+            SwitchOutcome::Incomplete => return Err(DatabaseFailure::Refused(Error::Conflict)),
+        }
         shared.extend(epoch, sent);
         self.rebuild(Replaced::Restored).await?;
         debug_assert_eq!(shared.generation.load(Ordering::Acquire), generation);

@@ -48,6 +48,8 @@ pub(crate) struct PgQueue {
     bytes: usize,
     pub(crate) reads: Vec<Promise>,
     closed: bool,
+    /// The database has been away for as long as one is waited for.
+    is_away: bool,
 }
 
 /// Whether this server leads.
@@ -303,9 +305,19 @@ impl PgRequest {
 }
 
 impl PgQueue {
+    /// Why nothing is taken in; `None` where it is.
+    fn refusal(&self) -> Option<Error> {
+        let why = match (self.closed, self.is_away) {
+            (false, false) => return None,
+            (true, _) => "the store is closed",
+            (false, true) => "the database is not reached",
+        };
+        Some(Error::Unavailable(why.to_owned()))
+    }
+
     fn push(&mut self, request: PgRequest) -> Option<(PgRequest, Error)> {
-        if self.closed {
-            return Some((request, Error::Unavailable("the store is closed".to_owned())));
+        if let Some(error) = self.refusal() {
+            return Some((request, error));
         }
         if self.requests.len() >= WAITING_MAX || self.bytes >= WAITING_BYTES_MAX {
             return Some((request, Error::Busy));
@@ -315,6 +327,21 @@ impl PgQueue {
         }
         self.requests.push_back(request);
         None
+    }
+
+    /// Adds a strong read.
+    ///
+    /// # Errors
+    /// Why it is not taken in.
+    pub(crate) fn push_read(&mut self, promise: Promise) -> Result<(), (Promise, Error)> {
+        match self.refusal() {
+            Some(error) => Err((promise, error)),
+            None if self.reads.len() >= WAITING_MAX => Err((promise, Error::Busy)),
+            None => {
+                self.reads.push(promise);
+                Ok(())
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -389,4 +416,12 @@ impl PgQueue {
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
+
+    /// Says whether the database has been away for as long as one is waited for: nothing is taken in meanwhile.
+    pub(crate) fn set_away(&mut self, is_away: bool) {
+        self.is_away = is_away;
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -599,6 +599,14 @@ mod tests {
         assert_eq!(made.rotation_due_ns(), Some(7 + 3_600_000_000_000));
         assert_eq!(made.set_aside().rotation_due_ns(), None);
         assert_eq!(key(KeyKind::Hmac).rotation_due_ns(), None);
+        // A key of which this server makes no version is never due for one.
+        for (origin, is_due) in [(KeyOrigin::Imported, false), (KeyOrigin::ImportedRotatable, true)]
+        {
+            let spec = KeySpec { auto_rotate_secs: 3600, ..KeySpec::default() };
+            let key = TransitKey::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 32], 7).unwrap();
+            assert_eq!(key.rotation_due_ns().is_some(), is_due, "{origin:?}");
+            assert_eq!(key.rotated(8).is_ok(), is_due, "{origin:?}");
+        }
         let short = KeySpec { auto_rotate_secs: 3599, ..KeySpec::default() };
         assert!(TransitKey::make(KeyKind::Hmac, &short, 0).is_err());
     }

@@ -10,6 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The file is no snapshot, or was cut off or changed: take another one.
     File(String),
+    /// Its records take more memory than these bytes: give it more.
+    Memory(u64),
     /// It is sealed in a way that shares do not open: take the other way to move.
     Seal(String),
     /// The shares are not those of this snapshot, or too few: give others.
@@ -31,6 +33,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Memory(bytes) => write!(f, "its records take more than {bytes} bytes of memory"),
             Self::File(why) | Self::Seal(why) | Self::Shares(why) | Self::Record(why) => {
                 f.write_str(why)
             }

@@ -1,9 +1,12 @@
 //! The file: a tar in a gzip, read once from front to back, with a sum over each member.
 //!
-//! Records are kept as they are, sealed, in memory. Those of tokens and leases, which never move, are counted and not kept.
+//! Records are kept as they are, sealed, in memory, as much of it as the caller gives. Those of tokens and leases, which never move, are counted and not
+//! kept, and counters of requests are dropped. A file that expands as no encrypted records do is refused as soon as it does.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::rc::Rc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use data_encoding::HEXLOWER_PERMISSIVE;
@@ -11,7 +14,8 @@ use flate2::bufread::GzDecoder;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    ENTRIES_MAX, ENTRY_BYTES_MAX, FILL_BYTES_MAX, KEPT_BYTES_MAX, SMALL_MEMBER_BYTES_MAX,
+    ENTRIES_MAX, ENTRY_BYTES_MAX, ENTRY_OVERHEAD_BYTES, EXPANSION_FREE_BYTES, EXPANSION_MAX,
+    FILL_BYTES_MAX, MEMORY_BYTES_DEFAULT, SMALL_MEMBER_BYTES_MAX,
 };
 use crate::protobuf::{fields, varint};
 
@@ -46,14 +50,40 @@ pub struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Reads a file.
+    /// Reads a file, with [`MEMORY_BYTES_DEFAULT`] for its records.
     ///
     /// # Errors
-    /// [`Error::File`] saying why it is no whole snapshot.
+    /// As [`Self::read_within`].
     pub fn read(input: impl Read) -> Result<Self> {
+        Self::read_within(input, MEMORY_BYTES_DEFAULT)
+    }
+
+    /// Reads a file whose records take `memory_bytes` at the most.
+    ///
+    /// # Errors
+    /// [`Error::File`] saying why it is no whole snapshot, [`Error::Memory`] where its records take more.
+    pub fn read_within(input: impl Read, memory_bytes: u64) -> Result<Self> {
+        let expansion = FileExpansion::default();
+        let read = Self::read_expanding(input, memory_bytes, &expansion);
+        // Whoever reads through the guard hears of it as of any failed read.
+        if expansion.is_over.get() {
+            return Err(Error::file(format!(
+                "it is no snapshot: it expands more than {EXPANSION_MAX}-fold, which encrypted records do not"
+            )));
+        }
+        read
+    }
+
+    fn read_expanding(
+        input: impl Read,
+        memory_bytes: u64,
+        expansion: &FileExpansion,
+    ) -> Result<Self> {
+        let input = CountedInput { from: input, count: Rc::clone(&expansion.read_bytes) };
         let input = io::BufReader::with_capacity(1 << 16, input);
-        let mut archive = tar::Archive::new(GzDecoder::new(input));
-        let mut read = ReadMembers::default();
+        let expanded = ExpandedInput { from: GzDecoder::new(input), expansion, bytes: 0 };
+        let mut archive = tar::Archive::new(expanded);
+        let mut read = ReadMembers { memory_bytes, ..ReadMembers::default() };
         let unreadable = |error: io::Error| Error::file(format!("it is no snapshot: {error}"));
         // As they stand in the file: names and sizes that extensions would tell are none of a snapshot's.
         for member in archive.entries().map_err(unreadable)?.raw(true) {
@@ -76,6 +106,8 @@ impl SnapshotFile {
 #[derive(Default)]
 struct ReadMembers {
     records: BTreeMap<Box<str>, Box<[u8]>>,
+    /// Memory that records may take, and what they take.
+    memory_bytes: u64,
     kept_bytes: u64,
     passed_by: PassedBy,
     /// Sums of members, as lower-case hex.
@@ -145,11 +177,14 @@ impl ReadMembers {
         if self.passed_by.take(&path) {
             return Ok(());
         }
-        self.kept_bytes += u64::try_from(path.len() + value.len()).unwrap_or(u64::MAX);
-        if self.kept_bytes > KEPT_BYTES_MAX || self.records.len() >= ENTRIES_MAX {
-            return Err(Error::file(format!(
-                "it has more than {KEPT_BYTES_MAX} bytes or {ENTRIES_MAX} entries"
-            )));
+        let bytes = u64::try_from(path.len() + value.len()).unwrap_or(u64::MAX);
+        self.kept_bytes =
+            self.kept_bytes.saturating_add(bytes).saturating_add(ENTRY_OVERHEAD_BYTES);
+        if self.kept_bytes > self.memory_bytes {
+            return Err(Error::Memory(self.memory_bytes));
+        }
+        if self.records.len() >= ENTRIES_MAX {
+            return Err(Error::file(format!("it has more than {ENTRIES_MAX} entries")));
         }
         match self.records.insert(path.into(), value.into()) {
             None => Ok(()),
@@ -194,7 +229,7 @@ pub(crate) fn sums_of(text: &[u8]) -> BTreeMap<String, String> {
 }
 
 impl PassedBy {
-    /// Counts a record of a token or a lease; false for any other.
+    /// Counts a record of a token or a lease; true for what is not kept.
     fn take(&mut self, path: &str) -> bool {
         let path = match path.strip_prefix(NAMESPACES).and_then(|rest| rest.split_once('/')) {
             Some((_, path)) => path,
@@ -208,7 +243,7 @@ impl PassedBy {
             self.leases += 1;
             return true;
         }
-        ["sys/token/accessor/", "sys/token/parent/", "sys/expire/"]
+        ["sys/token/accessor/", "sys/token/parent/", "sys/expire/", "sys/counters/"]
             .iter()
             .any(|folder| path.starts_with(folder))
     }
@@ -247,6 +282,48 @@ impl<R: Read> Read for Summed<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let len = self.from.read(out)?;
         self.sum.update(out.get(..len).unwrap_or_default());
+        Ok(len)
+    }
+}
+
+/// How far a file expands.
+#[derive(Default)]
+struct FileExpansion {
+    /// Bytes of the file that were read.
+    read_bytes: Rc<Cell<u64>>,
+    is_over: Cell<bool>,
+}
+
+/// The file, counted as it is read.
+struct CountedInput<R> {
+    from: R,
+    count: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for CountedInput<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = self.from.read(out)?;
+        self.count.set(self.count.get().saturating_add(u64::try_from(len).unwrap_or(u64::MAX)));
+        Ok(len)
+    }
+}
+
+/// What comes out of the file, which ends with an error where it is too much of it.
+struct ExpandedInput<'e, R> {
+    from: R,
+    expansion: &'e FileExpansion,
+    bytes: u64,
+}
+
+impl<R: Read> Read for ExpandedInput<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = self.from.read(out)?;
+        self.bytes = self.bytes.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
+        let most = self.expansion.read_bytes.get().saturating_mul(EXPANSION_MAX);
+        if self.bytes > most.max(EXPANSION_FREE_BYTES) {
+            self.expansion.is_over.set(true);
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
         Ok(len)
     }
 }

@@ -22,6 +22,8 @@ pub enum PackedItem {
     Group(StoredGroup),
     /// Aliases of the entity with this id that are kept apart, since they are of one cluster alone.
     LocalAliases(String, Vec<StoredAlias>),
+    /// The item with this id, which is not understood.
+    NotRead(String, Error),
 }
 
 /// An entity.
@@ -79,10 +81,10 @@ pub struct StoredGroup {
     pub namespace: String,
 }
 
-/// The items of a record.
+/// The items of a record. One that is not understood is among them, so that the others of its record move.
 ///
 /// # Errors
-/// [`Error::Record`] for damage, and for what is not understood.
+/// [`Error::Record`] for damage of the record itself.
 pub fn unpack(record: Zeroizing<Vec<u8>>) -> Result<Vec<PackedItem>> {
     let record = expand(record)?;
     let mut items = Vec::new();
@@ -90,14 +92,18 @@ pub fn unpack(record: Zeroizing<Vec<u8>>) -> Result<Vec<PackedItem>> {
         match field.number {
             // Where it is kept.
             1 => drop(field.text()?),
-            2 => items.push(item(field.bytes()?)?),
+            2 => {
+                let (id, unpacked) = item(field.bytes()?)?;
+                items.push(unpacked.unwrap_or_else(|error| PackedItem::NotRead(id, error)));
+            }
             _ => return field.unknown("a packed record"),
         }
     }
     Ok(items)
 }
 
-fn item(bytes: &[u8]) -> Result<PackedItem> {
+/// The id of an item, and what it is.
+fn item(bytes: &[u8]) -> Result<(String, Result<PackedItem>)> {
     let (mut id, mut kind, mut message) = (String::new(), String::new(), &[][..]);
     for field in fields(bytes)? {
         match field.number {
@@ -114,21 +120,26 @@ fn item(bytes: &[u8]) -> Result<PackedItem> {
             _ => return field.unknown("a packed item"),
         }
     }
-    match &*kind {
+    let unpacked = match &*kind {
         ENTITY => entity(message).map(PackedItem::Entity),
         GROUP => group(message).map(PackedItem::Group),
         LOCAL_ALIASES => {
-            let mut aliases = Vec::new();
-            for field in fields(message)? {
-                match field.number {
-                    1 => aliases.push(alias(field.bytes()?)?),
-                    _ => return field.unknown("local aliases"),
-                }
-            }
-            Ok(PackedItem::LocalAliases(id, aliases))
+            local_aliases(message).map(|aliases| PackedItem::LocalAliases(id.clone(), aliases))
         }
         _ => Err(Error::record("a packed item of another kind than entities and groups")),
+    };
+    Ok((id, unpacked))
+}
+
+fn local_aliases(message: &[u8]) -> Result<Vec<StoredAlias>> {
+    let mut aliases = Vec::new();
+    for field in fields(message)? {
+        match field.number {
+            1 => aliases.push(alias(field.bytes()?)?),
+            _ => return field.unknown("local aliases"),
+        }
     }
+    Ok(aliases)
 }
 
 fn entity(bytes: &[u8]) -> Result<StoredEntity> {
@@ -223,11 +234,19 @@ mod tests {
         let unpacked = unpack(Zeroizing::new(packed(GROUP, &group))).unwrap();
         let [PackedItem::Group(group)] = &unpacked[..] else { panic!("{unpacked:?}") };
         assert_eq!((&*group.kind, group.alias.is_some()), ("external", true));
-        let told = unpack(Zeroizing::new(packed("type.googleapis.com/x", b""))).unwrap_err();
-        assert!(told.to_string().contains("another kind"));
         let mut newer = Vec::new();
         put_number(&mut newer, 99, 1);
-        let told = unpack(Zeroizing::new(packed(ENTITY, &newer))).unwrap_err();
-        assert!(told.to_string().contains("field 99 of an entity"));
+        for (kind, message, why) in [
+            ("type.googleapis.com/x", &b""[..], "another kind"),
+            (ENTITY, &newer, "field 99 of an entity"),
+        ] {
+            // The good one beside it is read all the same.
+            let record = [packed(kind, message), packed(GROUP, b"")].concat();
+            let unpacked = unpack(Zeroizing::new(record)).unwrap();
+            let [PackedItem::NotRead(id, told), PackedItem::Group(_)] = &unpacked[..] else {
+                panic!("{unpacked:?}")
+            };
+            assert!(id == "id" && told.to_string().contains(why), "{told}");
+        }
     }
 }

@@ -177,6 +177,42 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_expands_as_no_records_do_is_refused_before_memory_is_taken_for_it() {
+        let entry = |path: &str, value: &[u8]| {
+            let mut entry = Vec::new();
+            crate::testing::put_bytes(&mut entry, 1, path.as_bytes());
+            crate::testing::put_bytes(&mut entry, 2, value);
+            let mut framed = Vec::new();
+            crate::testing::put_varint(&mut framed, u64::try_from(entry.len()).unwrap());
+            [framed, entry].concat()
+        };
+        let zeros = vec![0; 1 << 20];
+        let many: Vec<u8> =
+            (0..40).flat_map(|at| entry(&format!("logical/{at}"), &zeros)).collect();
+        let one = entry("logical/one", &vec![0; 40 << 20]);
+        for state in [many, one] {
+            let told = SnapshotFile::read(&*pack(&state)).err().unwrap().to_string();
+            assert!(told.contains("expands more than 64-fold"), "{told}");
+        }
+    }
+
+    #[test]
+    fn records_take_the_memory_that_is_given_and_no_more() {
+        let file = filled().file();
+        let told = SnapshotFile::read_within(&*file, 700).err().unwrap();
+        assert_eq!(told, Error::Memory(700));
+        assert!(SnapshotFile::read_within(&*file, 4096).is_ok());
+        // What is counted and not kept takes none.
+        let mut writer = filled();
+        for at in 0..100 {
+            writer.put(&format!("sys/token/id/{at}"), &[b'x'; 100]);
+            writer.put(&format!("sys/counters/activity/{at}"), &[b'x'; 100]);
+        }
+        let read = SnapshotFile::read_within(&*writer.file(), 4096).unwrap();
+        assert_eq!(read.passed_by.tokens, 101);
+    }
+
+    #[test]
     fn shares_of_another_server_too_few_and_other_seals_are_told_apart() {
         let read = || SnapshotFile::read(&*filled().file()).unwrap();
         let facts = read().seal().unwrap();

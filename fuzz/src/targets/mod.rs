@@ -11,6 +11,7 @@ mod http_route;
 mod json;
 mod lsm;
 mod lsm_ops;
+mod openpgp;
 mod policy;
 mod resp;
 mod ssh_key;
@@ -196,7 +197,7 @@ const SQL_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 40] = [
+pub(crate) const TARGETS: [Target; 41] = [
     Target {
         name: "asn1",
         about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
@@ -316,6 +317,12 @@ pub(crate) const TARGETS: [Target; 40] = [
         about: "keys and options of SSH: one spelling or refused, and certificates say what they were told",
         run: ssh_key::run,
         words: ssh_key::WORDS,
+    },
+    Target {
+        name: "openpgp",
+        about: "public keys of operators, in armor or not: refused, or a text is encrypted to them",
+        run: openpgp::run,
+        words: openpgp::WORDS,
     },
     Target {
         name: "acme",

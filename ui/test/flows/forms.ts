@@ -365,6 +365,8 @@ forms.push({ name: 'forms: refused by a right that went meanwhile: policies, sha
       await without('sys/policies/acl/form', save);
       await save();
       await until(async () => String((await server.must('GET', 'sys/policies/acl/form'))['data'].policy).includes('list'), 'the policy is saved');
+      // Until the page has heard that too, it asks before it goes elsewhere.
+      await page.getByText('draft, not saved', { exact: true }).waitFor({ state: 'hidden' });
     },
     share: async () => {
       await one.go('/ui/shared');

@@ -53,23 +53,78 @@ pub fn write_u64(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// Bytes that are looked at together for one that has to be escaped: PEM has a line end after each 64.
+const RUN_BYTES: usize = 16;
+
+/// Whether a run has a byte that has to be escaped. Without an early end, so that the compiler looks at many bytes at a time.
+fn has_special(run: &[u8]) -> bool {
+    let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    run.iter().fold(false, |found, &byte| found | special(byte))
+}
+
 /// Appends `text` as a JSON string.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    // Without an early end, so that the compiler looks at many bytes at a time.
-    let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    if !text.bytes().fold(false, |found, byte| found | special(byte)) {
-        out.push(b'"');
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    if !has_special(text.as_bytes()) {
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
         return;
     }
-    // A `Vec` takes every byte and a `str` is always a JSON string, so this cannot fail.
-    serde_json::to_writer(out, text).expect("writing a string to memory");
+    for run in text.as_bytes().chunks(RUN_BYTES) {
+        if has_special(run) {
+            run.iter().for_each(|&byte| write_escaped(byte, out));
+        } else {
+            out.extend_from_slice(run);
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a byte of a JSON string.
+fn write_escaped(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        0..0x20 => {
+            out.extend_from_slice(b"\\u00");
+            out.push(DIGITS[usize::from(byte >> 4)]);
+            out.push(DIGITS[usize::from(byte & 15)]);
+            return;
+        }
+        _ => {
+            out.push(byte);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_are_written_as_the_library_writes_them() {
+        let mut texts: Vec<String> =
+            (0..=0x2100).filter_map(char::from_u32).map(String::from).collect();
+        for at in 0..40 {
+            for special in ["\n", "\"", "\\", "\u{1}", "\u{7f}", "é", "\u{2028}", "😀"] {
+                texts.push(format!("{}{special}{}", "a".repeat(at), "b".repeat(40 - at)));
+                texts.push(special.repeat(at));
+            }
+        }
+        for text in texts {
+            let mut out = b"x".to_vec();
+            write_string(&text, &mut out);
+            assert_eq!(out[1..], serde_json::to_vec(&text).unwrap(), "{text:?}");
+        }
+    }
 
     #[test]
     fn numbers_are_written_in_decimal() {

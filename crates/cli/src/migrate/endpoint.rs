@@ -37,6 +37,16 @@ pub(super) enum ItemFailure {
     Fatal(Error),
 }
 
+impl ItemFailure {
+    /// Why, for the report.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Item(why) | Self::Denied(why) => why,
+            Self::Fatal(error) => error.to_string(),
+        }
+    }
+}
+
 impl From<Error> for ItemFailure {
     fn from(error: Error) -> Self {
         Self::Fatal(error)

@@ -8,11 +8,12 @@
 //! transit key, data of deleted versions.
 //!
 //! - [`endpoint`] asks one of the two servers; what it refuses is one item's failure or the end of the pass;
-//! - [`namespaces`], [`mounts`], [`login_methods`], [`identity`], [`policies`], [`kv`] and [`transit`] know how things are kept;
+//! - [`namespaces`], [`mounts`], [`login_methods`], [`identity`], [`policies`], [`kv`], [`transit`] and [`authorities`] know how things are kept;
 //! - [`translations`] says what an id of the source is at the target;
 //! - [`state`] remembers what arrived, as hashes, so that a later pass need not ask the target for it;
 //! - [`report`] counts, and says what did not move and why.
 
+mod authorities;
 mod endpoint;
 mod identity;
 mod kv;
@@ -23,7 +24,6 @@ mod pass;
 mod pkcs8;
 mod policies;
 mod pool;
-mod progress;
 mod report;
 mod scope;
 mod secret_ids;
@@ -39,11 +39,11 @@ use clap::Args;
 
 use self::endpoint::Endpoint;
 use self::pass::{Migration, MigrationPass};
-use self::progress::Progress;
 use self::report::MigrationReport;
 use self::scope::ContentKind;
 use self::source::SourceFlags;
 use self::state::StateFile;
+use crate::progress::Progress;
 use kallisto_command::client::Client;
 use kallisto_command::config::{Config, Environment};
 use kallisto_command::error::Error;

@@ -37,6 +37,8 @@ pub(super) enum MountedEngine {
     KvV2,
     /// Keys that encrypt and sign.
     Transit,
+    /// Certificate authorities.
+    Pki,
 }
 
 /// Makes the mounts of a namespace; returns those whose content can move.
@@ -71,11 +73,14 @@ fn move_one(
     here: Option<&Map>,
 ) -> Result<Option<MountedEngine>, Error> {
     let item = Item { kind: "mounts", namespace, path };
-    let Some(engine) = engine_of(there) else {
+    let is_snapshot = migration.source.snapshot().is_some();
+    // No API gives out the keys of authorities.
+    let engine = engine_of(there).filter(|engine| is_snapshot || *engine != MountedEngine::Pki);
+    let Some(engine) = engine else {
         let kind = text(there, "type");
-        let how = match migration.source.snapshot() {
-            Some(_) => "is not read from a snapshot",
-            None => "cannot be read over the API",
+        let how = match is_snapshot {
+            true => "is not read from a snapshot",
+            false => "cannot be read over the API",
         };
         let why = format!("what an engine {kind:?} keeps {how}: set it up by hand");
         migration.report.count(item, Settled::NotMoved(why));
@@ -83,7 +88,9 @@ fn move_one(
     };
     if let Some(other) = here.map(engine_of).filter(|other| *other != Some(engine)) {
         let why = match other {
-            Some(MountedEngine::KvV1 | MountedEngine::KvV2) if engine != MountedEngine::Transit => {
+            Some(MountedEngine::KvV1 | MountedEngine::KvV2)
+                if matches!(engine, MountedEngine::KvV1 | MountedEngine::KvV2) =>
+            {
                 "the target has key-value secrets of another version there"
             }
             _ => "the target has another engine there",
@@ -115,6 +122,7 @@ fn engine_of(mount: &Map) -> Option<MountedEngine> {
         "kv" if version.and_then(Json::as_str) == Some("2") => Some(MountedEngine::KvV2),
         "kv" | "generic" => Some(MountedEngine::KvV1),
         "transit" => Some(MountedEngine::Transit),
+        "pki" => Some(MountedEngine::Pki),
         _ => None,
     }
 }

@@ -2,12 +2,12 @@
 
 use super::endpoint::{Endpoint, ItemFailure};
 use super::mounts::MountedEngine;
-use super::progress::Progress;
 use super::report::{MigrationReport, Settled};
 use super::scope::{ContentKind, MigrationScope};
 use super::state::StateFile;
 use super::translations::Translations;
-use super::{identity, kv, login_methods, mounts, namespaces, policies, transit};
+use super::{authorities, identity, kv, login_methods, mounts, namespaces, policies, transit};
+use crate::progress::Progress;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
@@ -66,6 +66,9 @@ impl Migration<'_> {
                 match mount.engine {
                     MountedEngine::Transit if self.scope.has(ContentKind::TransitKeys) => {
                         transit::move_all(self, &namespace, mount)?;
+                    }
+                    MountedEngine::Pki if self.scope.has(ContentKind::Pki) => {
+                        authorities::move_all(self, &namespace, mount)?;
                     }
                     MountedEngine::KvV1 | MountedEngine::KvV2
                         if self.scope.has(ContentKind::Secrets) =>

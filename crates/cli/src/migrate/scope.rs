@@ -22,6 +22,8 @@ pub(super) enum ContentKind {
     Secrets,
     /// Keys of transit mounts
     TransitKeys,
+    /// Certificate authorities, out of a snapshot
+    Pki,
 }
 
 /// The kinds and paths that are looked at.
@@ -48,7 +50,8 @@ impl MigrationScope {
             ContentKind::Namespaces
             | ContentKind::Mounts
             | ContentKind::Secrets
-            | ContentKind::TransitKeys => true,
+            | ContentKind::TransitKeys
+            | ContentKind::Pki => true,
         }
     }
 

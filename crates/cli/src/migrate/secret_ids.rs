@@ -15,7 +15,12 @@ use kallisto_command::json::{Json, Map};
 pub(super) fn move_all(migration: &Migration<'_>, role: Item<'_>) -> Result<(), Error> {
     let Some(snapshot) = migration.source.snapshot() else { return Ok(()) };
     let item = Item { kind: "secret ids", ..role };
-    let secret_ids = migration.or_none(item, snapshot.secret_ids(role.namespace, role.path))?;
+    let found = migration.or_none(item, snapshot.secret_ids(role.namespace, role.path))?;
+    for (hmac, why) in found.unread {
+        let path = format!("{}/secret-id/{hmac}", role.path);
+        migration.report.count(Item { path: &path, ..item }, Settled::NotMoved(why));
+    }
+    let secret_ids = found.read;
     let expired = secret_ids.iter().filter(|secret_id| secret_id.has_expired).count();
     if expired > 0 {
         migration.report.note(item, format!("{expired} of them have expired"));

@@ -12,6 +12,10 @@ use kallisto_command::config::{Audience, Config, Environment, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::{CommonFlags, ConnectionFlags};
+use kallisto_vault_snapshot::limits::MEMORY_BYTES_DEFAULT;
+
+/// Most memory that can be asked for: a tebibyte.
+const MEMORY_MIB_MAX: u64 = 1 << 20;
 
 /// The server to move from.
 #[derive(Args, Debug)]
@@ -23,6 +27,10 @@ pub(super) struct SourceFlags {
     /// File that holds the unseal shares of the snapshot, a line each; they are asked for without one
     #[arg(long, value_name = "FILE", requires = "from_snapshot")]
     source_shares_file: Option<PathBuf>,
+    /// Most memory for the records of the snapshot, in MiB; they take about as much as the file is long uncompressed
+    #[arg(long, value_name = "MIB", requires = "from_snapshot", default_value_t = MEMORY_BYTES_DEFAULT >> 20,
+        value_parser = clap::value_parser!(u64).range(1..=MEMORY_MIB_MAX))]
+    snapshot_memory_mib: u64,
     /// Address of the server to move from [env: VAULT_SOURCE_ADDR]
     #[arg(long, value_name = "URL")]
     source_address: Option<String>,
@@ -60,7 +68,7 @@ impl SourceFlags {
         };
         let base = base.unwrap_or_default();
         let shares = self.source_shares_file.as_deref();
-        SnapshotSource::open(file, shares, &base, config).map(Some)
+        SnapshotSource::open(file, shares, &base, self.snapshot_memory_mib, config).map(Some)
     }
 
     /// The settings of a client of that server.
@@ -88,6 +96,7 @@ impl SourceFlags {
         let mut config = Config::resolve(&flags, &environment, audience)?;
         if let Some(path) = self.source_token_file {
             let unreadable = |error| Error::usage(format!("{}: {error}", path.display()));
+            files::warn_if_exposed(&path, "the token of the source");
             let mut text =
                 String::from_utf8_lossy(&files::read(&path).map_err(unreadable)?).into_owned();
             config.token = Some(checked_token(text.trim().to_owned())?);

@@ -147,6 +147,38 @@ fn clock() -> Instant {
 mod tests {
     use super::*;
 
+    /// What arrived between two clusters says nothing of others, and would have secrets passed over.
+    #[test]
+    fn a_file_about_other_clusters_or_of_another_kind_is_refused_and_stays() {
+        let name = format!("kallisto-migrate-state-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let ends = |source: &str, target: &str| ClusterPair {
+            source: source.to_owned(),
+            target: target.to_owned(),
+        };
+        let state = StateFile::open(&path, &ends("one", "other")).unwrap();
+        state.arrived("secret/a", "h".to_owned()).unwrap();
+        state.save().unwrap();
+        let again = StateFile::open(&path, &ends("one", "other")).unwrap();
+        assert_eq!(again.arrival("secret/a").as_deref(), Some("h"));
+        assert_eq!(again.arrival("secret/b"), None);
+        for (source, target) in [("other", "one"), ("one", "third"), ("third", "other")] {
+            let refused = StateFile::open(&path, &ends(source, target)).err().unwrap().to_string();
+            assert!(refused.contains("about other clusters"), "{refused}");
+        }
+        let before = files::read(&path).unwrap();
+        files::write_private(&path, b"no state").unwrap();
+        let refused = StateFile::open(&path, &ends("one", "other")).err().unwrap().to_string();
+        assert!(refused.contains("it is none"), "{refused}");
+        assert_eq!(files::read(&path).unwrap(), b"no state");
+        files::write_private(&path, &before).unwrap();
+        state.forget("secret/a");
+        state.save().unwrap();
+        let again = StateFile::open(&path, &ends("one", "other")).unwrap();
+        assert_eq!(again.arrival("secret/a"), None);
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn a_file_reads_back_and_nothing_else_does() {
         let ends = ClusterPair { source: "one".to_owned(), target: "other".to_owned() };

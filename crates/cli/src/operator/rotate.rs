@@ -1,23 +1,34 @@
 //! `operator rotate`: a new data key; what the old ones encrypted stays readable.
 
+use std::time::Duration;
+
 use clap::Args;
 
-use super::key_status;
+use super::{key_status, print};
+use crate::progress::Progress;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
+use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output::OutputFormat;
+use kallisto_command::secret::as_u64;
+
+/// Between two questions how far it is.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Encrypts from now on with a new key; old records are re-encrypted in the background.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto operator rotate\n  kallisto operator rotate -format=json"
+    after_help = "Examples:\n  kallisto operator rotate\n  kallisto operator rotate -wait\n  kallisto operator rotate -format=json"
 )]
 pub(crate) struct Rotate {
     #[command(flatten)]
     common: CommonFlags,
+    /// Wait until old records are re-encrypted too, and show how far that is; it goes on without you
+    #[arg(long)]
+    wait: bool,
 }
 
 impl Rotate {
@@ -27,10 +38,36 @@ impl Rotate {
         let client = Client::new(&config)?;
         let request = ClientRequest::new(Method::Put, "sys/rotate");
         client.send(&request).map_err(Error::doing("Error rotating key"))?;
+        if self.wait {
+            wait(&client)?;
+        }
         let mut outcome = key_status::show(&key_status::read(&client)?, &config)?;
         if config.format == OutputFormat::Table {
             outcome.stdout.splice(0..0, *b"Success! Rotated key\n\n");
         }
         Ok(outcome)
+    }
+}
+
+/// Asks how far the re-encryption is until nothing is left. Whoever leads does it, so another leader goes on where the
+/// last one was.
+fn wait(client: &Client<'_>) -> Result<(), Error> {
+    let doing = "Error reading the progress of the re-encryption";
+    let progress = Progress::start();
+    let mut total = 0;
+    loop {
+        let answer = client.send(&ClientRequest::get("sys/rotate/progress"));
+        let state = print::object(answer.map_err(Error::doing(doing))?, doing)?;
+        let left = state.get("left").and_then(as_u64).unwrap_or(0);
+        if state.get("running") != Some(&Json::Bool(true)) && left == 0 {
+            return Ok(());
+        }
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        if left > total {
+            total = left;
+            progress.begin("records under older keys", total);
+        }
+        progress.reach(total - left);
+        std::thread::sleep(PAUSE);
     }
 }

@@ -1,7 +1,8 @@
 //! `operator raft snapshot`: everything in a file, and a file in the place of everything.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
@@ -14,6 +15,9 @@ use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::Json;
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
+use kallisto_command::secret::Secret;
+
+use crate::progress::{CountedBytes, Progress};
 
 const PATH: &str = "sys/storage/raft/snapshot";
 const LOAD: &str = "sys/storage/raft/snapshot-load";
@@ -64,13 +68,17 @@ impl Save {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let name = self.file.display();
+        let progress = Arc::new(Progress::start());
+        progress.begin_bytes("saving", 0);
         // Only a whole file takes the place of what is there.
         let saved = files::fill_private(&self.file, |file| {
             let mut tail = TailWriter { to: file, last: Vec::new() };
-            let bytes =
-                client.download(&ClientRequest::get(PATH), &mut tail).map_err(Unsaved::Refused)?;
+            let mut counted = CountedBytes { file: &mut tail, progress: Arc::clone(&progress) };
+            let saved = client.download(&ClientRequest::get(PATH), &mut counted);
+            let bytes = saved.map_err(Unsaved::Refused)?;
             if tail.is_whole() { Ok(bytes) } else { Err(Unsaved::BrokeOff) }
         });
+        progress.end();
         match saved {
             Ok(bytes) => Ok(Outcome::line(format!("Success! Saved {bytes} bytes to {name}"))),
             Err(Unsaved::File(error)) => Err(Error::usage(format!("{name}: {error}"))),
@@ -143,12 +151,34 @@ impl Restore {
         let config = Config::load(&self.common)?;
         let path = if self.force { format!("{PATH}-force") } else { PATH.to_owned() };
         let request = ClientRequest::new(Method::Post, &path);
-        let unreadable = |error| Error::usage(format!("{}: {error}", self.file.display()));
-        let file = files::open_lines(&self.file).map_err(unreadable)?;
         let doing = Error::doing("Error restoring the snapshot");
-        Client::new(&config)?.upload(&request, file).map_err(doing)?;
-        Ok(Outcome::line("Success! The snapshot is restored."))
+        upload(&config, &request, &self.file)?.map_err(doing)?;
+        Ok(Outcome::line(match self.force {
+            false => "Success! The snapshot is restored.",
+            true => {
+                "Success! The snapshot is restored. Where its unseal keys are others, the server is sealed now:\n\
+                 kallisto operator unseal, with the shares of the snapshot's day. Its tokens count, and those of before do not."
+            }
+        }))
     }
+}
+
+/// Sends a file to the server, and shows how far that is.
+fn upload(
+    config: &Config,
+    request: &ClientRequest,
+    path: &Path,
+) -> Result<Result<Option<Secret>, ClientError>, Error> {
+    let unreadable = |error| Error::usage(format!("{}: {error}", path.display()));
+    let file = files::open_lines(path).map_err(unreadable)?;
+    // Of a pipe nobody knows.
+    let total = std::fs::metadata(path).map_or(0, |data| data.len());
+    let progress = Arc::new(Progress::start());
+    progress.begin_bytes("sending", usize::try_from(total).unwrap_or(0));
+    let counted = CountedBytes { file, progress: Arc::clone(&progress) };
+    let answer = Client::new(config)?.upload(request, counted);
+    progress.end();
+    Ok(answer)
 }
 
 /// Loads a snapshot of this cluster next to what is there. Nothing changes; `kallisto recover` takes secrets out of it.
@@ -169,10 +199,8 @@ impl Load {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let request = ClientRequest::new(Method::Post, LOAD);
-        let unreadable = |error| Error::usage(format!("{}: {error}", self.file.display()));
-        let file = files::open_lines(&self.file).map_err(unreadable)?;
         let doing = Error::doing("Error loading the snapshot");
-        let loaded = Client::new(&config)?.upload(&request, file).map_err(doing)?;
+        let loaded = upload(&config, &request, &self.file)?.map_err(doing)?;
         let loaded = loaded.ok_or_else(|| Error::no_value(LOAD))?;
         output::secret(&loaded, &config, self.field.field.as_deref())
     }

@@ -108,10 +108,15 @@ impl ApiError {
     fn hint(&self) -> Option<String> {
         let text = match self.status {
             403 => return Some(self.denied_hint()),
-            503 if self.mentions("not initialized") => {
+            400 | 503 if self.mentions("not initialized") => {
                 "the server has no keys yet: kallisto operator init makes them, kallisto operator raft join has it join a cluster"
             }
-            503 if self.mentions("sealed") => "the server is sealed: it must be unsealed first",
+            503 if self.mentions("sealed") => {
+                "the server is sealed, or has no keys yet: kallisto status says which, and kallisto operator unseal or init is next"
+            }
+            400 if self.mentions("not found in the catalog") => {
+                "kallisto plugin list names the engines and login methods that there are"
+            }
             429 => "a rate limit was reached: wait, or ask for a higher one",
             _ => return None,
         };
@@ -136,6 +141,7 @@ impl ApiError {
             "GET" => "read",
             "LIST" => "list",
             "SCAN" => "scan",
+            "RECOVER" => "recover",
             "PATCH" => "patch",
             "DELETE" => "delete",
             _ => "update",

@@ -87,6 +87,22 @@ impl SharedAmount {
         self.take(flow, amount)
     }
 
+    /// Takes of `most` what leaves the flow as much again, maybe nothing. It counts as no refusal: whoever asks can do
+    /// with less.
+    pub fn take_some(self: &Arc<Self>, flow: Flow, most: usize) -> Held {
+        let mut held = self.nothing(flow);
+        let own = self.of_flows[held.counter].load(Ordering::Relaxed);
+        let free = (self.max - self.reserve).saturating_sub(self.held());
+        // A flow may hold ALPHA times what is free then: own + room <= ALPHA * (free - room).
+        let room = ALPHA.saturating_mul(free).saturating_sub(own) / (ALPHA + 1);
+        let amount = most.min(room / 2);
+        if self.add(amount, self.max - self.reserve) {
+            self.of_flows[held.counter].fetch_add(amount, Ordering::Relaxed);
+            held.amount = amount;
+        }
+        held
+    }
+
     /// A hold of nothing, to grow.
     pub fn nothing(self: &Arc<Self>, flow: Flow) -> Held {
         // The number is a keyed hash, so whom somebody shares a counter with is chance.
@@ -129,6 +145,11 @@ impl std::fmt::Debug for SharedAmount {
 }
 
 impl Held {
+    /// How much this holds.
+    pub const fn amount(&self) -> usize {
+        self.amount
+    }
+
     /// Takes `amount` more.
     ///
     /// # Errors
@@ -233,6 +254,28 @@ mod tests {
         assert!(shares.is_crowded());
         drop(held);
         assert_eq!(shares.held(), 10);
+    }
+
+    #[test]
+    fn who_can_do_with_less_leaves_as_much_again_and_is_never_refused() {
+        let shares = Arc::new(SharedAmount::new(1000, 0));
+        let few = shares.take_some(A, 100);
+        assert_eq!(few.amount(), 100);
+        let many = shares.take_some(A, 1000);
+        // 700 more is what the flow might have had.
+        assert_eq!(many.amount(), 350);
+        assert_eq!(fill(&shares, A).len(), 350);
+        let parts: Vec<usize> = std::iter::repeat_with(|| shares.take_some(B, 1000))
+            .take_while(|held| held.amount() > 0)
+            .scan(Vec::new(), |held, one| {
+                held.push(one);
+                held.last().map(Held::amount)
+            })
+            .collect();
+        // However often it asks: four fifths of the 550 that are free.
+        assert_eq!(parts.iter().sum::<usize>(), 439, "{parts:?}");
+        drop((few, many));
+        assert_eq!((shares.held(), shares.refused()), (0, 1));
     }
 
     #[test]

@@ -34,10 +34,7 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
     pub(crate) fn below(mount: &Mount, inside: &str, request: &'c Request<'r>) -> Self {
         Self {
             request,
-            capability: match request.recover_snapshot() {
-                Some(_) => Capability::Recover,
-                None => capability_below(mount, inside, request.operation),
-            },
+            capability: capability_below(mount, inside, request.operation),
             needs_sudo: registry::driver(mount.entry.kind)
                 .routes()
                 .needs_sudo(request.operation, inside),

@@ -61,7 +61,9 @@ impl Subject for AuthzRequest<'_, '_> {
 
     fn parameters(&self) -> Option<Vec<(String, Literal)>> {
         let map: Map = match self.request.operation {
-            Operation::Update | Operation::Patch => self.request.object().ok()?,
+            Operation::Update | Operation::Patch | Operation::Recover => {
+                self.request.object().ok()?
+            }
             Operation::Read | Operation::Delete | Operation::List | Operation::Scan => {
                 self.request.query_fields()
             }

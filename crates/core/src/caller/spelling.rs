@@ -6,7 +6,7 @@
 //! | operation | form | the other form |
 //! |---|---|---|
 //! | list, scan | ends in `/` | the slash is added |
-//! | write, patch | does not | refused |
+//! | write, patch, recover | does not | refused |
 //! | read, delete below `sys/` | does not | the slash is taken off |
 //! | read, delete elsewhere | as given | names a folder, where no entry is: [`inside`] answers so |
 //!
@@ -72,13 +72,13 @@ const SYSTEM: &str = "sys/";
 /// # Errors
 /// [`Error::Invalid`] for a write to a folder.
 pub(crate) fn canonical(operation: Operation, path: &str) -> Result<Cow<'_, str>, Error> {
-    use Operation::{Delete, List, Patch, Read, Scan, Update};
+    use Operation::{Delete, List, Patch, Read, Recover, Scan, Update};
     let Some(bare) = path.strip_suffix('/') else {
         let is_folder = matches!(operation, List | Scan) && !path.is_empty();
         return Ok(if is_folder { format!("{path}/").into() } else { path.into() });
     };
     match operation {
-        Update | Patch => Err(Error::invalid(NO_FOLDER_WRITES)),
+        Update | Patch | Recover => Err(Error::invalid(NO_FOLDER_WRITES)),
         Read | Delete if bare.starts_with(SYSTEM) => Ok(bare.into()),
         Read | Delete | List | Scan => Ok(path.into()),
     }

@@ -42,6 +42,14 @@ pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
     Err(Error::NotLeader)
 }
 
+/// Whether the server that is asked reads what is at a route from its own view, whoever leads.
+pub(crate) const fn reads_here(route: &Route) -> bool {
+    match route.served_by {
+        ServedBy::LeaderToWrite | ServedBy::LeaderOrRecentView | ServedBy::AnyServer => true,
+        ServedBy::Leader | ServedBy::LeaderIfAny => false,
+    }
+}
+
 /// Whether only the leader answers a request.
 pub(crate) fn is_leaders(core: &Core, request: &Request<'_>) -> bool {
     // A wrapped reply is a record.

@@ -11,7 +11,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Admits, Routes};
+use kallisto_engine::{Admits, Route, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -101,10 +101,16 @@ pub(crate) trait ServerEngine: Sync {
     /// Runs a request of a caller who may.
     fn handle<'a>(&self, run: RunningRequest<'a>) -> EngineAnswer<'a>;
 
-    /// Whether a path inside a mount takes no token: a login, which takes a proof of who asks instead, or what anyone may ask.
-    fn is_open(&self, path: &str) -> bool {
+    /// The route of a path inside a mount, if it takes no token: a login, which takes a proof of who asks instead, or what anyone may ask.
+    fn open_route(&self, path: &str) -> Option<&'static Route> {
         let routes = self.routes();
-        routes.has_open() && routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
+        let found = if routes.has_open() { routes.find(path) } else { None };
+        found.filter(|route| route.admits == Admits::Anyone)
+    }
+
+    /// Whether a path inside a mount has an [`ServerEngine::open_route`].
+    fn is_open(&self, path: &str) -> bool {
+        self.open_route(path).is_some()
     }
 
     /// Runs a request at a path that [`ServerEngine::is_open`].

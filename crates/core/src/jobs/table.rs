@@ -87,6 +87,12 @@ const SERVER_JOBS: &[JobSpec] = &[
         scope: JobScope::Namespaces(|space, _| Box::pin(tokens::take_up_if_cut_short(space))),
     },
     JobSpec {
+        name: "interrupted_unmounts",
+        about: "Goes on with clearing what engines and logins left that were disabled or moved, where that was cut short.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Namespaces(|space, _| Box::pin(sys::clear_cut_short(space))),
+    },
+    JobSpec {
         name: "kv_upgrades",
         about: "Goes on with upgrades of mounts to KV version 2 that were cut short, once a term.",
         period_secs: EVERY_PASS,

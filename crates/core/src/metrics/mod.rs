@@ -25,10 +25,11 @@ pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kallisto_auth::Operation;
+use kallisto_traces::SpanCounts;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
@@ -39,13 +40,14 @@ use routes::RouteTimes;
 use usage::NamedCounts;
 
 /// The operations, in the order in which they are counted.
-const OPERATIONS: [(Operation, &str); 6] = [
+const OPERATIONS: [(Operation, &str); 7] = [
     (Operation::Read, "read"),
     (Operation::Update, "update"),
     (Operation::Patch, "patch"),
     (Operation::Delete, "delete"),
     (Operation::List, "list"),
     (Operation::Scan, "scan"),
+    (Operation::Recover, "recover"),
 ];
 /// What came of a request, in the order in which it is counted.
 const OUTCOMES: [&str; 6] = ["ok", "not_found", "denied", "invalid", "unavailable", "internal"];
@@ -72,6 +74,8 @@ pub struct Metrics {
     pub listener: Listener,
     /// What is spoken over HTTP.
     pub http: Http,
+    /// What became of the spans of requests; empty where requests are not traced.
+    pub traces: OnceLock<Arc<SpanCounts>>,
     /// How schedules of snapshots fare, as the leader's job saw them last.
     pub(crate) snapshots: Mutex<Vec<SnapshotFigures>>,
     /// Requests that were answered beside the workers.
@@ -180,6 +184,12 @@ impl Metrics {
             .flat_map(|(_, operation)| OUTCOMES.iter().map(move |outcome| (*operation, *outcome)));
         names.zip(self.requests.sums()).map(|((operation, outcome), sum)| (operation, outcome, sum))
     }
+}
+
+/// What an operation is called.
+pub(crate) fn operation_name(operation: Operation) -> &'static str {
+    // Their order is that of the enum, as a test holds.
+    OPERATIONS[operation as usize].1
 }
 
 /// The place of an answer in [`OUTCOMES`].

@@ -28,6 +28,11 @@ pub(crate) struct MemberHealth {
 }
 
 impl Observed {
+    /// For how long this server leads, as far as was seen.
+    pub(crate) fn led_for(&self, now: Duration) -> Option<Duration> {
+        self.leads_since.map(|since| now.saturating_sub(since))
+    }
+
     /// Takes note of whether this server leads; how long it had led, if it does no more.
     pub(crate) fn saw(
         &mut self,
@@ -64,5 +69,8 @@ mod tests {
         assert_eq!(saw(false, 9), Some(Duration::from_secs(7)));
         assert_eq!([saw(false, 10), saw(true, 11)], [None; 2]);
         assert_eq!((observed.led, observed.followed), (2, 2));
+        assert_eq!(observed.led_for(Duration::from_secs(15)), Some(Duration::from_secs(4)));
+        observed.saw(false, Duration::from_secs(16), None);
+        assert_eq!(observed.led_for(Duration::from_secs(17)), None);
     }
 }

@@ -27,7 +27,7 @@ impl RouteVerb {
     const fn of(operation: Operation) -> Self {
         match operation {
             Operation::Read => Self::Read,
-            Operation::Update | Operation::Patch => Self::Create,
+            Operation::Update | Operation::Patch | Operation::Recover => Self::Create,
             Operation::Delete => Self::Delete,
             Operation::List | Operation::Scan => Self::List,
         }

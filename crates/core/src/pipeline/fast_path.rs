@@ -1,6 +1,7 @@
 //! The short way of a read that memory answers.
 //!
-//! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it. Such
+//! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it; or a list of revoked
+//! certificates or an answer of OCSP, which anyone may ask for and which the row of its route finds in memory. Such
 //! a request waits for nothing, so it needs none of what [`Core::handle`] has for those that do. Whatever
 //! is not that simple (a rate limit, a token with so many uses, a wrapped answer, a question for help, a long secret, a path that
 //! is no secret's) is left alone, before anything was done, for [`Core::handle`].
@@ -33,6 +34,7 @@ use crate::limits::LIGHT_BODY_BYTES_MAX;
 use crate::limits::LIGHT_SECRET_BYTES_MAX;
 use crate::pipeline::audit::AuditBatch;
 use crate::pipeline::compute::is_heavy_to_judge;
+use crate::pipeline::stages::{NextStep, read_at_once};
 use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::state::Core;
@@ -94,10 +96,17 @@ impl Core {
         let reads = self.fast_reads()?;
         match reads.bearer(request.token, request.remote, request.now)? {
             Ok(bearer) => bearer.answer(request, AnswerShape::Whole, gathered),
-            // A request of nobody is written down the long way, and may be for what anyone may ask.
-            Err(_) if self.is_audited(request) || reads.is_open(request) => None,
+            // A request of nobody is written down the long way.
+            Err(_) if self.is_audited(request) => None,
             Err(refusal) => {
-                let answer = Err(refusal);
+                let begin = self.metrics.routes.is_on().then(|| self.services.timers.now());
+                let answer = match reads.read_open(request) {
+                    None => Err(refusal),
+                    Some(found) => Ok(found?),
+                };
+                if let Some(begin) = begin {
+                    self.note_route(request, begin);
+                }
                 self.metrics.answered(request.operation, &answer);
                 Some(answer)
             }
@@ -106,9 +115,13 @@ impl Core {
 }
 
 impl FastReads<'_> {
-    /// Whether a request is for what anyone may ask.
-    fn is_open(&self, request: &Request<'_>) -> bool {
-        self.context.as_ref().is_some_and(|context| self.core.is_open(context, request))
+    /// Reads what anyone may read: `None` where a token is asked for, and nothing found where that goes the long way, since it has to be made or is refused.
+    fn read_open(&self, request: &Request<'_>) -> Option<Option<Response>> {
+        let context = self.context.as_ref().map(|context| &**context);
+        match self.core.find_open(context, request)? {
+            NextStep::Open(open) => Some(open.read_at_once(request.now)),
+            _ => Some(None),
+        }
     }
 
     /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
@@ -227,8 +240,11 @@ impl FastPathCaller<'_> {
             }
         };
         let engine = registry::driver(mount.entry.kind);
-        if engine.is_open(inside) {
-            return None;
+        // A token that is shown is not looked at there.
+        if let Some(route) = engine.open_route(inside) {
+            let is_whole = shape == AnswerShape::Whole && gathered.is_none();
+            let answer = is_whole.then(|| read_at_once(mount, inside, route, request.now));
+            return answer.flatten().map(Ok);
         }
         let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
         let capability = asked.capability();

@@ -8,6 +8,7 @@ pub(crate) mod freshness;
 pub(crate) mod open_routes;
 pub(crate) mod patience;
 pub(crate) mod resolve_namespace;
+pub(crate) mod route_facts;
 mod snapshots;
 pub(crate) mod stages;
 mod timed;

@@ -1,9 +1,13 @@
-//! Requests that name a loaded snapshot: reads and lists that are answered from it, and writes that recover from it.
+//! Requests that name a loaded snapshot: reads and lists that are answered from it, and recoveries from it.
+//!
+//! What recovers is an operation of its own from where its request was parsed: no handler of another one ever gets it.
 //!
 //! They were judged as any other, by the policies of now. A read goes to the handler that answers it from the running state, with the
 //! keys, the view and the records of the snapshot; a recovery goes to the engine.
 
 use std::sync::Arc;
+
+use kallisto_auth::Operation;
 
 use crate::api::error::Error;
 use crate::api::request::Request;
@@ -27,10 +31,15 @@ pub(super) enum SnapshotQuestion {
 }
 
 impl SnapshotQuestion {
-    /// What a request asks; `None` for one that names no snapshot.
-    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let read = request.read_snapshot().map(|id| Self::Read(id.to_owned()));
-        read.or_else(|| request.recover_snapshot().map(Self::Recover))
+    /// What a request asks; `None` for one that asks no snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a recovery that does not name one snapshot.
+    pub(super) fn of(request: &Request<'_>) -> Result<Option<Self>, Error> {
+        if request.operation == Operation::Recover {
+            return request.recover_snapshot().map(|id| Some(Self::Recover(id)));
+        }
+        Ok(request.read_snapshot().map(|id| Self::Read(id.to_owned())))
     }
 
     fn id(&self) -> &str {
@@ -38,6 +47,15 @@ impl SnapshotQuestion {
             Self::Read(id) | Self::Recover(id) => id,
         }
     }
+}
+
+/// Why a request for a route that answers whoever asks is refused, if it asks a snapshot: nothing of one is at any of them.
+pub(super) fn refusal_where_open(request: &Request<'_>) -> Option<Error> {
+    let asks = request.operation == Operation::Recover || request.read_snapshot().is_some();
+    let path = request.path.as_str();
+    asks.then(|| {
+        Error::invalid(format!("{path}: nothing can be read or recovered from a snapshot here"))
+    })
 }
 
 /// Answers such a request.

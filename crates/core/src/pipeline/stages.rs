@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
-use kallisto_engine::Class;
+use kallisto_engine::{Class, OpenReadCall, Params, Route};
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -199,7 +199,10 @@ impl Core {
                 // A token that is shown is written down, and not asked for.
                 let _ = judge::judge(context, request, JudgePurpose::Record, Some(record));
             }
-            return JudgedRequest::Dispatch(open);
+            return match snapshots::refusal_where_open(request) {
+                Some(refusal) => JudgedRequest::Answer(Err(refusal)),
+                None => JudgedRequest::Dispatch(open),
+            };
         }
         let Some(context) = context else { return JudgedRequest::Answer(Err(Error::Sealed)) };
         let answered = |answer| match request.wrap_ttl_secs {
@@ -218,7 +221,7 @@ impl Core {
     }
 
     /// What answers whoever asks: a few routes of the server, logins, and what engines let anyone ask.
-    fn find_open<'c, 'r>(
+    pub(crate) fn find_open<'c, 'r>(
         &self,
         context: Option<&NamespaceContext>,
         request: &'c Request<'_>,
@@ -228,10 +231,15 @@ impl Core {
         }
         let context = context?;
         let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
-        if !registry::driver(mount.entry.kind).is_open(inside) {
+        let kind = mount.entry.kind;
+        let inside = spelling::inside(request.operation, kind, inside).ok()?;
+        let route = registry::driver(kind).open_route(inside)?;
+        // What stands below an open path is listed for whoever asks only where the row lists.
+        let lists = matches!(request.operation, Operation::List | Operation::Scan);
+        if lists && !route.takes(request.operation) {
             return None;
         }
-        Some(NextStep::Open(OpenPath { mount, inside }))
+        Some(NextStep::Open(OpenPath { mount, inside, route }))
     }
 
     /// Whether a request is for what answers whoever asks.
@@ -395,7 +403,7 @@ impl Core {
         context: Arc<NamespaceContext>,
         call: AuthorizedCall<'_, '_>,
     ) -> Result<Response, Error> {
-        if let Some(asked) = snapshots::SnapshotQuestion::of(&call) {
+        if let Some(asked) = snapshots::SnapshotQuestion::of(&call)? {
             return Box::pin(snapshots::answer(self, context, call, asked)).await;
         }
         let found = context.view.mounts.route(call.path.as_str());
@@ -467,9 +475,16 @@ pub(crate) struct OpenPath<'r> {
     mount: Arc<Mount>,
     /// The path inside the mount.
     inside: &'r str,
+    /// The row of its route.
+    route: &'static Route,
 }
 
 impl OpenPath<'_> {
+    /// Answers a read that memory answers at once, as [`OpenPath::answer`] would; `None` for all others.
+    pub(crate) fn read_at_once(&self, now: Timestamp) -> Option<Response> {
+        read_at_once(&self.mount, self.inside, self.route, now)
+    }
+
     /// What is mounted there.
     pub(crate) fn class(&self) -> Class {
         self.mount.entry.kind.class()
@@ -480,10 +495,23 @@ impl OpenPath<'_> {
         context: &NamespaceContext,
         request: &Request<'_>,
     ) -> Result<Response, Error> {
-        let OpenPath { mount, inside } = self;
+        let OpenPath { mount, inside, .. } = self;
         let run = OpenRun { context, request, mount: &mount, path: inside };
         registry::driver(mount.entry.kind).handle_open(run).await
     }
+}
+
+/// Answers a read at a path that takes no token from memory, where its row says how and this server reads for itself; `None` elsewhere. The
+/// path is that inside the mount.
+pub(crate) fn read_at_once(
+    mount: &Mount,
+    path: &str,
+    route: &'static Route,
+    now: Timestamp,
+) -> Option<Response> {
+    let read = route.read_at_once.filter(|_| leading::reads_here(route))?;
+    let memory = mount.memory.of_engine()?;
+    read(OpenReadCall { memory, params: Params::new(route.pattern, path), now })
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ fn of_path(path: &str, operation: Operation) -> Option<Timer> {
             Operation::Read => Some(Timer::PolicyGet),
             Operation::Update | Operation::Patch => Some(Timer::PolicySet),
             Operation::Delete => Some(Timer::PolicyDelete),
+            Operation::Recover => None,
         };
     }
     let of_leases = |verb: &str| match verb.split('/').next()? {

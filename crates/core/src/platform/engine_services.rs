@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kallisto_engine::{FarEnds, NoFarEnds, NoPod, NoProbes, Pod, ProbeRunner};
+use kallisto_traces::SpanKind;
 
 use crate::admission::{Admission, Flow, SharedAmount};
 use crate::api::error::Error;
@@ -177,11 +178,40 @@ impl EngineServices {
                 false => outbound.send(&call, left.min(CALL_TIME_MAX)),
             }
         };
-        let answer = self.callers.run(flow, ask).await?;
+        let span = kallisto_traces::child("outbound call", SpanKind::Client);
+        let outcome = self.callers.run(flow, ask).await;
+        if let (Some(mut span), Some(why)) = (span, failure_of(&outcome)) {
+            span.fail(why);
+        }
+        let answer = outcome?;
         *locked(spent) += clock.clock().saturating_sub(begun);
         answer.map_err(|why| {
             tracing::warn!(why, "a server that an engine depends on was not reached");
             Error::Unavailable("a server that this depends on was not reached".into())
         })
+    }
+}
+
+/// What a span says of a call without an answer: a word of a fixed set.
+const fn failure_of<T>(outcome: &Result<Result<T, String>, Error>) -> Option<&'static str> {
+    match outcome {
+        Ok(Ok(_)) => None,
+        Ok(Err(_)) => Some("unreachable"),
+        Err(Error::Busy(_)) => Some("busy"),
+        Err(_) => Some("failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Crowd;
+
+    #[test]
+    fn a_call_that_was_not_made_is_no_success() {
+        assert_eq!(failure_of::<()>(&Err(Error::Busy(Crowd::All))), Some("busy"));
+        assert_eq!(failure_of::<()>(&Err(Error::internal(&"no thread"))), Some("failed"));
+        assert_eq!(failure_of::<()>(&Ok(Err("refused".to_owned()))), Some("unreachable"));
+        assert_eq!(failure_of(&Ok(Ok(()))), None);
     }
 }

@@ -4,6 +4,7 @@
 //! so a far end that hangs delays no other call; each call ends within a time that the storage bounds.
 
 use std::io::Read;
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 
@@ -38,6 +39,60 @@ pub struct S3Target {
     pub session_token: SecretString,
     /// Whether the bucket stands in the path, not in the name of the host.
     pub path_style: bool,
+}
+
+/// Where files of a target lie, in one spelling: two targets whose places are equal write to the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotPlace {
+    /// A directory. Paths are equal by their parts: neither `/./` nor a slash more makes another one.
+    Directory(PathBuf),
+    /// A part of a bucket.
+    Bucket {
+        /// Host and port; for Amazon its domain.
+        service: String,
+        /// The bucket.
+        bucket: String,
+        /// What stands before the names of objects.
+        prefix: String,
+    },
+}
+
+/// The domain of Amazon's services, which have one name for a bucket in all of their regions.
+const AMAZON: &str = "amazonaws.com";
+
+impl SnapshotTarget {
+    /// Its place, as far as its fields tell.
+    pub fn place(&self) -> SnapshotPlace {
+        match self {
+            Self::Local { directory } => SnapshotPlace::Directory(directory.into()),
+            Self::S3(target) => SnapshotPlace::Bucket {
+                service: target.service(),
+                bucket: target.bucket.to_ascii_lowercase(),
+                prefix: target.prefix.clone(),
+            },
+        }
+    }
+}
+
+impl S3Target {
+    /// Host and port of the service. A host has no case and may end in a dot, and a port that is not there is that of the scheme. The
+    /// scheme itself says nothing more: one port speaks one protocol.
+    fn service(&self) -> String {
+        let lower = self.endpoint.trim_end_matches('/').to_ascii_lowercase();
+        let (scheme, authority) = lower.split_once("://").unwrap_or(("https", &lower));
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if is_port(port) => (host, port.parse().ok()),
+            _ => (authority, None),
+        };
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let of_amazon = host.strip_suffix(AMAZON).is_some_and(|rest| rest.ends_with('.'));
+        if host.is_empty() || of_amazon {
+            return AMAZON.to_owned();
+        }
+        let port: u16 = port.unwrap_or(if scheme == "http" { 80 } else { 443 });
+        format!("{host}:{port}")
+    }
 }
 
 /// Something that is stored.
@@ -94,4 +149,61 @@ pub trait SnapshotStorage: Send + Sync {
     /// # Errors
     /// What went wrong.
     fn delete(&self, target: &SnapshotTarget, name: &str) -> Result<(), String>;
+
+    /// Where the files of a target lie. Whoever sees more of it than its fields say so here.
+    fn place(&self, target: &SnapshotTarget) -> SnapshotPlace {
+        target.place()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(endpoint: &str, region: &str, bucket: &str, prefix: &str) -> SnapshotPlace {
+        let target = S3Target {
+            endpoint: endpoint.to_owned(),
+            region: region.to_owned(),
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+            access_key_id: "id".to_owned(),
+            secret_access_key: "secret".into(),
+            session_token: "".into(),
+            path_style: false,
+        };
+        SnapshotTarget::S3(Box::new(target)).place()
+    }
+
+    #[test]
+    fn a_bucket_is_the_same_however_its_service_is_spelled() {
+        let own = bucket("https://s3.example", "r", "b", "p/");
+        for endpoint in [
+            "https://s3.example/",
+            "https://S3.Example",
+            "https://s3.example.",
+            "https://s3.example:443",
+            "https://s3.example:0443/",
+            "http://s3.example:443",
+        ] {
+            assert_eq!(bucket(endpoint, "other", "B", "p/"), own, "{endpoint}");
+        }
+        for (endpoint, name, prefix) in [
+            ("https://s3.example:9000", "b", "p/"),
+            ("http://s3.example", "b", "p/"),
+            ("https://other.example", "b", "p/"),
+            ("https://s3.example", "c", "p/"),
+            ("https://s3.example", "b", ""),
+        ] {
+            assert_ne!(bucket(endpoint, "r", name, prefix), own, "{endpoint} {name} {prefix}");
+        }
+        assert_eq!(
+            bucket("http://[2001:DB8::1]:80", "r", "b", ""),
+            bucket("http://[2001:db8::1]", "r", "b", "")
+        );
+        let amazon = bucket("", "eu-central-1", "b", "");
+        for endpoint in ["https://s3.amazonaws.com", "https://s3.EU-central-1.amazonaws.com:443"] {
+            assert_eq!(bucket(endpoint, "us-east-1", "b", ""), amazon, "{endpoint}");
+        }
+        assert_ne!(bucket("https://notamazonaws.com", "r", "b", ""), amazon);
+    }
 }

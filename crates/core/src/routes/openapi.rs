@@ -69,6 +69,7 @@ pub(super) const fn verb(operation: Operation) -> &'static str {
         Operation::Delete => "DELETE",
         Operation::List => "LIST",
         Operation::Scan => "SCAN",
+        Operation::Recover => "RECOVER",
     }
 }
 
@@ -93,8 +94,8 @@ impl PathItems {
                     Operation::Patch => (path.clone(), "patch"),
                     Operation::Delete => (path.clone(), "delete"),
                     Operation::List => (format!("{path}/"), "get"),
-                    // Beside a list it is a parameter of the list.
-                    Operation::Scan => continue,
+                    // Beside a list it is a parameter of the list, and beside a write one of the write.
+                    Operation::Scan | Operation::Recover => continue,
                 };
                 let item = self.0.entry(path).or_insert_with(|| item(route, base));
                 item.insert(method.into(), described(family, base, route, operation, about));
@@ -312,7 +313,7 @@ fn responses(operation: Operation) -> Json {
     };
     match operation {
         Operation::Read | Operation::List | Operation::Scan => say("200", "The answer."),
-        Operation::Update | Operation::Patch | Operation::Delete => {
+        Operation::Update | Operation::Patch | Operation::Delete | Operation::Recover => {
             say("200", "Done, and what came of it.");
             say("204", "Done.");
         }

@@ -40,6 +40,14 @@ pub struct InitSpec {
     pub mount_kv: Option<KvVersion>,
 }
 
+/// What follows the initialisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetUp {
+    Nothing,
+    /// Requests that set the server up.
+    Requests,
+}
+
 /// The two engines for key-value secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvVersion {
@@ -115,6 +123,29 @@ impl Core {
     /// [`Error::Invalid`] when it is initialised already or the specification is wrong,
     /// [`Error::Unavailable`] when randomness, the auto-seal or the store fail.
     pub async fn initialize(&self, spec: &InitSpec, now: Timestamp) -> Result<Initialized, Error> {
+        self.initialize_before(SetUp::Nothing, spec, now, Ok).await
+    }
+
+    /// The same where what is handed out is made into another form first, by `encrypt`. If that fails, nothing was done.
+    ///
+    /// # Errors
+    /// What [`Core::initialize`] and `encrypt` say.
+    pub(crate) async fn initialize_encrypted(
+        &self,
+        spec: &InitSpec,
+        now: Timestamp,
+        encrypt: impl FnOnce(Initialized) -> Result<Initialized, Error>,
+    ) -> Result<Initialized, Error> {
+        self.initialize_before(SetUp::Nothing, spec, now, encrypt).await
+    }
+
+    async fn initialize_before(
+        &self,
+        set_up: SetUp,
+        spec: &InitSpec,
+        now: Timestamp,
+        encrypt: impl FnOnce(Initialized) -> Result<Initialized, Error>,
+    ) -> Result<Initialized, Error> {
         let _turn = self.seal.turn().await;
         if self.seal_config()?.is_some() {
             return Err(Error::invalid("Vault is already initialized"));
@@ -137,9 +168,14 @@ impl Core {
         batch.expect(keys::seal_config(), Seqno::ABSENT);
         batch.put(keys::seal_config(), config.encode());
         batch.put(keys::keyring(), keyring.seal(&root).map_err(unavailable)?);
+        if set_up == SetUp::Requests {
+            batch.put(keys::set_up(), Vec::new());
+        }
+        // Before there are such keys: shares that nobody was given would lock the storage for good.
+        let handed_out = encrypt(Initialized { keys, recovery_keys, root_token })?;
         self.store.commit(batch).await?;
         tracing::info!(seal = config.name(), "initialized");
-        Ok(Initialized { keys, recovery_keys, root_token })
+        Ok(handed_out)
     }
 
     /// Initialises an empty store the way a dev server starts: one share, KV version 2 at
@@ -166,7 +202,47 @@ impl Core {
         spec: &InitSpec,
         now: Timestamp,
     ) -> Result<Initialized, Error> {
-        let made = self.initialize(spec, now).await?;
+        self.initialize_and_open(SetUp::Nothing, spec, now).await
+    }
+
+    /// The same where requests follow that set the server up. Until they ran ([`Core::end_set_up`]) the storage says so.
+    ///
+    /// # Errors
+    /// As [`Core::initialize_unsealed`].
+    pub async fn initialize_to_set_up(
+        &self,
+        spec: &InitSpec,
+        now: Timestamp,
+    ) -> Result<Initialized, Error> {
+        self.initialize_and_open(SetUp::Requests, spec, now).await
+    }
+
+    /// Whether the storage was initialised and the requests that set the server up did not all run.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when its record cannot be read.
+    pub fn is_half_set_up(&self) -> Result<bool, Error> {
+        Ok(self.store.get(&keys::set_up())?.is_some())
+    }
+
+    /// Says that the requests that set the server up have run.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn end_set_up(&self) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        batch.delete(keys::set_up());
+        self.store.commit(batch).await?;
+        Ok(())
+    }
+
+    async fn initialize_and_open(
+        &self,
+        set_up: SetUp,
+        spec: &InitSpec,
+        now: Timestamp,
+    ) -> Result<Initialized, Error> {
+        let made = self.initialize_before(set_up, spec, now, Ok).await?;
         for share in made.keys.iter().take(usize::from(spec.threshold)) {
             self.give_share(share.clone()).await?;
         }
@@ -295,4 +371,29 @@ fn check_token_text(text: &str) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::platform::server_info::ServerInfo;
+
+    /// Shares that were made and not handed out would lock the storage for good.
+    #[test]
+    fn what_cannot_be_handed_out_is_not_made() {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let spec = InitSpec { shares: 3, threshold: 2, root_token: None, mount_kv: None };
+        let now = Timestamp::UNIX_EPOCH;
+        let refused = |_| Err(Error::Unavailable("no randomness".to_owned()));
+        let failed = pollster::block_on(core.initialize_encrypted(&spec, now, refused));
+        assert!(matches!(failed, Err(Error::Unavailable(_))));
+        assert!(!core.seal_status().unwrap().initialized);
+        let made = pollster::block_on(core.initialize(&spec, now)).unwrap();
+        assert_eq!(made.keys.len(), 3);
+        assert!(core.seal_status().unwrap().initialized);
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
-use kallisto_barrier::RootKey;
+use kallisto_barrier::{Keyring, RootKey};
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
@@ -18,6 +18,7 @@ use crate::platform::engine_services::EngineServices;
 use crate::platform::server_info::ServerInfo;
 use crate::platform::threads::Threads;
 use crate::seal::{Opener, Opening};
+use crate::storage::keys;
 use crate::view::NamespaceContext;
 use crate::view::outdated::Outdated;
 
@@ -86,13 +87,31 @@ impl Rebuild {
         }
         let restored = self.restored.load(Ordering::Acquire);
         tracing::info!(restored, "a snapshot came: building the view again");
+        // A restore by force: what came is of other unseal keys, as whoever asked for it knows.
+        if restored && !opens_under(&*store, &self.root) {
+            tracing::warn!(
+                "restored under other unseal keys: sealed, unseal with the shares of what was restored"
+            );
+            self.seal(&slot, &*store);
+            return;
+        }
         let opening = if restored { Opening::Restored } else { Opening::Again };
         if let Err(error) = self.opener(&store).open(&slot, opening) {
             tracing::error!(%error, "the view was not built again: sealed, unseal with the shares of what was restored");
-            slot.store(None);
-            store.detach();
-            self.audit.clear();
-            crate::storage::candidacy::stand(&*store, Candidacy::Reluctant);
+            self.seal(&slot, &*store);
         }
     }
+
+    fn seal(&self, slot: &ArcSwapOption<NamespaceContext>, store: &dyn Store) {
+        slot.store(None);
+        store.detach();
+        self.audit.clear();
+        crate::storage::candidacy::stand(store, Candidacy::Reluctant);
+    }
+}
+
+/// Whether the keys of the records open under this root key.
+fn opens_under(store: &dyn Store, root: &RootKey) -> bool {
+    let record = store.get(&keys::keyring()).ok().flatten();
+    record.is_some_and(|record| Keyring::open(&record.value, root).is_ok())
 }

@@ -95,7 +95,8 @@ fn reencrypt(context: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
     loop {
         let Some(live) = context.upgrade() else { return Ok(total) };
         let active = live.store.keys().load().active_version();
-        let stale = find_stale(&live, active)?;
+        let StaleRecords { first: stale, count } = find_stale(&live, active)?;
+        live.reencryption.left.store(count, Ordering::Relaxed);
         if stale.is_empty() {
             live.reencryption.finished.store(u64::from(active), Ordering::Release);
             return Ok(total);
@@ -105,22 +106,36 @@ fn reencrypt(context: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
             let Some(live) = context.upgrade() else { return Ok(total) };
             let written = write_back(&live, chunk)?;
             live.reencryption.done.fetch_add(written, Ordering::Relaxed);
+            // Nobody else writes it while this runs.
+            let left = live.reencryption.left.load(Ordering::Relaxed);
+            live.reencryption.left.store(left.saturating_sub(written), Ordering::Relaxed);
             total += written;
         }
     }
 }
 
-/// Logical keys of records under an older key.
-fn find_stale(context: &NamespaceContext, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
-    let mut storage_keys = Vec::new();
+/// Records under an older key.
+#[derive(Default)]
+struct StaleRecords {
+    /// The logical keys of the first [`PASS_RECORDS_MAX`].
+    first: Vec<Vec<u8>>,
+    /// How many there are.
+    count: u64,
+}
+
+fn find_stale(context: &NamespaceContext, active: u32) -> Result<StaleRecords, StoreError> {
+    let mut stale = StaleRecords::default();
     context.store.below().scan(&[], &mut |key, record| {
         let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
         if key.first() != Some(&kind::BARRIER) && older {
-            storage_keys.push(key.to_vec());
+            stale.count += 1;
+            if stale.first.len() < PASS_RECORDS_MAX {
+                stale.first.push(key.to_vec());
+            }
         }
-        if storage_keys.len() < PASS_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
+        Visit::Continue
     })?;
-    Ok(storage_keys)
+    Ok(stale)
 }
 
 /// Seals records anew, each on the condition that it is still the one that was read. When one lost

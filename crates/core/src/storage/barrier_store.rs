@@ -17,6 +17,7 @@ use kallisto_barrier::Keyring;
 use kallisto_store::{
     Batch, Commit, Error, GENERATION_KEY, Record, Records, Seqno, Store, StoreOp, Visit,
 };
+use kallisto_traces::SpanKind;
 use zeroize::Zeroizing;
 
 use crate::counts::Counts;
@@ -157,7 +158,10 @@ impl BarrierStore {
             Ok(mut sealed) => {
                 // What was decided on a state that a backup took the place of comes to nothing.
                 sealed.expect(GENERATION_KEY.to_vec(), self.generation);
-                self.store.commit(sealed)
+                match kallisto_traces::child("commit", SpanKind::Internal) {
+                    None => self.store.commit(sealed),
+                    Some(span) => self.store.commit(sealed).watched(span),
+                }
             }
             Err(error) => Commit::decided(Err(error)),
         }

@@ -132,6 +132,11 @@ pub(crate) fn keyring() -> Vec<u8> {
     vec![kind::BARRIER, 2]
 }
 
+/// The storage key of what says that requests of the configuration follow the initialisation.
+pub(crate) fn set_up() -> Vec<u8> {
+    vec![kind::BARRIER, 3]
+}
+
 /// The storage key that the text of a batch token of a namespace is sealed for. Nothing is stored
 /// under it; it keeps a token of one namespace from being spelled as another's.
 pub(crate) fn batch_token(number: NamespaceNumber) -> Vec<u8> {

@@ -112,6 +112,17 @@ mod tests {
         }
     }
 
+    /// A login's maximum is its token's, be it shorter than the mount's or longer.
+    #[test]
+    fn a_renewal_goes_to_the_maximum_that_the_token_was_made_with() {
+        for (own, max_secs, end) in [(60, 3600, 60), (5000, 3600, 5000), (0, 3600, 3600)] {
+            let mut entry = entry(0, 0);
+            entry.max_ttl_secs = own;
+            extend(&mut entry, 9000, max_secs, at(10));
+            assert_eq!(entry.auth.expires_at, Some(at(end)), "{own} {max_secs}");
+        }
+    }
+
     #[test]
     fn a_renewal_that_gives_less_than_was_asked_says_so() {
         let warned = |explicit, period, increment| {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kallisto_cuckoo::siphash::SipKey;
 use kallisto_leases::{
-    GatheredLeases, LeaseId, LeaseRecord, LeaseTable, Located, Owner, RevocationQueue,
+    GatheredLeases, LeaseCounts, LeaseId, LeaseRecord, LeaseTable, Located, Owner, RevocationQueue,
 };
 
 use crate::api::error::Error;
@@ -142,10 +142,14 @@ impl LeaseView {
         (noted, step.map(|(owners, _)| owners).unwrap_or_default())
     }
 
-    /// How many leases there are, and how many of them are irrevocable.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    /// How many leases there are.
+    pub(crate) fn counts(&self) -> LeaseCounts {
         let table = self.table();
-        (table.len(), table.mounts().map(|(_, counts)| counts.irrevocable).sum())
+        table.mounts().fold(LeaseCounts::default(), |sum, (_, counts)| LeaseCounts {
+            all: sum.all + counts.all,
+            revoking: sum.revoking + counts.revoking,
+            irrevocable: sum.irrevocable + counts.irrevocable,
+        })
     }
 
     /// Whether the far end of a lease is at it on this server.

@@ -99,6 +99,7 @@ impl<'a> WrappableAnswer<'a> {
             | Response::Upload(_)
             | Response::Waiting(_)
             | Response::Bare { .. }
+            | Response::Challenge { .. }
             | Response::Text { .. }
             | Response::Foreign { .. }
             | Response::Page { .. }

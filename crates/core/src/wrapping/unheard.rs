@@ -66,6 +66,7 @@ const fn logical_of(answer: &Response) -> Option<&Logical> {
         | Response::Upload(_)
         | Response::Waiting(_)
         | Response::Bare { .. }
+        | Response::Challenge { .. }
         | Response::Text { .. }
         | Response::Foreign { .. }
         | Response::Page { .. }

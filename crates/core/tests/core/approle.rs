@@ -1,13 +1,16 @@
 //! AppRole through the pipeline.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
+use jiff::Timestamp;
 use kallisto_core::json::{Json, Map};
 use kallisto_core::{Error, Operation, Response};
 use kallisto_store::Records;
 
 use crate::logins::{data, log_in, site, text};
-use crate::support::Site;
+use crate::support::{Site, TOKEN, ask_as, request_of};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -274,4 +277,40 @@ fn what_is_no_secret_id_of_another_server_is_refused() {
     )
     .unwrap();
     assert_eq!(enter(&site, 0, "web-id", FOREIGN_ID).err(), wrong());
+}
+
+#[test]
+fn tokens_of_a_login_end_though_who_disables_or_moves_it_hangs_up() {
+    let moving = r#"{"from":"auth/approle","to":"auth/elsewhere"}"#;
+    for (operation, path, body) in
+        [(Delete, "sys/auth/approle", ""), (Update, "sys/remount", moving)]
+    {
+        let site = approle("{}");
+        let secret = secret_id(&site, "web", "");
+        // More than end at once.
+        let tokens: Vec<String> = (0..300)
+            .map(|_| {
+                let auth = enter(&site, 0, "web-id", text(&secret, "secret_id")).unwrap();
+                text(&auth, "client_token").to_owned()
+            })
+            .collect();
+        let lives = |token: &&String| {
+            ask_as(&site.core, token, 0, Read, "auth/token/lookup-self", "").is_ok()
+        };
+        {
+            let request = request_of(TOKEN, 0, operation, path, body);
+            let mut asking = pin!(site.core.handle(&request));
+            // It goes when it waits for the first time.
+            let polled = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending(), "{path}");
+        }
+        assert!(site.ask(Read, "sys/auth/approle", "").is_err(), "{path}");
+        assert!(tokens.iter().any(|token| lives(&token)), "{path} was not cut short");
+        // A login of the same path would have tokens that nobody could tell from those.
+        let again = site.ask(Update, "sys/auth/approle", r#"{"type":"approle"}"#);
+        assert!(matches!(again, Err(Error::Unavailable(_))), "{path}: {again:?}");
+        pollster::block_on(site.core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(tokens.iter().filter(lives).count(), 0, "{path}");
+        site.ask(Update, "sys/auth/approle", r#"{"type":"approle"}"#).unwrap();
+    }
 }

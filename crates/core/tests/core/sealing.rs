@@ -101,7 +101,8 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    assert!(progress(&site).contains(r#""running":false"#), "{}", progress(&site));
+    let ended = progress(&site);
+    assert!(ended.contains(r#""running":false"#) && ended.contains(r#""left":0"#), "{ended}");
     let under_old_key = stored(&site)
         .iter()
         .filter(|(key, _)| key[0] != 0)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kallisto_core::{
     BackgroundTask, Core, Error, InitSpec, Json, KvVersion, Map, Operation, Response, ServerInfo,
-    SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot, Threads,
+    SnapshotPlace, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot, Threads,
 };
 
 use crate::aged::AgedStore;
@@ -101,6 +101,16 @@ impl SnapshotStorage for Shelf {
     fn delete(&self, _: &SnapshotTarget, name: &str) -> Result<(), String> {
         self.files.lock().unwrap().remove(name);
         Ok(())
+    }
+
+    /// `/link` is another name of the directory that the tests write to.
+    fn place(&self, target: &SnapshotTarget) -> SnapshotPlace {
+        match target {
+            SnapshotTarget::Local { directory } if directory == "/link" => {
+                SnapshotPlace::Directory("/snapshots".into())
+            }
+            _ => target.place(),
+        }
     }
 }
 
@@ -249,4 +259,122 @@ fn a_schedule_that_is_written_anew_goes_on_and_one_that_was_deleted_knows_nothin
     assert_eq!(status["last_attempt_start"], Json::Null);
     assert_eq!(status["last_snapshot_verified"], false.into());
     assert_eq!(site.names().len(), 1, "the files stay");
+}
+
+#[test]
+fn a_snapshot_is_loaded_from_where_its_schedule_puts_it() {
+    const LOAD: &str = "sys/storage/raft/snapshot-auto/snapshot-load/here";
+    let site = Site::open(2, 1 << 30);
+    let load = |body: &str| ask_as(&site.core, TOKEN, START, Operation::Update, LOAD, body);
+    let refused = |body: &str| match load(body) {
+        Err(Error::Invalid(why)) => why.to_string(),
+        other => panic!("{body}: {other:?}"),
+    };
+    assert!(refused("{}").contains("no verified snapshot yet"));
+    let (status, names) = site.pass(START);
+    let url = status["last_snapshot_url"].as_str().unwrap();
+    for other in ["file:///etc/passwd", "x", &url.replace(".snap", ".txt")] {
+        let why = refused(&format!(r#"{{"url":"{other}"}}"#));
+        assert!(why.contains("no file of the schedule here"), "{why}");
+    }
+    let missing = url.replace("19700", "19710");
+    assert!(refused(&format!(r#"{{"url":"{missing}"}}"#)).contains("is not there"));
+    for body in ["{}".to_owned(), format!(r#"{{"url":"{url}"}}"#)] {
+        let Response::Logical(answer) = load(&body).unwrap() else { panic!("{names:?}") };
+        let answer = kallisto_core::json::parse_object(&answer.data).unwrap();
+        assert_eq!(answer["status"], "ready".into());
+        assert!(refused("{}").contains("there is room for one"));
+        let id = answer["snapshot_id"].as_str().unwrap();
+        let loaded = format!("sys/storage/raft/snapshot-load/{id}");
+        ask_as(&site.core, TOKEN, START, Operation::Delete, &loaded, "").unwrap();
+    }
+    let gone = LOAD.replace("here", "elsewhere");
+    let none = ask_as(&site.core, TOKEN, START, Operation::Update, &gone, "{}");
+    assert!(matches!(none, Err(Error::NotFound)), "{none:?}");
+    // One that is not whole leaves the place free.
+    site.shelf.spoils.store(true, Ordering::SeqCst);
+    assert!(refused("{}").contains("not loaded"));
+    site.shelf.spoils.store(false, Ordering::SeqCst);
+    load("{}").unwrap();
+}
+
+/// A server whose clock was years ahead for a while has noted a try of then.
+#[test]
+fn a_clock_that_was_set_back_stops_no_schedule() {
+    const YEAR: i64 = 365 * 86_400;
+    let site = Site::open(2, 1 << 30);
+    let ahead = START + 3 * YEAR;
+    let (first, _) = site.pass(ahead);
+    let (status, names) = site.pass(START);
+    assert_ne!(status["last_attempt_start"], first["last_attempt_start"]);
+    assert_eq!((status["last_snapshot_error"].as_str(), names.len()), (Some(""), 2));
+    // A little ahead is what a change of leader brings: the interval is waited for.
+    let (at, (later, _)) = (status["last_attempt_start"].clone(), site.pass(START - 1));
+    assert_eq!(later["last_attempt_start"], at);
+}
+
+#[test]
+fn of_schedules_that_race_for_one_place_one_gets_it() {
+    let site = Site::open(1, 1 << 30);
+    let body = format!(
+        r#"{{"interval":{INTERVAL},"storage_type":"local","local_max_space":1000000000,
+            "path_prefix":"/raced","file_prefix":"raced"}}"#
+    );
+    let path = |name: &str| format!("sys/storage/raft/snapshot-auto/config/{name}");
+    for _ in 0..50 {
+        let write = |name: &str| {
+            ask_as(&site.core, TOKEN, 0, Operation::Update, &path(name), &body).is_ok()
+        };
+        let won = std::thread::scope(|scope| {
+            let racing: Vec<_> = ["one", "two", "three"]
+                .map(|name| scope.spawn(move || (write(name), name)))
+                .into_iter()
+                .collect();
+            let ended = racing.into_iter().map(|racer| racer.join().unwrap());
+            ended.filter(|(is_won, _)| *is_won).map(|(_, name)| name).collect::<Vec<_>>()
+        });
+        assert_eq!(won.len(), 1, "{won:?}");
+        ask_as(&site.core, TOKEN, 0, Operation::Delete, &path(won[0]), "").unwrap();
+    }
+}
+
+#[test]
+fn no_schedule_takes_the_files_of_another_one_for_its_own() {
+    let site = Site::open(1, 1 << 30);
+    let write = |name: &str, place: &str, file_prefix: &str| {
+        let path = format!("sys/storage/raft/snapshot-auto/config/{name}");
+        let body = format!(
+            r#"{{"interval":{INTERVAL},"retain":2,"storage_type":"local","local_max_space":1000000000,
+                "path_prefix":"{place}","file_prefix":"{file_prefix}"}}"#
+        );
+        ask_as(&site.core, TOKEN, 0, Operation::Update, &path, &body)
+    };
+    for place in ["/snapshots", "/snapshots/", "/./snapshots", "/link"] {
+        let refused = write("daily", place, "");
+        assert!(
+            matches!(&refused, Err(Error::Invalid(why)) if why.contains("\"here\" writes files of the same names")),
+            "{place}: {refused:?}"
+        );
+    }
+    write("elsewhere", "/elsewhere", "").unwrap();
+    ask_as(
+        &site.core,
+        TOKEN,
+        0,
+        Operation::Delete,
+        "sys/storage/raft/snapshot-auto/config/elsewhere",
+        "",
+    )
+    .unwrap();
+    // One name begins as the other does.
+    write("daily", "/snapshots", "kallisto-snapshot-daily").unwrap();
+    for round in 0..4 {
+        for _ in 0..2 {
+            site.pass(START + round * INTERVAL);
+        }
+        let names = site.names();
+        let daily = names.iter().filter(|name| name.contains("-daily-")).count();
+        let expected = if round == 0 { (1, 1) } else { (2, 1) };
+        assert_eq!((daily, names.len() - daily), expected, "{names:?}");
+    }
 }

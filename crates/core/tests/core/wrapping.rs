@@ -462,6 +462,37 @@ fn the_maker_takes_a_wrapping_token_back_while_it_waits() {
     assert!(ask_as(&site.core, "maker", 0, Update, REVOKE, "{}").is_err());
 }
 
+/// Neither route asks for a right, so what bounds a token is asked about here.
+#[test]
+fn a_maker_is_heard_where_its_token_may_be_used_and_not_by_one_of_few_uses() {
+    let site = site();
+    let role = r#"{"token_bound_cidrs":"203.0.113.0/24"}"#;
+    site.ask(Update, "auth/token/roles/r", role).unwrap();
+    site.ask(Update, "auth/token/create/r", r#"{"id":"bound"}"#).unwrap();
+    site.ask(Update, "auth/token/create", r#"{"id":"few","num_uses":9}"#).unwrap();
+    let ask = |token: &'static str, from: Option<&str>, path: &str, body: &str, wrap: u64| {
+        let remote = from.map(|from| format!("{from}:4711").parse().unwrap());
+        let request = Request { remote, ..request(Some(token), Update, path, body, wrap) };
+        pollster::block_on(site.core.handle(&request))
+    };
+    let made = |token: &'static str| {
+        let inside = Some("203.0.113.7");
+        let info = wrap_info(ask(token, inside, "sys/wrapping/wrap", r#"{"a":1}"#, 60).unwrap());
+        info["accessor"].as_str().unwrap().to_owned()
+    };
+    let bound = by_accessor(&made("bound"));
+    for path in ["sys/wrapping/lookup", "sys/wrapping/revoke"] {
+        for from in [None, Some("192.0.2.1")] {
+            let refused = ask("bound", from, path, &bound, 0);
+            assert!(matches!(refused, Err(Error::Denied(_))), "{path} from {from:?}: {refused:?}");
+        }
+        assert!(ask("bound", Some("203.0.113.7"), path, &bound, 0).is_ok(), "{path}");
+        let few = by_accessor(&made("few"));
+        let refused = ask("few", Some("203.0.113.7"), path, &few, 0);
+        assert!(matches!(refused, Err(Error::Denied(Denial::Policy))), "{path}: {refused:?}");
+    }
+}
+
 #[test]
 fn what_is_remembered_of_a_wrapping_token_goes_a_day_after_its_end() {
     let site = site();

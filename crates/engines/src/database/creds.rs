@@ -11,6 +11,7 @@ use super::connection::{self, DatabaseConnection, Plugin, statements};
 use super::credential::{CredentialPlan, UserCredential};
 use super::role::{self, DatabaseRole};
 use super::work;
+use crate::leased;
 use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a user's name: 119 bits.
@@ -125,6 +126,8 @@ async fn create(
     ends: Timestamp,
 ) -> Result<Json, MakeFailure> {
     let nothing = |error: Error| MakeFailure { error, left: Leftover::Nothing };
+    // Behind the lease: see `leased`.
+    connection::find(&call, &role.db_name).map_err(nothing)?;
     let answer = credential.answer(&call, &username, ends).map_err(nothing)?;
     let (name, value) = credential.value();
     let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends)?;
@@ -150,18 +153,11 @@ async fn create(
 pub(super) async fn delete_connection(call: Call<'_>) -> Result<Response, Error> {
     let name = call.params.get("name");
     names::check(name)?;
-    let query = call.request.query_fields();
-    let forces = Fields::new(&query).boolean("force")?.unwrap_or(false);
     let is_of_it = |revocation: &[u8]| {
         UserRevocation::decode(revocation).is_ok_and(|revocation| revocation.connection == name)
     };
-    if !forces && call.has_lease(is_of_it).await? {
-        return Err(Error::invalid(format!(
-            "there are leases of users that only the connection {name:?} can drop: revoke them \
-             first, or say force=true"
-        )));
-    }
-    call.storage.delete(&connection::record_name(name)).await?;
+    let what = format!("users that only the connection {name:?} can drop");
+    leased::delete(&call, &connection::record_name(name), &what, is_of_it).await?;
     call.far_ends.close(call.mount.accessor, Some(name));
     Ok(Response::Empty)
 }

@@ -48,6 +48,8 @@ use kallisto_engine::{
     EngineJob, EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row,
 };
 
+use crate::leased;
+
 /// Most bytes of the statements of a kind: those of revocation are kept with each lease.
 const STATEMENTS_BYTES_MAX: usize = 32 << 10;
 
@@ -100,7 +102,7 @@ const CONFIG: &[Field] = &[
         Text,
         "How users of Redis outlive its restart: `NONE`, `REWRITE` or `ACLFILE`.",
     ),
-    query("force", Flag, "Whether it is deleted though there are users that only it can drop."),
+    query("force", Flag, leased::FORCE),
 ];
 const ROLE: &[Field] = &[
     NAME,

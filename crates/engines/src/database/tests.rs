@@ -193,6 +193,27 @@ fn a_change_that_a_crash_left_is_finished_for_who_asks() {
     }
 }
 
+/// A server that was away at the time of a schedule begins within the window, and else waits for the next time.
+#[test]
+fn a_rotation_of_a_schedule_begins_within_its_window_or_the_next_time() {
+    const DAY: i64 = 86_400;
+    let role = r#"{"db_name":"c","username":"app","rotation_schedule":"0 2 * * *","rotation_window":"1h"}"#;
+    let two = 2 * 3600;
+    for (late, begins) in [(0, true), (3599, true), (3600, false), (7 * 3600, false)] {
+        let (mount, _) = site();
+        mount.ask(0, Update, "static-roles/s", role).unwrap();
+        let before = text(&mount, "static-role/s", "password");
+        for _ in 0..8 {
+            mount.run_job(two + late, "rotate").unwrap();
+        }
+        let is_changed = text(&mount, "static-role/s", "password") != before;
+        assert_eq!(is_changed, begins, "{late} s late");
+        let read = mount.ask(two + late, Read, "static-roles/s", "").unwrap();
+        let next = jiff::Timestamp::from_second(two + DAY).unwrap();
+        assert_eq!(Mount::text(&read, "next_rotation"), next.to_string(), "{late} s late");
+    }
+}
+
 #[test]
 fn the_user_of_a_connection_belongs_to_no_static_role() {
     let (mount, _) = site();
@@ -214,6 +235,46 @@ fn a_connection_stays_while_only_it_can_drop_users() {
     assert!(refused.contains("there are leases of users"), "{refused}");
     mount.answer_with(3, Delete, "config/c", &[("force", "true")], b"").unwrap();
     assert!(mount.record("config/c").is_none());
+}
+
+#[test]
+fn a_connection_that_is_deleted_while_a_user_is_made_leaves_no_user_or_stays() {
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\""}"#;
+    let (mount, database) = site();
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let told = |database: &Shared| database.lock().unwrap().told.len();
+    let before = told(&database);
+    mount.beside_lease(|mount| {
+        mount.answer_with(1, Delete, "config/c", &[("force", "true")], b"").unwrap();
+    });
+    let refused = mount.ask(1, Read, "creds/r", "").unwrap_err().to_string();
+    assert!(refused.contains("\"c\"") || refused.contains("connection"), "{refused}");
+    assert_eq!((told(&database), mount.leased().len()), (before, 0));
+    // The other way round: the user is made behind the first look at the leases.
+    let (mount, database) = site();
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let before = mount.record("config/c");
+    mount.beside_lease(|mount| drop(mount.ask(1, Read, "creds/r", "").unwrap()));
+    let refused = mount.ask(1, Delete, "config/c", "").unwrap_err().to_string();
+    assert!(refused.contains("there are leases of users"), "{refused}");
+    assert!(mount.record("config/c") == before && told(&database) > 0);
+}
+
+#[test]
+fn a_password_that_is_rotated_while_its_connection_is_deleted_is_the_one_that_stays() {
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\""}"#;
+    let (mount, database) = site();
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let before = text(&mount, "config/c", "password");
+    mount.beside_lease(|mount| {
+        mount.ask(1, Read, "creds/r", "").unwrap();
+        mount.before_commit(|mount| drop(mount.ask(1, Update, "rotate-root/c", "").unwrap()));
+    });
+    let refused = mount.ask(1, Delete, "config/c", "").unwrap_err().to_string();
+    assert!(refused.contains("there are leases of users"), "{refused}");
+    let kept = text(&mount, "config/c", "password");
+    assert_ne!(kept, before);
+    assert_eq!(database.lock().unwrap().passwords["root"], kept);
 }
 
 #[test]

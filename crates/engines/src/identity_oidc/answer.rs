@@ -36,17 +36,27 @@ pub(super) fn authorize_refusal(error: &OauthError, state: &str) -> Response {
 
 /// A refusal of `token` (RFC 6749, 5.2).
 pub(super) fn token_refusal(error: &OauthError) -> Response {
-    let code = match error.code {
-        Code::InvalidClient => 401,
-        _ => 400,
-    };
-    object(code, members(error))
+    match error.code {
+        Code::InvalidClient => challenge("Basic realm=\"token\"".to_owned(), error),
+        _ => object(400, members(error)),
+    }
+}
+
+/// A refusal that says how to prove oneself.
+fn challenge(challenge: String, error: &OauthError) -> Response {
+    Response::Challenge { challenge, body: Json::Object(members(error)) }
 }
 
 /// A refusal of `userinfo` (RFC 6750, 3.1).
 pub(super) fn userinfo_refusal(error: &OauthError) -> Response {
     let code = match error.code {
-        Code::InvalidToken => 401,
+        Code::InvalidToken => {
+            let (code, why) = (error.code.name(), &error.description);
+            return challenge(
+                format!("Bearer error=\"{code}\", error_description=\"{why}\""),
+                error,
+            );
+        }
         Code::AccessDenied => 403,
         _ => 400,
     };

@@ -45,6 +45,7 @@ fn refused(mount: &Mount, operation: kallisto_auth::Operation, path: &str, body:
 fn bare(answer: Result<Response, Error>) -> (u16, Map) {
     match answer {
         Ok(Response::Bare { code, body: Json::Object(body) }) => (code, body),
+        Ok(Response::Challenge { body: Json::Object(body), .. }) => (401, body),
         other => panic!("{other:?}"),
     }
 }
@@ -339,6 +340,24 @@ fn a_client_that_does_not_prove_itself_spends_no_code() {
     let code = self::code(&mount, &app, "");
     let (status, told) = exchange(&mount, NOW, &cli, &code, "");
     assert_eq!((status, Mount::text(&told, "error").as_str()), (400, "invalid_grant"));
+}
+
+/// Between the code and its exchange an operator disables the user, or takes the entity away.
+#[test]
+fn a_code_of_a_user_who_was_disabled_or_is_gone_gives_nothing() {
+    let (mount, app, _) = provider();
+    let given = code(&mount, &app, "");
+    mount.say_person(Profile { id: ANN.to_owned(), is_disabled: true, ..Profile::default() });
+    let (status, told) = exchange(&mount, NOW + 1, &app, &given, "");
+    assert_eq!(
+        (status, Mount::text(&told, "error").as_str()),
+        (400, "invalid_request"),
+        "{told:?}"
+    );
+    assert!(!told.contains_key("access_token") && !told.contains_key("id_token"));
+    // The code is spent.
+    mount.say_person(Profile { id: ANN.to_owned(), ..Profile::default() });
+    assert_eq!(exchange(&mount, NOW + 2, &app, &given, "").0, 400);
 }
 
 #[test]

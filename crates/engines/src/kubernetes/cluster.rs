@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::base_url::BaseUrl;
 
-const RECORD: &str = "config";
+pub(super) const RECORD: &str = "config";
 /// What the far end is called in its mount.
 const FAR_END: &str = "cluster";
 /// Longest that a call may take, in seconds.
@@ -287,11 +287,9 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     Ok(Response::data(&cluster.shown().into()))
 }
 
-/// Leases that live keep what takes their objects back, and are tried again once there is a configuration again.
-pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    call.storage.delete(RECORD).await?;
+/// Ends the sessions with the cluster.
+pub(super) fn close(call: &Call<'_>) {
     call.far_ends.close(call.mount.accessor, Some(FAR_END));
-    Ok(Response::Empty)
 }
 
 /// Asks the API server who it is, with the token: one that it does not know is refused whatever is asked.

@@ -13,10 +13,11 @@ use kallisto_engine::{
 };
 
 use super::account_name;
-use super::cluster::{ApiFailure, CALL_SECS, Cluster, SERVER_SECS, is_token};
+use super::cluster::{self, ApiFailure, CALL_SECS, Cluster, SERVER_SECS, is_token};
 use super::object_name::check_namespace;
 use super::objects::{self, ObjectKind, ObjectNames, Revocation};
 use super::role::{self, ClusterAccess, go_text};
+use crate::leased;
 
 /// Requests of one creation: a role, its binding, the account, its token.
 const CREATION_CALLS: u64 = 4;
@@ -181,6 +182,8 @@ impl ClusterCreation {
     }
 
     async fn run(self, call: &Call<'_>, ends: Timestamp) -> Result<MadeCredential, MakeFailure> {
+        // Behind the lease: see `leased`.
+        Cluster::find(call).map_err(|error| MakeFailure { error, left: Leftover::Nothing })?;
         let mut owner = None;
         for (made, kind) in self.kinds.iter().enumerate() {
             let created = objects::create(
@@ -302,6 +305,18 @@ fn lifetime(token: &str) -> Option<i64> {
     let claims = json::parse_object(&claims).ok()?;
     let secs = |name: &str| Fields::new(&claims).int(name).ok()?;
     secs("exp")?.checked_sub(secs("iat")?)
+}
+
+/// Deletes the configuration, but not while there are objects that only it can delete.
+pub(super) async fn delete_config(call: Call<'_>) -> Result<Response, Error> {
+    // Of an account that was there before, only the token ends, by itself.
+    let is_of_it = |revocation: &[u8]| {
+        Revocation::decode(revocation).is_some_and(|revocation| !revocation.kinds.is_empty())
+    };
+    let what = "objects of the cluster that only this configuration can delete";
+    leased::delete(&call, cluster::RECORD, what, is_of_it).await?;
+    cluster::close(&call);
+    Ok(Response::Empty)
 }
 
 /// The end of a lease.

@@ -36,8 +36,10 @@ mod yaml;
 
 pub use hostile::read_hostile;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
-use kallisto_engine::route::{AFTER, Field, LIMIT, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
 use kallisto_engine::{EngineLeases, EngineSpec, Handler, RouteRows, RowIndex, handler, row};
+
+use crate::leased;
 
 const NAME: Field = field("name", Text, "The name.");
 
@@ -52,10 +54,11 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM; without, that of the pod for the API server of its own cluster, or those of the machine."),
             field("service_account_jwt", Text, "The token it is asked with; never shown. Without, that of the server's pod, for the API server of its own cluster alone."),
             field("disable_local_ca_jwt", Flag, "Whether token and authority of the server's own pod are not used."),
+            query("force", Flag, leased::FORCE),
         ], {
             Read => "Read how the cluster is asked.", handler!(cluster::read);
             Update => "Set how the cluster is asked.", handler!(cluster::write);
-            Delete => "Forget how the cluster is asked.", handler!(cluster::delete);
+            Delete => "Forget how the cluster is asked.", handler!(creds::delete_config);
         }),
         row!("check", &[], { Read => "Ask the API server with the token of the configuration.", handler!(cluster::check) }),
         row!("roles", &[AFTER, LIMIT], { List => "List the roles.", handler!(role::list) }),

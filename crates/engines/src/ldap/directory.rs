@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::static_role;
+use crate::leased;
 use crate::passwords::make_password;
 use crate::rotation::{LoginChecks, TakenPassword, taken_password};
 
@@ -395,8 +396,10 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     changing.await.map(|()| Response::Empty)
 }
 
+/// Deletes it, but not while there are entries that only it can delete, or accounts that are lent.
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    call.storage.delete(RECORD).await?;
+    let what = "entries and accounts that only this directory can take back";
+    leased::delete(&call, RECORD, what, |_| true).await?;
     call.far_ends.close(call.mount.accessor, None);
     Ok(Response::Empty)
 }

@@ -38,10 +38,12 @@ mod tests;
 
 use kallisto_api::Error;
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts};
-use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field};
+use kallisto_engine::route::{AFTER, Field, LIMIT, ServedBy, field, query};
 use kallisto_engine::{
     EngineJob, EngineLeases, EngineSpec, Handler, LeaseCall, RouteRows, RowIndex, handler, row,
 };
+
+use crate::leased;
 
 const NAME: Field = field("name", Text, "The name.");
 const ACCOUNTS: Field = field("service_account_names", Texts, "The accounts, by `userattr`.");
@@ -76,6 +78,7 @@ const CONFIG: &[Field] = &[
     ),
     field("request_timeout", Seconds, "How long a request to the directory takes at the most."),
     field("connection_timeout", Seconds, "How long a connection is tried for."),
+    query("force", Flag, leased::FORCE),
 ];
 const ROLE: &[Field] = &[
     NAME,

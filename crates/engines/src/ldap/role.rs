@@ -285,6 +285,9 @@ async fn create(
     password: SecretString,
     ends: Timestamp,
 ) -> Result<Json, MakeFailure> {
+    // Behind the lease: see `leased`.
+    directory::find(&call.storage)
+        .map_err(|error| MakeFailure { error, left: Leftover::Nothing })?;
     let times = (call.now, ends);
     let bad = |why: String| Error::invalid(format!("failed to execute the LDIF: {why}"));
     let operations = entry.operations(&role.creation, Some(&password), times).map_err(bad)?;

@@ -8,7 +8,7 @@ use kallisto_auth::Operation::{self, Delete, Read, Update};
 use kallisto_engine::far_end::{
     FarEndProtocol, LdapChange, LdapEntry, LdapOperation, LdapScope, LdapSearch,
 };
-use kallisto_engine::{FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
+use kallisto_engine::{Caller, CallerToken, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork};
 use kallisto_ldap::dn;
 use secrecy::ExposeSecret;
 
@@ -390,6 +390,53 @@ fn a_write_of_a_set_that_fails_leaves_all_that_is_lent() {
 }
 
 #[test]
+fn who_borrowed_an_account_gives_it_back_and_no_other_unless_the_set_is_open() {
+    const BACK: &str = "library/l/check-in";
+    let (mount, _) = site();
+    let asks = |entity: &str, token: u8| {
+        let token = CallerToken { id: [token; 32], ..CallerToken::default() };
+        mount.ask_as(Caller { entity_id: entity.to_owned(), token, ..Caller::default() });
+    };
+    for is_open in [false, true] {
+        let body = format!(
+            r#"{{"service_account_names":"svc1","disable_check_in_enforcement":{is_open}}}"#
+        );
+        mount.ask(0, Update, "library/l", &body).unwrap();
+        for (borrower, stranger) in [
+            (("ann", 1), ("bob", 2)),
+            (("", 1), ("", 2)),
+            (("ann", 1), ("", 1)),
+            (("", 1), ("ann", 1)),
+        ] {
+            asks(borrower.0, borrower.1);
+            mount.ask(1, Update, "library/l/check-out", "").unwrap();
+            asks(stranger.0, stranger.1);
+            let named = r#"{"service_account_names":"svc1"}"#;
+            match is_open {
+                true => {
+                    mount.ask(2, Update, BACK, named).unwrap();
+                    continue;
+                }
+                // An entity that borrowed gives back by any of its tokens; a token without one by itself alone.
+                false if borrower.0.is_empty() && borrower.1 == stranger.1 => {
+                    mount.ask(2, Update, BACK, named).unwrap();
+                    continue;
+                }
+                false => {}
+            }
+            let why = refused(&mount, Update, BACK, named);
+            assert!(why.contains("wasn't checked out by the caller"), "{why}");
+            // Without names nothing of the stranger's is found.
+            let none = mount.ask(2, Update, BACK, "").unwrap();
+            assert_eq!(Mount::text(&none, "check_ins"), "[]");
+            asks(borrower.0, borrower.1);
+            let own = mount.ask(3, Update, BACK, "").unwrap();
+            assert_eq!(Mount::text(&own, "check_ins"), r#"["svc1"]"#);
+        }
+    }
+}
+
+#[test]
 fn an_entry_that_was_there_before_is_left_alone() {
     let (mount, directory) = site();
     let role = r#"{"creation_ldif":"dn: cn={{.Username}},dc=x\nobjectClass: person\ncn: {{.Username}}\n",
@@ -399,4 +446,16 @@ fn an_entry_that_was_there_before_is_left_alone() {
     let why = refused(&mount, Read, "creds/r", "");
     assert!(why.contains("entryAlreadyExists"), "{why}");
     assert_eq!(directory.lock().unwrap().changes, 1, "nothing is rolled back");
+}
+
+#[test]
+fn the_directory_stays_while_it_has_to_take_something_back() {
+    let (mount, _) = site();
+    let set = r#"{"service_account_names":"svc1"}"#;
+    mount.ask(0, Update, "library/l", set).unwrap();
+    mount.ask(1, Update, "library/l/check-out", "").unwrap();
+    let why = refused(&mount, Delete, "config", "");
+    assert!(why.contains("say force=true"), "{why}");
+    mount.answer_with(2, Delete, "config", &[("force", "true")], b"").unwrap();
+    assert!(mount.record("config").is_none());
 }

@@ -84,6 +84,10 @@ fn serial_of(last: u8) -> Serial {
 
 /// A root of another key, as somebody else made it, with a serial number of ours to choose.
 fn foreign_root(name: &str, serial: u8, path_length: Option<u8>) -> (PrivateKey, Vec<u8>) {
+    foreign_root_of(name, serial_of(serial), path_length)
+}
+
+fn foreign_root_of(name: &str, serial: Serial, path_length: Option<u8>) -> (PrivateKey, Vec<u8>) {
     use kallisto_pki::certificate::{
         AltNames, CertificateContents, CertificatePurpose, CertificateSigner, Urls,
     };
@@ -93,7 +97,7 @@ fn foreign_root(name: &str, serial: u8, path_length: Option<u8>) -> (PrivateKey,
     let subject = subject.to_der().unwrap();
     let public = kallisto_pki::PublicKey::from_spki(key.spki()).unwrap();
     let contents = CertificateContents {
-        serial: serial_of(serial),
+        serial,
         not_before: NOW - 30,
         not_after: NOW + 600,
         subject: subject.clone(),
@@ -143,6 +147,13 @@ fn a_ca_that_signed_itself_is_signed_within_the_path_length() {
     assert_eq!(signed.issuer, root.subject);
     assert_eq!(signed.authority_key_id.as_deref(), Some(&root.subject_key_id()[..]));
     assert_eq!(state(), 0x80, "it may have been");
+    // Nor may it have the number of a certificate that the root signed: revoking that one would revoke it too.
+    let body = r#"{"allow_any_name":true,"key_type":"ec","ttl":"30m"}"#;
+    mount.ask(NOW, Update, "roles/any", body).unwrap();
+    let serial = Serial::parse(&issued_serial(&mount, r#"{"common_name":"a"}"#)).unwrap();
+    let (_, taken) = foreign_root_of("Other", serial, Some(0));
+    let why = refusal(sign(&taken));
+    assert!(why.contains("another certificate with the serial number"), "{why}");
     let last = Mount::new(&ENGINE);
     let body = r#"{"common_name":"Last","key_type":"ec","ttl":"1h","max_path_length":0}"#;
     last.ask(NOW, Update, "root/generate/internal", body).unwrap();
@@ -243,7 +254,8 @@ fn no_setting_makes_lists_and_answers_impossible() {
     refusal(mount.ask(NOW, Update, "issuer/default/sign-revocation-list", body));
     let body = r#"{"allow_any_name":true,"key_type":"ec","not_before_duration":"2000000h"}"#;
     mount.ask(NOW, Update, "roles/early", body).unwrap();
-    refusal(issue(&mount, "early", r#"{"common_name":"a"}"#));
+    let early = issue(&mount, "early", r#"{"common_name":"a"}"#).unwrap();
+    assert_eq!(parsed(&early, "certificate").not_before, root.not_before);
 }
 
 /// Lists that others keep are signed as they are: what an entry says of itself stays.

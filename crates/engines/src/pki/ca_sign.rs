@@ -23,6 +23,7 @@ use super::issue::{
 };
 use super::issuer::Outliving;
 use super::memory::Pki;
+use super::revoked::{StoredCertificate, certificate_record};
 use super::wanted::{self, Bounds};
 
 /// Most entries of a list that somebody else keeps.
@@ -131,7 +132,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         ("expiration", issued.contents.not_after.into()),
         ("issuing_ca", format.write(Label::Certificate, &issuer.der).into()),
         ("serial_number", issued.contents.serial.to_string().into()),
-        ("ca_chain", Json::strings([own].into_iter().chain(above.iter().cloned()))),
+        ("ca_chain", Json::strings([own.into()].into_iter().chain(above.iter().cloned()))),
     ]);
     answer::certificate(
         &mut data,
@@ -168,6 +169,7 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
     if certificate.not_after > issuer.not_after && authority.issuer.outliving != Outliving::Permit {
         return Err(Error::invalid("the given certificate would outlive the signing CA"));
     }
+    check_unused(&call, &authority, &certificate.serial)?;
     // One that sets itself no limit has that of who signs it.
     path_length(certificate.path_length, issuer)?;
     let signer = authority.issuer.signer(&authority.key, wanted::signature(given)?);
@@ -179,6 +181,22 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
         ("issuing_ca", authority.issuer.pem().into()),
     ]);
     Ok(answer::data(data, Vec::new()))
+}
+
+/// Refuses a serial number that the issuer gave to another certificate: whoever revokes one of the two would revoke both.
+fn check_unused(
+    call: &Call<'_>,
+    authority: &SigningAuthority,
+    serial: &Serial,
+) -> Result<(), Error> {
+    let Some(record) = call.storage.get(&certificate_record(serial))? else { return Ok(()) };
+    let known = StoredCertificate::decode(&record.value);
+    match known {
+        Some(known) if known.scope == authority.issuer.scope => Err(Error::invalid(format!(
+            "the issuer has signed another certificate with the serial number {serial}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What a request says of a list that somebody else keeps.
@@ -329,7 +347,7 @@ pub(super) async fn resign_crls(call: Call<'_>) -> Result<Response, Error> {
     for (at, text) in texts.iter().enumerate() {
         let unreadable = || Error::invalid(format!("unable to parse CRL at index {at}"));
         let der = match pem::read(text).map_err(|_| unreadable())?.into_iter().next() {
-            Some((Label::Crl, der)) => der,
+            Some((Label::Crl, der)) => der.to_vec(),
             Some(_) => return Err(unreadable()),
             None => BASE64.decode(text.as_bytes()).map_err(|_| unreadable())?,
         };

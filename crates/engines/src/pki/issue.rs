@@ -1,10 +1,11 @@
 //! Issuing certificates: for keys that are made here, and for those of requests.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use kallisto_api::json::{Json, Map};
+use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Response};
-use kallisto_engine::{Call, NewLease};
+use kallisto_engine::{Call, NewLease, WriteOutcome};
 use kallisto_pki::certificate::{
     AltNames, CertificateContents, CertificatePurpose, Urls, Usages, usage_named,
 };
@@ -12,10 +13,11 @@ use kallisto_pki::names::{GrantedNames, WantedNames, grant};
 use kallisto_pki::pem::{self, Label};
 use kallisto_pki::request::CertificateRequest;
 use kallisto_pki::{CertificateSubject, PkiKeyKind, PrivateKey, PublicKey, SignatureWish};
+use zeroize::Zeroizing;
 
 use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
 use super::generate::{make_key, make_serial};
-use super::given::{GivenFields, object, refuse};
+use super::given::{GivenFields, refuse};
 use super::issuer::{Issuer, PkiKey};
 use super::memory::{Pki, PkiState};
 use super::metadata::{WantedMetadata, metadata_record};
@@ -79,7 +81,11 @@ impl SigningAuthority {
     }
 
     /// What is told of the chain.
-    pub(super) fn chain_text(&self, format: CertificateFormat, removes_roots: bool) -> Vec<String> {
+    pub(super) fn chain_text(
+        &self,
+        format: CertificateFormat,
+        removes_roots: bool,
+    ) -> Vec<Cow<'_, str>> {
         let kept = self.chain.iter().filter(|one| {
             let certificate = &one.certificate;
             !removes_roots || certificate.issuer != certificate.subject
@@ -111,9 +117,9 @@ pub(super) fn read_request(given: GivenFields<'_>) -> Result<CertificateRequest,
 }
 
 fn role_of(call: &Call<'_>, state: &PkiState) -> Result<Arc<PkiRole>, Error> {
-    let name = call.params.get("role").to_ascii_lowercase();
-    let found = state.roles.get(&name).cloned();
-    found.ok_or_else(|| Error::invalid(format!("unknown role: {}", call.params.get("role"))))
+    let name = call.params.get("role");
+    let found = state.roles.get(name).cloned();
+    found.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))
 }
 
 /// The issuer that a path or a role names.
@@ -224,15 +230,8 @@ pub(super) async fn sign_and_store(
         let record = metadata.encode(authority.issuer.id, contents.not_after);
         records.push((metadata_record(&contents.serial), record));
     }
-    if let Some((first, _)) = records.first() {
-        call.storage
-            .transact(first, |transaction| {
-                if transaction.get(first)?.is_some() {
-                    return Err(Error::internal(&"a random serial number was drawn twice"));
-                }
-                records.iter().try_for_each(|(name, value)| transaction.put(name, value.clone()))
-            })
-            .await?;
+    if !records.is_empty() && call.storage.create(records).await? == WriteOutcome::Conflict {
+        return Err(Error::internal(&"a random serial number was drawn twice"));
     }
     Ok(IssuedCertificate { contents, der })
 }
@@ -281,33 +280,32 @@ pub(super) async fn note_unstored(
         .await
 }
 
-/// The answer's data for a certificate that was just issued.
+/// The answer's data for a certificate that was just issued, as text: most of what is issued is told so, and a tree of it would be made for nothing.
 fn issued_data(
     authority: &SigningAuthority,
     issued: &IssuedCertificate,
     format: CertificateFormat,
     exported: Option<&Exported<'_>>,
     given: GivenFields<'_>,
-) -> Result<Map, Error> {
+) -> Result<Vec<u8>, Error> {
     let removes_roots = given.flag("remove_roots_from_chain", false)?;
     let chain = authority.chain_text(format, removes_roots);
-    let mut data = object([
-        ("expiration", issued.contents.not_after.into()),
-        ("not_before", issued.contents.not_before.into()),
-        ("issuing_ca", format.write_issuer(&authority.issuer).into()),
-        ("serial_number", issued.contents.serial.to_string().into()),
-    ]);
-    answer::certificate(
-        &mut data,
-        format,
-        ("certificate", Label::Certificate, &issued.der),
-        exported,
-        &chain,
-    )?;
+    let told = answer::told(format, Label::Certificate, &issued.der, exported, &chain)?;
+    let mut data = answer::DataText::new();
+    // In the order of their names, as all objects are told.
     if !chain.is_empty() {
-        data.insert("ca_chain".to_owned(), Json::strings(chain));
+        data.texts("ca_chain", &chain);
     }
-    Ok(data)
+    data.text("certificate", &told.certificate);
+    data.number("expiration", issued.contents.not_after);
+    data.text("issuing_ca", &format.write_issuer(&authority.issuer));
+    data.number("not_before", issued.contents.not_before);
+    if let Some((private_key, type_name)) = &told.private_key {
+        data.text("private_key", private_key);
+        data.text("private_key_type", type_name);
+    }
+    data.text("serial_number", &issued.contents.serial.to_string());
+    Ok(data.finish())
 }
 
 pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
@@ -362,7 +360,7 @@ impl Handout {
     ) -> Result<Response, Error> {
         if !self.role.generates_lease {
             let data = self.make(&call, given).await?;
-            return Ok(answer::data(data, warnings));
+            return Ok(answer::data_text(data, warnings));
         }
         let lives = self.contents.not_after.saturating_sub(call.now.as_second());
         let lives = u64::try_from(lives).unwrap_or(0);
@@ -375,14 +373,15 @@ impl Handout {
         };
         let body = call.request.object()?;
         call.issue(lease, move |_| -> BoxFuture<'_, Result<Json, Error>> {
-            Box::pin(
-                async move { self.make(&call, GivenFields::of(&body)).await.map(Json::Object) },
-            )
+            Box::pin(async move {
+                let data = Zeroizing::new(self.make(&call, GivenFields::of(&body)).await?);
+                json::parse(&data).map_err(|error| Error::internal(&error))
+            })
         })
         .await
     }
 
-    async fn make(self, call: &Call<'_>, given: GivenFields<'_>) -> Result<Map, Error> {
+    async fn make(self, call: &Call<'_>, given: GivenFields<'_>) -> Result<Vec<u8>, Error> {
         let kept = Kept { certificate: !self.role.stores_nothing, metadata: self.metadata };
         let wish = self.role.signature;
         let issued = sign_and_store(call, &self.authority, self.contents, wish, kept).await?;
@@ -422,8 +421,15 @@ fn names_of(
     given: GivenFields<'_>,
 ) -> Result<WantedNames, Error> {
     let mut names = wanted::names(given)?;
-    if role.uses_csr_common_name && !request.subject.common_name.is_empty() {
-        names.common_name.clone_from(&request.subject.common_name);
+    let subject = &request.subject;
+    if names.serial_number.is_empty() {
+        names.serial_number.clone_from(&subject.serial_number);
+    }
+    if names.user_ids.is_empty() {
+        names.user_ids.clone_from(&subject.user_ids);
+    }
+    if role.uses_csr_common_name && !subject.common_name.is_empty() {
+        names.common_name.clone_from(&subject.common_name);
     }
     if role.uses_csr_names {
         let body = names;

@@ -370,7 +370,8 @@ impl PkiKey {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let map = json::parse_object(bytes).ok()?;
         let given = GivenFields(Fields::new(&map));
-        let pkcs8 = Zeroizing::new(BASE64.decode(given.text("pkcs8").ok()?.as_bytes()).ok()?);
+        let text = Zeroizing::new(given.text("pkcs8").ok()?);
+        let pkcs8 = Zeroizing::new(BASE64.decode(text.as_bytes()).ok()?);
         Some(Self {
             id: IssuerId::parse(&given.text("id").ok()?)?,
             name: given.text("name").ok()?,

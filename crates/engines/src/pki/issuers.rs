@@ -268,7 +268,6 @@ fn bundle(text: &str) -> Result<Bundle, Error> {
     }
     let mut bundle = Bundle { certificates: Vec::new(), keys: Vec::new() };
     for (label, der) in pem::read(text).map_err(refuse)? {
-        let der = Zeroizing::new(der);
         match label {
             Label::Certificate => {
                 let parsed = ParsedCertificate::from_der(&der).map_err(refuse)?;

@@ -12,7 +12,7 @@ use kallisto_pki::crl::{CrlContents, ExtraExtension, RevokedEntry as Entry};
 
 use super::config::CrlConfig;
 use super::ids::ListScope;
-use super::memory::{MadeList, Pki};
+use super::memory::{MadeList, Pki, PkiState};
 use super::revoked::{Lists, lists_record};
 
 /// For how long the making of a list is worth waiting, by its entries: making takes some 150 ns for each, so a server is at this for a few hundredths
@@ -27,6 +27,17 @@ const QUICK_ENTRIES: usize = 1_000;
 pub(super) enum Which {
     Complete,
     Delta,
+}
+
+impl Which {
+    /// The number of the latest one; 0 for none. Where deltas are off, the latest one is that of the complete list, which says that nothing changed:
+    /// clients that look for a delta find a signed one, and no empty text.
+    const fn number(self, lists: &Lists) -> u64 {
+        match self {
+            Self::Complete => lists.complete,
+            Self::Delta => lists.delta,
+        }
+    }
 }
 
 /// Decides that there is a new complete list, unless there is one of a number after `number`: of many revocations at once few decide.
@@ -73,6 +84,25 @@ pub(super) async fn decide(
         .await
 }
 
+/// Longest list that is given from memory at once, in bytes.
+pub(super) const AT_ONCE_BYTES_MAX: usize = 64 << 10;
+
+/// The latest list of one who signs, in DER, where it was made already, somebody signs for it and it is short: what [`latest`] would say.
+pub(super) fn made(
+    memory: &Pki,
+    state: &PkiState,
+    scope: ListScope,
+    which: Which,
+) -> Option<Arc<Vec<u8>>> {
+    let lists = &state.signing.get(&scope)?.lists;
+    let number = which.number(lists);
+    state.crl_signer(scope)?;
+    let all = memory.made();
+    let made = all.get(&(scope, which == Which::Delta))?;
+    let is_it = number != 0 && made.number == number && made.der.len() <= AT_ONCE_BYTES_MAX;
+    is_it.then(|| Arc::clone(&made.der))
+}
+
 /// The latest list of one who signs, in DER; `None` where nobody signs it, or none was decided on yet.
 ///
 /// # Errors
@@ -94,12 +124,7 @@ pub(super) async fn latest(
         let count = signing.revoked.len();
         (lists, signing.revoked.picture(), (issuer, key, urls), state.crl.clone(), count)
     };
-    // Where deltas are off, the latest one is that of the complete list, which says that nothing changed: clients that look for a delta find a
-    // signed one, and no empty text.
-    let number = match which {
-        Which::Complete => lists.complete,
-        Which::Delta => lists.delta,
-    };
+    let number = which.number(&lists);
     if number == 0 {
         return Ok(None);
     }

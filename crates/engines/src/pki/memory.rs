@@ -68,6 +68,9 @@ pub(super) struct PkiState {
     pub(super) crl: CrlConfig,
     pub(super) signing: HashMap<ListScope, Signing>,
     pub(super) certificates: usize,
+    /// Rises with every change that may change whose certificate an OCSP request asks for, who signs the answer, or whether an unrevoked certificate is
+    /// good: of issuers, keys and settings, and when a certificate is deleted.
+    pub(super) ocsp_revision: u64,
     pub(super) acme: Arc<AcmeConfig>,
     pub(super) acme_accounts: usize,
     /// Which server keeps the nonces of ACME that were used.
@@ -205,6 +208,9 @@ pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
 
 impl PkiState {
     fn put(&mut self, parsed: ParsedRecord) {
+        if self.changes_ocsp(&parsed) {
+            self.ocsp_revision += 1;
+        }
         match parsed {
             ParsedRecord::Issuer(issuer) => self.put_issuer(*issuer),
             ParsedRecord::Key(key) => {
@@ -236,7 +242,32 @@ impl PkiState {
         }
     }
 
+    /// Whether a record changes what [`PkiState::ocsp_revision`] is about.
+    fn changes_ocsp(&self, parsed: &ParsedRecord) -> bool {
+        match parsed {
+            ParsedRecord::Issuer(_)
+            | ParsedRecord::Key(_)
+            | ParsedRecord::Issuers(_)
+            | ParsedRecord::Keys(_)
+            | ParsedRecord::Crl(_) => true,
+            // A revocation is looked up by who answers. The first one makes that issued certificates are looked up.
+            ParsedRecord::Revoked(record) => !self.signing.contains_key(&record.scope),
+            ParsedRecord::Lists(scope, lists) => {
+                let known = self.signing.get(scope);
+                known.is_none_or(|known| known.lists.has_unstored != lists.has_unstored)
+            }
+            ParsedRecord::Role(..)
+            | ParsedRecord::Urls(_)
+            | ParsedRecord::Cluster(_)
+            | ParsedRecord::Acme(_)
+            | ParsedRecord::AcmeKey
+            | ParsedRecord::NonceKeeper(_)
+            | ParsedRecord::Other => false,
+        }
+    }
+
     fn remove(&mut self, name: &str) {
+        self.ocsp_revision += 1;
         match name.split_once('/') {
             Some(("cert", _)) => self.certificates = self.certificates.saturating_sub(1),
             Some(("issuer", id)) => {

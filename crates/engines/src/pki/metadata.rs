@@ -57,7 +57,7 @@ impl WantedMetadata {
         BASE64
             .decode(text.as_bytes())
             .map_err(|_| Error::invalid("cert_metadata is not in base 64"))?;
-        let role = call.params.get("role").to_ascii_lowercase();
+        let role = call.params.get("role").to_owned();
         Ok(Some(Self { text, role }))
     }
 

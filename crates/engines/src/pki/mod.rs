@@ -224,30 +224,55 @@ const TIDY: &[Field] = &[
     field("publish_stored_certificate_count_metrics", Flag, "Whether counts are metrics."),
 ];
 
-const ISSUE: &[Field] = &[
+const CSR: Field = field("csr", Text, "The certificate request, in PEM.");
+const METADATA: Field =
+    field("cert_metadata", Text, "What is kept with the certificate, in base 64.");
+
+/// What every request for a certificate by a role takes, and fields of one's own.
+macro_rules! leaf_fields {
+    ($($own:expr),*) => {
+        &[
+            ROLE,
+            REF,
+            COMMON_NAME,
+            ALT_NAMES,
+            IP_SANS,
+            URI_SANS,
+            OTHER_SANS,
+            EXCLUDE_CN,
+            TTL,
+            NOT_AFTER,
+            NOT_BEFORE,
+            FORMAT,
+            SERIAL,
+            USER_IDS,
+            REMOVE_ROOTS,
+            METADATA,
+            $($own),*
+        ]
+    };
+}
+
+const ISSUE: &[Field] = leaf_fields![KEY_FORMAT, KEY_TYPE, KEY_BITS];
+const SIGN: &[Field] = leaf_fields![CSR];
+
+const SIGN_VERBATIM: &[Field] = &[
     ROLE,
     REF,
-    COMMON_NAME,
-    ALT_NAMES,
-    IP_SANS,
-    URI_SANS,
-    OTHER_SANS,
-    EXCLUDE_CN,
+    CSR,
     TTL,
     NOT_AFTER,
     NOT_BEFORE,
+    NOT_BEFORE_DURATION,
     FORMAT,
-    KEY_FORMAT,
-    KEY_TYPE,
-    KEY_BITS,
-    SERIAL,
-    USER_IDS,
+    SIGNATURE_BITS,
+    USE_PSS,
     REMOVE_ROOTS,
-    field("csr", Text, "The certificate request, in PEM."),
+    METADATA,
     field("key_usage", Texts, "Key usages, by name."),
     field("ext_key_usage", Texts, "Extended key usages, by name."),
     field("ext_key_usage_oids", Texts, "Extended key usages, by number."),
-    field("cert_metadata", Text, "What is kept with the certificate, in base 64."),
+    field("basic_constraints_valid_for_non_ca", Flag, "Whether it says that it is no CA's."),
 ];
 
 static ROUTES: RouteRows<Handler> = RouteRows {
@@ -295,67 +320,67 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             row!("issuer/{ref}/issue/{role}", ISSUE, {
                 Update => "Issue a certificate with a new key.", handler!(issue::issue);
             }),
-            row!("sign/{role}", ISSUE, {
+            row!("sign/{role}", SIGN, {
                 Update => "Sign a certificate request.", handler!(issue::sign);
             }),
-            row!("issuer/{ref}/sign/{role}", ISSUE, {
+            row!("issuer/{ref}/sign/{role}", SIGN, {
                 Update => "Sign a certificate request.", handler!(issue::sign);
             }),
-            row!("sign-verbatim", ISSUE, {
+            row!("sign-verbatim", SIGN_VERBATIM, {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("sign-verbatim/{role}", ISSUE, {
+            row!("sign-verbatim/{role}", SIGN_VERBATIM, {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("issuer/{ref}/sign-verbatim", ISSUE, {
+            row!("issuer/{ref}/sign-verbatim", SIGN_VERBATIM, {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
-            row!("issuer/{ref}/sign-verbatim/{role}", ISSUE, {
+            row!("issuer/{ref}/sign-verbatim/{role}", SIGN_VERBATIM, {
                 Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
             }),
         ],
         &[
             row!("ca", &[], { Read => "Read the certificate of the default issuer.", handler!(read::ca) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::der_at_once)),
             row!("ca/pem", &[], { Read => "Read it in PEM.", handler!(read::ca_pem) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::pem_at_once)),
             row!("ca_chain", &[], { Read => "Read its chain.", handler!(read::ca_chain) }
                 .admitting(Admits::Anyone)),
             row!("crl", &[], { Read => "Read its revocation list.", handler!(read::crl) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::crl_at_once)),
             row!("crl/pem", &[], { Read => "Read it in PEM.", handler!(read::crl_pem) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::crl_pem_at_once)),
             row!("crl/delta", &[], { Read => "Read what changed since.", handler!(read::delta) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::delta_at_once)),
             row!("crl/delta/pem", &[], { Read => "Read it in PEM.", handler!(read::delta_pem) }
-                .admitting(Admits::Anyone)),
+                .admitting(Admits::Anyone).read_at_once(read::delta_pem_at_once)),
             row!("issuer/{ref}/json", &[REF], {
                 Read => "Read the certificate of an issuer.", handler!(read::issuer_json);
             } .admitting(Admits::Anyone)),
             row!("issuer/{ref}/pem", &[REF], {
                 Read => "Read it in PEM.", handler!(read::issuer_pem);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::issuer_pem_at_once)),
             row!("issuer/{ref}/der", &[REF], {
                 Read => "Read it in DER.", handler!(read::issuer_der);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::der_at_once)),
             row!("issuer/{ref}/crl", &[REF], {
                 Read => "Read the revocation list of an issuer.", handler!(read::issuer_crl);
             } .admitting(Admits::Anyone)),
             row!("issuer/{ref}/crl/pem", &[REF], {
                 Read => "Read it in PEM.", handler!(read::issuer_crl_pem);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::issuer_crl_pem_at_once)),
             row!("issuer/{ref}/crl/der", &[REF], {
                 Read => "Read it in DER.", handler!(read::issuer_crl_der);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::crl_at_once)),
             row!("issuer/{ref}/crl/delta", &[REF], {
                 Read => "Read what changed since.", handler!(read::issuer_delta);
             } .admitting(Admits::Anyone)),
             row!("issuer/{ref}/crl/delta/pem", &[REF], {
                 Read => "Read it in PEM.", handler!(read::issuer_delta_pem);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::issuer_delta_pem_at_once)),
             row!("issuer/{ref}/crl/delta/der", &[REF], {
                 Read => "Read it in DER.", handler!(read::issuer_delta_der);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(read::delta_at_once)),
             row!("cert/{serial}", &[SERIAL_PATH], {
                 Read => "Read a certificate.", handler!(read::certificate);
             } .admitting(Admits::Anyone)),
@@ -395,7 +420,7 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 .admitting(Admits::Anyone).served_by(ServedBy::AnyServer)),
             row!("ocsp/{request..}", &[field("request", Text, "The request, in base 64.")], {
                 Read => "Ask whether a certificate is revoked.", handler!(ocsp::get);
-            } .admitting(Admits::Anyone)),
+            } .admitting(Admits::Anyone).read_at_once(ocsp::get_at_once)),
             row!("crl/rotate", &[], {
                 Read => "Let there be new revocation lists.", handler!(settings::rotate_crl);
             } .served_by(ServedBy::Leader)),
@@ -404,7 +429,8 @@ static ROUTES: RouteRows<Handler> = RouteRows {
             } .served_by(ServedBy::Leader)),
         ],
         &[
-            row!("issuers", &[AFTER, LIMIT], { List => "List the issuers.", handler!(issuers::list) }),
+            row!("issuers", &[AFTER, LIMIT], { List => "List the issuers.", handler!(issuers::list) }
+                .admitting(Admits::Anyone)),
             row!("issuer/{ref}", ISSUER, {
                 Read => "Read an issuer.", handler!(issuers::read);
                 Update => "Replace the settings of an issuer.", handler!(issuers::write);
@@ -508,7 +534,6 @@ static ROUTES: RouteRows<Handler> = RouteRows {
 
 /// The engine.
 pub(crate) static ENGINE: EngineSpec = EngineSpec {
-    caseless_folders: &["role/"],
     memory: Some(|| Box::new(memory::Pki::default())),
     light: Some(weight::is_light),
     jobs: &[

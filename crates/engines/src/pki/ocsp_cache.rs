@@ -4,8 +4,9 @@
 //! (section 2.5) and RFC 5019 allow answers that were signed before they were asked for.
 //!
 //! Invariants:
-//! - An answer is given again only while it says what is known at that moment: whoever asks looks the state of the certificate up first, so a revocation
+//! - An answer is given again only while it says what is known at that moment: whether the certificate is revoked is looked up first, so a revocation
 //!   is told at once.
+//! - What the request is about is not read again while nothing changed that could tell it otherwise ([`PkiState::ocsp_revision`]).
 //! - It is given again only while the same issuer and key would sign it.
 //! - When it is full, the answer that was signed the longest ago goes, and no other.
 //! - What repeats a nonce, or was made for several certificates, is never kept.
@@ -14,9 +15,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use kallisto_pki::Serial;
 use kallisto_pki::ocsp::CertificateStatus;
 
+use super::ids::ListScope;
 use super::issuer::{Issuer, PkiKey};
+use super::memory::PkiState;
 
 /// Answers kept for one mount. With the limits below they are 4 MiB at most, and usually 0.7 MiB.
 const ANSWERS_MAX: usize = 1024;
@@ -31,6 +35,7 @@ struct KeptAnswer {
     /// Which one it was of all that were kept.
     number: u64,
     status: CertificateStatus,
+    about: AskedCertificate,
     issuer: Weak<Issuer>,
     key: Weak<PkiKey>,
     made_at: i64,
@@ -39,9 +44,27 @@ struct KeptAnswer {
     answer: Vec<u8>,
 }
 
+/// The one certificate that a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AskedCertificate {
+    pub(super) scope: ListScope,
+    pub(super) serial: Serial,
+    /// [`PkiState::ocsp_revision`] when the request was read.
+    pub(super) revision: u64,
+}
+
+impl AskedCertificate {
+    /// Whether it is revoked, and when.
+    pub(super) fn revoked(&self, state: &PkiState) -> Option<CertificateStatus> {
+        let revoked = state.signing.get(&self.scope)?.revoked.get(&self.serial)?;
+        Some(CertificateStatus::Revoked { at: revoked.at_ns.div_euclid(1_000_000_000) })
+    }
+}
+
 /// What an answer says, who signs it, and when.
 pub(super) struct Saying<'a> {
     pub(super) status: CertificateStatus,
+    pub(super) about: AskedCertificate,
     pub(super) issuer: &'a Arc<Issuer>,
     pub(super) key: &'a Arc<PkiKey>,
     /// Seconds since 1970.
@@ -60,6 +83,13 @@ struct KeptAnswers {
     /// The requests in the order in which their answers were kept.
     by_age: BTreeMap<u64, Arc<[u8]>>,
     next_number: u64,
+}
+
+impl KeptAnswer {
+    /// Whether it is young enough to be given. A clock that went back would give an answer from the future.
+    fn is_recent(&self, now: i64) -> bool {
+        (self.made_at..self.reused_until).contains(&now)
+    }
 }
 
 impl KeptAnswers {
@@ -88,9 +118,16 @@ impl OcspCache {
         let is_same = kept.status == saying.status
             && std::ptr::eq(kept.issuer.as_ptr(), Arc::as_ptr(saying.issuer))
             && std::ptr::eq(kept.key.as_ptr(), Arc::as_ptr(saying.key));
-        // A clock that went back would give an answer from the future.
-        let is_recent = (kept.made_at..kept.reused_until).contains(&saying.now);
-        (is_same && is_recent).then(|| kept.answer.clone())
+        (is_same && kept.is_recent(saying.now)).then(|| kept.answer.clone())
+    }
+
+    /// The answer to a request that was read before, if one was kept that says what is known now.
+    pub(super) fn find_known(&self, request: &[u8], state: &PkiState, now: i64) -> Option<Vec<u8>> {
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = answers.by_request.get(request)?;
+        let is_same = kept.about.revision == state.ocsp_revision
+            && kept.about.revoked(state).unwrap_or(CertificateStatus::Good) == kept.status;
+        (is_same && kept.is_recent(now)).then(|| kept.answer.clone())
     }
 
     /// Keeps an answer to a request without a nonce, for one certificate.
@@ -110,6 +147,7 @@ impl OcspCache {
         let kept = KeptAnswer {
             number: 0,
             status: saying.status,
+            about: saying.about,
             issuer: Arc::downgrade(saying.issuer),
             key: Arc::downgrade(saying.key),
             made_at: saying.now,
@@ -126,9 +164,11 @@ mod tests {
     use super::*;
 
     fn kept(made_at: i64) -> KeptAnswer {
+        let serial = Serial::from_bytes(&[1]).unwrap();
         KeptAnswer {
             number: 0,
             status: CertificateStatus::Good,
+            about: AskedCertificate { scope: ListScope::of(b"", b""), serial, revision: 0 },
             issuer: Weak::new(),
             key: Weak::new(),
             made_at,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kallisto_api::json::Json;
 use kallisto_api::{Error, Response};
-use kallisto_engine::Call;
+use kallisto_engine::{Call, OpenReadCall};
 use kallisto_pki::Serial;
 use kallisto_pki::pem::{self, Label};
 
@@ -12,7 +12,7 @@ use super::answer;
 use super::given::object;
 use super::issuer::Issuer;
 use super::lists::{self, Which};
-use super::memory::Pki;
+use super::memory::{Pki, PkiState};
 use super::revoke::timestamp;
 use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
 
@@ -24,6 +24,85 @@ pub(super) const PEM: &str = "application/x-pem-file";
 fn issuer(call: &Call<'_>, reference: &str) -> Result<Arc<Issuer>, Error> {
     let memory: &Pki = call.memory()?;
     memory.read().issuer(reference)
+}
+
+/// Answers a read of anyone's about an issuer, from memory: the one that the path names, or else the default one. `None` where that has no answer in
+/// memory.
+fn at_once(
+    call: OpenReadCall<'_>,
+    content_type: &'static str,
+    bytes: impl FnOnce(&Pki, &PkiState, &Arc<Issuer>) -> Option<Vec<u8>>,
+) -> Option<Response> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let reference = match call.params.get("ref") {
+        "" => "default",
+        reference => reference,
+    };
+    let issuer = state.issuer(reference).ok()?;
+    let bytes = bytes(memory, &state, &issuer)?;
+    Some(answer::raw(content_type, bytes))
+}
+
+/// [`ca`] and [`issuer_der`], of what is in memory.
+pub(super) fn der_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    at_once(call, CERTIFICATE, |_, _, issuer| Some(issuer.certificate.der.clone()))
+}
+
+/// [`ca_pem`], of what is in memory.
+pub(super) fn pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    at_once(call, CHAIN, |_, _, issuer| Some(issuer.pem().into_bytes()))
+}
+
+/// [`issuer_pem`], of what is in memory.
+pub(super) fn issuer_pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    at_once(call, CHAIN, |_, _, issuer| Some(pem_file(issuer.pem())))
+}
+
+fn list_at_once(call: OpenReadCall<'_>, which: Which) -> Option<Response> {
+    at_once(call, CRL, |memory, state, issuer| {
+        lists::made(memory, state, issuer.scope, which).map(|list| list.to_vec())
+    })
+}
+
+fn list_pem_at_once(
+    call: OpenReadCall<'_>,
+    which: Which,
+    written: fn(String) -> Vec<u8>,
+) -> Option<Response> {
+    at_once(call, PEM, |memory, state, issuer| {
+        lists::made(memory, state, issuer.scope, which).map(|list| written(list_pem(&list)))
+    })
+}
+
+/// [`crl`] and [`issuer_crl_der`], of a list that was made.
+pub(super) fn crl_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_at_once(call, Which::Complete)
+}
+
+/// [`crl_pem`], of a list that was made.
+pub(super) fn crl_pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_pem_at_once(call, Which::Complete, String::into_bytes)
+}
+
+/// [`issuer_crl_pem`], of a list that was made.
+pub(super) fn issuer_crl_pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_pem_at_once(call, Which::Complete, pem_file)
+}
+
+/// [`delta`] and [`issuer_delta_der`], of a list that was made.
+pub(super) fn delta_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_at_once(call, Which::Delta)
+}
+
+/// [`delta_pem`], of a list that was made.
+pub(super) fn delta_pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_pem_at_once(call, Which::Delta, String::into_bytes)
+}
+
+/// [`issuer_delta_pem`], of a list that was made.
+pub(super) fn issuer_delta_pem_at_once(call: OpenReadCall<'_>) -> Option<Response> {
+    list_pem_at_once(call, Which::Delta, pem_file)
 }
 
 /// The default issuer, if there is one.
@@ -66,8 +145,15 @@ async fn list(call: &Call<'_>, issuer: Option<&Issuer>, which: Which) -> Result<
     Ok(list.map_or_else(Vec::new, |list| list.to_vec()))
 }
 
-fn list_pem(der: &[u8]) -> Vec<u8> {
-    if der.is_empty() { Vec::new() } else { pem::write(Label::Crl, der).into_bytes() }
+/// A list in PEM; nothing for none.
+fn list_pem(der: &[u8]) -> String {
+    if der.is_empty() { String::new() } else { pem::write(Label::Crl, der) }
+}
+
+/// PEM as a file of it ends. The routes below `issuer/` end so in OpenBao and Vault; the older ones and all fields of JSON here do not.
+fn pem_file(mut text: String) -> Vec<u8> {
+    text.push('\n');
+    text.into_bytes()
 }
 
 pub(super) async fn crl(call: Call<'_>) -> Result<Response, Error> {
@@ -78,7 +164,7 @@ pub(super) async fn crl(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn crl_pem(call: Call<'_>) -> Result<Response, Error> {
     let issuer = default_issuer(&call)?;
     let der = list(&call, issuer.as_deref(), Which::Complete).await?;
-    Ok(answer::raw(PEM, list_pem(&der)))
+    Ok(answer::raw(PEM, list_pem(&der).into_bytes()))
 }
 
 pub(super) async fn delta(call: Call<'_>) -> Result<Response, Error> {
@@ -89,7 +175,7 @@ pub(super) async fn delta(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn delta_pem(call: Call<'_>) -> Result<Response, Error> {
     let issuer = default_issuer(&call)?;
     let der = list(&call, issuer.as_deref(), Which::Delta).await?;
-    Ok(answer::raw(PEM, list_pem(&der)))
+    Ok(answer::raw(PEM, list_pem(&der).into_bytes()))
 }
 
 pub(super) async fn issuer_json(call: Call<'_>) -> Result<Response, Error> {
@@ -107,7 +193,7 @@ pub(super) async fn issuer_json(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn issuer_pem(call: Call<'_>) -> Result<Response, Error> {
     let issuer = issuer(&call, call.params.get("ref"))?;
-    Ok(answer::raw(CHAIN, issuer.pem().into_bytes()))
+    Ok(answer::raw(CHAIN, pem_file(issuer.pem())))
 }
 
 pub(super) async fn issuer_der(call: Call<'_>) -> Result<Response, Error> {
@@ -134,7 +220,7 @@ pub(super) async fn issuer_crl(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn issuer_crl_pem(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(PEM, list_pem(&issuer_list(&call, Which::Complete).await?)))
+    Ok(answer::raw(PEM, pem_file(list_pem(&issuer_list(&call, Which::Complete).await?))))
 }
 
 pub(super) async fn issuer_crl_der(call: Call<'_>) -> Result<Response, Error> {
@@ -147,7 +233,7 @@ pub(super) async fn issuer_delta(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn issuer_delta_pem(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(PEM, list_pem(&issuer_list(&call, Which::Delta).await?)))
+    Ok(answer::raw(PEM, pem_file(list_pem(&issuer_list(&call, Which::Delta).await?))))
 }
 
 pub(super) async fn issuer_delta_der(call: Call<'_>) -> Result<Response, Error> {
@@ -155,8 +241,7 @@ pub(super) async fn issuer_delta_der(call: Call<'_>) -> Result<Response, Error> 
 }
 
 fn list_data(der: &[u8]) -> Response {
-    let text = String::from_utf8(list_pem(der)).unwrap_or_default();
-    answer::data(object([("crl", text.into())]), Vec::new())
+    answer::data(object([("crl", list_pem(der).into())]), Vec::new())
 }
 
 /// What a path says of a certificate.
@@ -197,7 +282,7 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
         NamedCertificate::List(which) => {
             let issuer = issuer(&call, "default")?;
             let der = list(&call, Some(&issuer), which).await?;
-            String::from_utf8(list_pem(&der)).unwrap_or_default()
+            list_pem(&der)
         }
         NamedCertificate::Serial(serial) => {
             let der = stored(&call, &serial)?;

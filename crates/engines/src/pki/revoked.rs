@@ -277,3 +277,25 @@ pub(super) fn issuer_record(id: IssuerId) -> String {
 pub(super) fn key_record(id: IssuerId) -> String {
     format!("key/{id}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has ended was on a list after its end, and only that leaves the next one (RFC 5280, 3.3).
+    #[test]
+    fn a_list_has_what_was_good_when_the_one_before_it_was_made() {
+        let serial = Serial::of_random([7; 20]);
+        let of =
+            |after, not_after| RevokedCertificate { serial, at_ns: 0, not_after, after, reason: 0 };
+        let lists = Lists::default().with_complete(100).with_delta(150).with_complete(200);
+        assert_eq!((lists.number, lists.complete, lists.before_at), (3, 3, 100));
+        assert!(lists.complete_has(&of(0, 101)) && lists.complete_has(&of(2, 100)));
+        assert!(!lists.complete_has(&of(2, 99)), "it had ended");
+        assert!(!lists.complete_has(&of(3, 900)), "it was revoked since");
+        let next = lists.with_delta(250);
+        assert!(next.delta_has(&of(3, 900)) && next.delta_has(&of(3, 0)));
+        assert!(!next.delta_has(&of(2, 900)), "the complete list has it");
+        assert!(!next.delta_has(&of(4, 900)), "it was revoked since");
+    }
+}

@@ -73,7 +73,11 @@ pub(super) const FIELDS: &[Field] = &[
         Text,
         "What requests may say of it: `permit`, `duration` or `forbid`.",
     ),
-    field("not_before_duration", Seconds, "How long before they are issued certificates begin."),
+    field(
+        "not_before_duration",
+        Seconds,
+        "How long before they are issued certificates begin: not before their issuer does.",
+    ),
     field("organization", Texts, "O of the subject."),
     field("ou", Texts, "OU of the subject."),
     field("policy_identifiers", Texts, "Certificate policies, by number."),

@@ -6,14 +6,14 @@ use kallisto_engine::{Call, names};
 
 use super::answer;
 use super::given::{GivenFields, object};
-use super::memory::Pki;
+use super::memory::{Pki, PkiState};
 use super::role::PkiRole;
 
 const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI's native capabilities when possible; this \
      option can cause instance-wide issues with large numbers of issued certificates";
 
 fn record(name: &str) -> String {
-    format!("role/{}", name.to_ascii_lowercase())
+    format!("role/{name}")
 }
 
 fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
@@ -22,10 +22,18 @@ fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
     Ok(name)
 }
 
+/// Says that there is a role whose name differs from this one in the case of its letters alone, if there is. Version 0.2.0 stored names in lower
+/// case, so scripts may mean that one.
+pub(super) fn warn_of_case(state: &PkiState, name: &str) -> Option<String> {
+    let twins = state.roles.keys().filter(|known| known.eq_ignore_ascii_case(name));
+    let twin = twins.filter(|known| *known != name).min()?;
+    Some(format!("Names of roles are case-sensitive: {name} is not the role {twin}, which exists"))
+}
+
 fn warnings(call: &Call<'_>, role: &PkiRole) -> Result<Vec<String>, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(warn_of_case(&state, call.params.get("name")));
     if role.generates_lease {
         warnings.push(LEASES.to_owned());
     }
@@ -80,6 +88,15 @@ pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    call.storage.delete(&record(name(&call)?)).await?;
-    Ok(Response::Empty)
+    let name = name(&call)?;
+    let memory: &Pki = call.memory()?;
+    let warning = {
+        let state = memory.read();
+        if state.roles.contains_key(name) { None } else { warn_of_case(&state, name) }
+    };
+    call.storage.delete(&record(name)).await?;
+    Ok(match warning {
+        None => Response::Empty,
+        Some(warning) => answer::nothing(vec![warning]),
+    })
 }

@@ -25,8 +25,11 @@ pub(super) const EXCLUDE_CN: Field =
 pub(super) const TTL: Field = field("ttl", Seconds, "How long the certificate is good.");
 pub(super) const NOT_AFTER: Field = field("not_after", Text, "When it ends, in RFC 3339.");
 pub(super) const NOT_BEFORE: Field = field("not_before", Text, "When it begins, in RFC 3339.");
-pub(super) const NOT_BEFORE_DURATION: Field =
-    field("not_before_duration", Seconds, "How long before now it begins.");
+pub(super) const NOT_BEFORE_DURATION: Field = field(
+    "not_before_duration",
+    Seconds,
+    "How long before now it begins: not before its issuer does.",
+);
 pub(super) const FORMAT: Field = field("format", Text, "`pem`, `der` or `pem_bundle`.");
 pub(super) const KEY_FORMAT: Field = field("private_key_format", Text, "`der`, `pem` or `pkcs8`.");
 pub(super) const KEY_TYPE: Field = field("key_type", Text, "`rsa`, `ec` or `ed25519`.");
@@ -223,23 +226,26 @@ impl Bounds<'_> {
                 )));
             }
             // Nothing is signed as of a time at which its issuer was not there.
-            let issuer = self.issuer.map_or(0, |(issuer, _)| issuer.not_before);
-            if asked < issuer {
+            if let Some((issuer, _)) = self.issuer
+                && asked < issuer.not_before
+            {
                 return Err(Error::invalid(format!(
                     "cannot satisfy request, as notBefore of {} is earlier than that of the CA \
                      certificate at {}",
                     write_time(asked),
-                    write_time(issuer)
+                    write_time(issuer.not_before)
                 )));
             }
             return Ok(asked);
         }
-        if let Some(at) = self.role.and_then(|role| role.not_before) {
-            return Ok(at);
-        }
-        // With a role its own duration counts.
-        let secs = if self.role.is_some() { usual } else { before.unwrap_or(usual) };
-        Ok(now.saturating_sub(secs))
+        // With a role its own beginning counts, or its own duration.
+        let at = match (self.role, before) {
+            (Some(role), _) => role.not_before.unwrap_or(earliest),
+            (None, Some(secs)) => now.saturating_sub(secs),
+            (None, None) => earliest,
+        };
+        // It is not said for one issuer, and holds as far as the issuer was there.
+        Ok(self.issuer.map_or(at, |(issuer, _)| at.max(issuer.not_before)))
     }
 
     fn not_after(&self, given: GivenFields<'_>, warnings: &mut Vec<String>) -> Result<i64, Error> {

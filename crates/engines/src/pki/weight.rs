@@ -8,12 +8,10 @@ use std::any::Any;
 use kallisto_engine::Memory;
 use kallisto_pki::PkiKeyKind;
 
-use super::ids::ListScope;
 use super::issuer::Issuer;
+use super::lists::{self, Which};
 use super::memory::{Pki, PkiState};
 
-/// Longest list that is copied into an answer at once.
-const LIST_BYTES_MAX: usize = 64 << 10;
 /// Most issuers that are gone through for each certificate that a request of OCSP names.
 const ISSUERS_MAX: usize = 16;
 
@@ -35,7 +33,9 @@ pub(super) fn is_light(memory: &dyn Memory, path: &str) -> bool {
         ["json" | "pem" | "der", "", ""] => reference.is_some(),
         ["crl", "" | "der" | "pem", ""] => {
             let issuer = state.issuer(reference.unwrap_or("default"));
-            issuer.is_ok_and(|issuer| is_short_list(memory, &state, issuer.scope))
+            issuer.is_ok_and(|issuer| {
+                lists::made(memory, &state, issuer.scope, Which::Complete).is_some()
+            })
         }
         ["ocsp", ..] => reference.is_none() && answers_quickly(&state),
         _ => false,
@@ -52,7 +52,7 @@ fn has_quick_key(state: &PkiState, issuer: &Issuer) -> bool {
 }
 
 fn signs_quickly(state: &PkiState, reference: Option<&str>, role: &str, makes_key: bool) -> bool {
-    let Some(role) = state.roles.get(&role.to_ascii_lowercase()) else { return false };
+    let Some(role) = state.roles.get(role) else { return false };
     let is_made_quickly = !makes_key || role.key_kind.is_some_and(is_quick);
     let issuer = state.issuer(reference.unwrap_or(&role.issuer_ref));
     is_made_quickly && issuer.is_ok_and(|issuer| has_quick_key(state, &issuer))
@@ -61,14 +61,6 @@ fn signs_quickly(state: &PkiState, reference: Option<&str>, role: &str, makes_ke
 fn answers_quickly(state: &PkiState) -> bool {
     state.issuers.len() <= ISSUERS_MAX
         && state.issuers.values().all(|issuer| has_quick_key(state, issuer))
-}
-
-/// Whether the complete list is there already, and short.
-fn is_short_list(memory: &Pki, state: &PkiState, scope: ListScope) -> bool {
-    let number = state.signing.get(&scope).map(|signing| signing.lists.complete);
-    let made = memory.made();
-    let made = made.get(&(scope, false));
-    made.is_some_and(|made| Some(made.number) == number && made.der.len() <= LIST_BYTES_MAX)
 }
 
 #[cfg(test)]
@@ -87,7 +79,7 @@ mod tests {
         let is_light = |path: &str| is_light(mount.memory::<Pki>(), path);
         for path in [
             "issue/any",
-            "issue/ANY/",
+            "issue/any/",
             "sign/any",
             "sign/whichever",
             "issuer/root/issue/any",
@@ -106,6 +98,7 @@ mod tests {
             "issue/rsa",
             "issue/whichever",
             "issue/nobody",
+            "issue/ANY",
             "sign/nobody",
             "issuer/nobody/sign/any",
             "sign-verbatim/any",

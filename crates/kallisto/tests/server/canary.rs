@@ -4,7 +4,7 @@
 //! They are sent as they are, in base64, in hexadecimal, percent-encoded and as JSON escapes; in
 //! bodies that are right, of the wrong type, broken, too long; in queries and in headers; over HTTP
 //! and RESP. Then the marker is looked for in all these forms in what a server leaves behind: its log
-//! at the level of traces, the records of its audit device, the files of its storage, what it says of
+//! at the level of traces, the records of its audit device, the files of its storage, the spans that it sends to a collector, what it says of
 //! itself, and the answers to requests that brought no secret.
 //!
 //! A second audit device that masks nothing is the proof that the search could have found them.
@@ -17,6 +17,7 @@ use std::path::Path;
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER, HEXUPPER};
 use memchr::memmem::Finder;
 
+use crate::collector::Collector;
 use crate::ports::free_address;
 use crate::support::{Client, Directory, Keys, PATIENCE, Reply, Server, read_reply};
 
@@ -321,11 +322,12 @@ fn open(address: SocketAddr) -> BufReader<TcpStream> {
 }
 
 /// A server with two audit devices, every engine, and something in each.
-fn start(directory: &Directory, resp_port: u16) -> (Server, Keys) {
+fn start(directory: &Directory, resp_port: u16, collector: &str) -> (Server, Keys) {
     let folder = directory.join("");
     let config = directory.config(&format!(
         "log_level = \"trace\"\nlog_requests_level = \"info\"\naudit_directories = [\"{}\"]\n\
-         listener \"resp\" {{\n  address = \"127.0.0.1:{resp_port}\"\n  tls_disable = true\n}}\n",
+         listener \"resp\" {{\n  address = \"127.0.0.1:{resp_port}\"\n  tls_disable = true\n}}\n\
+         tracing \"otlp\" {{\n  endpoint = \"{collector}\"\n  headers {{ x-key = \"{MARKER}\" }}\n}}\n",
         folder.display()
     ));
     let server = Server::start(directory, &config);
@@ -481,7 +483,8 @@ fn the_search_finds_every_form_a_secret_is_sent_in() {
 fn a_thousand_secrets_leave_no_trace() {
     let directory = Directory::new("canary");
     let resp_port = free_address().port();
-    let (server, keys) = start(&directory, resp_port);
+    let collector = Collector::start();
+    let (server, keys) = start(&directory, resp_port, &collector.url());
     let search = Search::new();
     let mut mint = Mint::default();
     let mut wire = Wire::new(server.address, &keys.root);
@@ -510,6 +513,11 @@ fn a_thousand_secrets_leave_no_trace() {
          without one while it ran, {stopped} after",
         mint.0
     );
+    // Where memory answers a read, where a log is written, by HTTP and by RESP: all of them were recorded.
+    let received = collector.received();
+    search.expect_none("the spans", &received.bodies);
+    assert!(received.spans.len() > mint.0, "{} spans", received.spans.len());
+    assert_eq!(received.headers[0]["x-key"], MARKER, "the collector was shown its key");
     assert!(seen > 100, "{seen} secrets reached the audit devices");
     assert!(running > 0 && stopped > 0);
 }

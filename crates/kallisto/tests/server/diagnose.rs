@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use kallisto_core::json::{self, Json, Map};
 
-use crate::support::{Directory, Server, run, until};
+use crate::support::{Directory, Server, refuse, run, until};
 
 /// What a command exited with, and its report.
 fn ask(directory: &Directory, config: &str, arguments: &[&str]) -> (i32, Map) {
@@ -189,6 +189,48 @@ fn certificates_are_good_soon_over_or_over() {
         );
         let (_, report) = ask(&directory, &config, &["diagnose"]);
         assert_eq!(status(&report, "Check Listener TLS"), expected, "{from:?} {report:?}");
+    }
+}
+
+#[test]
+fn the_files_of_tracing_are_read_as_a_start_reads_them() {
+    let directory = private("diagnose-tracing");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(4000, 1, 1);
+    let cert = directory.write("cert.pem", params.self_signed(&key).unwrap().pem());
+    let key = private_file(&directory, "key.pem", key.serialize_pem());
+    let missing = directory.join("missing.pem");
+    let of = |url: &str, ca: &Path, cert: &Path, key: &Path| {
+        let [ca, cert, key] = [ca, cert, key].map(Path::display);
+        directory.config(&format!(
+            "tracing \"otlp\" {{\n  endpoint = \"{url}\"\n  tls_ca_cert = \"{ca}\"\n  \
+             tls_client_cert = \"{cert}\"\n  tls_client_key = \"{key}\"\n}}\n"
+        ))
+    };
+    let url = "https://127.0.0.1:1";
+    let (_, report) = ask(&directory, &directory.config(""), &["diagnose"]);
+    assert_eq!(status(&report, "Check Tracing"), "skipped");
+    let (code, report) = ask(&directory, &of(url, &cert, &cert, &key), &["diagnose"]);
+    assert_eq!((code, status(&report, "Check Tracing")), (well(&directory), "ok".to_owned()));
+    let (_, report) = ask(&directory, &of("http://c:1", &missing, &cert, &key), &["diagnose"]);
+    assert_eq!(status(&report, "Check Tracing"), "ok");
+    for (config, wrong) in [
+        (of(url, &missing, &cert, &key), &missing),
+        (of(url, &key, &cert, &key), &key),
+        (of(url, &cert, &missing, &key), &missing),
+        (of(url, &cert, &key, &key), &key),
+        (of(url, &cert, &cert, &missing), &missing),
+        (of(url, &cert, &cert, &cert), &cert),
+    ] {
+        let (code, report) = ask(&directory, &config, &["diagnose"]);
+        let (status, said) = find(&report, "Check Tracing TLS").unwrap();
+        assert_eq!((code, status.as_str()), (1, "fail"), "{said}");
+        assert!(said.contains(wrong.to_str().unwrap()), "{said}");
+        // Lines are folded where a terminal would.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let refused = words(&refuse(&directory, &config, &[]));
+        assert!(refused.contains(&words(&said)), "{said}: {refused}");
     }
 }
 

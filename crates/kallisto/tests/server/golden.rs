@@ -1,13 +1,13 @@
 //! Data directories of past releases open: what is in them is read, and the server goes on with them.
 //!
 //! `golden/release-VERSION.tar.gz` is the directory of a server of that release that was killed (-9) behind its last answer: sorted files,
-//! a log that has to be replayed, audit anchors, keys of peers. A change of any format brings a directory of the release before it,
-//! and this test keeps opening the older ones.
+//! a log that has to be replayed, audit anchors, keys of peers. `tests/ops/golden_release.py` makes it, once for each release, and this
+//! test keeps opening the older ones.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Directory, Keys, Server};
+use crate::support::{Client, Directory, Keys, Server};
 
 /// What the server of an archive was initialised with. Nothing else was ever kept with these keys.
 struct Release {
@@ -15,14 +15,26 @@ struct Release {
     share: &'static str,
     root: &'static str,
     ciphertext: &'static str,
+    /// Asks for what the release had beside that of all.
+    ask_for_more: fn(&mut Client),
 }
 
-const RELEASES: [Release; 1] = [Release {
-    archive: "release-0.1.0.tar.gz",
-    share: "2caf24e18b65ce44916e4646349813872c7ca93038e2a7235c450b95da3aeac8",
-    root: "hvs.p69tJtB083Vv1rRX1BCWys72",
-    ciphertext: "vault:v1:tSkaZAEk6ixwAdUQP7FF/1lfMiVyvcDY9a7ES94rsGOl",
-}];
+const RELEASES: [Release; 2] = [
+    Release {
+        archive: "release-0.1.0.tar.gz",
+        share: "2caf24e18b65ce44916e4646349813872c7ca93038e2a7235c450b95da3aeac8",
+        root: "hvs.p69tJtB083Vv1rRX1BCWys72",
+        ciphertext: "vault:v1:tSkaZAEk6ixwAdUQP7FF/1lfMiVyvcDY9a7ES94rsGOl",
+        ask_for_more: |_| (),
+    },
+    Release {
+        archive: "release-0.2.0.tar.gz",
+        share: "5151f6e4139f1cce22c2f3b83de455fa0c8dd904110ec2c090de4b2253a805bf",
+        root: "hvs.xnVkJvleF3sJdBgK6IzbtEqB",
+        ciphertext: "vault:v1:QNiTadXXvTl38vfCNSSRGwEAdadXahch4fk5uESQsipw",
+        ask_for_more: ask_for_what_came_with_0_2_0,
+    },
+];
 
 fn unpack(archive: &str, directory: &Directory) -> String {
     let config = directory.config("");
@@ -52,6 +64,7 @@ fn data_directories_of_past_releases_open_and_hold_what_they_held() {
             let server = Server::start(&directory, &config);
             server.unseal(&keys);
             holds(&server, release);
+            (release.ask_for_more)(&mut server.client(release.root));
             server.stop();
         }
         // It goes on: what is written by this release is there beside what was.
@@ -107,4 +120,19 @@ fn holds(server: &Server, release: &Release) {
     let issue = r#"{"common_name":"www.example.org","ttl":"1h"}"#;
     client.put("pki/issue/r", issue);
     assert!(client.get("ssh/config/ca").good().at("data.public_key").starts_with("ssh-ed25519 "));
+}
+
+fn ask_for_what_came_with_0_2_0(client: &mut Client) {
+    let mut says = |path: &str, member: &str, value: &str| {
+        assert_eq!(client.get(path).good().at(member), value, "{path}");
+    };
+    says("auth/ldap/config", "data.url", "ldaps://ldap.example.org");
+    says("identity/oidc/key/signer", "data.algorithm", "ES256");
+    says("sys/quotas/lease-count/leases", "data.max_leases", "1000");
+    says("pki/config/acme", "data.default_directory_policy", "role:r");
+    says("database/roles/app", "data.db_name", "shop");
+    let methods = client.send("LIST", "identity/mfa/method/totp", "").good();
+    assert_eq!(methods.strings("data.keys").len(), 1);
+    let revoked = client.send("LIST", "pki/certs/revoked", "").good();
+    assert_eq!(revoked.strings("data.keys").len(), 1);
 }

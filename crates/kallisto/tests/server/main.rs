@@ -14,6 +14,7 @@
 //! - [`self_init`] starts it on empty storage with a configuration that says what it shall hold;
 //! - [`pair`] has two of them make a cluster, and takes one away;
 //! - [`durability`] switches modes while it runs;
+//! - [`traces`] has it send spans of its requests to a collector that records;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
 //! - [`support`] starts it, speaks to it, and ends it.
 //!
@@ -25,6 +26,9 @@
 
 mod auto_unseal;
 mod canary;
+#[path = "../../../otlp/tests/delivery/collector.rs"]
+#[expect(dead_code, reason = "what an exporter meets by itself is tried with the exporter")]
+mod collector;
 mod dev;
 mod diagnose;
 mod durability;
@@ -42,3 +46,4 @@ mod scale;
 mod self_init;
 mod support;
 mod tls;
+mod traces;

@@ -26,13 +26,22 @@ fn config(directory: &Directory, name: &str) -> String {
 
 /// Starts both; the second with these flags besides. Both are unsealed voters in the end.
 pub(crate) fn start(directory: &Directory, flags: &[&str]) -> (Server, Server, Keys) {
-    let one = Server::start(directory, &config(directory, "one"));
+    start_with(directory, flags, &[])
+}
+
+/// The same with an environment.
+pub(crate) fn start_with(
+    directory: &Directory,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> (Server, Server, Keys) {
+    let one = Server::start_with(directory, &config(directory, "one"), environment);
     let keys = one.initialize(1, 1);
     one.unseal(&keys);
     let path = directory.write("two.hcl", config(directory, "two"));
     let named = format!("-config={}", path.display());
     let arguments: Vec<&str> = flags.iter().copied().chain([named.as_str()]).collect();
-    let two = Server::spawn(directory, &[], &arguments);
+    let two = Server::spawn(directory, environment, &arguments);
     let body = format!(r#"{{"leader_api_addr":"http://{}"}}"#, one.address);
     two.anyone().send("POST", "sys/storage/raft/join", &body).good();
     let share = crate::support::share_of(&keys.shares[0]);

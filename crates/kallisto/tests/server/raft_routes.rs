@@ -70,7 +70,7 @@ fn every_row_is_answered_and_no_other_method_is() {
     // A connection each: what refuses an upload ends the one it came by.
     let root = || server.client(&keys.root);
     let rows = described(&mut root());
-    assert_eq!(rows.len(), 20, "{rows:?}");
+    assert_eq!(rows.len(), 21, "{rows:?}");
     // Of schedules and loaded snapshots there are none here, and what is not there is 404 as well.
     let absent = ["/snapshot-auto/", "/snapshot-load"];
     let rows = rows.iter().filter(|(path, _)| !absent.iter().any(|name| path.contains(name)));

@@ -129,13 +129,19 @@ fn a_request_that_fails_ends_the_start_and_leaves_no_root_token() {
     let said = refuse(&directory, &config, &environment);
     assert!(said.contains("initialize \"last\" request \"bad\": "), "{said}");
     assert!(said.contains("its root token revoked") && !said.contains("canary"), "{said}");
+    // Whoever starts it again, a service manager for one, gets no server that holds half of it.
+    let said = refuse(&directory, &config, &environment);
+    assert!(said.contains("its requests did not all run"), "{said}");
     // It is initialised: what came before the failure is there, and the root token is not.
+    let config = directory.config(SEAL);
     let server = Server::start_with(&directory, &config, &environment);
     until("an unsealed server", || !server.is_sealed());
     let login = r#"{"password":"canary-of-the-admin"}"#;
     let token = server.anyone().put("auth/userpass/login/admin", login).at("auth.client_token");
     let accessors = server.client(&token).send("LIST", "auth/token/accessors", "");
     assert_eq!(accessors.strings("data.keys").len(), 2, "{}", accessors.body);
+    let log = server.log();
+    assert!(log.contains("it holds a part of what the configuration said"), "{log}");
     server.stop();
 }
 

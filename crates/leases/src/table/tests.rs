@@ -74,8 +74,14 @@ fn check(table: &LeaseTable, model: &Model, random: &mut fastrand::Rng) {
         let irrevocable =
             of_model(model, |_, lease| lease.mount == mount && lease.due_ns().is_none());
         assert_eq!(sorted(table.irrevocable_of(mount, usize::MAX)), irrevocable);
-        let counts =
-            LeaseCounts { all: expected.len() + irrevocable.len(), irrevocable: irrevocable.len() };
+        let revoking = of_model(model, |_, lease| {
+            lease.mount == mount && lease.state.phase() == LeasePhase::Revoking
+        });
+        let counts = LeaseCounts {
+            all: expected.len() + irrevocable.len(),
+            revoking: revoking.len(),
+            irrevocable: irrevocable.len(),
+        };
         assert_eq!(table.counts_of(mount), counts);
         let now = random.i64(..1200);
         let due_at = of_model(model, |_, lease| {

@@ -47,7 +47,9 @@ pub(super) async fn admit(
     let Some(gate) = gate else { return Ok(None) };
     let (kind, cost) = judge(request);
     match kind {
-        AdmissionKind::Brief if gate.try_pass(asker(request), cost) => Ok(None),
+        AdmissionKind::Brief if gate.try_pass(asker(request.flow(), request.token), cost) => {
+            Ok(None)
+        }
         AdmissionKind::Operators if gate.try_pass_operator() => {
             // Even these are bounded, and by a bound that others cannot reach.
             core.admission().requests.take_reserved(request.flow(), 1).map(Some)
@@ -55,8 +57,10 @@ pub(super) async fn admit(
         AdmissionKind::Operators | AdmissionKind::Brief | AdmissionKind::Lasting => {
             let flow = known_flow(core, request);
             let place = core.admission().requests.take(flow, 1)?;
-            if kind != AdmissionKind::Lasting || !gate.try_pass(asker(request), cost) {
-                gate.wait(asker(request), flow, cost).await;
+            if kind != AdmissionKind::Lasting
+                || !gate.try_pass(asker(request.flow(), request.token), cost)
+            {
+                gate.wait(asker(request.flow(), request.token), flow, cost).await;
             }
             Ok(Some(place))
         }
@@ -83,10 +87,11 @@ pub(super) async fn wait_to_read(
     Ok(())
 }
 
-fn asker(request: &Request<'_>) -> GateClient {
-    match request.token {
-        Some(token) => GateClient::new(request.flow(), token.expose()),
-        None => GateClient::of_address(request.flow()),
+/// Who asks, to the gate.
+pub(super) fn asker(flow: Flow, token: Option<TokenText<'_>>) -> GateClient {
+    match token {
+        Some(token) => GateClient::new(flow, token.expose()),
+        None => GateClient::of_address(flow),
     }
 }
 
@@ -152,7 +157,9 @@ fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {
         }
         Operation::List | Operation::Scan => (AdmissionKind::Lasting, LIST),
         Operation::Update if path.starts_with("auth/") => (AdmissionKind::Lasting, LOGIN),
-        Operation::Update | Operation::Patch | Operation::Delete => (AdmissionKind::Lasting, WRITE),
+        Operation::Update | Operation::Patch | Operation::Delete | Operation::Recover => {
+            (AdmissionKind::Lasting, WRITE)
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn render(error: &Error) -> HttpReply {
 }
 
 /// The status of a core error, and what the client hears.
-pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
+pub(crate) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
     let text = error.to_string();
     match error {
         Error::Invalid(_) | Error::CasMismatch => (StatusCode::BAD_REQUEST, vec![text]),

@@ -15,7 +15,7 @@ mod body;
 mod consistency;
 pub(crate) mod direct;
 mod elsewhere;
-mod error;
+pub(crate) mod error;
 mod forwarded;
 mod head;
 mod heads;
@@ -42,6 +42,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
 use kallisto_core::{Core, Error, RouteAccess, Waiting, Weight};
+use kallisto_traces::{TraceContext, Tracer};
 use tokio::sync::watch;
 
 use crate::client_timeouts::Underway;
@@ -50,6 +51,7 @@ use crate::gate::{Gate, GateClient};
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
 use crate::write_backpressure::WriteBackpressure;
 use elsewhere::{Execution, Unfinished};
+use observed::ForwardSpan;
 pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
@@ -75,6 +77,8 @@ pub struct HttpService {
     relay: Option<Arc<dyn Relay>>,
     /// Who is told of requests.
     observer: Option<Arc<dyn RequestObserver>>,
+    /// What records spans of requests.
+    tracer: Option<Arc<Tracer>>,
     /// Says when the server stops.
     stop: watch::Receiver<bool>,
 }
@@ -93,6 +97,7 @@ impl HttpService {
             forwarded: Arc::default(),
             relay: None,
             observer: None,
+            tracer: None,
             stop,
         }
     }
@@ -130,6 +135,11 @@ impl HttpService {
     /// The same, which tells of its requests.
     pub fn with_observer(self, observer: Arc<dyn RequestObserver>) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The same, which records spans of its requests.
+    pub fn with_tracer(self, tracer: Arc<Tracer>) -> Self {
+        Self { tracer: Some(tracer), ..self }
     }
 
     /// The same on a worker: behind its gate, and ending its streams when `stop` says so.
@@ -217,8 +227,10 @@ impl HttpService {
             None => self.resolve_client(head, body, peer, client_chain).await,
             // Boxed, so that the future of a request that nobody hears of stays small.
             Some(observed) => {
-                let serving = Box::pin(self.resolve_client(head, body, peer, client_chain));
-                observed::end(observed, serving.await)
+                let serving = self.resolve_client(head, body, peer, client_chain);
+                let (reply, client) = Box::pin(observed.hearing(serving)).await;
+                observed.ended(reply.status(), client);
+                (reply, client)
             }
         }
     }
@@ -313,7 +325,10 @@ impl HttpService {
                     Ok(held) => {
                         let parsed = request::parse(head, &path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.admit(head, &request, held.bytes()).await,
+                            Ok(request) => {
+                                self.describe(head, &request);
+                                self.admit(head, &request, held.bytes()).await
+                            }
                             Err(error) => error::render(&error),
                         }
                     }
@@ -393,7 +408,8 @@ impl HttpService {
         // What nobody answers is written down by the server that says so.
         let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
         let stays = head.headers.contains_key(&NO_FORWARDING);
-        let encoded = match self.encode(head, request, body).await {
+        let mut span = ForwardSpan::begin();
+        let encoded = match self.encode(head, request, body, span.context()).await {
             Ok(Some(encoded)) => encoded,
             Ok(None) => return refuse(Error::NotLeader).await,
             Err(refusal) => return refuse(refusal).await,
@@ -420,6 +436,7 @@ impl HttpService {
                 Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
                 Leader::There(id) => {
                     let sent = self.clock.instant();
+                    span.note_asked();
                     let answering = relay.send(id, encoded.clone());
                     match tokio::time::timeout(relay::ANSWER_MAX, answering).await {
                         Ok(Ok(answer)) => {
@@ -430,6 +447,7 @@ impl HttpService {
                         Ok(Err(Unrelayed::NotSent)) => None,
                         Ok(Err(Unrelayed::Lost)) if !request.operation.writes() => None,
                         Ok(Err(Unrelayed::Lost)) | Err(_) => {
+                            span.fail("lost");
                             self.core.count_forwarded(None);
                             return refuse(lost()).await;
                         }
@@ -445,6 +463,7 @@ impl HttpService {
             };
             relay::wait(&mut news, patience).await;
         }
+        span.fail("no leader");
         refuse(self.core.leaderless(request)).await
     }
 
@@ -460,14 +479,17 @@ impl HttpService {
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
+        trace: Option<&TraceContext>,
     ) -> Result<Option<Bytes>, Error> {
         let Some(remote) = request.remote else { return Ok(None) };
         match self.core.weigh_bytes(body.len()) {
-            Weight::Light => Ok(relay::encode(head, request.client_chain, body, remote)),
+            Weight::Light => Ok(relay::encode(head, request.client_chain, body, remote, trace)),
             Weight::Heavy(cost) => {
                 let (head, chain) = (head.clone(), request.client_chain.to_vec());
                 let (body, flow) = (body.clone(), admit::known_flow(&self.core, request));
-                let encoding = async move { relay::encode(&head, &chain, &body, remote) };
+                let trace = trace.cloned();
+                let encoding =
+                    async move { relay::encode(&head, &chain, &body, remote, trace.as_ref()) };
                 self.core.offload(flow, cost, encoding).await
             }
         }

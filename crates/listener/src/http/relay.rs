@@ -26,6 +26,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use kallisto_core::limits::BODY_BYTES_MAX;
+use kallisto_traces::{PARENT_HEADER, STATE_HEADER, TraceContext};
 use tokio::sync::watch;
 
 use super::{HttpReply, ReplyBody};
@@ -112,11 +113,13 @@ pub(super) enum RelayedReply {
 }
 
 /// A request as it travels; `None` if it is over what the layout holds, which the listener's limits do not let happen.
+/// Its place in a trace is `trace`, where that is given, and what it came with otherwise.
 pub(super) fn encode(
     head: &Parts,
     chain: &[Vec<u8>],
     body: &[u8],
     remote: SocketAddr,
+    trace: Option<&TraceContext>,
 ) -> Option<Bytes> {
     let target = head.uri.path_and_query()?.as_str().as_bytes();
     let mut out = Vec::with_capacity(256 + target.len() + body.len());
@@ -124,7 +127,10 @@ pub(super) fn encode(
     put_short(&mut out, head.method.as_str().as_bytes())?;
     put_long(&mut out, target)?;
     put_short(&mut out, remote.to_string().as_bytes())?;
-    put_headers(&mut out, &head.headers)?;
+    match trace {
+        None => put_headers(&mut out, &head.headers)?,
+        Some(trace) => put_headers(&mut out, &traced(&head.headers, trace))?,
+    }
     out.push(u8::try_from(chain.len()).ok()?);
     for certificate in chain {
         put_long(&mut out, certificate)?;
@@ -194,6 +200,25 @@ pub(super) fn decode_reply(bytes: &Bytes) -> Option<RelayedReply> {
     Some(RelayedReply::Reply(reply))
 }
 
+/// The headers of a request with its place in a trace, unless there are as many as a request may have.
+fn traced(headers: &hyper::HeaderMap, trace: &TraceContext) -> hyper::HeaderMap {
+    let mut all = headers.clone();
+    all.remove(PARENT_HEADER);
+    all.remove(STATE_HEADER);
+    let mut put = |name, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value)
+            && all.len() < HEADERS_MAX
+        {
+            all.insert(HeaderName::from_static(name), value);
+        }
+    };
+    put(PARENT_HEADER, &trace.to_parent());
+    if let Some(state) = &trace.state {
+        put(STATE_HEADER, state);
+    }
+    all
+}
+
 fn put_headers(out: &mut Vec<u8>, headers: &hyper::HeaderMap) -> Option<()> {
     out.push(u8::try_from(headers.len()).ok()?);
     for (name, value) in headers {
@@ -242,7 +267,7 @@ fn take_long(rest: &mut Bytes, bytes_max: usize) -> Option<Bytes> {
 pub(crate) fn decode_hostile(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Some(relayed) = decode(&bytes) {
-        let again = encode(&relayed.head, &relayed.chain, &relayed.body, relayed.remote);
+        let again = encode(&relayed.head, &relayed.chain, &relayed.body, relayed.remote, None);
         let again = again.as_ref().and_then(decode);
         assert!(again.is_some_and(|again| again.body == relayed.body
             && again.chain == relayed.chain
@@ -271,7 +296,8 @@ mod tests {
             .0;
         let remote = "[::1]:8200".parse().unwrap();
         let chain = [b"leaf".to_vec(), b"issuer".to_vec()];
-        let bytes = encode(&head, &chain, b"{\"k\":\"a b&c=d%e/f\"}", remote).unwrap();
+        let body = b"{\"k\":\"a b&c=d%e/f\"}";
+        let bytes = encode(&head, &chain, body, remote, None).unwrap();
         let relayed = decode(&bytes).unwrap();
         assert_eq!(relayed.head.uri, target);
         assert_eq!(relayed.chain, chain);
@@ -281,6 +307,35 @@ mod tests {
         for cut in 0..bytes.len() - relayed.body.len() {
             assert!(decode(&bytes.slice(..cut)).is_none());
         }
+    }
+
+    #[test]
+    fn a_request_travels_with_its_place_in_a_trace() {
+        let sent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let head = |filled: usize| {
+            let mut builder =
+                Request::builder().uri("/v1/a").header(PARENT_HEADER, "what was sent");
+            builder = builder.header(STATE_HEADER, "k=old").header(STATE_HEADER, "and more");
+            for at in 0..filled {
+                builder = builder.header(format!("x-{at}"), "v");
+            }
+            builder.body(()).unwrap().into_parts().0
+        };
+        let remote = "[::1]:8200".parse().unwrap();
+        let relayed = |filled, state: Option<&str>| {
+            let states = state.map(str::as_bytes);
+            let context = TraceContext::parse(sent.as_bytes(), states).unwrap();
+            let bytes = encode(&head(filled), &[], b"", remote, Some(&context)).unwrap();
+            decode(&bytes).unwrap().head.headers
+        };
+        let headers = relayed(3, Some("k=new"));
+        let parent = headers.get(PARENT_HEADER).map(HeaderValue::as_bytes);
+        assert_eq!((headers.len(), parent), (5, Some(sent.as_bytes())));
+        assert_eq!(headers.get_all(STATE_HEADER).iter().collect::<Vec<_>>(), ["k=new"]);
+        assert!(!relayed(3, None).contains_key(STATE_HEADER));
+        let full = relayed(HEADERS_MAX, Some("k=new"));
+        assert_eq!(full.len(), HEADERS_MAX);
+        assert!(!full.contains_key(PARENT_HEADER));
     }
 
     #[test]

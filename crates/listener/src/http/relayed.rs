@@ -3,7 +3,6 @@
 //! They come over the cluster port, in the form of [`relay`], and are answered as if they had come here, under the same limits.
 
 use bytes::Bytes;
-use hyper::StatusCode;
 use kallisto_core::Error;
 
 use super::elsewhere::Unfinished;
@@ -18,13 +17,18 @@ impl HttpService {
         };
         let observed = self.observe(&relayed.head, true);
         let remote = relayed.remote;
-        let reply = self.answer_relayed(relayed).await;
-        if let Some(observed) = observed {
-            // The client's server tries elsewhere.
-            let elsewhere = StatusCode::SERVICE_UNAVAILABLE;
-            let status = reply.as_ref().map_or(elsewhere, |reply| reply.status()).as_u16();
-            observed.ended(status, remote);
-        }
+        let answering = self.answer_relayed(relayed);
+        let reply = match observed {
+            None => answering.await,
+            Some(observed) => {
+                let reply = Box::pin(observed.hearing(answering)).await;
+                match &reply {
+                    Some(reply) => observed.ended(reply.status(), remote),
+                    None => observed.turned_away(remote),
+                }
+                reply
+            }
+        };
         match reply {
             Some(reply) => relay::encode_reply(reply).await,
             None => relay::not_leader(),
@@ -42,6 +46,7 @@ impl HttpService {
             target::ResolvedTarget::Api { path, method } => {
                 match request::parse(&head, &path, method, &body, arrival) {
                     Ok(request) => {
+                        self.describe(&head, &request);
                         match consistency::hold(&self.core, &head.headers, &request).await {
                             Ok(()) => {}
                             Err(None) => return None,

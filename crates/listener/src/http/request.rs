@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::{
     BodyKind, Error, HeaderSource, Headers, Operation, Path, Request, RequestId, Span, TokenText,
-    parse_bool, parse_query,
+    no_snapshot_named, parse_bool, parse_query, snapshot_to_recover,
 };
 
 use super::SILENT;
@@ -56,7 +56,7 @@ pub(super) fn parse<'a>(
     };
     Ok(Request {
         id: RequestId::make(),
-        operation: operation(verb, &query)?,
+        operation: operation(verb, &query, Headers::of(arrival.headers))?,
         path,
         namespace: namespace(head)?,
         token: token(head),
@@ -71,8 +71,13 @@ pub(super) fn parse<'a>(
     })
 }
 
-/// A `GET` with `list` or `scan` is a list or a scan; elsewhere the parameters mean nothing.
-fn operation(verb: HttpVerb, query: &[(String, String)]) -> Result<Operation, Error> {
+/// A `GET` with `list` or `scan` is a list or a scan, and a write that names a loaded snapshot recovers from it; elsewhere the
+/// parameters mean nothing. `RECOVER` is for nothing else.
+fn operation(
+    verb: HttpVerb,
+    query: &[(String, String)],
+    headers: Headers<'_>,
+) -> Result<Operation, Error> {
     Ok(match verb {
         HttpVerb::Get if flag(query, "list")? => Operation::List,
         HttpVerb::Get if flag(query, "scan")? => Operation::Scan,
@@ -81,7 +86,14 @@ fn operation(verb: HttpVerb, query: &[(String, String)]) -> Result<Operation, Er
             flag(query, "help")?;
             Operation::Read
         }
-        HttpVerb::Write => Operation::Update,
+        HttpVerb::Write => match snapshot_to_recover(query, headers)? {
+            Some(_) => Operation::Recover,
+            None => Operation::Update,
+        },
+        HttpVerb::Recover => match snapshot_to_recover(query, headers)? {
+            Some(_) => Operation::Recover,
+            None => return Err(no_snapshot_named()),
+        },
         HttpVerb::Patch => Operation::Patch,
         HttpVerb::Delete => Operation::Delete,
         HttpVerb::List => Operation::List,

@@ -56,6 +56,12 @@ pub(super) fn render(response: Core, id: RequestId) -> HttpReply {
             text.push(b'\n');
             json(status(code), text)
         }
+        Core::Challenge { challenge, body } => {
+            let mut text = body.to_text();
+            text.push(b'\n');
+            let reply = json(StatusCode::UNAUTHORIZED, text);
+            with_headers(reply, vec![("www-authenticate", challenge)])
+        }
         Core::Text { code, content_type, body } => {
             let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             of_kind(status, HeaderValue::from_static(content_type), body)

@@ -21,6 +21,7 @@ pub(super) enum HttpVerb {
     Delete,
     List,
     Scan,
+    Recover,
 }
 
 /// Where a request goes.
@@ -59,6 +60,7 @@ pub(super) fn resolve(head: &Parts, has_page: bool) -> ResolvedTarget<'_> {
         "DELETE" => HttpVerb::Delete,
         "LIST" => HttpVerb::List,
         "SCAN" => HttpVerb::Scan,
+        "RECOVER" => HttpVerb::Recover,
         "OPTIONS" => {
             let message = "cannot handle internal-only request operation";
             return ResolvedTarget::Reply(refuse(StatusCode::BAD_REQUEST, &[message]));
@@ -184,6 +186,8 @@ mod tests {
             ("HEAD", "/v1/sys/health", None),
             ("HEAD", "/v1/secret/data/a", Some(405)),
             ("OPTIONS", "/v1/a", Some(400)),
+            ("RECOVER", "/v1/a", None),
+            ("recover", "/v1/a", Some(405)),
             ("TRACE", "/v1/a", Some(405)),
             ("FOO", "/v1/a", Some(405)),
             ("GET", "/", Some(307)),

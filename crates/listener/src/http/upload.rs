@@ -46,6 +46,7 @@ impl HttpService {
             Ok(request) => request,
             Err(refusal) => return error::render(&refusal),
         };
+        self.describe(head, &request);
         let reply = match self.execute(head, &request, &Bytes::new()).await.answer {
             Err(Unfinished::Upload(upload)) => {
                 let flow = admit::known_flow(&self.core, &request);

@@ -17,7 +17,7 @@ use kallisto_core::{Core, Origins};
 use super::{HttpReply, refuse, response};
 
 /// The methods of the API, as a preflight is told.
-const METHODS: &str = "DELETE,GET,OPTIONS,POST,PUT,LIST,SCAN,PATCH";
+const METHODS: &str = "DELETE,GET,OPTIONS,POST,PUT,LIST,SCAN,PATCH,RECOVER";
 /// For how long a browser need not ask again, in seconds.
 const PREFLIGHT_SECS: &str = "300";
 /// Where the server's own pages are.

@@ -16,6 +16,8 @@
 mod commands;
 mod connection;
 mod cursors;
+#[cfg(test)]
+mod error_reference;
 mod glob;
 mod hashes;
 mod keys;
@@ -25,19 +27,21 @@ mod secret;
 mod session;
 mod set_run;
 mod strings;
+mod traced;
 mod unescape;
 mod wire;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kallisto_core::Core;
 use kallisto_core::admission::{Admission, Flow, SharedAmount};
+use kallisto_traces::Tracer;
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -50,7 +54,7 @@ use crate::http::admit::{admit_commands, settle};
 use crate::stop;
 use crate::write_backpressure::WriteBackpressure;
 use cursors::Cursors;
-use parse::{ParsedInput, Ranges};
+use parse::{CommandSender, ParsedInput, Ranges};
 use session::{CommandArguments, RespSession};
 use set_run::PlainSet;
 use wire::{Filled, Gone, RespWire};
@@ -75,6 +79,8 @@ struct RespShared {
     /// The path of the login method behind `AUTH user password`.
     userpass: String,
     cursors: Cursors,
+    /// What records spans of commands.
+    tracer: OnceLock<Arc<Tracer>>,
     clients: AtomicU64,
     /// When a warning of HTTP was last given, in seconds since 1970.
     warned_secs: AtomicI64,
@@ -106,9 +112,16 @@ impl RespService {
             mounts: mounts.iter().map(with_slash).collect(),
             userpass: userpass.trim_matches('/').to_owned(),
             cursors: Cursors::default(),
+            tracer: OnceLock::new(),
             clients: AtomicU64::new(0),
             warned_secs: AtomicI64::new(i64::MIN),
         }))
+    }
+
+    /// The same, which records spans of its commands; the first word counts.
+    pub fn with_tracer(self, tracer: Arc<Tracer>) -> Self {
+        let _ = self.0.tracer.set(tracer);
+        self
     }
 
     /// Serves one connection to its end, or until `stopped` says so between two commands.
@@ -251,7 +264,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
                 self.relieve().await?;
                 continue;
             }
-            match parse::parse(&input[used..], &mut ranges) {
+            // A part of a command is looked at again with all that comes, so a stranger's is small.
+            let sender = match self.session.token {
+                Some(_) => CommandSender::Known,
+                None => CommandSender::Stranger,
+            };
+            match parse::parse_of(sender, &input[used..], &mut ranges) {
                 Ok(ParsedInput::Command(length)) => {
                     has_secrets = true;
                     if let Some((together, bytes)) =
@@ -297,6 +315,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
     fn answer_gets(&mut self, input: &[u8], ranges: &mut Ranges, most: usize) -> (usize, usize) {
         let shared = Arc::clone(&self.session.shared);
         let (mut used, mut count) = (0, 0);
+        if self.session.token.is_none() {
+            return (used, count);
+        }
         let Some(reads) = shared.core.fast_reads() else { return (used, count) };
         let mut bearer = None;
         while count < most && !self.wire.has_many() {

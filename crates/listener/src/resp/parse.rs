@@ -20,6 +20,10 @@ pub const ARGUMENT_BYTES_MAX: usize = 16 << 20;
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Longest command, in bytes.
 pub const COMMAND_BYTES_MAX: usize = 32 << 20;
+/// Most arguments of a command of a client that did not say who it is, as in Redis.
+pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+/// Longest argument of such a command, in bytes, as in Redis.
+pub const STRANGER_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
 /// Where in the input the arguments of a command are; the first is its name.
 pub type Ranges = Vec<Range<usize>>;
@@ -48,6 +52,19 @@ pub enum MalformedCommand {
     LongCommand,
     /// A quote that is never closed, or is closed inside a word.
     Quotes,
+    /// The number of arguments is over [`STRANGER_ARGUMENTS_MAX`].
+    StrangerCount,
+    /// The length of an argument is over [`STRANGER_ARGUMENT_BYTES_MAX`].
+    StrangerLength,
+}
+
+/// Who sends a command: what it may be at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandSender {
+    /// Somebody who said who it is.
+    Known,
+    /// Anybody: all that is of use is a login, which is small.
+    Stranger,
 }
 
 impl MalformedCommand {
@@ -60,24 +77,42 @@ impl MalformedCommand {
             Self::LongLine => "too big inline request",
             Self::LongCommand => "too big request",
             Self::Quotes => "unbalanced quotes in request",
+            Self::StrangerCount => "unauthenticated multibulk length",
+            Self::StrangerLength => "unauthenticated bulk length",
         }
     }
 }
 
-/// Finds the command that `input` starts with; its arguments replace what is in `ranges`.
+/// Finds the command of somebody known that `input` starts with; its arguments replace what is in `ranges`.
 ///
 /// # Errors
 /// [`MalformedCommand`] when no continuation can make it one.
 pub fn parse(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
+    parse_of(CommandSender::Known, input, ranges)
+}
+
+/// The same for a command of whoever sent it.
+///
+/// # Errors
+/// As [`parse`], and when it is larger than this one may send.
+pub fn parse_of(
+    sender: CommandSender,
+    input: &[u8],
+    ranges: &mut Ranges,
+) -> Result<ParsedInput, MalformedCommand> {
     ranges.clear();
     match input.first() {
         None => Ok(ParsedInput::More(1)),
-        Some(b'*') => parse_array(input, ranges),
+        Some(b'*') => parse_array(sender, input, ranges),
         Some(_) => parse_line(input, ranges),
     }
 }
 
-fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
+fn parse_array(
+    sender: CommandSender,
+    input: &[u8],
+    ranges: &mut Ranges,
+) -> Result<ParsedInput, MalformedCommand> {
     let Some((count, mut at)) = announced(input, 1, MalformedCommand::ArgumentCount)? else {
         return Ok(ParsedInput::More(input.len() + 1));
     };
@@ -85,6 +120,9 @@ fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, Malform
     let count = usize::try_from(count).unwrap_or(0);
     if count > ARGUMENTS_MAX {
         return Err(MalformedCommand::ArgumentCount);
+    }
+    if sender == CommandSender::Stranger && count > STRANGER_ARGUMENTS_MAX {
+        return Err(MalformedCommand::StrangerCount);
     }
     for _ in 0..count {
         match input.get(at) {
@@ -99,6 +137,9 @@ fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, Malform
         let length = usize::try_from(length).map_err(|_| MalformedCommand::ArgumentLength)?;
         if length > ARGUMENT_BYTES_MAX {
             return Err(MalformedCommand::ArgumentLength);
+        }
+        if sender == CommandSender::Stranger && length > STRANGER_ARGUMENT_BYTES_MAX {
+            return Err(MalformedCommand::StrangerLength);
         }
         let end = start + length;
         if end > COMMAND_BYTES_MAX {

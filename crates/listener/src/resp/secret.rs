@@ -12,8 +12,9 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AuditBatch, BodyKind, EngineKind, Error, ExpectedVersion, FastPathCaller, FastReads,
-    FieldsWrite, Operation, Path, Request, RequestId, Response, TokenText, Weight, fields_body,
+    AuditBatch, BodyKind, Core, EngineKind, Error, ExpectedVersion, FastPathCaller, FastReads,
+    FieldsWrite, Operation, Path, Request, RequestId, Response, TokenText, Weight, deletion_body,
+    fields_body,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -242,40 +243,54 @@ impl RespSession {
         expected: ExpectedVersion,
     ) -> Result<FieldsWrite, Error> {
         let body = fields_body(self.engine, fields, expected);
+        self.change_at_once(Operation::Update, key, body).await
+    }
+
+    /// Deletes what is under a key if it is at this version, in its turn.
+    async fn delete_as_read(&self, key: &str, version: u64) -> Result<FieldsWrite, Error> {
+        self.let_others_in().await;
+        let body = deletion_body(self.engine, ExpectedVersion::Version(version));
+        self.change_at_once(Operation::Delete, key, body).await
+    }
+
+    /// Writes or deletes what is under a key.
+    async fn change_at_once(
+        &self,
+        operation: Operation,
+        key: &str,
+        body: Map,
+    ) -> Result<FieldsWrite, Error> {
         let path = self.data_path(key);
         let path = Path::literal(&path).map_err(|error| Error::invalid(error.to_string()))?;
         let now = self.shared.clock.now();
-        let request = Request {
-            body_kind: BodyKind::Fields(&body),
-            now,
-            ..self.request(Operation::Update, path)
-        };
+        let request =
+            Request { body_kind: BodyKind::Fields(&body), now, ..self.request(operation, path) };
         match self.shared.core.weigh(&request) {
-            Weight::Light => self.shared.core.write_fields(&request, &body).await,
+            Weight::Light => change_fields(&self.shared.core, &request, &body).await,
             Weight::Heavy(cost) => {
-                let (id, path) = (request.id, request.path.into_owned());
-                Box::pin(self.write_elsewhere(id, now, path, body, cost)).await
+                let stamp = (request.id, now);
+                let path = request.path.into_owned();
+                Box::pin(self.change_elsewhere(stamp, (operation, path), body, cost)).await
             }
         }
     }
 
-    /// Has a heavy write done beside the workers.
-    async fn write_elsewhere(
+    /// Has a heavy change done beside the workers.
+    async fn change_elsewhere(
         &self,
-        id: RequestId,
-        now: Timestamp,
-        path: Path<'static>,
+        (id, now): (RequestId, Timestamp),
+        (operation, path): (Operation, Path<'static>),
         body: Map,
         cost: Cost,
     ) -> Result<FieldsWrite, Error> {
         let core = Arc::clone(&self.shared.core);
         let (token, remote) = (self.token.clone(), self.remote);
-        let writing = async move {
+        let changing = async move {
             let token = token.as_ref().map(|token| TokenText::new(token.expose_secret()));
-            let plain = plain(Operation::Update, path, token, remote);
-            core.write_fields(&Request { id, now, ..plain }, &body).await
+            let plain = plain(operation, path, token, remote);
+            change_fields(&core, &Request { id, now, ..plain }, &body).await
         };
-        self.shared.core.offload(self.flow(), cost, writing).await?
+        self.shared.core.offload(self.flow(), cost, changing).await?
     }
 
     /// Deletes what is under a key.
@@ -307,9 +322,9 @@ impl RespSession {
                     let expected = ExpectedVersion::Version(version);
                     self.write(key, fields, expected).await? == FieldsWrite::Written
                 }
+                // What somebody added meanwhile stays.
                 SecretChange::Delete => {
-                    self.delete(key).await?;
-                    true
+                    self.delete_as_read(key, version).await? == FieldsWrite::Written
                 }
             };
             if done {
@@ -317,6 +332,18 @@ impl RespSession {
             }
         }
         Err(Error::Conflict)
+    }
+}
+
+/// Has the core write or delete, as the request says.
+async fn change_fields(
+    core: &Core,
+    request: &Request<'_>,
+    body: &Map,
+) -> Result<FieldsWrite, Error> {
+    match request.operation {
+        Operation::Delete => core.delete_fields(request, body).await,
+        _ => core.write_fields(request, body).await,
     }
 }
 

@@ -117,25 +117,31 @@ impl CommandFailure {
     fn write(&self, replies: &mut Replies) {
         replies.error(self.word, &self.text);
     }
-}
 
-impl From<Error> for CommandFailure {
-    /// The one place where the core's errors become Redis's.
-    fn from(error: Error) -> Self {
-        let word = match &error {
+    /// The word for an error of the core.
+    pub(super) const fn word_of(error: &Error) -> &'static str {
+        match error {
             Error::Denied(Denial::BadToken) => NO_AUTH,
             Error::Denied(_) => "NOPERM",
             Error::Sealed => "LOADING",
             // What a replica of Redis says that is told to serve nothing stale.
             Error::Stale(_) => "MASTERDOWN",
             // And what it says of a write.
-            Error::NotLeader => {
-                return Self { word: "READONLY", text: NO_LEADER.to_owned() };
-            }
+            Error::NotLeader => "READONLY",
             Error::Conflict | Error::Busy(_) => "TRYAGAIN",
             _ => "ERR",
+        }
+    }
+}
+
+impl From<Error> for CommandFailure {
+    /// The one place where the core's errors become Redis's.
+    fn from(error: Error) -> Self {
+        let text = match &error {
+            Error::NotLeader => NO_LEADER.to_owned(),
+            other => other.to_string(),
         };
-        Self { word, text: error.to_string() }
+        Self { word: Self::word_of(&error), text }
     }
 }
 
@@ -184,21 +190,43 @@ impl RespSession {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
+        let outcome = match self.shared.tracer.get().cloned() {
+            None => self.run_command(wire, arguments).await,
+            // Boxed, so that the future of a command that nobody records stays small.
+            Some(tracer) => Box::pin(self.run_traced(&tracer, wire, arguments)).await,
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(Stopped::Failed(failure)) => {
+                failure.write(&mut wire.replies);
+                Ok(())
+            }
+            Err(Stopped::Gone(gone)) => Err(gone),
+        }
+    }
+
+    /// Runs one command and writes its reply, unless it fails: the failure is the caller's to write, who may have it recorded too.
+    pub(super) async fn run_command<S>(
+        &mut self,
+        wire: &mut RespWire<S>,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), Stopped>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let Some(name) = arguments.get(0) else { return Ok(()) };
         if is_of_http(name) {
             self.shared.warn_of_http(self.remote);
-            return Err(Gone);
+            return Err(Gone.into());
         }
         let Some(command) = commands::find(name) else {
             let shown = upper(name).to_ascii_lowercase();
-            wire.replies.error("ERR", &format!("unknown command '{shown}'"));
-            return Ok(());
+            return Err(CommandFailure::plain(format!("unknown command '{shown}'")).into());
         };
         if !command.takes(arguments.len()) {
             let name = command.name;
             let text = format!("wrong number of arguments for '{name}' command");
-            wire.replies.error("ERR", &text);
-            return Ok(());
+            return Err(CommandFailure::plain(text).into());
         }
         let is_sealed = self.shared.core.is_sealed();
         if is_sealed {
@@ -206,24 +234,21 @@ impl RespSession {
         }
         self.forget_if_sealed();
         if self.token.is_none() && !command.verb.is_open() {
-            match is_sealed {
-                true => CommandFailure::from(Error::Sealed).write(&mut wire.replies),
-                false => wire.replies.error("NOAUTH", "Authentication required."),
+            return Err(match is_sealed {
+                true => CommandFailure::from(Error::Sealed),
+                false => CommandFailure { word: NO_AUTH, text: "Authentication required.".into() },
             }
-            return Ok(());
+            .into());
         }
-        match self.dispatch(wire, command.verb, arguments).await {
-            Ok(()) => Ok(()),
-            Err(Stopped::Gone(gone)) => Err(gone),
-            Err(Stopped::Failed(failure)) => {
-                failure.write(&mut wire.replies);
-                if failure.word == NO_AUTH && !command.verb.is_open() {
-                    // It was ended, and comes back with nobody.
-                    self.forget();
-                }
-                Ok(())
-            }
+        let outcome = self.dispatch(wire, command.verb, arguments).await;
+        if let Err(Stopped::Failed(failure)) = &outcome
+            && failure.word == NO_AUTH
+            && !command.verb.is_open()
+        {
+            // It was ended, and comes back with nobody.
+            self.forget();
         }
+        outcome
     }
 
     /// Forgets who asks if the server was sealed since, though it may be unsealed again.
@@ -285,9 +310,9 @@ impl RespSession {
     }
 }
 
-/// Why a handler ended early.
+/// Why a command ended early.
 pub(super) enum Stopped {
-    /// The command failed, which is a reply.
+    /// It failed, which is a reply.
     Failed(CommandFailure),
     /// Nobody reads replies any more.
     Gone(Gone),

@@ -6,8 +6,9 @@
 //! Invariants:
 //! - a run ends before a key that it has already, and before any command that is not a plain `SET`: nothing reads
 //!   or writes what is still under way;
-//! - what is under way is bounded by [`RUN_MAX`], and holds places among the requests; without places there is one write
-//!   after another.
+//! - what is under way is bounded by [`RUN_MAX`], and holds places among the requests, at most half of what its flow
+//!   might still have; where fewer places can be had, fewer writes are under way, in the end one after another;
+//! - a worker begins [`SLICE_MAX`] of a run, or ends as many, before others have their turn.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -21,10 +22,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::parse::{self, ParsedInput, Ranges};
 use super::session::{CommandArguments, CommandFailure, NO_AUTH, RespSession, text};
 use super::strings::VALUE;
+use super::traced;
 use super::wire::RespWire;
 
-/// Writes of one connection that are under way together.
-pub(super) const RUN_MAX: usize = 64;
+/// Writes of one connection that are under way together: a sync of the disk is paid for once or twice in a run. `MSET` reaches
+/// it; what a connection reads at once has room for some 360 short `SET`s.
+pub(super) const RUN_MAX: usize = 1024;
+/// Writes of a run that are begun, or that end, in one turn of the worker: most of a millisecond, for which others wait.
+const SLICE_MAX: usize = 64;
 
 /// A `SET` without options.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +111,7 @@ impl RespSession {
         while let (Some(key), Some(value)) = (words.next(), words.next()) {
             sets.push(PlainSet { key: text(key)?, value: text(value)? });
         }
-        let (mut at, mut keys) = (0, HashSet::with_capacity(RUN_MAX));
+        let (mut at, mut keys) = (0, HashSet::with_capacity(sets.len().min(RUN_MAX)));
         while at < sets.len() {
             keys.clear();
             let rest = sets[at..].iter().take(RUN_MAX);
@@ -121,39 +126,73 @@ impl RespSession {
 
     /// Has the writes of a run under way together; what came of each.
     async fn write_together(&self, run: &[PlainSet<'_>]) -> Vec<Result<(), Error>> {
-        let admission = self.shared.core.admission();
-        let place = admission.requests.take(self.flow(), run.len());
-        if place.is_err() {
-            let mut written = Vec::with_capacity(run.len());
-            for &set in run {
-                written.push(self.write(set.key, set.fields(), ExpectedVersion::Any).await);
+        let requests = &self.shared.core.admission().requests;
+        let mut written = Vec::with_capacity(run.len());
+        while let rest = &run[written.len()..]
+            && let [first, ..] = rest
+        {
+            let places = requests.take_some(self.flow(), rest.len());
+            if places.amount() < 2 {
+                drop(places);
+                let one = self.write(first.key, first.fields(), ExpectedVersion::Any);
+                written.push(self.recorded(one).await);
+                continue;
             }
-            return written.into_iter().map(|written| written.map(drop)).collect();
+            let writing = rest[..places.amount()].iter().map(|&set| {
+                Box::pin(async move {
+                    let one = self.write_at_once(set.key, set.fields(), ExpectedVersion::Any);
+                    self.recorded(one).await
+                })
+            });
+            written.extend(all(writing.collect()).await);
         }
-        let writing = run.iter().map(|&set| {
-            Box::pin(async move {
-                self.write_at_once(set.key, set.fields(), ExpectedVersion::Any).await.map(drop)
-            })
-        });
-        all(writing.collect()).await
+        written
+    }
+
+    /// Does one of a run's writes within a span of its own.
+    async fn recorded<T>(
+        &self,
+        write: impl Future<Output = Result<T, Error>>,
+    ) -> Result<(), Error> {
+        let Some(span) = self.begin_write() else { return write.await.map(drop) };
+        let written = span.trace().scope(write).await.map(drop);
+        traced::end_write(span, written.as_ref().err());
+        written
     }
 }
 
-/// Polls all futures in their order until each is ready. They are woken about together, by the commit of their group, so all
-/// that are left are looked at each time.
+/// Begins the futures in their order and polls them until each is ready, [`SLICE_MAX`] of either in a turn. They are woken
+/// about together, by the commit of their group, so all that are left are looked at each time.
 async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
     let mut ready: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    let mut left = futures.len();
+    let (mut begun, mut first_left) = (0, 0);
     poll_fn(|context| {
-        for (future, ready) in futures.iter_mut().zip(&mut ready) {
-            if ready.is_none()
-                && let Poll::Ready(value) = future.as_mut().poll(context)
+        let looked_at = if begun < futures.len() {
+            begun..futures.len().min(begun + SLICE_MAX)
+        } else {
+            first_left..futures.len()
+        };
+        // Those may have been woken too.
+        let are_others = looked_at.start > first_left || looked_at.end < futures.len();
+        begun = looked_at.end;
+        let mut ended = 0;
+        for at in looked_at {
+            if ready[at].is_none()
+                && ended < SLICE_MAX
+                && let Poll::Ready(value) = futures[at].as_mut().poll(context)
             {
-                *ready = Some(value);
-                left -= 1;
+                ready[at] = Some(value);
+                ended += 1;
             }
         }
-        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        first_left += ready[first_left..].iter().take_while(|ready| ready.is_some()).count();
+        if first_left == futures.len() {
+            return Poll::Ready(());
+        }
+        if are_others || ended == SLICE_MAX {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
     })
     .await;
     ready.into_iter().flatten().collect()
@@ -161,6 +200,12 @@ async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake, Waker};
+
     use super::*;
 
     fn run_of(commands: &[&str]) -> (Vec<String>, usize) {
@@ -201,5 +246,58 @@ mod tests {
             })
         };
         assert_eq!(pollster::block_on(all((0..3).map(work).collect())), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_turn_begins_and_ends_a_slice_and_nothing_that_was_woken_is_forgotten() {
+        const COUNT: usize = 3 * SLICE_MAX + 5;
+        let gate = tokio::sync::Semaphore::new(0);
+        let (begun, ended) = (Cell::new(0), Cell::new(0));
+        let (gate, begun, ended) = (&gate, &begun, &ended);
+        let work = |at: usize| {
+            Box::pin(async move {
+                begun.set(begun.get() + 1);
+                // One in the first slice is ready as soon as it is looked at again.
+                if at != 3 {
+                    gate.acquire().await.unwrap().forget();
+                }
+                ended.set(ended.get() + 1);
+                at
+            })
+        };
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut all = pin!(all((0..COUNT).map(work).collect()));
+        let mut seen = Vec::new();
+        let mut turns = 0;
+        let results = loop {
+            turns += 1;
+            assert!(turns < 100);
+            let before = (begun.get(), ended.get());
+            if let Poll::Ready(results) = all.as_mut().poll(&mut context) {
+                break results;
+            }
+            seen.push((begun.get() - before.0, ended.get() - before.1));
+            if !woken.0.swap(false, Ordering::Relaxed) {
+                // It sleeps until somebody wakes it: only when all are begun.
+                assert_eq!(begun.get(), COUNT);
+                gate.add_permits(COUNT);
+            }
+        };
+        assert_eq!(results, (0..COUNT).collect::<Vec<_>>());
+        assert!(seen.iter().all(|&(begun, ended)| begun <= SLICE_MAX && ended <= SLICE_MAX));
+        assert_eq!(seen.iter().filter(|&&(begun, _)| begun > 0).count(), COUNT.div_ceil(SLICE_MAX));
+        assert!(seen.iter().filter(|&&(_, ended)| ended == SLICE_MAX).count() >= 2, "{seen:?}");
+    }
+
+    /// Whether somebody woke the task.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use kallisto_core::json::member;
 use kallisto_core::{Denial, Error, ExpectedVersion, FastPathCaller, FieldsWrite, Json, Map};
+use kallisto_traces::SpanStatus;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
@@ -58,6 +59,8 @@ impl RespSession {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (gathered, start) = (wire.gathered.len(), wire.replies.bytes().len());
+        let begin = self.shared.tracer.get().map(|tracer| tracer.monotonic());
+        let mut failed = None;
         let replies = &mut wire.replies;
         match self.read_fields(bearer, key, &mut wire.gathered) {
             None => return false,
@@ -69,12 +72,17 @@ impl RespSession {
                 buffer_pool::wipe(fields.as_deref_mut().unwrap_or_default());
             }
             Some(Err(error)) => {
+                failed = begin.is_some().then(|| error.clone());
                 let failure = CommandFailure::from(error);
                 replies.error(failure.word, &failure.text);
             }
         }
+        let span = begin.and_then(|begin| self.span_of_get(begin, failed.as_ref()));
         if wire.gathered.len() > gathered {
             wire.held.push(start..wire.replies.bytes().len());
+            wire.spans.extend(span);
+        } else if let Some(span) = span {
+            span.end(SpanStatus::Unset);
         }
         true
     }

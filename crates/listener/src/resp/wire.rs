@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use kallisto_core::admission::Held;
 use kallisto_core::{AuditBatch, Core, Error};
+use kallisto_traces::{RequestSpan, SpanStatus};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::reply::Replies;
@@ -51,6 +52,8 @@ pub(super) struct RespWire<S> {
     pub(super) gathered: AuditBatch,
     /// Where those replies are, in their order.
     pub(super) held: Vec<Range<usize>>,
+    /// The spans of those that are recorded: they end when they were written down.
+    pub(super) spans: Vec<RequestSpan>,
     /// Bytes of many or large replies, sent since a turn was last paid for.
     pub(super) unpaid: usize,
 }
@@ -66,6 +69,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
             core,
             gathered: AuditBatch::default(),
             held: Vec::new(),
+            spans: Vec::new(),
             unpaid: 0,
         }
     }
@@ -149,6 +153,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
             // Boxed, so that the future of a connection that is not audited stays small.
             Box::pin(self.write_down()).await;
         }
+        for span in self.spans.drain(..) {
+            span.end(SpanStatus::Unset);
+        }
     }
 
     /// Has them written down. If that fails, the replies say so.
@@ -160,6 +167,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespWire<S> {
             let mut instead = Replies::default();
             instead.error(failure.word, &failure.text);
             self.replies.replace(&held, instead.bytes());
+            for span in self.spans.drain(..) {
+                span.end(SpanStatus::Failed("not audited"));
+            }
         }
     }
 

@@ -2,19 +2,22 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{AddressRange, SeenIndex};
+use kallisto_listener::WallClock;
 use kallisto_listener::http::{ForwardedFor, HttpService, Leader, Relay, Unrelayed};
 use kallisto_store::{Replicated, Store};
+use kallisto_traces::SpanStatus;
 use tokio::sync::watch;
 
 use crate::aged::AgedStore;
 use crate::support::{Recorder, Running, TOKEN, of_request, request};
+use crate::traced::{recorded, tracer};
 
 /// Relays to a server of this process, while the store of the one that relays has a leader.
 struct To {
@@ -72,7 +75,7 @@ impl Pair {
         let leader = Running::start();
         let service = HttpService::new(
             Arc::clone(&leader.core),
-            Arc::clone(&leader.clock) as Arc<dyn kallisto_listener::WallClock>,
+            Arc::clone(&leader.clock) as Arc<dyn WallClock>,
         );
         let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
         let is_last = Arc::<AtomicBool>::default();
@@ -252,4 +255,101 @@ fn a_post_that_only_reads_is_answered_without_a_leader() {
     for (path, body, _) in READING_POSTS {
         assert_eq!(asked(path, body), (503, 0), "{path}");
     }
+}
+
+#[test]
+fn what_anyone_may_read_is_read_where_it_is_asked() {
+    let pair = Pair::start(ForwardedFor::default());
+    for (path, body) in [
+        ("sys/mounts/pki", r#"{"type":"pki"}"#),
+        ("pki/root/generate/internal", r#"{"common_name":"Root","key_type":"ec"}"#),
+    ] {
+        let reply = pair.follower.ask("POST", path, body);
+        assert!(reply.status < 300, "{}", reply.text());
+    }
+    let read =
+        |headers: &[(&str, &str)]| pair.follower.connect().ask_with("GET", "pki/crl", headers, "");
+    let made = read(&[]);
+    assert_eq!(made.status, 200);
+    pair.follow();
+    for headers in [&[][..], &[("TE", "trailers")]] {
+        let reply = read(headers);
+        assert_eq!((reply.status, reply.body), (200, made.body.clone()));
+    }
+    assert_eq!(pair.relayed.load(Ordering::SeqCst), 0);
+    // The leader, which has no such mount, is asked for what it alone answers.
+    assert_eq!(pair.follower.ask("GET", "pki/crl/rotate", "").status, 404);
+    assert_eq!(pair.relayed.load(Ordering::SeqCst), 1);
+}
+
+/// Relays to a server that follows too, and of which no leader is left once it was asked.
+struct ToFollower {
+    service: Arc<OnceLock<HttpService>>,
+    store: Arc<AgedStore>,
+}
+
+impl Relay for ToFollower {
+    fn leader(&self) -> Leader {
+        if self.leaderless().is_some() { Leader::Nobody } else { Leader::There(2) }
+    }
+
+    fn leaderless(&self) -> Option<Duration> {
+        (self.store.leadership().leader_id == 0).then_some(Duration::from_secs(3600))
+    }
+
+    fn api_address(&self, _id: u64) -> String {
+        "http://leader.example".to_owned()
+    }
+
+    fn news(&self) -> watch::Receiver<()> {
+        watch::channel(()).1
+    }
+
+    fn send(
+        &self,
+        _to: u64,
+        request: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
+        let (service, store) = (self.service.get().unwrap().clone(), Arc::clone(&self.store));
+        Box::pin(async move {
+            let answer = service.serve_relayed(request).await;
+            store.lose_leader();
+            Ok(answer)
+        })
+    }
+}
+
+#[test]
+fn what_is_relayed_to_nobody_has_no_span_of_that() {
+    let (tracer, receiver) = tracer();
+    let (store, service) = (Arc::new(AgedStore::default()), Arc::<OnceLock<_>>::default());
+    let relay = ToFollower { service: Arc::clone(&service), store: Arc::clone(&store) };
+    let of_follower = Arc::clone(&tracer);
+    let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
+        own.with_relay(Arc::new(relay)).with_tracer(of_follower)
+    });
+    let clock = Arc::clone(&follower.clock) as Arc<dyn WallClock>;
+    let other = HttpService::new(Arc::clone(&follower.core), clock).with_tracer(tracer);
+    assert!(service.set(other).is_ok());
+    assert_eq!(follower.ask("POST", "sys/mounts/transit", r#"{"type":"transit"}"#).status, 204);
+    assert_eq!(follower.ask("POST", "transit/keys/k", "").status, 200);
+    store.follow();
+    let encrypt = || follower.ask("POST", "transit/encrypt/k", r#"{"plaintext":"YQ=="}"#).status;
+    // Sent elsewhere, then turned away by a server that does not lead, then answered by one that stands in.
+    let stays = [("X-Vault-Token", TOKEN), ("X-Vault-No-Request-Forwarding", "true")];
+    let sent = follower.connect().ask_with("POST", "transit/encrypt/k", &stays, "{}");
+    assert_eq!((sent.status, encrypt(), encrypt()), (307, 200, 200));
+    // Nobody leads, and nobody may stand in.
+    assert_eq!(follower.ask("POST", "transit/keys/other", "{}").status, 503);
+    follower.stop();
+    let spans = recorded(receiver);
+    let statuses = |name: &str| -> Vec<&SpanStatus> {
+        let named = spans.iter().filter(|span| span.name.starts_with(name));
+        named.map(|span| &span.status).collect()
+    };
+    let encryptions = statuses("POST /v1/transit/encrypt/");
+    assert_eq!(encryptions, [&SpanStatus::Unset; 3], "{spans:#?}");
+    // Of the one that was asked, and of a wait in vain.
+    let in_vain = SpanStatus::Failed("no leader");
+    assert_eq!(statuses("forward"), [&SpanStatus::Unset, &in_vain], "{spans:#?}");
 }

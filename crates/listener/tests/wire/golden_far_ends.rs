@@ -12,7 +12,7 @@ const RABBITMQ: &str = include_str!("../golden/rabbitmq.json");
 const PARSER: &str = "the words of a parser are its own";
 const NAME: &str = "the recorded server says its own name in it, and misspells `account`";
 const CHECKED: &str = "what cannot work is refused when it is written, not when it is used";
-const LEASED: &str = "a connection stays while there are leases that only it can end";
+const LEASED: &str = "what is asked stays configured while there are leases that only it can end";
 const WARNED: &str = "what does not work yet is taken with a warning, not in silence";
 const WORDS: &str = "the error names the connection, and has no Go in it";
 const READABLE: &str = "names are cut in their readable parts, and none ends in a dash";
@@ -78,6 +78,7 @@ const LDAP_KNOWN: &[Known] = &[
     (38, &["/data"], NO_DATA),
     (62, &["/lease_duration"], RENEWAL),
     (65, &["status", "/errors/0"], CALLER),
+    (75, &["status", "/"], LEASED),
 ];
 
 #[test]

@@ -11,12 +11,17 @@
 //! - [`cut`] takes replies that fail half-way;
 //! - [`follower`] asks a server that another one leads;
 //! - [`forwarded`] asks through proxies;
+//! - [`canaries`] is what tests share that look for secrets in what an audit device hears;
 //! - [`concurrency`] lets clients race and checks what came of it;
 //! - [`oidc_canaries`] looks for secrets of logins in what an audit device hears;
 //! - [`oidc_provider`] logs a user in to an application;
+//! - [`open_reads`] reads what anyone may, by the short way and the long way;
+//! - [`pki_canaries`] looks for private keys of certificates there;
 //! - [`web`] asks as the pages of a browser do;
+//! - [`recover`] names loaded snapshots to recover from, in every way;
 //! - [`resp`] speaks the Redis protocol, [`resp_states`] when there is no answer to give;
 //! - [`ssh_canaries`] looks for secrets of SSH in what an audit device hears;
+//! - [`traced`] looks at the spans of requests and commands;
 //! - [`support`] starts a real server in this process and speaks to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -25,6 +30,7 @@ mod admission;
 #[expect(dead_code, reason = "the tests of the core ask more of it")]
 #[path = "../../../core/tests/core/aged.rs"]
 mod aged;
+mod canaries;
 mod concurrency;
 mod cut;
 mod direct;
@@ -42,12 +48,16 @@ mod heavy;
 mod hostile;
 mod oidc_canaries;
 mod oidc_provider;
+mod open_reads;
+mod pki_canaries;
 mod pki_decoded;
 mod proxy_protocol;
+mod recover;
 mod replay;
 mod resp;
 mod resp_pipelines;
 mod resp_states;
 mod ssh_canaries;
 mod support;
+mod traced;
 mod web;

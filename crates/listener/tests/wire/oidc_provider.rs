@@ -111,6 +111,8 @@ fn userinfo_takes_the_access_token_as_a_bearer_token_and_nothing_else() {
     ] {
         let told = provider.userinfo("GET", &other);
         assert_eq!((told.status, text(&told, "error").as_str()), (401, "invalid_token"));
+        let challenge = told.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Bearer error=\"invalid_token\", error_desc"), "{challenge}");
     }
     // It is good there, and nowhere else.
     let elsewhere = provider.server.connect().ask_with(
@@ -124,6 +126,17 @@ fn userinfo_takes_the_access_token_as_a_bearer_token_and_nothing_else() {
     provider.server.ask("DELETE", "identity/oidc/client/app", "");
     let told = provider.userinfo("GET", &format!("Bearer {token}"));
     assert_eq!((told.status, text(&told, "error").as_str()), (403, "access_denied"));
+}
+
+/// RFC 6749, 5.2.
+#[test]
+fn a_client_that_does_not_prove_itself_hears_how_it_would() {
+    let provider = Provider::start();
+    let stranger = Provider { secret: "hvo_secret_x".to_owned(), ..provider };
+    let refused = stranger.bring(&stranger.code());
+    assert_eq!((refused.status, text(&refused, "error").as_str()), (401, "invalid_client"));
+    assert_eq!(refused.header("www-authenticate"), Some("Basic realm=\"token\""));
+    assert_eq!(refused.header("content-type"), Some("application/json"));
 }
 
 #[test]

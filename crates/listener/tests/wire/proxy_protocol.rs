@@ -1,10 +1,11 @@
 //! Clients behind a proxy that passes bytes on: the address of its header is theirs.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use kallisto_core::AddressRange;
-use kallisto_listener::ProxyProtocol;
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_listener::{ProxyProtocol, Timeouts};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{Running, TOKEN};
@@ -94,4 +95,37 @@ fn a_proxy_that_says_nothing_keeps_no_other_waiting_and_no_stop() {
     assert_eq!(ask(&server, Ipv4Addr::LOCALHOST, &header, &token), "HTTP/1.1 200 OK");
     server.stop();
     drop(silent);
+}
+
+/// Whoever is named as a proxy, or stands behind its address, opens no more connections than anybody else, header or none.
+#[test]
+fn a_connection_that_waits_for_its_header_takes_a_place() {
+    let limits = AdmissionLimits {
+        connections_max: 50,
+        connections_reserved: 5,
+        ..AdmissionLimits::default()
+    };
+    let server = Running::start_limited(Timeouts::default(), &limits);
+    let server = server.asking_proxies(proxies(false));
+    let silent: Vec<TcpStream> =
+        (0..60).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    silent.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    // One address gets four fifths of those that are not reserved. Who waits for a header is closed without a word after a while.
+    let refused = loop {
+        let (mut refused, mut waiting) = (0, 0);
+        let mut told = [0; 12];
+        for stream in &silent {
+            match stream.peek(&mut told) {
+                Ok(_) if told == *b"HTTP/1.1 503" => refused += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => waiting += 1,
+                Ok(_) | Err(_) => {}
+            }
+            told = [0; 12];
+        }
+        if refused >= 24 || waiting == 0 {
+            break refused;
+        }
+        std::thread::yield_now();
+    };
+    assert!(refused >= 24, "{refused}");
 }

@@ -15,6 +15,7 @@ use kallisto_listener::{
     Frontend, ListenSettings, ProxyProtocol, Server, SystemClock, WallClock, resp,
 };
 use kallisto_store::{MemoryStore, Store};
+use kallisto_traces::Tracer;
 
 use super::support::{Recorder, Silent, of_request};
 
@@ -48,11 +49,15 @@ impl Site {
 
     /// One that holds no more for its clients than this.
     fn start_limited(limits: &AdmissionLimits) -> Self {
-        Self::start_over(Arc::new(MemoryStore::new()), limits)
+        Self::start_over(Arc::new(MemoryStore::new()), limits, None)
     }
 
-    /// One with a store of the test's own.
-    pub(crate) fn start_over(store: Arc<dyn Store>, limits: &AdmissionLimits) -> Self {
+    /// One with a store of the test's own, which records spans if there is a tracer.
+    pub(crate) fn start_over(
+        store: Arc<dyn Store>,
+        limits: &AdmissionLimits,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Self {
         let core = whole_core(store, ServerInfo::default());
         let core = Arc::new(core.with_limits(limits));
         let root = Some("root".to_owned().into());
@@ -61,6 +66,10 @@ impl Site {
         let mounts = ["secret".to_owned(), "one/".to_owned()];
         let clock = Arc::new(SystemClock);
         let service = resp::RespService::new(Arc::clone(&core), clock, &mounts, "userpass");
+        let service = match tracer {
+            None => service,
+            Some(tracer) => service.with_tracer(tracer),
+        };
         let config = ListenSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::MIN,
@@ -247,6 +256,63 @@ fn both_versions_of_the_engine_are_hashes_of_fields() {
     assert_eq!(client.ask("HGET other t"), bulk("true"));
 }
 
+/// A lock of Redis: of many who set what is not there yet, one has it. Version 1 of the engine has no such expectation.
+#[test]
+fn of_many_who_set_what_is_not_there_at_once_one_does() {
+    const CLIENTS: usize = 8;
+    let site = Site::start();
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| site.root()).collect();
+    for round in 0..40 {
+        let key = format!("lock/{round}");
+        let begin = std::sync::Barrier::new(CLIENTS);
+        let set = |(at, client): (usize, &mut Client)| {
+            begin.wait();
+            client.ask(&format!("SET {key} {at} NX"))
+        };
+        let set = &set;
+        let told: Vec<Reply> = std::thread::scope(|scope| {
+            let threads: Vec<_> = clients
+                .iter_mut()
+                .enumerate()
+                .map(|client| scope.spawn(move || set(client)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let won: Vec<usize> = (0..CLIENTS).filter(|at| told[*at] == ok()).collect();
+        let lost = told.iter().filter(|reply| **reply == Reply::Null).count();
+        assert_eq!((won.len(), lost), (1, CLIENTS - 1), "{told:?}");
+        assert_eq!(clients[0].ask(&format!("GET {key}")), bulk(&won[0].to_string()));
+    }
+}
+
+/// Who takes the last field out of a hash deletes the secret, but not what another put into it meanwhile.
+#[test]
+fn a_field_that_is_set_while_the_last_one_is_deleted_stays() {
+    const ROUNDS: usize = 300;
+    let site = Site::start();
+    let (mut one, mut other) = (site.root(), site.root());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let lost: Vec<usize> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                other.ask("HSET h theirs 1");
+                other.ask("HDEL h theirs");
+            }
+        });
+        let mut lost = Vec::new();
+        for round in 0..ROUNDS {
+            one.ask(&format!("HSET h own {round}"));
+            if one.ask("HGET h own") != bulk(&round.to_string()) {
+                lost.push(round);
+            }
+            one.ask("HDEL h own");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        lost
+    });
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
 #[test]
 fn a_scan_meets_every_key_once() {
     let site = Site::start();
@@ -412,6 +478,32 @@ fn a_client_of_version_three_gets_maps_and_its_own_null() {
     client.0.read_line(&mut line).unwrap();
     assert_eq!(line, "_\r\n");
     client.assert_error("HELLO 4", "NOPROTO");
+}
+
+#[test]
+fn who_did_not_say_who_it_is_sends_nothing_large() {
+    let site = Site::start();
+    for (bytes, error) in [
+        (&b"*11\r\n"[..], "ERR Protocol error: unauthenticated multibulk length"),
+        (b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", "ERR Protocol error: unauthenticated bulk length"),
+    ] {
+        let mut client = site.connect();
+        client.send(bytes);
+        assert_eq!(client.receive(), Some(Reply::Error(error.to_owned())));
+        assert_eq!(client.receive(), None);
+    }
+    let mut client = site.connect();
+    client.assert_error(&format!("AUTH {}", "x".repeat(16_384)), "WRONGPASS");
+    // From the login on, in one piece with it.
+    let large = "x".repeat(60_000);
+    let many: Vec<&str> = ["MSET"].into_iter().chain(["k", &large].repeat(10)).collect();
+    client.send(&[encode(&["AUTH", "root"]), encode(&many)].concat());
+    assert_eq!((client.receive(), client.receive()), (Some(ok()), Some(ok())));
+    // And not any more once it is nobody again.
+    assert_eq!(client.ask("RESET"), Reply::Simple("RESET".into()));
+    client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n");
+    let error = "ERR Protocol error: unauthenticated bulk length";
+    assert_eq!(client.receive(), Some(Reply::Error(error.to_owned())));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn a_token_that_may_do_nothing_here_is_told_so_by_every_command() {
 fn a_server_that_another_leads_reads_on_and_names_every_write_as_redis_does() {
     let store = Arc::new(RefusingStore::default());
     let limits = AdmissionLimits::default();
-    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits, None);
     let mut client = site.root();
     assert_eq!(client.ask("MSET a 1 b 2"), ok());
     *store.refusal.lock().unwrap() = Some(StoreError::NotLeader);
@@ -144,7 +144,7 @@ fn a_server_that_another_leads_reads_on_and_names_every_write_as_redis_does() {
 fn a_full_disk_refuses_every_write_but_what_takes_something_away() {
     let store = Arc::new(RefusingStore::default());
     let limits = AdmissionLimits::default();
-    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits, None);
     let mut client = site.root();
     assert_eq!(client.ask("MSET a 1 b 2"), ok());
     *store.refusal.lock().unwrap() = Some(StoreError::Unavailable("no space is left".into()));
@@ -167,7 +167,7 @@ fn a_full_disk_refuses_every_write_but_what_takes_something_away() {
 fn a_server_that_was_told_nothing_for_too_long_says_so_to_every_command() {
     let store = Arc::new(AgedStore::default());
     let limits = AdmissionLimits::default();
-    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits, None);
     let mut client = site.root();
     assert_eq!(client.ask("MSET a 1 b 2"), ok());
     store.age(MAX_STALENESS_DEFAULT);

@@ -1,10 +1,6 @@
 //! What an audit device hears of SSH: no private key of any form, taken in or handed out, and no one-time password.
 
-use std::cell::RefCell;
-
-use kallisto_core::json::Json;
-
-use crate::support::{Recorder, Running, of_request};
+use crate::canaries::{AuditedServer, quoted};
 
 /// Private keys in every form that is taken in, with their public halves.
 const PAIRS: [(&str, &str); 4] = [
@@ -26,19 +22,10 @@ const PAIRS: [(&str, &str); 4] = [
     ),
 ];
 
-fn quoted(text: &str) -> String {
-    String::from_utf8(Json::from(text).to_text()).unwrap()
-}
-
 #[test]
 fn no_private_key_and_no_one_time_password_is_written_down_in_clear() {
-    let (server, recorder) = (Running::start(), Recorder::start());
-    assert_eq!(server.ask("POST", "sys/audit/socket", &recorder.device()).status, 204);
-    let ask = |path: &str, body: &str| {
-        let reply = server.ask("POST", path, body);
-        assert!(reply.status < 300, "{path}: {}", reply.text());
-        reply
-    };
+    let audited = AuditedServer::start();
+    let ask = |path: &str, body: &str| audited.done(path, body);
     ask("sys/mounts/ssh", r#"{"type":"ssh"}"#);
     let mut secrets: Vec<String> = Vec::new();
     for (private, public) in PAIRS {
@@ -47,7 +34,7 @@ fn no_private_key_and_no_one_time_password_is_written_down_in_clear() {
         ask("ssh/config/ca", &body);
         // One that is refused is heard of as well.
         let refused = body.replace("ssh-", "sss-").replace("ecdsa-", "ecdsb-");
-        assert_eq!(server.ask("POST", "ssh/config/ca", &refused).status, 400);
+        assert_eq!(audited.server.ask("POST", "ssh/config/ca", &refused).status, 400);
         secrets.extend(private.lines().filter(|line| !line.starts_with('-')).map(str::to_owned));
     }
     ask("ssh/roles/r", r#"{"key_type":"ca","allow_user_certificates":true,"default_user":"x"}"#);
@@ -62,23 +49,9 @@ fn no_private_key_and_no_one_time_password_is_written_down_in_clear() {
         let otp = otp.at("data/key").as_str().unwrap().to_owned();
         let body = format!(r#"{{"otp":"{otp}"}}"#);
         ask("ssh/verify", &body);
-        assert_eq!(server.ask("POST", "ssh/verify", &body).status, 400);
+        assert_eq!(audited.server.ask("POST", "ssh/verify", &body).status, 400);
         secrets.push(otp);
     }
-    let heard = RefCell::new(String::new());
-    recorder.wait(|records| {
-        let mut heard = heard.borrow_mut();
-        *heard =
-            records.iter().map(|record| String::from_utf8(record.to_text()).unwrap()).collect();
-        let verified = records.iter().filter(|record| of_request(record, "path") == "ssh/verify");
-        verified.count() == 8
-    });
-    let heard = heard.into_inner();
-    assert!(heard.contains("ssh/issue/r") && heard.contains("hmac-sha256:"));
     assert!(secrets.len() > 30 && secrets.len() < 200);
-    // The last lines of keys are too short to be looked for.
-    for secret in secrets.iter().filter(|secret| secret.len() > 16) {
-        assert!(!heard.contains(secret), "{secret} is in a record");
-    }
-    recorder.stop();
+    audited.assert_unheard(&secrets, ("ssh/verify", 8));
 }

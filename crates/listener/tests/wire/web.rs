@@ -45,7 +45,7 @@ fn allowed_origins_are_told_so_and_others_refused() {
     assert_eq!((preflight.status, preflight.body.len()), (200, 0));
     for (name, value) in [
         ("access-control-allow-origin", "https://a.example"),
-        ("access-control-allow-methods", "DELETE,GET,OPTIONS,POST,PUT,LIST,SCAN,PATCH"),
+        ("access-control-allow-methods", "DELETE,GET,OPTIONS,POST,PUT,LIST,SCAN,PATCH,RECOVER"),
         ("access-control-max-age", "300"),
         ("vary", "Origin"),
     ] {

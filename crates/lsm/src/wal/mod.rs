@@ -272,6 +272,20 @@ mod tests {
         assert_eq!(recovered(&bad).unwrap_err(), want);
     }
 
+    /// A segment that begins with damage is none without frames: what is behind it was acknowledged.
+    #[test]
+    fn damage_in_the_first_frame_of_a_segment_is_loud() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=3 {
+            append(&mut wal, seqno);
+            wal.sync().unwrap();
+        }
+        flip(&disk, 1, 10);
+        let want = Error::corrupt(&names::wal(Path::new("d"), 1), 0, "frame");
+        assert_eq!(recovered(&disk).unwrap_err(), want);
+    }
+
     #[test]
     fn unsynced_frames_may_arrive_in_any_order() {
         let disk = MemDisk::shared();

@@ -23,6 +23,7 @@ pub(super) fn find(
 ) -> Result<Zeroizing<Vec<u8>>, ExecFailure> {
     if let Some(path) = file {
         let name = path.display();
+        files::warn_if_exposed(path, "the key of the store");
         let bytes = files::read(path).map(Zeroizing::new);
         let bytes = bytes.map_err(|e| ExecFailure::mistake(format!("cannot read {name}: {e}")))?;
         return decode(&bytes).ok_or_else(|| ExecFailure::mistake(format!("{name}: {WRONG_FORM}")));

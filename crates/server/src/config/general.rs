@@ -79,13 +79,14 @@ const UNUSED: [(&str, super::section::Unused); 34] = [
     ("unsafe_allow_api_audit_creation", Silent),
 ];
 
-/// Keys of `telemetry` for which there is nothing. Metrics are served, not sent: who asks for that would wait for them in vain.
+/// Keys of `telemetry` for which there is nothing. Metrics are served, not sent, and none of these is among them: who asks for it would wait
+/// in vain.
 const UNUSED_TELEMETRY: [(&str, super::section::Unused); 10] = [
     ("enable_hostname_label", Refused),
-    ("lease_metrics_epsilon", Ignored),
-    ("num_lease_metrics_buckets", Ignored),
-    ("add_*", Ignored),
-    ("rollback_metrics_include_mount_point", Ignored),
+    ("lease_metrics_epsilon", Refused),
+    ("num_lease_metrics_buckets", Refused),
+    ("add_*", Refused),
+    ("rollback_metrics_include_mount_point", Refused),
     ("statsite_address", Refused),
     ("statsd_address", Refused),
     ("circonus_*", Refused),
@@ -274,14 +275,17 @@ pub(super) fn telemetry(
 ) -> Result<TelemetryConfig, Error> {
     let mut config = TelemetryConfig {
         prometheus_retention: RETENTION_DEFAULT,
-        disable_hostname: true,
         metrics: MetricsSettings::default(),
     };
     let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
     if let Some(raw) = stanza.raw_value("prometheus_retention_time")? {
         config.prometheus_retention = raw.span()?;
     }
-    config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(true);
+    if let Some(raw) = stanza.raw_value("disable_hostname")?
+        && !raw.switch()?
+    {
+        return Err(raw.refuse("expected true: no name of a metric has the host in it here"));
+    }
     config.metrics = metrics(&mut stanza)?;
     stanza.finish(&UNUSED_TELEMETRY, warnings)?;
     Ok(config)

@@ -338,7 +338,9 @@ fn proxies(stanza: &mut ConfigSection<'_>) -> Result<ProxyProtocol, Error> {
     }
     let Some(behavior) = stanza.raw_value("proxy_protocol_behavior")? else {
         return match stanza.raw_value(ADDRESSES)? {
-            Some(raw) => Err(raw.refuse("needs proxy_protocol_behavior")),
+            Some(_) => {
+                Err(stanza.refuse("proxy_protocol_authorized_addrs needs proxy_protocol_behavior"))
+            }
             None => Ok(ProxyProtocol::default()),
         };
     };
@@ -354,7 +356,8 @@ fn proxies(stanza: &mut ConfigSection<'_>) -> Result<ProxyProtocol, Error> {
         _ => return Err(behavior.refuse("expected one of: allow_authorized, deny_unauthorized")),
     };
     if authorized.is_empty() {
-        return Err(behavior.refuse("needs proxy_protocol_authorized_addrs"));
+        let needs = "proxy_protocol_behavior needs proxy_protocol_authorized_addrs";
+        return Err(stanza.refuse(needs));
     }
     Ok(ProxyProtocol { authorized: authorized.into(), refuses_others })
 }

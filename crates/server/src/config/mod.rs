@@ -27,6 +27,7 @@ mod section;
 mod service_registration;
 mod sources;
 mod storage;
+mod tracing;
 
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ pub(crate) use model::{
     ClientCertificates, EvaluatedForm, InitRequest, InitValue, JoinToken, LeaseTtls,
     ListenerConfig, LogConfig, LogFile, LogFormat, PodConfig, PostgresqlConfig, RequestName,
     RespConfig, RespPlace, RetryJoin, SealSettings, ServerConfig, StaticKeyConfig, StorageConfig,
-    TlsConfig, TlsVersion, TransitSeal, ValueSource,
+    TlsConfig, TlsVersion, TracingConfig, TransitSeal, ValueSource,
 };
 
 pub(crate) use storage::TABLE_DEFAULT;
@@ -114,6 +115,7 @@ fn read_all(
     let initialize = reading.part(|top, warnings| initialize::read(top, hindrance, warnings));
     let pod = reading.part(|top, warnings| service_registration::read(top, environment, warnings));
     let telemetry = reading.part(general::telemetry);
+    let tracing = reading.part(|top, warnings| tracing::read(top, environment, warnings));
     let log = reading.part(|top, _| general::log(top, environment));
     let limits = reading.part(limits::read);
     let durability = reading.part(general::durability);
@@ -150,6 +152,7 @@ fn read_all(
         service_account_dir: service_registration::service_account_dir(environment),
         api_server: service_registration::api_server(environment),
         telemetry: telemetry?,
+        tracing: tracing?,
         log: log?,
         limits: limits?,
         durability: durability?,

@@ -9,8 +9,10 @@ use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{DeclaredDevice, MetricsSettings, RouteAccess};
 use kallisto_listener::ProxyProtocol;
 use kallisto_listener::http::ForwardedFor;
+use kallisto_otlp::CollectorEndpoint;
 use kallisto_store::Durability;
 use kallisto_store_postgres::{MissingTables, PostgresUrl, Sharing};
+use kallisto_traces::Sampling;
 use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -37,6 +39,8 @@ pub(crate) struct ServerConfig {
     pub(crate) service_account_dir: PathBuf,
     /// What to tell about the server's work.
     pub(crate) telemetry: TelemetryConfig,
+    /// Where spans of requests are sent, if anywhere.
+    pub(crate) tracing: Option<TracingConfig>,
     /// What to log and how.
     pub(crate) log: LogConfig,
     /// The most that clients can make the server hold.
@@ -399,10 +403,25 @@ pub(crate) struct PodConfig {
 pub(crate) struct TelemetryConfig {
     /// How long Prometheus may see a value that does not change; zero serves no metrics.
     pub(crate) prometheus_retention: Duration,
-    /// Whether names of metrics go without the host's name.
-    pub(crate) disable_hostname: bool,
     /// Which metrics are told, and how.
     pub(crate) metrics: MetricsSettings,
+}
+
+/// `tracing "otlp"`.
+#[derive(Debug)]
+pub(crate) struct TracingConfig {
+    /// Where the collector is, and how it is spoken to.
+    pub(crate) endpoint: CollectorEndpoint,
+    /// Headers of every request to it.
+    pub(crate) headers: Vec<(String, SecretString)>,
+    /// What is told of this server.
+    pub(crate) resource: Vec<(String, String)>,
+    /// Which traces are recorded.
+    pub(crate) sampling: Sampling,
+    /// PEM file of the authority to trust for it.
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// PEM files of the certificate and key to show it.
+    pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// What is logged, and how. None leaves it to the flags of `server`.

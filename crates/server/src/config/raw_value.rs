@@ -78,6 +78,13 @@ impl RawValue {
         Some(Self { origin: ValueOrigin::Environment(spelling), form: ScalarForm::Text, text })
     }
 
+    /// A variable that is no setting of ours, such as those of OpenTelemetry.
+    pub(super) fn of_variable(environment: &Environment<'_>, name: &str) -> Option<Self> {
+        let text = Zeroizing::new(environment.plain(name)?);
+        let origin = ValueOrigin::Environment(name.to_owned());
+        Some(Self { origin, form: ScalarForm::Text, text })
+    }
+
     /// Another value from the same place.
     pub(super) fn with_text(&self, text: &str) -> Self {
         let text = Zeroizing::new(text.to_owned());

@@ -267,15 +267,11 @@ fn transit_tls(source: &mut SealStanza<'_, '_>) -> Result<TransitTls, Error> {
             .map(|variable| RawValue::of_environment(source.environment, variable));
     }
     let [ca_cert, cert, key, server_name, skip_verify] = raw;
-    let path = |raw: Option<RawValue>| raw.map(|raw| raw.path()).transpose();
-    let (cert, key) = (path(cert)?, path(key)?);
-    let client_identity = match &source.stanza {
-        Some(stanza) => pair(stanza, cert, key)?,
-        None => cert.zip(key),
-    };
+    let names = ("tls_client_cert, VAULT_CLIENT_CERT", "tls_client_key, VAULT_CLIENT_KEY");
+    let client_identity = pair(source.stanza.as_ref(), (cert, key), names)?;
     let trusts_anyone = skip_verify.map_or(Ok(false), |raw| raw.switch())?;
     Ok(TransitTls {
-        ca_cert: path(ca_cert)?,
+        ca_cert: ca_cert.map(|raw| raw.path()).transpose()?,
         client_identity,
         server_name: server_name.map(|raw| raw.text()).transpose()?,
         trusts_anyone,

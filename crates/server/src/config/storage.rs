@@ -2,8 +2,10 @@
 //!
 //! Of several stanzas over several files the last one counts; two in one file are a mistake.
 
+use std::path::PathBuf;
+
 use super::Of;
-use super::error::Error;
+use super::error::{Error, ValueOrigin};
 use super::general::{checked_url, environment_first};
 use super::model::{JoinToken, PostgresqlConfig, RetryJoin, StorageConfig};
 use super::raw_value::RawValue;
@@ -122,8 +124,6 @@ fn retry_join(
     let leader_api_addr = checked_url(&address)?;
     let mut path = |key| stanza.raw_value(key)?.map(|raw| raw.path()).transpose();
     let ca_cert_file = path("leader_ca_cert_file")?;
-    let cert = path("leader_client_cert_file")?;
-    let key = path("leader_client_key_file")?;
     let join_token = match path("join_token_file")? {
         Some(path) => Some(JoinToken::File(path)),
         None => RawValue::of_environment(environment, "JOIN_TOKEN")
@@ -142,22 +142,31 @@ fn retry_join(
         let text = "a join token is read from a file or the environment: use join_token_file";
         return Err(stanza.refuse(text));
     }
-    let client_identity = pair(&stanza, cert, key)?;
+    let names = ("leader_client_cert_file", "leader_client_key_file");
+    let identity = (stanza.raw_value(names.0)?, stanza.raw_value(names.1)?);
+    let client_identity = pair(Some(&stanza), identity, names)?;
     stanza.finish(&[("auto_join_*", Ignored)], warnings)?;
     Ok(RetryJoin { leader_api_addr, ca_cert_file, client_identity, tls_server_name, join_token })
 }
 
-/// Certificate and key come together or not at all.
-pub(super) fn pair<T>(
-    stanza: &ConfigSection<'_>,
-    cert: Option<T>,
-    key: Option<T>,
-) -> Result<Option<(T, T)>, Error> {
-    match (cert, key) {
-        (Some(cert), Some(key)) => Ok(Some((cert, key))),
-        (None, None) => Ok(None),
-        _ => Err(stanza.refuse("a client certificate and its key must be given together")),
-    }
+/// The files of a client certificate and its key, which come together or not at all, from wherever each is; `names` are what they are called.
+pub(super) fn pair(
+    stanza: Option<&ConfigSection<'_>>,
+    identity: (Option<RawValue>, Option<RawValue>),
+    names: (&str, &str),
+) -> Result<Option<(PathBuf, PathBuf)>, Error> {
+    let alone = match identity {
+        (Some(cert), Some(key)) => return Ok(Some((cert.path()?, key.path()?))),
+        (None, None) => return Ok(None),
+        (Some(alone), None) | (None, Some(alone)) => alone,
+    };
+    let (cert, key) = names;
+    let why = format!("a client certificate ({cert}) and its key ({key}) must be given together");
+    Err(match (stanza, &alone.origin) {
+        // It knows whether the other one is there, mistyped.
+        (Some(stanza), ValueOrigin::File(..)) => stanza.refuse(&why),
+        _ => alone.refuse(why),
+    })
 }
 
 fn file(mut stanza: ConfigSection<'_>, warnings: &mut Vec<String>) -> Result<StorageConfig, Error> {

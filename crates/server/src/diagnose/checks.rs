@@ -1,5 +1,6 @@
 //! The single checks: each tries what a start would do, and leaves no trace.
 
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -14,6 +15,7 @@ use super::certificate;
 use super::report::DiagnoseCheck;
 use crate::exposed::{self, Exposed};
 use crate::settings::{DatabaseSettings, ListenerSettings, ServerSettings, StorageChoice};
+use crate::traces::collector_tls;
 
 /// Free bytes below which storage is about to stop, and below which it is worth a word.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -267,6 +269,25 @@ fn socket(name: &'static str, path: &Path) -> DiagnoseCheck {
         Some(folder) if folder.is_dir() => writable(name, folder),
         _ => DiagnoseCheck::fail(name, format!("{shown}: its directory does not exist")),
     }
+}
+
+/// The files of the TLS that spans are sent by. No collector is asked: a server starts without one.
+pub(super) fn tracing(settings: &ServerSettings, now: Timestamp) -> DiagnoseCheck {
+    let (heading, tls) = ("Check Tracing", "Check Tracing TLS");
+    let Some(config) = &settings.tracing else {
+        return DiagnoseCheck::skipped(heading, "no spans are sent");
+    };
+    let found = match collector_tls(config) {
+        Err(why) => vec![DiagnoseCheck::fail(tls, why)],
+        Ok(None) => vec![DiagnoseCheck::ok(tls, "the endpoint is not https")],
+        Ok(Some(_)) => {
+            let shown = config.client_identity.iter();
+            let shown =
+                shown.map(|(cert, _)| certificate::check("Check Tracing Certificate", cert, now));
+            iter::once(DiagnoseCheck::ok(tls, "")).chain(shown).collect()
+        }
+    };
+    DiagnoseCheck::of(heading, found)
 }
 
 /// Where audit devices may write.

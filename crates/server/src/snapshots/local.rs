@@ -74,6 +74,16 @@ impl Drop for LocalSink {
     }
 }
 
+/// The directory that a path leads to: links are followed as far as it is there, and the rest is as it is written.
+pub(super) fn place(directory: &str) -> PathBuf {
+    let written = Path::new(directory);
+    let found = written.ancestors().find_map(|part| {
+        let there = fs::canonicalize(part).ok()?;
+        Some(there.join(written.strip_prefix(part).ok()?))
+    });
+    found.unwrap_or_else(|| written.to_owned())
+}
+
 pub(super) fn open(directory: &str, name: &str) -> Result<Box<dyn Read + Send>, String> {
     let path = Path::new(directory).join(name);
     #[expect(clippy::disallowed_methods, reason = "the process gives the core its disk")]
@@ -109,5 +119,23 @@ pub(super) fn delete(directory: &str, name: &str) -> Result<(), String> {
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(&path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_the_same_by_its_links_and_before_it_is_there() {
+        let root = std::env::temp_dir().join(format!("kallisto-places-{}", std::process::id()));
+        let (real, link) = (root.join("real"), root.join("link"));
+        fs::create_dir_all(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let place = |path: PathBuf| place(path.to_str().unwrap());
+        assert_eq!(place(link.clone()), place(real.clone()));
+        assert_eq!(place(link.join("later/there")), place(real.join("later/there")));
+        assert_ne!(place(link.join("later")), place(real.join("other")));
+        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -6,7 +6,7 @@ mod sigv4;
 
 use std::io::Read;
 
-use kallisto_core::{SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot};
+use kallisto_core::{SnapshotPlace, SnapshotSink, SnapshotStorage, SnapshotTarget, StoredSnapshot};
 
 /// Stores snapshots where their schedules say.
 pub(super) struct Snapshots;
@@ -44,6 +44,15 @@ impl SnapshotStorage for Snapshots {
         match target {
             SnapshotTarget::Local { directory } => local::delete(directory, name),
             SnapshotTarget::S3(target) => s3::delete(target, name),
+        }
+    }
+
+    fn place(&self, target: &SnapshotTarget) -> SnapshotPlace {
+        match target {
+            SnapshotTarget::Local { directory } => {
+                SnapshotPlace::Directory(local::place(directory))
+            }
+            SnapshotTarget::S3(_) => target.place(),
         }
     }
 }

@@ -119,8 +119,8 @@ impl SimDatabase {
         if is_committed {
             self.commits.push((now, position));
         }
-        let is_free = before.1 != 0 && self.rows.look().holder == 0;
-        QueryDone { answer, is_news: is_committed || is_free }
+        let is_taken_or_free = before.1 != self.rows.look().holder;
+        QueryDone { answer, is_news: is_committed || is_taken_or_free }
     }
 
     /// Up to where everything was committed before `at`.

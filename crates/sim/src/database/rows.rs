@@ -102,6 +102,7 @@ impl DatabaseRows {
             tip: self.position,
             generation: 0,
             trimmed: self.trimmed,
+            holder: self.holder,
             has_more: rows.len() == POLL_ROWS,
             rows,
         }

@@ -15,7 +15,7 @@ use kallisto_lsm::clock::Clock;
 use kallisto_store::{Error, Peer};
 use kallisto_store_postgres::database::{
     CommitOrder, DatabaseFailure, DatabaseResult, DatabaseSession, LeaseLook, ListedServer,
-    LoadedRecords, Notify, PolledChanges, RestoreOrder, StoreDatabase, TakenLease,
+    LoadedRecords, Notify, PolledChanges, RestoreOrder, StoreDatabase, SwitchOutcome, TakenLease,
 };
 use kallisto_store_postgres::limits::{LONG_STATEMENT, STATEMENT};
 
@@ -321,7 +321,7 @@ impl DatabaseSession for SimSession {
         self.ask(STATEMENT, leave).await
     }
 
-    async fn clear_staged(&self) -> DatabaseResult<()> {
+    async fn clear_staged(&self, _epoch: u64, _up_to: u64) -> DatabaseResult<()> {
         no_restores()
     }
 
@@ -338,11 +338,7 @@ impl DatabaseSession for SimSession {
         no_restores()
     }
 
-    async fn count_staged(&self, _generation: u64) -> DatabaseResult<u64> {
-        no_restores()
-    }
-
-    async fn switch(&self, _order: &RestoreOrder) -> DatabaseResult<bool> {
+    async fn switch(&self, _order: &RestoreOrder, _records: u64) -> DatabaseResult<SwitchOutcome> {
         no_restores()
     }
 }

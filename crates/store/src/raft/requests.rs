@@ -76,12 +76,14 @@ pub(crate) enum Backpressure {
 }
 
 /// How a group is gathered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gather {
-    /// Fewer than these are worth a wait.
-    pub(crate) wanted: usize,
-    /// The longest wait.
-    pub(crate) patience: Duration,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Gather {
+    /// It is not.
+    Nothing,
+    /// Threads that want this core go first.
+    Turn,
+    /// The same, and if that brought more, a wait is worth it while fewer than `wanted` have come, for at most `patience`.
+    Wait { wanted: usize, patience: Duration },
 }
 
 /// Since when something is to be served.
@@ -134,24 +136,27 @@ impl Requests {
     /// ask again. If that brought more, nothing else has to be waited for. If it did not, there are cores to spare, and
     /// those who are still on their way come while this thread sleeps, until as many wait as came together before.
     pub(crate) fn gather(&self, gather: Gather, came: WaitOutcome) {
+        if matches!(gather, Gather::Nothing) {
+            return;
+        }
         let before = lock(&self.state).gathering();
-        if before.is_none() || gather.patience.is_zero() {
+        if before.is_none() {
             return;
         }
         std::thread::yield_now();
+        let Gather::Wait { wanted, patience } = gather else { return };
         let state = lock(&self.state);
         if came == WaitOutcome::Awaited || state.gathering() != before {
             // Who was awaited is served at once: it may be the only one.
             return;
         }
         let waits = |state: &mut RequestsState| {
-            let short = state.waiting.len() < gather.wanted
-                && state.refusal.is_none()
-                && state.urgent.is_empty();
-            (state.idle, state.wanted) = (short, gather.wanted);
+            let short =
+                state.waiting.len() < wanted && state.refusal.is_none() && state.urgent.is_empty();
+            (state.idle, state.wanted) = (short, wanted);
             short
         };
-        let waited = self.came.wait_timeout_while(state, gather.patience, waits);
+        let waited = self.came.wait_timeout_while(state, patience, waits);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (state.idle, state.wanted) = (false, 0);
     }
@@ -388,7 +393,7 @@ mod tests {
         let requests = Requests::default();
         requests.push(commit(1).0);
         // A wait for a second commit would not end: none comes.
-        let gather = Gather { wanted: 2, patience: Duration::MAX };
+        let gather = Gather::Wait { wanted: 2, patience: Duration::MAX };
         requests.gather(gather, WaitOutcome::Awaited);
         requests.push(commit(1).0);
         requests.gather(gather, WaitOutcome::Meanwhile);

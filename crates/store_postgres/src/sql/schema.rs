@@ -81,7 +81,6 @@ pub(crate) struct PgStatements {
     pub(crate) begin_restore: String,
     pub(crate) clear_staged: String,
     pub(crate) stage: String,
-    pub(crate) count_staged: String,
     pub(crate) switch: [String; 4],
 }
 
@@ -164,7 +163,7 @@ impl PgStatements {
                  SELECT pg_notify($11, '') FROM led"
             ),
             poll: format!(
-                "SELECT m.epoch, m.position, m.generation, m.trimmed, c.first, c.position, c.epoch, c.body
+                "SELECT m.epoch, m.position, m.generation, m.trimmed, m.holder, c.first, c.position, c.epoch, c.body
                  FROM {meta} m LEFT JOIN LATERAL (SELECT first, position, epoch, body FROM {changes} WHERE position > $1
                    ORDER BY position LIMIT $2) c ON true WHERE m.id = 1 ORDER BY c.position"
             ),
@@ -198,8 +197,9 @@ impl PgStatements {
             ),
             leave: format!("DELETE FROM {ha} WHERE id = $1"),
             take: format!(
-                "UPDATE {meta} SET epoch = epoch + 1, holder = $2, wanted = 0, expires = {lease}
-                 WHERE id = 1 AND epoch = $3 AND holder = $4 AND {mark} = $5 RETURNING epoch, position"
+                "WITH led AS (UPDATE {meta} SET epoch = epoch + 1, holder = $2, wanted = 0, expires = {lease}
+                   WHERE id = 1 AND epoch = $3 AND holder = $4 AND {mark} = $5 RETURNING epoch, position)
+                 SELECT epoch, position, pg_notify($6, 'taken') FROM led"
             ),
             take_blank: format!(
                 "UPDATE {meta} SET epoch = epoch + 1, holder = $2, wanted = 0, expires = {lease}
@@ -220,13 +220,14 @@ impl PgStatements {
                  told AS (INSERT INTO {changes} (position, first, epoch, body) SELECT $3, $3, $2, $5 FROM led)
                  SELECT 1 FROM led"
             ),
-            clear_staged: format!("DELETE FROM {staged}"),
+            clear_staged: format!(
+                "DELETE FROM {staged} WHERE generation <= $2 AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1 AND epoch = $1)"
+            ),
             stage: format!(
                 "WITH led AS (SELECT 1 FROM {meta} WHERE id = 1 AND epoch = $1 FOR SHARE)
                  INSERT INTO {staged} (generation, key, value) SELECT $2, u.k, u.v FROM led, unnest($3, $4) AS u(k, v)
                  ON CONFLICT (generation, key) DO UPDATE SET value = excluded.value RETURNING 1"
             ),
-            count_staged: format!("SELECT count(*) FROM {staged} WHERE generation = $1"),
             switch: [
                 format!(
                     "UPDATE {meta} SET position = $3, generation = $5, trimmed = $3, expires = {lease}
@@ -234,7 +235,8 @@ impl PgStatements {
                 ),
                 format!("DELETE FROM {records}"),
                 format!(
-                    "INSERT INTO {records} (key, seqno, value) SELECT key, $2, value FROM {staged} WHERE generation = $1"
+                    "WITH taken AS (INSERT INTO {records} (key, seqno, value) SELECT key, $2, value FROM {staged} WHERE generation = $1 RETURNING 1)
+                     SELECT count(*) FROM taken"
                 ),
                 format!("DELETE FROM {staged}; DELETE FROM {changes}; NOTIFY \"{}\"", channel(table)),
             ],

@@ -14,8 +14,8 @@ use super::schema::PgStatements;
 use super::{probe, tables};
 use crate::change;
 use crate::database::{
-    ChangeRow, CommitOrder, DatabaseResult, DatabaseSession, LeaseLook, ListedServer,
-    LoadedRecords, PolledChanges, RestoreOrder, TakenLease,
+    ChangeRow, CommitOrder, DatabaseFailure, DatabaseResult, DatabaseSession, LeaseLook,
+    ListedServer, LoadedRecords, PolledChanges, RestoreOrder, SwitchOutcome, TakenLease,
 };
 use crate::limits::{ALIVE, LEASE, LONG_STATEMENT, POLL_ROWS, SERVERS_MAX, SILENT_MAX, STATEMENT};
 use crate::{MissingTables, Sharing};
@@ -70,7 +70,11 @@ impl SqlSession {
     }
 
     /// Runs the statements of a switch; the last of them has not committed it where this fails.
-    async fn take_place(&self, order: &RestoreOrder) -> DatabaseResult<bool> {
+    async fn take_place(
+        &self,
+        order: &RestoreOrder,
+        records: u64,
+    ) -> DatabaseResult<SwitchOutcome> {
         let [fence, remove, take, rest] = &self.statements.switch;
         let (before, position) = (order.before.cast_signed(), (order.before + 1).cast_signed());
         let generation = order.generation.cast_signed();
@@ -83,14 +87,17 @@ impl SqlSession {
             (&generation, Type::INT8),
         ];
         if self.ask(fence, &parameters).await?.is_empty() {
-            return Ok(false);
+            return Ok(SwitchOutcome::Deposed);
         }
         self.session.run(remove, &[], LONG_STATEMENT).await?;
         let parameters: [PgParameter<'_>; 2] = [(&generation, Type::INT8), (&position, Type::INT8)];
-        self.session.run(take, &parameters, LONG_STATEMENT).await?;
+        let taken = self.session.run(take, &parameters, LONG_STATEMENT).await?;
+        if number(only(&taken)?, 0)? != records {
+            return Ok(SwitchOutcome::Incomplete);
+        }
         self.session.batch(rest, LONG_STATEMENT).await?;
         self.session.batch("COMMIT", STATEMENT).await?;
-        Ok(true)
+        Ok(SwitchOutcome::Switched)
     }
 }
 
@@ -142,10 +149,10 @@ impl DatabaseSession for SqlSession {
         let head = only(&found)?;
         let mut rows = Vec::new();
         for row in &found {
-            if cell::<Option<i64>>(row, 4)?.is_some() {
-                let (first, last) = (number(row, 4)?, number(row, 5)?);
-                let batches = change::decode(cell(row, 7)?, first, last);
-                rows.push(ChangeRow { first, last, epoch: number(row, 6)?, batches });
+            if cell::<Option<i64>>(row, 5)?.is_some() {
+                let (first, last) = (number(row, 5)?, number(row, 6)?);
+                let batches = change::decode(cell(row, 8)?, first, last);
+                rows.push(ChangeRow { first, last, epoch: number(row, 7)?, batches });
             }
         }
         Ok(PolledChanges {
@@ -153,6 +160,7 @@ impl DatabaseSession for SqlSession {
             tip: number(head, 1)?,
             generation: number(head, 2)?,
             trimmed: number(head, 3)?,
+            holder: number(head, 4)?,
             has_more: rows.len() == POLL_ROWS,
             rows,
         })
@@ -170,12 +178,13 @@ impl DatabaseSession for SqlSession {
     }
 
     async fn take(&self, own: u64, seen: &LeaseLook) -> DatabaseResult<Option<TakenLease>> {
-        let parameters: [PgParameter<'_>; 5] = [
+        let parameters: [PgParameter<'_>; 6] = [
             (&ms(LEASE), Type::FLOAT8),
             (&own.cast_signed(), Type::INT8),
             (&seen.epoch.cast_signed(), Type::INT8),
             (&seen.holder.cast_signed(), Type::INT8),
             (&seen.mark, Type::INT8),
+            (&self.statements.channel, Type::TEXT),
         ];
         taken(&self.ask(&self.statements.take, &parameters).await?)
     }
@@ -251,8 +260,11 @@ impl DatabaseSession for SqlSession {
         self.ask(&self.statements.leave, &parameters).await.map(|_| ())
     }
 
-    async fn clear_staged(&self) -> DatabaseResult<()> {
-        self.session.run(&self.statements.clear_staged, &[], LONG_STATEMENT).await.map(|_| ())
+    async fn clear_staged(&self, epoch: u64, up_to: u64) -> DatabaseResult<()> {
+        let parameters: [PgParameter<'_>; 2] =
+            [(&epoch.cast_signed(), Type::INT8), (&up_to.cast_signed(), Type::INT8)];
+        let clear = &self.statements.clear_staged;
+        self.session.run(clear, &parameters, LONG_STATEMENT).await.map(|_| ())
     }
 
     async fn begin_restore(&self, order: &RestoreOrder, body: &[u8]) -> DatabaseResult<bool> {
@@ -284,19 +296,14 @@ impl DatabaseSession for SqlSession {
         Ok(!rows.is_empty() || records.is_empty())
     }
 
-    async fn count_staged(&self, generation: u64) -> DatabaseResult<u64> {
-        let parameters: [PgParameter<'_>; 1] = [(&generation.cast_signed(), Type::INT8)];
-        let counted =
-            self.session.run(&self.statements.count_staged, &parameters, LONG_STATEMENT).await?;
-        number(only(&counted)?, 0)
-    }
-
-    async fn switch(&self, order: &RestoreOrder) -> DatabaseResult<bool> {
-        let switched = self.take_place(order).await;
+    async fn switch(&self, order: &RestoreOrder, records: u64) -> DatabaseResult<SwitchOutcome> {
+        let switched = self.take_place(order, records).await;
         match &switched {
-            Ok(true) | Err(crate::database::DatabaseFailure::Lost(_)) => {}
+            Ok(SwitchOutcome::Switched) | Err(DatabaseFailure::Lost(_)) => {}
             // The connection goes on without the transaction.
-            Ok(false) | Err(_) => self.session.batch("ROLLBACK", STATEMENT).await?,
+            Ok(SwitchOutcome::Deposed | SwitchOutcome::Incomplete) | Err(_) => {
+                self.session.batch("ROLLBACK", STATEMENT).await?;
+            }
         }
         switched
     }

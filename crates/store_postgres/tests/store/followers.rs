@@ -130,3 +130,57 @@ fn a_server_that_died_is_listed_once_more_and_never_beside_its_successor() {
     });
     drop(three);
 }
+
+#[test]
+fn a_hand_over_that_the_database_does_not_hear_of_fails_soon_and_is_not_made_up_for() {
+    let Some(database) = Postgres::start("unheard") else { return };
+    let (one, proxy) = open_behind_wire(&database, "one");
+    begin(&one);
+    let two = open(&database.url(), "two");
+    until("it to know the other one", || one.members().len() == 2);
+    until("it to lead", || one.leads());
+    proxy.set(DatabaseWire::Cut);
+    let began = Instant::now();
+    let refused = one.transfer(None).wait();
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    // Before the lease is over.
+    proxy.set(DatabaseWire::Sound);
+    until("it to write", || one.commit(put("a", "1")).wait().is_ok());
+    for _ in 0..30 {
+        assert!(!two.leads(), "what was refused happens later");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(one.leads());
+}
+
+#[test]
+fn a_closed_store_answers_what_is_asked_of_it() {
+    let Some(database) = Postgres::start("closed") else { return };
+    let store = open(&database.url(), "one");
+    begin(&store);
+    store.close().unwrap();
+    for asked in [store.read_index(), store.commit(put("a", "1")), store.begin_restore()] {
+        assert!(matches!(asked.wait(), Err(Error::Unavailable(_))));
+    }
+    assert!(store.transfer(None).wait().is_err());
+}
+
+#[test]
+fn a_hand_over_waits_for_nobodys_next_beat() {
+    let Some(database) = Postgres::start("at-once") else { return };
+    let (one, two) = (open(&database.url(), "one"), open(&database.url(), "two"));
+    begin(&one);
+    until("them to know each other", || {
+        one.members().len() == 2 && two.members().len() == 2 && one.leads()
+    });
+    let began = Instant::now();
+    for _ in 0..3 {
+        for (from, to) in [(&one, &two), (&two, &one)] {
+            from.transfer(None).wait().unwrap();
+            until("the other one to lead", || to.leads());
+        }
+    }
+    // A beat is a second.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}

@@ -84,7 +84,11 @@ fn tables_of_another_program_or_layout_are_named_with_their_column_and_stay_as_t
     assert_eq!(value(&store, "first"), Some("write".to_owned()));
     // While it runs as well: the task says so, and does not panic.
     database.sql("ALTER TABLE t_changes ALTER epoch TYPE boolean USING true");
-    let error = store.commit(put("a", "1")).wait().unwrap_err();
+    let mut error = Error::NotLeader;
+    until("a server that leads", || {
+        error = store.commit(put("a", "1")).wait().unwrap_err();
+        error != Error::NotLeader
+    });
     assert!(matches!(&error, Error::Unavailable(why) if why.contains("epoch")), "{error}");
     database.sql("ALTER TABLE t_changes ALTER epoch TYPE bigint USING 1");
     until("a write", || store.commit(put("a", "2")).wait().is_ok());
@@ -114,6 +118,11 @@ fn a_role_without_the_right_to_make_tables_uses_those_that_are_there() {
         let generation = store.begin_restore().wait().unwrap();
         let records = vec![(b"k"[..].to_vec().into(), b"v"[..].to_vec().into())];
         store.stage(generation, records).wait().unwrap();
+        // One that is missing, or one too many, is no restore.
+        for count in [0, 2] {
+            let refused = store.finish_restore(generation, count).wait();
+            assert!(matches!(refused, Err(Error::Conflict)), "{count}: {refused:?}");
+        }
         store.finish_restore(generation, 1).wait().unwrap();
         assert_eq!(value(&store, "k"), Some("v".to_owned()));
     }
@@ -163,4 +172,28 @@ fn of_a_database_that_one_server_has_for_itself_a_killed_one_is_waited_for_and_a
     until("it to lead", || store.leads() && store.commit(put("a", "1")).wait().is_ok());
     let took = began.elapsed().as_secs();
     assert!((4..9).contains(&took), "{took} s");
+}
+
+#[test]
+fn a_restore_that_is_given_up_takes_nothing_from_the_one_behind_it_and_half_of_one_is_none() {
+    let Some(database) = Postgres::start("restores") else { return };
+    let store = open(&database.url(), "one");
+    begin(&store);
+    let record = |key: &'static [u8]| vec![(key.into(), b"v"[..].into())];
+    let given_up = store.begin_restore().wait().unwrap();
+    store.stage(given_up, record(b"old")).wait().unwrap();
+    let this = store.begin_restore().wait().unwrap();
+    store.stage(this, record(b"k")).wait().unwrap();
+    store.stage(this, record(b"l")).wait().unwrap();
+    store.abandon_restore(given_up).wait().unwrap();
+    assert_eq!(database.sql("SELECT count(*) FROM t_staged"), "2");
+    // One of them goes.
+    database.sql("DELETE FROM t_staged WHERE key = 'l'");
+    assert_eq!(store.finish_restore(this, 2).wait(), Err(Error::Conflict));
+    assert!(value(&store, "first").is_some() && value(&store, "k").is_none());
+    assert_eq!(database.sql("SELECT count(*) FROM t"), "1");
+    store.stage(this, record(b"l")).wait().unwrap();
+    store.finish_restore(this, 2).wait().unwrap();
+    assert!(value(&store, "first").is_none() && value(&store, "l").is_some());
+    assert_eq!(database.sql("SELECT count(*) FROM t_staged"), "0");
 }

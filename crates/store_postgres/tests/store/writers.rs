@@ -91,13 +91,16 @@ fn a_commit_whose_answer_is_lost_is_found_and_one_that_never_arrived_is_sent_aga
     let error = commit.wait().unwrap_err();
     assert!(matches!(error, Error::Unknown(_)), "{error}");
     assert!(began.elapsed() > Duration::from_secs(5));
-    // Those who write one record wait for each other, and none for long by now.
-    let began = Instant::now();
-    for _ in 0..3 {
-        let error = store.commit(put("later", "v")).wait().unwrap_err();
-        assert!(matches!(error, Error::Unavailable(_) | Error::NotLeader), "{error}");
+    // Those who write one record wait for each other, and none for long by now. The first is told at the next try to connect.
+    for (writes, longest) in [(1, Duration::from_secs(4)), (100, Duration::from_millis(500))] {
+        let began = Instant::now();
+        for _ in 0..writes {
+            let error = store.commit(put("later", "v")).wait().unwrap_err();
+            assert!(matches!(error, Error::Unavailable(_) | Error::NotLeader), "{error}");
+        }
+        assert!(began.elapsed() < longest, "{writes}: {:?}", began.elapsed());
     }
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(matches!(store.read_index().wait(), Err(Error::Unavailable(_))));
     proxy.set(DatabaseWire::Sound);
     until("it to write again", || store.commit(put("later", "v")).wait().is_ok());
     assert_eq!(value(&store, "unknown"), Some("v".to_owned()));
@@ -243,11 +246,13 @@ fn writes_that_keep_coming_keep_no_read_waiting() {
     let store = open(&database.url(), "one");
     begin(&store);
     let stop = Arc::new(AtomicBool::new(false));
+    // A read that waits for writes to end waits as long as these go on, which is far longer than a busy machine takes.
+    let end = Instant::now() + Duration::from_secs(30);
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
             std::thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) && Instant::now() < end {
                     store.commit(put(&format!("w{writer}"), "v")).wait().unwrap();
                 }
             })
@@ -262,7 +267,7 @@ fn writes_that_keep_coming_keep_no_read_waiting() {
     }
     stop.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
 }
 
 #[test]

@@ -36,7 +36,9 @@ impl KvMount<'_> {
     fn api_path(&self, path: &str) -> String {
         match self.engine {
             MountedEngine::KvV2 => format!("{}metadata/{path}", self.path),
-            MountedEngine::KvV1 | MountedEngine::Transit => format!("{}{path}", self.path),
+            MountedEngine::KvV1 | MountedEngine::Transit | MountedEngine::Pki => {
+                format!("{}{path}", self.path)
+            }
         }
     }
 
@@ -64,7 +66,9 @@ fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error
     if mount.engine == MountedEngine::KvV2 && migration.scope.has(ContentKind::Mounts) {
         move_settings(migration, mount)?;
     }
-    let found = walk::walk(migration, &migration.source, mount)?;
+    let mut found = walk::walk(migration, &migration.source, mount)?;
+    // A secret whose record was not read is there all the same: nothing at the target is a stray then.
+    found.is_whole &= !tell_unread(migration, mount);
     let what = format!("secrets of {}{}", mount.namespace, mount.path);
     migration.progress.begin(&what, found.secrets.len());
     pool::for_each(&found.secrets, migration.workers, |path| {
@@ -72,12 +76,26 @@ fn move_mount(migration: &Migration<'_>, mount: KvMount<'_>) -> Result<(), Error
         let item = Item { kind: SECRETS, namespace: mount.namespace, path: &full };
         let settled = migration.settle(item, || match mount.engine {
             MountedEngine::KvV2 => versioned::settle(migration, mount, path),
-            MountedEngine::KvV1 | MountedEngine::Transit => plain::settle(migration, mount, path),
+            MountedEngine::KvV1 | MountedEngine::Transit | MountedEngine::Pki => {
+                plain::settle(migration, mount, path)
+            }
         });
         migration.progress.add(1);
         settled.map(drop)
     })?;
     settle_strays(migration, mount, &found)
+}
+
+/// Names the records of secrets that a snapshot has and that are not understood; whether there are any.
+fn tell_unread(migration: &Migration<'_>, mount: KvMount<'_>) -> bool {
+    let Some(snapshot) = migration.source.snapshot() else { return false };
+    let unread = snapshot.unread(mount.namespace, mount.path);
+    for (record, why) in &unread {
+        let full = mount.full(record);
+        let item = Item { kind: SECRETS, namespace: mount.namespace, path: &full };
+        migration.report.count(item, Settled::NotMoved(why.clone()));
+    }
+    !unread.is_empty()
 }
 
 /// The defaults of a mount with versions.

@@ -12,7 +12,8 @@ pub(super) fn settle(
     path: &str,
 ) -> Result<Settled, ItemFailure> {
     let path = mount.api_path(path);
-    let Some(there) = migration.source.read(mount.namespace, &path)? else {
+    let there = migration.source.read(mount.namespace, &path)?;
+    let Some(there) = there else {
         return Ok(Settled::not_moved("it is gone at the source"));
     };
     let here = migration.target_or_nothing(mount.namespace, &path)?;

@@ -95,7 +95,10 @@ impl VersionedSecret<'_, '_> {
                 let Some(data) = self.read_data(&there, &wanted)? else { return Ok(None) };
                 self.import(there, data, is_other)?;
             }
-            // What cannot be read is known before anything moves.
+            // What cannot be read is known before anything moves. A snapshot is at hand, so all of it is tried.
+            MigrationPass::DryRun if source.snapshot().is_some() => {
+                self.read_data(&there, &wanted)?;
+            }
             MigrationPass::DryRun | MigrationPass::Compare => {
                 let deletable = wanted.iter().filter(|version| is_deletable(&there, version));
                 self.read_data(&there, &deletable.copied().collect::<Vec<_>>())?;
@@ -183,7 +186,8 @@ impl VersionedSecret<'_, '_> {
             {
                 continue;
             }
-            if self.read_version(source, version)? != in_target {
+            let in_source = self.read_version(source, version)?;
+            if in_source != in_target {
                 return Ok(Settled::Differs(format!("the data of version {version}")));
             }
         }

@@ -40,6 +40,9 @@ impl IdentityIndex {
                         index.groups.insert(group.id.clone(), group);
                     }
                     PackedItem::LocalAliases(entity, aliases) => local.push((entity, aliases)),
+                    PackedItem::NotRead(id, error) => {
+                        index.problems.push((id, error.to_string()));
+                    }
                 }),
                 Err(error) => {
                     let name = path.strip_prefix(&mount.folder).unwrap_or_default();

@@ -13,7 +13,6 @@ use kallisto_vault_snapshot::OpenSnapshot;
 use super::fields::{seconds, token_type};
 use super::leftovers::LeftBehind;
 use super::{read_json, records_in};
-use crate::migrate::endpoint::ItemFailure;
 use crate::migrate::mounts::text;
 use kallisto_command::client::url;
 use kallisto_command::error::Error;
@@ -178,14 +177,11 @@ impl LayoutWalk<'_> {
         let mut mounts = BTreeMap::new();
         for table in [table.to_owned(), format!("local-{table}")] {
             let at = format!("{prefix}core/{table}");
-            let entries = match read_table(self.opened, &at) {
-                Ok(entries) => entries,
-                Err(why) => {
-                    self.problem("mounts", namespace, &at, &why);
-                    continue;
-                }
-            };
-            for entry in entries {
+            let read = read_table(self.opened, &at);
+            for (record, why) in read.unread {
+                self.problem("mounts", namespace, &record, &why);
+            }
+            for entry in read.entries {
                 let path = text(&entry, "path").to_owned();
                 match mount_of(entry, namespace.is_empty(), &format!("{prefix}{folder}/")) {
                     Ok(mount) => drop(mounts.insert(path, mount)),
@@ -206,28 +202,41 @@ impl LayoutWalk<'_> {
     }
 }
 
+/// A table of mounts, as much of it as was read.
+#[derive(Default)]
+struct MountTable {
+    entries: Vec<Map>,
+    /// Paths of records that were not, and why.
+    unread: Vec<(String, String)>,
+}
+
 /// The entries of a table, in one record or in many.
-fn read_table(opened: &OpenSnapshot, at: &str) -> Result<Vec<Map>, String> {
-    let said = |failure| match failure {
-        ItemFailure::Item(why) | ItemFailure::Denied(why) => why,
-        ItemFailure::Fatal(error) => error.to_string(),
-    };
-    let mut entries = Vec::new();
-    match read_json(opened, at).map_err(said)?.and_then(|mut table| table.remove("entries")) {
-        Some(Json::Array(all)) => {
+fn read_table(opened: &OpenSnapshot, at: &str) -> MountTable {
+    const NOT_UNDERSTOOD: &str = "a table of mounts is not understood";
+    let mut table = MountTable::default();
+    let mut unread = |record: &str, why: String| table.unread.push((record.to_owned(), why));
+    match read_json(opened, at).map(|found| found.and_then(|mut all| all.remove("entries"))) {
+        Ok(Some(Json::Array(all))) => {
             for entry in all {
-                let entry = entry.as_object().cloned();
-                entries.push(entry.ok_or("a table of mounts is not understood")?);
+                match entry {
+                    Json::Object(entry) => table.entries.push(entry),
+                    _ => unread(at, NOT_UNDERSTOOD.to_owned()),
+                }
             }
         }
-        None | Some(Json::Null) => {}
-        Some(_) => return Err("a table of mounts is not understood".to_owned()),
+        Ok(None | Some(Json::Null)) => {}
+        Ok(Some(_)) => unread(at, NOT_UNDERSTOOD.to_owned()),
+        Err(failure) => unread(at, failure.text()),
     }
     let folder = format!("{at}/");
     for name in records_in(opened, &folder) {
-        entries.extend(read_json(opened, &format!("{folder}{name}")).map_err(said)?);
+        let record = format!("{folder}{name}");
+        match read_json(opened, &record) {
+            Ok(entry) => table.entries.extend(entry),
+            Err(failure) => unread(&record, failure.text()),
+        }
     }
-    Ok(entries)
+    table
 }
 
 fn mount_of(entry: Map, is_root: bool, folder: &str) -> Result<StoredMount, &'static str> {

@@ -24,6 +24,14 @@ pub(in crate::migrate) struct SecretIdImport {
     pub(in crate::migrate) has_expired: bool,
 }
 
+/// The secret ids of a role.
+#[derive(Default)]
+pub(in crate::migrate) struct StoredSecretIds {
+    pub(in crate::migrate) read: Vec<SecretIdImport>,
+    /// Names of records that were not read, and why.
+    pub(in crate::migrate) unread: Vec<(String, String)>,
+}
+
 /// A kind of object: the route below its mount that names them, the folder they are stored in, and their fields.
 struct StoredKind {
     method: &'static str,
@@ -151,10 +159,11 @@ pub(super) fn secret_ids(
     opened: &OpenSnapshot,
     method: &StoredMount,
     path: &str,
-) -> Result<Vec<SecretIdImport>, ItemFailure> {
-    let Some(name) = path.strip_prefix("role/") else { return Ok(Vec::new()) };
+) -> Result<StoredSecretIds, ItemFailure> {
+    let mut found = StoredSecretIds::default();
+    let Some(name) = path.strip_prefix("role/") else { return Ok(found) };
     let role = read_json(opened, &format!("{}role/{name}", method.folder))?;
-    let Some(role) = role else { return Ok(Vec::new()) };
+    let Some(role) = role else { return Ok(found) };
     let key_text = text(&role, "hmac_key");
     let is_lower_case = role.get("lower_case_role_name") == Some(&true.into());
     let prefix = match text(&role, "secret_id_prefix") {
@@ -167,10 +176,14 @@ pub(super) fn secret_ids(
     let key = hmac::Key::new(hmac::HMAC_SHA256, key_text.as_bytes());
     let named = HEXLOWER.encode(hmac::sign(&key, name.as_bytes()).as_ref());
     let folder = format!("{}{prefix}{named}/", method.folder);
-    let mut found = Vec::new();
     for hmac in records_in(opened, &folder) {
-        if let Some(stored) = read_json(opened, &format!("{folder}{hmac}"))? {
-            found.push(secret_id(stored, key_text, &hmac)?);
+        let stored = read_json(opened, &format!("{folder}{hmac}"));
+        let read = stored
+            .and_then(|stored| stored.map(|stored| secret_id(stored, key_text, &hmac)).transpose());
+        match read {
+            Ok(read) => found.read.extend(read),
+            // The HMAC is no secret: it takes the role's key to make one.
+            Err(failure) => found.unread.push((hmac, failure.text())),
         }
     }
     Ok(found)

@@ -2,13 +2,14 @@
 //!
 //! The rest of the command asks it as it asks a server, so that a move from a snapshot is the same walk with the same three ends. What a record
 //! means is known here: [`layout`] knows namespaces and mounts, [`methods`] login methods with the tables of [`fields`], [`secrets`] key-value
-//! mounts, [`identity`] entities and groups. A record that is not understood is one item that does not move; [`leftovers`] names what nobody asks for.
+//! mounts, [`identity`] entities and groups, [`pki`] certificate authorities. A record that is not understood is one item that does not move; [`leftovers`] names what nobody asks for.
 
 mod fields;
 mod identity;
 mod layout;
 mod leftovers;
 mod methods;
+mod pki;
 mod secrets;
 mod shares;
 mod transit;
@@ -30,7 +31,10 @@ use kallisto_command::files;
 use kallisto_command::json::{Json, Map, parse_object};
 
 pub(super) use self::leftovers::LeftBehind;
-pub(super) use self::methods::SecretIdImport;
+pub(super) use self::methods::{SecretIdImport, StoredSecretIds};
+pub(super) use self::pki::{
+    AuthorityIssuer, AuthorityKey, RevokedAtSource, SETTING_ROUTES, StoredAuthority,
+};
 
 /// Where a server keeps the id of its cluster.
 const CLUSTER: &str = "core/cluster/local/info";
@@ -55,12 +59,20 @@ impl SnapshotSource {
         file: &Path,
         shares_file: Option<&Path>,
         base: &str,
+        memory_mib: u64,
         config: &Config,
     ) -> Result<Self, Error> {
-        let named = |error: SnapshotError| Error::usage(format!("{}: {error}", file.display()));
+        let named = |error: SnapshotError| match error {
+            SnapshotError::Memory(_) => Error::usage(format!(
+                "{}: its records take more than {memory_mib} MiB of memory: -snapshot-memory-mib gives more, on a machine that has it",
+                file.display()
+            )),
+            error => Error::usage(format!("{}: {error}", file.display())),
+        };
         let input = files::open_lines(file)
             .map_err(|error| Error::usage(format!("{}: {error}", file.display())))?;
-        let snapshot = SnapshotFile::read(input).map_err(named)?;
+        let memory = memory_mib.saturating_mul(1 << 20);
+        let snapshot = SnapshotFile::read_within(input, memory).map_err(named)?;
         let facts = snapshot.seal().map_err(named)?;
         let shares = shares::read(shares_file, facts, config)?;
         let opened = snapshot.unseal(&shares).map_err(named)?;
@@ -101,6 +113,7 @@ impl SnapshotSource {
         let Some((mount, path)) = at.mount(path) else { return Ok(None) };
         match &*mount.kind {
             "transit" => transit::read(&self.opened, mount, path),
+            "pki" => pki::read(&self.opened, mount, path),
             _ => self.secrets.read(&self.opened, mount, path, version),
         }
     }
@@ -128,6 +141,7 @@ impl SnapshotSource {
         let Some((mount, path)) = at.mount(path) else { return Ok(Vec::new()) };
         match &*mount.kind {
             "transit" => Ok(transit::list(&self.opened, mount)),
+            "pki" => Ok(pki::list(&self.opened, mount, path)),
             _ => self.secrets.list(&self.opened, mount, path),
         }
     }
@@ -146,11 +160,23 @@ impl SnapshotSource {
         &self,
         namespace: &str,
         role: &str,
-    ) -> Result<Vec<SecretIdImport>, ItemFailure> {
+    ) -> Result<StoredSecretIds, ItemFailure> {
         let at = self.namespace(namespace)?;
         let found = role.strip_prefix("auth/").and_then(|path| at.method(path));
-        let Some((method, path)) = found else { return Ok(Vec::new()) };
+        let Some((method, path)) = found else { return Ok(StoredSecretIds::default()) };
         methods::secret_ids(&self.opened, method, path)
+    }
+
+    /// Records of the mount at this path that were not read, by their paths in it, and why.
+    pub(super) fn unread(&self, namespace: &str, mount: &str) -> Vec<(String, String)> {
+        let at = self.namespace(namespace).ok().and_then(|at| at.mount(mount));
+        at.map(|(mount, _)| self.secrets.unread(&self.opened, mount)).unwrap_or_default()
+    }
+
+    /// Keys, issuers and certificates of the mount at this path.
+    pub(super) fn authority(&self, namespace: &str, mount: &str) -> StoredAuthority {
+        let at = self.namespace(namespace).ok().and_then(|at| at.mount(mount));
+        at.map(|(mount, _)| pki::authority(&self.opened, mount)).unwrap_or_default()
     }
 
     /// A backup of the transit key at this path.

@@ -21,6 +21,8 @@ pub(super) struct SecretIndexes(Mutex<HashMap<String, Arc<Result<SecretIndex, St
 struct SecretIndex {
     salt: Vec<u8>,
     paths: BTreeMap<String, String>,
+    /// Records of metadata that were not read, and why. Which secrets they are of nobody can say.
+    unread: Vec<(String, String)>,
 }
 
 impl SecretIndexes {
@@ -70,14 +72,24 @@ impl SecretIndexes {
         Ok(names_in(&index.paths, folder))
     }
 
+    /// Records of secrets of a mount that were not read, and why; none where the mount as a whole is not.
+    pub(super) fn unread(
+        &self,
+        opened: &OpenSnapshot,
+        mount: &StoredMount,
+    ) -> Vec<(String, String)> {
+        if !mount.has_versions {
+            return Vec::new();
+        }
+        let index = self.of(opened, mount);
+        index.as_ref().as_ref().map(|index| index.unread.clone()).unwrap_or_default()
+    }
+
     fn of(&self, opened: &OpenSnapshot, mount: &StoredMount) -> Arc<Result<SecretIndex, String>> {
         let mut indexes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = indexes.entry(mount.folder.clone()).or_insert_with(|| {
-            Arc::new(index(opened, mount).map_err(|failure| match failure {
-                ItemFailure::Item(why) | ItemFailure::Denied(why) => why,
-                ItemFailure::Fatal(error) => error.to_string(),
-            }))
-        });
+        let made = indexes
+            .entry(mount.folder.clone())
+            .or_insert_with(|| Arc::new(index(opened, mount).map_err(ItemFailure::text)));
         Arc::clone(made)
     }
 }
@@ -110,18 +122,28 @@ fn index(opened: &OpenSnapshot, mount: &StoredMount) -> Result<SecretIndex, Item
     {
         return Err(item("it was being made a mount with versions when the snapshot was taken"));
     }
-    let mut paths = BTreeMap::new();
+    let (mut paths, mut unread) = (BTreeMap::new(), Vec::new());
     let folder = format!("{own}metadata/");
     for at in opened.below(&folder) {
-        let Some(bytes) = read_bytes(opened, at)? else { continue };
-        let metadata = StoredMetadata::read(&bytes).map_err(|error| refused(&error))?;
-        paths.insert(metadata.key, at.to_owned());
+        let read = opened.get(at).and_then(|bytes| match bytes {
+            Some(bytes) => StoredMetadata::read(&bytes).map(Some),
+            None => Ok(None),
+        });
+        match read {
+            Ok(Some(metadata)) => drop(paths.insert(metadata.key, at.to_owned())),
+            Ok(None) => {}
+            Err(error) => {
+                let record = at.strip_prefix(&mount.folder).unwrap_or(at);
+                unread.push((record.to_owned(), refused(&error).text()));
+            }
+        }
     }
     let salt = read_bytes(opened, &format!("{own}salt"))?;
     if salt.is_none() && !paths.is_empty() {
         return Err(item("its secrets are kept in a way that is not understood: it has no salt"));
     }
-    Ok(SecretIndex { salt: salt.map(|salt| salt.to_vec()).unwrap_or_default(), paths })
+    let salt = salt.map(|salt| salt.to_vec()).unwrap_or_default();
+    Ok(SecretIndex { salt, paths, unread })
 }
 
 fn read_settings(opened: &OpenSnapshot, mount: &StoredMount) -> Result<Option<Map>, ItemFailure> {

@@ -26,6 +26,7 @@ pub(super) fn read(
 ) -> Result<Vec<Share>, Error> {
     let Some(file) = file else { return ask(facts, config) };
     let unreadable = |error| Error::usage(format!("{}: {error}", file.display()));
+    files::warn_if_exposed(file, "the unseal shares");
     let bytes = Zeroizing::new(files::read(file).map_err(unreadable)?);
     let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let lines = lines.filter(|line| !line.is_empty()).take(SHARES_MAX + 1);

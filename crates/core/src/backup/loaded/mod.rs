@@ -4,6 +4,8 @@
 //! which is ciphertext; the rest is checked and forgotten. When the file has proven whole, a view is built over those records as
 //! unsealing builds one, and reads go to it by the same handlers.
 //!
+//! It comes as the body of a request, or from where a schedule puts its snapshots, with the credentials that the schedule has.
+//!
 //! The keyring of the snapshot opens under the root key of the cluster, which a rekey and a rotation leave as it is. So any snapshot of
 //! this cluster can be loaded, and none of another.
 
@@ -18,12 +20,14 @@ use kallisto_barrier::Keyring;
 use kallisto_store::{Batch, MemoryStore, Store};
 use tokio::sync::oneshot;
 
+use super::schedule::ScheduledFile;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::{Response, Upload};
 use crate::limits::{LOADED_BYTES_MAX, LOADED_RECORD_BYTES, LOADED_SECS};
-use crate::platform::threads::give_way;
+use crate::platform::snapshot_storage::SnapshotStorage;
+use crate::platform::threads::{give_way, outcome_of};
 use crate::random::make_uuid;
 use crate::state::Core;
 use crate::state::loaded::{LoadedSnapshot, LoadingSnapshot};
@@ -35,6 +39,8 @@ use crate::view::{NamespaceContext, View, ViewFold};
 
 /// Records that go into the memory together.
 const RECORDS_TOGETHER: usize = 1024;
+/// Bytes of a stored file that are read at once.
+const READ_BYTES: usize = 1 << 20;
 /// What the view of a snapshot may keep decoded; the rest is read from its records.
 const HOT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a namespace's number, behind which its keys have their kind.
@@ -83,26 +89,87 @@ pub(crate) fn begin(
     context: &NamespaceContext,
     now: Timestamp,
 ) -> Result<Response, Error> {
-    let live = LiveParts {
-        root: Arc::clone(&context.root),
-        ticket_secret: Arc::clone(&context.ticket_secret),
-        info: Arc::clone(&context.info),
-        services: Arc::clone(&context.services),
-        threads: Arc::clone(&context.threads),
-        leases: context.leases,
+    Ok(Response::Upload(Box::new(SnapshotLoad::begin(core, context, now)?)))
+}
+
+/// Loads a file of a schedule, from where that puts its files; the answer comes when it is loaded.
+///
+/// # Errors
+/// [`Error::Invalid`] while another snapshot is loaded and for a file that is none, [`Error::Unavailable`] where it cannot be read.
+pub(crate) async fn load_scheduled(
+    core: &Core,
+    context: &NamespaceContext,
+    file: ScheduledFile,
+    now: Timestamp,
+) -> Result<Response, Error> {
+    let stored = core.services.snapshots().cloned().ok_or(Error::UnsupportedPath)?;
+    let mut load = SnapshotLoad::begin(core, context, now)?;
+    let threads = Arc::clone(&load.live.threads);
+    let (tell, told) = oneshot::channel();
+    let run = move || {
+        give_way();
+        let read = read_all(&mut load, &*stored, &file, &tell);
+        // Nobody may be left to hear it.
+        let _ = tell.send(read.map(|()| load));
     };
-    Ok(Response::Upload(Box::new(SnapshotLoad {
-        loading: core.loaded.begin(make_uuid()?)?,
-        live,
-        now,
-        reader: FileReader::default(),
-        meta: Map::new(),
-        keys: None,
-        is_ours: false,
-        store: Arc::new(MemoryStore::new()),
-        records: 0,
-        bytes: 0,
-    })))
+    let started = threads.start("snapshot-load", Box::new(run));
+    started.map_err(|error| Error::Unavailable(format!("no thread to load on: {error}")))?;
+    let load = told.await.map_err(|_| Error::internal(&"loading ended early"))??;
+    load.open().await
+}
+
+/// Reads a stored file to its end, unless nobody waits for it any more.
+fn read_all<T>(
+    load: &mut SnapshotLoad,
+    stored: &dyn SnapshotStorage,
+    file: &ScheduledFile,
+    tell: &oneshot::Sender<T>,
+) -> Result<(), Error> {
+    let unread = |why: &dyn fmt::Display| {
+        Error::Unavailable(format!("{} is not read from where it is stored: {why}", file.name))
+    };
+    let found = stored.list(&file.target, &file.name).map_err(|why| unread(&why))?;
+    let found = found.into_iter().find(|found| found.name == file.name);
+    let found = found.ok_or_else(|| Error::invalid(format!("{} is not there", file.name)))?;
+    let mut from =
+        stored.open(&file.target, &file.name, found.bytes).map_err(|why| unread(&why))?;
+    let threads = Arc::clone(&load.live.threads);
+    let mut buffer = vec![0; READ_BYTES];
+    while !tell.is_closed() {
+        let read = from.read(&mut buffer).map_err(|why| unread(&why))?;
+        if read == 0 {
+            break;
+        }
+        let taken = outcome_of(&*threads, load.take_bytes(buffer.get(..read).unwrap_or_default()));
+        taken.ok_or_else(|| Error::internal(&"no outcome"))??;
+    }
+    Ok(())
+}
+
+impl SnapshotLoad {
+    /// Takes the place for a snapshot that comes.
+    fn begin(core: &Core, context: &NamespaceContext, now: Timestamp) -> Result<Self, Error> {
+        let live = LiveParts {
+            root: Arc::clone(&context.root),
+            ticket_secret: Arc::clone(&context.ticket_secret),
+            info: Arc::clone(&context.info),
+            services: Arc::clone(&context.services),
+            threads: Arc::clone(&context.threads),
+            leases: context.leases,
+        };
+        Ok(Self {
+            loading: core.loaded.begin(make_uuid()?)?,
+            live,
+            now,
+            reader: FileReader::default(),
+            meta: Map::new(),
+            keys: None,
+            is_ours: false,
+            store: Arc::new(MemoryStore::new()),
+            records: 0,
+            bytes: 0,
+        })
+    }
 }
 
 /// The loaded snapshots, by their ids.

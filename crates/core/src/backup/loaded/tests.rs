@@ -1,8 +1,9 @@
 //! A snapshot is loaded next to a server, and secrets are read and recovered from it.
 
 use jiff::{SignedDuration, Timestamp};
-use kallisto_auth::Operation::{self, Delete, List, Read, Update};
+use kallisto_auth::Operation::{self, Delete, List, Read, Recover, Update};
 use kallisto_backup::{FileWriter, TAG};
+use kallisto_engine::{Admits, Route};
 use kallisto_store::{BackupHead, BackupWriter, Chunks, Visit};
 
 use super::begin;
@@ -10,7 +11,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::request::{HeaderSource, Headers, Request};
 use crate::api::response::Response;
 use crate::platform::server_info::RouteAccess;
-use crate::routes::tests::{ROOT, ask, open_core, request};
+use crate::routes::tests::{ROOT, ask, open_core, request, rows, sample};
 use crate::state::Core;
 
 /// A backup of a server.
@@ -80,7 +81,7 @@ fn read(core: &Core, operation: Operation, path: &str, id: &str) -> Result<Respo
     pollster::block_on(core.handle(&request))
 }
 
-/// A write that recovers.
+/// A recovery.
 fn recover(
     core: &Core,
     token: &str,
@@ -90,7 +91,7 @@ fn recover(
     let named = Named(headers);
     let body = r#"{"data":{"not":"written"}}"#;
     let request =
-        Request { headers: Headers::of(&named), ..request(Some(token), Update, path, body) };
+        Request { headers: Headers::of(&named), ..request(Some(token), Recover, path, body) };
     pollster::block_on(core.handle(&request))
 }
 
@@ -204,6 +205,56 @@ fn a_write_that_names_a_snapshot_recovers_and_takes_the_right_to() {
     }
     let unknown = recover(&core, ROOT, "secret/data/f/a", by_id("nosuch"));
     assert!(matches!(unknown, Err(Error::Invalid(why)) if why.contains("no snapshot nosuch")));
+}
+
+#[test]
+fn nothing_but_a_secret_is_recovered_at_any_route() {
+    let core = filled();
+    let id = load(&core, &backup_of(&core)).unwrap();
+    let named = Named(by_id(&id));
+    let answer = |token, path: &str, headers| {
+        let request = Request { headers, ..request(token, Recover, path, "{}") };
+        pollster::block_on(core.handle(&request))
+    };
+    let refused = |(base, row): (&str, &Route), token| {
+        let path = sample(base, row);
+        let answer = answer(token, &path, Headers::of(&named));
+        let is_kv = base == "secret/" || base == "one/";
+        match (&answer, row.admits) {
+            (Err(Error::Invalid(_)), _) => {}
+            (Err(Error::NotFound), _) if is_kv => {}
+            (Err(Error::Denied(_)), admits) if token.is_none() && admits != Admits::Anyone => {}
+            _ => panic!("{path} {token:?}: {answer:?}"),
+        }
+    };
+    let before = core.store.position();
+    for row in rows() {
+        refused(row, None);
+        refused(row, Some(ROOT));
+    }
+    assert_eq!(core.store.position(), before);
+    let query =
+        vec![("read_snapshot_id".to_owned(), id.clone()), ("wait".to_owned(), "1s".to_owned())];
+    let waits = Request { query, ..request(Some(ROOT), Read, "secret/data/f/a", "") };
+    let waits = pollster::block_on(core.handle(&waits));
+    assert!(
+        matches!(&waits, Err(Error::Invalid(why)) if why.contains("does not change")),
+        "{waits:?}"
+    );
+    for path in ["sys/health", "sys/internal/ui/mounts", "sys/capabilities-self", "pki/ca"] {
+        let answer = read(&core, Read, path, &id);
+        assert!(matches!(answer, Err(Error::Invalid(_))), "{path}: {answer:?}");
+    }
+    // Nor is anything without a snapshot.
+    let unnamed = answer(Some(ROOT), "secret/data/f/a", Headers::default());
+    assert!(matches!(unnamed, Err(Error::Invalid(_))), "{unnamed:?}");
+    pollster::block_on(core.seal()).unwrap();
+    for path in ["sys/unseal", "sys/init", "sys/health", "sys/seal-status"] {
+        let refused = answer(None, path, Headers::of(&named));
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{path}: {refused:?}");
+    }
+    let sealed = answer(Some(ROOT), "secret/data/f/a", Headers::of(&named));
+    assert!(matches!(sealed, Err(Error::Sealed)), "{sealed:?}");
 }
 
 #[test]

@@ -14,12 +14,17 @@ use crate::view::NamespaceContext;
 
 /// Where the records are in the engine storage of `sys/`.
 pub(super) const CONFIGS: &str = "snapshot-auto/config/";
+/// The name of the schedule that was written last. Every write of one changes this record and depends on it, so that no two are checked
+/// against the same others.
+pub(super) const WRITTEN_LAST: &str = "snapshot-auto/written-last";
 /// Least time between two snapshots, in seconds.
 const INTERVAL_SECS_MIN: i64 = 10;
 /// Snapshots that one schedule keeps at the most.
 const RETAIN_MAX: i64 = 10_000;
 /// Longest name, prefix or other text, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
+/// What the names of files end in.
+pub(super) const EXTENSION: &str = ".snap";
 /// Schedules there may be.
 pub(super) const SCHEDULES_MAX: usize = 64;
 
@@ -138,6 +143,21 @@ impl BackupSchedule {
             }
         }
         map
+    }
+
+    /// What the names of its files begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("{}-", self.file_prefix)
+    }
+
+    /// Whether a file of this name is one that it writes, and none of a schedule with a longer prefix.
+    pub(super) fn writes(&self, file: &str) -> bool {
+        let rest = file.strip_prefix(self.prefix().as_str());
+        let rest = rest.and_then(|rest| rest.strip_suffix(EXTENSION));
+        let Some((time, index)) = rest.and_then(|rest| rest.split_once('-')) else { return false };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let time = time.strip_suffix('Z').and_then(|time| time.split_once('T'));
+        is_number(index) && time.is_some_and(|(day, hour)| is_number(day) && is_number(hour))
     }
 
     /// Where a file of this name ends up, for people.

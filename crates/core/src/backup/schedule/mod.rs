@@ -6,6 +6,7 @@
 //! Invariants:
 //! - A file counts once it was read back, and every record of it was opened; nothing older is deleted before.
 //! - A server that was sealed, or that does not lead any more, gives up.
+//! - No two schedules write files of the same names to one place, as far as the server can tell that it is one.
 
 mod config;
 mod run;
@@ -15,12 +16,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_store::Batch;
+use kallisto_store::{Batch, Error as StoreError, Seqno};
+use tokio::sync::oneshot;
 
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::metrics::SnapshotFigures;
+use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
 use crate::state::Core;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -63,11 +67,14 @@ pub(crate) fn start_due(
         if next(&schedule, &status) > now.as_second() && !is_ahead {
             continue;
         }
+        // Nothing may fail between the swap and the guard that takes it back.
+        let namesakes = namesakes(context, &name, &schedule)?;
         if core.services.snapshot_running.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let work = run::SnapshotRun {
             name,
+            namesakes,
             schedule,
             seqno,
             status,
@@ -90,6 +97,105 @@ pub(crate) fn start_due(
             .map_err(|error| Error::Unavailable(format!("no thread for a snapshot: {error}")));
     }
     Ok(())
+}
+
+/// A file of a schedule, and where it is.
+pub(crate) struct ScheduledFile {
+    pub(crate) target: SnapshotTarget,
+    pub(crate) name: String,
+}
+
+/// The file of a schedule with this URL, as its status says it; without one the last that was verified.
+///
+/// # Errors
+/// [`Error::NotFound`] without the schedule, [`Error::Invalid`] for what is none of its files.
+pub(crate) fn file(
+    context: &NamespaceContext,
+    schedule_name: &str,
+    url: &str,
+) -> Result<ScheduledFile, Error> {
+    let (schedule, _) = BackupSchedule::read(context, schedule_name)?.ok_or(Error::NotFound)?;
+    let status = ScheduleStatus::read(context, schedule_name)?;
+    let url = if url.is_empty() { &status.url } else { url };
+    if url.is_empty() {
+        return Err(Error::invalid(format!(
+            "the schedule {schedule_name} has no verified snapshot yet: url names one"
+        )));
+    }
+    let Some(name) = url.strip_prefix(&*schedule.url("")).filter(|name| schedule.writes(name))
+    else {
+        let begin = schedule.url(&schedule.prefix());
+        return Err(Error::invalid(format!(
+            "url: no file of the schedule {schedule_name}, whose begin with {begin}"
+        )));
+    };
+    Ok(ScheduledFile { name: name.to_owned(), target: schedule.target })
+}
+
+/// Another schedule whose files have the same names, and which of them it verified.
+struct Namesake {
+    name: String,
+    target: SnapshotTarget,
+    files: Vec<String>,
+}
+
+/// The other schedules that give their files the names that one of this name would.
+fn namesakes(
+    context: &NamespaceContext,
+    name: &str,
+    schedule: &BackupSchedule,
+) -> Result<Vec<Namesake>, Error> {
+    let mut namesakes = Vec::new();
+    for other in storage(context)?.list_some(config::CONFIGS, config::SCHEDULES_MAX) {
+        if other != name
+            && let Some((found, _)) = BackupSchedule::read(context, &other)?
+            && found.file_prefix == schedule.file_prefix
+        {
+            let files = ScheduleStatus::read(context, &other)?.files;
+            namesakes.push(Namesake { name: other, target: found.target, files });
+        }
+    }
+    Ok(namesakes)
+}
+
+/// Those of them that write to where `target` is. It may wait for a disk, as links of directories are followed.
+fn at_same_place(
+    stored: &dyn SnapshotStorage,
+    target: &SnapshotTarget,
+    mut namesakes: Vec<Namesake>,
+) -> Vec<Namesake> {
+    if !namesakes.is_empty() {
+        let place = stored.place(target);
+        namesakes.retain(|other| stored.place(&other.target) == place);
+    }
+    namesakes
+}
+
+/// Refuses a schedule where another one writes files of the same names: each would take the other's files for its own, and delete what
+/// it did not verify first.
+async fn refuse_same_place(
+    core: &Core,
+    schedule: &BackupSchedule,
+    namesakes: Vec<Namesake>,
+) -> Result<(), Error> {
+    if namesakes.is_empty() {
+        return Ok(());
+    }
+    let stored = core.services.snapshots().cloned().ok_or(Error::UnsupportedPath)?;
+    let target = schedule.target.clone();
+    let (tell, told) = oneshot::channel();
+    let look = move || {
+        // Nobody may be left to hear it.
+        let _ = tell.send(at_same_place(&*stored, &target, namesakes));
+    };
+    let started = core.threads.start("snapshot-place", Box::new(look));
+    started.map_err(|error| Error::Unavailable(format!("no thread to look on: {error}")))?;
+    match told.await.map_err(|_| Error::internal(&"looking ended early"))?.first() {
+        None => Ok(()),
+        Some(Namesake { name, .. }) => Err(Error::invalid(format!(
+            "the schedule {name:?} writes files of the same names there: give this one another file_prefix or path_prefix"
+        ))),
+    }
 }
 
 /// How each schedule fares, for the metrics.
@@ -144,17 +250,42 @@ pub(crate) async fn write(
     if name.contains('/') {
         return Err(Error::invalid("the name of a schedule has no '/'"));
     }
-    let before = BackupSchedule::read(context, name)?.map(|(schedule, _)| schedule);
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let mut batch = Batch::new();
+        let schedule = stage(context, body, name, &mut batch)?;
+        refuse_same_place(core, &schedule, namesakes(context, name, &schedule)?).await?;
+        match context.store.commit(batch).await {
+            Ok(_) => return Ok(Response::Empty),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// The schedule that a body says, and the batch that writes it unless any schedule was written meanwhile.
+fn stage(
+    context: &NamespaceContext,
+    body: &Map,
+    name: &str,
+    batch: &mut Batch,
+) -> Result<BackupSchedule, Error> {
     let storage = storage(context)?;
+    let last = storage.get(config::WRITTEN_LAST)?;
+    storage.expect_in(batch, config::WRITTEN_LAST, last.map_or(Seqno::ABSENT, |last| last.seqno));
+    let record = config::record(name);
+    let before = BackupSchedule::read(context, name)?;
+    storage.expect_in(batch, &record, before.as_ref().map_or(Seqno::ABSENT, |(_, seqno)| *seqno));
     if before.is_none() && storage.list(config::CONFIGS)?.len() >= config::SCHEDULES_MAX {
         return Err(Error::invalid(format!(
             "there are {} schedules already",
             config::SCHEDULES_MAX
         )));
     }
-    let schedule = BackupSchedule::of(body, before.as_ref())?;
-    storage.put(&config::record(name), schedule.to_record()).await?;
-    Ok(Response::Empty)
+    let schedule = BackupSchedule::of(body, before.as_ref().map(|(before, _)| before))?;
+    storage.put_in(batch, config::WRITTEN_LAST, name.as_bytes().to_vec())?;
+    storage.put_in(batch, &record, schedule.to_record())?;
+    Ok(schedule)
 }
 
 /// `config/:name`, deleted; the files stay.

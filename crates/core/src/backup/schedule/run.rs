@@ -10,8 +10,9 @@ use kallisto_backup::{Examiner, FileWriter, KeyGiven, TAG};
 use kallisto_barrier::RootKey;
 use kallisto_store::{Batch, Seqno, Store};
 
+use super::config::EXTENSION;
 use super::status::FILES_MAX;
-use super::{BackupSchedule, ScheduleStatus, config, status};
+use super::{BackupSchedule, Namesake, ScheduleStatus, at_same_place, config, status};
 use crate::backup::save;
 use crate::platform::snapshot_storage::{SnapshotStorage, SnapshotTarget};
 use crate::platform::threads::{Threads, give_way, outcome_of};
@@ -22,8 +23,6 @@ use crate::view::NamespaceContext;
 
 /// Bytes that are read back at once.
 const READ_BYTES: usize = 1 << 20;
-/// What the names of files end in.
-const EXTENSION: &str = ".snap";
 /// Longest error that is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 500;
 
@@ -43,6 +42,9 @@ pub(super) struct SnapshotRun {
     /// Since when the schedule is as it is.
     pub(super) seqno: Seqno,
     pub(super) status: ScheduleStatus,
+    /// Other schedules that give their files the same names. Those at the same place are of a time in which that was possible, or were not
+    /// known for it when they were written: a link came later, say.
+    pub(super) namesakes: Vec<Namesake>,
     pub(super) stored: Arc<dyn SnapshotStorage>,
     pub(super) now: Timestamp,
     pub(super) store: Arc<dyn Store>,
@@ -65,8 +67,10 @@ struct VerifiedFile {
 
 impl SnapshotRun {
     /// Makes it, and writes down how that went.
-    pub(super) fn run(self) {
+    pub(super) fn run(mut self) {
         give_way();
+        let others = std::mem::take(&mut self.namesakes);
+        self.namesakes = at_same_place(&*self.stored, &self.schedule.target, others);
         let start = (self.stopwatch)();
         let outcome = self.make();
         let took = (self.stopwatch)().saturating_sub(start).as_secs();
@@ -129,11 +133,10 @@ impl SnapshotRun {
 
     fn make(&self) -> Result<VerifiedFile, String> {
         let (target, stored) = (&self.schedule.target, &*self.stored);
-        let prefix = format!("{}-", self.schedule.file_prefix);
+        let prefix = self.schedule.prefix();
         let taken = stored.list(target, &prefix)?;
-        let is_ours = |name: &str| name.ends_with(EXTENSION);
         let taken: u64 =
-            taken.iter().filter(|file| is_ours(&file.name)).map(|file| file.bytes).sum();
+            taken.iter().filter(|file| self.is_own(&file.name)).map(|file| file.bytes).sum();
         let cluster = self.store.replicated().ok_or("the storage is not replicated")?;
         let ready = outcome_of(&*self.threads, cluster.read_index());
         ready.ok_or("no outcome")?.map_err(text)?;
@@ -188,6 +191,12 @@ impl SnapshotRun {
         Ok(VerifiedFile { file, bytes, records, index: position.0, kept, files })
     }
 
+    /// Whether a file is one of this schedule's.
+    fn is_own(&self, file: &str) -> bool {
+        let is_known = |other: &Namesake| other.files.iter().any(|known| known == file);
+        self.schedule.writes(file) && !self.namesakes.iter().any(is_known)
+    }
+
     fn check_space(&self, bytes: u64) -> Result<(), String> {
         let max = self.schedule.space_max;
         if matches!(self.schedule.target, SnapshotTarget::Local { .. }) && bytes > max {
@@ -216,7 +225,7 @@ impl SnapshotRun {
     fn retain(&self, prefix: &str, newest: &str) -> Result<Vec<String>, String> {
         let (target, stored) = (&self.schedule.target, &*self.stored);
         let files = stored.list(target, prefix)?.into_iter().map(|file| file.name);
-        let mut files: Vec<String> = files.filter(|name| name.ends_with(EXTENSION)).collect();
+        let mut files: Vec<String> = files.filter(|name| self.is_own(name)).collect();
         let keep = usize::try_from(self.schedule.retain).unwrap_or(usize::MAX);
         for name in over(&files, &self.status.files, newest, keep) {
             stored.delete(target, &name)?;

@@ -1,7 +1,7 @@
-//! Writing the fields of a secret, for protocols that have no place for anything else.
+//! Writing the fields of a secret, and deleting one that is as it was read, for protocols that have no place for anything else.
 //!
-//! The write is a request as any other, so it passes every stage; but its body is no text, and that another writer was faster is returned as what
-//! it is, and not as an error to be read.
+//! The change is a request as any other, so it passes every stage; but its body is no text, and that another writer was faster is returned as
+//! what it is, and not as an error to be read.
 
 use kallisto_auth::Operation;
 
@@ -20,10 +20,10 @@ pub enum ExpectedVersion {
     Version(u64),
 }
 
-/// What came of a write of fields.
+/// What came of a write of fields, or of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldsWrite {
-    /// The secret has these fields.
+    /// The secret has these fields, or is gone.
     Written,
     /// It is not what was expected, and is as it was.
     CasMismatch,
@@ -34,11 +34,28 @@ pub fn fields_body(kind: EngineKind, fields: Map, expected: ExpectedVersion) -> 
     if !kind.has_versions() {
         return fields;
     }
-    let mut body = Map::from([("data".to_owned(), Json::Object(fields))]);
-    if let ExpectedVersion::Version(version) = expected {
-        body.insert("options".to_owned(), Json::object([("cas", version.into())]));
-    }
+    let mut body = deletion_body(kind, expected);
+    body.insert("data".to_owned(), Json::Object(fields));
     body
+}
+
+/// The body of a deletion in an engine of this kind.
+pub fn deletion_body(kind: EngineKind, expected: ExpectedVersion) -> Map {
+    match expected {
+        ExpectedVersion::Version(version) if kind.has_versions() => {
+            Map::from([("options".to_owned(), Json::object([("cas", version.into())]))])
+        }
+        ExpectedVersion::Any | ExpectedVersion::Version(_) => Map::new(),
+    }
+}
+
+/// The version that the body of a change expects, if it was made here.
+pub(super) fn expected_version(body: BodyKind<'_>) -> Option<u64> {
+    let BodyKind::Fields(body) = body else { return None };
+    match body.get("options")?.as_object()?.get("cas")? {
+        Json::Number(version) => version.parse().ok(),
+        _ => None,
+    }
 }
 
 impl Core {
@@ -52,12 +69,30 @@ impl Core {
         request: &Request<'_>,
         body: &Map,
     ) -> Result<FieldsWrite, Error> {
-        let request = Request {
-            operation: Operation::Update,
-            body: &[],
-            body_kind: BodyKind::Fields(body),
-            ..request.clone()
-        };
+        self.change_fields(request, Operation::Update, body).await
+    }
+
+    /// Deletes the latest version of a secret, if it is what is expected. The path of `request` is that of the secret's data, and `body` was made
+    /// by [`deletion_body`].
+    ///
+    /// # Errors
+    /// What the client may hear: see [`Error`].
+    pub async fn delete_fields(
+        &self,
+        request: &Request<'_>,
+        body: &Map,
+    ) -> Result<FieldsWrite, Error> {
+        self.change_fields(request, Operation::Delete, body).await
+    }
+
+    async fn change_fields(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        body: &Map,
+    ) -> Result<FieldsWrite, Error> {
+        let request =
+            Request { operation, body: &[], body_kind: BodyKind::Fields(body), ..request.clone() };
         match self.handle(&request).await {
             Ok(_) => Ok(FieldsWrite::Written),
             Err(Error::CasMismatch) => Ok(FieldsWrite::CasMismatch),
@@ -121,6 +156,41 @@ mod tests {
         let written = write(&core, ROOT, "one/a", fields("x"), Version(7));
         assert_eq!(written.unwrap(), FieldsWrite::Written);
         assert_eq!(stored(&core, "one/a"), r#"{"v":"x"}"#);
+    }
+
+    #[test]
+    fn a_deletion_that_expects_another_version_deletes_nothing_and_says_so() {
+        use ExpectedVersion::{Any, Version};
+        let core = open_core(RouteAccess::Token);
+        let delete = |path: &str, expected| {
+            let kind = core.engine_at(&format!("{}/", path.split_once('/').unwrap().0)).unwrap();
+            let request = Request {
+                token: Some(TokenText::new(ROOT)),
+                ..Request::new(Operation::Read, Path::literal(path).unwrap(), Timestamp::UNIX_EPOCH)
+            };
+            pollster::block_on(core.delete_fields(&request, &deletion_body(kind, expected)))
+        };
+        let is_there = |path: &str| {
+            ask(&core, Some(ROOT), Operation::Read, path, "")
+                .is_ok_and(|answer| matches!(answer, crate::api::response::Response::Logical(_)))
+        };
+        for value in ["one", "two"] {
+            write(&core, ROOT, "secret/data/a", fields(value), Any).unwrap();
+        }
+        for wrong in [0, 1, 3] {
+            assert_eq!(delete("secret/data/a", Version(wrong)), Ok(FieldsWrite::CasMismatch));
+        }
+        assert!(stored(&core, "secret/data/a").contains(r#""data":{"v":"two"}"#));
+        assert_eq!(delete("secret/data/a", Version(2)), Ok(FieldsWrite::Written));
+        assert!(!is_there("secret/data/a"));
+        write(&core, ROOT, "secret/data/a", fields("three"), Any).unwrap();
+        assert_eq!(delete("secret/data/a", Any), Ok(FieldsWrite::Written));
+        assert!(!is_there("secret/data/a"));
+        assert_eq!(delete("secret/data/none", Version(1)), Ok(FieldsWrite::CasMismatch));
+        // Without versions there is nothing to expect.
+        write(&core, ROOT, "one/a", fields("x"), Any).unwrap();
+        assert_eq!(delete("one/a", Version(7)), Ok(FieldsWrite::Written));
+        assert!(!is_there("one/a"));
     }
 
     #[test]

@@ -104,23 +104,6 @@ impl<'u> BatchJudge<'u> {
         authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
     }
 
-    /// Refuses unless a request that recovers what is at `path` would be let in.
-    ///
-    /// # Errors
-    /// As [`Self::demand`].
-    pub(in crate::engines) fn demand_recover(&self, path: &str) -> Result<(), Error> {
-        let refused = || Error::Denied(Denial::Policy);
-        let question = BatchQuestion {
-            operation: Operation::Update,
-            capability: Capability::Recover,
-            needs_sudo: false,
-            path: Path::literal(path).map_err(|_| refused())?,
-            parameters: None,
-        };
-        let decided = authorize_by(self.caller.token(), self.caller.acl(), question, self.now);
-        decided.map(|_| ()).map_err(|_| refused())
-    }
-
     /// Refuses unless a request for `operation` at `path` would be let in.
     ///
     /// # Errors

@@ -159,7 +159,7 @@ impl SecretRecovery<'_> {
             if !is_counted {
                 self.meter.take(Operation::Update, &path)?;
             }
-            self.judge.demand_recover(&path)?;
+            self.judge.demand(Operation::Recover, &path)?;
             let source = SecretName::api_path(&self.from.mount, "data", &pair.from);
             if source != path {
                 self.judge.demand(Operation::Read, &source)?;

@@ -1,7 +1,7 @@
 //! `kv/delete`: a secret or a whole folder, all of it or nothing, with a dry run.
 //!
-//! Without `purge` the latest versions are deleted softly and can come back; with it the secrets go
-//! with all their versions.
+//! Without `purge` the latest versions are deleted softly and can come back, and those of a folder that are deleted already are passed by; with it the
+//! secrets go with all their versions.
 
 use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
@@ -45,7 +45,7 @@ pub(in crate::engines) async fn remove(
         if fields.boolean("purge")?.unwrap_or(false) { Extent::All } else { Extent::Latest };
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
     let judge = BatchJudge::of(context, call)?;
-    let secrets = secrets_at(meter, &judge, &place)?;
+    let mut secrets = secrets_at(meter, &judge, &place)?;
     let noun = if extent == Extent::All { "metadata" } else { "data" };
     let mut touched = Vec::with_capacity(secrets.len());
     for (at, path) in secrets.iter().enumerate() {
@@ -59,8 +59,24 @@ pub(in crate::engines) async fn remove(
             cooperative_yield().await;
         }
     }
+    // Of a folder, what was deleted before is passed by: it is neither done again nor counted.
+    if place.is_folder()
+        && extent == Extent::Latest
+        && place.mount.entry.kind.kv() == Some(KvState::V2)
+    {
+        let mut living = Vec::with_capacity(secrets.len());
+        for (at, (path, touched)) in secrets.into_iter().zip(touched).enumerate() {
+            if v2::stage::lives(context, &place.mount, &path, call.now_ns())? {
+                living.push((path, touched));
+            }
+            if at % ITEMS_PER_TURN == 0 {
+                cooperative_yield().await;
+            }
+        }
+        (secrets, touched) = living.into_iter().unzip();
+    }
     check_count(fields, secrets.len())?;
-    if !is_dry {
+    if !is_dry && !secrets.is_empty() {
         let by = (author(context, &place.mount, call), call.now_ns());
         let keys: Vec<_> =
             secrets.iter().map(|path| together::record_key(&place.mount, path)).collect();

@@ -82,6 +82,9 @@ pub(crate) fn wait(
     read: impl FnOnce() -> Result<Response, Error>,
 ) -> Result<Response, Error> {
     let Kv { context, call, mount, path: inside, .. } = *kv;
+    if call.read_snapshot().is_some() {
+        return Err(Error::invalid("a loaded snapshot does not change: read it without 'wait'"));
+    }
     let query = call.query_fields();
     let fields = Fields::new(&query);
     let span = fields.span("wait")?.map_or(0, |span| span.nanos());

@@ -42,10 +42,10 @@ pub(super) const fn operation(capability: Capability) -> Operation {
         Capability::List => Operation::List,
         Capability::Patch => Operation::Patch,
         Capability::Read => Operation::Read,
+        Capability::Recover => Operation::Recover,
         Capability::Scan => Operation::Scan,
         Capability::Create
         | Capability::Deny
-        | Capability::Recover
         | Capability::Subscribe
         | Capability::Sudo
         | Capability::Update => Operation::Update,

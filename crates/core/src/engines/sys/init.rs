@@ -1,6 +1,7 @@
 //! `sys/init`: whether there are keys yet, and making them.
 
 use data_encoding::BASE64;
+use kallisto_openpgp::Recipient;
 use secrecy::ExposeSecret;
 
 use super::pgp;
@@ -11,7 +12,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::seal::{InitSpec, Initialized};
 use crate::state::Core;
-use crate::state::seal::recipients::encrypt;
+use crate::state::seal::recipients::{ShareRecipients, encrypt};
 
 const OK: u16 = 200;
 
@@ -41,24 +42,35 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
         mount_kv: None,
     };
     // All of them are tried before there is anything to encrypt.
-    let holders = pgp::holders(&body, keys, spec.shares, request.now)?;
+    let holders = pgp::holders(&body, keys, spec.shares, request.now).await?;
     let root_holder = pgp::holder(&body, "root_token_pgp_key", request.now)?;
-    let mut made = core.initialize(&spec, request.now).await?;
-    if let Some(holders) = &holders {
-        let shares = match core.auto_seal {
-            None => &mut made.keys,
-            Some(_) => &mut made.recovery_keys,
-        };
+    let encrypted = |made| for_holders(made, holders.as_ref(), root_holder.as_ref());
+    let made = core.initialize_encrypted(&spec, request.now, encrypted).await?;
+    // It is initialised: whatever else fails, the shares are handed out.
+    if core.auto_seal.is_some()
+        && let Err(error) = core.auto_unseal().await
+    {
+        tracing::error!(%error, "initialized, but not unsealed by its seal: start the server again");
+    }
+    Ok(Response::Bare { code: OK, body: reply(&made) })
+}
+
+/// What is handed out, encrypted to those it is for.
+fn for_holders(
+    mut made: Initialized,
+    holders: Option<&ShareRecipients>,
+    root_holder: Option<&Recipient>,
+) -> Result<Initialized, Error> {
+    if let Some(holders) = holders {
+        // There are shares of one key: that which opens the storage, or with auto-unseal that of recovery.
+        let shares = if made.keys.is_empty() { &mut made.recovery_keys } else { &mut made.keys };
         *shares = holders.encrypt(shares)?;
     }
-    if let Some(holder) = &root_holder {
+    if let Some(holder) = root_holder {
         let sealed = encrypt(holder, made.root_token.expose_secret().as_bytes())?;
         made.root_token = BASE64.encode(&sealed).into();
     }
-    if core.auto_seal.is_some() {
-        core.auto_unseal().await?;
-    }
-    Ok(Response::Bare { code: OK, body: reply(&made) })
+    Ok(made)
 }
 
 fn reply(made: &Initialized) -> Json {

@@ -16,6 +16,7 @@ mod explain_subject;
 mod far_ends;
 mod health;
 mod init;
+mod leftovers;
 mod locked_users;
 mod mounts;
 mod namespaces;
@@ -46,6 +47,7 @@ use crate::view::NamespaceContext;
 use kallisto_engine::Routes;
 
 pub(crate) use autopilot::{clean_up, health};
+pub(crate) use leftovers::clear_cut_short;
 pub(crate) use rotation::rotate_due;
 
 use crate::api::error::Error;

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use kallisto_auth::Path;
-use kallisto_store::{Batch, Seqno, Visit};
+use kallisto_store::{Batch, Seqno};
 
+use super::leftovers::{self, Leftovers};
 use super::tune;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool};
@@ -14,13 +15,12 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::leases::revoke::{Closing, Unmount, revoke_mount};
-use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
+use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::random;
 use crate::records::engine_kind::EngineKind;
 use crate::records::mount::LeaseTimes;
 use crate::records::mount::MountEntry;
 use crate::storage::keys::{self, MountId};
-use crate::tokens;
 use crate::view::NamespaceContext;
 use crate::view::{Closed, Mount};
 use kallisto_engine::Class;
@@ -80,6 +80,9 @@ pub(super) async fn mount(
     if let Some(existing) = context.view.mounts.conflict(&path) {
         let existing = existing.strip_prefix(class.prefix()).unwrap_or(&existing);
         return Err(Error::invalid(format!("path is already in use at {existing}")));
+    }
+    if class == Class::Auth {
+        leftovers::refuse_while_ending(context, &path)?;
     }
     let (id, seqno) = next_id(context)?;
     let entry = new_entry(id, class, path, Fields::new(&body))?;
@@ -244,18 +247,17 @@ pub(super) async fn unmount(
     let number = mount.entry.id.0;
     let _closing = Closing::begin(context, Closed::Mount(number));
     revoke_mount(context, number, how_to_unmount(call)?, call.now).await?;
-    // The mount goes first, so that nobody reads or writes what is being swept.
+    // The mount goes first, so that nobody reads or writes what is being swept, and nobody logs in: the tokens there are these.
+    let left = Leftovers {
+        mount: Some(mount.entry.id),
+        login: (class == Class::Auth).then(|| mount.entry.path.clone()),
+    };
     let mut batch = Batch::new();
     batch.delete(keys::mount(mount.entry.id)).set_essential();
+    let note = left.note_in(&mut batch, context)?;
     context.store.commit(batch).await?;
     context.services.far_ends().close(&mount.entry.accessor, None);
-    if class == Class::Auth {
-        // Nobody logs in here any more, so these are all. On a full disk they end, whatever cannot be swept.
-        tokens::revoke_made_below(context, &mount.entry.path).await?;
-    }
-    for prefix in keys::engine_prefixes(mount.entry.id) {
-        sweep(context, &prefix).await?;
-    }
+    left.clear(context, &note).await?;
     Ok(Response::Empty)
 }
 
@@ -266,27 +268,6 @@ fn how_to_unmount(call: &AuthorizedCall<'_, '_>) -> Result<Unmount, Error> {
         None | Some(Some(false)) => Ok(Unmount::WhenRevoked),
         Some(Some(true)) => Ok(Unmount::Forced),
         Some(None) => Err(Error::invalid("force must be true or false")),
-    }
-}
-
-/// Deletes every record under `prefix`, a bounded batch at a time. Of a full disk's reserve a small engine takes a little, and
-/// a large one nothing: its batches are over what is essential.
-async fn sweep(context: &NamespaceContext, prefix: &[u8]) -> Result<(), Error> {
-    loop {
-        let mut batch = Batch::new();
-        batch.set_essential();
-        context.store.scan(prefix, &mut |key, _| {
-            batch.delete(key.to_vec());
-            if batch.ops().len() < SWEEP_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
-        })?;
-        let swept = batch.ops().len();
-        if swept == 0 {
-            return Ok(());
-        }
-        context.store.commit(batch).await?;
-        if swept < SWEEP_RECORDS_MAX {
-            return Ok(());
-        }
     }
 }
 

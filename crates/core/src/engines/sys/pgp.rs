@@ -1,6 +1,7 @@
 //! The OpenPGP keys of `sys/init`, `sys/rekey` and `sys/generate-root`: which fields they are in, and how many there have to be.
 
 use jiff::Timestamp;
+use kallisto_engine::pace::TurnPace;
 use kallisto_openpgp::Recipient;
 
 use crate::api::error::Error;
@@ -12,7 +13,7 @@ use crate::state::seal::recipients::{ShareRecipients, recipient};
 ///
 /// # Errors
 /// [`Error::Invalid`] for a key that cannot be used, and for more or fewer keys than shares.
-pub(super) fn holders(
+pub(super) async fn holders(
     body: &Map,
     name: &str,
     shares: u8,
@@ -35,11 +36,14 @@ pub(super) fn holders(
             texts.len()
         )));
     }
-    let keys = texts.iter().enumerate().map(|(at, text)| {
+    let (mut recipients, mut pace) = (Vec::with_capacity(texts.len()), TurnPace::default());
+    for (at, text) in texts.iter().enumerate() {
         let field = format!("{name}, key {}", at + 1);
-        recipient(&field, text, now)
-    });
-    Ok(Some(ShareRecipients { recipients: keys.collect::<Result<_, _>>()?, are_kept: false }))
+        recipients.push(recipient(&field, text, now)?);
+        // Each may have many signatures to verify.
+        pace.spend(TurnPace::TURN).await;
+    }
+    Ok(Some(ShareRecipients { recipients, are_kept: false }))
 }
 
 /// The holder of a token, if a key is given.

@@ -123,6 +123,15 @@ pub(super) fn load(run: &RouteCall<'_>) -> Result<Response, Error> {
     backup::loaded::begin(run.core, &run.context, run.call.now)
 }
 
+/// Loads a file of a schedule: the one that `url` names, or the last that was verified.
+pub(super) async fn load_scheduled(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    let body = run.call.object()?;
+    let url = Fields::new(&body).string("url")?.unwrap_or_default();
+    let file = backup::schedule::file(&run.context, run.params.get("name"), &url)?;
+    backup::loaded::load_scheduled(run.core, &run.context, file, run.call.now).await
+}
+
 pub(super) fn list_loaded(run: &RouteCall<'_>) -> Result<Response, Error> {
     cluster_of(run)?;
     backup::loaded::list(run.core, run.call.now)

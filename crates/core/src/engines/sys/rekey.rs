@@ -81,7 +81,7 @@ pub(super) async fn start(
         threshold: count(fields, "secret_threshold")?,
         requires_verification: fields.boolean("require_verification")?.unwrap_or(false),
     };
-    let mut holders = pgp::holders(&body, "pgp_keys", spec.shares, request.now)?;
+    let mut holders = pgp::holders(&body, "pgp_keys", spec.shares, request.now).await?;
     match (fields.boolean("backup")?.unwrap_or(false), &mut holders) {
         (true, None) => {
             return Err(Error::invalid(

@@ -9,6 +9,7 @@
 
 use kallisto_store::Batch;
 
+use super::leftovers::{self, Leftovers};
 use super::mounts::{PROTECTED, check_namespaces, check_path, find};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -18,7 +19,6 @@ use crate::caller::call::AuthorizedCall;
 use crate::random;
 use crate::records::mount::MountMove;
 use crate::storage::keys;
-use crate::tokens;
 use crate::view::NamespaceContext;
 use kallisto_engine::Class;
 
@@ -56,6 +56,9 @@ pub(super) async fn remount(
     if let Some(existing) = context.view.mounts.conflict(&to) {
         return Err(Error::invalid(format!("path already in use at \"{existing}\"")));
     }
+    if class == Class::Auth {
+        leftovers::refuse_while_ending(context, &to)?;
+    }
     let key = keys::mount(mount.entry.id);
     let record = context.store.get(&key)?.ok_or(Error::Conflict)?;
     let id = random::make_uuid()?;
@@ -65,10 +68,15 @@ pub(super) async fn remount(
     let mut batch = Batch::new();
     batch.expect(key.clone(), record.seqno);
     batch.put(key, entry.encode());
+    // Their path is a login's that is no more, as when the mount is disabled.
+    let left = Leftovers { mount: None, login: Some(mount.entry.path.clone()) };
+    let note = match class {
+        Class::Auth => Some(left.note_in(&mut batch, context)?),
+        Class::Secret => None,
+    };
     context.store.commit(batch).await?;
-    if class == Class::Auth {
-        // Their path is a login's that is no more, as when the mount is disabled.
-        tokens::revoke_made_below(context, &mount.entry.path).await?;
+    if let Some(note) = note {
+        left.clear(context, &note).await?;
     }
     tracing::info!(migration = %id, "moved a mount");
     let data = Json::object([("migration_id", id.into())]).to_text();

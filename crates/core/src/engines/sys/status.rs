@@ -1,5 +1,7 @@
 //! Seal status, unsealing and leadership.
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -61,7 +63,7 @@ pub(super) async fn unseal(core: &Core, request: &Request<'_>) -> Result<Respons
     seal_status(core)
 }
 
-pub(super) fn leader(core: &Core) -> Result<Response, Error> {
+pub(super) fn leader(core: &Core, now: Timestamp) -> Result<Response, Error> {
     if core.is_sealed() {
         return Err(Error::Sealed);
     }
@@ -87,7 +89,7 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
         false => leader.api_address,
     };
     let position = core.store.position().0;
-    let body = Json::object([
+    let mut body = Json::object([
         ("ha_enabled", true.into()),
         ("is_self", leadership.is_mine().into()),
         ("leader_address", api.into()),
@@ -97,7 +99,20 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
         ("raft_committed_index", position.into()),
         ("raft_applied_index", position.into()),
     ]);
+    if let (Some(since), Json::Object(map)) = (active_since(core, now), &mut body) {
+        map.insert("active_time".to_owned(), since.to_string().into());
+    }
     Ok(Response::Bare { code: OK, body })
+}
+
+/// Since when this server leads, to the second; `None` where it does not, or was not seen to yet.
+fn active_since(core: &Core, now: Timestamp) -> Option<Timestamp> {
+    if !core.store.leads() {
+        return None;
+    }
+    let led = core.metrics.observed().led_for((core.stopwatch)())?;
+    let since = now.checked_sub(SignedDuration::try_from(led).ok()?).ok()?;
+    Timestamp::from_second(since.as_second()).ok()
 }
 
 /// A cluster address as clients know it.

@@ -140,6 +140,11 @@ fn a_token_ends_with_the_one_above_that_made_it() {
         let path = format!("auth/token/{verb}");
         root("").get(&core, Update, &path, &object(&[("token", &parent)]));
         assert_eq!(looks(&child), orphans);
+        if orphans {
+            // It is one from now on: who looks for children of tokens that are gone finds none.
+            let seen = with("team", &child).get(&core, Read, "auth/token/lookup-self", "");
+            assert_eq!(seen["orphan"], true.into());
+        }
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn with_described<T>(
             response.touched = touched.collect();
             tell(&response, "")
         }
-        Ok(Response::Bare { body, .. }) => {
+        Ok(Response::Bare { body, .. } | Response::Challenge { body, .. }) => {
             let data = body.to_text();
             response.data = &data;
             tell(&response, "")

@@ -100,12 +100,12 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
     match operation {
         Operation::Read => "read",
         Operation::Update if capability == Capability::Create => "create",
-        Operation::Update if capability == Capability::Recover => "recover",
         Operation::Update => "update",
         Operation::Patch => "patch",
         Operation::Delete => "delete",
         Operation::List => "list",
         Operation::Scan => "scan",
+        Operation::Recover => "recover",
     }
 }
 
@@ -113,9 +113,10 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
 /// body that does not parse, which the handler refuses.
 fn data_of(request: &Request<'_>) -> Vec<u8> {
     let map = match request.operation {
-        Operation::Update | Operation::Patch => {
+        Operation::Update | Operation::Patch => request.object().unwrap_or_default(),
+        Operation::Recover => {
             let mut map = request.object().unwrap_or_default();
-            if let Some(id) = request.recover_snapshot() {
+            if let Ok(id) = request.recover_snapshot() {
                 map.insert("recover_snapshot_id".to_owned(), id.into());
             }
             map

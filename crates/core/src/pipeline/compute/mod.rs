@@ -41,6 +41,8 @@ impl Core {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Error> {
         self.metrics.offloaded.count();
+        // Whom this thread works for, that one works for too.
+        let work = kallisto_traces::carry(kallisto_traces::current(), work);
         self.compute.requests.drive(flow, cost, work).await
     }
 }

@@ -19,11 +19,15 @@ use crate::registry;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 use crate::view::{CachedToken, Mount, Readiness, View};
+use kallisto_engine::Route;
 
 /// Most rules of a token's policies that are compiled where its request arrived.
 const LIGHT_RULES_MAX: usize = 512;
 /// Bytes of a body that are worth a turn.
 const TURN_BYTES: usize = 64 << 10;
+
+/// What the names of fields with OpenPGP keys end in.
+const OPENPGP_FIELDS: [&str; 2] = ["pgp_key", "pgp_keys"];
 
 /// What answering a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,9 @@ impl Core {
         }
         let heavy = Weight::Heavy(TURN);
         let context = self.context.load();
-        let Some(root) = context.as_ref() else { return Weight::Light };
+        let Some(root) = context.as_ref() else {
+            return if is_heavy_while_sealed(request) { heavy } else { Weight::Light };
+        };
         if request.namespace.is_empty() && root.view.namespaces.is_empty() {
             return if self.is_light(root, request) { Weight::Light } else { heavy };
         }
@@ -72,8 +78,24 @@ impl Core {
             let is_audited = || self.is_audited(request);
             is_light_route(context, request, &mount, inside, is_audited)
         });
-        is_light && !has_heavy_policies(context, request)
+        is_light && !asks_snapshot(request) && !has_heavy_policies(context, request)
     }
+}
+
+/// Whether a request to a sealed server may take long: one at a route that takes OpenPGP keys of people to encrypt to, whose signatures are
+/// verified first. Its row says so by the names of its fields.
+fn is_heavy_while_sealed(request: &Request<'_>) -> bool {
+    let takes_keys = |route: &Route| {
+        route.fields.iter().any(|field| OPENPGP_FIELDS.iter().any(|end| field.name.ends_with(end)))
+    };
+    request.body_bytes() > 0
+        && registry::builtin_route(request.path.as_str()).is_some_and(takes_keys)
+}
+
+/// Whether a loaded snapshot is asked. How long that takes cannot be told from what runs: a secret may have been longer then, and a recovery
+/// writes every version of it.
+fn asks_snapshot(request: &Request<'_>) -> bool {
+    request.operation == Operation::Recover || request.read_snapshot().is_some()
 }
 
 /// Whether the route is a light one, its body being small; `path` is inside the mount.
@@ -127,6 +149,7 @@ fn has_many_rules(view: &View, live: &CachedToken) -> bool {
 #[cfg(test)]
 mod tests {
     use kallisto_auth::Path;
+    use kallisto_engine::Admits;
 
     use super::*;
     use crate::api::request::TokenText;
@@ -214,6 +237,45 @@ mod tests {
     }
 
     #[test]
+    fn what_encrypts_to_openpgp_keys_is_heavy_on_a_server_without_keys() {
+        let core = Core::new(
+            std::sync::Arc::new(kallisto_store::MemoryStore::new()),
+            crate::platform::server_info::ServerInfo::default(),
+        );
+        let weigh = |path: &str, body: &str| {
+            core.weigh(&request(Operation::Update, path, body.as_bytes())) == Weight::Light
+        };
+        let body = r#"{"secret_shares":1,"secret_threshold":1}"#;
+        for path in [
+            "sys/init",
+            "sys/rekey/init",
+            "sys/rekey-recovery-key/init",
+            "sys/rotate/root/init",
+            "sys/generate-root/attempt",
+            "sys/generate-root/attempt/",
+            "sys/generate-root-token/attempt",
+        ] {
+            assert!(!weigh(path, body), "{path}");
+        }
+        // No other route that answers whoever asks looks at a key of the caller's.
+        let is_open = |row: &Route| !matches!(row.admits, Admits::Policy | Admits::AnyToken);
+        let open = rows().filter(|(base, row)| *base == "sys/" && is_open(row));
+        let heavy: Vec<_> = open
+            .map(|(base, row)| format!("{base}{}", row.pattern))
+            .filter(|path| !weigh(&path.replace(['{', '}'], ""), body))
+            .collect();
+        let known = [
+            "sys/init",
+            "sys/rekey/init",
+            "sys/rekey-recovery-key/init",
+            "sys/generate-root/attempt",
+        ];
+        assert_eq!(heavy, known);
+        assert!(weigh("sys/init", "") && weigh("sys/unseal", r#"{"key":"00"}"#));
+        assert!(weigh("secret/data/a", "{}"));
+    }
+
+    #[test]
     fn a_large_body_makes_any_route_heavy_and_costs_as_much_as_it_is_long() {
         let core = core();
         let body = vec![b' '; 1 << 20];
@@ -293,6 +355,22 @@ mod tests {
             assert_ne!(core.weigh(&request(Operation::Read, "one/long", b"")), Weight::Light);
             assert_eq!(core.weigh(&request(Operation::Read, "one/none", b"")), Weight::Light);
             core.context.load().as_ref().unwrap().view.hot.clear();
+        }
+    }
+
+    #[test]
+    fn what_asks_a_loaded_snapshot_is_heavy() {
+        let core = core();
+        for path in ["secret/data/none", "secret/metadata/none", "one/none"] {
+            assert_eq!(core.weigh(&request(Operation::Read, path, b"")), Weight::Light, "{path}");
+            let query = vec![("read_snapshot_id".to_owned(), "id".to_owned())];
+            let read = Request { query, ..request(Operation::Read, path, b"") };
+            assert_ne!(core.weigh(&read), Weight::Light, "{path}");
+            assert_ne!(
+                core.weigh(&request(Operation::Recover, path, b"")),
+                Weight::Light,
+                "{path}"
+            );
         }
     }
 

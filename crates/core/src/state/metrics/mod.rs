@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kallisto_traces::SpanDrop;
 
 use crate::metrics::{JobRecord, Metric, MetricPoint, MetricValue, SnapshotFigures};
 use crate::state::Core;
@@ -85,6 +86,7 @@ fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Metric> {
     }
     clients::http(core, &mut metrics);
     clients::admission(core, &mut metrics);
+    traces(core, &mut metrics);
     let named_max = core.info.metrics.usage_period.map(|_| core.info.metrics.cardinality_max);
     far_ends::far_ends(core.services.far_ends().statuses(), named_max, &mut metrics);
     let stats = core.store.stats();
@@ -110,6 +112,32 @@ fn gather(core: &Core, now: Timestamp, effort: Effort) -> Vec<Metric> {
     freshness(core, &mut metrics);
     process(core, &mut metrics);
     metrics
+}
+
+/// What became of the spans of requests, where requests are traced.
+fn traces(core: &Core, metrics: &mut Vec<Metric>) {
+    let Some(counts) = core.metrics.traces.get() else { return };
+    let dropped = SpanDrop::ALL.map(|(why, word)| MetricPoint {
+        labels: vec![("reason", word.to_owned())],
+        value: MetricValue::Counter(counts.dropped(why)),
+    });
+    metrics.extend([
+        one(
+            "kallisto.traces.spans_waiting",
+            "Spans that wait to be sent to the collector, or are on their way.",
+            MetricValue::Gauge(counts.waiting() as f64),
+        ),
+        one(
+            "kallisto.traces.spans_exported_total",
+            "Spans that the collector took.",
+            MetricValue::Counter(counts.exported()),
+        ),
+        Metric {
+            name: "kallisto.traces.spans_dropped_total".into(),
+            about: "Spans that were not sent: the queue was full, or the collector was not reached or refused them.",
+            points: dropped.into(),
+        },
+    ]);
 }
 
 fn freshness(core: &Core, metrics: &mut Vec<Metric>) {
@@ -373,6 +401,7 @@ mod tests {
     fn everything() -> Vec<Metric> {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         let core = core.with_host(Arc::new(AnyHost));
+        core.metrics.traces.get_or_init(Arc::default);
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
         pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
         core.services.timers.count_creation(("token".to_owned(), "+Inf", "service"));
@@ -384,6 +413,15 @@ mod tests {
             aliases: named("userpass"),
             is_counted: true,
         });
+        let schedule = SnapshotFigures {
+            name: "hourly".to_owned(),
+            interval_secs: 3_600,
+            verified_at: 0,
+            bytes: 0,
+            failures: 0,
+            kept: 0,
+        };
+        *core.metrics.snapshots.lock().unwrap() = vec![schedule];
         let mut metrics = collect(&core, Timestamp::UNIX_EPOCH);
         let is_asked = |metric: &Metric| !metric.name.starts_with("kallisto.far_end.");
         metrics.retain(is_asked);
@@ -459,6 +497,12 @@ mod tests {
         let metrics = everything();
         let names: BTreeSet<&str> = metrics.iter().map(|metric| metric.name.as_ref()).collect();
         assert_eq!(names.len(), metrics.len());
+        // Names of Vault are spelled as they are.
+        for metric in metrics.iter().filter(|metric| metric.name.starts_with("kallisto.")) {
+            let point = metric.points.first().map(|point| &point.value);
+            let counts = matches!(point, Some(MetricValue::Counter(_) | MetricValue::Seconds(_)));
+            assert_eq!(counts, metric.name.ends_with("_total"), "{} has a value", metric.name);
+        }
         let labels =
             metrics.iter().flat_map(|metric| &metric.points).flat_map(|point| &point.labels);
         for (name, value) in labels {

@@ -28,6 +28,11 @@ pub(super) fn reencryption(root: &NamespaceContext, metrics: &mut Vec<Metric>) {
             MetricValue::Gauge(progress.running.load(Ordering::Relaxed) as f64),
         ),
         one(
+            "kallisto.reencryption.records_left",
+            "Records under older data keys that are still to be written again.",
+            MetricValue::Gauge(progress.left.load(Ordering::Relaxed) as f64),
+        ),
+        one(
             "kallisto.reencryption.records_total",
             "Records that were written again under the newest data key.",
             MetricValue::Counter(progress.done.load(Ordering::Relaxed)),

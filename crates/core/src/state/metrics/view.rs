@@ -33,7 +33,7 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, metrics: &mut Vec<M
         let (more, ending) = inside.tokens.counts();
         (tokens, leases) = (tokens + more, leases + ending);
     }
-    let (credentials, irrevocable) = view.leases.counts();
+    let credentials = view.leases.counts();
     let memory = view.hot.memory();
     metrics.extend([
         Metric {
@@ -46,12 +46,17 @@ pub(super) fn view(core: &Core, view: &View, effort: Effort, metrics: &mut Vec<M
         one(
             "vault.expire.num_leases",
             "Tokens that end by themselves, and credentials with leases.",
-            gauge(leases + credentials),
+            gauge(leases + credentials.all),
         ),
         one(
             "vault.expire.num_irrevocable_leases",
             "Leases whose credentials could not be taken back.",
-            gauge(irrevocable),
+            gauge(credentials.irrevocable),
+        ),
+        one(
+            "kallisto.leases.revoking",
+            "Leases that ended or were revoked, and whose credentials are not taken back yet.",
+            gauge(credentials.revoking),
         ),
         one(
             "kallisto.index.memory_bytes",

@@ -108,6 +108,26 @@ fn an_account_with_a_role_of_its_own_is_made_owned_and_taken_back() {
 }
 
 #[test]
+fn the_configuration_stays_while_it_has_to_delete_something() {
+    let setting = Setting::new().with_rules();
+    let delete = |query: &[(&str, &str)]| {
+        setting.mount.answer_with(NOW, Operation::Delete, "config", query, b"").map(drop)
+    };
+    setting.asks("creds/gen", r#"{"kubernetes_namespace":"test"}"#).unwrap();
+    let refused = delete(&[]).unwrap_err().to_string();
+    assert!(refused.contains("only this configuration can delete"), "{refused}");
+    delete(&[("force", "true")]).unwrap();
+    assert!(setting.mount.record("config").is_none());
+    // Of a token of an account that was there, nothing is deleted.
+    let setting = Setting::new();
+    setting
+        .put("roles/sa", r#"{"allowed_kubernetes_namespaces":"test","service_account_name":"sa"}"#);
+    setting.server.put(&format!("{ACCOUNTS}/sa"), r#"{"metadata":{"name":"sa"}}"#);
+    setting.asks("creds/sa", "{}").unwrap();
+    setting.mount.answer_with(NOW, Operation::Delete, "config", &[], b"").unwrap();
+}
+
+#[test]
 fn an_account_is_bound_in_the_whole_cluster_only_where_the_role_says_so() {
     let setting = Setting::new();
     setting.put(
@@ -351,12 +371,12 @@ fn a_configuration_keeps_its_token_and_its_token_keeps_its_host() {
     assert_eq!(empty.ask(NOW, Operation::Read, "config", ""), Err(Error::NotFound));
 }
 
-/// As Vault: it goes at once. Leases stay, fail while there is no configuration, and end once there is one again.
+/// Who forces it has leases that stay, fail while there is no configuration, and end once there is one again.
 #[test]
 fn a_configuration_that_is_deleted_under_leases_is_missed_and_nothing_is_forgotten() {
     let setting = Setting::new().with_rules();
     setting.asks("creds/gen", "{}").unwrap();
-    setting.mount.ask(NOW, Operation::Delete, "config", "").unwrap();
+    setting.mount.answer_with(NOW, Operation::Delete, "config", &[("force", "true")], b"").unwrap();
     let error = setting.take_back(0).unwrap_err().to_string();
     assert!(error.contains("not configured"), "{error}");
     assert_eq!(setting.server.paths().len(), 3);

@@ -8,8 +8,9 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::BASE64URL_NOPAD;
-use kallisto_api::Error;
+use kallisto_api::error::{Denial, Error};
 use kallisto_api::json::{self, Json, Map};
+use kallisto_engine::Transaction;
 
 use super::config::EabPolicy;
 use super::eab;
@@ -259,6 +260,27 @@ pub(super) async fn update(
         Ok(changed)
     });
     Ok(changed.await?.reply(acme, 200))
+}
+
+/// Refuses what an account does that was deactivated or tidied away meanwhile.
+///
+/// # Errors
+/// [`Error::Denied`] then, which [`ended`] makes the answer of; or when its record cannot be read.
+pub(super) fn need_valid(transaction: &mut Transaction<'_>, id: &str) -> Result<(), Error> {
+    let known = transaction.get(&record(id))?;
+    let account = known.map(|known| AcmeAccount::decode(id, &known.value)).transpose()?;
+    match account.is_some_and(|account| account.is_valid) {
+        true => Ok(()),
+        false => Err(Error::Denied(Denial::Policy)),
+    }
+}
+
+/// What the client of an account hears that ended meanwhile ([`need_valid`]).
+pub(super) fn ended(error: Error) -> Failure {
+    match error {
+        Error::Denied(_) => fail(Kind::Unauthorized, "the account is deactivated"),
+        other => other.into(),
+    }
 }
 
 /// The account that signed, if the path is its own.

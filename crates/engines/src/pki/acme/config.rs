@@ -3,6 +3,7 @@
 //! A POST changes the fields that it gives. ACME is enabled only where `config/cluster` says at which URL the mount is found, since every URL that
 //! a client is given begins with it.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use kallisto_api::json::{self, Json, Map};
@@ -13,7 +14,8 @@ use kallisto_engine::{AllowedAddresses, Call, names};
 use crate::pki::answer;
 use crate::pki::config::ClusterUrls;
 use crate::pki::given::{GivenFields, object};
-use crate::pki::memory::{ACME, CLUSTER, Pki};
+use crate::pki::memory::{ACME, CLUSTER, Pki, PkiState};
+use crate::pki::roles::warn_of_case;
 
 /// What a directory without a role issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,9 +107,7 @@ fn default_policy(text: &str) -> Result<DefaultPolicy, Error> {
         "sign-verbatim" => Ok(DefaultPolicy::Verbatim),
         "forbid" => Ok(DefaultPolicy::Forbid),
         other => match other.strip_prefix("role:") {
-            Some(role) if names::check(role).is_ok() => {
-                Ok(DefaultPolicy::Role(role.to_ascii_lowercase()))
-            }
+            Some(role) if names::check(role).is_ok() => Ok(DefaultPolicy::Role(role.to_owned())),
             _ => Err(Error::invalid(format!(
                 "default_directory_policy {other:?} is none of sign-verbatim, forbid and \
                  role:NAME"
@@ -156,14 +156,31 @@ impl AcmeConfig {
         if new.max_ttl_secs < 1 {
             return Err(Error::invalid("max_ttl must be greater than zero"));
         }
-        if let DefaultPolicy::Role(role) = &new.default_policy
-            && !new.allows_role(role)
+        Ok(new)
+    }
+
+    /// Refuses settings of which one contradicts another. Not for what is stored: version 0.2.0 compared names of roles without case, and what it
+    /// took has to be readable. Such a directory is refused to its clients.
+    fn check(&self) -> Result<(), Error> {
+        if let DefaultPolicy::Role(role) = &self.default_policy
+            && !self.allows_role(role)
         {
             return Err(Error::invalid(format!(
                 "default_directory_policy is the role {role}, which is not among allowed_roles"
             )));
         }
-        Ok(new)
+        Ok(())
+    }
+
+    /// What is said of names that no role has, though one of other letters is there.
+    fn warnings(&self, state: &PkiState) -> Vec<String> {
+        let default = match &self.default_policy {
+            DefaultPolicy::Role(role) => Some(role),
+            DefaultPolicy::Verbatim | DefaultPolicy::Forbid => None,
+        };
+        let named = self.allowed_roles.iter().chain(default);
+        let absent: BTreeSet<_> = named.filter(|name| !state.roles.contains_key(*name)).collect();
+        absent.into_iter().filter_map(|name| warn_of_case(state, name)).collect()
     }
 
     fn policy_text(&self) -> String {
@@ -176,7 +193,7 @@ impl AcmeConfig {
 
     /// Whether directories may be of a role.
     pub(super) fn allows_role(&self, role: &str) -> bool {
-        let is_it = |allowed: &String| allowed == "*" || allowed.eq_ignore_ascii_case(role);
+        let is_it = |allowed: &String| allowed == "*" || allowed == role;
         self.allowed_roles.iter().any(is_it)
     }
 
@@ -210,8 +227,8 @@ impl AcmeConfig {
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
-    let shown = memory.read().acme.shown();
-    Ok(answer::data(shown, Vec::new()))
+    let state = memory.read();
+    Ok(answer::data(state.acme.shown(), state.acme.warnings(&state)))
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
@@ -223,6 +240,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             Some(record) => AcmeConfig::decode(&record.value).ok_or_else(damaged)?,
         };
         let config = known.update(GivenFields::of(&body))?;
+        config.check()?;
         let cluster = match transaction.get(CLUSTER)? {
             None => ClusterUrls::default(),
             Some(record) => ClusterUrls::decode(&record.value).ok_or_else(damaged)?,
@@ -235,5 +253,8 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         transaction.put(ACME, Json::Object(config.shown()).to_text())?;
         Ok(config)
     });
-    Ok(answer::data(config.await?.shown(), Vec::new()))
+    let config = config.await?;
+    let memory: &Pki = call.memory()?;
+    let warnings = config.warnings(&memory.read());
+    Ok(answer::data(config.shown(), warnings))
 }

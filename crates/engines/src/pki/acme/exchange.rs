@@ -50,7 +50,7 @@ impl AcmeDirectory {
         Self {
             url: format!("{}/{path}", state.cluster.path),
             path,
-            role: role.to_ascii_lowercase(),
+            role: role.to_owned(),
             issuer: issuer.to_owned(),
         }
     }

@@ -160,16 +160,13 @@ pub(super) async fn finalize(
     let stored = StoredCertificate { scope, not_after, der: &der }.encode();
     let fulfilled = Fulfilled { der: der.clone(), issuer: authority.issuer.id.to_string() };
     let name = orders::record(&account.id, &order.id);
-    let account_name = accounts::record(&account.id);
     let done = acme.call.storage.transact(&name, |transaction| {
         let known = transaction.get(&name)?.ok_or(Error::NotFound)?;
         let mut known = AcmeOrder::decode(&order.id, &known.value)?;
         if known.certificate.is_some() {
             return Ok(None);
         }
-        if transaction.get(&account_name)?.is_none() {
-            return Err(Error::NotFound);
-        }
+        accounts::need_valid(transaction, &account.id)?;
         let certificate = certificate_record(&serial);
         if transaction.get(&certificate)?.is_some() {
             return Err(Error::internal(&"a random serial number was drawn twice"));
@@ -182,7 +179,7 @@ pub(super) async fn finalize(
         transaction.put(&name, known.encode())?;
         Ok(Some(known))
     });
-    match done.await? {
+    match done.await.map_err(accounts::ended)? {
         Some(order) => Ok(order.reply(acme, 200, OrderStatus::Valid)),
         None => Err(not_ready(OrderStatus::Valid)),
     }

@@ -34,6 +34,9 @@ const ALGORITHM: &str =
     "another algorithm is badSignatureAlgorithm, with those that there are (RFC 8555, 6.2)";
 const SHOWN: &str = "reading an account shows its contacts (RFC 8555, 7.1.2)";
 const EXPIRES: &str = "a pending authorization says when it expires (RFC 8555, 7.1.4)";
+const WILDCARD: &str =
+    "of names that are no wildcards it must not be said whether they are (RFC 8555, 7.1.4)";
+const BOTH: &str = "an authorization says when it expires, and of a wildcard alone that it is one (RFC 8555, 7.1.4)";
 const IP: &str = "an address may be shown by tls-alpn-01 too (RFC 8738, 6)";
 const FIXED: &str = "what a look failed by is told in a fixed text, and no list is empty";
 const NAMED: &str = "an order that is invalid still names its authorizations (RFC 8555, 7.1.3)";
@@ -64,28 +67,37 @@ const KNOWN: &[Known] = &[
     (19, &["/detail", "/type", "status 400"], SIGNATURE),
     (24, &["/detail"], DETAIL),
     (25, &["/detail"], DETAIL),
-    (29, &["/expires new"], EXPIRES),
-    (33, &["/challenges", "/expires new"], IP),
-    (35, &["/challenges"], IP),
+    (29, &["/expires new", "/wildcard missing"], BOTH),
+    (31, &["/wildcard missing"], WILDCARD),
+    (33, &["/challenges", "/expires new", "/wildcard missing"], IP),
+    (35, &["/challenges", "/wildcard missing"], IP),
     (40, &["/detail"], DETAIL),
     (47, &["/expires new"], EXPIRES),
-    (53, &["/expires new"], EXPIRES),
+    (53, &["/expires new", "/wildcard missing"], BOTH),
     (
         55,
-        &["/challenges/0/error/detail", "/challenges/0/error/subproblems missing", "/expires new"],
+        &[
+            "/challenges/0/error/detail",
+            "/challenges/0/error/subproblems missing",
+            "/expires new",
+            "/wildcard missing",
+        ],
         FIXED,
     ),
     (56, &["/error/detail", "/error/subproblems missing"], FIXED),
-    (59, &["/expires new"], EXPIRES),
-    (60, &["/expires new"], EXPIRES),
+    (59, &["/expires new", "/wildcard missing"], BOTH),
+    (60, &["/expires new", "/wildcard missing"], BOTH),
     (61, &["/authorizations"], NAMED),
 ];
 
 /// Every difference left of certbot's.
 const KNOWN_CERTBOT: &[Known] = &[
-    (4, &["/expires new"], EXPIRES),
-    (5, &["/expires new"], EXPIRES),
-    (20, &["/expires new"], EXPIRES),
+    (4, &["/expires new", "/wildcard missing"], BOTH),
+    (5, &["/expires new", "/wildcard missing"], BOTH),
+    (8, &["/wildcard missing"], WILDCARD),
+    (9, &["/wildcard missing"], WILDCARD),
+    (20, &["/expires new", "/wildcard missing"], BOTH),
+    (22, &["/wildcard missing"], WILDCARD),
 ];
 
 fn text<'r>(row: &'r Map, name: &str) -> &'r str {

@@ -260,9 +260,12 @@ impl Jws {
         key.verify(&self.algorithm, &self.message, &self.signature)
     }
 
-    /// The payload as an object.
+    /// The payload as an object. There are clients that write what they do not say as null: those members are not there.
     pub(super) fn object(&self) -> Result<Map, Failure> {
-        json::parse_object(&self.payload).map_err(|_| malformed("the payload is no JSON object"))
+        let payload = json::parse_object(&self.payload);
+        let mut payload = payload.map_err(|_| malformed("the payload is no JSON object"))?;
+        payload.retain(|_, member| *member != Json::Null);
+        Ok(payload)
     }
 }
 

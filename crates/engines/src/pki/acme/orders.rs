@@ -445,13 +445,17 @@ impl AcmeAuthorization {
         });
         let identifier =
             Json::object([("type", self.identifier.kind().into()), ("value", self.base().into())]);
-        object([
+        let mut shown = object([
             ("identifier", identifier),
             ("status", status.name().into()),
             ("expires", write_time(self.expires).into()),
             ("challenges", Json::Array(challenges.collect())),
-            ("wildcard", self.identifier.is_wildcard().into()),
-        ])
+        ]);
+        // Of others it must not be said (7.1.4).
+        if self.identifier.is_wildcard() {
+            shown.insert("wildcard".to_owned(), true.into());
+        }
+        shown
     }
 }
 
@@ -515,19 +519,15 @@ pub(super) async fn new(acme: &AcmeCall<'_>, signed: &SignedRequest) -> Result<A
     let name = record(&account.id, &order.id);
     storage
         .transact(&name, |transaction| {
-            // Deactivated or tidied away meanwhile, it makes none.
-            let known = transaction.get(&accounts::record(&account.id))?;
-            let known = known.ok_or(Error::NotFound)?;
-            if !accounts::AcmeAccount::decode(&account.id, &known.value)?.is_valid {
-                return Err(Error::NotFound);
-            }
+            accounts::need_valid(transaction, &account.id)?;
             for one in &authorizations {
                 transaction.put(&authorization_record(&account.id, &one.id), one.encode())?;
             }
             transaction.put(&name, order.encode())?;
             expiry::enter(transaction, &account.id, &order)
         })
-        .await?;
+        .await
+        .map_err(accounts::ended)?;
     let status = order.status(&authorizations, now);
     Ok(order.reply(acme, 201, status))
 }

@@ -138,3 +138,148 @@ fn the_beginning_is_bound() {
     }
     assert_eq!(root.not_before, NOW - 30);
 }
+
+/// A request for a certificate whose subject has more than a name, in quoted PEM.
+fn request_of(subject: CertificateSubject, alt_names: Vec<San>) -> String {
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let wish = Wish { subject: subject.to_der().unwrap(), alt_names, says_ca: false };
+    let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+    quoted(&pem::write(Label::Request, &wish.sign(&key, algorithm).unwrap()))
+}
+
+/// What the subject of a request says is held to the role as what its body says, and is not left out without a word.
+#[test]
+fn numbers_and_user_ids_of_a_request_meet_the_limits_of_the_role() {
+    let (mount, _) = with_root();
+    let body = r#"{"allow_any_name":true,"key_type":"any","allowed_serial_numbers":"SN-*","allowed_user_ids":"u*"}"#;
+    mount.ask(NOW, Update, "roles/devices", body).unwrap();
+    let sign = |role: &str, number: &str, user: &str, more: &str| {
+        let users = [user.to_owned()].into_iter().filter(|user| !user.is_empty());
+        let subject = CertificateSubject {
+            common_name: "a.example.com".to_owned(),
+            serial_number: number.to_owned(),
+            user_ids: users.collect(),
+            ..CertificateSubject::default()
+        };
+        let body = format!(r#"{{"csr":{}{more}}}"#, request_of(subject, Vec::new()));
+        mount.ask(NOW, Update, &format!("sign/{role}"), &body)
+    };
+    let refused = |role, number, user, more| refusal(sign(role, number, user, more));
+    assert_eq!(refused("any", "SN-1", "", ""), "serial_number SN-1 not allowed by this role");
+    assert_eq!(refused("any", "", "u1", ""), "user_id u1 is not allowed by this role");
+    assert_eq!(refused("devices", "X-1", "", ""), "serial_number X-1 not allowed by this role");
+    assert_eq!(refused("devices", "SN-1", "root", ""), "user_id root is not allowed by this role");
+    let subject = |answer: Result<Map, Error>| {
+        let certificate = parsed(&answer.unwrap(), "certificate");
+        let subject = CertificateSubject::from_der(&certificate.subject).unwrap();
+        (subject.serial_number, subject.user_ids.join(","))
+    };
+    let pair = |number: &str, users: &str| (number.to_owned(), users.to_owned());
+    assert_eq!(subject(sign("devices", "SN-1", "u1", "")), pair("SN-1", "u1"));
+    // What the body says goes before it.
+    let more = r#","serial_number":"SN-2","user_ids":"u2""#;
+    assert_eq!(subject(sign("devices", "X-1", "root", more)), pair("SN-2", "u2"));
+}
+
+fn warnings(answer: Response) -> Vec<String> {
+    match answer {
+        Response::Logical(logical) => logical.warnings,
+        Response::Empty => Vec::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Version 0.2.0 stored `Web` as `web`, and scripts still say `Web`.
+#[test]
+fn who_means_a_role_of_other_letters_is_warned() {
+    let (mount, _) = with_root();
+    let ask = |operation, name: &str| {
+        let body = br#"{"allow_any_name":true,"key_type":"ec"}"#;
+        warnings(mount.answer(NOW, operation, &format!("roles/{name}"), body).unwrap())
+    };
+    let warning = |name: &str, twin: &str| {
+        vec![format!(
+            "Names of roles are case-sensitive: {name} is not the role {twin}, which exists"
+        )]
+    };
+    assert_eq!(ask(Update, "web"), [""; 0]);
+    assert_eq!(ask(Delete, "Web"), warning("Web", "web"));
+    assert_eq!(ask(Update, "Web"), warning("Web", "web"));
+    assert_eq!(ask(Delete, "WEB"), warning("WEB", "Web"));
+    // What is there is deleted, and what is not is nobody's.
+    assert_eq!(ask(Delete, "Web"), [""; 0]);
+    assert_eq!(ask(Delete, "other"), [""; 0]);
+    assert_eq!(ask(Update, "web"), [""; 0]);
+}
+
+/// A role is what its name says letter by letter, as in a policy: `pki/issue/WEB` would else be `web` under the rule for `pki/issue/*`.
+#[test]
+fn a_name_of_a_role_in_other_letters_is_another_role() {
+    let (mount, _) = with_root();
+    mount.ask(NOW, Update, "roles/Web", r#"{"allow_any_name":true,"key_type":"ec"}"#).unwrap();
+    let listed = mount.ask(NOW, List, "roles", "").unwrap();
+    assert_eq!(Mount::text(&listed, "keys"), r#"["Web","any"]"#);
+    let body = r#"{"common_name":"a.example.com"}"#;
+    assert!(issue(&mount, "Web", body).is_ok());
+    for other in ["web", "WEB", "Any"] {
+        assert_eq!(refusal(issue(&mount, other, body)), format!("unknown role: {other}"));
+        let read = mount.ask(NOW, Read, &format!("roles/{other}"), "");
+        assert_eq!(read, Err(Error::NotFound));
+        let patched = mount.ask(NOW, Patch, &format!("roles/{other}"), r#"{"ttl":"1h"}"#);
+        assert_eq!(patched, Err(Error::NotFound));
+    }
+    mount.ask(NOW, Delete, "roles/WEB", "").unwrap();
+    assert!(issue(&mount, "Web", body).is_ok());
+}
+
+/// What is said for all issuers, how long before, holds as far as the one that signs was there.
+#[test]
+fn no_duration_begins_before_the_issuer_does() {
+    let (mount, root) = with_root();
+    let begins = |answer: Result<Map, Error>| parsed(&answer.unwrap(), "certificate").not_before;
+    for (name, more) in [
+        ("early", r#""not_before_duration":"87600h""#),
+        ("fixed", r#""not_before":"2020-01-01T00:00:00Z""#),
+    ] {
+        let body = format!(r#"{{"allow_any_name":true,"key_type":"any",{more}}}"#);
+        mount.ask(NOW, Update, &format!("roles/{name}"), &body).unwrap();
+        let body = r#"{"common_name":"a","key_type":"ec"}"#;
+        assert_eq!(begins(issue(&mount, name, body)), root.not_before, "{name}");
+    }
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let csr = quoted(&request(&key, "a.example.com", &[], false));
+    for path in ["sign-verbatim", "root/sign-intermediate"] {
+        let sign = |before: &str| {
+            let body = format!(r#"{{"csr":{csr},"ttl":"1h","not_before_duration":"{before}"}}"#);
+            begins(mount.ask(NOW + 600, Update, path, &body))
+        };
+        assert_eq!(sign("87600h"), root.not_before, "{path}");
+        assert_eq!(sign("60s"), NOW + 540, "{path}");
+    }
+}
+
+/// An address has one spelling: in other ones it is held to the same networks, and stands in certificates as what it is.
+#[test]
+fn an_address_of_ipv4_in_the_form_of_ipv6_is_one_of_ipv4() {
+    let (mount, _) = with_root();
+    for (role, networks) in [("four", "10.0.0.0/8"), ("six", "::/0")] {
+        let body = format!(
+            r#"{{"allow_any_name":true,"key_type":"any","allowed_ip_sans_cidr":"{networks}"}}"#
+        );
+        mount.ask(NOW, Update, &format!("roles/{role}"), &body).unwrap();
+    }
+    let mapped: std::net::IpAddr = "::ffff:10.1.1.1".parse().unwrap();
+    let subject =
+        CertificateSubject { common_name: "a".to_owned(), ..CertificateSubject::default() };
+    let csr = request_of(subject, vec![San::Ip(mapped)]);
+    for (path, body) in [
+        ("issue", r#"{"common_name":"a","key_type":"ec","ip_sans":"::ffff:10.1.1.1"}"#.to_owned()),
+        ("sign", format!(r#"{{"csr":{csr}}}"#)),
+    ] {
+        let signed = mount.ask(NOW, Update, &format!("{path}/four"), &body).unwrap();
+        let names = parsed(&signed, "certificate").alt_names;
+        assert!(names.contains(&San::Ip(mapped.to_canonical())), "{names:?}");
+        let why = refusal(mount.ask(NOW, Update, &format!("{path}/six"), &body));
+        assert_eq!(why, "the IP address \"10.1.1.1\" is not allowed in this role");
+    }
+}

@@ -1,5 +1,7 @@
 //! Revocation, its lists and what OCSP answers.
 
+use data_encoding::BASE64URL_NOPAD;
+
 use super::*;
 
 #[test]
@@ -258,6 +260,150 @@ fn an_answer_is_given_again_while_it_is_true() {
     // Nobody answers when nobody may sign any more.
     mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
     assert_eq!(ask(NOW + 301), kallisto_pki::ocsp::UNAUTHORIZED);
+}
+
+/// Whatever changes, an answer that memory gives at once says what one that is signed for this request says.
+#[test]
+fn an_answer_at_once_says_what_is_known_after_every_change() {
+    let mut mount = with_root().0;
+    let mut roots = Vec::new();
+    let mut serials: Vec<(usize, Serial)> = Vec::new();
+    let body = r#"{"allow_any_name":true,"key_type":"ec","no_store":true}"#;
+    mount.ask(NOW, Update, "roles/unstored", body).unwrap();
+    let mut state = 17_u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % limit
+    };
+    let (mut at_once, mut denied) = (0, 0);
+    let read_root = |mount: &Mount| {
+        let (_, der) = mount.raw(NOW, Read, "ca", b"").unwrap();
+        ParsedCertificate::from_der(&der).unwrap()
+    };
+    for turn in 0..400 {
+        let at = NOW + turn;
+        let root = read_root(&mount);
+        if !roots.contains(&root) {
+            roots.push(root.clone());
+        }
+        let of_root = roots.iter().position(|known| *known == root).unwrap();
+        let ask = |path: &str, body: &str| drop(mount.ask(at, Update, path, body));
+        match below(16) {
+            0..4 => {
+                let body = if below(2) == 0 {
+                    r#"{"common_name":"a","ttl":"30s"}"#
+                } else {
+                    r#"{"common_name":"a"}"#
+                };
+                let issued = mount.ask(at, Update, "issue/any", body).unwrap();
+                let serial = Serial::parse(&Mount::text(&issued, "serial_number")).unwrap();
+                serials.push((of_root, serial));
+            }
+            4..6 if !serials.is_empty() => {
+                let (_, serial) = serials[below(serials.len())];
+                ask("revoke", &format!(r#"{{"serial_number":"{serial}"}}"#));
+            }
+            6 => ask(
+                "tidy",
+                r#"{"tidy_cert_store":true,"tidy_revoked_certs":true,"safety_buffer":"1s"}"#,
+            ),
+            7 if below(4) == 0 => ask("config/crl", r#"{"ocsp_disable":true}"#),
+            8..10 => ask("config/crl", r#"{"ocsp_disable":false}"#),
+            10 if below(4) == 0 => {
+                ask("issuer/default", r#"{"usage":"read-only,issuing-certificates"}"#)
+            }
+            11 => ask(
+                "issuer/default",
+                r#"{"usage":"read-only,issuing-certificates,crl-signing,ocsp-signing"}"#,
+            ),
+            12 if below(4) == 0 => {
+                ask("root/rotate/internal", r#"{"common_name":"Next","key_type":"ec","ttl":"2h"}"#);
+                ask("root/replace", r#"{"default":"next"}"#);
+            }
+            13 if below(8) == 0 => ask("issue/unstored", r#"{"common_name":"n"}"#),
+            14 if below(8) == 0 => mount = mount.restarted(),
+            15 if of_root > 0 => drop(mount.ask(at, Delete, "issuer/root", "")),
+            _ => {}
+        }
+        for (of_root, serial) in serials.iter().rev().take(12) {
+            let root = &roots[*of_root];
+            let path = format!("ocsp/{}", BASE64URL_NOPAD.encode(&ocsp_request(root, serial)));
+            let is_at_once = mount.reads_at_once(at, &path);
+            at_once += usize::from(is_at_once);
+            let once = mount.raw(at, Update, "ocsp", &ocsp_request_once(root, serial)).unwrap();
+            let again = mount.raw(at, Read, &path, b"").unwrap();
+            assert_eq!(once.0, again.0, "{turn}");
+            match once.0 {
+                200 => {
+                    assert_eq!(ocsp_state(&once.1, serial), ocsp_state(&again.1, serial), "{turn}")
+                }
+                _ => {
+                    assert!(!is_at_once, "{turn}");
+                    denied += 1;
+                }
+            }
+        }
+    }
+    assert!(at_once > 200 && denied > 50 && roots.len() > 1, "{at_once} {denied} {}", roots.len());
+}
+
+/// What anyone reads is read at once when it is in memory and has nothing to wait for, and no list before there is a new one. What it says is what the
+/// handler says, which every read of these tests compares.
+#[test]
+fn lists_and_certificates_are_read_at_once_while_they_are_the_latest() {
+    let (mount, _) = with_root();
+    let lists = [
+        "crl",
+        "crl/pem",
+        "crl/delta",
+        "crl/delta/pem",
+        "issuer/root/crl/der",
+        "issuer/root/crl/pem",
+    ];
+    let lists = [&lists[..], &["issuer/root/crl/delta/der", "issuer/root/crl/delta/pem"]].concat();
+    for path in ["ca", "ca/pem", "issuer/root/der", "issuer/root/pem"] {
+        assert!(mount.reads_at_once(NOW, path), "{path}");
+        mount.raw(NOW, Read, path, b"").unwrap();
+    }
+    let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
+    for turn in 0..2 {
+        assert!(lists.iter().all(|path| !mount.reads_at_once(NOW, path)), "none is made");
+        for path in &lists {
+            let made = mount.raw(NOW, Read, path, b"").unwrap();
+            assert!(mount.reads_at_once(NOW, path), "{path}");
+            assert_eq!(mount.raw(NOW, Read, path, b"").unwrap(), made);
+        }
+        if turn == 0 {
+            revoke(&mount, NOW, &serial);
+        }
+    }
+    mount.ask(NOW, Update, "issuer/root", r#"{"usage":"read-only,issuing-certificates"}"#).unwrap();
+    assert!(lists.iter().all(|path| !mount.reads_at_once(NOW, path)), "nobody signs them");
+    for path in ["ca", "ca/pem", "crl", "crl/pem", "issuer/nobody/der", "issuer/nobody/crl/der"] {
+        assert!(!Mount::new(&ENGINE).reads_at_once(NOW, path), "{path}");
+    }
+}
+
+/// As recorded of OpenBao: files of PEM below `issuer/` end in a line feed, and the older ones do not.
+#[test]
+fn files_of_pem_end_as_the_ones_of_openbao() {
+    let (mount, _) = with_root();
+    for (path, ends_in_a_line) in [
+        ("issuer/root/pem", true),
+        ("issuer/root/crl/pem", true),
+        ("issuer/root/crl/delta/pem", true),
+        ("ca/pem", false),
+        ("ca_chain", false),
+        ("crl/pem", false),
+        ("crl/delta/pem", false),
+        ("cert/ca/raw/pem", false),
+    ] {
+        // Made, and then read at once where it can be.
+        for _ in 0..2 {
+            let (_, text) = mount.raw(NOW, Read, path, b"").unwrap();
+            assert_eq!(text.ends_with(b"-----\n"), ends_in_a_line, "{path}");
+        }
+    }
 }
 
 /// A list that names an algorithm is signed by it: one that the issuer's key has not is refused, and is not signed by where it was kept before it was refused.

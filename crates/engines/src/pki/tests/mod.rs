@@ -22,7 +22,7 @@ pub(super) const NOW: i64 = 1_795_413_611;
 
 pub(super) fn der_of(text: &str) -> Vec<u8> {
     let blocks = pem::read(text).unwrap();
-    blocks.into_iter().find(|(label, _)| !label.is_private()).unwrap().1
+    blocks.into_iter().find(|(label, _)| !label.is_private()).unwrap().1.to_vec()
 }
 
 pub(super) fn parsed(answer: &Map, field: &str) -> ParsedCertificate {
@@ -205,6 +205,17 @@ pub(super) fn ocsp_request(issuer: &ParsedCertificate, serial: &Serial) -> Vec<u
     let (name, key) = (sha1(&issuer.subject), sha1(issuer.public.bits()));
     let id = [algorithm, tlv(4, &name), tlv(4, &key), tlv(2, serial.as_bytes())].concat();
     tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &id)))))
+}
+
+/// The same, with a nonce: such a request is answered anew each time.
+pub(super) fn ocsp_request_once(issuer: &ParsedCertificate, serial: &Serial) -> Vec<u8> {
+    let tlv =
+        |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
+    let bare = ocsp_request(issuer, serial);
+    let nonce = tlv(4, &tlv(4, b"once"));
+    let id = tlv(6, &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 2]);
+    let extensions = tlv(0xa2, &tlv(0x30, &tlv(0x30, &[id, nonce].concat())));
+    tlv(0x30, &tlv(0x30, &[&bare[4..], &extensions].concat()))
 }
 
 pub(super) fn ocsp_state(answer: &[u8], serial: &Serial) -> u8 {

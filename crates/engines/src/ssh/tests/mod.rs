@@ -160,6 +160,14 @@ fn a_key_is_signed_as_the_role_says() {
     assert_eq!(refusal(ask(&mount, "sign/r", "{}")), "missing public_key");
 }
 
+/// The mount's default is longer than what the role allows at the most.
+#[test]
+fn a_certificate_that_says_no_time_lives_no_longer_than_its_role_allows() {
+    let mount = with_role(r#","allowed_users":"*","default_user":"ubuntu","max_ttl":"2m""#);
+    assert_eq!(said(&sign(&mount, "").unwrap()).lives.1, NOW as u64 + 120);
+    assert_eq!(refusal(sign(&mount, r#","ttl":"121s""#)), "ttl is larger than maximum allowed 120");
+}
+
 #[test]
 fn a_certificate_without_principals_is_refused_unless_the_role_says_so() {
     let refused = "refusing to issue unsafe, globally-valid certificate with no principals specified; \

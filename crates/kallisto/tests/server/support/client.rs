@@ -11,6 +11,8 @@ use super::PATIENCE;
 pub(crate) struct Client {
     address: SocketAddr,
     token: String,
+    /// Lines of every head, each with its end.
+    headers: String,
     stream: Option<BufReader<TcpStream>>,
 }
 
@@ -67,7 +69,13 @@ impl Reply {
 impl Client {
     /// A client of the server at `address`.
     pub(crate) fn new(address: SocketAddr, token: &str) -> Self {
-        Self { address, token: token.to_owned(), stream: None }
+        Self { address, token: token.to_owned(), headers: String::new(), stream: None }
+    }
+
+    /// The same, whose requests have these headers besides.
+    pub(crate) fn with_headers(self, headers: &[(&str, &str)]) -> Self {
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Self { headers: lines, ..self }
     }
 
     /// Sends a request and waits for the answer; an error leaves it unknown what the server did.
@@ -112,8 +120,9 @@ impl Client {
         };
         let request = format!(
             "{method} /v1/{path} HTTP/1.1\r\nHost: test\r\nX-Vault-Token: {}\r\n\
-             Content-Length: {}\r\n\r\n{body}",
+             {}Content-Length: {}\r\n\r\n{body}",
             self.token,
+            self.headers,
             body.len()
         );
         stream.get_mut().write_all(request.as_bytes())?;

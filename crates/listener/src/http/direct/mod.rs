@@ -51,8 +51,9 @@ use tokio::sync::watch;
 
 pub(super) use self::plain::check;
 use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
-use self::reply::{write_found, write_head};
-use super::{HttpReply, HttpService, ObservedRequest, admit, error, response};
+use self::reply::{write_found, write_head, write_text};
+use super::observed::Observation;
+use super::{HttpReply, HttpService, admit, error, response};
 use crate::buffer_pool;
 use crate::client_timeouts::Activity;
 use crate::gate::GateClient;
@@ -177,7 +178,7 @@ struct PendingReply {
     /// When the read began.
     begin: Instant,
     /// Who hears of it.
-    observed: Option<Box<dyn ObservedRequest>>,
+    observed: Option<Observation>,
 }
 
 /// A connection's stream, and what came in and goes out.
@@ -267,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpWire<'_, S> {
             self.service.count_reply(status);
             self.service.count_duration(reply.begin);
             if let Some(observed) = reply.observed {
-                observed.ended(status.as_u16(), self.remote);
+                observed.ended(status, self.remote);
             }
         }
     }
@@ -425,18 +426,19 @@ impl RequestTurn<'_> {
         if let Some((path, token)) = plain.as_read()
             && self.service.forwarded.takes_peers()
         {
-            let asker = GateClient::new(self.flow, token);
+            let token = token.map(TokenText::new);
+            let asker = admit::asker(self.flow, token);
             let may = match pass {
                 GatePass::Ask => self.service.lets_read(asker),
                 GatePass::Given => true,
                 GatePass::Refused => false,
             };
-            if may && self.read(path, token, wire) {
+            if may && self.read(path, token, plain.headers, wire) {
                 return TakenInput::Read(plain.length);
             }
             if !may && pass == GatePass::Ask && !is_for_operators(path) {
                 let core = &self.service.core;
-                let flow = admit::known(core, self.flow, TokenText::new(token));
+                let flow = token.map_or(self.flow, |token| admit::known(core, self.flow, token));
                 return TakenInput::Wait(asker, flow);
             }
         }
@@ -476,12 +478,18 @@ impl RequestTurn<'_> {
     }
 
     /// Answers a read that memory answers; false when it is none, and nothing was done.
-    fn read<S>(&self, path: &str, token: &str, wire: &mut HttpWire<'_, S>) -> bool {
+    fn read<S>(
+        &self,
+        path: &str,
+        token: Option<TokenText<'_>>,
+        headers: &[httparse::Header<'_>],
+        wire: &mut HttpWire<'_, S>,
+    ) -> bool {
         let sent = path;
         let Ok(path) = Path::decode(sent) else { return false };
         let begin = self.service.clock.instant();
         let request = CoreRequest {
-            token: Some(TokenText::new(token)),
+            token,
             remote: Some(self.client.remote),
             client_chain: &self.client.client_chain,
             ..CoreRequest::new(Operation::Read, path, self.now)
@@ -495,16 +503,20 @@ impl RequestTurn<'_> {
                 write_found(&logical, request.id, now, replies);
                 StatusCode::OK
             }
+            Ok(Response::Text { code: 200, content_type, body }) => {
+                write_text(content_type, &body, now, replies);
+                StatusCode::OK
+            }
             Ok(other) => write_whole(response::render(other, request.id), now, replies),
             Err(refusal) => write_whole(error::render(&refusal), now, replies),
         };
-        let observed = self.service.observe_read(sent, self.now, begin);
+        let observed = self.service.observe_read(sent, begin, &request, headers);
         if wire.gathered.len() > gathered {
             let range = start..wire.replies.len();
             wire.held.push(PendingReply { range, status, begin, observed });
         } else {
             if let Some(observed) = observed {
-                observed.ended(status.as_u16(), self.client.remote);
+                observed.ended(status, self.client.remote);
             }
             self.service.count_reply(status);
             self.service.count_duration(begin);

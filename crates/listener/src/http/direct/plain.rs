@@ -75,7 +75,7 @@ fn meaning(header: &httparse::Header<'_>) -> Meaning {
             if stays { Meaning::Nothing } else { Meaning::Framing }
         }
         10 if is("user-agent") => Meaning::Nothing,
-        // Which trace it belongs to (W3C Trace Context): nobody asks here.
+        // Which trace it belongs to (W3C Trace Context): it is asked for once it was answered, where anybody wants to know.
         10 if is("tracestate") => Meaning::Nothing,
         11 if is("traceparent") => Meaning::Nothing,
         12 if is("content-type") => Meaning::Nothing,
@@ -142,6 +142,11 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut HeaderRoom<'b>) -> Pla
     }
 }
 
+/// Whether a byte stands for itself in the path of a read, or begins an escape. Base 64 has a plus sign and an equals sign.
+const fn is_of_path(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'+' | b'=' | b'%')
+}
+
 /// A length in digits and nothing else, of a body that is small.
 fn length(digits: &[u8]) -> Option<usize> {
     // No small body has a longer one.
@@ -157,14 +162,17 @@ fn length(digits: &[u8]) -> Option<usize> {
 
 impl<'b> PlainRequest<'_, 'b> {
     /// Path and token of a read that asks for nothing else.
-    pub(super) fn as_read(&self) -> Option<(&'b str, &'b str)> {
+    pub(super) fn as_read(&self) -> Option<(&'b str, Option<&'b str>)> {
         let is_read = self.is_simple && self.method == "GET" && self.body.is_empty();
         let path = self.target.strip_prefix("/v1/").filter(|_| is_read)?;
-        let is_plain =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.');
-        let token = self.token.filter(|token| token.iter().all(u8::is_ascii_graphic))?;
-        let token = std::str::from_utf8(token).ok().filter(|token| !token.is_empty())?;
-        let is_clean = path.bytes().all(is_plain) && !self.target.contains("//");
+        let token = match self.token {
+            None => None,
+            Some(token) => {
+                let is_text = !token.is_empty() && token.iter().all(u8::is_ascii_graphic);
+                Some(std::str::from_utf8(token).ok().filter(|_| is_text)?)
+            }
+        };
+        let is_clean = path.bytes().all(is_of_path) && !self.target.contains("//");
         is_clean.then_some((path, token))
     }
 
@@ -198,8 +206,8 @@ pub(in crate::http) fn check(bytes: &[u8]) {
             assert_eq!(parts.uri.path(), plain.target);
             assert_eq!(parts.uri.query(), None);
             assert!(parts.uri.path().ends_with(path));
-            let first = parts.headers.get("x-vault-token").expect("a read has a token");
-            assert_eq!(first.to_str().ok(), Some(token));
+            let first = parts.headers.get("x-vault-token");
+            assert_eq!(first.map(HeaderValue::to_str).transpose().ok(), Some(token));
         }
         for cut in 0..plain.length.min(CUTS_MAX) {
             let mut room: HeaderRoom<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
@@ -260,7 +268,9 @@ mod tests {
         }
         for (line, expected) in [
             ("GET /v1/a?list=true HTTP/1.1", "plain"),
-            ("GET /v1/a%20b HTTP/1.1", "plain"),
+            ("GET /v1/a%20b HTTP/1.1", "read"),
+            ("GET /v1/pki/ocsp/MEow/a+b%2B= HTTP/1.1", "read"),
+            ("GET /v1/a~b HTTP/1.1", "plain"),
             ("GET /v1//a HTTP/1.1", "plain"),
             ("GET /ui/ HTTP/1.1", "plain"),
             ("POST /v1/a HTTP/1.1", "plain"),
@@ -274,6 +284,17 @@ mod tests {
             assert_eq!(kind(head.as_bytes()), expected, "{line}");
             assert_eq!(kind(head.replace("Host: h\r\n", "").as_bytes()), "other", "{line}");
         }
+    }
+
+    #[test]
+    fn a_read_shows_a_token_or_none_and_nothing_that_is_no_text() {
+        let kind =
+            |token: &str| kind(format!("GET /v1/a HTTP/1.1\r\nHost: h\r\n{token}\r\n").as_bytes());
+        assert_eq!(kind(""), "read");
+        assert_eq!(kind("X-Vault-Token: t\r\n"), "read");
+        assert_eq!(kind("X-Vault-Token:\r\n"), "plain");
+        assert_eq!(kind("X-Vault-Token: t u\r\n"), "plain");
+        assert_eq!(kind("Authorization: Bearer t\r\n"), "plain");
     }
 
     #[test]

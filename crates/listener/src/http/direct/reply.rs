@@ -44,6 +44,20 @@ pub(super) fn write_found(logical: &Logical, id: RequestId, now: Timestamp, out:
     });
 }
 
+/// The head and body of a read that found bytes of a kind: what [`response::render`] would say of an answer with status 200.
+pub(super) fn write_text(content_type: &str, body: &[u8], now: Timestamp, out: &mut Vec<u8>) {
+    out.reserve(body.len() + HEAD_BYTES_USUAL);
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
+    out.extend_from_slice(content_type.as_bytes());
+    out.extend_from_slice(
+        b"\r\ncache-control: no-store\r\n\
+        strict-transport-security: max-age=31536000; includeSubDomains\r\ncontent-length: ",
+    );
+    write_u64(body.len() as u64, out);
+    write_date(now, out);
+    out.extend_from_slice(body);
+}
+
 /// Bytes of a reply's head, as most have it.
 const HEAD_BYTES_USUAL: usize = 320;
 

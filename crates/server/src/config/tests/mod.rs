@@ -18,6 +18,7 @@ mod initialize;
 pub(super) mod reference;
 mod seal;
 mod sources;
+mod tracing;
 
 /// Reads `text` as the only source, with these variables besides.
 fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, String> {
@@ -238,7 +239,7 @@ fn files_of_client_test_suites_are_read() {
 #[test]
 fn unknown_and_useless_keys_are_warned_about_by_place() {
     let found = warnings(
-        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n  add_lease_metrics_namespace_labels = true\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"consul\" {}\nlog_requests_level = \"debug\"\ndurability_ops = 7\ntelemetry {\n\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
     );
     assert_eq!(
         found,
@@ -247,7 +248,6 @@ fn unknown_and_useless_keys_are_warned_about_by_place() {
             "VAULT_LOCAL_CONFIG:5: unknown key \"uii\": did you mean \"ui\"?",
             "VAULT_LOCAL_CONFIG:7: service_registration \"consul\" is ignored: only \"kubernetes\" is there",
             "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
-            "VAULT_LOCAL_CONFIG:11: add_lease_metrics_namespace_labels in telemetry is ignored",
             "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
             "VAULT_LOCAL_CONFIG:16: tls_cipher_suites in listener \"tcp\" is ignored",
             "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
@@ -319,6 +319,14 @@ fn wrong_values_are_refused_with_file_line_and_key() {
         (
             "telemetry {\n  statsd_address = \"x\"\n}",
             "4: statsd_address in telemetry is not supported",
+        ),
+        (
+            "telemetry {\n  add_lease_metrics_namespace_labels = true\n}",
+            "4: add_lease_metrics_namespace_labels in telemetry is not supported",
+        ),
+        (
+            "telemetry {\n  disable_hostname = false\n}",
+            "4: disable_hostname: expected true: no name of a metric",
         ),
         ("telemetry {\n  metrics_prefix = \"a-b\"\n}", "4: metrics_prefix: expected letters"),
         ("telemetry {\n  usage_gauge_period = \"1s\"\n}", "4: usage_gauge_period: expected none"),
@@ -571,6 +579,11 @@ default_lease_ttl = "2h"
 max_lease_ttl = "1h"
 api_addr = "here"
 audit_directories = ["/var/log", "logs"]
+listener "tcp" {
+  tls_disable = true
+  proxy_protocol_behavior = "use_always"
+  proxy_protocol_authorized_addrs = "10.0.0.0/8"
+}
 "#;
     let said = read_with(text, &[]).unwrap_err();
     let at = |line: u32, what: &str| {
@@ -592,10 +605,11 @@ audit_directories = ["/var/log", "logs"]
     at(22, "is longer than max_lease_ttl");
     at(24, "api_addr");
     at(25, "expected absolute paths");
+    at(28, "name the proxies");
     let numbers: Vec<u32> =
         said.lines().map(|line| line.split(':').nth(1).unwrap().parse().unwrap()).collect();
     assert!(numbers.is_sorted(), "{said}");
-    assert_eq!(numbers.len(), 13, "nothing follows from another: {said}");
+    assert_eq!(numbers.len(), 14, "nothing follows from another: {said}");
     assert!(!said.contains("short") && !said.contains("nowhere"), "no values: {said}");
 }
 

@@ -59,6 +59,7 @@ initialize "a" {
 }"#,
     r#"storage "inmem" {}
 listener "tcp" { tls_disable = true }
+tracing "otlp" { endpoint = "http://a.example:4318" }
 service_registration "kubernetes" {
   namespace = "n"
   pod_name  = "p"

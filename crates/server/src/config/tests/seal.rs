@@ -136,6 +136,10 @@ fn transit_takes_from_the_environment_what_vault_does() {
         (seal.tls.ca_cert.as_deref(), seal.tls.trusts_anyone),
         (Some(Path::new("/env/ca.pem")), true)
     );
+    for half in [("VAULT_CLIENT_CERT", "/c.pem"), ("BAO_CLIENT_KEY", "/k.pem")] {
+        let refused = seal_of("", &[&variables[..], &[half]].concat()).unwrap_err();
+        assert!(refused.starts_with(half.0) && refused.contains("given together"), "{refused}");
+    }
     let file = "seal \"transit\" {\naddress = \"https://file\"\ntoken = \"file-token\"\nkey_name = \"file-key\"\ntls_server_name = \"file\"\n}";
     let Ok(SealSettings::Transit(seal)) = seal_of(file, &variables) else {
         panic!("no transit seal")

@@ -118,12 +118,18 @@ impl Driver {
 
     /// What to wait for before the next group is taken. While many commit at once, those who have just been answered
     /// come back within a fraction of a sync, and to sync twice costs more than to wait for them. A lone writer never
-    /// waits, and neither does anyone in batch mode.
+    /// waits. In batch mode there is no sync to spare, and those who want this core have their turn first, no more.
     pub(crate) fn gather(&self) -> Gather {
-        if self.mode != Durability::Strict || self.gathered < 2 {
-            return Gather::default();
+        if self.gathered < 2 {
+            return Gather::Nothing;
         }
-        Gather { wanted: self.gathered, patience: (self.sync_time / 2).min(GATHER_MAX) }
+        match self.mode {
+            Durability::Batch { .. } => Gather::Turn,
+            Durability::Strict => Gather::Wait {
+                wanted: self.gathered,
+                patience: (self.sync_time / 2).min(GATHER_MAX),
+            },
+        }
     }
 
     /// How long the driver may rest if nothing comes; `None` for as long as it likes.

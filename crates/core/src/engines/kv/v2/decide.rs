@@ -249,5 +249,9 @@ mod tests {
         assert_eq!(gone.metadata.version(1).unwrap().deletion_ns, Some(NOW));
         assert_eq!(destroy(gone.metadata.clone(), &[1]), None);
         assert_eq!(undelete(gone.metadata, &config, &[1], NOW), None);
+        // Nor does a version come back whose data never came here.
+        let mut bare = delete(written(2, &config), &[1], None, NOW).unwrap().metadata;
+        bare.version_mut(1).unwrap().has_no_data = true;
+        assert_eq!(undelete(bare, &config, &[1], NOW), None);
     }
 }

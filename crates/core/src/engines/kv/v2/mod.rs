@@ -45,7 +45,7 @@ fn read_invalid(kv: &Kv<'_>, _path: &str) -> Option<Result<Response, Error>> {
 fn invalid_path(operation: Operation) -> Response {
     let verb = match operation {
         Operation::Read => "get",
-        Operation::Update => "put",
+        Operation::Update | Operation::Recover => "put",
         Operation::Patch => "patch",
         Operation::Delete => "delete",
         Operation::List | Operation::Scan => "list",

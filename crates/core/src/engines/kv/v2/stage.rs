@@ -64,6 +64,18 @@ pub(crate) fn put(
     Ok(told)
 }
 
+/// Whether a secret has a latest version that lives.
+pub(crate) fn lives(
+    context: &NamespaceContext,
+    mount: &Mount,
+    path: &str,
+    now_ns: i64,
+) -> Result<bool, Error> {
+    let (metadata, _) = metadata(context, mount, path)?;
+    let current = metadata.and_then(|metadata| metadata.version(metadata.current_version).copied());
+    Ok(current.is_some_and(|info| info.is_live(now_ns)))
+}
+
 /// Soft-deletes the latest version; false when there is none that lives.
 pub(crate) fn delete_latest(
     context: &NamespaceContext,

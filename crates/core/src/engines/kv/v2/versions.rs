@@ -6,6 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::engines::kv::access::Kv;
+use crate::engines::kv::fields::expected_version;
 use crate::records::kv::SecretMetadata;
 
 /// What is done to the versions named.
@@ -22,7 +23,13 @@ pub(super) enum VersionsChange {
 pub(super) async fn delete_latest(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let now_ns = kv.call.now_ns();
     let author = kv.author();
+    // Of protocols that say what they have read; a body of HTTP says nothing here.
+    let expected = expected_version(kv.call.body_kind);
     run(kv, path, |metadata| {
+        let current = metadata.as_ref().map_or(0, |metadata| metadata.current_version);
+        if expected.is_some_and(|expected| expected != current) {
+            return Err(Error::CasMismatch);
+        }
         let decision = metadata.and_then(|metadata| {
             let current = metadata.current_version;
             decide::delete(metadata, &[current], author.as_ref(), now_ns)

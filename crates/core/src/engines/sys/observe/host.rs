@@ -71,6 +71,7 @@ pub(in crate::engines::sys) fn in_flight(core: &Core) -> Response {
             Operation::Delete => "DELETE",
             Operation::List => "LIST",
             Operation::Scan => "SCAN",
+            Operation::Recover => "RECOVER",
         };
         let remote = waits.remote.map(|remote| remote.to_string()).unwrap_or_default();
         let described = Json::object([

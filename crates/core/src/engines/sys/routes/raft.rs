@@ -138,6 +138,13 @@ pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
             schedule::status(run.core, &run.context, run.params.get("name"))
         });
     } .served_by(ServedBy::LeaderIfAny)),
+    row!("storage/raft/snapshot-auto/snapshot-load/{name}", &[
+        field("name", Text, "Name of the schedule."),
+        field("url", Text, "The file, as `last_snapshot_url` of the status says it; the last that was verified when absent."),
+    ], {
+        Update => "Load a snapshot from where a schedule puts them, to read and recover secrets from it; one at a time.",
+            runs!(async |run| raft::load_scheduled(&run).await);
+    } .served_by(ServedBy::Leader)),
     row!("storage/raft/snapshot-load", &[], {
         Update => "Load such a file, the body, to read and recover secrets from it; one at a time.",
             runs!(|run| raft::load(&run));

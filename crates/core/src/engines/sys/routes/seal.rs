@@ -52,7 +52,7 @@ pub(super) const STATUS: &[Row<RouteHandler>] = &[
     .admitting(Admits::Anyone)
     .light()),
     row!("leader", &[], {
-        Read => "Name the active server.", anyone!(|run| status::leader(run.core));
+        Read => "Name the active server.", anyone!(|run| status::leader(run.core, run.request.now));
     }
     .unaudited()
     .ignoring_view()

@@ -138,7 +138,10 @@ const READS_THAT_WRITE: [&str; 2] = ["wrapping_key", "creds/{name}"];
 
 /// What is the leader's, by the row alone.
 pub(super) fn is_leaders(route: &Route, operation: Operation) -> bool {
-    let writes = matches!(operation, Operation::Update | Operation::Patch | Operation::Delete);
+    let writes = match operation {
+        Operation::Update | Operation::Patch | Operation::Delete | Operation::Recover => true,
+        Operation::Read | Operation::List | Operation::Scan => false,
+    };
     match route.served_by {
         ServedBy::LeaderToWrite | ServedBy::LeaderOrRecentView => writes,
         ServedBy::Leader | ServedBy::LeaderIfAny => true,

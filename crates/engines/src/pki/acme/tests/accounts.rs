@@ -79,6 +79,33 @@ fn a_deactivated_account_is_no_account_any_more_and_its_key_makes_no_other() {
     assert_eq!(again.post("new-account", "{}").problem(), ("unauthorized".into(), 401));
 }
 
+/// A long RSA key signs for a while, in which an operator's tidying or the account's own end may come.
+#[test]
+fn an_account_that_ends_while_its_certificate_is_signed_gets_none() {
+    for is_deleted in [false, true] {
+        let ca = Ca::with_key(r#""key_type":"rsa","key_bits":3072"#);
+        let client = Client::new(&ca, "acme");
+        let order = client.order(&[("dns", "a.example.test")]);
+        client.show_all(&order);
+        let name = format!("acme/account/{}", client.kid.rsplit('/').next().unwrap());
+        let mut record = ca.mount.record(&name).unwrap();
+        let before = Json::Object(record.clone()).to_text();
+        record.insert("status".to_owned(), "deactivated".into());
+        let (ended, kept) = (Json::Object(record).to_text(), name.clone());
+        let certificates = ca.mount.names_in("cert/");
+        ca.mount.meanwhile(move |mount| match is_deleted {
+            true => mount.delete(&kept),
+            false => mount.put(&kept, &ended),
+        });
+        let done = client.post_to(&order.get("finalize"), &csr(&[dns("a.example.test")], ""));
+        assert_eq!(done.problem(), ("unauthorized".into(), 401), "{}", done.text);
+        assert_eq!(ca.mount.names_in("cert/"), certificates);
+        // Were it there again, its order could still be finalized.
+        ca.mount.put(&name, &before);
+        assert_eq!(client.post_to(&order.location(), "").get("status"), "ready");
+    }
+}
+
 /// The payload of a request for an account with a binding.
 fn bound(client: &Client<'_>, id: &str, key: &str, algorithm: &str) -> String {
     let protected = Json::object([
@@ -140,4 +167,23 @@ fn of_64_accounts_with_one_binding_one_is_made() {
     let found =
         client.post("new-account", &bound(&client, &id, &Mount::text(&eab, "key"), "HS256"));
     assert_eq!(found.problem().0, "unauthorized");
+}
+
+/// What a client writes as null it does not say.
+#[test]
+fn members_that_are_null_are_not_there() {
+    let ca = Ca::new();
+    let mut client = Client::stranger(&ca, "acme");
+    let payload = r#"{"contact":null,"onlyReturnExisting":null,"externalAccountBinding":null,"termsOfServiceAgreed":true}"#;
+    let made = client.post("new-account", payload);
+    assert_eq!(made.code, 201, "{}", made.text);
+    client.kid = made.location();
+    let payload = r#"{"identifiers":[{"type":"dns","value":"a.example.test"}],"notBefore":null,"notAfter":null}"#;
+    assert_eq!(client.post("new-order", payload).code, 201);
+    let nothing = client.post("new-order", r#"{"identifiers":null}"#);
+    assert_eq!(nothing.problem(), ("malformed".to_owned(), 400));
+    assert_eq!(
+        client.post_to(&client.kid, r#"{"status":null,"contact":null}"#).get("status"),
+        "valid"
+    );
 }

@@ -68,6 +68,22 @@ fn tidy_deletes_accounts_that_nothing_is_left_of() {
     assert_eq!((has(&idle), has(&busy), has(&gone)), (false, true, false));
 }
 
+#[test]
+fn a_certificate_ends_by_the_time_that_the_settings_allow_or_sooner_by_its_role() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "roles/web/acme");
+    let ends = |settings: &str, role: &str| {
+        ca.ask("config/acme", settings);
+        ca.ask("roles/web", &format!(
+            r#"{{"allowed_domains":"example.test","allow_subdomains":true,"key_type":"any"{role}}}"#
+        ));
+        let der = client.issue("a.example.test");
+        kallisto_pki::certificate::ParsedCertificate::from_der(&der).unwrap().not_after - ca.at
+    };
+    assert_eq!(ends(r#"{"max_ttl":"1h"}"#, r#","ttl":"2h""#), 3600);
+    assert_eq!(ends(r#"{"max_ttl":"3h"}"#, r#","ttl":"2h""#), 7200);
+}
+
 impl Ca {
     fn ask_accepted(&self, path: &str, body: &str) {
         self.mount.ask(self.at, Update, path, body).unwrap();
@@ -87,6 +103,7 @@ fn settings_are_checked_when_they_are_written() {
         (r#"{"challenge_excluded_ip_ranges":["x"]}"#, "challenge_excluded_ip_ranges"),
         (r#"{"max_ttl":"0"}"#, "max_ttl"),
         (r#"{"allowed_roles":["a"],"default_directory_policy":"role:b"}"#, "allowed_roles"),
+        (r#"{"allowed_roles":["A"],"default_directory_policy":"role:a"}"#, "allowed_roles"),
     ] {
         let refused = ca.mount.ask(NOW, Update, "config/acme", body);
         let Err(Error::Invalid(text)) = refused else { panic!("{body}: {refused:?}") };
@@ -101,12 +118,37 @@ fn settings_are_checked_when_they_are_written() {
     ca.ask("config/acme", r#"{"default_directory_policy":"forbid","allowed_roles":["other"]}"#);
     assert_eq!(directory("acme/directory"), 401);
     assert_eq!(directory("roles/web/acme/directory"), 401);
-    ca.ask("config/acme", r#"{"default_directory_policy":"role:web","allowed_roles":["WEB"]}"#);
+    ca.ask("config/acme", r#"{"default_directory_policy":"role:web","allowed_roles":["web"]}"#);
     assert_eq!(directory("acme/directory"), 200);
     let client = Client::new(&ca, "acme");
     assert_eq!(client.order(&[("dns", "a.example.com")]).problem().0, "rejectedIdentifier");
     ca.ask("config/acme", r#"{"allowed_issuers":["other"]}"#);
     assert_eq!(directory("acme/directory"), 401);
+}
+
+/// Version 0.2.0 compared names of roles without case: what it stored is read, and said to be of other letters.
+#[test]
+fn settings_that_name_a_role_in_other_letters_are_read_and_warned_of() {
+    let ca = Ca::new();
+    let warnings = |operation, body: &[u8]| {
+        let answer = ca.mount.answer(ca.at, operation, "config/acme", body).unwrap();
+        let Response::Logical(logical) = answer else { panic!("{answer:?}") };
+        logical.warnings
+    };
+    assert_eq!(warnings(Read, b""), [""; 0]);
+    let mut stored = ca.mount.record("config/acme").unwrap();
+    stored.insert("allowed_roles".to_owned(), Json::strings(["WEB".to_owned()]));
+    stored.insert("default_directory_policy".to_owned(), "role:web".into());
+    ca.mount.put("config/acme", &Json::Object(stored).to_text());
+    let warning = "Names of roles are case-sensitive: WEB is not the role web, which exists";
+    assert_eq!(warnings(Read, b""), [warning]);
+    let directory = |path: &str| ca.answer(path, b"").code;
+    assert_eq!(directory("acme/directory"), 401);
+    assert_eq!(directory("roles/web/acme/directory"), 401);
+    assert_eq!(directory("roles/WEB/acme/directory"), 400);
+    assert_eq!(warnings(Update, br#"{"allowed_roles":["web"]}"#), [""; 0]);
+    assert_eq!(directory("acme/directory"), 200);
+    assert_eq!(directory("roles/web/acme/directory"), 200);
 }
 
 #[test]

@@ -82,10 +82,15 @@ struct Ca {
 
 impl Ca {
     fn new() -> Self {
+        Self::with_key(r#""key_type":"ec""#)
+    }
+
+    /// One whose CA has such a key.
+    fn with_key(key: &str) -> Self {
         let ca = Self { mount: Mount::new(&ENGINE), at: NOW };
         ca.ask(
             "root/generate/internal",
-            r#"{"common_name":"R","key_type":"ec","not_after":"2030-01-01T00:00:00Z"}"#,
+            &format!(r#"{{"common_name":"R",{key},"not_after":"2030-01-01T00:00:00Z"}}"#),
         );
         ca.ask("config/cluster", &format!(r#"{{"path":"{BASE}"}}"#));
         ca.ask(

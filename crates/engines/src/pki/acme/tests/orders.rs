@@ -184,3 +184,15 @@ fn an_order_has_one_certificate_and_no_ca_and_not_the_key_of_the_account() {
         ("orderNotReady".into(), 403)
     );
 }
+
+/// RFC 8555, 7.1.4: of other names it must not be said that they are none.
+#[test]
+fn an_authorization_says_of_a_wildcard_alone_that_it_is_one() {
+    let ca = Ca::new();
+    let client = Client::new(&ca, "acme");
+    for (name, says) in [("*.example.test", "true"), ("a.example.test", "")] {
+        let order = client.order(&[("dns", name)]);
+        let shown = client.post_to(&order.urls("authorizations")[0], "");
+        assert_eq!(shown.get("wildcard"), says, "{}", shown.text);
+    }
+}

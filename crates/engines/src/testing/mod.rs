@@ -1,28 +1,23 @@
 //! A mount without a server, for the tests of engines: its records are in memory, and time is what a test says.
 
+mod scripts;
+mod services;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_api::{
-    BodyKind, BoxFuture, Denial, Error, Headers, Json, Logical, Map, Request, RequestId, Response,
-    json,
-};
+use kallisto_api::{BodyKind, Error, Headers, Json, Map, Request, RequestId, Response, json};
 use kallisto_auth::{Operation, Path};
-use kallisto_engine::context::{LongWork, WorkResult};
-use kallisto_engine::far_end::{FarEndProgress, FarEndStatus};
-use kallisto_engine::lease::{IsRevocation, Make};
-use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndAnswer, FarEndCall,
-    FarEndFailure, FarEnds, Heavy, KeyedHash, LeaseCall, Leases, Leftover, MadeCredential,
-    MakeFailure, Memory, MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Passwords,
-    People, Place, Pod, PodAccount, Probe, ProbeAnswer, ProbeFailure, ProbeRunner, ProbeState,
-    Profile, Random, Storage, Stored, TemplateValues, Version, WriteOutcome, Writes,
+    Admits, Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndCall, LeaseCall,
+    Memory, MountInfo, OpenReadCall, Params, Place, PodAccount, Probe, ProbeAnswer, ProbeFailure,
+    Profile, Routes, Storage, WriteOutcome, Writes,
 };
+
+use self::scripts::{FarEndOutcome, Probing, ScriptedFarEnds, ScriptedPod};
 
 /// How it is mounted.
 const MOUNT: MountInfo<'_> = MountInfo {
@@ -33,88 +28,8 @@ const MOUNT: MountInfo<'_> = MountInfo {
     options: None,
 };
 
-/// What probes find, as a test says it.
-#[derive(Default)]
-struct Probing {
-    begun: Mutex<Vec<(String, Probe)>>,
-    found: Mutex<BTreeMap<String, Result<ProbeAnswer, ProbeFailure>>>,
-}
-
-impl ProbeRunner for Probing {
-    fn begin(&self, id: &str, probe: Probe) -> bool {
-        self.begun.lock().unwrap().push((id.to_owned(), probe));
-        true
-    }
-
-    fn take(&self, id: &str) -> ProbeState {
-        if let Some(found) = self.found.lock().unwrap().remove(id) {
-            return ProbeState::Done(found);
-        }
-        let is_begun = self.begun.lock().unwrap().iter().any(|(begun, _)| begun == id);
-        if is_begun { ProbeState::UnderWay } else { ProbeState::Unknown }
-    }
-}
-
-/// What a far end does with a call.
-type FarEndScript = Box<dyn FnMut(&FarEndCall) -> FarEndOutcome + Send>;
-type FarEndOutcome = Result<FarEndAnswer, FarEndFailure>;
-
-/// Far ends that answer at once, as a test says it.
-#[derive(Default)]
-struct ScriptedFarEnds {
-    script: Mutex<Option<FarEndScript>>,
-    begun: Mutex<BTreeMap<String, FarEndOutcome>>,
-}
-
-impl ScriptedFarEnds {
-    fn outcome(&self, call: &FarEndCall) -> FarEndOutcome {
-        match &mut *self.script.lock().unwrap() {
-            Some(script) => script(call),
-            None => Err(FarEndFailure::Unreachable("this server asks no others".into())),
-        }
-    }
-}
-
-impl FarEnds for ScriptedFarEnds {
-    fn ask(&self, call: FarEndCall) -> BoxFuture<'_, FarEndOutcome> {
-        Box::pin(std::future::ready(self.outcome(&call)))
-    }
-
-    fn begin(&self, id: &str, call: FarEndCall) -> bool {
-        let outcome = self.outcome(&call);
-        self.begun.lock().unwrap().insert(id.to_owned(), outcome);
-        true
-    }
-
-    fn take(&self, id: &str) -> FarEndProgress {
-        let ended = self.begun.lock().unwrap().remove(id);
-        ended.map_or(FarEndProgress::Unknown, FarEndProgress::Ended)
-    }
-
-    fn close(&self, _: &str, _: Option<&str>) {}
-
-    fn check(&self, _: &str, _: &str) -> BoxFuture<'_, Result<(), FarEndFailure>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn statuses(&self) -> Vec<FarEndStatus> {
-        Vec::new()
-    }
-
-    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-/// A pod that tests say.
-#[derive(Default)]
-struct ScriptedPod(Mutex<Option<Arc<PodAccount>>>);
-
-impl Pod for ScriptedPod {
-    fn account(&self) -> Option<Arc<PodAccount>> {
-        self.0.lock().unwrap().clone()
-    }
-}
+/// What others do while an engine works.
+type Meanwhile = Box<dyn FnOnce(&Mount) + Send>;
 
 /// An engine with records.
 pub(crate) struct Mount {
@@ -131,11 +46,25 @@ pub(crate) struct Mount {
     pod: ScriptedPod,
     /// Whether work that takes long never ends.
     is_waiting: AtomicBool,
+    /// What happens while the next work that takes long is done.
+    meanwhile: Mutex<Option<Meanwhile>>,
     /// When it was asked last, and what it would take to revoke each credential that was handed out.
     leased: Mutex<(i64, Vec<Vec<u8>>)>,
+    /// What others do behind the next lease, or the next look at leases.
+    beside_lease: Mutex<Option<Meanwhile>>,
+    /// What others do between what is read and the next commit.
+    before_commit: Mutex<Option<Meanwhile>>,
     caller: Mutex<Caller>,
     /// Whether the token of who asks has ended.
     is_caller_gone: AtomicBool,
+}
+
+/// The status, kind and bytes of an answer that is no JSON.
+fn bytes_of(answer: &Response) -> Option<(u16, &str, &[u8])> {
+    match answer {
+        Response::Text { code, content_type, body } => Some((*code, content_type, body)),
+        _ => None,
+    }
 }
 
 impl Mount {
@@ -154,7 +83,10 @@ impl Mount {
             far_ends: ScriptedFarEnds::default(),
             pod: ScriptedPod::default(),
             is_waiting: AtomicBool::default(),
+            meanwhile: Mutex::default(),
             leased: Mutex::default(),
+            beside_lease: Mutex::default(),
+            before_commit: Mutex::default(),
             caller: Mutex::default(),
             is_caller_gone: AtomicBool::default(),
         }
@@ -194,6 +126,11 @@ impl Mount {
     /// Says who asks from now on.
     pub(crate) fn ask_as(&self, caller: Caller) {
         *self.caller.lock().unwrap() = caller;
+    }
+
+    /// Says what happens while the next work that takes long is done.
+    pub(crate) fn meanwhile(&self, happens: impl FnOnce(&Self) + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(happens));
     }
 
     /// Says what far ends do from now on.
@@ -357,6 +294,7 @@ impl Mount {
             client_chain: &[],
             headers: Headers::default(),
         };
+        let at_once = self.read_at_once(&request, path);
         let answering = (found.handler)(Call {
             context: self.context(at),
             request: &request,
@@ -368,10 +306,50 @@ impl Mount {
             leases: Some(self),
             logins: None,
         });
-        Ok(match std::pin::pin!(answering).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        })
+        let answer = match std::pin::pin!(answering).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => return Ok(None),
+        };
+        if let Some(at_once) = at_once {
+            let handled = answer.as_ref().ok().and_then(bytes_of);
+            assert_eq!(bytes_of(&at_once), handled, "{path}: at once, and by its handler");
+            assert!(handled.is_some(), "{path}: what is read at once is bytes");
+        }
+        Ok(Some(answer))
+    }
+
+    /// What memory answers whoever reads at a path of the mount.
+    fn read_at_once(&self, request: &Request<'_>, path: &str) -> Option<Response> {
+        let route = Routes::find(self.spec.routes, path)?;
+        let read = route.read_at_once.filter(|_| request.operation == Operation::Read)?;
+        assert_eq!(route.admits, Admits::Anyone, "{path}");
+        let params = Params::new(route.pattern, path);
+        read(OpenReadCall { memory: self.memory.as_deref()?, params, now: request.now })
+    }
+
+    /// Whether memory answers whoever reads at a path of the mount.
+    pub(crate) fn reads_at_once(&self, at: i64, path: &str) -> bool {
+        let now = Timestamp::from_second(at).unwrap();
+        let request = Request::new(Operation::Read, Path::decode(path).unwrap(), now);
+        self.read_at_once(&request, path).is_some()
+    }
+
+    /// Says what others do behind the next lease that is written, or the next look at leases.
+    pub(crate) fn beside_lease(&self, others: impl FnOnce(&Self) + Send + 'static) {
+        *self.beside_lease.lock().unwrap() = Some(Box::new(others));
+    }
+
+    /// Says what others do between what is read and the next commit.
+    pub(crate) fn before_commit(&self, others: impl FnOnce(&Self) + Send + 'static) {
+        *self.before_commit.lock().unwrap() = Some(Box::new(others));
+    }
+
+    /// Lets others do what they were told to, once.
+    fn others_act(&self, told: &Mutex<Option<Meanwhile>>) {
+        let others = told.lock().unwrap().take();
+        if let Some(others) = others {
+            others(self);
+        }
     }
 
     /// What it would take to revoke each credential that was handed out.
@@ -439,169 +417,6 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("nothing here waits"),
-    }
-}
-
-impl Backend for Mount {
-    fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
-        let records = self.records.lock().unwrap();
-        Ok(records.get(name).map(|(version, value)| Stored {
-            value: value.clone().into(),
-            version: Version(*version),
-        }))
-    }
-
-    fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        let records = self.records.lock().unwrap();
-        let below = records.keys().filter_map(|name| name.strip_prefix(folder));
-        let mut names: Vec<&str> =
-            below.filter_map(|name| name.split_inclusive('/').next()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let later = names.into_iter().filter(|name| after.is_none_or(|after| *name > after));
-        later.take(limit).map(str::to_owned).collect()
-    }
-
-    fn scan(&self, folder: &str, limit: usize) -> Vec<String> {
-        let records = self.records.lock().unwrap();
-        let below = records.keys().filter_map(|name| name.strip_prefix(folder));
-        below.take(limit).map(str::to_owned).collect()
-    }
-
-    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<WriteOutcome, Error>> {
-        let mut records = self.records.lock().unwrap();
-        let is_same = |(name, version): &(String, Version)| {
-            records.get(name).map_or(0, |(version, _)| *version) == version.0
-        };
-        if writes.needs_caller && self.is_caller_gone.load(Ordering::Relaxed) {
-            return Box::pin(std::future::ready(Err(Error::Denied(Denial::BadToken))));
-        }
-        let outcome = if writes.reads.iter().all(is_same) {
-            for (name, value) in writes.puts {
-                let next = self.next.load(Ordering::Relaxed) + 1;
-                let mut written = self.written.lock().unwrap();
-                *written = (written.0 + 1, written.1 + value.len());
-                if let Some(memory) = &self.memory {
-                    assert!(memory.put(&name, &value), "{name} is damaged");
-                }
-                records.insert(name, (next, value));
-                self.next.store(next, Ordering::Relaxed);
-            }
-            for name in writes.deletes {
-                records.remove(&name);
-                if let Some(memory) = &self.memory {
-                    memory.remove(&name);
-                }
-            }
-            WriteOutcome::Committed
-        } else {
-            WriteOutcome::Conflict
-        };
-        Box::pin(std::future::ready(Ok(outcome)))
-    }
-
-    fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {
-        Box::pin(std::future::ready(Box::new(()) as Latch<'a>))
-    }
-}
-
-impl Passwords for Mount {
-    fn make(&self, policy: &str) -> Result<String, Error> {
-        Ok(format!("by-{policy}"))
-    }
-}
-
-/// Bytes that count up, and then look random: the same in every run.
-impl Random for Mount {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
-        let mut drawn = self.drawn.lock().unwrap();
-        for byte in bytes {
-            *drawn += 1;
-            let mixed = drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            *byte = if *drawn < 256 { *drawn } else { mixed >> 56 } as u8;
-        }
-        Ok(())
-    }
-}
-
-/// Each lease lives as long as the mount says.
-impl Leases for Mount {
-    fn issue<'a>(
-        &'a self,
-        lease: NewLease,
-        make: Make<'a>,
-    ) -> BoxFuture<'a, Result<Response, Error>> {
-        let asked = {
-            let mut leased = self.leased.lock().unwrap();
-            leased.1.push(lease.revocation);
-            leased.0
-        };
-        let ends = asked + i64::try_from(MOUNT.default_lease_secs).unwrap();
-        Box::pin(async move {
-            let made = make(Timestamp::from_second(ends).unwrap()).await;
-            {
-                let leased = &mut self.leased.lock().unwrap().1;
-                match &made {
-                    Ok(MadeCredential { revocation: Some(revocation), .. })
-                    | Err(MakeFailure { left: Leftover::Only(revocation), .. }) => {
-                        *leased.last_mut().unwrap() = revocation.clone();
-                    }
-                    Err(MakeFailure { left: Leftover::Nothing, .. }) => drop(leased.pop()),
-                    _ => {}
-                }
-            }
-            let made = made.map_err(|failure| failure.error)?;
-            Ok(Response::Logical(Logical {
-                data: made.data.to_text(),
-                warnings: made.warnings,
-                ..Logical::default()
-            }))
-        })
-    }
-
-    fn any<'a>(&'a self, is_it: IsRevocation<'a>) -> BoxFuture<'a, Result<bool, Error>> {
-        let found = self.leased.lock().unwrap().1.iter().any(|revocation| is_it(revocation));
-        Box::pin(async move { Ok(found) })
-    }
-}
-
-impl TemplateValues for Mount {
-    fn value(&self, name: &str) -> Option<String> {
-        self.identity.lock().unwrap().get(name).cloned()
-    }
-}
-
-impl Heavy for Mount {
-    fn run(&self, work: LongWork) -> BoxFuture<'_, Result<WorkResult, Error>> {
-        if self.is_waiting.load(Ordering::Relaxed) {
-            return Box::pin(std::future::pending());
-        }
-        Box::pin(std::future::ready(Ok(work())))
-    }
-}
-
-impl People for Mount {
-    fn person(&self, entity_id: &str) -> Option<Profile> {
-        self.people.lock().unwrap().get(entity_id).cloned()
-    }
-}
-
-/// No other server answers.
-impl Outbound for Mount {
-    fn call(&self, _: OutboundCall) -> BoxFuture<'_, Result<OutboundAnswer, Error>> {
-        Box::pin(std::future::ready(Err(Error::Unavailable("no server is reached".into()))))
-    }
-}
-
-/// What begins with the text.
-impl KeyedHash for Mount {
-    fn hash(&self, text: &str) -> Result<[u8; 32], Error> {
-        let mut hash = [0; 32];
-        for (place, byte) in hash.iter_mut().zip(text.bytes()) {
-            *place = byte;
-        }
-        Ok(hash)
     }
 }
 
