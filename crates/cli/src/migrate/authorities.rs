@@ -26,14 +26,20 @@ pub(super) fn move_all(
     mount: &SourceMount,
 ) -> Result<(), Error> {
     let Some(snapshot) = migration.source.snapshot() else { return Ok(()) };
-    let there = snapshot.authority(namespace, &mount.path);
+    let mut there = snapshot.authority(namespace, &mount.path);
     let moved = MovedAuthority { migration, namespace, mount: &mount.path };
     for (record, why) in there.unread {
         moved.count("certificate authorities", &record, Settled::NotMoved(why));
     }
     let here = moved.issuers_here()?;
-    // A mount without keys takes the first for its default.
-    let first_key = there.keys.first().map(|key| key.id.clone()).filter(|_| here.is_empty());
+    // A mount that has none takes the first key for its default, and the first issuer that has one: these go first.
+    there.keys.sort_by_key(|key| key.id != there.default_key);
+    there.issuers.sort_by_key(|issuer| issuer.id != there.default_issuer);
+    let has_key = |id: &str| there.keys.iter().any(|key| key.id == id);
+    let becomes_default = here.is_empty()
+        && !there.default_follows
+        && there.issuers.first().is_some_and(|issuer| has_key(&issuer.key));
+    let is_key_default = here.is_empty() && has_key(&there.default_key);
     for key in there.keys {
         let users: Vec<&AuthorityIssuer> =
             there.issuers.iter().filter(|issuer| issuer.key == key.id).collect();
@@ -59,12 +65,12 @@ pub(super) fn move_all(
             ("default".to_owned(), Json::from(id.as_str())),
             ("default_follows_latest_issuer".to_owned(), there.default_follows.into()),
         ]);
-        moved.settle("certificate settings", "config/issuers", |path| {
-            migration.settle_object(namespace, path, wanted)
+        moved.settle("certificate settings", "config/issuers", |path| match migration.pass {
+            MigrationPass::DryRun if becomes_default => Ok(Settled::Same),
+            _ => migration.settle_object(namespace, path, wanted),
         })?;
     }
-    let is_default_already = first_key.as_ref() == Some(&there.default_key);
-    moved.move_default_key(&there.default_key, is_default_already, &there.issuers, &ids)?;
+    moved.move_default_key(&there.default_key, is_key_default, &there.issuers, &ids)?;
     let roles = format!("{}roles", mount.path);
     for name in migration.list("certificate roles", namespace, &roles)? {
         moved.move_object("certificate roles", &format!("roles/{name}"), &ids)?;
