@@ -8,12 +8,17 @@ number). Lines that begin with `$ ` are typed, also where they go on with a back
 out. A line `...` stands for any lines. Identifiers, times, tokens and keys may differ. A command without output below it only has to succeed.
 A command that ends in `&` runs on; it has to listen before the next one is typed.
 
-What a page takes for granted, such as a server, is typed first: lines of `<!-- given:` to `-->`, each of which has to succeed.
+What a page takes for granted, such as a server, is typed first: lines of `<!-- given:` to `-->`, each of which has to succeed. With
+`<!-- given, needs PROGRAM...:` they are left out where a program is missing.
 
 Every page of docs/ with such blocks is read. In front of a block, `<!-- not run: WHY -->` leaves it out and `<!-- needs: PROGRAM... -->` leaves it out where one is missing, loudly.
 `--update` writes what came out into blocks without `...`.
+
+`hcl` blocks are read too, on every page: policies by `sys/policies/check` of a dev server, everything else by `operator validate-config`. No error and no
+warning is allowed. `json` and `yaml` blocks have to parse. Commands in a block of another kind (`sh`, or no kind) need a `not run` note, since nothing runs them.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -24,11 +29,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "```console" in p.read_text())]
-GIVEN = re.compile(r"<!-- given:\n(.*?)\n-->", re.S)
+# Pages whose blocks are read. Decisions tell what was decided, also in forms that were refused.
+READ_PAGES = ["README.md", "SECURITY.md", *sorted(
+    str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "decisions" not in p.parts)]
+GIVEN = re.compile(r"<!-- given(?:, needs ([\w -]+))?:\n(.*?)\n-->", re.S)
+NOT_RUN = "<!-- not run:"
 COMMAND_SECONDS = 30
 LISTEN_SECONDS = 15
 PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
@@ -40,7 +55,9 @@ VOLATILE = [
     (re.compile(r"\b[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\b"), "TIME"),
     (re.compile(r"\b([0-9a-f]{2}:){8,}[0-9a-f]{2}\b"), "SERIAL"),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{40,}={0,2}"), "KEY"),
-    (re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{20,}(?![A-Za-z0-9])"), "ID"),
+    (re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{20,}(?![A-Za-z0-9])"), "ID"),
+    (re.compile(r"(?<=^password)( +)\S{20}$"), r"\1PASSWORD"),
+    (re.compile(r"\b1[789]\d{8}\b"), "SECONDS"),
     (re.compile(r"\S*/\.vault-token"), "~/.vault-token"),
     (re.compile(r"vault-cluster-[0-9a-f]{8}"), "CLUSTER"),
     (re.compile(r"kallisto-cluster-[0-9a-f]+"), "CLUSTER"),
@@ -182,14 +199,13 @@ def is_there(need):
 
 
 def blocks_of(lines):
-    """Where the console blocks of a page begin and end, with the note in front of each."""
+    """Where the blocks of a page begin and end, with the kind of each and the note in front of it."""
     found, at, note = [], 0, ""
     while at < len(lines):
         line = lines[at].strip()
         if line.startswith("```"):
             end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
-            if line == "```console":
-                found.append((at + 1, end, note))
+            found.append((at + 1, end, note, line[3:]))
             at, note = end + 1, ""
             continue
         note = line if line.startswith("<!--") else (note if not line else "")
@@ -197,18 +213,78 @@ def blocks_of(lines):
     return found
 
 
+def complaint(session, kind, text):
+    """What is wrong with a block that is read and not run, or nothing."""
+    if kind == "hcl" and re.search(r'^ *path "', text, re.M):
+        (pathlib.Path(session.folder) / "block.json").write_text(json.dumps({"policy": text}))
+        output, _ = session.send("kallisto write -format=json sys/policies/check @block.json")
+        try:
+            data = json.loads(output)["data"]
+        except (ValueError, KeyError):
+            return output
+        # The server that looks has none of the reader's mounts.
+        found = data["errors"] + [it for it in data["warnings"] if it["kind"] not in ("no_mount", "kv_v2_path")]
+        return json.dumps(found) if found else None
+    if kind == "hcl" and "charset" not in text:
+        # A part of a configuration is completed to a whole one.
+        rest = "" if re.search(r"^storage ", text, re.M) else '\nstorage "inmem" {}\n'
+        rest += "" if re.search(r'^listener "tcp"', text, re.M) else 'listener "tcp" { tls_disable = true }\n'
+        (pathlib.Path(session.folder) / "block.hcl").write_text(text + rest)
+        # What a container's environment has, and keys that a block takes from there.
+        names = ["VAULT_K8S_NAMESPACE", "VAULT_K8S_POD_NAME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", *re.findall(r"env://(\w+)", text)]
+        environment = " ".join(f"{it}={'0' * 64 if it.endswith('KEY') else '443' if it.endswith('PORT') else 'kallisto'}" for it in names)
+        output, code = session.send(f"{environment} kallisto operator validate-config -config=block.hcl 2>&1")
+        return output if code or "warning" in output.lower() else None
+    if kind == "json":
+        try:
+            json.loads(text)
+        except ValueError as error:
+            return str(error)
+    if kind == "yaml" and yaml:
+        try:
+            list(yaml.safe_load_all(text))
+        except yaml.YAMLError as error:
+            return str(error)
+    return None
+
+
+def read_pages(binary, pages):
+    """The blocks of pages that are read and not run: how many, and how many are wrong."""
+    session, read, wrong = Session(binary, {8200, 8201}), 0, 0
+    try:
+        session.run(["$ kallisto server -dev -dev-root-token-id=root -dev-no-store-token &"])
+        session.run(["$ export VAULT_ADDR=http://127.0.0.1:8200 VAULT_TOKEN=root"])
+        for page in pages:
+            lines = (ROOT / page).read_text().split("\n")
+            for start, end, note, kind in blocks_of(lines):
+                if kind == "console" or note.startswith(NOT_RUN):
+                    continue
+                text = textwrap.dedent("\n".join(lines[start:end])) + "\n"
+                read += kind in ("hcl", "json", "yaml")
+                found = complaint(session, kind, text)
+                if kind in ("sh", "") and re.match(r"\$ |kallisto |bao ", text):
+                    found = "commands that nothing runs: make it a `console` block, or say why not (`<!-- not run: WHY -->`)"
+                if found:
+                    wrong += 1
+                    print(f"{page}:{start}: {found}")
+    finally:
+        session.close()
+    print(f"{'ok ' if not wrong else ''}{read} blocks read, {wrong} wrong")
+    return read, wrong
+
+
 def run_page(binary, page, update):
     path = ROOT / page
     lines = path.read_text().split("\n")
     ports = {int(port) for port in PORT.findall("\n".join(lines))} | {8200, 8201}
-    blocks = [block for block in blocks_of(lines) if not block[2].startswith("<!-- not run:")]
+    blocks = [block[:3] for block in blocks_of(lines) if block[3] == "console" and not block[2].startswith(NOT_RUN)]
     if not blocks:
         print(f"--- {page}: nothing that can run here")
         return 0, 0
     session, wrong, ran, changes = Session(binary, ports), 0, 0, []
     try:
-        for given in GIVEN.findall("\n".join(lines)):
-            for line in given.split("\n"):
+        for needs, given in GIVEN.findall("\n".join(lines)):
+            for line in given.split("\n") if all(is_there(it) for it in needs.split()) else []:
                 output, code = session.run([line])
                 wrong += bool(code)
                 print(f"{page}: given {line}\n  exit code {code}: {output}" if code else "", end="")
@@ -247,9 +323,11 @@ def main():
     if not binary:
         raise SystemExit("KALLISTO names no binary")
     words = [word for word in sys.argv[1:] if word != "--update"]
-    results = [run_page(str(pathlib.Path(binary).resolve()), page, "--update" in sys.argv) for page in words or PAGES]
-    if not sum(ran for ran, _ in results):
+    binary = str(pathlib.Path(binary).resolve())
+    results = [run_page(binary, page, "--update" in sys.argv) for page in words or PAGES]
+    if not sum(ran for ran, _ in results) and not words:
         raise SystemExit("no block was run")
+    results.append(read_pages(binary, words or READ_PAGES))
     sys.exit(1 if any(wrong for _, wrong in results) else 0)
 
 
