@@ -57,6 +57,7 @@ VOLATILE = [
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{40,}={0,2}"), "KEY"),
     (re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{20,}(?![A-Za-z0-9])"), "ID"),
     (re.compile(r"(?<=^password)( +)\S{20}$"), r"\1PASSWORD"),
+    (re.compile(r"\bv_root_\w+"), "USER"),
     (re.compile(r"\b1[789]\d{8}\b"), "SECONDS"),
     (re.compile(r"\S*/\.vault-token"), "~/.vault-token"),
     (re.compile(r"vault-cluster-[0-9a-f]{8}"), "CLUSTER"),
