@@ -15,7 +15,7 @@ Every page of docs/ with such blocks is read. In front of a block, `<!-- not run
 `--update` writes what came out into blocks without `...`.
 
 `hcl` blocks are read too, on every page: policies by `sys/policies/check` of a dev server, everything else by `operator validate-config`. No error and no
-warning is allowed. `json` and `yaml` blocks have to parse. Commands in a block of another kind (`sh`, or no kind) need a `not run` note, since nothing runs them.
+warning is allowed. `json` and `yaml` blocks have to parse, and routes, commands and metrics that a page names have to exist (`docs_names.py`). Commands in a block of another kind (`sh`, or no kind) need a `not run` note, since nothing runs them.
 """
 
 import json
@@ -32,6 +32,8 @@ import tempfile
 import textwrap
 import time
 
+from docs_names import Names
+
 try:
     import yaml
 except ImportError:
@@ -40,7 +42,7 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "```console" in p.read_text())]
 # Pages whose blocks are read. Decisions tell what was decided, also in forms that were refused.
-READ_PAGES = ["README.md", "SECURITY.md", *sorted(
+READ_PAGES = ["README.md", "SECURITY.md", "CONTRIBUTING.md", *sorted(
     str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "decisions" not in p.parts)]
 GIVEN = re.compile(r"<!-- given(?:, needs ([\w -]+))?:\n(.*?)\n-->", re.S)
 NOT_RUN = "<!-- not run:"
@@ -251,12 +253,15 @@ def complaint(session, kind, text):
 
 def read_pages(binary, pages):
     """The blocks of pages that are read and not run: how many, and how many are wrong."""
-    session, read, wrong = Session(binary, {8200, 8201}), 0, 0
+    session, names, read, wrong = Session(binary, {8200, 8201}), Names(), 0, 0
     try:
         session.run(["$ kallisto server -dev -dev-root-token-id=root -dev-no-store-token &"])
         session.run(["$ export VAULT_ADDR=http://127.0.0.1:8200 VAULT_TOKEN=root"])
         for page in pages:
             lines = (ROOT / page).read_text().split("\n")
+            for name in names.unknown(page, "\n".join(lines)):
+                wrong += 1
+                print(f"{page}: the reference has no {name}")
             for start, end, note, kind in blocks_of(lines):
                 if kind == "console" or note.startswith(NOT_RUN):
                     continue
