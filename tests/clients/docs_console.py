@@ -11,6 +11,9 @@ A command that ends in `&` runs on; it has to listen before the next one is type
 What a page takes for granted, such as a server, is typed first: lines of `<!-- given:` to `-->`, each of which has to succeed. With
 `<!-- given, needs PROGRAM...:` they are left out where a program is missing.
 
+A page that needs `not-root` (PostgreSQL does not run as root) is typed as `nobody` where root runs this. PostgreSQL's programs are found where
+Debian has them.
+
 Every page of docs/ with such blocks is read. In front of a block, `<!-- not run: WHY -->` leaves it out and `<!-- needs: PROGRAM... -->` leaves it out where one is missing, loudly.
 `--update` writes what came out into blocks without `...`.
 
@@ -47,6 +50,7 @@ READ_PAGES = ["README.md", "SECURITY.md", "CONTRIBUTING.md", *sorted(
 GIVEN = re.compile(r"<!-- given(?:, needs ([\w -]+))?:\n(.*?)\n-->", re.S)
 NOT_RUN = "<!-- not run:"
 COMMAND_SECONDS = 30
+NOBODY = 65534
 LISTEN_SECONDS = 15
 PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
 # What differs from run to run, each with what stands for it.
@@ -120,8 +124,11 @@ def free_shift(ports):
 
 
 class Session:
-    def __init__(self, binary, ports):
+    def __init__(self, binary, ports, as_nobody=False):
         self.folder = tempfile.mkdtemp(prefix="kallisto-docs-")
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if as_nobody else {}
+        if as_nobody:
+            os.chown(self.folder, NOBODY, NOBODY)
         bin_folder = pathlib.Path(self.folder) / ".bin"
         bin_folder.mkdir()
         (bin_folder / "kallisto").symlink_to(binary)
@@ -130,7 +137,7 @@ class Session:
         environment = {**kept, "HOME": self.folder, "PATH": f"{bin_folder}:{os.environ['PATH']}", "TZ": "UTC",
                        "KALLISTO_DEV_LISTEN_ADDRESS": f"127.0.0.1:{8200 + self.shift}"}
         self.shell = subprocess.Popen(
-            ["bash", "--norc", "--noprofile"], cwd=self.folder, env=environment, start_new_session=True,
+            ["bash", "--norc", "--noprofile"], cwd=self.folder, env=environment, start_new_session=True, **who,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.servers = 0
 
@@ -186,6 +193,9 @@ class Session:
         return self.moved(text, -1), 0 if code == "0" else int(code)
 
     def close(self):
+        # A PostgreSQL is in a session of its own; its file names it.
+        for file in pathlib.Path(self.folder).glob("*/postmaster.pid"):
+            os.kill(int(file.read_text().split()[0]), signal.SIGQUIT)
         for how in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.shell.pid, how)
@@ -196,9 +206,19 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def is_there(need):
-    """Whether what a block needs is there: a program, or `not-root`, since some programs do not run as root."""
-    return os.geteuid() != 0 if need == "not-root" else shutil.which(need) is not None
+def is_there(need, binary):
+    """Whether what a block needs is there: a program, or `not-root`: that somebody else than root may run the binary."""
+    if need != "not-root":
+        return shutil.which(need) is not None
+    return os.geteuid() != 0 or may_nobody(binary)
+
+
+def may_nobody(binary):
+    """Whether `nobody` may run the binary, whose folder may be root's alone."""
+    try:
+        return subprocess.run([binary, "version"], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def blocks_of(lines):
@@ -287,18 +307,19 @@ def run_page(binary, page, update):
     if not blocks:
         print(f"--- {page}: nothing that can run here")
         return 0, 0
-    session, wrong, ran, changes = Session(binary, ports), 0, 0, []
+    as_nobody = os.geteuid() == 0 and any("not-root" in block[2] for block in blocks) and may_nobody(binary)
+    session, wrong, ran, changes = Session(binary, ports, as_nobody), 0, 0, []
     try:
         for needs, given in GIVEN.findall("\n".join(lines)):
-            for line in given.split("\n") if all(is_there(it) for it in needs.split()) else []:
+            for line in given.split("\n") if all(is_there(it, binary) for it in needs.split()) else []:
                 output, code = session.run([line])
                 wrong += bool(code)
                 print(f"{page}: given {line}\n  exit code {code}: {output}" if code else "", end="")
         for start, end, note in blocks:
             needs = re.match(r"<!-- needs: ([\w -]+) -->", note)
-            missing = [it for it in (needs.group(1).split() if needs else []) if not is_there(it)]
+            missing = [it for it in (needs.group(1).split() if needs else []) if not is_there(it, binary)]
             if missing:
-                print(f"*** SKIPPED: {page}:{start}: {', '.join(missing)} not found")
+                print(f"*** SKIPPED: {page}:{start}: not there: {', '.join(missing)}")
                 continue
             written = []
             for command, expected in steps_of(lines[start:end]):
@@ -330,6 +351,7 @@ def main():
         raise SystemExit("KALLISTO names no binary")
     words = [word for word in sys.argv[1:] if word != "--update"]
     binary = str(pathlib.Path(binary).resolve())
+    os.environ["PATH"] += "".join(f":{it}" for it in sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), reverse=True))
     results = [run_page(binary, page, "--update" in sys.argv) for page in words or PAGES]
     if not sum(ran for ran, _ in results) and not words:
         raise SystemExit("no block was run")
