@@ -68,7 +68,7 @@ VOLATILE = [
     (re.compile(r"\S*/\.vault-token"), "~/.vault-token"),
     (re.compile(r"vault-cluster-[0-9a-f]{8}"), "CLUSTER"),
     (re.compile(r"kallisto-cluster-[0-9a-f]+"), "CLUSTER"),
-    (re.compile(r"\b\d+h\d+m(\d+s)?\b"), "SPAN"),
+    (re.compile(r"\b\d+[hms](\d+[ms])*\b"), "SPAN"),
     (re.compile(r"-{3,}"), "---"),
     (re.compile(r"\s+"), " "),
 ]
