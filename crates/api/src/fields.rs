@@ -6,7 +6,7 @@
 
 use crate::Span;
 use crate::error::Error;
-use crate::json::{Json, Map};
+use crate::json::{Json, Map, parse_object};
 
 /// The fields of a request body or query.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Names with values: an object, a text `name=value`, or a list of either.
+    /// Names with values: an object, a text of one (as from a file), a text `name=value`, or a list of these.
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
@@ -123,6 +123,12 @@ impl<'a> Fields<'a> {
         for (index, item) in items.into_iter().enumerate() {
             match item {
                 Json::Object(map) => pairs.extend(map.clone()),
+                // Before pairs: a PEM inside an object has `=` in it too.
+                Json::String(text) if text.trim_start().starts_with('{') => {
+                    pairs.extend(parse_object(text.as_bytes()).map_err(|error| {
+                        Error::invalid(format!("invalid object in field \"{name}\": {error}"))
+                    })?);
+                }
                 Json::String(text) if text.contains('=') => {
                     let (key, value) = text.split_once('=').unwrap_or_default();
                     pairs.insert(key.to_owned(), value.into());
@@ -285,6 +291,8 @@ mod tests {
         assert_eq!(pairs(r#"{"x":{"a":1,"b":2}}"#).unwrap(), Some(2));
         assert_eq!(pairs(r#"{"x":"a=b=c"}"#).unwrap(), Some(1));
         assert_eq!(pairs(r#"{"x":["a=b",{"c":"d"}]}"#).unwrap(), Some(2));
+        assert_eq!(pairs(r#"{"x":" {\"a\":\"b=\",\"c\":2}\n"}"#).unwrap(), Some(2));
+        assert!(pairs(r#"{"x":"{\"a\":=}"}"#).unwrap_err().to_string().contains("field \"x\""));
         assert_eq!((pairs("{}").unwrap(), pairs(r#"{"x":[]}"#).unwrap()), (None, Some(0)));
         for bad in [r#"{"x":"ab"}"#, r#"{"x":5}"#, r#"{"x":[["a=b"]]}"#] {
             assert!(pairs(bad).unwrap_err().to_string().contains("invalid key pair at index 0"));
