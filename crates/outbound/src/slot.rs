@@ -76,7 +76,7 @@ pub(crate) struct CallSlot<'s>(&'s FarEndCounts);
 
 impl Drop for CallSlot<'_> {
     fn drop(&mut self) {
-        // FarEndCounts order nothing.
+        // Counts order nothing.
         self.0.entered.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -191,7 +191,7 @@ impl FarEndSlot {
         counts.open.load(Ordering::Relaxed) == 0 && counts.entered.load(Ordering::Relaxed) == 0
     }
 
-    /// FarEndCounts a call.
+    /// Counts a call.
     pub(crate) fn count(&self, took: Duration, outcome: &FarEndOutcome) {
         let counts = &self.counts;
         counts.calls.fetch_add(1, Ordering::Relaxed);

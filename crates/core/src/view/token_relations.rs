@@ -36,7 +36,7 @@ pub(super) struct TokenRelations {
     by_path: BTreeMap<Box<str>, BTreeSet<TokenNumber>>,
 }
 
-/// TokenRelations of tokens that are loaded, to be sorted once and made into sets at once.
+/// Relations of tokens that are loaded, to be sorted once and made into sets at once.
 #[derive(Default)]
 pub(super) struct GatheredTokens {
     accessors: Vec<(u64, TokenNumber)>,
@@ -84,7 +84,7 @@ impl TokenRelations {
         }
     }
 
-    /// TokenRelations a token that nobody asks for before [`TokenRelations::settle`].
+    /// Relates a token that nobody asks for before [`TokenRelations::settle`].
     pub(super) fn gather(
         &mut self,
         id: TokenNumber,
@@ -98,7 +98,7 @@ impl TokenRelations {
         self.tie_path(id, tie);
     }
 
-    /// TokenRelations everything that was gathered.
+    /// Relates everything that was gathered.
     pub(super) fn settle(&mut self, gathered: GatheredTokens) {
         let GatheredTokens { accessors, children, ends } = gathered;
         add_all(&mut self.by_accessor, accessors);
