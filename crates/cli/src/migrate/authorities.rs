@@ -12,7 +12,7 @@ use super::endpoint::ItemFailure;
 use super::mounts::{SourceMount, text};
 use super::pass::{Item, Migration, MigrationPass};
 use super::report::Settled;
-use super::snapshot::{AuthorityIssuer, AuthorityKey, RevokedAtSource, SETTING_ROUTES};
+use super::snapshot::{AuthorityIssuer, AuthorityKey, RevokedAtSource, setting_routes};
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
@@ -57,7 +57,7 @@ pub(super) fn move_all(
     for issuer in there.issuers.iter().filter(|issuer| !issuer.chain.is_empty()) {
         moved.move_chain(issuer, &ids)?;
     }
-    for route in SETTING_ROUTES {
+    for route in setting_routes() {
         moved.move_object("certificate settings", route, &ids)?;
     }
     if let Some(id) = ids.get(&there.default_issuer) {

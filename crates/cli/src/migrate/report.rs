@@ -83,7 +83,7 @@ impl MigrationReport {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// ItemCounts an item.
+    /// Counts an item.
     pub(super) fn count(&self, item: Item<'_>, settled: Settled) {
         let mut lines = self.lock();
         let counts = lines.counts.entry(item.kind).or_default();

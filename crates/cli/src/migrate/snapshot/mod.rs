@@ -33,7 +33,7 @@ use kallisto_command::json::{Json, Map, parse_object};
 pub(super) use self::leftovers::LeftBehind;
 pub(super) use self::methods::{SecretIdImport, StoredSecretIds};
 pub(super) use self::pki::{
-    AuthorityIssuer, AuthorityKey, RevokedAtSource, SETTING_ROUTES, StoredAuthority,
+    AuthorityIssuer, AuthorityKey, RevokedAtSource, StoredAuthority, setting_routes,
 };
 
 /// Where a server keeps the id of its cluster.

@@ -190,9 +190,11 @@ const SETTINGS: [(&str, &str, &[FieldRow]); 5] = [
     ("config/auto-tidy", "config/auto-tidy", AUTO_TIDY),
     ("config/acme", "config/acme", ACME),
 ];
+
 /// The routes of settings, in the order in which they are written.
-pub(in crate::migrate) const SETTING_ROUTES: [&str; 5] =
-    ["config/urls", "config/cluster", "config/crl", "config/auto-tidy", "config/acme"];
+pub(in crate::migrate) fn setting_routes() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|(route, ..)| *route)
+}
 
 /// What a mount has besides roles and settings.
 #[derive(Default)]
@@ -200,7 +202,7 @@ pub(in crate::migrate) struct StoredAuthority {
     pub(in crate::migrate) keys: Vec<AuthorityKey>,
     pub(in crate::migrate) issuers: Vec<AuthorityIssuer>,
     pub(in crate::migrate) revoked: Vec<RevokedAtSource>,
-    /// Whom the default issuer is, and whether it is always the last.
+    /// Which issuer is the default, and whether that is always the last.
     pub(in crate::migrate) default_issuer: String,
     pub(in crate::migrate) default_follows: bool,
     pub(in crate::migrate) default_key: String,
