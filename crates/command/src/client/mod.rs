@@ -246,17 +246,7 @@ impl<'a> Client<'a> {
         request: &ClientRequest,
         mut take: impl FnMut(&str) -> bool,
     ) -> Result<(), ClientError> {
-        self.show_instead(request)?;
-        let url = self.url_of(request);
-        let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
-        let asked = self.head(request, &url).body(()).map_err(|error| failed(error.into()))?;
-        let patient = self.agent.configure_request(asked).timeout_global(None);
-        let patient = patient.timeout_recv_response(Some(self.config.timeout)).build();
-        let response = self.agent.run(patient).map_err(failed)?;
-        if response.status().as_u16() != 200 {
-            let answer = read_answer(response, &url).map_err(failed)?;
-            return self.refuse_errors(request, answer).map(drop);
-        }
+        let Some(response) = self.open(request)? else { return Ok(()) };
         let lines = BufReader::new(response.into_body().into_reader());
         for line in lines.lines() {
             // A stream that breaks off is opened again by who needs it.
@@ -274,6 +264,14 @@ impl<'a> Client<'a> {
         request: &ClientRequest,
         to: &mut dyn Write,
     ) -> Result<u64, ClientError> {
+        let Some(response) = self.open(request)? else { return Ok(0) };
+        std::io::copy(&mut response.into_body().into_reader(), to).map_err(|error| {
+            transport_error(request.method, &self.url_of(request), &ureq::Error::Io(error))
+        })
+    }
+
+    /// Sends a request whose answer may take as long as it likes once it has begun; `None` for an answer that has nothing to read.
+    fn open(&self, request: &ClientRequest) -> Result<Option<Response<Body>>, ClientError> {
         self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
@@ -283,10 +281,9 @@ impl<'a> Client<'a> {
         let response = self.agent.run(patient).map_err(failed)?;
         if response.status().as_u16() != 200 {
             let answer = read_answer(response, &url).map_err(failed)?;
-            return self.refuse_errors(request, answer).map(|_| 0);
+            return self.refuse_errors(request, answer).map(|_| None);
         }
-        std::io::copy(&mut response.into_body().into_reader(), to)
-            .map_err(|error| failed(ureq::Error::Io(error)))
+        Ok(Some(response))
     }
 
     /// Sends a file as the body, and takes the answer if there is one.
