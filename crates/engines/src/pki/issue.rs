@@ -122,6 +122,17 @@ fn role_of(call: &Call<'_>, state: &PkiState) -> Result<Arc<PkiRole>, Error> {
     found.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))
 }
 
+/// The role that a path names, and the issuer that the path or the role does.
+fn role_and_authority(
+    call: &Call<'_>,
+    memory: &Pki,
+) -> Result<(Arc<PkiRole>, SigningAuthority), Error> {
+    let state = memory.read();
+    let role = role_of(call, &state)?;
+    let authority = SigningAuthority::of(&state, reference(call, &role))?;
+    Ok((role, authority))
+}
+
 /// The issuer that a path or a role names.
 fn reference<'a>(call: &Call<'a>, role: &'a PkiRole) -> &'a str {
     match call.params.get("ref") {
@@ -312,12 +323,7 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
-    let (role, authority) = {
-        let state = memory.read();
-        let role = role_of(&call, &state)?;
-        let authority = SigningAuthority::of(&state, reference(&call, &role))?;
-        (role, authority)
-    };
+    let (role, authority) = role_and_authority(&call, memory)?;
     let format = CertificateFormat::read(given)?;
     let key_format = PrivateKeyFormat::read(given)?;
     let kind = match role.key_kind {
@@ -394,12 +400,7 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let memory: &Pki = call.memory()?;
-    let (role, authority) = {
-        let state = memory.read();
-        let role = role_of(&call, &state)?;
-        let authority = SigningAuthority::of(&state, reference(&call, &role))?;
-        (role, authority)
-    };
+    let (role, authority) = role_and_authority(&call, memory)?;
     let format = CertificateFormat::read(given)?;
     let request = read_request(given)?;
     check_key(&role, &request.public)?;

@@ -79,56 +79,68 @@ const KIND: Field = field("kind", Text, "`internal`, `exported` or `existing`.")
 const SERIAL_PATH: Field =
     field("serial", Text, "A serial number; or `ca`, `ca_chain`, `crl`, `delta-crl`.");
 
+/// Fields with those among them that say who a certificate is for, and when.
+macro_rules! with_subject_fields {
+    ([$($before:expr),*], [$($after:expr),* $(,)?]) => {
+        &[
+            $($before,)*
+            COMMON_NAME,
+            ALT_NAMES,
+            IP_SANS,
+            URI_SANS,
+            OTHER_SANS,
+            EXCLUDE_CN,
+            TTL,
+            NOT_AFTER,
+            NOT_BEFORE,
+            $($after),*
+        ]
+    };
+}
+
 /// What every request for a CA takes.
-const GENERATE: &[Field] = &[
-    KIND,
-    COMMON_NAME,
-    ALT_NAMES,
-    IP_SANS,
-    URI_SANS,
-    OTHER_SANS,
-    EXCLUDE_CN,
-    TTL,
-    NOT_AFTER,
-    NOT_BEFORE,
-    NOT_BEFORE_DURATION,
-    FORMAT,
-    KEY_FORMAT,
-    KEY_TYPE,
-    KEY_BITS,
-    SIGNATURE_BITS,
-    USE_PSS,
-    SERIAL,
-    USER_IDS,
-    field("key_ref", Text, "The key that there is: its id, its name, or `default`."),
-    field("key_name", Text, "A name for the key."),
-    field("issuer_name", Text, "A name for the issuer."),
-    field("max_path_length", Whole, "How many CAs may follow; -1 for any."),
-    field("permitted_dns_domains", Texts, "Domains that may be signed for."),
-    field("excluded_dns_domains", Texts, "Domains that may not."),
-    field("permitted_ip_ranges", Texts, "Networks that may be signed for."),
-    field("excluded_ip_ranges", Texts, "Networks that may not."),
-    field("permitted_email_addresses", Texts, "E-mail addresses that may be signed for."),
-    field("excluded_email_addresses", Texts, "E-mail addresses that may not."),
-    field("permitted_uri_domains", Texts, "Hosts of URIs that may be signed for."),
-    field("excluded_uri_domains", Texts, "Hosts of URIs that may not."),
-    field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
-    REF,
-    field("csr", Text, "The certificate request that is signed, in PEM."),
-    field("use_csr_values", Flag, "Whether subject and names are those of the request."),
-    field(
-        "enforce_leaf_not_after_behavior",
-        Flag,
-        "Whether a CA is refused that would outlive an issuer whose `leaf_not_after_behavior` is `err`.",
-    ),
-    field("organization", Texts, "O of the subject."),
-    field("ou", Texts, "OU of the subject."),
-    field("country", Texts, "C of the subject."),
-    field("locality", Texts, "L of the subject."),
-    field("province", Texts, "ST of the subject."),
-    field("street_address", Texts, "The street of the subject."),
-    field("postal_code", Texts, "The postal code of the subject."),
-];
+const GENERATE: &[Field] = with_subject_fields!(
+    [KIND],
+    [
+        NOT_BEFORE_DURATION,
+        FORMAT,
+        KEY_FORMAT,
+        KEY_TYPE,
+        KEY_BITS,
+        SIGNATURE_BITS,
+        USE_PSS,
+        SERIAL,
+        USER_IDS,
+        field("key_ref", Text, "The key that there is: its id, its name, or `default`."),
+        field("key_name", Text, "A name for the key."),
+        field("issuer_name", Text, "A name for the issuer."),
+        field("max_path_length", Whole, "How many CAs may follow; -1 for any."),
+        field("permitted_dns_domains", Texts, "Domains that may be signed for."),
+        field("excluded_dns_domains", Texts, "Domains that may not."),
+        field("permitted_ip_ranges", Texts, "Networks that may be signed for."),
+        field("excluded_ip_ranges", Texts, "Networks that may not."),
+        field("permitted_email_addresses", Texts, "E-mail addresses that may be signed for."),
+        field("excluded_email_addresses", Texts, "E-mail addresses that may not."),
+        field("permitted_uri_domains", Texts, "Hosts of URIs that may be signed for."),
+        field("excluded_uri_domains", Texts, "Hosts of URIs that may not."),
+        field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
+        REF,
+        field("csr", Text, "The certificate request that is signed, in PEM."),
+        field("use_csr_values", Flag, "Whether subject and names are those of the request."),
+        field(
+            "enforce_leaf_not_after_behavior",
+            Flag,
+            "Whether a CA is refused that would outlive an issuer whose `leaf_not_after_behavior` is `err`.",
+        ),
+        field("organization", Texts, "O of the subject."),
+        field("ou", Texts, "OU of the subject."),
+        field("country", Texts, "C of the subject."),
+        field("locality", Texts, "L of the subject."),
+        field("province", Texts, "ST of the subject."),
+        field("street_address", Texts, "The street of the subject."),
+        field("postal_code", Texts, "The postal code of the subject."),
+    ]
+);
 
 const ISSUER: &[Field] = &[
     REF,
@@ -231,25 +243,10 @@ const METADATA: Field =
 /// What every request for a certificate by a role takes, and fields of one's own.
 macro_rules! leaf_fields {
     ($($own:expr),*) => {
-        &[
-            ROLE,
-            REF,
-            COMMON_NAME,
-            ALT_NAMES,
-            IP_SANS,
-            URI_SANS,
-            OTHER_SANS,
-            EXCLUDE_CN,
-            TTL,
-            NOT_AFTER,
-            NOT_BEFORE,
-            FORMAT,
-            SERIAL,
-            USER_IDS,
-            REMOVE_ROOTS,
-            METADATA,
-            $($own),*
-        ]
+        with_subject_fields!(
+            [ROLE, REF],
+            [FORMAT, SERIAL, USER_IDS, REMOVE_ROOTS, METADATA, $($own),*]
+        )
     };
 }
 
