@@ -20,6 +20,7 @@ mod gate;
 pub mod http;
 pub mod limits;
 mod linger;
+mod pass_writes;
 mod pending_replies;
 mod prefixed_stream;
 mod proxy_protocol;

@@ -14,11 +14,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use memchr::memchr;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use zeroize::Zeroizing;
 
 use super::head;
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::pass_writes::pass_writes;
 
 /// The most that is kept of a head. hyper reads on while it has less than [`HEAD_BYTES_MAX`], and no more than that at
 /// once, so it has refused a longer one.
@@ -220,35 +221,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
+pass_writes!(Heads);
 
 /// A target of the fuzzers: as much passes of any bytes in whatever parts they come, and a stream that ends there ends there.
 pub(super) fn check(bytes: &[u8]) {
