@@ -19,16 +19,16 @@ use crate::aged::AgedStore;
 use crate::support::{Recorder, Running, TOKEN, of_request, request};
 use crate::traced::{recorded, tracer};
 
+type RelayedAnswer = Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>>;
+
 /// Relays to a server of this process, while the store of the one that relays has a leader.
-struct To {
-    service: HttpService,
-    relayed: Arc<AtomicUsize>,
+struct To<S> {
     store: Arc<AgedStore>,
-    /// Whether the next request that is relayed finds the leader gone.
-    is_last: Arc<AtomicBool>,
+    /// What becomes of a request.
+    send: S,
 }
 
-impl Relay for To {
+impl<S: Fn(&Arc<AgedStore>, Bytes) -> RelayedAnswer + Send + Sync> Relay for To<S> {
     fn leader(&self) -> Leader {
         if self.leaderless().is_some() { Leader::Nobody } else { Leader::There(2) }
     }
@@ -45,18 +45,8 @@ impl Relay for To {
         watch::channel(()).1
     }
 
-    fn send(
-        &self,
-        _to: u64,
-        request: Bytes,
-    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
-        if self.is_last.swap(false, Ordering::SeqCst) {
-            self.store.lose_leader();
-            return Box::pin(std::future::ready(Err(Unrelayed::NotSent)));
-        }
-        let service = self.service.clone();
-        self.relayed.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move { Ok(service.serve_relayed(request).await) })
+    fn send(&self, _to: u64, request: Bytes) -> RelayedAnswer {
+        (self.send)(&self.store, request)
     }
 }
 
@@ -67,6 +57,7 @@ struct Pair {
     store: Arc<AgedStore>,
     /// Requests that were relayed.
     relayed: Arc<AtomicUsize>,
+    /// Whether the next request that is relayed finds the leader gone.
     is_last: Arc<AtomicBool>,
 }
 
@@ -79,12 +70,17 @@ impl Pair {
         );
         let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
         let is_last = Arc::<AtomicBool>::default();
-        let to = To {
-            service,
-            relayed: Arc::clone(&relayed),
-            store: Arc::clone(&store),
-            is_last: Arc::clone(&is_last),
+        let (counted, last) = (Arc::clone(&relayed), Arc::clone(&is_last));
+        let send = move |store: &Arc<AgedStore>, request| -> RelayedAnswer {
+            if last.swap(false, Ordering::SeqCst) {
+                store.lose_leader();
+                return Box::pin(std::future::ready(Err(Unrelayed::NotSent)));
+            }
+            counted.fetch_add(1, Ordering::SeqCst);
+            let service = service.clone();
+            Box::pin(async move { Ok(service.serve_relayed(request).await) })
         };
+        let to = To { store: Arc::clone(&store), send };
         let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
             own.with_relay(Arc::new(to)).with_forwarded_for(rules)
         });
@@ -282,48 +278,22 @@ fn what_anyone_may_read_is_read_where_it_is_asked() {
     assert_eq!(pair.relayed.load(Ordering::SeqCst), 1);
 }
 
-/// Relays to a server that follows too, and of which no leader is left once it was asked.
-struct ToFollower {
-    service: Arc<OnceLock<HttpService>>,
-    store: Arc<AgedStore>,
-}
-
-impl Relay for ToFollower {
-    fn leader(&self) -> Leader {
-        if self.leaderless().is_some() { Leader::Nobody } else { Leader::There(2) }
-    }
-
-    fn leaderless(&self) -> Option<Duration> {
-        (self.store.leadership().leader_id == 0).then_some(Duration::from_secs(3600))
-    }
-
-    fn api_address(&self, _id: u64) -> String {
-        "http://leader.example".to_owned()
-    }
-
-    fn news(&self) -> watch::Receiver<()> {
-        watch::channel(()).1
-    }
-
-    fn send(
-        &self,
-        _to: u64,
-        request: Bytes,
-    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
-        let (service, store) = (self.service.get().unwrap().clone(), Arc::clone(&self.store));
+#[test]
+fn what_is_relayed_to_nobody_has_no_span_of_that() {
+    let (tracer, receiver) = tracer();
+    let (store, service) =
+        (Arc::new(AgedStore::default()), Arc::<OnceLock<HttpService>>::default());
+    // The one that is asked follows too, and afterwards no leader is left.
+    let asked = Arc::clone(&service);
+    let send = move |store: &Arc<AgedStore>, request| -> RelayedAnswer {
+        let (service, store) = (asked.get().unwrap().clone(), Arc::clone(store));
         Box::pin(async move {
             let answer = service.serve_relayed(request).await;
             store.lose_leader();
             Ok(answer)
         })
-    }
-}
-
-#[test]
-fn what_is_relayed_to_nobody_has_no_span_of_that() {
-    let (tracer, receiver) = tracer();
-    let (store, service) = (Arc::new(AgedStore::default()), Arc::<OnceLock<_>>::default());
-    let relay = ToFollower { service: Arc::clone(&service), store: Arc::clone(&store) };
+    };
+    let relay = To { store: Arc::clone(&store), send };
     let of_follower = Arc::clone(&tracer);
     let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
         own.with_relay(Arc::new(relay)).with_tracer(of_follower)
