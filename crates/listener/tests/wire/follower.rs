@@ -17,7 +17,8 @@ use tokio::sync::watch;
 
 use crate::aged::AgedStore;
 use crate::support::{Recorder, Running, TOKEN, of_request, request};
-use crate::traced::{recorded, tracer};
+use crate::traced::recorded;
+use crate::tracer::tracer;
 
 type RelayedAnswer = Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>>;
 

@@ -60,4 +60,6 @@ mod resp_states;
 mod ssh_canaries;
 mod support;
 mod traced;
+#[path = "../../../otlp/tests/delivery/tracer.rs"]
+mod tracer;
 mod web;

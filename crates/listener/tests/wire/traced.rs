@@ -1,37 +1,16 @@
 //! Spans of commands of the Redis protocol: what they say of a failure, and what they never say. Spans of requests are looked at from here too.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_store::MemoryStore;
-use kallisto_traces::{
-    FinishedSpan, RootSampling, Sampling, SpanReceiver, SpanStatus, TraceClock, Tracer,
-};
+use kallisto_traces::{FinishedSpan, SpanReceiver, SpanStatus};
 
 use super::resp::{Reply, Site, bulk, encode, ok};
+use super::tracer::tracer;
 
 /// More than a server gathers of replies before it sends them.
 const LARGE_BYTES: usize = 70 << 10;
-
-struct Clock(Instant);
-
-impl TraceClock for Clock {
-    fn unix_nanos(&self) -> u64 {
-        1_700_000_000_000_000_000
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-/// What records every request, and what it recorded.
-#[expect(clippy::disallowed_methods, reason = "how long requests take is not what is tested")]
-pub(crate) fn tracer() -> (Arc<Tracer>, SpanReceiver) {
-    let sampling = Sampling { follows_parent: true, root: RootSampling::All };
-    Tracer::new(sampling, Clock(Instant::now()))
-}
 
 /// A server that has its commands recorded.
 fn traced() -> (Site, SpanReceiver) {

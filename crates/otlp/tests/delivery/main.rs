@@ -4,6 +4,7 @@
 
 #[expect(dead_code, reason = "what spans of requests say is looked at where there are requests")]
 mod collector;
+mod tracer;
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -13,26 +14,13 @@ use std::time::{Duration, Instant};
 
 use collector::{Behaviour, Collector};
 use kallisto_otlp::{CollectorEndpoint, Exporter, ExporterSettings, OtlpProtocol, SHUTDOWN_MAX};
-use kallisto_traces::{
-    QUEUE_SPANS_MAX, RootSampling, Sampling, SpanDrop, SpanKind, SpanStatus, TraceClock, Tracer,
-};
+use kallisto_traces::{QUEUE_SPANS_MAX, SpanDrop, SpanKind, SpanStatus, Tracer};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tracer::tracer;
 
 const PROTOCOLS: [OtlpProtocol; 2] = [OtlpProtocol::Http, OtlpProtocol::Grpc];
 /// More than a stop takes that is held up by nothing.
 const SOON: Duration = Duration::from_secs(2);
-
-struct Clock(Instant);
-
-impl TraceClock for Clock {
-    fn unix_nanos(&self) -> u64 {
-        1_700_000_000_000_000_000
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
 
 struct Pair {
     tracer: Arc<Tracer>,
@@ -40,8 +28,7 @@ struct Pair {
 }
 
 fn start_with(url: &str, protocol: OtlpProtocol, tls: Option<Arc<rustls::ClientConfig>>) -> Pair {
-    let sampling = Sampling { follows_parent: true, root: RootSampling::All };
-    let (tracer, receiver) = Tracer::new(sampling, Clock(Instant::now()));
+    let (tracer, receiver) = tracer();
     let settings = ExporterSettings {
         endpoint: CollectorEndpoint::parse(Some(url), protocol).unwrap(),
         headers: vec![("x-key".into(), "a key".into())],
