@@ -5,7 +5,10 @@
 
 use super::TidyFinding;
 use super::files::File;
-use super::rooms::{CrateArrows, ROOMS};
+use super::rooms::{CrateArrows, rooms};
+
+/// Where it is written down who may know whom.
+const TABLE: &str = "xtask/src/tidy/rooms/";
 
 /// What a dependency is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +30,24 @@ const SIMULATION: &str = "crates/sim/Cargo.toml";
 /// Checks every manifest of the workspace's members.
 pub(super) fn check(files: &[File]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    let packages: Vec<&str> = ROOMS.iter().map(|room| room.package).collect();
+    let packages: Vec<&str> = rooms().map(|room| room.package).collect();
     for file in files.iter().filter(|file| is_member(&file.path)) {
-        match ROOMS.iter().find(|room| format!("{}/Cargo.toml", room.folder) == file.path) {
+        match rooms().find(|room| format!("{}/Cargo.toml", room.folder) == file.path) {
             Some(room) => findings.extend(check_room(room, &packages, file)),
             None => findings.push(TidyFinding::new(
                 &*file.path,
-                "a crate that the table in \
-                xtask/src/tidy/rooms.rs does not know: say there what it may depend on",
+                format!("a crate that {TABLE} does not know: say there what it may depend on"),
             )),
         }
         findings.extend(check_seeded(file));
     }
     let is_there =
         |room: &&CrateArrows| files.iter().any(|file| file.path.starts_with(room.folder));
-    findings.extend(ROOMS.iter().filter(|room| !is_there(room)).map(|room| {
-        TidyFinding::new("xtask/src/tidy/rooms.rs", format!("there is no crate in {}", room.folder))
-    }));
+    findings.extend(
+        rooms()
+            .filter(|room| !is_there(room))
+            .map(|room| TidyFinding::new(TABLE, format!("there is no crate in {}", room.folder))),
+    );
     findings
 }
 
@@ -88,8 +92,8 @@ fn check_room(room: &CrateArrows, packages: &[&str], file: &File) -> Vec<TidyFin
                 format!("must not know {name}: arrows point only downward")
             } else {
                 format!(
-                    "depends on {name} ({purpose:?}), which xtask/src/tidy/rooms.rs does not \
-                     list: a crate enters with a decision record"
+                    "depends on {name} ({purpose:?}), which {TABLE} does not list: a crate enters \
+                     with a decision record"
                 )
             },
         ));
@@ -102,10 +106,7 @@ fn check_room(room: &CrateArrows, packages: &[&str], file: &File) -> Vec<TidyFin
         findings.extend(names.iter().filter(|name| !is_used(name)).map(|name| {
             TidyFinding::new(
                 place,
-                format!(
-                    "does not use {name} ({purpose:?}) any more: take it out \
-                                         of xtask/src/tidy/rooms.rs"
-                ),
+                format!("does not use {name} ({purpose:?}) any more: take it out of {TABLE}"),
             )
         }));
     }
