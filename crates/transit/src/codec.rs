@@ -20,7 +20,8 @@ use kallisto_codec::ByteReader;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::key::{TransitKey, check_minimums};
+use crate::key::TransitKey;
+use crate::key_change::check_minimums;
 use crate::kind::KeyKind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{KeyVersionMaterial, Material};
@@ -260,7 +261,8 @@ pub(crate) fn check_record(key: &TransitKey) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{KeyChange, KeySpec};
+    use crate::key::KeySpec;
+    use crate::key_change::KeyChange;
 
     fn full() -> TransitKey {
         let spec = KeySpec {

@@ -193,7 +193,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::key::{KeyChange, KeySpec};
+    use crate::key::KeySpec;
+    use crate::key_change::KeyChange;
 
     const OLD_KEY: &str = "AQACAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAQAAAAAAAAAAAAAAIAAAAKNeR7ivSuVlEvSr05KenofumWWGSAx1d+SafqM68wtkIAAiLCvgUN6/w5rgxF3CysjfybIlpoS7JB92wcWHoSZBjw==";
     const OLD_TEXT: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8aPK6LTAXd+T20YQ2olAoDP";

@@ -255,7 +255,8 @@ fn trimmed(mut text: Zeroizing<String>) -> Zeroizing<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{KeyChange, KeySpec};
+    use crate::key::KeySpec;
+    use crate::key_change::KeyChange;
     use crate::kind::KeyKind;
 
     fn exportable(kind: KeyKind) -> TransitKey {

@@ -90,7 +90,8 @@ impl Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{KeyChange, KeySpec};
+    use crate::key::KeySpec;
+    use crate::key_change::KeyChange;
     use crate::kind::KeyKind;
 
     fn refusal<T>(result: Result<T>) -> String {
