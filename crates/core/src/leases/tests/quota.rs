@@ -1,12 +1,15 @@
 //! Lease counts: one more lease than there may be is refused, whoever asks for it.
 
+use jiff::Timestamp;
 use kallisto_auth::Operation::{Delete, List, Read, Update};
+use kallisto_auth::Path;
 
 use super::engine::Mood;
 use super::error_of;
 use super::site::{ROOT, Site, data, logical, poll_some};
 use crate::api::error::Error;
 use crate::api::json::Json;
+use crate::api::request::{Request, TokenText};
 
 fn rule(site: &Site, name: &str, body: &str) -> Result<crate::Response, Error> {
     site.ask(0, Update, &format!("sys/quotas/lease-count/{name}"), body)
@@ -126,11 +129,18 @@ fn a_rule_is_shown_listed_and_refused_where_it_makes_no_sense() {
     assert_eq!(names, Json::strings(["x"]));
 }
 
+/// A request for a credential, by root.
+fn creds_request<'r>() -> Request<'r> {
+    let path = Path::decode("far/creds/r").unwrap();
+    let token = Some(TokenText::new(ROOT));
+    Request { token, ..Request::new(Read, path, Timestamp::UNIX_EPOCH) }
+}
+
 #[test]
 fn of_many_who_ask_at_once_no_more_get_one_than_there_may_be() {
     let site = Site::open();
     rule(&site, "far", r#"{"path":"far/","max_leases":4}"#).unwrap();
-    let request = super::creds_request();
+    let request = creds_request();
     site.far_end.set(Mood::Waits);
     let mut asked: Vec<_> = (0..9).map(|_| Box::pin(site.core.handle(&request))).collect();
     let answers: Vec<_> = asked.iter_mut().map(poll_some).collect();

@@ -1,0 +1,93 @@
+//! Listeners that do not go together, or would let too many in.
+
+use super::*;
+use crate::build_settings::refuse_shared_port;
+
+#[test]
+fn a_second_listener_where_other_servers_connect_is_refused() {
+    let check = |first: &str| {
+        let second = "listener \"tcp\" { address = \"127.0.0.1:8201\"\n tls_disable = 1 }";
+        let first = format!("listener \"tcp\" {{ tls_disable = 1\n {first} }}");
+        let config = read(&format!("storage \"inmem\" {{}}\n{first}\n{second}"));
+        refuse_shared_port(&config, &config.listeners[0]).map_err(|error| error.to_string())
+    };
+    let wanted = "a listener has the address 127.0.0.1:8201, where other servers connect";
+    assert!(check("").unwrap_err().contains(wanted));
+    assert_eq!(check("cluster_address = \"127.0.0.1:8301\""), Ok(()));
+}
+
+#[test]
+fn listeners_that_would_let_too_many_in_are_refused() {
+    for (text, wanted) in [
+        ("", "TLS needs tls_cert_file and tls_key_file"),
+        ("tls_cert_file = \"c\"", "TLS needs"),
+        ("address = \"a:b\"\ntls_disable = 1", "address: the port is no number"),
+        ("address = \"{{ GetPrivateIP }}:8200\"\ntls_disable = 1", "templates are not supported"),
+        (
+            "tls_disable = 1\nmax_request_size = \"64MiB\"",
+            "max_request_size: expected 1 to 33554432 bytes",
+        ),
+        ("tls_disable = 1\nhttp_idle_timeout = 0", "http_idle_timeout: expected more than nothing"),
+        (
+            "tls_disable = 1\ntls_min_version = \"tls10\"",
+            "tls_min_version: expected one of: tls12, tls13",
+        ),
+        ("tls_min_version = \"tls13\"\ntls_max_version = \"tls12\"", "tls_min_version: is newer"),
+        ("tls_require_and_verify_client_cert = 1", "needs tls_client_ca_file"),
+        ("tls_require_and_verify_client_cert = 1\ntls_disable_client_certs = 1", "contradict"),
+        (
+            "tls_disable = 1\ntls_client_ca_file = \"c\"\ntls_require_and_verify_client_cert = 1",
+            "needs TLS",
+        ),
+        (
+            "tls_disable = 1\nx_forwarded_for_client_cert_keep_unauthorized = true",
+            "is not supported",
+        ),
+        ("tls_disable = 1\nproxy_protocol_behavior = \"use_always\"", "name the proxies"),
+        ("tls_disable = 1\nproxy_protocol_behavior = \"yes\"", "expected one of: allow_authorized"),
+        (
+            "tls_disable = 1\nproxy_protocol_behavior = \"deny_unauthorized\"",
+            "needs proxy_protocol_authorized_addrs",
+        ),
+        (
+            "tls_disable = 1\nproxy_protocol_authorized_addrs = \"10.0.0.0/8\"",
+            "needs proxy_protocol_behavior",
+        ),
+        ("tls_disable = 1\nchroot_namespace = \"team\"", "is not supported"),
+        (
+            "tls_disable = 1\nx_forwarded_for_authorized_addrs = [\"10/8\"]",
+            "expected addresses such as",
+        ),
+        ("tls_disable = 1\nx_forwarded_for_hop_skips = 99", "expected a whole number from 0 to 16"),
+    ] {
+        let error = refusal(&format!("listener \"tcp\" {{\n{text}\n}}"));
+        assert!(error.contains(wanted), "{text}: {error}");
+        assert!(error.starts_with("VAULT_LOCAL_CONFIG:"), "{error}");
+    }
+    let error = refusal("listener \"unix\" { address = \"/run/s\" }");
+    assert!(error.contains("only \"tcp\""), "{error}");
+    let error = read_with("storage \"inmem\" {}", &[]).unwrap_err();
+    assert!(error.contains("no listener"), "{error}");
+}
+
+#[test]
+fn one_open_group_of_two_is_not_open() {
+    for (text, access) in [
+        ("disable_unauthed_rekey_endpoints = false", RouteAccess::Open),
+        ("disable_unauthed_rekey_endpoints = true", RouteAccess::Token),
+        ("disable_unauthed_generate_root_endpoints = false", RouteAccess::Token),
+        (
+            "disable_unauthed_rekey_endpoints = false\ndisable_unauthed_generate_root_endpoints = true",
+            RouteAccess::Token,
+        ),
+        (
+            "disable_unauthed_rekey_endpoints = false\nunauthenticated_rekey = false",
+            RouteAccess::Token,
+        ),
+    ] {
+        let config = read(&format!(
+            "storage \"inmem\" {{}}\nlistener \"tcp\" {{\ntls_disable = 1\n{text}\n}}"
+        ));
+        assert_eq!(config.listeners[0].unauthenticated_rekey, access, "{text}");
+    }
+}
