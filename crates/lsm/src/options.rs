@@ -25,6 +25,13 @@ pub enum SyncMode {
     OnDemand,
 }
 
+impl SyncMode {
+    /// Operations between syncs where nobody asked for another number: of a server in batch mode and of a store of files alike.
+    pub const BATCH_OPS: u64 = 10_000;
+    /// Time between syncs where nobody asked for another.
+    pub const BATCH_INTERVAL: Duration = Duration::from_millis(100);
+}
+
 /// Who keeps commits that are not in SSTs yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKeeping {

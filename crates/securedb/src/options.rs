@@ -37,8 +37,8 @@ impl Default for DbOptions {
     fn default() -> Self {
         Self {
             durability: WriteDurability::Strict,
-            batch_ops: 10_000,
-            batch_interval: Duration::from_millis(200),
+            batch_ops: SyncMode::BATCH_OPS,
+            batch_interval: SyncMode::BATCH_INTERVAL,
             disk: RealDisk::shared(),
             engine: EngineOptions::default(),
             now_unix: wall_clock,

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kallisto_lsm::SyncMode;
 
 pub use batch::{
     BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Need,
@@ -143,8 +144,17 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// Batch mode with its usual bounds: 10,000 commits or 100 ms.
-    pub const BATCH: Self = Self::Batch { ops: 10_000, interval: Duration::from_millis(100) };
+    /// The bounds of batch mode where nobody says others.
+    pub const OPS_DEFAULT: u64 = SyncMode::BATCH_OPS;
+    /// The same of time.
+    pub const INTERVAL_DEFAULT: Duration = SyncMode::BATCH_INTERVAL;
+    /// The widest that may be asked for: what a power cut may take stays bounded.
+    pub const OPS_MAX: u64 = 10_000_000;
+    /// The same of time.
+    pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+    /// Batch mode with its usual bounds.
+    pub const BATCH: Self =
+        Self::Batch { ops: Self::OPS_DEFAULT, interval: Self::INTERVAL_DEFAULT };
 }
 
 /// A place that orders batches and keeps them.

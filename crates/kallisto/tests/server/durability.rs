@@ -27,6 +27,9 @@ fn modes_change_while_it_runs_for_those_who_may() {
         [reply.at("data.mode"), reply.at("data.ops"), reply.at("data.interval_ms")].join(" ")
     };
     assert_eq!(mode(&mut root), "strict 0 0");
+    // As much as the configuration takes.
+    root.put("sys/durability", r#"{"mode":"batch","ops":10000000,"interval":"1h"}"#);
+    assert_eq!(mode(&mut root), "batch 10000000 3600000");
     root.put("sys/durability", r#"{"mode":"batch","ops":500,"interval":"2s"}"#);
     assert_eq!(mode(&mut root), "batch 500 2000");
     root.put("sys/save", "");
@@ -34,6 +37,7 @@ fn modes_change_while_it_runs_for_those_who_may() {
         r#"{"mode":"never"}"#,
         r#"{}"#,
         r#"{"mode":"batch","ops":0}"#,
+        r#"{"mode":"batch","ops":10000001}"#,
         r#"{"mode":"batch","interval":"0s"}"#,
         r#"{"mode":"batch","interval":"2h"}"#,
     ] {

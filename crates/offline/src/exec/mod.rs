@@ -74,7 +74,7 @@ enum TypedSyncMode {
     /// Before it is acknowledged
     #[value(alias = "immediate")]
     Strict,
-    /// Every 10,000 writes, every 200 ms, and on SAVE
+    /// Every 10,000 writes, every 100 ms, and on SAVE
     #[value(alias = "perf")]
     Batch,
 }
@@ -128,5 +128,19 @@ impl ExecArgs {
             Some(file) => file.as_os_str() == script::STANDARD,
             None => !std::io::stdin().is_terminal(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_promises_the_bounds_of_batch() {
+        let DbOptions { batch_ops, batch_interval, .. } = DbOptions::default();
+        let said = TypedSyncMode::Batch.to_possible_value().unwrap();
+        let said = said.get_help().unwrap().to_string();
+        let promised = format!("Every {},000 writes, every {batch_interval:?}", batch_ops / 1000);
+        assert_eq!(said.replace("100 ms", "100ms"), format!("{promised}, and on SAVE"));
     }
 }

@@ -15,10 +15,6 @@ use super::section::Unused::{Ignored, Refused, Silent};
 use super::section::{ConfigSection, UnusedKeys};
 use kallisto_command::config::Environment;
 
-/// Most operations of batch durability between two syncs: what a power cut may take stays bounded.
-const DURABILITY_OPS_MAX: u64 = 10_000_000;
-/// Longest time of batch durability between two syncs.
-const DURABILITY_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// Least memory for secrets kept ready: below it the table thrashes.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
 /// Most memory for them.
@@ -185,10 +181,6 @@ pub(super) fn durability(
     top: &mut ConfigSection<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Durability, Error> {
-    let Durability::Batch { ops: ops_default, interval: interval_default } = Durability::BATCH
-    else {
-        unreachable!("the batch durability is a batch durability")
-    };
     let is_batch = top
         .raw_value("durability")?
         .map_or(Ok(false), |raw| raw.choice(&[("strict", false), ("batch", true)]))?;
@@ -200,12 +192,12 @@ pub(super) fn durability(
         }
         return Ok(Durability::Strict);
     }
-    let ops = ops.map_or(Ok(ops_default), |raw| raw.whole(1..=DURABILITY_OPS_MAX))?;
+    let ops = ops.map_or(Ok(Durability::OPS_DEFAULT), |raw| raw.whole(1..=Durability::OPS_MAX))?;
     let interval = match interval {
-        None => interval_default,
+        None => Durability::INTERVAL_DEFAULT,
         Some(raw) => {
             let interval = raw.span()?;
-            if interval.is_zero() || interval > DURABILITY_INTERVAL_MAX {
+            if interval.is_zero() || interval > Durability::INTERVAL_MAX {
                 return Err(raw.refuse("expected more than nothing and at most 1h"));
             }
             interval

@@ -11,11 +11,6 @@ use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::state::Core;
 
-/// Most operations a batch may acknowledge before they are on the disk.
-const OPS_MAX: i64 = 1_000_000;
-/// Longest a batch may wait for the disk.
-const INTERVAL_MAX: Duration = Duration::from_secs(60);
-
 pub(super) fn read(core: &Core) -> Response {
     let (mode, ops, interval) = match core.store.durability() {
         Durability::Strict => ("strict", 0, Duration::ZERO),
@@ -37,22 +32,23 @@ pub(super) async fn write(core: &Core, call: &AuthorizedCall<'_, '_>) -> Result<
     let durability = match fields.string("mode")?.unwrap_or_default().as_str() {
         "strict" => Durability::Strict,
         "batch" => {
-            let Durability::Batch { ops: ops_default, interval: interval_default } =
-                Durability::BATCH
-            else {
-                return Err(Error::internal(&"batch mode has bounds"));
-            };
-            let ops = match fields.int("ops")? {
-                None => ops_default,
-                Some(ops) if (1..=OPS_MAX).contains(&ops) => ops.unsigned_abs(),
-                Some(_) => return Err(Error::invalid(format!("ops must be 1 to {OPS_MAX}"))),
+            let allowed = 1..=Durability::OPS_MAX;
+            let ops = match fields.int("ops")?.map(u64::try_from) {
+                None => Durability::OPS_DEFAULT,
+                Some(Ok(ops)) if allowed.contains(&ops) => ops,
+                Some(_) => {
+                    return Err(Error::invalid(format!(
+                        "ops must be 1 to {}",
+                        Durability::OPS_MAX
+                    )));
+                }
             };
             let interval = match fields.span("interval")? {
-                None => interval_default,
+                None => Durability::INTERVAL_DEFAULT,
                 Some(span) => Duration::from_nanos(u64::try_from(span.nanos()).unwrap_or(0)),
             };
-            if interval.is_zero() || interval > INTERVAL_MAX {
-                return Err(Error::invalid("interval must be above zero and at most 60s"));
+            if interval.is_zero() || interval > Durability::INTERVAL_MAX {
+                return Err(Error::invalid("interval must be above zero and at most 1h"));
             }
             Durability::Batch { ops, interval }
         }
