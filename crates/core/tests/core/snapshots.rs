@@ -23,7 +23,7 @@ const START: i64 = 1_000_000;
 const INTERVAL: i64 = 3600;
 
 /// Runs what is to be run at once, in place of the caller.
-struct Inline;
+pub(crate) struct Inline;
 
 impl Threads for Inline {
     fn start(&self, _name: &'static str, task: BackgroundTask) -> io::Result<()> {
@@ -42,7 +42,7 @@ type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 /// A place for snapshots in memory.
 #[derive(Clone, Default)]
-struct Shelf {
+pub(crate) struct Shelf {
     files: Files,
     /// Whether what is read back has a byte that nobody wrote.
     spoils: Arc<AtomicBool>,

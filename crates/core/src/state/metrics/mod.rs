@@ -347,18 +347,19 @@ fn process(core: &Core, metrics: &mut Vec<Metric>) {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_engine::far_end::FarEndStatus;
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use jiff::Timestamp;
+    use kallisto_auth::{Operation, Path};
+    use kallisto_engine::far_end::FarEndStatus;
+    use kallisto_reference::{hold, page, table};
     use kallisto_store::{
-        EngineStats, Leadership, Member, MemberRole, MemoryStore, Peer, RaftStats,
+        EngineLevelStats, EngineStats, Leadership, Member, MemberRole, MemoryStore, Peer, RaftStats,
     };
 
-    use kallisto_reference::{hold, page, table};
-
     use super::*;
+    use crate::api::request::{Request, TokenText};
     use crate::api::stream::Source;
     use crate::metrics::observed::MemberHealth;
     use crate::metrics::prometheus;
@@ -402,7 +403,15 @@ mod tests {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         let core = core.with_host(Arc::new(AnyHost));
         core.metrics.traces.get_or_init(Arc::default);
-        pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
+        core.metrics.listener.certificate_end.store(1, Ordering::Relaxed);
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        let path = Path::decode("sys/quotas/lease-count/all").unwrap();
+        let token = Some(TokenText::new("root"));
+        let body: &[u8] = br#"{"max_leases":10}"#;
+        let quota =
+            Request { token, body, ..Request::new(Operation::Update, path, Timestamp::UNIX_EPOCH) };
+        pollster::block_on(core.handle(&quota)).unwrap();
         pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
         core.services.timers.count_creation(("token".to_owned(), "+Inf", "service"));
         let named = |name: &str| [(NamespacedName(["root".into(), name.into()]), 1)].into();
@@ -441,7 +450,10 @@ mod tests {
             log_syncs: 1,
             log_entries: 1,
             commits: kallisto_store::CommitStats::default(),
-            engine: EngineStats::default(),
+            engine: EngineStats {
+                levels: vec![EngineLevelStats::default()],
+                ..EngineStats::default()
+            },
         };
         store::raft(&stats, &mut metrics);
         replication::log(&stats, &mut metrics);
@@ -475,15 +487,16 @@ mod tests {
             of itself. What to alert on is in [operations](../operations.md#metrics).";
         let mut text = page("Metrics", about, "what a server collects");
         let rows = everything().into_iter().map(|metric| {
-            let point = metric.points.first();
-            let labels = point.map(|point| point.labels.as_slice()).unwrap_or_default();
-            let labels: Vec<String> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let kind = match point.map(|point| &point.value) {
-                Some(MetricValue::Counter(_)) => "counter",
-                Some(MetricValue::Seconds(_)) => "counter, seconds",
-                Some(MetricValue::Summary(_)) => "summary, milliseconds",
-                Some(MetricValue::Histogram(_)) => "histogram, seconds",
-                Some(MetricValue::Gauge(_)) | None => "gauge",
+            // A metric that nothing has a value of would stand on the page without its labels.
+            let Some(point) = metric.points.first() else { panic!("{} has no value", metric.name) };
+            let labels = point.labels.iter().map(|(name, _)| format!("`{name}`"));
+            let labels: Vec<String> = labels.collect();
+            let kind = match point.value {
+                MetricValue::Counter(_) => "counter",
+                MetricValue::Seconds(_) => "counter, seconds",
+                MetricValue::Summary(_) => "summary, milliseconds",
+                MetricValue::Histogram(_) => "histogram, seconds",
+                MetricValue::Gauge(_) => "gauge",
             };
             let name = format!("`{}`", metric.name.replace('.', "_"));
             vec![name, kind.to_owned(), labels.join(", "), metric.about.to_owned()]
@@ -501,7 +514,7 @@ mod tests {
         for metric in metrics.iter().filter(|metric| metric.name.starts_with("kallisto.")) {
             let point = metric.points.first().map(|point| &point.value);
             let counts = matches!(point, Some(MetricValue::Counter(_) | MetricValue::Seconds(_)));
-            assert_eq!(counts, metric.name.ends_with("_total"), "{} has a value", metric.name);
+            assert_eq!(counts, metric.name.ends_with("_total"), "{}", metric.name);
         }
         let labels =
             metrics.iter().flat_map(|metric| &metric.points).flat_map(|point| &point.labels);
