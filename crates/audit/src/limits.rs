@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::chain::LINKS_BYTES_MAX;
+
 /// Most times that records were handed in to one device and wait; past it they are refused, and with them their requests.
 pub const QUEUE_JOBS_MAX: usize = 16_384;
 /// Most bytes of records that wait for one device. A record above this is refused: a listing of a
 /// million names comes to 80 MiB, unless the device elides listings.
 pub const QUEUE_BYTES_MAX: usize = 256 << 20;
-/// Most devices at a time: each is two threads and formats every record for itself.
+/// Most devices at a time: each is three threads and formats every record for itself.
 pub const DEVICES_MAX: usize = 16;
 /// Most options of a device.
 pub const OPTIONS_MAX: usize = 32;
@@ -32,14 +34,11 @@ pub const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 pub const ANCHOR_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a server that stops waits for its devices.
 pub const END_MAX: Duration = Duration::from_secs(5);
-/// Longest record that is looked for at the end of a file when it is opened.
-pub const LAST_LINE_BYTES_MAX: u64 = 256 << 20;
-/// Longest line that `verify` reads.
-pub const LINE_BYTES_MAX: usize = 256 << 20;
+/// Longest line of a file, for whoever reads one: the largest record that can wait, with its links.
+pub const LINE_BYTES_MAX: usize = QUEUE_BYTES_MAX + LINKS_BYTES_MAX;
 /// Largest record sent in one datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Audited request headers, at the most.
 pub const HEADERS_MAX: usize = 64;
 
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
-const _: () = assert!(LINE_BYTES_MAX >= QUEUE_BYTES_MAX);

@@ -19,10 +19,12 @@ use rustix::fs::{FlockOperation, OFlags};
 use super::{LineGroup, Sink, lies_within};
 use crate::anchor::Sought;
 use crate::chain::{self, ChainHead};
-use crate::limits::LAST_LINE_BYTES_MAX;
+use crate::limits::LINE_BYTES_MAX;
 
 /// Bytes looked at first for the last line.
 const TAIL_BYTES: u64 = 64 << 10;
+/// Bytes looked at in the end: the longest line, and the newline before it.
+const TAIL_BYTES_MAX: u64 = LINE_BYTES_MAX as u64 + 1;
 
 pub(super) struct FileSink {
     path: PathBuf,
@@ -143,8 +145,8 @@ fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
         let start = len.saturating_sub(window);
         let tail = read_from(file, start, len)?;
         let Some(end) = tail.iter().rposition(|&byte| byte == b'\n') else {
-            if start > 0 && window < LAST_LINE_BYTES_MAX {
-                window *= 8;
+            if start > 0 && window < TAIL_BYTES_MAX {
+                window = (window * 8).min(TAIL_BYTES_MAX);
                 continue;
             }
             if start > 0 || !tail.is_empty() {
@@ -154,8 +156,8 @@ fn recover(file: &mut File) -> io::Result<Option<ChainHead>> {
         };
         let line = &tail[..end];
         let begin = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        if begin == 0 && start > 0 && window < LAST_LINE_BYTES_MAX {
-            window *= 8;
+        if begin == 0 && start > 0 && window < TAIL_BYTES_MAX {
+            window = (window * 8).min(TAIL_BYTES_MAX);
             continue;
         }
         let links = chain::read(&line[begin..]).filter(|links| links.sound).ok_or_else(not_ours)?;
@@ -198,10 +200,10 @@ fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
         }
         if whole < bytes.len() {
             (end, window) = (start + whole as u64, TAIL_BYTES);
-        } else if window >= LAST_LINE_BYTES_MAX {
+        } else if window >= TAIL_BYTES_MAX {
             break;
         } else {
-            window *= 8;
+            window = (window * 8).min(TAIL_BYTES_MAX);
         }
     }
     Ok(Sought::Absent)

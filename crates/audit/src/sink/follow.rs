@@ -15,11 +15,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::look::open_to_read;
+use crate::limits::LINE_BYTES_MAX;
 
 /// Bytes read at once.
 pub const BLOCK_BYTES: usize = 256 << 10;
-/// Longest line that is waited for; a device writes none that is longer.
-const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// The lines of a file, the first one first.
 #[derive(Debug)]
@@ -217,6 +216,25 @@ mod tests {
         assert_eq!(all(&mut first), "");
         append(&path, "\n");
         assert_eq!(all(&mut first), format!("{long}\n"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A listing of a million names is such a record.
+    #[test]
+    fn a_line_is_waited_for_as_long_as_a_device_may_write_one() {
+        const LONG: usize = 80 << 20;
+        let folder = folder("longest");
+        let path = folder.join("audit.log");
+        append(&path, "");
+        // A hole, which costs no disk.
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(LONG as u64).unwrap();
+        append(&path, "\nshort\n");
+        let mut lines = LinesAhead::from_start(&path).unwrap();
+        let mut found = 0;
+        while let Some(more) = lines.next_lines().unwrap() {
+            found += more.len();
+        }
+        assert_eq!(found, LONG + "\nshort\n".len());
         fs::remove_dir_all(folder).unwrap();
     }
 
