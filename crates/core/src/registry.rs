@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use kallisto_engine::{Body, Route, Routes};
 
+use crate::caller::spelling::SYSTEM;
 use crate::dispatch::server_engine::ServerEngine;
 use crate::engines::identity::IdentityEngine;
 use crate::engines::kv::KvEngine;
@@ -55,7 +56,7 @@ pub(crate) fn unlimited_paths() -> Vec<String> {
 
 /// Whether operators see by a path how the server is, or open and close it.
 pub fn is_for_operators(path: &str) -> bool {
-    path.starts_with("sys/") && builtin_route(path).is_some_and(|route| route.is_for_operators)
+    path.starts_with(SYSTEM) && builtin_route(path).is_some_and(|route| route.is_for_operators)
 }
 
 /// Whether what is sent to a path is a file, taken in as it comes.

@@ -7,6 +7,7 @@ use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::caller::policies::CallerPolicies;
+use crate::caller::spelling::SYSTEM;
 use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::routes::help;
@@ -19,7 +20,7 @@ pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
     }
     let path = request.path.as_str();
     // Of a loaded snapshot nothing is there, which is said to whom policies let ask.
-    if !path.starts_with("sys/") || request.read_snapshot().is_some() {
+    if !path.starts_with(SYSTEM) || request.read_snapshot().is_some() {
         return false;
     }
     registry::builtin_route(path).is_some_and(|route| {
@@ -37,6 +38,6 @@ pub(crate) fn for_any_token(
     if request.asks_help() {
         return Some(help::answer(context, &context.info, request, caller));
     }
-    let path = request.path.as_str().strip_prefix("sys/")?;
+    let path = request.path.as_str().strip_prefix(SYSTEM)?;
     registry::driver(EngineKind::SYSTEM).answer_any_token(path, context, request, caller)
 }

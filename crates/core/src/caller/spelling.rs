@@ -32,7 +32,7 @@ use crate::records::engine_kind::EngineKind;
 use crate::view::{Mount, View};
 
 /// Below which names have no case: what is there is kept under one spelling of each, or found by any.
-const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
+const CASELESS: [&str; 3] = ["auth/", "identity/", SYSTEM];
 
 /// The path, where what it names is one thing whatever the case of its letters: names of policies, users, roles,
 /// certificates, headers, entities and groups. Rules and rate limits are looked up for it without case; `None` for all
@@ -64,8 +64,8 @@ pub(crate) fn caseless_below(mount: &Mount, inside: &str, path: &str) -> Option<
 
 /// What a write to a folder is told.
 const NO_FOLDER_WRITES: &str = "cannot write to a path ending in '/'";
-/// Below which a final slash means nothing.
-const SYSTEM: &str = "sys/";
+/// Where the server's own routes are. A final slash means nothing below it.
+pub(crate) const SYSTEM: &str = "sys/";
 
 /// The one spelling of `path`, which begins in the namespace that `operation` is for.
 ///

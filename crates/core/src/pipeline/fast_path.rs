@@ -22,16 +22,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Subject as _};
 use kallisto_cuckoo::Guard;
+use kallisto_engine::Class;
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::authz::judge::{Judgement, PolicyDecision, authenticate, authorize};
-use crate::caller::call::AnswerShape;
-use crate::caller::call::AuthzRequest;
-use crate::limits::LIGHT_BODY_BYTES_MAX;
-use crate::limits::LIGHT_SECRET_BYTES_MAX;
+use crate::caller::call::{AnswerShape, AuthzRequest};
+use crate::caller::spelling::SYSTEM;
+use crate::limits::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
 use crate::pipeline::audit::AuditBatch;
 use crate::pipeline::compute::is_heavy_to_judge;
 use crate::pipeline::stages::{NextStep, read_at_once};
@@ -41,10 +41,6 @@ use crate::state::Core;
 use crate::view::NamespaceContext;
 use crate::view::policies::Compiled;
 use crate::view::{CachedToken, Mount};
-use kallisto_engine::Class;
-
-/// Where the server's own routes are.
-const SYSTEM: &str = "sys/";
 
 /// Answers reads that wait for nothing, one after another.
 ///

@@ -13,7 +13,7 @@ use kallisto_engine::Scope;
 
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::caller::spelling;
+use crate::caller::spelling::{self, SYSTEM};
 use crate::registry;
 use crate::state::Core;
 use crate::view::NamespaceContext;
@@ -26,9 +26,6 @@ pub(crate) struct Placed {
     /// The keys are in use for as long as a request runs.
     _root: Option<Arc<NamespaceContext>>,
 }
-
-/// Below which are the routes of the server itself.
-const SYSTEM: &str = "sys/";
 
 /// Settles which namespace a request is for, and how its path is spelled; `None` for one that is as it has to be.
 ///

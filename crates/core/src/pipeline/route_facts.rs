@@ -4,6 +4,7 @@
 use kallisto_engine::pattern;
 
 use crate::api::request::Request;
+use crate::caller::spelling::SYSTEM;
 use crate::metrics;
 use crate::registry;
 use crate::state::Core;
@@ -62,7 +63,7 @@ impl Core {
     /// The same where only the rows count that are at the same place everywhere.
     fn sealed_facts(request: &Request<'_>, operation: &'static str) -> RouteFacts {
         let path = request.path.as_str();
-        let row = path.starts_with("sys/").then(|| registry::builtin_route(path)).flatten();
+        let row = path.starts_with(SYSTEM).then(|| registry::builtin_route(path)).flatten();
         let route = row.map(|row| format!("/v1/sys/{}", pattern::template(row.pattern)));
         RouteFacts { route, operation, ..RouteFacts::default() }
     }

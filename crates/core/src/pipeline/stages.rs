@@ -16,10 +16,6 @@
 //!
 //! A refusal of who asks and one of whether they may say the same to those without a right.
 
-use crate::caller::find;
-use crate::dispatch::{no_route, read};
-use crate::pipeline::open_routes;
-use crate::pipeline::resolve_namespace;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -33,20 +29,18 @@ use crate::api::response::Response;
 use crate::authz::judge::{self, Admitted, FindingsRecord, JudgePurpose, LimitedToken};
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
-use crate::caller::spelling;
+use crate::caller::{find, spelling};
 use crate::cluster::leading;
 use crate::dispatch::server_engine::{OpenRun, RunningRequest};
-use crate::pipeline::freshness;
-use crate::pipeline::open_routes::OpenRoute;
-use crate::pipeline::resolve_namespace::Placed;
-use crate::pipeline::snapshots;
-use crate::pipeline::timed;
+use crate::dispatch::{no_route, read};
+use crate::pipeline::open_routes::{self, OpenRoute};
+use crate::pipeline::resolve_namespace::{self, Placed};
+use crate::pipeline::{freshness, snapshots, timed};
 use crate::quotas::{Allowance, Counting};
 use crate::registry;
 use crate::state::Core;
 use crate::tokens::{self, UsesLeft};
-use crate::view::Mount;
-use crate::view::NamespaceContext;
+use crate::view::{Mount, NamespaceContext};
 use crate::wrapping;
 
 /// What who asks hears where the server was sealed while the request ran, and the request could not go on.
@@ -226,7 +220,7 @@ impl Core {
         context: Option<&NamespaceContext>,
         request: &'c Request<'_>,
     ) -> Option<NextStep<'c, 'r>> {
-        if let Some(path) = request.path.as_str().strip_prefix("sys/") {
+        if let Some(path) = request.path.as_str().strip_prefix(spelling::SYSTEM) {
             return open_routes::open_route(self, path, request).map(NextStep::System);
         }
         let context = context?;

@@ -7,6 +7,7 @@ use kallisto_engine::Class;
 
 use super::stages::NextStep;
 use crate::api::request::Request;
+use crate::caller::spelling::SYSTEM;
 use crate::state::Core;
 use crate::state::metrics::namespace_of;
 use crate::timers::Timer;
@@ -36,7 +37,7 @@ fn of_path(path: &str, operation: Operation) -> Option<Timer> {
             _ => None,
         };
     }
-    let inside = path.strip_prefix("sys/")?;
+    let inside = path.strip_prefix(SYSTEM)?;
     if let Some(name) = inside.strip_prefix("policies/acl").or(inside.strip_prefix("policy")) {
         let is_all = name.trim_matches('/').is_empty();
         return match operation {

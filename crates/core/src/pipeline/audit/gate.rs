@@ -9,7 +9,6 @@
 //! - What does not says so in its row ([`Route::is_audited`](kallisto_engine::Route::is_audited)). Whether it shows a token is
 //!   no reason.
 
-use crate::pipeline::open_routes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +20,12 @@ use super::describe;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::authz::judge::{JudgePurpose, Judgement, judge};
+use crate::caller::spelling::SYSTEM;
+use crate::pipeline::open_routes;
 use crate::pipeline::stages::NextStep;
 use crate::state::Core;
 use crate::timers::Timer;
-use crate::view::Mount;
-use crate::view::NamespaceContext;
+use crate::view::{Mount, NamespaceContext};
 use crate::wrapping::unheard;
 
 /// The records of a request, at every device.
@@ -50,7 +50,7 @@ impl Core {
         if !self.audit.is_on() && !enables_device(request) {
             return false;
         }
-        !request.path.as_str().starts_with("sys/") || !open_routes::is_never_audited(self, request)
+        !request.path.as_str().starts_with(SYSTEM) || !open_routes::is_never_audited(self, request)
     }
 
     /// The records of a request that goes through the gate, as yet empty. A request that `seals` goes through whatever the devices do.
