@@ -1,9 +1,10 @@
 //! OCSP (RFC 6960): what is asked, and what is answered.
 
+use std::time::Duration;
+
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY};
 use der::asn1::{Any, BitString, GeneralizedTime, ObjectIdentifier, OctetString};
 use der::{Choice, DateTime, Decode as _, Encode as _, Enumerated, Sequence};
-use std::time::Duration;
 use x509_cert::ext::{Extension, Extensions};
 
 use crate::certificate::CertificateSigner;

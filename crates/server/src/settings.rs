@@ -3,9 +3,11 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
+use kallisto_command::error::Error;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{
     AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes, MetricsSettings, RouteAccess,
@@ -15,13 +17,11 @@ use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{ListenAddress, ProxyProtocol, Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
-use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
 use super::config::{InitRequest, LogFile, LogFormat, PodConfig, PostgresqlConfig, TracingConfig};
 use super::exposed::PrivateFile;
-use kallisto_command::error::Error;
 
 /// What a server runs with.
 pub(super) struct ServerSettings {

@@ -4,26 +4,26 @@
 //! ([`Judgement`]), so that an audit record says what was decided and not what would be decided a moment later. The general way
 //! ([`crate::pipeline::stages`]) and the fast path ([`crate::pipeline::fast_path`]) both come here.
 
-use crate::authz::any_token;
-use crate::caller::find;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_auth::{AclSet, Capability, Denied, Subject as _, authorize_noting};
 use kallisto_cuckoo::Guard;
+use kallisto_engine::address;
 
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::authz::any_token;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::call::AuthzRequest;
+use crate::caller::find;
 use crate::caller::policies::CallerPolicies;
 use crate::namespaces::TokenHome;
 use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
 use crate::view::{CachedToken, Mount, View};
-use kallisto_engine::address;
 
 /// A request that was let in.
 pub(crate) enum Admitted<'c, 'r> {

@@ -1,9 +1,5 @@
 //! Who a caller is, and what their policies come to ([`compile`](crate::view::compile)).
 
-use crate::caller::find;
-use crate::records::token::TokenEntry;
-use crate::view::policies::Compiled;
-
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -12,11 +8,14 @@ use kallisto_auth::{AclSet, Capability, TokenKind};
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
 use crate::caller::call::AuthorizedCall;
+use crate::caller::find;
 use crate::caller::spelling;
 use crate::identity::record::IdentityId;
 use crate::namespaces::TokenHome;
+use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
 use crate::view::NamespaceContext;
+use crate::view::policies::Compiled;
 use crate::view::{CachedToken, View};
 
 /// Who made a request, for handlers that decide by it.

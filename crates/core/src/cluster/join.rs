@@ -4,8 +4,6 @@
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
 //! a certificate, is sent everything, and unseals ([`PendingJoin::finish`]).
 
-use crate::platform::cluster_port::JoinTarget;
-use crate::state::joining::PendingJoin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +22,10 @@ use crate::cluster::protocol::WELCOME;
 use crate::cluster::protocol::covered;
 use crate::cluster::protocol::peers_from_json;
 use crate::platform::cluster_port::ClusterPort;
+use crate::platform::cluster_port::JoinTarget;
 use crate::platform::cluster_port::Membership;
 use crate::state::Core;
+use crate::state::joining::PendingJoin;
 use crate::state::seal::SealConfig;
 use crate::storage::keys;
 

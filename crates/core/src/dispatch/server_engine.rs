@@ -4,9 +4,6 @@
 //! Those that are parts of the server (what is at `sys/`, tokens, identity) and those that were here before the contract are driven
 //! with the server itself. The [`crate::registry`] lists both, and nothing else in the server knows which engines there are.
 
-use crate::api::json::Map;
-use crate::api::response::LeaseHandle;
-use crate::records::token::TokenEntry;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -16,12 +13,15 @@ use kallisto_engine::{Admits, Route, Routes};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
+use crate::api::json::Map;
 use crate::api::request::Request;
+use crate::api::response::LeaseHandle;
 use crate::api::response::Response;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
 use crate::dispatch::route_handler::AnyoneCall;
 use crate::leases::lease_run::LeaseRun;
+use crate::records::token::TokenEntry;
 use crate::state::Core;
 use crate::view::Mount;
 use crate::view::NamespaceContext;

@@ -17,12 +17,6 @@ pub(crate) mod prometheus;
 pub(crate) mod routes;
 pub(crate) mod usage;
 
-pub use crate::counts::{Counts, Durations};
-use history::History;
-use in_flight::Registry;
-use jobs::JobRecords;
-pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
-
 use std::borrow::Cow;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,9 +29,15 @@ use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::platform::metrics_settings::MetricsSettings;
 use crate::timers::Summary;
+use history::History;
+use in_flight::Registry;
+use jobs::JobRecords;
 use observed::Observed;
 use routes::RouteTimes;
 use usage::NamedCounts;
+
+pub use crate::counts::{Counts, Durations};
+pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
 
 /// The operations, in the order in which they are counted.
 const OPERATIONS: [(Operation, &str); 7] = [

@@ -10,7 +10,6 @@
 //!
 //! [`ServerInfo::max_staleness`]: crate::ServerInfo::max_staleness
 
-use crate::pipeline::open_routes;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use kallisto_store::{AsOf, Replicated};
 use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
 use crate::cluster::{leading, quorum};
+use crate::pipeline::open_routes;
 use crate::state::Core;
 use crate::view::NamespaceContext;
 

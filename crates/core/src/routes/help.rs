@@ -3,8 +3,9 @@
 //! Every valid token may ask: help says what the documentation says, and only for mounts that the
 //! token reaches.
 
-use crate::records::engine_kind::EngineKind;
 use std::fmt::Write;
+
+use kallisto_engine::Multiplicity;
 
 use super::{Admits, Rights, Route, Routes, openapi};
 use crate::api::error::{Denial, Error};
@@ -13,9 +14,9 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::caller::policies::CallerPolicies;
 use crate::platform::server_info::ServerInfo;
+use crate::records::engine_kind::EngineKind;
 use crate::registry;
 use crate::view::NamespaceContext;
-use kallisto_engine::Multiplicity;
 
 const OK: u16 = 200;
 const INDENT: &str = "    ";

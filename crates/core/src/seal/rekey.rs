@@ -4,11 +4,6 @@
 //! Holders of the old shares prove themselves first. If verification was asked for, the new shares
 //! must come back before they count; until then the old ones do.
 
-use crate::state::seal::progress::RekeyAttempt;
-use crate::state::seal::progress::RekeySpec;
-use crate::state::seal::progress::ShareTarget;
-use crate::state::seal::progress::Unverified;
-use crate::state::seal::recipients::{KeptShares, ShareRecipients};
 use std::sync::Arc;
 
 use kallisto_barrier::{RootKey, UnsealKey};
@@ -22,8 +17,13 @@ use crate::api::request_id::RequestId;
 use crate::state::Core;
 use crate::state::seal::attempt::{ShareAttempt, ShareBytes};
 use crate::state::seal::config::{SealConfig, SealScheme};
+use crate::state::seal::progress::RekeyAttempt;
+use crate::state::seal::progress::RekeySpec;
 use crate::state::seal::progress::SealOutcome;
 use crate::state::seal::progress::ShareOutcome;
+use crate::state::seal::progress::ShareTarget;
+use crate::state::seal::progress::Unverified;
+use crate::state::seal::recipients::{KeptShares, ShareRecipients};
 use crate::storage::keys;
 
 /// What is known of a rekey.

@@ -16,7 +16,6 @@
 //!   gave the ticket is part of the key.
 //! - While sealed no ticket of the cluster's secret opens.
 
-use crate::state::Core;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -26,6 +25,7 @@ use kallisto_barrier::SecretKey;
 use zeroize::Zeroizing;
 
 use crate::random;
+use crate::state::Core;
 use crate::view::NamespaceContext;
 
 /// What the cluster's secret is derived as.

@@ -1,10 +1,5 @@
 //! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
 
-use crate::tokens::fields::seconds;
-use crate::tokens::fields::with_default;
-use crate::tokens::spec::Times;
-use crate::tokens::spec::TokenSpec;
-use crate::tokens::spec::leases;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,6 +33,11 @@ use crate::records::token::make_accessor;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact_if;
 use crate::timers::{Creation, Timer};
+use crate::tokens::fields::seconds;
+use crate::tokens::fields::with_default;
+use crate::tokens::spec::Times;
+use crate::tokens::spec::TokenSpec;
+use crate::tokens::spec::leases;
 use crate::view::NamespaceContext;
 
 /// Whether the new token hangs on its maker's.

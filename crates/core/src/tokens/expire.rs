@@ -3,7 +3,6 @@
 //! A token that has expired is refused wherever it is shown; the job only clears it away, and ends
 //! what hangs on it. What is due the view keeps by time, so a run looks at nothing else.
 
-use crate::tokens::cubbyhole;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use jiff::Timestamp;
 use super::revoke::{SweepGuard, revoke_all};
 use crate::api::error::Error;
 use crate::records::token::TokenHash;
+use crate::tokens::cubbyhole;
 use crate::view::NamespaceContext;
 
 /// Most tokens of a namespace that are ended in one run; the rest waits for the next.

@@ -5,20 +5,20 @@
 //! by the next run of a job of whoever leads, or by the next to revoke the same token: a child whose parent is
 //! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
 
-use crate::records::token::TokenEntry;
-use crate::tokens::cubbyhole;
 use std::sync::atomic::Ordering;
 
+use kallisto_engine::pace::cooperative_yield;
 use kallisto_store::Batch;
 
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::limits::REVOKE_TOKENS_MAX;
+use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
 use crate::storage::keys;
 use crate::timers::Timer;
+use crate::tokens::cubbyhole;
 use crate::view::NamespaceContext;
-use kallisto_engine::pace::cooperative_yield;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
 const TOKENS_PER_TURN: usize = 16;

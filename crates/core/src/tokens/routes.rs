@@ -2,11 +2,6 @@
 //!
 //! A request is about a token of its own namespace, of one above for the token that asks, of one below for a token that is named.
 
-use crate::api::request::Request;
-use crate::caller::find;
-use crate::dispatch::route_handler::RouteCall;
-use crate::dispatch::server_engine::RenewalRequest;
-use crate::registry;
 use std::sync::Arc;
 
 use kallisto_auth::TokenKind;
@@ -20,13 +15,18 @@ use super::{roles, tree};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
+use crate::api::request::Request;
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
+use crate::caller::find;
 use crate::caller::policies::CallerPolicies;
+use crate::dispatch::route_handler::RouteCall;
+use crate::dispatch::server_engine::RenewalRequest;
 use crate::namespaces::TokenHome;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
+use crate::registry;
 use crate::tokens::fields::seconds;
 use crate::view::NamespaceContext;
 

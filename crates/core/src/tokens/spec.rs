@@ -1,14 +1,15 @@
 //! What a token is asked to be, checked.
 
-use crate::records::token::TokenHash;
+use std::sync::Arc;
+
 use kallisto_auth::TokenKind;
 use kallisto_engine::address::AddressRange;
 use secrecy::SecretString;
-use std::sync::Arc;
 
 use crate::api::json::Map;
 use crate::identity::record::IdentityId;
 use crate::records::mount::LeaseTimes;
+use crate::records::token::TokenHash;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 

@@ -6,7 +6,6 @@
 //! when the server is sealed. A text that does not open is not remembered, so this cannot be filled with
 //! guesses.
 
-use crate::records::batch_token;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use kallisto_cuckoo::{Error, Guard, Hand, Table};
 use super::CachedToken;
 use super::tokens::{Printer, TokenTable};
 use crate::api::request::TokenText;
+use crate::records::batch_token;
 use crate::records::time_marks::TimeMarks;
 use crate::records::token::TokenHash;
 use crate::storage::barrier_store::KeysInUse;

@@ -1,6 +1,5 @@
 //! What the policies of a token grant its bearer, compiled and kept with the token.
 
-use crate::records::token::TokenEntry;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,6 +13,7 @@ use super::cached_token::CachedToken;
 use super::policies::Compiled;
 use crate::identity::directory::Person;
 use crate::identity::record::IdentityId;
+use crate::records::token::TokenEntry;
 
 /// What asking a token for what it grants takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
-use crate::view::damaged::DamagedRecord;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use crate::records::token::TokenEntry;
 use crate::storage::barrier_store::{BarrierRecords, KeysInUse, open_batch};
 use crate::storage::cluster_identity::ClusterIdentity;
 use crate::storage::keys::{self, MountId, NamespaceNumber, ParsedKey, kind};
+use crate::view::damaged::DamagedRecord;
 
 /// Operations of a batch that are looked through for a version before the state is asked.
 const BATCH_LOOK_MAX: usize = 16;

@@ -6,7 +6,6 @@
 //! be in the table, so a revoked token is gone at once, whatever is remembered. Two texts with one
 //! print would need a guess of 128 bits under unknown keys.
 
-use crate::records::token::ROOT_PATH;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +17,7 @@ use kallisto_cuckoo::{Error, Guard, Table};
 use super::cached_token::{CachedToken, Shapes};
 use super::token_relations::{GatheredTokens, TokenRelation, TokenRelations};
 use crate::api::request::TokenText;
+use crate::records::token::ROOT_PATH;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
 use crate::storage::cluster_identity::ClusterIdentity;
@@ -320,7 +320,7 @@ impl TokenTable {
         Ok(())
     }
 
-    /// TokenRelations the tokens of a load.
+    /// Relates the tokens of a load.
     pub(super) fn settle(&self, gathered: GatheredTokens) {
         self.relations().settle(gathered);
     }

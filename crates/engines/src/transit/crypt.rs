@@ -1,14 +1,14 @@
 //! `encrypt`, `decrypt`, `rewrap` and `datakey`.
 
-use super::refusal;
-use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use std::sync::Arc;
 
 use data_encoding::BASE64;
+use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, KeyKind, KeySpec, TransitKey};
 use zeroize::Zeroizing;
 
 use super::inputs::{Inputs, ItemOutcome, OnFailure, base64, effort};
+use super::refusal;
 use super::store::Created;
 use super::{TransitHandler, config, missing_key};
 

@@ -9,12 +9,12 @@
 //! them. So writes of groups are counted in one record which every one of them reads and raises;
 //! and a draft that finds the directory behind that count decides again later.
 
-use crate::engines::identity::site::directory_of;
 use std::collections::BTreeMap;
 
 use kallisto_store::{Batch, Seqno};
 
 use crate::api::error::Error;
+use crate::engines::identity::site::directory_of;
 use crate::identity::directory::{ENTITIES, GROUP_WRITES, GROUPS, IdentityDirectory};
 use crate::identity::names::{Folded, alias_claim, entity_claim};
 use crate::identity::record::{Alias, Entity, Group, IdentityId};

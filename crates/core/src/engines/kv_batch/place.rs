@@ -1,6 +1,5 @@
 //! Secrets and folders as people name them: mount and path, without the engine's nouns.
 
-use crate::records::engine_kind::KvState;
 use std::sync::Arc;
 
 use kallisto_auth::Path;
@@ -9,6 +8,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
+use crate::records::engine_kind::KvState;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 

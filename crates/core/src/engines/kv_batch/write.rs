@@ -1,6 +1,5 @@
 //! `kv/write`: many secrets written as one, with check-and-set: all of them, or none.
 
-use crate::records::engine_kind::KvState;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use crate::engines::kv::{v1, v2};
 use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::records::attribution::Author;
 use crate::records::engine_kind::EngineKind;
+use crate::records::engine_kind::KvState;
 use crate::view::Mount;
 use crate::view::NamespaceContext;
 

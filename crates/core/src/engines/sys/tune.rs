@@ -1,8 +1,8 @@
 //! `sys/mounts/:path/tune` and `sys/auth/:path/tune`: how a mount behaves.
 
-use crate::records::engine_kind::KvState;
 use std::sync::Arc;
 
+use kallisto_engine::{Class, Multiplicity};
 use kallisto_store::Batch;
 
 use crate::api::error::Error;
@@ -13,10 +13,10 @@ use crate::caller::call::AuthorizedCall;
 use crate::engines::kv::upgrade;
 use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::records::engine_kind::EngineKind;
+use crate::records::engine_kind::KvState;
 use crate::records::mount::{CONFIG_LISTS, MountConfig, MountEntry};
 use crate::storage::keys::{self, MountId};
 use crate::view::NamespaceContext;
-use kallisto_engine::{Class, Multiplicity};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
 pub(super) fn read(context: &NamespaceContext, path: &str) -> Result<Response, Error> {
