@@ -38,7 +38,12 @@ pub const END_MAX: Duration = Duration::from_secs(5);
 pub const LINE_BYTES_MAX: usize = QUEUE_BYTES_MAX + LINKS_BYTES_MAX;
 /// Largest record sent in one datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+/// What the kernel is asked to keep of what a receiver of records sends, in bytes; it takes twice that.
+pub const RECEIVER_BYTES_BUFFERED: usize = 64 << 10;
+/// Most bytes of it that are read away before one group.
+pub const RECEIVER_BYTES_READ_MAX: usize = 1 << 20;
 /// Audited request headers, at the most.
 pub const HEADERS_MAX: usize = 64;
 
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
+const _: () = assert!(RECEIVER_BYTES_READ_MAX > 2 * RECEIVER_BYTES_BUFFERED);

@@ -2,6 +2,7 @@
 //!
 //! A stream whose other end is gone is noticed before a group is written where the kernel knows it;
 //! a group that fails is sent once more over a new connection, so a receiver may see records twice.
+//! What a receiver sends means nothing here and is read away before each group: its end lies behind it.
 //! What the kernel took and the receiver never read is lost without notice: who cannot bear that
 //! has a file as well.
 
@@ -11,10 +12,11 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::RecvFlags;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use super::{LineGroup, Sink};
 use crate::chain::ChainHead;
-use crate::limits::DATAGRAM_BYTES_MAX;
+use crate::limits::{DATAGRAM_BYTES_MAX, RECEIVER_BYTES_BUFFERED, RECEIVER_BYTES_READ_MAX};
 use crate::options::SocketTransport;
 
 pub(super) struct SocketSink {
@@ -50,6 +52,8 @@ impl SocketSink {
                     match TcpStream::connect_timeout(&address, self.timeout) {
                         Ok(stream) => {
                             stream.set_write_timeout(Some(self.timeout))?;
+                            // Fixed, or it grows with what is read, past what one look reads away.
+                            set_socket_recv_buffer_size(&stream, RECEIVER_BYTES_BUFFERED)?;
                             return Ok(SinkConnection::Tcp(stream));
                         }
                         Err(error) => last = error,
@@ -93,15 +97,20 @@ impl SinkConnection {
     }
 }
 
-/// Fails when the other end has closed the stream.
+/// Fails when the other end has closed the stream. What it sent before is read and dropped; a
+/// receiver that sends faster than that is there, and is looked at again with the next group.
 fn check_open(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
-    let mut byte = [0_u8];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match rustix::net::recv(stream, &mut byte[..], flags) {
-        Ok((0, _)) => Err(ErrorKind::ConnectionReset.into()),
-        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
+    let mut dropped = [0_u8; 8 << 10];
+    let mut read = 0;
+    while read < RECEIVER_BYTES_READ_MAX {
+        match rustix::net::recv(stream, &mut dropped[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(ErrorKind::ConnectionReset.into()),
+            Ok((bytes, _)) => read += bytes,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 impl Sink for SocketSink {
@@ -220,5 +229,72 @@ mod tests {
         send(&mut sink, &["two\n"]).unwrap();
         let (second, _) = listener.accept().unwrap();
         assert_eq!(lines(&second, 1), ["two"]);
+    }
+
+    /// A receiver and what is connected to it.
+    fn receiver() -> (TcpListener, SocketSink) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut sink = SocketSink::new(SocketTransport::Tcp, address, DEADLINE);
+        sink.open().unwrap();
+        (listener, sink)
+    }
+
+    #[test]
+    fn a_receiver_that_talked_and_hung_up_is_left_before_a_record_is_written() {
+        let talk = vec![b'x'; 48 << 10];
+        let (listener, mut sink) = receiver();
+        let (mut first, _) = listener.accept().unwrap();
+        first.write_all(&talk).unwrap();
+        drop(first);
+        send(&mut sink, &["one\n"]).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (second, _) = listener.accept().expect("the record goes over a new connection");
+        second.set_nonblocking(false).unwrap();
+        assert_eq!(lines(&second, 1), ["one"]);
+
+        let path = std::env::temp_dir().join(format!("kallisto-talks-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let address = path.to_str().unwrap().to_owned();
+        let mut sink = SocketSink::new(SocketTransport::Unix, address, DEADLINE);
+        sink.open().unwrap();
+        let (mut first, _) = listener.accept().unwrap();
+        first.write_all(&talk).unwrap();
+        drop(first);
+        send(&mut sink, &["one\n"]).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (second, _) = listener.accept().expect("the record goes over a new connection");
+        second.set_nonblocking(false).unwrap();
+        assert_eq!(lines(&second, 1), ["one"]);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_receiver_that_talks_for_ever_stays_in_use_and_takes_little_memory() {
+        const GROUPS: usize = 200;
+        let (listener, mut sink) = receiver();
+        let (stream, _) = listener.accept().unwrap();
+        let mut talker = stream.try_clone().unwrap();
+        let talking = std::thread::spawn(move || {
+            let talk = vec![b'x'; 64 << 10];
+            // Until the other end goes.
+            while talker.write_all(&talk).is_ok() {}
+        });
+        let reading = std::thread::spawn(move || lines(&stream, GROUPS));
+        for n in 0..GROUPS {
+            send(&mut sink, &[&format!("{n}\n")]).unwrap();
+        }
+        let expected: Vec<String> = (0..GROUPS).map(|n| n.to_string()).collect();
+        assert_eq!(reading.join().unwrap(), expected, "all over the one connection");
+        let Some(SinkConnection::Tcp(connection)) = &sink.connection else {
+            panic!("it is still connected");
+        };
+        let buffer = rustix::net::sockopt::socket_recv_buffer_size(connection).unwrap();
+        assert!(
+            buffer <= 2 * RECEIVER_BYTES_BUFFERED,
+            "{buffer}: the kernel doubles what is asked"
+        );
+        drop(sink);
+        talking.join().unwrap();
     }
 }
