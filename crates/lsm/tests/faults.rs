@@ -84,6 +84,81 @@ fn a_full_disk_makes_it_read_only_until_there_is_space() {
     }
 }
 
+/// What was put before a disk filled up, and what of it is there.
+fn holds(engine: &Engine, written: u32) -> bool {
+    (0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some())
+}
+
+#[test]
+fn a_store_opens_on_a_full_disk_for_reads_and_goes_on_when_there_is_space() {
+    for background in [Background::Inline, Background::Threads(1)] {
+        let disk = FaultyDisk::shared();
+        let options = small(background);
+        let mut engine = open(disk.clone(), &options).unwrap();
+        let mut written = 0;
+        for round in 0..30 {
+            disk.plan(fault(FaultKind::NoSpace, disk.operations() + round, u64::MAX));
+            put_until_refused(&engine, &mut written);
+            // Again and again, so that it opens what an open on a full disk left too.
+            for _ in 0..3 {
+                drop(engine);
+                engine = open(disk.clone(), &options).unwrap();
+                assert!(holds(&engine, written));
+                let refused = put_until_refused(&engine, &mut written);
+                assert!(matches!(refused, Error::Full(_)), "{refused}");
+            }
+            disk.plan(None);
+            heals(|| engine.put(b"after", b"2"));
+        }
+        heals(|| engine.flush());
+        engine.check().unwrap();
+        drop(engine);
+        assert!(holds(&open(disk, &options).unwrap(), written));
+    }
+}
+
+/// A disk that fills up at the `after`-th operation of an open, and a cut of the power at any moment from then on.
+fn open_full_and_cut(after: u64) -> bool {
+    let disk = FaultyDisk::shared();
+    let options = small(Background::Inline);
+    let engine = open(disk.clone(), &options).unwrap();
+    for n in 0..60u32 {
+        engine.put(&n.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    drop(engine);
+    let (from, begun) = (disk.operations() + after, disk.events_len());
+    disk.plan(fault(FaultKind::NoSpace, from, u64::MAX));
+    let engine = open(disk.clone(), &options).unwrap();
+    let met = disk.operations() > from;
+    let _ = (engine.put(b"more", &[1; 100]), engine.flush());
+    disk.plan(None);
+    let mut more = 60u32;
+    for _ in 0..60 {
+        more += u32::from(engine.put(&more.to_be_bytes(), &[8; 200]).is_ok());
+    }
+    let events = disk.events();
+    for end in begun..=events.len() {
+        for tail in [UnsyncedTail::Kept, UnsyncedTail::Lost, UnsyncedTail::Reordered] {
+            let image: Arc<MemDisk> = Arc::new(left_at_the_end(&events[..end], tail, after));
+            let engine = open(image, &options)
+                .unwrap_or_else(|error| panic!("{error}: full at {after}, cut at {end}, {tail:?}"));
+            engine.check().unwrap();
+            let held = if end == events.len() { more } else { 60 };
+            assert!(holds(&engine, held), "full at {after}, cut at {end}, {tail:?}");
+        }
+    }
+    met
+}
+
+#[test]
+fn a_cut_after_an_open_on_a_full_disk_loses_nothing() {
+    let mut after = 0;
+    while open_full_and_cut(after) {
+        after += 1;
+    }
+    assert!(after > 5, "the disk was full at {after} operations of an open");
+}
+
 #[test]
 fn a_network_file_system_is_refused_unless_allowed() {
     let disk = FaultyDisk::shared();

@@ -2,7 +2,8 @@
 //!
 //! Order matters after a crash: what the manifest names is read first; WAL segments are replayed and then synced,
 //! because a process that died (and not the machine) leaves frames that are readable and not durable; then a fresh
-//! manifest becomes current; only then are files that no manifest names removed.
+//! manifest becomes current; only then are files that no manifest names removed. On a full disk the manifest that was
+//! read stays, synced for the same reason: reads need no more, and it is replaced when it has grown.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::commit::CommitQueue;
 use crate::disk::{Disk, OpenFor};
 use crate::error::{Error, Result};
 use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
-use crate::manifest::{self, Edit, Manifest};
+use crate::manifest::{self, Edit, LiveManifest, Manifest};
 use crate::memtable::{Memtable, MemtableWriter, SharedPrefixes, room_for};
 use crate::names::{self, FileName, LOCK};
 use crate::numbers::FileNumbers;
@@ -43,7 +44,11 @@ impl Engine {
         let inner = Arc::new(EngineShared::recover(disk, dir.into(), options)?);
         let threads = match inner.options.background {
             Background::Inline => {
-                inner.work_inline()?;
+                // On a full disk it waits, as that of threads does.
+                match inner.work_inline() {
+                    Err(full @ Error::Full(_)) => inner.note(full),
+                    done => done?,
+                }
                 Vec::new()
             }
             Background::Threads(compactors) => background::start(&inner, compactors)?,
@@ -173,7 +178,8 @@ impl EngineShared {
             _ => Error::io("lock", &dir, &error),
         })?;
         let listing = StoreFiles::read(&*disk, &dir)?;
-        let known = read_manifest(&*disk, &dir, &listing)?;
+        let live = read_manifest(&*disk, &dir, &listing)?;
+        let known = live.as_ref().map(|live| live.known.clone()).unwrap_or_default();
         let next = known.number_next.unwrap_or(1).max(listing.number_max + 1);
         let numbers = Arc::new(FileNumbers::new(next));
         let files = FileCache::new(disk.clone(), dir.clone(), options.open_files_max);
@@ -198,7 +204,13 @@ impl EngineShared {
         let pool = Arc::new(SegmentPool::new(disk.clone(), dir.clone(), bytes, numbers.clone()));
         pool.adopt(&recovered.used);
         let snapshot = Edit { number_next: Some(numbers.peek() + 1), ..known.clone() };
-        let manifest = Manifest::create(disk.clone(), &dir, numbers.next(), &snapshot)?;
+        let manifest = match Manifest::create(disk.clone(), &dir, numbers.next(), &snapshot) {
+            Err(full @ Error::Full(_)) => match &live {
+                Some(live) => Manifest::resume(disk.clone(), &dir, live)?,
+                None => return Err(full),
+            },
+            made => made?,
+        };
         remove_orphans(&*disk, &dir, &listing, &known, manifest.number())?;
         for &number in listing.segments.iter().filter(|number| !recovered.used.contains(number)) {
             pool.release(number)?;
@@ -254,12 +266,16 @@ impl EngineShared {
     }
 }
 
-/// What the live manifest says; nothing for a new store.
-fn read_manifest(disk: &dyn Disk, dir: &Path, listing: &StoreFiles) -> Result<Edit> {
+/// The live manifest; none of a new store.
+fn read_manifest(
+    disk: &dyn Disk,
+    dir: &Path,
+    listing: &StoreFiles,
+) -> Result<Option<LiveManifest>> {
     match manifest::current(disk, dir)? {
-        Some(number) => manifest::read(disk, dir, number),
+        Some(number) => manifest::read(disk, dir, number).map(Some),
         // A first open that died leaves at most manifests; anything else without CURRENT lost its CURRENT.
-        None if listing.segments.is_empty() && listing.ssts.is_empty() => Ok(Edit::default()),
+        None if listing.segments.is_empty() && listing.ssts.is_empty() => Ok(None),
         None => {
             Err(Error::corrupt(&dir.join(names::CURRENT), 0, "it is missing beside data files"))
         }

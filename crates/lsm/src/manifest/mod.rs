@@ -12,7 +12,9 @@
 //! - every record is synced before the next one is written, so a bad record with a good one behind it is damage, and
 //!   one with nothing behind it is a torn tail;
 //! - every file that a record names is complete, synced and has a synced name before the record is written;
-//! - `CURRENT` changes by rename after the new manifest is synced: a crash leaves the old or the new one.
+//! - `CURRENT` changes by rename after the new manifest is synced: a crash leaves the old or the new one;
+//! - a manifest that is written on ([`Manifest::resume`]) is durable as it was read, and the next record takes the place of
+//!   a torn one.
 
 mod edit;
 
@@ -23,7 +25,7 @@ pub(crate) use self::edit::Edit;
 use kallisto_codec::ByteReader;
 
 use crate::checksum::checksum;
-use crate::disk::{Disk, DiskFile, read_all, write_all_at};
+use crate::disk::{Disk, DiskFile, OpenFor, read_all, write_all_at};
 use crate::error::{Error, Result};
 use crate::limits::{EDIT_BYTES_MAX, MANIFEST_BYTES_MAX, MANIFEST_BYTES_ROTATE};
 use crate::names::{self, CURRENT, CURRENT_NEW};
@@ -51,12 +53,26 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// Writes a fresh manifest that starts with `snapshot` and makes it the live one.
+    ///
+    /// # Errors
+    /// [`Error::Full`] leaves the live manifest live, and takes back what was written; after anything else, what is live is
+    /// unknown.
     pub(crate) fn create(
         disk: Arc<dyn Disk>,
         dir: &Path,
         number: u64,
         snapshot: &Edit,
     ) -> Result<Self> {
+        Self::try_create(disk.clone(), dir, number, snapshot).inspect_err(|error| {
+            if let Error::Full(_) = error {
+                // The next open removes what stays. Room is tried for again and again, each time under a new number.
+                let _ = disk.remove(&names::manifest(dir, number));
+                let _ = disk.remove(&dir.join(CURRENT_NEW));
+            }
+        })
+    }
+
+    fn try_create(disk: Arc<dyn Disk>, dir: &Path, number: u64, snapshot: &Edit) -> Result<Self> {
         let path = names::manifest(dir, number);
         let file = disk.create(&path).map_err(|e| Error::io("create", &path, &e))?;
         let mut bytes = header(number);
@@ -66,6 +82,17 @@ impl Manifest {
         let this = Self { disk, dir: dir.to_owned(), number, file, end: bytes.len() as u64 };
         this.make_current()?;
         Ok(this)
+    }
+
+    /// Goes on with the live manifest, as it was read. A process that died leaves edits that are readable and not
+    /// durable, and so is the name that `CURRENT` got: both are made durable before anything builds on them.
+    pub(crate) fn resume(disk: Arc<dyn Disk>, dir: &Path, live: &LiveManifest) -> Result<Self> {
+        let path = names::manifest(dir, live.number);
+        let file =
+            disk.open(&path, OpenFor::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
+        file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
+        disk.sync_dir(dir).map_err(|e| Error::poison("sync", dir, &e))?;
+        Ok(Self { disk, dir: dir.to_owned(), number: live.number, file, end: live.end })
     }
 
     /// Its number.
@@ -112,6 +139,17 @@ impl Manifest {
     }
 }
 
+/// A manifest as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LiveManifest {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Where its last sound record ends, in bytes.
+    pub(crate) end: u64,
+    /// Everything its edits say, as one.
+    pub(crate) known: Edit,
+}
+
 /// The number of the live manifest, or `None` if the directory has no `CURRENT`.
 pub(crate) fn current(disk: &dyn Disk, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(CURRENT);
@@ -132,8 +170,8 @@ pub(crate) fn current(disk: &dyn Disk, dir: &Path) -> Result<Option<u64>> {
     if text == current_text(number) { Ok(Some(number)) } else { Err(damaged()) }
 }
 
-/// Reads manifest `number`: everything its edits say, as one. The caller has it from `CURRENT`.
-pub(crate) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Edit> {
+/// Reads manifest `number`. The caller has it from `CURRENT`.
+pub(crate) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<LiveManifest> {
     let path = names::manifest(dir, number);
     let bytes = match read_all(disk, &path, MANIFEST_BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -142,11 +180,12 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Edit> {
         }
         Err(error) => return Err(Error::io("read", &path, &error)),
     };
-    decode(&bytes, number, &path)
+    let (known, end) = decode(&bytes, number, &path)?;
+    Ok(LiveManifest { number, end: end as u64, known })
 }
 
-/// Reads a manifest's bytes.
-pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Edit> {
+/// Reads a manifest's bytes: everything its edits say, as one, and where the last of them ends.
+pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<(Edit, usize)> {
     let damaged = |at: usize, what| Error::corrupt(path, at as u64, what);
     check_header(bytes, number, path)?;
     let mut all = Edit::default();
@@ -168,7 +207,7 @@ pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Edit> {
         }
         behind += ALIGN_BYTES;
     }
-    Ok(all)
+    Ok((all, at))
 }
 
 fn header(number: u64) -> Vec<u8> {
@@ -257,7 +296,7 @@ mod tests {
         let mut manifest = Manifest::create(disk.clone(), dir, 5, &edit(1)).unwrap();
         manifest.append(&edit(2)).unwrap();
         assert_eq!(current(&*disk, dir), Ok(Some(5)));
-        assert_eq!(read(&*disk, dir, 5), Ok(edit(2)));
+        assert_eq!(read(&*disk, dir, 5).unwrap().known, edit(2));
         Manifest::create(disk.clone(), dir, 6, &edit(3)).unwrap();
         assert_eq!(current(&*disk, dir), Ok(Some(6)));
     }
@@ -266,12 +305,48 @@ mod tests {
     fn a_torn_record_is_the_end_and_damage_before_a_good_one_is_loud() {
         let path = Path::new("m");
         let bytes = three_records();
-        assert_eq!(decode(&bytes, 7, path), Ok(edit(3)));
-        assert_eq!(decode(&bytes[..bytes.len() - 7], 7, path), Ok(edit(2)));
+        assert_eq!(decode(&bytes, 7, path), Ok((edit(3), bytes.len())));
+        assert_eq!(decode(&bytes[..bytes.len() - 7], 7, path), Ok((edit(2), bytes.len() - 16)));
         let mut bad = bytes.clone();
         bad[HEADER_BYTES + 16 + 9] ^= 1;
         let want = Error::corrupt(path, (HEADER_BYTES + 16) as u64, "record");
         assert_eq!(decode(&bad, 7, path), Err(want));
+    }
+
+    #[test]
+    fn a_manifest_goes_on_over_its_torn_end() {
+        let (disk, dir) = (MemDisk::shared(), Path::new("d"));
+        let mut manifest = Manifest::create(disk.clone(), dir, 5, &edit(1)).unwrap();
+        manifest.append(&edit(2)).unwrap();
+        let end = manifest.end;
+        let torn = [[1; 8]; 9].concat();
+        write_all_at(&*manifest.file, &torn, end).unwrap();
+        let live = read(&*disk, dir, 5).unwrap();
+        assert_eq!((&live.known, live.end), (&edit(2), end));
+        let mut manifest = Manifest::resume(disk.clone(), dir, &live).unwrap();
+        for floor in 3..9 {
+            manifest.append(&edit(floor)).unwrap();
+            assert_eq!(read(&*disk, dir, 5).unwrap().known, edit(floor));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_live_manifest_and_nothing_of_the_new_one() {
+        use crate::disk::{DiskFault, FaultKind, FaultyDisk};
+        let (disk, dir) = (FaultyDisk::shared(), Path::new("d"));
+        Manifest::create(disk.clone(), dir, 5, &edit(1)).unwrap();
+        let names = disk.list(dir).unwrap();
+        let mut refused = 0;
+        loop {
+            let from = disk.operations() + refused;
+            disk.plan(Some(DiskFault { kind: FaultKind::NoSpace, from, until: u64::MAX }));
+            let Err(error) = Manifest::create(disk.clone(), dir, 6, &edit(2)) else { break };
+            assert!(matches!(error, Error::Full(_)), "{error}");
+            assert_eq!(current(&*disk, dir), Ok(Some(5)));
+            assert_eq!(disk.list(dir).unwrap(), names);
+            refused += 1;
+        }
+        assert!(refused > 4, "both files are made and written, and one is renamed");
     }
 
     #[test]
@@ -282,7 +357,7 @@ mod tests {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             match decode(&bad, 7, path) {
-                Ok(read) => assert!(read == edit(2) || read == edit(3), "bit {bit}"),
+                Ok((read, _)) => assert!(read == edit(2) || read == edit(3), "bit {bit}"),
                 Err(Error::Corrupt { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
