@@ -169,3 +169,42 @@ fn nobody_waits_for_space_on_a_full_disk() {
         store.save().wait().unwrap();
     }
 }
+
+#[test]
+fn a_store_closes_and_opens_on_a_full_disk_and_loses_nothing() {
+    for mut options in [inline(STRICT), threaded(STRICT)] {
+        options.log_segment_bytes = 64 << 10;
+        options.engine.memtable_bytes = 1 << 20;
+        let disk = FaultyDisk::shared();
+        let store = open(disk.clone(), &options).unwrap();
+        store.commit(put("a", "1")).wait().unwrap();
+        disk.plan(fault(FaultKind::NoSpace, 0));
+        pour_until_full(&*store);
+        let state = state_of(&*store);
+        let closed = |store: &dyn Store| {
+            let closed = store.close();
+            assert!(matches!(closed, Ok(()) | Err(Error::Full(_))), "{closed:?}");
+        };
+        closed(&*store);
+        drop(store);
+        for start in 0..3 {
+            let store = open(disk.clone(), &options).unwrap();
+            assert_eq!(state_of(&*store), state);
+            // What revokes and removes is taken from the reserve, as before the start.
+            let mut batch = Batch::new();
+            batch.delete(format!("gone-{start}").into_bytes()).set_essential();
+            store.commit(batch).wait().unwrap();
+            let usual = store.commit(put("usual", &"x".repeat(1 << 10))).wait();
+            assert!(matches!(usual, Err(Error::Full(_))), "{usual:?}");
+            closed(&*store);
+        }
+        disk.plan(None);
+        let store = open(disk, &options).unwrap();
+        assert_eq!(state_of(&*store), state);
+        let healed = (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            store.commit(put("after", "2")).wait().is_ok()
+        });
+        assert!(healed, "space came back and so do writes");
+    }
+}

@@ -7,6 +7,8 @@
 //!
 //! Invariants:
 //! - a segment is synced before the first frame of the next one is written;
+//! - a segment that was read back is written on ([`WalWriter::resume`]) only once nothing is behind its sound frames that
+//!   could pass for the next one;
 //! - after a failed write or sync the writer refuses everything: what is on the disk is unknown, and a retried sync
 //!   would lie.
 
@@ -19,8 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::frame::FrameHeader;
+use self::pool::ZEROS;
 pub(crate) use self::pool::{ReadySegment, SegmentPool};
-use crate::disk::write_all_at;
+use crate::disk::{OpenFor, write_all_at};
 use crate::error::{Error, Result};
 use crate::names;
 
@@ -67,6 +70,30 @@ impl WalWriter {
         let number = ready.number;
         self.segment = Some(OpenSegment { ready, end: 0, durable: 0 });
         Ok(number)
+    }
+
+    /// Goes on in the segment that was read back last, whose sound frames end at `end` and are synced. What is behind them
+    /// may be whole frames of a torn tail, and one that is written now could end where the next of those begins: all of it
+    /// is zeroed first, durably. That takes no space.
+    ///
+    /// # Errors
+    /// [`Error::Full`] of a disk that writes nothing in place; nothing is written on then. [`Error::Poisoned`].
+    pub(crate) fn resume(&mut self, number: u64, end: u64) -> Result<()> {
+        let path = names::wal(&self.dir, number);
+        let disk = self.pool.disk();
+        let opened = disk.open(&path, OpenFor::ReadWrite).and_then(|file| Ok((file.len()?, file)));
+        let (bytes, file) = opened.map_err(|e| Error::io("open", &path, &e))?;
+        let mut at = end;
+        while at < bytes {
+            let n = ZEROS.len().min(usize::try_from(bytes - at).unwrap_or(usize::MAX));
+            write_all_at(&*file, &ZEROS[..n], at).map_err(|e| Error::io("zero", &path, &e))?;
+            at += n as u64;
+        }
+        let synced = file.sync_data().map_err(|e| Error::poison("sync", &path, &e));
+        synced.inspect_err(|error| self.note(error))?;
+        let ready = ReadySegment { number, file, bytes };
+        self.segment = Some(OpenSegment { ready, end, durable: end });
+        Ok(())
     }
 
     /// Completes the frame in `buffer` and writes it. Room was made.
@@ -142,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::batch::EntryBatch;
-    use crate::disk::{CrashReplay, Disk, FaultyDisk, MemDisk, OpenFor, UnsyncedTail};
+    use crate::disk::{CrashReplay, Disk, FaultyDisk, MemDisk, UnsyncedTail};
     use crate::numbers::FileNumbers;
 
     const SEGMENT: u64 = 512;

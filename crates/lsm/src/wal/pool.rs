@@ -22,7 +22,7 @@ use crate::numbers::FileNumbers;
 use crate::sync::lock;
 
 /// Bytes of zeros written at once.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A segment that may be written from the start.
 #[derive(Debug)]

@@ -73,6 +73,8 @@ pub struct Log {
     buffer: Vec<u8>,
     frame_next: u64,
     end: LogEnd,
+    /// Nothing was written yet, and the segment that was read last ends there.
+    read_end: Option<LogEnd>,
     last_read: LastRead,
 }
 
@@ -124,11 +126,13 @@ impl Log {
         let segment = recovered.used.last().copied().unwrap_or_default();
         let end = LogEnd { frame: frame_next - 1, segment, offset: recovered.end };
         let (dir, last_read) = (dir.to_owned(), Arc::default());
-        Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, end, last_read })
+        let read_end = (segment > 0).then_some(end);
+        Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, end, read_end, last_read })
     }
 
     /// Makes sure that a payload of at most `bytes` bytes has room, and returns the segment it will be in. A number that
-    /// differs from the last one says that a segment starts with this payload.
+    /// differs from the last one says that a segment starts with this payload. A log that was opened begins a segment; where
+    /// the disk has no room for one, it goes on in the last that it read.
     ///
     /// # Errors
     /// [`Error::Full`] leaves everything as it was; [`Error::Poisoned`].
@@ -136,7 +140,17 @@ impl Log {
         if bytes > PAYLOAD_BYTES_MAX {
             return Err(Error::Invalid("a payload over its limit"));
         }
-        self.writer.make_room(frame::padded(frame::HEADER_BYTES + bytes))
+        let bytes = frame::padded(frame::HEADER_BYTES + bytes);
+        let made = self.writer.make_room(bytes);
+        if let (Err(Error::Full(_)), Some(read)) = (&made, self.read_end) {
+            self.writer.resume(read.segment, read.offset)?;
+            self.read_end = None;
+            return self.writer.make_room(bytes);
+        }
+        if made.is_ok() {
+            self.read_end = None;
+        }
+        made
     }
 
     /// Appends the payload that `fill` writes behind what is in the buffer it is given. Room was made for it. Returns the
@@ -345,6 +359,78 @@ mod tests {
             assert_eq!(bytes, [3; 100]);
         }
         assert!(places[39].segment > places[0].segment + 3);
+    }
+
+    /// Full for whatever grows or gets a name.
+    fn fill(disk: &FaultyDisk) {
+        let kind = crate::disk::FaultKind::NoSpace;
+        disk.plan(Some(crate::disk::DiskFault { kind, from: 0, until: u64::MAX }));
+    }
+
+    fn open_faulty(disk: &Arc<FaultyDisk>) -> (Log, Vec<Vec<u8>>) {
+        let mut found = Found::default();
+        let log = Log::open(disk.clone(), Path::new("d"), SEGMENT, &mut found).unwrap();
+        (log, found.payloads.into_iter().map(|(_, payload)| payload).collect())
+    }
+
+    #[test]
+    fn a_log_that_opens_on_a_full_disk_goes_on_where_it_ended() {
+        let disk = FaultyDisk::shared();
+        let (mut log, _) = open_faulty(&disk);
+        let mut places: Vec<_> = (0..3).map(|n| append(&mut log, n)).collect();
+        log.sync().unwrap();
+        fill(&disk);
+        for n in 3..6 {
+            let (mut log, found) = open_faulty(&disk);
+            assert_eq!(found.len() as u64, n);
+            places.push(append(&mut log, n));
+            log.sync().unwrap();
+        }
+        assert!(places.iter().all(|place| place.segment == places[0].segment));
+        let (mut log, _) = open_faulty(&disk);
+        let refused = (0..20)
+            .map(|_| log.make_room(100).and_then(|_| log.append(|out| out.extend([9; 100]))));
+        let refused: Vec<_> = refused.filter_map(Result::err).collect();
+        assert!(!refused.is_empty() && refused.iter().all(|error| matches!(error, Error::Full(_))));
+        disk.plan(None);
+        assert!(append(&mut log, 9).segment > places[0].segment, "there is room for the next one");
+    }
+
+    #[test]
+    fn what_is_behind_a_torn_frame_does_not_come_back() {
+        let disk = FaultyDisk::shared();
+        let (mut log, _) = open_faulty(&disk);
+        let places: Vec<_> = (0..4).map(|n| append(&mut log, n)).collect();
+        log.sync().unwrap();
+        let path = names::wal(Path::new("d"), places[0].segment);
+        let file = disk.open(&path, OpenFor::ReadWrite).unwrap();
+        file.write_at(&[0xff], places[1].offset).unwrap();
+        file.sync_data().unwrap();
+        drop(log);
+        fill(&disk);
+        let begun = disk.events_len();
+        let (mut log, found) = open_faulty(&disk);
+        assert_eq!(found.len(), 1, "the second one is torn");
+        assert_eq!(append(&mut log, 7), places[1]);
+        log.sync().unwrap();
+        let expected = [vec![0; 100], vec![7; 100]];
+        assert_eq!(open_faulty(&disk).1, expected, "nothing of the torn tail follows");
+        // Whenever the power is cut, too.
+        let events = disk.events();
+        for end in begun..=events.len() {
+            let tails = [
+                crate::disk::UnsyncedTail::Kept,
+                crate::disk::UnsyncedTail::Lost,
+                crate::disk::UnsyncedTail::Reordered,
+            ];
+            for tail in tails {
+                let image = crate::disk::cuts::left_at_the_end(&events[..end], tail, end as u64);
+                let (_, found) = open(&Arc::new(image)).unwrap();
+                let found: Vec<_> = found.payloads.into_iter().map(|(_, bytes)| bytes).collect();
+                let ends = [&expected[..1], &expected[..]];
+                assert!(ends.contains(&&found[..]), "cut at {end}, {tail:?}: {}", found.len());
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the log in memory.
 //!
 //! Invariants:
-//! - each segment starts with a state, so the log can be read from any segment on;
+//! - each segment starts with a state (one that is gone on in after a start has its own already), so the log can be read from any segment on;
 //! - a changed term or vote is synced whatever the mode: no server votes twice in a term;
 //! - segments are given back only below what the engine has in files, and once a later one is durable; and the engine has
 //!   nothing in files that the log has not synced ([`LogSync`]);
@@ -177,6 +177,7 @@ impl RaftLog {
         let bytes: usize =
             entries.iter().map(|entry| entry.data.len() + record::ENTRY_HEADER_BYTES).sum();
         let segment = self.log.make_room(bytes + record::state_bytes(&self.membership))?;
+        self.resume(segment);
         let starts_segment = segment != self.segment;
         if starts_segment {
             // A segment is synced before the next one is written, so what came before is durable.
@@ -213,9 +214,17 @@ impl RaftLog {
         Ok(offsets.into_iter().map(at).collect())
     }
 
+    /// Takes note that the log goes on in the last segment that was read: it has its state, which is durable.
+    fn resume(&mut self, segment: u64) {
+        if self.segment == 0 && self.segments.back().is_some_and(|(last, _)| *last == segment) {
+            self.segment = segment;
+        }
+    }
+
     /// Begins anew behind `state`'s entry, durably: nothing that was written before counts any more.
     pub(crate) fn restart(&mut self, state: &SegmentState) -> Result<(), Error> {
         let segment = self.log.make_room(record::state_bytes(&state.membership))?;
+        self.resume(segment);
         self.log.append(|out| record::put_restart(out, state))?;
         for (_, highest) in &mut self.segments {
             *highest = 0;
