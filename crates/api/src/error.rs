@@ -140,11 +140,15 @@ impl From<store::Error> for Error {
             store::Error::Unavailable(why) => Self::Unavailable(why),
             store::Error::Busy => Self::Unavailable("too many writes are waiting".into()),
             store::Error::Full(_) => {
-                tracing::error!(%error, "refused a write");
+                if let Some(writes) = error.worth_telling() {
+                    tracing::error!(%error, writes, "refused a write");
+                }
                 Self::Unavailable("the disk is full: reads go on, writes are refused".into())
             }
             store::Error::Unknown(_) => {
-                tracing::error!(%error, "lost sight of a write");
+                if let Some(writes) = error.worth_telling() {
+                    tracing::error!(%error, writes, "lost sight of a write");
+                }
                 Self::Unavailable(
                     "the write may have happened: read before sending it again".into(),
                 )

@@ -190,15 +190,25 @@ impl ServerArgs {
             let _ = std::fs::remove_file(path);
         }
         match ended? {
-            ServerEnd::Signal(_) => {
-                closed.map_err(|error| Error::usage(format!("closing the store: {error}")))?;
-                Ok(Outcome::default())
-            }
+            ServerEnd::Signal(_) => ended_with(closed),
             ServerEnd::CoreDown(why) => {
                 Err(Error::usage(format!("the core is down for good: {why}")))
             }
             ServerEnd::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
         }
+    }
+}
+
+/// What an end that was asked for comes to. A full disk keeps memory from being written to files, and what is there is in the
+/// log, which the next start reads: the server ended as it was asked to.
+fn ended_with(closed: Result<(), kallisto_store::Error>) -> Result<Outcome, Error> {
+    match closed {
+        Err(error @ kallisto_store::Error::Full(_)) => {
+            tracing::warn!(%error, "stopped on a full disk: the next start reads more of the log");
+            Ok(Outcome::default())
+        }
+        Err(error) => Err(Error::usage(format!("closing the store: {error}"))),
+        Ok(()) => Ok(Outcome::default()),
     }
 }
 
@@ -544,4 +554,21 @@ fn start_logging(log: &LogSettings) -> Result<LinuxHost, Error> {
     let started = tracing_subscriber::registry().with(layers).try_init();
     let levels = LogLevels::new(log.level, started.ok().map(|()| handle));
     Ok(LinuxHost::new(Arc::new(levels), subscribers))
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_store::Error as StoreError;
+
+    use super::ended_with;
+
+    #[test]
+    fn a_server_that_was_told_to_end_on_a_full_disk_did_not_fail() {
+        assert!(ended_with(Ok(())).is_ok());
+        assert!(ended_with(Err(StoreError::Full("write a.sst".to_owned()))).is_ok());
+        let Err(error) = ended_with(Err(StoreError::Poisoned("sync a.sst".to_owned()))) else {
+            panic!("a failed sync is a failure");
+        };
+        assert!(error.to_string().contains("closing the store"), "{error}");
+    }
 }

@@ -4,6 +4,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use kallisto_lsm::clock::{Clock, RealClock};
+
+/// Least time between two lines about writes that were refused: the log may be on the disk that is full.
+const TOLD_PAUSE: Duration = Duration::from_secs(60);
 
 /// Why a store refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,42 @@ pub enum Error {
     Lost(String),
 }
 
+/// When it was last told that writes are refused, and how many were since.
+#[derive(Debug, Default)]
+struct Told {
+    at: Option<Duration>,
+    untold: u64,
+}
+
+impl Told {
+    /// How many there were with this one since the last line; `None` where it is too early for another.
+    fn pass(&mut self, now: Duration) -> Option<u64> {
+        self.untold += 1;
+        if self.at.is_some_and(|at| now < at + TOLD_PAUSE) {
+            return None;
+        }
+        self.at = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+impl Error {
+    /// Whether it is time to log that a write met this: how many did since the last line about the same. Of a full disk and of
+    /// lost outcomes the first is told, and then once in a while how many there were.
+    #[must_use]
+    pub fn worth_telling(&self) -> Option<u64> {
+        static FULL: Mutex<Told> = Mutex::new(Told { at: None, untold: 0 });
+        static UNKNOWN: Mutex<Told> = Mutex::new(Told { at: None, untold: 0 });
+        static CLOCK: LazyLock<RealClock> = LazyLock::new(RealClock::new);
+        let told = match self {
+            Self::Full(_) => &FULL,
+            Self::Unknown(_) => &UNKNOWN,
+            _ => return Some(1),
+        };
+        told.lock().unwrap_or_else(PoisonError::into_inner).pass(CLOCK.now())
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,3 +97,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_writes_are_told_at_first_and_then_counted() {
+        let mut told = Told::default();
+        let start = Duration::from_secs(7);
+        assert_eq!(told.pass(start), Some(1));
+        for n in 0..1000 {
+            assert_eq!(told.pass(start + Duration::from_millis(n)), None);
+        }
+        assert_eq!(told.pass(start + TOLD_PAUSE), Some(1001));
+        assert_eq!(told.pass(start + TOLD_PAUSE * 2), Some(1), "another full disk is told at once");
+    }
+}
