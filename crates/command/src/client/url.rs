@@ -1,7 +1,8 @@
 //! Paths and queries as they go on the wire.
 //!
 //! A path given by a person is taken literally: `%41` is four characters and goes out as `%2541`,
-//! a `?` is part of a name. Empty segments vanish; `..` is refused rather than resolved, because a
+//! a `?` is part of a name, and so are blanks, at its ends too: the server keeps `a` and `a ` apart, and
+//! who names one means no other. Empty segments vanish; `..` is refused rather than resolved, because a
 //! secret's name must not decide which endpoint is called.
 
 use std::fmt::Write;
@@ -15,10 +16,10 @@ const PATH_PLAIN: &[u8] = b"-_.~$&+,/:;=@";
 /// The same in a query's key or value.
 const QUERY_PLAIN: &[u8] = b"-_.~";
 
-/// Cleans a path: no empty segments, no surrounding slashes or spaces.
+/// Cleans a path: no empty segments, no surrounding slashes.
 pub fn clean(path: &str) -> Result<String, Error> {
     let segments: Vec<&str> =
-        path.trim().split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
+        path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
     if segments.contains(&"..") {
         return Err(Error::usage(format!("path {path:?}: '..' names no place here")));
     }
@@ -64,6 +65,7 @@ mod tests {
             ("/secret//a/", "secret/a"),
             ("secret/./a", "secret/a"),
             ("secret/sp ace", "secret/sp%20ace"),
+            (" secret/ a /b ", "%20secret/%20a%20/b%20"),
             ("secret/p%41", "secret/p%2541"),
             ("secret/q?x=1", "secret/q%3Fx=1"),
             ("secret/\u{e9}#", "secret/%C3%A9%23"),
