@@ -15,6 +15,7 @@ use kallisto_hcl::{BlockBody, HclValue, ValueKind};
 
 use super::error::{Error, FilePosition, ValueOrigin};
 use super::model::{EvaluatedForm, InitRequest, InitValue, RequestName, ValueSource};
+use super::raw_value::NUL;
 use super::section::ConfigSection;
 
 /// Most requests of all stanzas.
@@ -131,6 +132,9 @@ fn read_request(
     let needs_text = |found: &Option<(ValueOrigin, InitValue)>| match found {
         Some((origin, InitValue::Literal(literal))) if literal.as_str().is_none() => {
             Err(Error::Value(origin.clone(), "expected text".to_owned()))
+        }
+        Some((origin, InitValue::Literal(Json::String(text)))) if text.contains('\0') => {
+            Err(Error::Value(origin.clone(), NUL.to_owned()))
         }
         _ => Ok(()),
     };

@@ -126,7 +126,7 @@ fn read_all(
     let (api_addr, cluster_addr) =
         (url("api_addr", "API_ADDR"), url("cluster_addr", "CLUSTER_ADDR"));
     let cluster_name =
-        reading.part(|top, _| top.raw_value("cluster_name")?.map(|raw| raw.text()).transpose());
+        reading.part(|top, _| top.raw_value("cluster_name")?.map(|raw| raw.line()).transpose());
     let cache_size_bytes = reading.part(|top, _| general::cache_size(top));
     let mut switch = |key, variable: &str| {
         reading.part(|top, _| general::switch(top, environment, key, variable))

@@ -34,6 +34,9 @@ const BYTE_UNITS: [(&str, u64); 15] = [
     ("pib", 1 << 50),
 ];
 
+/// What is said of a value or a label with such a character.
+pub(super) const NUL: &str = "holds a NUL character";
+
 /// How a scalar was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScalarForm {
@@ -68,6 +71,10 @@ impl RawValue {
             }
         };
         let text = Zeroizing::new(text);
+        if text.contains('\0') {
+            // No path, name or address has one, and what cuts it off there would take another value.
+            return Err(Error::Value(origin, NUL.to_owned()));
+        }
         Ok((!text.is_empty()).then_some(Self { origin, form, text }))
     }
 
@@ -112,6 +119,15 @@ impl RawValue {
     /// What was written, whatever it was.
     pub(super) fn as_written(&self) -> &str {
         &self.text
+    }
+
+    /// Text that logs, lists and commands show, and that is on one line therefore.
+    pub(super) fn line(&self) -> Result<String, Error> {
+        let text = self.text()?;
+        match text.chars().any(char::is_control) {
+            true => Err(self.refuse("holds a control character")),
+            false => Ok(text),
+        }
     }
 
     /// Text that must not be shown.

@@ -135,6 +135,16 @@ impl<'a> ConfigSection<'a> {
         self.last(name).map(|(file, item)| (origin(&file, item), &item.value))
     }
 
+    /// A key whose value is a name, and that is left out where there is none: an empty one was to be filled in.
+    pub(super) fn name(&mut self, name: &'static str) -> Result<Option<RawValue>, Error> {
+        match self.tree(name) {
+            Some((origin, HclValue { kind: ValueKind::Text(text), .. })) if text.is_empty() => {
+                Err(Error::Value(origin, "is empty: name something, or leave it out".to_owned()))
+            }
+            _ => self.raw_value(name),
+        }
+    }
+
     /// A key that is true or false.
     pub(super) fn switch(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
         self.raw_value(name)?.map(|raw| raw.switch()).transpose()
@@ -177,6 +187,9 @@ impl<'a> ConfigSection<'a> {
         let mut found = Vec::new();
         for (file, body) in &self.parts {
             let blocks = body.labelled(name).map_err(|error| form(file, error))?;
+            for (label, _) in &blocks {
+                check_label(file, label.at.line, &label.text)?;
+            }
             found.extend(blocks.into_iter().filter_map(|(label, body)| {
                 let place = FilePosition { file: Rc::clone(file), line: label.at.line };
                 let stanza = self.one(format!("{name} {:?}", label.text), place, body)?;
@@ -195,6 +208,10 @@ impl<'a> ConfigSection<'a> {
         let mut found = Vec::new();
         for (file, body) in &self.parts {
             let blocks = body.twice_labelled(name).map_err(|error| form(file, error))?;
+            for (one, other, _) in &blocks {
+                check_label(file, one.at.line, &one.text)?;
+                check_label(file, other.at.line, &other.text)?;
+            }
             found.extend(blocks.into_iter().filter_map(|(one, other, body)| {
                 let place = FilePosition { file: Rc::clone(file), line: one.at.line };
                 let title = format!("{name} {:?} {:?}", one.text, other.text);
@@ -301,6 +318,15 @@ impl<'a> ConfigSection<'a> {
 fn split(raw: &RawValue) -> Result<Vec<RawValue>, Error> {
     let texts = raw.expose()?.split(',').map(str::trim).filter(|text| !text.is_empty());
     Ok(texts.map(|text| raw.with_text(text)).collect())
+}
+
+/// A label is a kind, or a name that is shown and kept.
+fn check_label(file: &Rc<str>, line: u32, label: &str) -> Result<(), Error> {
+    let place = FilePosition { file: Rc::clone(file), line };
+    match label.contains('\0') {
+        true => Err(Error::Form(place, "a label holds a NUL character")),
+        false => Ok(()),
+    }
 }
 
 fn fate(unused: &UnusedKeys, key: &str) -> Option<Unused> {

@@ -79,15 +79,7 @@ fn raft(
 ) -> Result<StorageConfig, Error> {
     let path = environment_first(environment, "RAFT_PATH", stanza.raw_value("path")?);
     let path = path.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
-    let node_id = environment_first(environment, "RAFT_NODE_ID", stanza.raw_value("node_id")?);
-    let node_id = node_id
-        .map(|raw| match raw.text()? {
-            id if id.len() > NODE_ID_BYTES_MAX => {
-                Err(raw.refuse(format!("is longer than {NODE_ID_BYTES_MAX} bytes")))
-            }
-            id => Ok(id),
-        })
-        .transpose()?;
+    let node_id = node_id(&mut stanza, environment)?;
     let mut retry_join = Vec::new();
     for join in stanza.stanzas("retry_join")? {
         retry_join.push(self::retry_join(join, environment, warnings)?);
@@ -109,6 +101,23 @@ fn raft(
         performance_multiplier,
         max_entry_bytes,
     })
+}
+
+/// The name of this server.
+fn node_id(
+    stanza: &mut ConfigSection<'_>,
+    environment: &Environment<'_>,
+) -> Result<Option<String>, Error> {
+    let raw = environment_first(environment, "RAFT_NODE_ID", stanza.name("node_id")?);
+    let Some(raw) = raw else { return Ok(None) };
+    let id = raw.line()?;
+    if id.len() > NODE_ID_BYTES_MAX {
+        return Err(raw.refuse(format!("is longer than {NODE_ID_BYTES_MAX} bytes")));
+    }
+    match id.is_empty() || id.contains('/') || id.trim() != id {
+        true => Err(raw.refuse("is no name of a server: no / and no blanks around it")),
+        false => Ok(Some(id)),
+    }
 }
 
 fn retry_join(
@@ -227,14 +236,7 @@ fn postgresql(
     let whole = |raw: Option<RawValue>, range| raw.map(|raw| raw.whole(range)).transpose();
     whole(stanza.raw_value("max_parallel")?, CONNECTIONS..=u64::MAX)?;
     let connects_max = whole(stanza.raw_value("max_connect_retries")?, 0..=CONNECTS_MAX)?;
-    let node_id = environment_first(environment, "RAFT_NODE_ID", stanza.raw_value("node_id")?);
-    let node_id = node_id.map(|raw| match raw.text()? {
-        id if id.is_empty() || id.len() > NODE_ID_BYTES_MAX => {
-            Err(raw.refuse(format!("is empty or longer than {NODE_ID_BYTES_MAX} bytes")))
-        }
-        id => Ok(id),
-    });
-    let node_id = node_id.transpose()?;
+    let node_id = node_id(&mut stanza, environment)?;
     stanza.finish(&[("max_idle_connections", Silent)], warnings)?;
     Ok(StorageConfig::Postgresql(Box::new(PostgresqlConfig {
         url,

@@ -18,6 +18,7 @@ mod listeners;
 pub(super) mod reference;
 mod seal;
 mod sources;
+mod text;
 mod tracing;
 
 /// Reads `text` as the only source, with these variables besides.

@@ -6,11 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_reference::{hold, page, table};
 
-use super::{Environment, Of, load};
+use super::super::Problems;
+use super::{Environment, Loaded, Of, load};
 
 thread_local! {
     /// The keys that were asked for on this thread, by stanza.
     static ASKED: RefCell<BTreeMap<String, BTreeSet<&'static str>>> = RefCell::default();
+}
+
+/// The keys that were asked for so far, by stanza.
+pub(super) fn asked() -> BTreeMap<String, BTreeSet<&'static str>> {
+    ASKED.with_borrow(Clone::clone)
 }
 
 /// Notes what a stanza was asked for.
@@ -19,7 +25,7 @@ pub(in super::super) fn note(title: &str, asked: &BTreeSet<&'static str>) {
 }
 
 /// Configurations that between them have every stanza in every kind.
-const EVERY_STANZA: [&str; 6] = [
+pub(super) const EVERY_STANZA: [&str; 6] = [
     r#"storage "raft" {
   path = "/d"
   retry_join { leader_api_addr = "https://a.example:8200" }
@@ -80,6 +86,17 @@ listener "tcp" { tls_disable = true }"#,
 listener "tcp" { tls_disable = true }"#,
 ];
 
+/// Reads a configuration in a pod of Kubernetes.
+pub(super) fn read_in_a_pod(text: &str) -> Result<Loaded, Problems> {
+    let lookup = |name: &str| match name {
+        "VAULT_LOCAL_CONFIG" => Some(text.to_owned()),
+        "KUBERNETES_SERVICE_HOST" => Some("10.0.0.1".to_owned()),
+        "KUBERNETES_SERVICE_PORT" => Some("443".to_owned()),
+        _ => None,
+    };
+    load(&[], &Environment::of(lookup), Of::Server)
+}
+
 /// A line for each key: stanza, key, default, meaning. A key that is missing here fails the test, and so does one that nobody asks for.
 const MEANINGS: &str = include_str!("meanings.txt");
 
@@ -102,19 +119,13 @@ fn limits() -> Vec<(&'static str, usize)> {
 #[test]
 fn the_page_of_configuration_keys_is_what_is_read() {
     for text in EVERY_STANZA {
-        let lookup = |name: &str| match name {
-            "VAULT_LOCAL_CONFIG" => Some(text.to_owned()),
-            "KUBERNETES_SERVICE_HOST" => Some("10.0.0.1".to_owned()),
-            "KUBERNETES_SERVICE_PORT" => Some("443".to_owned()),
-            _ => None,
-        };
-        let read = load(&[], &Environment::of(lookup), Of::Server);
+        let read = read_in_a_pod(text);
         assert!(read.is_ok(), "{}", read.unwrap_err());
     }
     let about = "Every key of a configuration file, by stanza. How files are found and read, and which keys of Vault are known and ignored, is in \
         [operations](../operations.md#configuration).";
     let mut text = page("Configuration keys", about, "the readers of the configuration");
-    let asked = ASKED.with_borrow(Clone::clone);
+    let asked = asked();
     let limits = limits();
     let lines = MEANINGS.lines().map(|line| line.splitn(4, " | ").collect::<Vec<_>>());
     let meanings: Vec<Vec<&str>> = lines.collect();
