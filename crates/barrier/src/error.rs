@@ -38,3 +38,23 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_it_is_and_what_it_was_told() {
+        let texts = [
+            (Error::Invalid("too long"), "invalid request: too long"),
+            (Error::WrongKey, "wrong key"),
+            (Error::UnknownKeyVersion(7), "no data key of version 7"),
+            (Error::Damaged("cut off"), "damaged or misplaced: cut off"),
+            (Error::Unsupported(9), "unknown format 9"),
+            (Error::Machine("no memory"), "the machine refused: no memory"),
+        ];
+        for (error, text) in texts {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

@@ -101,6 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sealed_has_any_length_and_its_buffer_room_for_that() {
+        let cipher = MemoryCipher::generate().unwrap();
+        for length in [0, 1, 23, 24, 25, 1_000, 100_000] {
+            let plain: Vec<u8> = (0..=255).cycle().take(length).collect();
+            let (mut sealed, mut opened) = (Vec::new(), Vec::new());
+            cipher.seal(b"name", &plain, &mut sealed);
+            assert_eq!(sealed.len(), MEMORY_OVERHEAD + length);
+            assert!(sealed.capacity() <= 2 * sealed.len(), "{length}: {}", sealed.capacity());
+            cipher.open(b"name", &sealed, &mut opened).unwrap();
+            assert_eq!(opened, plain);
+        }
+    }
+
+    #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         for algorithm in [&AES_256_GCM, &CHACHA20_POLY1305] {
             let cipher = CountedCipher::under(algorithm, &[7; 32]);

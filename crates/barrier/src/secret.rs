@@ -76,6 +76,15 @@ impl SecretKey {
         self.region[OFFSET..].first_chunk().expect("a region holds a key")
     }
 
+    /// A key that the system would not lock.
+    #[cfg(test)]
+    pub(crate) fn unlocked(bytes: &[u8; KEY_BYTES]) -> Self {
+        let mut key = Self::from_bytes(bytes).expect("there is memory");
+        key.region.unlock().expect("what was locked can be unlocked");
+        key.locked = false;
+        key
+    }
+
     /// Whether the system promised never to write this key to swap space.
     #[must_use]
     pub fn is_locked(&self) -> bool {

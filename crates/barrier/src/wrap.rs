@@ -136,6 +136,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn nothing_can_be_sealed_too() {
+        let key = SecretKey::generate().unwrap();
+        let sealed = seal(&key, WrapPurpose::Keyring, b"").unwrap();
+        assert_eq!(sealed.len(), OVERHEAD);
+        assert_eq!(**open(&key, WrapPurpose::Keyring, &sealed).unwrap(), *b"");
+    }
+
+    /// Put together by hand, as the head of this file says it: what is bound to other data, or to none, does not open.
+    #[test]
+    fn format_commitment_and_purpose_are_bound_as_additional_data() {
+        let (key, purpose) = (SecretKey::generate().unwrap(), WrapPurpose::RootKey);
+        let nonce = [5; NONCE_BYTES];
+        let head = [&[FORMAT][..], &commitment(&key, b"root-key/v1")].concat();
+        let sealed_with = |aad: &[u8]| {
+            let mut sealed = [&head[..], &nonce].concat();
+            let cipher = cipher(&key, purpose, &nonce).unwrap();
+            cipher.seal(counter(&nonce), aad, b"keys", &mut sealed);
+            open(&key, purpose, &sealed).map(|plain| plain.to_vec())
+        };
+        assert_eq!(sealed_with(&[&head[..], b"root-key/v1"].concat()).unwrap(), b"keys");
+        let others = [&b""[..], &[0], &[1], &head, b"root-key/v1"];
+        for aad in others.into_iter().chain([&[&head[..], b"keyring/v1"].concat()[..]]) {
+            assert!(matches!(sealed_with(aad), Err(Error::Damaged(_))), "{aad:?}");
+        }
+    }
+
     /// The tag is never asked: bytes that are damaged as well still say that the key is wrong.
     #[test]
     fn a_wrong_key_is_known_before_anything_is_decrypted() {

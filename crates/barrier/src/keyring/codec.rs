@@ -165,4 +165,19 @@ mod tests {
         let refused = decode(&doubled).err();
         assert_eq!(refused, Some(Error::Damaged("the versions of a keyring do not rise by one")));
     }
+
+    /// A real keyring of so many keys would take a locked page for each, of which other tests need theirs: the number is looked at before the
+    /// keys, so what is refused says which of the two it was.
+    #[test]
+    fn as_many_keys_as_a_keyring_may_have_are_read_and_one_more_is_refused() {
+        let head = &encode(&keyring())[..HEAD_BYTES - 4];
+        let refused = |count: usize| {
+            let number = u32::try_from(count).unwrap().to_le_bytes();
+            decode(&[head, &number, &vec![0; count * DATA_KEY_BYTES]].concat()).err()
+        };
+        let number = Some(Error::Damaged("a keyring has another number of keys than it says"));
+        let first_key = Some(Error::Damaged("a key of a keyring is blank"));
+        let wanted = [(0, number), (1, first_key), (8_760, first_key), (8_761, number)];
+        assert_eq!(wanted.map(|(count, _)| (count, refused(count))), wanted);
+    }
 }

@@ -231,3 +231,40 @@ impl PrefixCipher {
         Self { prefix, cipher: CountedCipher::new(record_key.expose(), &prefix) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cipher that is kept is not made again: what a look finds stays where it is.
+    #[test]
+    fn ciphers_of_two_prefixes_with_one_first_byte_are_kept_and_a_third_takes_the_place_it_says() {
+        for first in [0, 6, 7, 254, 255_u8] {
+            for second_byte in [2, 3, 4, 5_u8] {
+                let key = DataKey::new(1, 0, 0, SecretKey::generate().unwrap()).unwrap();
+                let prefix = |second| {
+                    let mut prefix = [9; PREFIX_BYTES];
+                    (prefix[0], prefix[1]) = (first, second);
+                    prefix
+                };
+                let places = [usize::from(first), usize::from(first ^ 1)];
+                let kept = || places.map(|place| key.readers[place].load_full());
+                let prefixes = || kept().map(|kept| kept.map(|reader| reader.prefix[1]));
+                let look = |second| key.with_cipher(&prefix(second), |_| ());
+                look(0);
+                assert_eq!(prefixes(), [Some(0), None]);
+                look(1);
+                let before = kept();
+                look(0);
+                look(1);
+                for (before, after) in before.iter().zip(kept()) {
+                    assert!(Arc::ptr_eq(before.as_ref().unwrap(), &after.unwrap()));
+                }
+                look(second_byte);
+                let odd = second_byte % 2 == 1;
+                let wanted = if odd { [0, second_byte] } else { [second_byte, 1] };
+                assert_eq!(prefixes(), wanted.map(Some), "{first}, {second_byte}");
+            }
+        }
+    }
+}

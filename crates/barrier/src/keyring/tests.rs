@@ -36,6 +36,7 @@ fn nonce(envelope: &[u8]) -> [u8; 24] {
 #[test]
 fn a_record_comes_back_at_its_place_and_in_its_cluster_only() {
     let keyring = keyring();
+    assert_eq!(keyring.cluster_id(), CLUSTER);
     for length in [0, 1, 63, 64, 65, 128, 1_000, 100_000] {
         let plain: Vec<u8> = (0..=255).cycle().take(length).collect();
         let envelope = seal(&keyring, b"place", &plain);
@@ -148,6 +149,38 @@ fn what_is_too_long_is_refused_and_nothing_is_written() {
     assert_eq!(out, b"before");
     let envelope = seal(&keyring, &[1; STORAGE_KEY_BYTES_MAX], b"value");
     assert_eq!(open(&keyring, &[1; STORAGE_KEY_BYTES_MAX], &envelope).unwrap(), b"value");
+}
+
+#[test]
+fn the_longest_record_is_64_mib_with_its_envelope_and_comes_back() {
+    let keyring = keyring();
+    let plain = vec![7; PLAIN_BYTES_MAX];
+    let envelope = seal(&keyring, b"place", &plain);
+    assert_eq!(envelope.len(), 64 * 1024 * 1024);
+    assert!(envelope.capacity() <= 2 * envelope.len(), "{}", envelope.capacity());
+    // Not `assert_eq`: nobody reads 64 MiB of a difference.
+    assert!(open(&keyring, b"place", &envelope).unwrap() == plain);
+}
+
+#[test]
+fn a_keyring_is_locked_when_each_of_its_keys_is() {
+    let key = |byte: u8| std::array::from_fn(|n| byte ^ u8::try_from(n).unwrap());
+    let locked = |byte| SecretKey::from_bytes(&key(byte)).unwrap();
+    let unlocked = |byte| SecretKey::unlocked(&key(byte));
+    let keyring = |base, first, second| Keyring {
+        base: Base::new(CLUSTER, base).unwrap(),
+        data_keys: vec![
+            Arc::new(DataKey::new(1, 0, 0, first).unwrap()),
+            Arc::new(DataKey::new(2, 0, 0, second).unwrap()),
+        ],
+    };
+    // Where the limit on locked memory is used up no key is locked, and no keyring.
+    let has_room = locked(9).is_locked();
+    assert_eq!(keyring(locked(1), locked(2), locked(3)).is_locked(), has_room);
+    assert!(!keyring(unlocked(1), locked(2), locked(3)).is_locked());
+    assert!(!keyring(locked(1), unlocked(2), locked(3)).is_locked());
+    assert!(!keyring(locked(1), locked(2), unlocked(3)).is_locked());
+    assert!(!unlocked(1).is_locked());
 }
 
 /// A process dies at any point and a new one opens the keyring it had stored: whatever was sealed meanwhile, no nonce
