@@ -267,6 +267,9 @@ mod tests {
         assert!(Path::decode(&long).is_ok());
         assert_eq!(decoded(&format!("{long}a")), Err(PathError::TooLong));
         assert_eq!(decoded(&"a".repeat(100_000)), Err(PathError::TooLong));
+        // Each byte of a path may be escaped.
+        assert_eq!(decoded(&"%61".repeat(PATH_BYTES_MAX)), Ok(long.clone()));
+        assert_eq!(decoded(&"%61".repeat(PATH_BYTES_MAX + 1)), Err(PathError::TooLong));
         let deep = ["a"; SEGMENTS_MAX].join("/");
         assert!(Path::decode(&deep).is_ok());
         assert_eq!(decoded(&format!("{deep}/a")), Err(PathError::TooDeep));

@@ -168,9 +168,18 @@ mod tests {
         ] {
             assert_eq!(Variable::parse(name), variable, "{name}");
         }
-        for name in
-            ["", "entity.id", "identity.entity", "identity.entity.Id", "identity.groups.names..id"]
-        {
+        for name in [
+            "",
+            "entity.id",
+            "identity.entity",
+            "identity.entity.Id",
+            "identity.entity.email",
+            "identity.entity.aliases.x.email",
+            "identity.entity.aliases.x",
+            "identity.groups.ids.7.id",
+            "identity.groups.ids.7",
+            "identity.groups.names..id",
+        ] {
             assert!(matches!(Variable::parse(name), Variable::Unknown(_)), "{name}");
         }
     }

@@ -66,3 +66,30 @@ impl Token {
         self.expires_at.is_some_and(|expiry| expiry <= now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_over_from_the_moment_of_its_expiry_on() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let token = |expires_at| Token {
+            accessor: String::new(),
+            kind: TokenKind::Service,
+            policies: Vec::new(),
+            display_name: String::new(),
+            path: String::new(),
+            created_at: at(0),
+            expires_at,
+            orphan: false,
+        };
+        for (expires_at, now, expired) in
+            [(Some(60), 59, false), (Some(60), 60, true), (Some(60), 61, true), (None, 60, false)]
+        {
+            let token = token(expires_at.map(at));
+            assert_eq!(token.is_expired(at(now)), expired, "{expires_at:?} at {now}");
+            assert_eq!(TokenStanding::from(&token).is_expired(at(now)), expired);
+        }
+    }
+}

@@ -134,3 +134,87 @@ fn a_failing_source_is_told() {
     let policy = policy("length = 8 rule \"charset\" { charset = \"abc\" }");
     assert_eq!(policy.make(&mut |_: &mut [u8]| Err("dry")).unwrap_err(), "dry");
 }
+
+/// Bytes from zero on, so that the word of four that was drawn says which it was.
+fn counting(next: &mut u32) -> impl FnMut(&mut [u8]) -> Result<(), Infallible> {
+    |bytes| {
+        for word in bytes.chunks_exact_mut(4) {
+            word.copy_from_slice(&next.to_le_bytes());
+            *next += 1;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn every_random_byte_is_used_once() {
+    let mut next = 0;
+    let mut fill = counting(&mut next);
+    let bytes = Zeroizing::new([0; DRAW_BYTES]);
+    let mut draws = Draws { fill: &mut fill, bytes, used: DRAW_BYTES };
+    for wanted in 0..100 {
+        assert_eq!(draws.word(), Ok(wanted));
+    }
+}
+
+#[test]
+fn a_word_past_the_last_whole_multiple_is_drawn_again() {
+    for (first, wanted) in [(u32::MAX, 1), (u32::MAX - 1, 2)] {
+        let mut words = [first, 7].into_iter();
+        let mut fill = |bytes: &mut [u8]| {
+            let words = bytes.chunks_exact_mut(4).zip(words.by_ref());
+            words.for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+            Ok::<_, Infallible>(())
+        };
+        let bytes = Zeroizing::new([0; DRAW_BYTES]);
+        // 2^32 - 1 is a multiple of three.
+        let drawn = Draws { fill: &mut fill, bytes, used: DRAW_BYTES }.below(3);
+        assert_eq!(drawn, Ok(wanted), "{first}");
+    }
+}
+
+/// What a rule asks for is put first; where it ends up has to say nothing about it.
+#[test]
+fn a_character_of_a_rule_is_at_each_place_as_often_as_at_another() {
+    let text = "length = 4 rule \"charset\" { charset = \"a\" min-chars = 1 }
+                rule \"charset\" { charset = \"b\" min-chars = 3 }";
+    let (policy, mut dice) = (policy(text), Dice(13));
+    let mut counts = [0; 4];
+    for _ in 0..4_000 {
+        counts[make(&policy, &mut dice).find('a').unwrap()] += 1;
+    }
+    assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a_space_is_the_only_white_space_of_a_charset() {
+    let parse = |charset: &str| {
+        let text = format!("length = 4 rule \"charset\" {{ charset = \"a{charset}\" }}");
+        PasswordPolicy::parse(&text).map_err(|error| error.fault)
+    };
+    assert!(parse(" ").is_ok());
+    for other in ["\\t", "\u{a0}", "\u{2003}", "\\u007f", "\\u0085"] {
+        assert_eq!(parse(other), Err(PasswordPolicyFault::NotPrintable), "{other:?}");
+    }
+}
+
+#[test]
+fn limits_hold_at_their_edges() {
+    let charset = |count: u32| -> Result<usize, PasswordPolicyFault> {
+        let chars: String = (0x4e00..0x4e00 + count).filter_map(char::from_u32).collect();
+        let text = format!("length = 4 rule \"charset\" {{ charset = \"{chars}\" }}");
+        PasswordPolicy::parse(&text).map(|read| read.union.len()).map_err(|error| error.fault)
+    };
+    assert_eq!(charset(4_096), Ok(4_096));
+    assert_eq!(charset(4_097), Err(PasswordPolicyFault::TooMany));
+    let least = |count: u64| {
+        let text =
+            format!("length = 100 rule \"charset\" {{ charset = \"a\" min-chars = {count} }}");
+        PasswordPolicy::parse(&text).map(|read| read.rules[0].least).map_err(|error| error.fault)
+    };
+    assert_eq!(least(99), Ok(99));
+    assert_eq!(least(100), Ok(100));
+    for past in [101, 102, u64::MAX] {
+        assert_eq!(least(past), Err(PasswordPolicyFault::LeastsPastLength), "{past}");
+    }
+}

@@ -239,6 +239,30 @@ mod tests {
         assert_eq!(unreached_lines(["a/*", "a/+/b*"]), [2]);
     }
 
+    /// 2,500 patterns end in `*`, so that of the 2,499 that are covered 1,600 are compared before the four millionth pair.
+    #[test]
+    fn a_look_at_a_policy_compares_no_more_pairs_than_its_limit() {
+        let covered = (1..2_500).map(|at| format!("a/+/k{at}*"));
+        let text: String = std::iter::once("a/*".to_owned())
+            .chain(covered)
+            .map(|pattern| format!("path \"{pattern}\" {{ capabilities = [\"read\"] }}\n"))
+            .collect();
+        let found = checked(&text);
+        assert_eq!((found.errors.len(), found.rules.len()), (0, 2_500));
+        assert_eq!(found.rules.iter().filter(|rule| rule.unreached.is_some()).count(), 1_600);
+    }
+
+    #[test]
+    fn a_rule_is_told_to_be_over_from_the_second_of_its_expiration_on() {
+        let text = "path \"a\" { capabilities = [\"read\"] expiration = 60 }";
+        for (second, told) in
+            [(59, None), (60, Some(Unreached::Expired)), (61, Some(Unreached::Expired))]
+        {
+            let found = check(text, Timestamp::from_second(second).unwrap());
+            assert_eq!(found.rules[0].unreached, told, "{second}");
+        }
+    }
+
     #[test]
     fn a_rule_beside_a_denial_of_the_same_pattern_and_one_that_expired_are_told() {
         let text = "path \"a\" { capabilities = [\"read\"] }\npath \"a\" { capabilities = [\"deny\"] }\n\

@@ -143,6 +143,8 @@ mod tests {
         assert!(!number("1").covers(&number("2"), NumberRule::Compare));
         assert!(!text("true").covers(&Literal::Bool(true), NumberRule::Differ));
         assert!(Literal::Bool(true).covers(&Literal::Bool(true), NumberRule::Differ));
+        assert!(Literal::Null.covers(&Literal::Null, NumberRule::Differ));
+        assert!(!Literal::Null.covers(&text(""), NumberRule::Differ));
         let list = |items: &[&str]| Literal::List(items.iter().copied().map(text).collect());
         assert!(list(&["x"]).covers(&list(&["x"]), NumberRule::Differ));
         assert!(!list(&["x*"]).covers(&list(&["xy"]), NumberRule::Differ));

@@ -178,6 +178,9 @@ fn row_9_allowed_parameters() {
         [body(&[("n", number("1"))]), body(&[("a", text("x"))]), body(&[("a", text("y"))])];
     assert_eq!(refusals(open, &bodies), [None, None, no]);
     assert_eq!(refusals("allowed_parameters = { \"*\" = [\"q\"] }", &bodies), [None; 3]);
+    // Also one that is called `*`.
+    let star = [body(&[("*", text("other"))])];
+    assert_eq!(refusals("allowed_parameters = { \"*\" = [\"q\"] }", &star), [None]);
 }
 
 #[test]
@@ -271,6 +274,64 @@ fn pages_of_listings_are_limited() {
     assert_eq!(acl.decide(&ask(None)).unwrap().page_entries_max(), Some(2));
     assert!(acl.decide(&ask(Some(2))).is_ok());
     assert_eq!(acl.explain(&ask(Some(3))).reason, Reason::Refused(ConstraintRefusal::PageTooLong));
+}
+
+#[test]
+fn a_page_may_be_as_long_as_its_rule_says_and_a_limit_of_zero_is_none() {
+    for capability in [Capability::List, Capability::Scan] {
+        for (written, most) in [("0", None), ("1", Some(1)), ("1000", Some(1_000))] {
+            let name = capability.name();
+            let text = format!(
+                "path \"s/*\" {{ capabilities = [\"{name}\"] pagination_limit = {written} }}"
+            );
+            let acl = set(&[text]);
+            let ask = |page| Ask { page: Some(page), ..Ask::new(capability, "s/") };
+            for asked in [0, 1, 2, 999, 1_000, 1_001, u64::MAX] {
+                let fits = most.is_none_or(|most| asked <= most);
+                assert_eq!(acl.decide(&ask(asked)).is_ok(), fits, "{name}, {asked} of {written}");
+            }
+            assert_eq!(acl.decide(&ask(0)).unwrap().page_entries_max(), most);
+        }
+    }
+}
+
+/// A tree of patterns with `+` has a node for its root, for the `+`, and for each name behind it.
+#[test]
+fn a_set_is_wide_from_4097_nodes_on() {
+    let patterns = |names: usize, held: &str| -> String {
+        let rule = |n| format!("path \"+/k{n}\" {{ capabilities = [\"{held}\"] }}\n");
+        (0..names).map(rule).collect()
+    };
+    for held in ["read", "deny"] {
+        assert!(!set(&[patterns(4_094, held)]).is_wide(), "{held}");
+        assert!(set(&[patterns(4_095, held)]).is_wide(), "{held}");
+    }
+    assert!(!reading("s/*").is_wide());
+}
+
+#[test]
+fn a_report_says_what_a_rule_is() {
+    let acl = set(&["path \"a\" { capabilities = [\"read\"] }
+         path \"a/*\" { capabilities = [\"list\"] pagination_limit = 2 }
+         path \"+/a\" { capabilities = [\"read\"] }
+         path \"+/b*\" { capabilities = [\"read\"] }
+         path \"d\" { capabilities = [\"deny\"] pagination_limit = 2 }"]);
+    let mut reports: Vec<_> =
+        acl.rules().map(|rule| (rule.pattern, rule.is_exact, rule.is_constrained)).collect();
+    reports.sort();
+    let wanted = [("+/a", false, false), ("+/b*", false, false), ("a", true, false)];
+    // A denial leaves nothing to constrain.
+    let wanted = wanted.into_iter().chain([("a/*", false, true), ("d", true, false)]);
+    assert_eq!(reports, wanted.map(|(p, e, c)| (p.to_owned(), e, c)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_denial_says_whether_it_met_the_path_in_its_own_case_and_what_it_was_ahead_of() {
+    let acl = set(&["path \"s/+/+/c\" { capabilities = [\"deny\"] }
+                     path \"s/+/b/+\" { capabilities = [\"read\"] }"]);
+    let told = acl.explain(&Ask::new(READ, "s/a/b/c"));
+    assert_eq!((told.reason, told.lost[0].to), (Reason::Denied, Precedence::Denial));
+    assert_eq!(acl.explain(&Ask::new(READ, "s/a/b/C")).reason, Reason::DeniedWithoutCase);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The decision against an oracle, against what broke elsewhere, and in the cases of the contract.
 
 mod attacks;
+mod caseless;
 mod contract;
 mod naive;
 mod oracle;
+mod patterns;
 
 use std::sync::Arc;
 
@@ -42,6 +44,7 @@ pub(crate) struct Ask {
     pub(crate) needs_sudo: bool,
     pub(crate) wrap_secs: Option<u64>,
     pub(crate) page: Option<u64>,
+    pub(crate) caseless: Option<&'static str>,
     pub(crate) parameters: Option<Vec<(String, Literal)>>,
 }
 
@@ -54,6 +57,7 @@ impl Ask {
             needs_sudo: false,
             wrap_secs: None,
             page: None,
+            caseless: None,
             parameters: None,
         }
     }
@@ -78,6 +82,10 @@ impl Subject for Ask {
 
     fn path(&self) -> &Path<'_> {
         &self.path
+    }
+
+    fn caseless_path(&self) -> Option<&str> {
+        self.caseless
     }
 
     fn capability(&self) -> Capability {
