@@ -244,6 +244,8 @@ mod tests {
             (None, Absent, anchor, AnchorVerdict::Missing),
             (Some(head(9, 4)), Absent, anchor, AnchorVerdict::Cut),
             (Some(head(12, 4)), found(head(10, 5), 0), anchor, AnchorVerdict::Rewritten),
+            // Nothing was cut from what ends where the anchor is.
+            (Some(head(10, 4)), Absent, anchor, AnchorVerdict::Rewritten),
             // It begins behind the anchor.
             (Some(head(12, 4)), Absent, anchor, AnchorVerdict::Rewritten),
         ] {
@@ -265,6 +267,9 @@ mod tests {
         files.write("a/b", b"two").unwrap();
         assert_eq!(files.read("a/b").unwrap().as_deref(), Some(&b"two"[..]));
         assert_eq!(files.read("a").unwrap(), None);
+        // An anchor that cannot be read is not one that never was: whoever makes it unreadable would hide a cut.
+        let below_a_file = AnchorFiles(files.path("a/b"));
+        assert!(below_a_file.read("a/b").is_err());
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -148,6 +148,26 @@ mod tests {
         assert_eq!(ChainHead::parse(&text), Some(next));
     }
 
+    /// Links are told from what a line says alone. A number in two spellings would make two lines with good hashes of one record.
+    #[test]
+    fn a_number_has_one_spelling() {
+        let with_number = |number: &str| {
+            let prev = HEXLOWER.encode(&[3; HASH_BYTES]);
+            let signed = format!(r#"{{"time":"t","chain":{{"seq":{number},"prev":"{prev}"#);
+            let hash = HEXLOWER.encode(&sha256(signed.as_bytes()));
+            read(format!(r#"{signed}","hash":"{hash}"}}}}"#).as_bytes()).map(|links| {
+                assert!(links.sound, "{number}");
+                links.head.seq
+            })
+        };
+        assert_eq!(with_number("7"), Some(7));
+        assert_eq!(with_number("70"), Some(70));
+        assert_eq!(with_number("18446744073709551615"), Some(u64::MAX));
+        for other in ["", "0", "07", "00", "007", "+7", "-7", " 7", "18446744073709551616"] {
+            assert_eq!(with_number(other), None, "{other:?}");
+        }
+    }
+
     /// A reader who has the document only: finds the example in it and does what it says.
     #[test]
     fn the_hash_of_the_documented_line_covers_what_the_document_says() {

@@ -15,3 +15,16 @@ pub(crate) fn monotonic() -> Instant {
 pub(crate) fn now() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_of_today() {
+        let written: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert!(now() > written);
+        let before = monotonic();
+        assert!(monotonic() >= before);
+    }
+}

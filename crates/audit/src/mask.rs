@@ -337,6 +337,47 @@ mod tests {
         assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
     }
 
+    /// Whatever an exempt value is, it ends where it ends: what stands behind it is masked.
+    #[test]
+    fn what_stands_behind_an_exempt_value_is_masked() {
+        for value in [
+            "4",
+            "-1.5e3",
+            "true",
+            "null",
+            "\"v\"",
+            "[]",
+            "{}",
+            "[1,\"v\"]",
+            "[[1,[2]],{\"a\":[\"v\"]}]",
+            "{\"a\":\"v\",\"b\":{\"c\":{}}}",
+            "\"}\"",
+            "[\"],\"]",
+            "{\"}\":1}",
+        ] {
+            for (open, close) in [("{", "}"), ("{\"q\":[{", "}]}"), ("[1,{\"q\":[]},{", "}]")] {
+                let text = |secret: &str| {
+                    format!("{open}\"p\":{value},\"s\":{secret},\"p\":{value}{close}")
+                };
+                let got = masked(&text("\"x\""), &["p"], Listing::Kept).unwrap();
+                assert_eq!(got, text(&h("x")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_listing_has_as_many_entries_as_are_written() {
+        for entry in
+            ["1", "22", "\"a\"", "[]", "{}", "[1,2]", "{\"a\":[1,2],\"b\":3}", " 1 ", "\",\""]
+        {
+            for count in 0..6 {
+                let text = format!("{{\"keys\":[{}]}}", vec![entry; count].join(","));
+                let expected = format!("{{\"keys\":{count}}}");
+                assert_eq!(masked(&text, &[], Listing::Counted).unwrap(), expected, "{text}");
+            }
+        }
+    }
+
     #[test]
     fn listings_are_counted_at_the_top_only() {
         for (text, expected) in [

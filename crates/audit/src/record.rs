@@ -412,6 +412,50 @@ mod tests {
         assert!(text.contains(expected), "{text}");
     }
 
+    /// What there may be several of is a list that any reader of JSON takes, of none, one or more.
+    #[test]
+    fn lists_of_a_record_hold_any_number() {
+        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
+        let form = form();
+        let writer = RecordWriter { masker: &masker, form: &form };
+        let names = |count: usize| (0..count).map(|at| format!("n{at}")).collect::<Vec<_>>();
+        for count in 0..4 {
+            let header = |name| RequestHeader { name, values: names(count), masked: false };
+            let headers: Vec<_> = names(count).into_iter().map(header).collect();
+            let decision = AuditDecision { allowed: true, granted_by: names(count) };
+            let mut asked = subject();
+            (asked.request.headers, asked.auth.decision) = (&headers, Some(decision));
+            let paths = names(count);
+            let touched = paths.iter().map(|path| AuditTouched { operation: "delete", path });
+            let response = AuditResponse { touched: touched.collect(), ..AuditResponse::default() };
+            let common = writer.common(&asked).unwrap();
+            let (at, mut body) = (Timestamp::UNIX_EPOCH, Vec::new());
+            let kind = RecordKind::Response;
+            writer.body(kind, at, &common, Some(&response), "", &mut body).unwrap();
+            body.push(b'}');
+            let record: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let length = |pointer: &str| match record.pointer(pointer) {
+                Some(serde_json::Value::Array(list)) => list.len(),
+                Some(serde_json::Value::Object(members)) => members.len(),
+                _ => 0,
+            };
+            assert_eq!(length("/request/headers"), count);
+            assert!((0..count).all(|at| length(&format!("/request/headers/n{at}")) == count));
+            assert_eq!(length("/response/touched"), count);
+            assert_eq!(length("/auth/policy_results/granting_policies"), count);
+        }
+    }
+
+    #[test]
+    fn an_answer_without_data_shows_none() {
+        for (data, shown) in [(&b""[..], false), (b"null", false), (b"{}", true), (b"1", true)] {
+            let response = AuditResponse { data, ..AuditResponse::default() };
+            let text = text(&form(), &response, "");
+            let answer = text.split_once("\"response\":").map_or("", |(_, answer)| answer);
+            assert_eq!(answer.contains("\"data\":"), shown, "{text}");
+        }
+    }
+
     #[test]
     fn a_lease_is_told_by_its_id() {
         let response =

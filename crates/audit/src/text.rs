@@ -87,3 +87,47 @@ impl<'o> ObjectWriter<'o> {
         self.out.push(b'}');
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name with a quote in it would write members of its own into a record.
+    #[test]
+    fn a_string_is_written_as_a_json_library_writes_it() {
+        let written = |text: &str| {
+            let mut out = Vec::new();
+            push_string(text, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let characters = (0..0x300).chain([0x2028, 0x2029, 0xfeff, 0x1f600]);
+        for character in characters.filter_map(char::from_u32) {
+            for text in [format!("{character}"), format!("a{character}b"), format!("\"{character}")]
+            {
+                assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+            }
+        }
+        assert_eq!(written(""), "\"\"");
+    }
+
+    #[test]
+    fn the_members_of_an_object_are_those_that_say_something() {
+        for count in 0..4 {
+            let texts: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+            let mut out = Vec::new();
+            let mut members = ObjectWriter::open(&mut out);
+            members.text("empty", "");
+            members.text("text", "a");
+            members.number("zero", 0);
+            members.number("number", -7);
+            members.texts("texts", &texts);
+            members.close();
+            let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            let mut wanted = serde_json::json!({"text": "a", "number": -7});
+            if count > 0 {
+                wanted["texts"] = texts.into();
+            }
+            assert_eq!(read, wanted);
+        }
+    }
+}

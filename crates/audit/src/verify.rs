@@ -342,6 +342,64 @@ mod tests {
     }
 
     #[test]
+    fn a_first_record_follows_nothing() {
+        for (hash, wanted) in [([0; 32], Ok(())), ([5; 32], Err(ChainFault::OtherChain { seq: 1 }))]
+        {
+            let mut line = b"{\"time\":\"t\"".to_vec();
+            ChainHead { seq: 0, hash }.link(0, &mut line);
+            assert_eq!(Verifier::default().take(line.strip_suffix(b"\n").unwrap()), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_numbers() {
+        let told = |fault: ChainFault| VerifyFailure::Line { line: 9, fault }.to_string();
+        for (fault, text) in [
+            (ChainFault::NoRecord, "line 9: it is no audit record, or was cut short"),
+            (ChainFault::Edited { seq: 3 }, "line 9: record 3 was edited"),
+            (
+                ChainFault::Gap { expected: 3, found: 4 },
+                "line 9: record 3 is missing: record 4 stands in its place",
+            ),
+            (
+                ChainFault::Gap { expected: 4, found: 3 },
+                "line 9: record 3 stands where record 4 belongs",
+            ),
+            (
+                ChainFault::OtherChain { seq: 3 },
+                "line 9: record 3 does not follow the record before it",
+            ),
+            (
+                ChainFault::Unsigned { seq: 3 },
+                "line 9: checkpoint 3 is not signed by the key that was given",
+            ),
+            (ChainFault::OtherHead { seq: 3 }, "line 9: record 3 is not the one the server wrote"),
+        ] {
+            assert_eq!(told(fault), text);
+        }
+        let unreadable = VerifyFailure::Unreadable(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(unreadable.to_string(), "cannot be read: permission denied");
+    }
+
+    /// As many records as a device leaves unsigned, and one more.
+    #[test]
+    fn records_behind_the_last_checkpoint_are_counted_to_the_edge() {
+        use crate::checkpoint::CheckpointSigner;
+        let signer = CheckpointSigner::new(&[7; crate::mask::SALT_BYTES], "n", "d").unwrap();
+        let mut file = Vec::new();
+        let mut head = signer.add(ChainHead::default(), "", jiff::Timestamp::UNIX_EPOCH, &mut file);
+        let mut verifier = Verifier::default().trusting(Some(signer.public_key()));
+        verifier.take_file(&mut &file[..]).unwrap();
+        for count in 0..=CHECKPOINT_RECORDS_MAX + 1 {
+            let told = (count > CHECKPOINT_RECORDS_MAX).then_some(count);
+            assert_eq!(verifier.too_many_unsigned(), told);
+            let mut line = b"{\"time\":\"t\"".to_vec();
+            head = head.link(0, &mut line);
+            verifier.take(line.strip_suffix(b"\n").unwrap()).unwrap();
+        }
+    }
+
+    #[test]
     fn a_torn_last_line_is_found() {
         let all = lines().concat();
         for cut in 1..lines()[COUNT - 1].len() {

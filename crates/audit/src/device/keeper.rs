@@ -66,3 +66,38 @@ pub(super) fn keep(anchor: &Anchor, shared: &DeviceShared) {
 fn is_over(state: &QueueState) -> bool {
     state.closing && (state.has_ended || state.mode == QueueMode::Hanging)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A keeper that ends before its writer would leave an anchor that is behind the chain.
+    #[test]
+    fn a_head_moves_no_more_when_the_device_closes_and_its_writer_has_ended_or_hangs() {
+        use QueueMode::{Hanging, Working};
+        let over = [(true, true, Working), (true, true, Hanging), (true, false, Hanging)];
+        for closing in [false, true] {
+            for has_ended in [false, true] {
+                for mode in [Working, Hanging] {
+                    let is_last = over.contains(&(closing, has_ended, mode.clone()));
+                    let state = QueueState {
+                        queue: VecDeque::new(),
+                        queued_bytes: 0,
+                        in_flight: Vec::new(),
+                        busy_since: None,
+                        mode,
+                        reopen: false,
+                        closing,
+                        head: ChainHead::default(),
+                        verdict: None,
+                        has_ended,
+                        is_kept: false,
+                    };
+                    assert_eq!(is_over(&state), is_last, "{closing} {has_ended} {:?}", state.mode);
+                }
+            }
+        }
+    }
+}

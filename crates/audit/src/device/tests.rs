@@ -232,3 +232,39 @@ fn dropping_a_device_writes_what_waits() {
     assert!(wait(first) && wait(second));
     assert_eq!(Verifier::default().take_file(&mut &kept.lock().unwrap()[..]).unwrap(), 2);
 }
+
+#[test]
+fn an_exchange_whose_answer_is_no_json_adds_nothing() {
+    for (format, written) in [("json", 2), ("compact", 1)] {
+        let options: DeviceOptions = [("file_path", "discard"), ("format", format)]
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect();
+        let spec = DeviceSpec::parse("file", &options).unwrap();
+        let around = Surroundings { destinations: &crate::sink::Real, anchors: None, node: "n" };
+        let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
+        assert_eq!(device.name(), "d/");
+        let common = device.common(&AuditSubject::default()).unwrap();
+        let mut records = FinishedRecords::default();
+        device.add_request(&common, "", &mut records);
+        let before = records.bytes.clone();
+        let answer = |data: &'static [u8]| AuditResponse { data, ..AuditResponse::default() };
+        assert!(!device.add_response(&common, &answer(b"{\"a\":"), "", &mut records));
+        assert!(!device.add_exchange(&common, "", (&answer(b"{\"a\":"), ""), &mut records));
+        assert_eq!((records.len(), &records.bytes), (1, &before), "{format}");
+        assert!(device.add_exchange(&common, "", (&answer(b"{\"a\":1}"), ""), &mut records));
+        assert_eq!(records.len(), 1 + written, "{format}");
+        assert!(device.add_response(&common, &answer(b"{}"), "", &mut records));
+        assert_eq!(records.len(), 2 + written, "{format}");
+        assert!(records.bytes.starts_with(&before));
+    }
+}
+
+/// HMAC-SHA-256 under the salt of the device, as OpenSSL tells it.
+#[test]
+fn a_device_tells_the_mask_that_a_value_has_in_its_records() {
+    let bench = bench("60s");
+    let mask = bench.device.hash("value");
+    let wanted = "hmac-sha256:afee5dd8c398923c19b7024fea5dc537618848cb86012adac6c305b27c19ffd4";
+    assert_eq!(mask, wanted);
+}
