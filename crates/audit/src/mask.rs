@@ -365,6 +365,14 @@ mod tests {
         }
     }
 
+    /// An exempt value that took the next name with it would hide what is said of that name.
+    #[test]
+    fn an_exempt_value_ends_before_the_next_name() {
+        let text = r#"{"p":4,"q":"v","p":null,"keys":["a"]}"#;
+        let expected = r#"{"p":4,"q":"v","p":null,"keys":1}"#;
+        assert_eq!(masked(text, &["p", "q"], Listing::Counted).unwrap(), expected);
+    }
+
     #[test]
     fn a_listing_has_as_many_entries_as_are_written() {
         for entry in

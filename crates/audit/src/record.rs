@@ -447,6 +447,19 @@ mod tests {
     }
 
     #[test]
+    fn names_are_counted_where_a_listing_answers_a_device_that_elides_it() {
+        for (is_listing, elides_listings) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let form = RecordForm { elides_listings, ..form() };
+            let data = br#"{"keys":["y"]}"#;
+            let response = AuditResponse { data, is_listing, ..AuditResponse::default() };
+            let counted = text(&form, &response, "").contains(r#""keys":1"#);
+            assert_eq!(counted, is_listing && elides_listings);
+        }
+    }
+
+    #[test]
     fn an_answer_without_data_shows_none() {
         for (data, shown) in [(&b""[..], false), (b"null", false), (b"{}", true), (b"1", true)] {
             let response = AuditResponse { data, ..AuditResponse::default() };
