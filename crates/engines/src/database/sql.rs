@@ -6,10 +6,13 @@
 //! Invariant: filling a statement never changes where its literals, names and comments begin and end.
 
 mod pieces;
+mod scanner;
 
 use kallisto_api::Error;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
+
+use self::scanner::{Context, Scanner};
 
 /// Which database reads a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +21,6 @@ pub(super) enum SqlDialect {
     Postgres,
     /// MySQL and MariaDB.
     Mysql,
-}
-
-/// Where in a statement a place is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Context {
-    Plain,
-    Literal {
-        escapes: bool,
-    },
-    Name(char),
-    /// A comment, or text between dollar quotes.
-    Opaque,
 }
 
 /// Fills the places of a statement.
@@ -113,216 +104,6 @@ fn write(
         }
     }
     Ok(())
-}
-
-/// What ends a comment of one line.
-const LINE_END: &str = "\n";
-
-/// Whether a literal goes on with the next quote: PostgreSQL joins literals with a line break between them, and what is joined to
-/// an `E'…'` has its escapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LiteralJoin {
-    No,
-    /// An `E'…'` has ended, and nothing but blanks and comments came since.
-    Blank,
-    /// And one line break at least.
-    LineBreak,
-}
-
-/// What PostgreSQL reads that has no quotes, as far as it has come: what a dollar sign or a quote behind it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BareWord {
-    /// Neither of these, also behind what ended by a quote or a dollar sign.
-    No,
-    /// A name, of which dollar signs are a part.
-    Name,
-    /// An `E` and nothing else: the prefix of a literal with escapes.
-    EscapePrefix,
-    /// A number, of which dollar signs are none. An `E` behind it begins anew, as it does up to PostgreSQL 14.
-    Number,
-}
-
-impl BareWord {
-    fn then(self, c: char) -> Self {
-        let is_in_name = matches!(self, Self::Name | Self::EscapePrefix);
-        match c {
-            _ if is_in_name && is_of_a_name(c) => Self::Name,
-            'e' | 'E' => Self::EscapePrefix,
-            '0'..='9' => Self::Number,
-            '$' => Self::No,
-            c if is_of_a_name(c) => Self::Name,
-            _ => Self::No,
-        }
-    }
-}
-
-/// Follows where literals, names and comments begin and end.
-struct Scanner {
-    dialect: SqlDialect,
-    context: Context,
-    joining: LiteralJoin,
-    /// What ends an opaque part; for [`LINE_END`] every line break that the dialect knows.
-    end: String,
-    /// How many comments are open, one inside the other.
-    comments: usize,
-    word: BareWord,
-    /// The character before.
-    before: char,
-}
-
-impl Scanner {
-    fn new(dialect: SqlDialect) -> Self {
-        Self {
-            dialect,
-            context: Context::Plain,
-            joining: LiteralJoin::No,
-            end: String::new(),
-            comments: 0,
-            word: BareWord::No,
-            before: ' ',
-        }
-    }
-
-    /// A value was written here.
-    fn pass(&mut self, value: &str) {
-        self.before = value.chars().last().unwrap_or(self.before);
-        if self.context == Context::Plain {
-            self.joining = LiteralJoin::No;
-            self.word = value.chars().fold(self.word, BareWord::then);
-        }
-    }
-
-    /// Whether a word here could become the tag or the prefix of what is before or `after` it.
-    fn leans_on_a_sign(&self, after: &str) -> bool {
-        self.before == '$'
-            || after.starts_with(['\'', '"', '$'])
-            || ["e'", "E'"].iter().any(|prefix| after.starts_with(prefix))
-    }
-
-    const fn context(&self) -> Context {
-        self.context
-    }
-
-    /// Takes the next piece of the text: its length in bytes.
-    fn step(&mut self, text: &str) -> usize {
-        let Some(c) = text.chars().next() else { return 0 };
-        let was_plain = self.context == Context::Plain;
-        let taken = match self.context {
-            Context::Plain => self.step_plain(text, c),
-            Context::Literal { escapes: true } | Context::Name('"')
-                if c == '\\'
-                    && (self.dialect == SqlDialect::Mysql
-                        || self.context == Context::Literal { escapes: true }) =>
-            {
-                // What is escaped ends nothing.
-                1 + text[1..].chars().next().map_or(0, char::len_utf8)
-            }
-            Context::Literal { .. } => self.step_quoted(text, '\''),
-            Context::Name(quote) => self.step_quoted(text, quote),
-            Context::Opaque if self.comments > 0 && text.starts_with("/*") => {
-                // PostgreSQL's comments hold comments.
-                self.comments += usize::from(self.dialect == SqlDialect::Postgres);
-                2
-            }
-            Context::Opaque if text.starts_with(&self.end) || self.ends_line(c) => {
-                self.comments = self.comments.saturating_sub(1);
-                if self.comments == 0 {
-                    self.context = Context::Plain;
-                }
-                if self.end == LINE_END && self.joining != LiteralJoin::No {
-                    self.joining = LiteralJoin::LineBreak;
-                }
-                self.end.len()
-            }
-            Context::Opaque => c.len_utf8(),
-        };
-        let is_bare = was_plain && self.context == Context::Plain;
-        self.word = if is_bare { self.word.then(c) } else { BareWord::No };
-        self.before = c;
-        taken
-    }
-
-    fn step_quoted(&mut self, text: &str, quote: char) -> usize {
-        let Some(c) = text.chars().next() else { return 0 };
-        if c == quote {
-            if text[c.len_utf8()..].starts_with(quote) {
-                return 2 * c.len_utf8();
-            }
-            let is_joined = self.dialect == SqlDialect::Postgres
-                && self.context == Context::Literal { escapes: true };
-            self.joining = if is_joined { LiteralJoin::Blank } else { LiteralJoin::No };
-            self.context = Context::Plain;
-        }
-        c.len_utf8()
-    }
-
-    /// Whether a carriage return ends the comment of one line that it stands in. For MySQL only a line feed does.
-    fn ends_line(&self, c: char) -> bool {
-        c == '\r' && self.end == LINE_END && self.dialect == SqlDialect::Postgres
-    }
-
-    fn step_plain(&mut self, text: &str, c: char) -> usize {
-        let is_mysql = self.dialect == SqlDialect::Mysql;
-        let joining = std::mem::replace(&mut self.joining, LiteralJoin::No);
-        if joining != LiteralJoin::No && is_blank_of_postgres(c) {
-            let is_break = matches!(c, '\n' | '\r');
-            self.joining = if is_break { LiteralJoin::LineBreak } else { joining };
-        }
-        let is_dashes = text.strip_prefix("--").is_some_and(|after| {
-            // For MySQL two dashes are two signs unless a blank follows.
-            !is_mysql
-                || after.starts_with(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
-        });
-        if is_dashes || (is_mysql && c == '#') {
-            self.joining = joining;
-            return self.open(LINE_END, c.len_utf8());
-        }
-        // What MySQL runs although it stands in a comment is no comment.
-        if text.starts_with("/*") && !(is_mysql && text.starts_with("/*!")) {
-            self.comments = 1;
-            return self.open("*/", 2);
-        }
-        match c {
-            '\'' => {
-                let escapes = is_mysql
-                    || joining == LiteralJoin::LineBreak
-                    || self.word == BareWord::EscapePrefix;
-                self.context = Context::Literal { escapes };
-            }
-            '"' => self.context = Context::Name('"'),
-            '`' if is_mysql => self.context = Context::Name('`'),
-            // Behind a name it belongs to it, and before a number it is a parameter.
-            '$' if !is_mysql && !matches!(self.word, BareWord::Name | BareWord::EscapePrefix) => {
-                let is_tag = |c: char| is_of_a_name(c) && c != '$';
-                if let Some(length) = text[1..].find(|c| !is_tag(c))
-                    && text[1 + length..].starts_with('$')
-                    && !text[1..].starts_with(|c: char| c.is_ascii_digit())
-                {
-                    let tag = text[..length + 2].to_owned();
-                    let taken = tag.len();
-                    return self.open(&tag, taken);
-                }
-            }
-            _ => {}
-        }
-        c.len_utf8()
-    }
-
-    fn open(&mut self, end: &str, taken: usize) -> usize {
-        self.context = Context::Opaque;
-        end.clone_into(&mut self.end);
-        taken
-    }
-}
-
-/// Whether PostgreSQL passes over a character between literals.
-const fn is_blank_of_postgres(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
-}
-
-/// Whether a character may stand in a name of PostgreSQL that has no quotes.
-fn is_of_a_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
 }
 
 /// A value as a literal.
