@@ -39,10 +39,8 @@ pub(super) fn fill(
         if let Some((name, after)) = place(rest)
             && let Some((_, value)) = values.iter().find(|(known, _)| *known == name)
         {
-            if scanner.context() == Context::Plain && scanner.leans_on_a_sign(after) {
-                return Err(Error::invalid(format!(
-                    "{{{{{name}}}}} stands against a quote or a dollar sign: its value could change what that means"
-                )));
+            if let Some(what) = scanner.objection(value, after) {
+                return Err(Error::invalid(format!("{{{{{name}}}}} stands {what}")));
             }
             write(&mut out, value, scanner.context(), name, dialect)?;
             scanner.pass(value);
@@ -95,7 +93,11 @@ fn write(
         }
         Context::Plain | Context::Opaque => {
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if value.is_empty() || !value.chars().all(is_word) {
+            // Up to PostgreSQL 14 a word begins where the digits of a number end: `1SUPERUSER` are two.
+            let is_two_words = dialect == SqlDialect::Postgres
+                && value.starts_with(|c: char| c.is_ascii_digit())
+                && !value.bytes().all(|byte| byte.is_ascii_digit());
+            if value.is_empty() || is_two_words || !value.chars().all(is_word) {
                 return Err(Error::invalid(format!(
                     "{{{{{name}}}}} stands without quotes in a statement: its value could be read as more than a word"
                 )));
@@ -125,7 +127,7 @@ pub fn fill_hostile(bytes: &[u8]) {
     let (Some(Ok(statement)), Some(Ok(value))) = (parts.next(), parts.next()) else { return };
     let shape = |value| {
         let filled = fill(statement, &[("name", value)], dialect).ok()?;
-        Some(pieces::of(filled.expose_secret(), dialect))
+        Some(pieces::readings(filled.expose_secret(), dialect))
     };
     if let Some(hostile) = shape(value) {
         assert_eq!(Some(hostile), shape("w"), "{dialect:?} {statement:?}");
@@ -251,6 +253,81 @@ mod tests {
         assert!(filled(statement, "it's", SqlDialect::Mysql).is_err(), "it is a comment");
         assert!(filled("--\r ' {{name}} -- '", EVIL, SqlDialect::Postgres).is_ok());
         assert!(filled("--\r{{name}}", EVIL, SqlDialect::Postgres).is_err());
+    }
+
+    /// Found by a fuzzer guided by coverage. PostgreSQL 15 refuses all of these; 14 reads `CONNECTION LIMIT 1SUPERUSER` as two clauses.
+    #[test]
+    fn a_number_and_a_word_beside_it_are_not_one_word() {
+        let postgres = |statement: &str, value| filled(statement, value, SqlDialect::Postgres);
+        for statement in ["LIMIT {{name}}", "{{name}}/* '", "DO $$ {{name}} $$", "-- {{name}}"] {
+            for value in ["1SUPERUSER", "0b", "1_000", "1e5"] {
+                assert!(postgres(statement, value).is_err(), "{statement} {value}");
+            }
+            for value in ["100", "a1", "_1", "SUPERUSER"] {
+                assert_eq!(
+                    postgres(statement, value).unwrap(),
+                    statement.replace("{{name}}", value)
+                );
+            }
+        }
+        for statement in ["1{{name}}", "a 20{{name}}", "{{name}}{{password}}"] {
+            assert!(postgres(statement, "1").is_err(), "{statement}");
+        }
+        for after in ["SUPERUSER", "_x", "7", "\u{e9}"] {
+            assert!(postgres(&format!("{{{{name}}}}{after}"), "1").is_err(), "{after}");
+            assert!(postgres(&format!("{{{{name}}}}{after}"), "a").is_ok(), "{after}");
+        }
+        assert_eq!(postgres("a1{{name}}, ({{name}})", "7").unwrap(), "a17, (7)");
+        // For MySQL it is the beginning of a name.
+        assert_eq!(filled("USER {{name}}", "1a", SqlDialect::Mysql).unwrap(), "USER 1a");
+    }
+
+    /// PostgreSQL 15 ends `$a$ … $a$` wherever the value made its last tag, and begins one with a tag that the value completed.
+    #[test]
+    fn no_value_makes_a_tag_of_dollar_quotes() {
+        let postgres = |statement: &str, value| filled(statement, value, SqlDialect::Postgres);
+        for tagged in ["$a$ x ${{name}}$ y $a$", "$ab$ $a{{name}}$ $ab$", "$a{{name}}$ x $ab$"] {
+            assert!(postgres(tagged, "b").is_err(), "{tagged}");
+        }
+        for apart in
+            ["$$ a {{name}} $$", "$a$ $5 + {{name}} $a$", "a$b {{name}}", "$a$x$a$ {{name}}"]
+        {
+            assert_eq!(postgres(apart, "b").unwrap(), apart.replace("{{name}}", "b"), "{apart}");
+        }
+    }
+
+    #[test]
+    fn a_comment_of_mysql_ends_at_the_first_end_and_holds_none() {
+        let mysql = |statement: &str, value| filled(statement, value, SqlDialect::Mysql);
+        assert_eq!(mysql("/* a/*/ '{{name}}'", "*/ it's").unwrap(), "/* a/*/ '*/ it''s'");
+        assert!(mysql("/* a/*/ ' */ {{name}} '", "it's").is_ok(), "it is in a literal");
+        assert!(filled("/* a/*/ ' */ {{name}} '", "a b", SqlDialect::Postgres).is_err());
+    }
+
+    /// MariaDB 10.11 does not run `/*!50701 … */` and so ends it at the first `*/`; it runs `/*M! … */`, which is a comment for MySQL.
+    #[test]
+    fn what_only_some_servers_run_is_safe_for_those_that_do_not() {
+        let mysql = |statement: &str, value| filled(statement, value, SqlDialect::Mysql);
+        for opening in ["/*!", "/*!50701 ", "/*M!100100 "] {
+            let inside = |text: &str| format!("USER 'a' {opening}IDENTIFIED BY '{text}'*/ -- x");
+            assert!(mysql(&inside("{{name}}"), "q*/ , b -- ").is_err(), "{opening}");
+            assert!(mysql(&inside("{{name}}/"), "q*").is_err(), "{opening}");
+            assert!(mysql(&inside("*{{name}}"), "/").is_err(), "{opening}");
+            assert_eq!(mysql(&inside("{{name}}"), "it's").unwrap(), inside("it''s"));
+            let behind = |text: &str| format!("{} '{text}'", inside("p").replace("-- x", ""));
+            assert_eq!(mysql(&behind("{{name}}"), "*/").unwrap(), behind("*/"));
+            // Where the two readings part, nobody knows what is a literal.
+            for parted in ["' */ {{name}} '", "'/*' */ ' {{name}} '", "'\\*/' ' {{name}} '"] {
+                let parted = format!("{opening}{parted}");
+                assert!(mysql(&parted, EVIL).is_err(), "{parted}");
+                assert!(mysql(&parted, "word").is_ok(), "{parted}");
+            }
+        }
+        assert!(mysql("/*M! ' */ '{{name}}' */ '", "; x").is_err());
+        for version in ["/*!{{name}} 'a' */", "/*M!{{name}} 'a' */", "/*!9{{name}} 'a' */"] {
+            assert!(mysql(version, "99999").is_err(), "{version}");
+        }
+        assert_eq!(mysql("a * / '{{name}}'", "*/").unwrap(), "a * / '*/'");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It looks at the whole text and knows nothing of places. Words, literals, names and comments are one piece each, whatever they hold.
 
 use super::SqlDialect;
+use super::scanner::CONDITIONAL_COMMENTS;
 
 /// One piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +18,27 @@ pub(super) enum Piece {
     Open,
 }
 
+/// What a server does with a comment that says who is to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConditionalReading {
+    /// It runs it.
+    Run,
+    /// Its version is not meant; a comment may stand inside.
+    Skip,
+    /// It knows nothing of such comments.
+    Comment,
+}
+
+/// The pieces of a text for each server that reads the dialect.
+pub(super) fn readings(text: &str, dialect: SqlDialect) -> Vec<Vec<Piece>> {
+    let all = [ConditionalReading::Run, ConditionalReading::Skip, ConditionalReading::Comment];
+    all.into_iter().map(|reading| of(text, dialect, reading)).collect()
+}
+
 /// The pieces of a text.
-pub(super) fn of(text: &str, dialect: SqlDialect) -> Vec<Piece> {
+fn of(text: &str, dialect: SqlDialect, reading: ConditionalReading) -> Vec<Piece> {
     let mut rest = text;
+    let mut is_run = false;
     let mut pieces = Vec::new();
     let mut word = "";
     // What follows the last literal with escapes.
@@ -35,7 +54,15 @@ pub(super) fn of(text: &str, dialect: SqlDialect) -> Vec<Piece> {
                 }
                 found
             }
-            SqlDialect::Mysql => next_of_mysql(rest, c),
+            SqlDialect::Mysql if is_run && rest.starts_with("*/") => {
+                is_run = false;
+                (Piece::Sign('*'), 2)
+            }
+            SqlDialect::Mysql if is_conditional(rest) && reading == ConditionalReading::Run => {
+                is_run = true;
+                (Piece::Sign('!'), 2)
+            }
+            SqlDialect::Mysql => next_of_mysql(rest, c, reading),
         };
         let length = if piece == Piece::Open { rest.len() } else { length };
         word = if piece == Piece::Word { &rest[..length] } else { "" };
@@ -81,7 +108,11 @@ fn next_of_postgres(rest: &str, c: char, word: &str) -> (Piece, usize) {
     }
 }
 
-fn next_of_mysql(rest: &str, c: char) -> (Piece, usize) {
+fn is_conditional(rest: &str) -> bool {
+    CONDITIONAL_COMMENTS.iter().any(|opening| rest.starts_with(opening))
+}
+
+fn next_of_mysql(rest: &str, c: char, reading: ConditionalReading) -> (Piece, usize) {
     let ends = |length: Option<usize>, piece| length.map_or((Piece::Open, 0), |at| (piece, at));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
     let is_blank = |c: char| c.is_ascii_whitespace() || c.is_ascii_control();
@@ -90,7 +121,10 @@ fn next_of_mysql(rest: &str, c: char) -> (Piece, usize) {
         '-' if rest.strip_prefix("--").is_some_and(|after| after.starts_with(is_blank)) => {
             line(rest, &['\n'])
         }
-        '/' if rest.starts_with("/*") && !rest.starts_with("/*!") => {
+        '/' if is_conditional(rest) && reading == ConditionalReading::Skip => {
+            ends(skipped_comment(rest), Piece::Comment)
+        }
+        '/' if rest.starts_with("/*") => {
             ends(rest[2..].find("*/").map(|at| at + 4), Piece::Comment)
         }
         '\'' => ends(quoted(rest, '\'', true), Piece::Literal),
@@ -152,4 +186,19 @@ fn nested_comment(rest: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// The length of a comment with others in it, which have none.
+fn skipped_comment(rest: &str) -> Option<usize> {
+    let mut at = 2;
+    loop {
+        let end = rest[at..].find("*/")?;
+        match rest[at..at + end].find("/*") {
+            None => return Some(at + end + 2),
+            Some(inner) => {
+                let inner = at + inner + 2;
+                at = inner + rest[inner..].find("*/")? + 2;
+            }
+        }
+    }
 }

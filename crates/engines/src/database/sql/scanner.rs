@@ -19,6 +19,9 @@ pub(super) enum Context {
 /// What ends a comment of one line.
 const LINE_END: &str = "\n";
 
+/// What begins a comment that servers run, those of some versions only, or only MariaDB.
+pub(super) const CONDITIONAL_COMMENTS: [&str; 2] = ["/*!", "/*M!"];
+
 /// Whether a literal goes on with the next quote: PostgreSQL joins literals with a line break between them, and what is joined to
 /// an `E'…'` has its escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,12 @@ pub(super) struct Scanner {
     word: BareWord,
     /// The character before.
     before: char,
+    /// A dollar sign came that is no part of a name, and nothing but what may stand in its tag since.
+    is_in_tag: bool,
+    /// It is in a comment of MySQL's that some servers run, as their version says.
+    is_conditional: bool,
+    /// What those that run such a comment have read differs for good from what the others have.
+    is_split: bool,
 }
 
 impl Scanner {
@@ -81,6 +90,9 @@ impl Scanner {
             comments: 0,
             word: BareWord::No,
             before: ' ',
+            is_in_tag: false,
+            is_conditional: false,
+            is_split: false,
         }
     }
 
@@ -93,21 +105,48 @@ impl Scanner {
         }
     }
 
-    /// Whether a word here could become the tag or the prefix of what is before or `after` it.
-    pub(super) fn leans_on_a_sign(&self, after: &str) -> bool {
+    /// Why a value may not stand here, before `after`, whatever its quotes.
+    pub(super) fn objection(&self, value: &str, after: &str) -> Option<&'static str> {
+        // Whoever does not run the comment sees its end in the value, or in what is around none.
+        if self.is_conditional && (value.is_empty() || value.contains(['*', '/'])) {
+            return Some("in a comment that only some servers run: its value could end it");
+        }
+        // With the value it could be the tag that begins or ends a text between dollar quotes.
+        if self.is_in_tag && matches!(self.context, Context::Plain | Context::Opaque) {
+            return Some("behind a dollar sign: its value could change what that means");
+        }
+        if self.context != Context::Plain && !self.is_split {
+            return None;
+        }
+        if self.leans_on_a_sign(after) {
+            return Some("against a quote or a sign: its value could change what that means");
+        }
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        let is_against_a_word =
+            self.dialect == SqlDialect::Postgres && after.starts_with(is_of_a_name);
+        if self.word == BareWord::Number || (is_number && is_against_a_word) {
+            return Some("against a number or a word: they could be read as another word");
+        }
+        None
+    }
+
+    /// Whether a word here could become the tag, the prefix or the version of what is before or `after` it.
+    fn leans_on_a_sign(&self, after: &str) -> bool {
         self.before == '$'
+            || (self.is_conditional && self.before == '!')
             || after.starts_with(['\'', '"', '$'])
             || ["e'", "E'"].iter().any(|prefix| after.starts_with(prefix))
     }
 
     pub(super) const fn context(&self) -> Context {
-        self.context
+        if self.is_split { Context::Opaque } else { self.context }
     }
 
     /// Takes the next piece of the text: its length in bytes.
     pub(super) fn step(&mut self, text: &str) -> usize {
         let Some(c) = text.chars().next() else { return 0 };
         let was_plain = self.context == Context::Plain;
+        self.is_split |= self.is_conditional && self.parts_readings(text, c);
         let taken = match self.context {
             Context::Plain => self.step_plain(text, c),
             Context::Literal { escapes: true } | Context::Name('"')
@@ -120,9 +159,13 @@ impl Scanner {
             }
             Context::Literal { .. } => self.step_quoted(text, '\''),
             Context::Name(quote) => self.step_quoted(text, quote),
-            Context::Opaque if self.comments > 0 && text.starts_with("/*") => {
-                // PostgreSQL's comments hold comments.
-                self.comments += usize::from(self.dialect == SqlDialect::Postgres);
+            // PostgreSQL's comments hold comments. For MySQL `/*/` has the end of one.
+            Context::Opaque
+                if self.comments > 0
+                    && self.dialect == SqlDialect::Postgres
+                    && text.starts_with("/*") =>
+            {
+                self.comments += 1;
                 2
             }
             Context::Opaque if text.starts_with(&self.end) || self.ends_line(c) => {
@@ -137,10 +180,24 @@ impl Scanner {
             }
             Context::Opaque => c.len_utf8(),
         };
+        let is_of_tag = is_of_a_name(c) && c != '$';
+        let is_named = matches!(self.word, BareWord::Name | BareWord::EscapePrefix);
+        self.is_in_tag = match c {
+            // A tag is taken as a whole.
+            '$' => taken == 1 && !is_named,
+            _ => is_of_tag && self.is_in_tag,
+        };
         let is_bare = was_plain && self.context == Context::Plain;
         self.word = if is_bare { self.word.then(c) } else { BareWord::No };
         self.before = c;
         taken
+    }
+
+    /// Whether what begins or ends a comment stands where those that run the comment around it do not see it.
+    fn parts_readings(&self, text: &str, c: char) -> bool {
+        // An escape hides one character from them.
+        let seen = if c == '\\' { &text[1..] } else { text };
+        seen.starts_with("/*") || (self.context != Context::Plain && seen.starts_with("*/"))
     }
 
     fn step_quoted(&mut self, text: &str, quote: char) -> usize {
@@ -178,8 +235,14 @@ impl Scanner {
             self.joining = joining;
             return self.open(LINE_END, c.len_utf8());
         }
-        // What MySQL runs although it stands in a comment is no comment.
-        if text.starts_with("/*") && !(is_mysql && text.starts_with("/*!")) {
+        if self.is_conditional && text.starts_with("*/") {
+            self.is_conditional = false;
+            return 2;
+        }
+        // What MySQL or MariaDB runs although it stands in a comment is no comment.
+        if is_mysql && CONDITIONAL_COMMENTS.iter().any(|opening| text.starts_with(opening)) {
+            self.is_conditional = true;
+        } else if text.starts_with("/*") {
             self.comments = 1;
             return self.open("*/", 2);
         }
