@@ -177,6 +177,15 @@ def postgres_walk(postgres):
     TOKEN = own
     check(postgres.psql(evil["data"]["username"], evil["data"]["password"], "SELECT 1").returncode == 0,
           "whoever has quotes in their name gets a user, and nothing else happens")
+    postgres.sql("ALTER ROLE vaultadmin SET standard_conforming_strings = off")
+    done("POST", "sys/policies/password/slashes", {"policy": 'length = 21\nrule "charset" {\n  charset = "\\\\"\n}'})
+    done("POST", "database/config/pg", {"password_policy": "slashes"})
+    evil = done("GET", "database/creds/app")
+    check(postgres.psql(evil["data"]["username"], evil["data"]["password"], "SELECT 1").returncode == 0,
+          "a password of backslashes ends no literal, whatever the settings of the connection's user say")
+    done("PUT", "sys/leases/revoke", {"lease_id": evil["lease_id"], "sync": True})
+    done("POST", "database/config/pg", {"password_policy": ""})
+    postgres.sql("ALTER ROLE vaultadmin RESET standard_conforming_strings")
     done("POST", "auth/token/revoke", {"token": child})
     for _ in range(100):
         if postgres.users() == 0:

@@ -18,6 +18,10 @@ use crate::tls;
 /// Longest that a named lock is waited for, in seconds.
 const LOCK_SECS: u64 = 20;
 
+/// What every session begins with: a backslash escapes in literals, as whoever fills statements takes for granted.
+const BEGINNING: &str =
+    "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', '')";
+
 struct Mysql {
     conn: Conn,
     is_closed: bool,
@@ -51,6 +55,7 @@ pub(crate) async fn open(
             .max_allowed_packet(Some(FAR_END_ANSWER_BYTES_MAX))
             .wait_timeout(Some(28_800))
             .stmt_cache_size(0)
+            .init(vec![BEGINNING])
             .ssl_opts(ssl(&far_end.tls));
         match timeout(connect::patience(far_end), Conn::new(opts)).await {
             Ok(Ok(conn)) => return Ok(Box::new(Mysql { conn, is_closed: false })),

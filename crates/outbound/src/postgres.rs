@@ -22,8 +22,10 @@ use crate::connect::{self, Connected};
 use crate::driver::{FarEndSession, no_such_work};
 use crate::tls;
 
-/// What every session begins with: a statement ends before a call may, and one that waits for a lock ends sooner.
-const BEGINNING: &str = "SET statement_timeout = '40s'; SET lock_timeout = '20s'; \
+/// What every session begins with: a backslash escapes in `E'…'` alone, as whoever fills statements takes for granted and as a role or a
+/// database may be told not to do; a statement ends before a call may, and one that waits for a lock ends sooner.
+const BEGINNING: &str = "SET standard_conforming_strings = on; \
+    SET statement_timeout = '40s'; SET lock_timeout = '20s'; \
     SET idle_in_transaction_session_timeout = '45s'";
 
 /// How often a transaction is tried that loses races for rows of the catalog, and the first pause between.
