@@ -24,7 +24,7 @@ use crate::clock::{SystemClock, WallClock};
 use crate::limits::{PROXY_HEADER_BYTES_MAX, PROXY_HEADER_TIMEOUT};
 
 /// What a header of version 2 begins with.
-const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(crate) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of a header of version 2 before its addresses; the last two count those.
 const FIXED_BYTES: usize = 16;
 /// Least time between two warnings of a worker about connections without a header.
@@ -117,7 +117,9 @@ pub(crate) async fn client(
 }
 
 /// Reads a header and nothing behind it; the client's address, if it names one.
-async fn header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<SocketAddr>> {
+pub(crate) async fn header(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> io::Result<Option<SocketAddr>> {
     let mut bytes = [0; PROXY_HEADER_BYTES_MAX];
     // The shortest line of version 1 is longer than the signature of version 2.
     stream.read_exact(&mut bytes[..SIGNATURE.len()]).await?;
@@ -148,11 +150,20 @@ async fn header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Sock
 /// Version 1.
 fn line(bytes: &[u8]) -> io::Result<Option<SocketAddr>> {
     let header = v1::Header::try_from(bytes).map_err(|_| invalid("its line cannot be read"))?;
+    if header.addresses != v1::Addresses::Unknown && !has_plain_ports(bytes) {
+        return Err(invalid("a port is not written in digits alone"));
+    }
     Ok(match header.addresses {
         v1::Addresses::Unknown => None,
         v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
         v1::Addresses::Tcp6(of) => Some((of.source_address, of.source_port).into()),
     })
+}
+
+/// Whether the ports, which come last, are of digits alone, as the specification asks; `ppp` takes `+1` too.
+fn has_plain_ports(line: &[u8]) -> bool {
+    let mut ports = line.trim_ascii_end().rsplit(|byte| *byte == b' ').take(2);
+    ports.all(|port| port.iter().all(u8::is_ascii_digit))
 }
 
 /// Version 2.
@@ -229,6 +240,9 @@ mod tests {
             (b"PROXY TCP4 10.1.2.256 127.0.0.1 1 2\r\n", "its line cannot be read"),
             (b"PROXY TCP4 ::1 ::2 1 2\r\n", "its line cannot be read"),
             (b"PROXY TCP4 10.1.2.3 127.0.0.1 99999 2\r\n", "its line cannot be read"),
+            (b"PROXY TCP4 10.1.2.3 127.0.0.1 +1 2\r\n", "a port is not written in digits alone"),
+            (b"PROXY TCP6 ::1 ::2 1 +2\r\n", "a port is not written in digits alone"),
+            (b"PROXY TCP6 ::1 ::2 1 02\r\n", "its line cannot be read"),
             (&endless, "its line has no end"),
             (&long, "it is too long"),
             (&version_2(1, 0x11, &[1, 2, 3]), "its fields cannot be read"),
