@@ -17,6 +17,7 @@ mod client_key;
 mod client_timeouts;
 mod clock;
 mod gate;
+pub mod hostile;
 pub mod http;
 pub mod limits;
 mod linger;

@@ -152,7 +152,7 @@ async fn judge(protocol: OtlpProtocol, answer: Response<Incoming>) -> Result<u64
 }
 
 /// What an answer of HTTP means that is no success.
-fn of_status(status: StatusCode, headers: &HeaderMap) -> DeliveryFailure {
+pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap) -> DeliveryFailure {
     let why = format!("the collector answers with status {}", status.as_u16());
     match status.as_u16() {
         429 | 502 | 503 | 504 => DeliveryFailure::Later(why, retry_after(headers)),

@@ -83,6 +83,43 @@ pub(crate) const PEER_WORDS: &[&[u8]] = &[
     &[7; 16],
 ];
 
+/// What headers of the PROXY protocol are made of.
+pub(crate) const PROXY_WORDS: &[&[u8]] = &[
+    b"\r\n\r\n\0\r\nQUIT\n",
+    b"\x21\x11\x00\x0c",
+    b"\x21\x21\x00\x24",
+    b"\x20\x00\x00\x00",
+    b"\x0a\x01\x02\x03\x7f\x00\x00\x01\x1f\x90\x20\x08",
+    b"\xe0\x00\x02\x07\x07",
+    b"PROXY ",
+    b"TCP4 ",
+    b"TCP6 ",
+    b"UNKNOWN",
+    b"10.1.2.3 ",
+    b"::ffff:10.1.2.3 ",
+    b"::1 ",
+    b"65535",
+    b"+1",
+    b"00",
+    b" ",
+    b"\r\n",
+];
+
+/// What answers of collectors are made of.
+pub(crate) const OTLP_WORDS: &[&[u8]] = &[
+    b"\x0a\x02\x08\x05",
+    b"\x0a\x00",
+    b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\x12\x03why",
+    b"\x0a\x07\x08\x01\x12\x03why",
+    b"\x1d\x01\x02\x03\x04",
+    b"\x19\x01\x02\x03\x04\x05\x06\x07\x08",
+    b"\x01\xad",
+    b"\x01\xf7",
+    b"18446744073709551616",
+    b"30",
+];
+
 /// A certificate, a request, a list, a question, or a text with any of them: read or refused.
 pub(crate) fn asn1(bytes: &[u8]) {
     let Some((which, der)) = bytes.split_first() else { return };

@@ -1,8 +1,11 @@
 //! Any bytes are a document within bounds or an error that says where; a document's text is a
-//! fixed point and reads as the same document.
+//! fixed point and reads as the same document, which is that of `serde_json`'s own tree.
 
 use kallisto_core::Json;
-use kallisto_core::json::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
+use kallisto_core::json::{
+    DEPTH_MAX, Map, ParseError, VALUES_MAX, member, members, parse, parse_object,
+};
+use serde_json::Value;
 
 /// What JSON is made of, and what breaks parsers of it.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -37,12 +40,21 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"{\"$serde_json::private::Number\":\"5\"}",
 ];
 
+/// Members of an object that are looked up in its text.
+const MEMBERS_LOOKED_UP: usize = 8;
+
 /// The target.
 pub(crate) fn run(bytes: &[u8]) {
     let parsed = parse(bytes);
     match &parsed {
         Ok(tree) => check_tree(tree),
         Err(error) => check_error(error, bytes),
+    }
+    match (&parsed, serde_json::from_slice::<Value>(bytes)) {
+        (Ok(tree), Ok(value)) => assert!(is_same(tree, &value), "serde_json reads another tree"),
+        (Err(ParseError::Syntax { .. } | ParseError::NotUtf8(_)), read) => assert!(read.is_err()),
+        // It nests less deep, and its numbers end where those of floats do.
+        (Ok(_), Err(_)) | (Err(_), _) => {}
     }
     let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
     match (parse_object(bytes), &parsed) {
@@ -64,7 +76,44 @@ fn check_tree(tree: &Json) {
     let text = tree.to_text();
     let again = parse(&text);
     assert!(again.as_ref() == Ok(tree), "the text of a tree reads as another tree");
+    if let Json::Object(map) = tree {
+        check_members(map, &text);
+    }
     assert_eq!(again.map(|again| again.to_text()), Ok(text));
+}
+
+fn is_same(tree: &Json, value: &Value) -> bool {
+    match (tree, value) {
+        (Json::Null, Value::Null) => true,
+        (Json::Bool(ours), Value::Bool(theirs)) => ours == theirs,
+        (Json::String(ours), Value::String(theirs)) => ours == theirs,
+        (Json::Number(ours), Value::Number(theirs)) => {
+            // Its floats may be off in the last digit.
+            let (ours, theirs) = (ours.parse::<f64>().ok(), theirs.as_f64());
+            ours.zip(theirs)
+                .is_some_and(|(ours, theirs)| (ours - theirs).abs() <= ours.abs() * 1e-9)
+        }
+        (Json::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len()
+                && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))
+        }
+        (Json::Object(ours), Value::Object(theirs)) => {
+            ours.len() == theirs.len()
+                && ours.iter().all(|(name, ours)| {
+                    theirs.get(name).is_some_and(|theirs| is_same(ours, theirs))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// What is looked up in the text of an object, without a tree, is what the tree has.
+fn check_members(map: &Map, text: &[u8]) {
+    assert_eq!(members(text).count(), map.len());
+    for (name, value) in map.iter().take(MEMBERS_LOOKED_UP) {
+        let found = member(text, name).and_then(|raw| parse(raw).ok());
+        assert!(found.as_ref() == Some(value), "a member is not found");
+    }
 }
 
 fn measure(tree: &Json, depth: usize, values: &mut usize) {

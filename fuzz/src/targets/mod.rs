@@ -15,6 +15,7 @@ mod openpgp;
 mod policy;
 mod resp;
 mod ssh_key;
+mod trace;
 
 /// A fuzz target.
 #[derive(Debug)]
@@ -191,13 +192,18 @@ const SQL_WORDS: &[&[u8]] = &[
     b"*/",
     b"$$",
     b"$a$",
+    b"/*!",
+    b"/*M!100100 ",
+    b"1",
+    b"e",
+    b"/",
     b"'; DROP ROLE x; --",
     b"\xff",
     b"CREATE ROLE ",
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 41] = [
+pub(crate) const TARGETS: [Target; 46] = [
     Target {
         name: "asn1",
         about: "certificates, requests, lists, questions of OCSP, and PEM: read or refused",
@@ -277,10 +283,34 @@ pub(crate) const TARGETS: [Target; 41] = [
         words: http_head::WORDS,
     },
     Target {
+        name: "http_hyper",
+        about: "requests that are taken from a connection before hyper: hyper reads the same ones",
+        run: kallisto_listener::http::hyper_hostile,
+        words: http_head::WORDS,
+    },
+    Target {
         name: "http_heads",
         about: "streams of requests before hyper: as much passes in whatever parts they come",
         run: kallisto_listener::http::heads_hostile,
         words: http_head::WORDS,
+    },
+    Target {
+        name: "proxy_header",
+        about: "headers of the PROXY protocol: what the specification reads, and nothing behind them",
+        run: kallisto_listener::hostile::proxy_header,
+        words: foreign::PROXY_WORDS,
+    },
+    Target {
+        name: "trace_context",
+        about: "headers of traces: no context, or one that is written as it was read",
+        run: trace::run,
+        words: trace::WORDS,
+    },
+    Target {
+        name: "otlp_answer",
+        about: "answers of collectors of traces: what a second reader reads, and no long pause",
+        run: kallisto_otlp::hostile::answer,
+        words: foreign::OTLP_WORDS,
     },
     Target {
         name: "http_route",
@@ -293,6 +323,12 @@ pub(crate) const TARGETS: [Target; 41] = [
         about: "commands of Redis clients: whole, in part or refused, and the same however they arrive",
         run: resp::run,
         words: resp::WORDS,
+    },
+    Target {
+        name: "redis_text",
+        about: "patterns of Redis clients and strings without a tree: as plain readers read them",
+        run: kallisto_listener::hostile::redis_text,
+        words: resp::TEXT_WORDS,
     },
     Target {
         name: "json",

@@ -26,6 +26,30 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"\n",
 ];
 
+/// What patterns and strings of JSON are made of; 0xff divides a pattern from a text.
+pub(crate) const TEXT_WORDS: &[&[u8]] = &[
+    b"*",
+    b"?",
+    b"[a-c]",
+    b"[^a]",
+    b"[",
+    b"]",
+    b"^",
+    b"-",
+    b"\\",
+    b"\\*",
+    b"a",
+    b"aaaa",
+    b"app/",
+    b"/",
+    b"\xff",
+    b"\\u0041",
+    b"\\ud83d\\ude00",
+    b"\\ud800",
+    b"\\n",
+    b"\xc3\xa9",
+];
+
 /// The target.
 pub(crate) fn run(bytes: &[u8]) {
     let mut ranges = Ranges::new();

@@ -533,6 +533,11 @@ pub fn direct_hostile(bytes: &[u8]) {
     direct::check(bytes);
 }
 
+/// Reads whatever it is given as hyper does too, and compares: a target of the fuzzers.
+pub fn hyper_hostile(bytes: &[u8]) {
+    direct::check_beside_hyper(bytes);
+}
+
 /// Follows whatever it is given as the requests that hyper is to read: a target of the fuzzers.
 pub fn heads_hostile(bytes: &[u8]) {
     heads::check(bytes);

@@ -5,7 +5,7 @@
 ///
 /// A star that turns out too short is made longer by one and the rest tried again; only the last star
 /// needs that, so the work is at most the product of the two lengths.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -74,7 +74,7 @@ fn in_class(class: &[u8], byte: u8) -> (bool, usize) {
 
 /// The folder that everything a pattern stands for is in: up to the last slash before its first special
 /// character.
-pub(super) fn folder(pattern: &str) -> &str {
+pub(crate) fn folder(pattern: &str) -> &str {
     let literal = pattern.find(['*', '?', '[', '\\']).unwrap_or(pattern.len());
     let end = pattern[..literal].rfind('/').map_or(0, |slash| slash + 1);
     &pattern[..end]

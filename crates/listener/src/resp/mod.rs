@@ -18,7 +18,7 @@ mod connection;
 mod cursors;
 #[cfg(test)]
 mod error_reference;
-mod glob;
+pub(crate) mod glob;
 mod hashes;
 mod keys;
 pub mod parse;
@@ -28,7 +28,7 @@ mod session;
 mod set_run;
 mod strings;
 mod traced;
-mod unescape;
+pub(crate) mod unescape;
 mod wire;
 
 use std::future::poll_fn;

@@ -6,7 +6,7 @@
 use memchr::memchr;
 
 /// How many bytes the characters between a string's quotes have; `None` if that is no text of a string.
-pub(super) fn unescaped_len(mut inner: &[u8]) -> Option<usize> {
+pub(crate) fn unescaped_len(mut inner: &[u8]) -> Option<usize> {
     let mut length = 0;
     while let Some(at) = memchr(b'\\', inner) {
         let (character, used) = escape(&inner[at..])?;
@@ -17,7 +17,7 @@ pub(super) fn unescaped_len(mut inner: &[u8]) -> Option<usize> {
 }
 
 /// Appends the characters between a string's quotes, whose length [`unescaped_len`] told.
-pub(super) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr(b'\\', inner) {
         let Some((character, used)) = escape(&inner[at..]) else { return };
         out.extend_from_slice(&inner[..at]);

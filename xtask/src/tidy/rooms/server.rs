@@ -431,8 +431,10 @@ pub(super) const SERVER: &[CrateArrows] = &[
             "kallisto-backup",
             "kallisto-ssh",
             "kallisto-vault-snapshot",
+            "kallisto-otlp",
+            "kallisto-traces",
         ],
-        external: &["libfuzzer-sys"],
+        external: &["libfuzzer-sys", "serde_json"],
         for_tests: &[],
     },
 ];

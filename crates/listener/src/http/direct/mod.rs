@@ -21,6 +21,7 @@
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
 //! - With an audit device, no byte of an answer is sent before its read was written down ([`HttpWire::settle`]).
 
+mod beside_hyper;
 mod plain;
 mod reply;
 
@@ -49,6 +50,7 @@ use kallisto_core::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
+pub(super) use self::beside_hyper::check as check_beside_hyper;
 pub(super) use self::plain::check;
 use self::plain::{HEADERS_MAX, HeaderRoom, PlainHead, find};
 use self::reply::{write_found, write_head, write_text};
