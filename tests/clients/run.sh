@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line,
+# Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line and agent,
 # curl, sops, OpenSSH, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
@@ -196,6 +196,8 @@ PATH="$work/venv/bin:$PATH" run bao-namespaces bash "$here/namespace_walk.sh" ba
 run kallisto-namespaces bash "$here/namespace_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
+# What OpenBao's own helpers make of the server. Templates of certificates are looked at with openssl.
+run bao-agent bash "$here/agent_walk.sh" "$work/venv/bin/bao" "$here/../free_ports.py"
 PATH="$work/venv/bin:$PATH" run_own unseal bash "$here/unseal_walk.sh" bao
 # A build of it takes minutes, so it is taken where it is: SOPS names it, else the path.
 sops=${SOPS:-$(command -v sops || true)}
