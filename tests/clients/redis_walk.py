@@ -50,6 +50,15 @@ for protocol in (2, 3):
         for at in range(100):
             pipeline.set(f"{key}/p", str(at)).get(f"{key}/p")
         check("pipeline", pipeline.execute()[-1] == "99")
+    # What redis-py does with a pipeline unless it is told otherwise.
+    with client.pipeline() as pipeline:
+        pipeline.set(f"{key}/t", "1").set(f"{key}/u", "1")
+        try:
+            pipeline.execute()
+            raise SystemExit("FAIL a transaction")
+        except redis.exceptions.ResponseError as error:
+            check("a transaction is refused", "transactions are not supported" in str(error))
+    check("with all that is in it", client.exists(f"{key}/t", f"{key}/u") == 0)
     check("delete", client.delete(f"{key}/a", f"{key}/none") == 1)
     check("info", client.info()["redis_mode"] == "standalone")
     check("command", "get" in client.command())

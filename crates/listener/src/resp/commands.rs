@@ -10,7 +10,9 @@ pub(super) enum RespVerb {
     Client,
     Command,
     Del,
+    Discard,
     Echo,
+    Exec,
     Exists,
     Get,
     HDel,
@@ -23,6 +25,7 @@ pub(super) enum RespVerb {
     Keys,
     MGet,
     MSet,
+    Multi,
     Ping,
     Quit,
     Reset,
@@ -36,6 +39,11 @@ impl RespVerb {
     /// Whether it runs before a client says who it is.
     pub(super) const fn is_open(self) -> bool {
         matches!(self, Self::Auth | Self::Hello | Self::Quit | Self::Reset)
+    }
+
+    /// Whether a transaction ends with it.
+    pub(super) const fn ends_transaction(self) -> bool {
+        matches!(self, Self::Discard | Self::Exec | Self::Reset)
     }
 }
 
@@ -83,12 +91,14 @@ const ONE_KEY: KeyPlaces = (1, 1, 1);
 const ALL_KEYS: KeyPlaces = (1, -1, 1);
 
 /// The commands there are.
-const COMMANDS: [CommandRow; 24] = [
+const COMMANDS: [CommandRow; 27] = [
     row("auth", RespVerb::Auth, -2, OPEN, NO_KEYS),
     row("client", RespVerb::Client, -2, OWN, NO_KEYS),
     row("command", RespVerb::Command, -1, OWN, NO_KEYS),
     row("del", RespVerb::Del, -2, WRITE, ALL_KEYS),
+    row("discard", RespVerb::Discard, 1, OWN, NO_KEYS),
     row("echo", RespVerb::Echo, 2, OWN, NO_KEYS),
+    row("exec", RespVerb::Exec, 1, OWN, NO_KEYS),
     row("exists", RespVerb::Exists, -2, READ, ALL_KEYS),
     row("get", RespVerb::Get, 2, READ, ONE_KEY),
     row("hdel", RespVerb::HDel, -3, WRITE, ONE_KEY),
@@ -101,6 +111,7 @@ const COMMANDS: [CommandRow; 24] = [
     row("keys", RespVerb::Keys, 2, SLOW_READ, NO_KEYS),
     row("mget", RespVerb::MGet, -2, READ, ALL_KEYS),
     row("mset", RespVerb::MSet, -3, WRITE, (1, -1, 2)),
+    row("multi", RespVerb::Multi, 1, OWN, NO_KEYS),
     row("ping", RespVerb::Ping, -1, OWN, NO_KEYS),
     row("quit", RespVerb::Quit, -1, OPEN, NO_KEYS),
     row("reset", RespVerb::Reset, 1, OPEN, NO_KEYS),
@@ -113,7 +124,7 @@ const COMMANDS: [CommandRow; 24] = [
 /// The command of a name in upper case.
 pub(super) fn find(name: &[u8]) -> Option<&'static CommandRow> {
     // Nearly every command is this one.
-    const GET: &CommandRow = &COMMANDS[6];
+    const GET: &CommandRow = &COMMANDS[8];
     if name == b"GET" {
         return Some(GET);
     }

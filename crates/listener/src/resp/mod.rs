@@ -28,6 +28,7 @@ mod session;
 mod set_run;
 mod strings;
 mod traced;
+mod transaction;
 pub(crate) mod unescape;
 mod wire;
 
@@ -315,7 +316,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
     fn answer_gets(&mut self, input: &[u8], ranges: &mut Ranges, most: usize) -> (usize, usize) {
         let shared = Arc::clone(&self.session.shared);
         let (mut used, mut count) = (0, 0);
-        if self.session.token.is_none() {
+        if self.session.token.is_none() || self.session.is_in_transaction {
             return (used, count);
         }
         let Some(reads) = shared.core.fast_reads() else { return (used, count) };

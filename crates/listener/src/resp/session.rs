@@ -14,6 +14,7 @@ use zeroize::Zeroize;
 use super::RespShared;
 use super::commands::{self, RespVerb};
 use super::reply::Replies;
+use super::transaction;
 use super::wire::{Gone, RespWire};
 
 /// The word for a client that is nobody.
@@ -38,6 +39,8 @@ pub(super) struct RespSession {
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     pub(super) is_over: bool,
+    /// Whether `MULTI` was said, and neither `EXEC` nor `DISCARD` since.
+    pub(super) is_in_transaction: bool,
     /// How often the server was sealed.
     sealings: watch::Receiver<u64>,
     /// Room for the path of a read.
@@ -162,6 +165,7 @@ impl RespSession {
             id,
             name,
             is_over: false,
+            is_in_transaction: false,
             sealings,
             path,
             asked: AtomicUsize::new(0),
@@ -228,6 +232,9 @@ impl RespSession {
             let text = format!("wrong number of arguments for '{name}' command");
             return Err(CommandFailure::plain(text).into());
         }
+        // Also where it is refused: what comes after it is none of the transaction.
+        let is_in_transaction = self.is_in_transaction;
+        self.is_in_transaction &= !command.verb.ends_transaction();
         let is_sealed = self.shared.core.is_sealed();
         if is_sealed {
             self.forget();
@@ -240,6 +247,7 @@ impl RespSession {
             }
             .into());
         }
+        transaction::admit(command.verb, is_in_transaction)?;
         let outcome = self.dispatch(wire, command.verb, arguments).await;
         if let Err(Stopped::Failed(failure)) = &outcome
             && failure.word == NO_AUTH
@@ -300,6 +308,12 @@ impl RespSession {
             RespVerb::Client => self.client(replies, arguments)?,
             RespVerb::Command => commands::describe(replies, arguments)?,
             RespVerb::Info => self.info(replies),
+            RespVerb::Multi => {
+                self.is_in_transaction = true;
+                replies.ok();
+            }
+            RespVerb::Discard => replies.ok(),
+            RespVerb::Exec => return Err(transaction::aborted().into()),
             RespVerb::Reset => self.reset(replies),
             RespVerb::Quit => {
                 self.is_over = true;

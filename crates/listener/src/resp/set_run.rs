@@ -76,7 +76,7 @@ impl RespSession {
     /// Whether a run of writes can begin: who asks is known, and may be answered.
     pub(super) fn may_write_together(&mut self) -> bool {
         self.forget_if_sealed();
-        self.token.is_some() && !self.shared.core.is_sealed()
+        self.token.is_some() && !self.is_in_transaction && !self.shared.core.is_sealed()
     }
 
     /// Answers a run of `SET`s.

@@ -179,3 +179,73 @@ fn values_with_escapes_come_back_by_every_command_that_reads_them() {
         assert_eq!(client.ask("HGET pem value"), bulk(value));
     }
 }
+
+/// Clients that pipeline through `MULTI` by default send all of it at once: were only `MULTI` and `EXEC` refused, the rest would be run.
+#[test]
+fn a_transaction_is_refused_with_all_that_is_in_it() {
+    let site = Site::start();
+    let mut client = site.root();
+    assert_eq!(client.ask("SET there before"), ok());
+    let commands = [
+        encode(&["SET", "a", "1"]),
+        encode(&["MULTI"]),
+        set("a", "2"),
+        set("b", "2"),
+        set("c", "2"),
+        encode(&["GET", "there"]),
+        encode(&["GET", "there"]),
+        encode(&["DEL", "there"]),
+        encode(&["MULTI"]),
+        encode(&["EXEC"]),
+        encode(&["GET", "a"]),
+        set("d", "3"),
+        set("e", "3"),
+    ];
+    client.send(&commands.concat());
+    assert_eq!([client.receive(), client.receive()], [Some(ok()), Some(ok())]);
+    for _ in 0..6 {
+        assert_refused(client.receive(), "ERR transactions are not supported");
+    }
+    assert_refused(client.receive(), "ERR MULTI calls can not be nested");
+    assert_refused(client.receive(), "EXECABORT");
+    assert_eq!(client.receive(), Some(bulk("1")));
+    assert_eq!([client.receive(), client.receive()], [Some(ok()), Some(ok())]);
+    assert_eq!(client.ask("EXISTS b c"), Reply::Integer(0));
+    assert_eq!(client.ask("GET there"), bulk("before"));
+
+    client.assert_error("EXEC", "ERR EXEC without MULTI");
+    client.assert_error("DISCARD", "ERR DISCARD without MULTI");
+    for end in ["DISCARD", "EXEC", "RESET"] {
+        assert_eq!(client.ask("MULTI"), ok());
+        client.assert_error("WATCH a", "ERR");
+        client.assert_error("SET a 4", "ERR");
+        // Who asks may be said anew.
+        assert_eq!(client.ask("AUTH root"), ok());
+        client.assert_error("SET a 4", "ERR");
+        match client.ask(end) {
+            Reply::Error(text) => assert!(text.starts_with("EXECABORT"), "{text}"),
+            reply => assert!(matches!(reply, Reply::Simple(_)), "{end}: {reply:?}"),
+        }
+        assert_eq!(client.ask("AUTH root"), ok());
+        assert_eq!(client.ask("GET a"), bulk("1"), "{end}");
+    }
+}
+
+/// A session whose token ends within a transaction is not kept in it by an `EXEC` that was refused.
+#[test]
+fn a_transaction_ends_with_its_exec_whoever_asks() {
+    let site = Site::start();
+    let token = site.token(r#"path "secret/*" { capabilities = ["read", "create", "update"] }"#);
+    let mut client = authenticated(&site, &token);
+    assert_eq!(client.ask("MULTI"), ok());
+    site.seal();
+    client.assert_error("SET a 1", "LOADING");
+    client.assert_error("EXEC", "LOADING");
+    site.unseal();
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    assert_eq!(client.ask("SET a 1"), ok());
+    let mut stranger = site.connect();
+    stranger.assert_error("MULTI", "NOAUTH");
+    assert_eq!(stranger.ask(&format!("AUTH {token}")), ok());
+    assert_eq!(stranger.ask("GET a"), bulk("1"));
+}

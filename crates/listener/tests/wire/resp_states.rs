@@ -236,7 +236,6 @@ fn a_silent_session_of_a_token_that_ended_gets_nothing() {
         "BLPOP a 0",
         "XREAD BLOCK 0 STREAMS a 0",
         "WAIT 1 0",
-        "MULTI",
         "WATCH a",
         "CLIENT TRACKING ON",
     ] {
