@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line and agent,
-# curl, sops, OpenSSH, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+# curl, sops, OpenSSH, redis-py, node-redis, ioredis, go-redis, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
 #
@@ -298,6 +298,7 @@ done
 if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --silent; then
   run node-vault node "$work/node/walk.js"
   run node-redis node "$work/node/redis.js"
+  limit=60 run ioredis node "$work/node/ioredis.js" "$(free_port)" "$(free_port)"
 fi
 # Logins through a browser: Chromium of the machine, driven by playwright-core, at providers that nobody here wrote.
 chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
@@ -315,6 +316,9 @@ elif build browser env PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm --prefix "$work/br
 fi
 if command -v go >/dev/null && build go env GOPATH="$work/gopath" go -C "$work/go" build -modcacherw -o "$work/go-walk" .; then
   run go "$work/go-walk"
+fi
+if command -v go >/dev/null && build go-redis env GOPATH="$work/gopath" go -C "$work/go" build -modcacherw -o "$work/go-redis-walk" ./redis; then
+  limit=60 run go-redis "$work/go-redis-walk"
 fi
 if command -v mvn >/dev/null && build java mvn -q -B -f "$work/java/pom.xml" -Dmaven.repo.local="$work/m2" compile exec:help; then
   run java mvn -q -B -f "$work/java/pom.xml" -Dmaven.repo.local="$work/m2" exec:java -Dexec.mainClass=Walk
