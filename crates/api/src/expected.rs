@@ -67,11 +67,17 @@ mod tests {
     fn the_document_lists_every_one_with_its_status() {
         let documented = include_str!("../../../docs/api.md");
         for (mistake, row) in [
-            (Expected::NoRole(String::new()), "a secret id, role id or part of a missing role"),
-            (Expected::NoRoleOfSecretId(String::new()), "a secret id of a missing role"),
-            (Expected::NoBackup(String::new()), "a backup of a key that allows none"),
-            (Expected::KeyExists(String::new()), "a backup over a key that is there"),
-            (Expected::NotInOrganization, "a login by GitHub from outside the organization"),
+            (
+                Expected::NoRole(String::new()),
+                "write a secret id, a role id or another part of an AppRole role",
+            ),
+            (
+                Expected::NoRoleOfSecretId(String::new()),
+                "look up or destroy a secret id (or its accessor)",
+            ),
+            (Expected::NoBackup(String::new()), "back up a transit key that does not allow it"),
+            (Expected::KeyExists(String::new()), "restore a backup over an existing transit key"),
+            (Expected::NotInOrganization, "log in with GitHub from outside the organization"),
         ] {
             let line = documented.lines().find(|line| line.contains(row));
             let line = line.unwrap_or_else(|| panic!("docs/api.md has no row {row:?}"));
