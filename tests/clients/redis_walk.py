@@ -39,6 +39,8 @@ for protocol in (2, 3):
     check("hset", client.hset(f"{key}/h", mapping={"user": "u", "password": "p"}) == 2)
     check("hgetall", client.hgetall(f"{key}/h") == {"user": "u", "password": "p"})
     check("hkeys", sorted(client.hkeys(f"{key}/h")) == ["password", "user"])
+    check("hvals, hlen, hexists, hmget", (sorted(client.hvals(f"{key}/h")), client.hlen(f"{key}/h"), client.hexists(f"{key}/h", "user"), client.hmget(f"{key}/h", "user", "other")) == (["p", "u"], 2, True, ["u", None]))
+    check("type and strlen", (client.type(f"{key}/h"), client.type(f"{key}/none"), client.strlen(f"{key}/h")) == ("hash", "none", 0))
     check("hdel", client.hdel(f"{key}/h", "user") == 1)
     check("mset", client.mset({f"{key}/m{at}": str(at) for at in range(30)}) is True)
     check("mget", client.mget(f"{key}/m1", f"{key}/none") == ["1", None])

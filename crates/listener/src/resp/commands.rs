@@ -16,10 +16,15 @@ pub(super) enum RespVerb {
     Exists,
     Get,
     HDel,
+    HExists,
     HGet,
     HGetAll,
     HKeys,
+    HLen,
+    HMGet,
+    HMSet,
     HSet,
+    HVals,
     Hello,
     Info,
     Keys,
@@ -27,12 +32,15 @@ pub(super) enum RespVerb {
     MSet,
     Multi,
     Ping,
+    PTtl,
     Quit,
     Reset,
     Scan,
     Select,
     Set,
+    StrLen,
     Ttl,
+    Type,
 }
 
 impl RespVerb {
@@ -91,7 +99,7 @@ const ONE_KEY: KeyPlaces = (1, 1, 1);
 const ALL_KEYS: KeyPlaces = (1, -1, 1);
 
 /// The commands there are.
-const COMMANDS: [CommandRow; 27] = [
+const COMMANDS: [CommandRow; 36] = [
     row("auth", RespVerb::Auth, -2, OPEN, NO_KEYS),
     row("client", RespVerb::Client, -2, OWN, NO_KEYS),
     row("command", RespVerb::Command, -1, OWN, NO_KEYS),
@@ -103,22 +111,31 @@ const COMMANDS: [CommandRow; 27] = [
     row("get", RespVerb::Get, 2, READ, ONE_KEY),
     row("hdel", RespVerb::HDel, -3, WRITE, ONE_KEY),
     row("hello", RespVerb::Hello, -1, OPEN, NO_KEYS),
+    row("hexists", RespVerb::HExists, 3, READ, ONE_KEY),
     row("hget", RespVerb::HGet, 3, READ, ONE_KEY),
     row("hgetall", RespVerb::HGetAll, 2, SLOW_READ, ONE_KEY),
     row("hkeys", RespVerb::HKeys, 2, SLOW_READ, ONE_KEY),
+    row("hlen", RespVerb::HLen, 2, READ, ONE_KEY),
+    row("hmget", RespVerb::HMGet, -3, READ, ONE_KEY),
+    row("hmset", RespVerb::HMSet, -4, WRITE, ONE_KEY),
     row("hset", RespVerb::HSet, -4, WRITE, ONE_KEY),
+    row("hvals", RespVerb::HVals, 2, SLOW_READ, ONE_KEY),
     row("info", RespVerb::Info, -1, OWN, NO_KEYS),
     row("keys", RespVerb::Keys, 2, SLOW_READ, NO_KEYS),
     row("mget", RespVerb::MGet, -2, READ, ALL_KEYS),
     row("mset", RespVerb::MSet, -3, WRITE, (1, -1, 2)),
     row("multi", RespVerb::Multi, 1, OWN, NO_KEYS),
     row("ping", RespVerb::Ping, -1, OWN, NO_KEYS),
+    row("pttl", RespVerb::PTtl, 2, READ, ONE_KEY),
     row("quit", RespVerb::Quit, -1, OPEN, NO_KEYS),
     row("reset", RespVerb::Reset, 1, OPEN, NO_KEYS),
     row("scan", RespVerb::Scan, -2, SLOW_READ, NO_KEYS),
     row("select", RespVerb::Select, 2, OWN, NO_KEYS),
     row("set", RespVerb::Set, -3, WRITE, ONE_KEY),
+    row("strlen", RespVerb::StrLen, 2, READ, ONE_KEY),
     row("ttl", RespVerb::Ttl, 2, READ, ONE_KEY),
+    row("type", RespVerb::Type, 2, READ, ONE_KEY),
+    row("unlink", RespVerb::Del, -2, WRITE, ALL_KEYS),
 ];
 
 /// The command of a name in upper case.

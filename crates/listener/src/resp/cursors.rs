@@ -6,8 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroize;
 
-/// Most scans remembered; the oldest is forgotten, and ends early for its client.
+/// Most scans remembered; the oldest is forgotten, which its client is told when it goes on.
 const CURSORS_MAX: usize = 4096;
+/// What of a number is used: some clients keep cursors as doubles, which hold no more.
+const NUMBER_MASK: u64 = (1 << 53) - 1;
 
 /// The scans under way, over all connections: clients with a pool go on elsewhere.
 #[derive(Default)]
@@ -29,7 +31,7 @@ impl Cursors {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;
         // Never 0, which starts and ends a scan.
-        let number = self.hasher.hash_one(kept.count).max(1);
+        let number = (self.hasher.hash_one(kept.count) & NUMBER_MASK).max(1);
         if kept.names.len() == CURSORS_MAX {
             kept.names.pop_front();
         }
@@ -37,7 +39,7 @@ impl Cursors {
         number
     }
 
-    /// Forgets all of them: they end early for their clients.
+    /// Forgets all of them, which their clients are told.
     pub(super) fn forget(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.names.drain(..).for_each(|(_, mut name)| name.zeroize());
@@ -60,7 +62,8 @@ mod tests {
         let cursors = Cursors::default();
         let first = cursors.keep("a".into());
         for _ in 1..CURSORS_MAX {
-            cursors.keep("b".into());
+            let number = cursors.keep("b".into());
+            assert_eq!(number as f64 as u64, number, "it survives being kept as a double");
         }
         assert_eq!(cursors.find(first).as_deref(), Some("a"));
         cursors.keep("c".into());

@@ -1,4 +1,4 @@
-//! `HGET`, `HSET`, `HGETALL`, `HKEYS`, `HDEL`: the fields of a secret.
+//! `HGET`, `HSET`, `HGETALL` and the others of their kind: the fields of a secret.
 
 use kallisto_core::Json;
 use kallisto_core::json::members;
@@ -31,6 +31,58 @@ impl RespSession {
         Ok(())
     }
 
+    pub(super) async fn hash_get_many(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        let names: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
+        let secret = self.hash(arguments).await?;
+        replies.array(names.len());
+        for name in names {
+            let value = secret.as_ref().and_then(|secret| secret.field(name)).map(field_bytes);
+            write_value(replies, value.as_deref());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn hash_exists(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        let name = arguments.text(2)?;
+        let secret = self.hash(arguments).await?;
+        let is_there = secret.as_ref().is_some_and(|secret| secret.field(name).is_some());
+        replies.integer(is_there.into());
+        Ok(())
+    }
+
+    pub(super) async fn hash_length(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        let secret = self.hash(arguments).await?;
+        let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
+        replies.integer(members(fields).count() as i64);
+        Ok(())
+    }
+
+    pub(super) async fn hash_values(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        let secret = self.hash(arguments).await?;
+        let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
+        replies.array(members(fields).count());
+        for (_, value) in members(fields) {
+            replies.bulk(&field_bytes(value));
+        }
+        Ok(())
+    }
+
     pub(super) async fn hash_all(
         &self,
         replies: &mut Replies,
@@ -60,14 +112,15 @@ impl RespSession {
         Ok(())
     }
 
-    /// Answers how many fields are new.
+    /// Sets fields; how many of them are new.
     pub(super) async fn hash_set(
         &self,
-        replies: &mut Replies,
         arguments: CommandArguments<'_>,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<usize, CommandFailure> {
         if !arguments.len().is_multiple_of(2) {
-            return Err(CommandFailure::plain("wrong number of arguments for 'hset' command"));
+            let name = arguments.word(0).to_ascii_lowercase();
+            let text = format!("wrong number of arguments for '{name}' command");
+            return Err(CommandFailure::plain(text));
         }
         let given: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
         let added = self
@@ -79,8 +132,7 @@ impl RespSession {
                 (SecretChange::Put, fields.len() - before)
             })
             .await?;
-        replies.integer(added as i64);
-        Ok(())
+        Ok(added)
     }
 
     /// Answers how many fields went; a secret without fields goes too.

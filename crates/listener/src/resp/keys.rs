@@ -1,20 +1,39 @@
-//! `DEL`, `EXISTS`, `TTL`, `KEYS`, `SCAN`: secrets by their paths.
+//! `DEL`, `EXISTS`, `TTL`, `TYPE`, `KEYS`, `SCAN`: secrets by their paths.
 //!
 //! Listing asks the core for everything below the folder that a pattern starts with, which takes the
 //! capability `scan` there; a caller without it gets what it may `list`, folder by folder. Secrets whose
 //! current version is deleted are left out, as far as the caller may see that.
 
-use kallisto_core::json::{self, Json};
+use jiff::Timestamp;
+use kallisto_core::json::{self, Json, members};
 use kallisto_core::{Denial, Error, Operation, Response};
 
 use super::glob;
 use super::reply::Replies;
+use super::secret::FoundSecret;
 use super::session::{CommandArguments, CommandFailure, RespSession};
+use super::strings::VALUE;
 
 /// Most keys of one reply.
 const KEYS_MAX: usize = 100_000;
 /// Keys of a `SCAN` that says no count, as in Redis.
 const SCAN_KEYS: usize = 10;
+
+/// What a time to live is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TtlUnit {
+    Seconds,
+    Milliseconds,
+}
+
+impl TtlUnit {
+    fn of(self, time: Timestamp) -> i64 {
+        match self {
+            Self::Seconds => time.as_second(),
+            Self::Milliseconds => time.as_millisecond(),
+        }
+    }
+}
 
 impl RespSession {
     pub(super) async fn delete_many(
@@ -47,18 +66,35 @@ impl RespSession {
         Ok(())
     }
 
-    /// Seconds until a secret's version is deleted by itself; -1 for never, -2 for no secret.
+    /// The time until a secret's version is deleted by itself; -1 for never, -2 for no secret.
     pub(super) async fn ttl(
         &self,
         replies: &mut Replies,
         arguments: CommandArguments<'_>,
+        unit: TtlUnit,
     ) -> Result<(), CommandFailure> {
         let now = self.shared.clock.now();
         replies.integer(match self.read(arguments.text(1)?).await? {
-            super::secret::FoundSecret::Nothing(_) => -2,
-            super::secret::FoundSecret::Live(secret) => secret
-                .ends_at()
-                .map_or(-1, |end| end.as_second().saturating_sub(now.as_second()).max(0)),
+            FoundSecret::Nothing(_) => -2,
+            FoundSecret::Live(secret) => {
+                secret.ends_at().map_or(-1, |end| unit.of(end).saturating_sub(unit.of(now)).max(0))
+            }
+        });
+        Ok(())
+    }
+
+    /// What a key holds: a string where the secret has nothing but what `GET` reads, or else a hash.
+    pub(super) async fn kind(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        replies.simple(match self.read(arguments.text(1)?).await? {
+            FoundSecret::Nothing(_) => "none",
+            FoundSecret::Live(secret) => {
+                let is_alone = members(secret.fields()).count() == 1;
+                if is_alone && secret.field(VALUE).is_some() { "string" } else { "hash" }
+            }
         });
         Ok(())
     }
@@ -121,8 +157,12 @@ impl RespSession {
             0 => None,
             cursor => match self.shared.cursors.find(cursor) {
                 Some(after) => Some(after),
-                // Forgotten, as after a restart: the scan is over.
-                None => return write_page(replies, 0, &[]),
+                // Forgotten, as after a restart. An end would say that there are no more keys.
+                None => {
+                    return Err(CommandFailure::plain(
+                        "the cursor is not known any more: begin the scan again with 0",
+                    ));
+                }
             },
         };
         let page = self.below(glob::folder(pattern), after, count).await?;

@@ -13,6 +13,7 @@ use zeroize::Zeroize;
 
 use super::RespShared;
 use super::commands::{self, RespVerb};
+use super::keys::TtlUnit;
 use super::reply::Replies;
 use super::transaction;
 use super::wire::{Gone, RespWire};
@@ -292,11 +293,25 @@ impl RespSession {
             RespVerb::MSet => Box::pin(self.set_many(replies, arguments)).await?,
             RespVerb::Del => self.delete_many(replies, arguments).await?,
             RespVerb::Exists => self.count_existing(replies, arguments).await?,
-            RespVerb::Ttl => self.ttl(replies, arguments).await?,
+            RespVerb::Ttl => self.ttl(replies, arguments, TtlUnit::Seconds).await?,
+            RespVerb::PTtl => self.ttl(replies, arguments, TtlUnit::Milliseconds).await?,
+            RespVerb::Type => self.kind(replies, arguments).await?,
+            RespVerb::StrLen => self.length(replies, arguments).await?,
             RespVerb::HGet => self.hash_get(replies, arguments).await?,
-            RespVerb::HSet => self.hash_set(replies, arguments).await?,
+            RespVerb::HMGet => self.hash_get_many(replies, arguments).await?,
+            RespVerb::HExists => self.hash_exists(replies, arguments).await?,
+            RespVerb::HLen => self.hash_length(replies, arguments).await?,
+            RespVerb::HSet => {
+                let added = self.hash_set(arguments).await?;
+                replies.integer(added as i64);
+            }
+            RespVerb::HMSet => {
+                self.hash_set(arguments).await?;
+                replies.ok();
+            }
             RespVerb::HGetAll => self.hash_all(replies, arguments).await?,
             RespVerb::HKeys => self.hash_names(replies, arguments).await?,
+            RespVerb::HVals => self.hash_values(replies, arguments).await?,
             RespVerb::HDel => self.hash_delete(replies, arguments).await?,
             RespVerb::Keys => self.keys(replies, arguments).await?,
             RespVerb::Scan => self.scan(replies, arguments).await?,

@@ -48,6 +48,17 @@ impl RespSession {
         })
     }
 
+    /// Answers how many bytes a `GET` would.
+    pub(super) async fn length(
+        &self,
+        replies: &mut Replies,
+        arguments: CommandArguments<'_>,
+    ) -> Result<(), CommandFailure> {
+        let value = self.value(arguments.text(1)?).await?;
+        replies.integer(value.map_or(0, |value| value.len() as i64));
+        Ok(())
+    }
+
     /// Answers a `GET` that memory answers; false when the read may have to wait, and nothing was done.
     pub(super) fn get_at_once<S>(
         &mut self,

@@ -187,7 +187,7 @@ pub(crate) fn bulk(text: &str) -> Reply {
     Reply::Bulk(text.to_owned())
 }
 
-fn bulks(texts: &[&str]) -> Reply {
+pub(crate) fn bulks(texts: &[&str]) -> Reply {
     Reply::Array(texts.iter().map(|text| bulk(text)).collect())
 }
 

@@ -1,0 +1,83 @@
+//! What commands answer that few clients need, and that no command is left out where all are meant.
+
+use super::resp::{Reply, Site, bulk, bulks, ok};
+use super::resp_states::{READS, WRITES};
+
+#[test]
+fn a_secret_answers_as_a_string_and_as_a_hash() {
+    let site = Site::start();
+    let mut client = site.root();
+    for database in ["0", "1"] {
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        let nothing = ["STRLEN a", "HLEN a", "HEXISTS a x"].map(|words| client.ask(words));
+        assert_eq!(nothing, [0, 0, 0].map(Reply::Integer));
+        assert_eq!(client.ask("TYPE a"), Reply::Simple("none".into()));
+        assert_eq!(client.ask("HMGET a x y"), Reply::Array(vec![Reply::Null, Reply::Null]));
+        assert_eq!(client.ask("HVALS a"), bulks(&[]));
+        assert_eq!(client.ask("PTTL a"), Reply::Integer(-2));
+
+        assert_eq!(client.ask_words(&["SET", "a", "z\u{fc}rich"]), ok());
+        assert_eq!(client.ask("STRLEN a"), Reply::Integer(7), "in bytes");
+        assert_eq!(client.ask("TYPE a"), Reply::Simple("string".into()));
+        assert_eq!(client.ask("PTTL a"), Reply::Integer(-1));
+
+        assert_eq!(client.ask("HMSET a x 1 y 2"), ok());
+        assert_eq!(client.ask("TYPE a"), Reply::Simple("hash".into()));
+        assert_eq!(client.ask("HLEN a"), Reply::Integer(3));
+        assert_eq!(client.ask("HEXISTS a y"), Reply::Integer(1));
+        assert_eq!(client.ask("HEXISTS a z"), Reply::Integer(0));
+        assert_eq!(client.ask("HVALS a"), bulks(&["z\u{fc}rich", "1", "2"]));
+        let some = vec![bulk("2"), Reply::Null, bulk("2"), bulk("1")];
+        assert_eq!(client.ask("HMGET a y z y x"), Reply::Array(some));
+        client.assert_error("HMSET a x", "ERR wrong number of arguments for 'hmset' command");
+        client.assert_error("HMSET a x 1 y", "ERR wrong number of arguments for 'hmset' command");
+
+        assert_eq!(client.ask("HSET only x 1"), Reply::Integer(1));
+        assert_eq!(client.ask("TYPE only"), Reply::Simple("hash".into()));
+        assert_eq!(client.ask("STRLEN only"), Reply::Integer(0), "as GET says");
+        assert_eq!(client.ask("UNLINK a only nothing"), Reply::Integer(2));
+        assert_eq!(client.ask("EXISTS a only"), Reply::Integer(0));
+    }
+}
+
+/// A time to live in milliseconds is that in seconds, and finer.
+#[test]
+fn a_version_that_ends_tells_how_long_it_lives_in_both_units() {
+    let site = Site::start();
+    let mut client = site.root();
+    assert_eq!(client.ask("SET a 1"), ok());
+    site.ask("secret/metadata/a", r#"{"delete_version_after":"1h"}"#).unwrap();
+    assert_eq!(client.ask("SET a 2"), ok());
+    let [secs, millis] = ["TTL a", "PTTL a"].map(|words| match client.ask(words) {
+        Reply::Integer(left) => left,
+        other => panic!("{words}: {other:?}"),
+    });
+    assert!((3_500..=3_600).contains(&secs), "{secs}");
+    assert!((3_500_000..=3_600_000).contains(&millis), "{millis}");
+}
+
+/// The lists of commands that are tried sealed, cut off, without rights and so on have every command that touches a secret.
+#[test]
+fn no_command_that_touches_a_secret_is_left_out() {
+    let site = Site::start();
+    let mut client = site.root();
+    let Reply::Array(rows) = client.ask("COMMAND") else { panic!("no table") };
+    let mut touching = 0;
+    for row in rows {
+        let Reply::Array(row) = row else { panic!("{row:?}") };
+        let (Reply::Bulk(name), Reply::Array(flags)) = (&row[0], &row[2]) else {
+            panic!("{row:?}");
+        };
+        let name = name.to_ascii_uppercase();
+        let has = |flag: &str| flags.contains(&Reply::Simple(flag.into()));
+        let tried =
+            |list: &[&str]| list.iter().any(|words| words.split(' ').next() == Some(name.as_str()));
+        match (has("write"), has("readonly")) {
+            (true, _) => assert!(tried(&WRITES), "{name}"),
+            (_, true) => assert!(tried(&READS) || name == "GET", "{name}"),
+            (false, false) => continue,
+        }
+        touching += 1;
+    }
+    assert!(touching > 15, "{touching}");
+}
