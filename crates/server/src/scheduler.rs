@@ -1,6 +1,7 @@
 //! The thread that has the core run its jobs, and that goes on with what a start left undone: a seal that did not open yet, a
 //! cluster that was not joined yet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -15,6 +16,8 @@ const PASS: Duration = Duration::from_secs(1);
 const SEAL_PASSES: u64 = 5;
 /// Passes between two tries to join a cluster.
 const JOIN_PASSES: u64 = 2;
+/// Passes between two lines about a job that goes on failing of the same: a minute's.
+const TELL_PASSES: u64 = 60;
 
 /// Whether a seal that opens by itself has done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,36 @@ fn is_blank_among_others(core: &Core) -> bool {
     is_shared && core.is_blank().unwrap_or(false)
 }
 
+/// What was logged of jobs that failed: one may fail every second, and the log may be on the disk that is full.
+#[derive(Default)]
+struct ToldFailures(BTreeMap<String, ToldFailure>);
+
+struct ToldFailure {
+    why: String,
+    /// In which pass it was logged.
+    pass: u64,
+    /// How often it came since.
+    untold: u64,
+}
+
+impl ToldFailures {
+    /// How often `job` failed of this since that was logged, if it is time to log it.
+    fn pass(&mut self, job: &str, why: &str, pass: u64) -> Option<u64> {
+        let known = self.0.get_mut(job).filter(|told| told.why == why);
+        let mut times = 1;
+        if let Some(told) = known {
+            if pass < told.pass + TELL_PASSES {
+                told.untold += 1;
+                return None;
+            }
+            times += told.untold;
+        }
+        let told = ToldFailure { why: why.to_owned(), pass, untold: 0 };
+        self.0.insert(job.to_owned(), told);
+        Some(times)
+    }
+}
+
 /// The thread.
 pub(super) struct Scheduler {
     stop: SyncSender<()>,
@@ -83,6 +116,7 @@ impl Scheduler {
         let (stop, stopped) = sync_channel(1);
         let run = move || {
             let mut passes = 0_u64;
+            let mut told = ToldFailures::default();
             while stopped.recv_timeout(PASS) == Err(RecvTimeoutError::Timeout) {
                 passes += 1;
                 if passes.is_multiple_of(JOIN_PASSES) && try_joining(&core, &mut joins) {
@@ -97,7 +131,10 @@ impl Scheduler {
                 }
                 if let Err(failed) = pollster::block_on(core.run_due_jobs(SystemClock.now())) {
                     for job in failed.iter() {
-                        tracing::warn!(job = job.name, why = job.why(), "a job failed");
+                        let why = job.why();
+                        if let Some(times) = told.pass(&job.name, &why, passes) {
+                            tracing::warn!(job = job.name, why, times, "a job failed");
+                        }
                     }
                 }
                 if core.is_removed()
@@ -124,5 +161,23 @@ impl Scheduler {
         {
             tracing::error!("the scheduler panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_goes_on_failing_is_told_once_a_minute_and_of_something_else_at_once() {
+        let mut told = ToldFailures::default();
+        assert_eq!(told.pass("a", "no space", 7), Some(1));
+        for pass in 8..7 + TELL_PASSES {
+            assert_eq!(told.pass("a", "no space", pass), None);
+        }
+        assert_eq!(told.pass("b", "no space", 9), Some(1), "each job for itself");
+        assert_eq!(told.pass("a", "no space", 7 + TELL_PASSES), Some(TELL_PASSES));
+        assert_eq!(told.pass("a", "damaged", 8 + TELL_PASSES), Some(1));
+        assert_eq!(told.pass("a", "no space", 9 + TELL_PASSES), Some(1));
     }
 }
