@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::collector::{Behaviour, Collector, RecordedSpan};
 use crate::pair;
 use crate::ports::free_address;
-use crate::support::{Directory, PATIENCE, Server, refuse};
+use crate::support::{Directory, PATIENCE, Server, refuse, until};
 
 /// A trace that a client began, and its span there.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -118,6 +118,10 @@ fn a_request_through_a_follower_is_one_trace() {
     let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str())];
     let (one, two, keys) = pair::start_with(&directory, &[], &environment);
     one.client(&keys.root).put("sys/mounts/kv", r#"{"type":"kv-v2"}"#);
+    // It calls a request by the route that it knows.
+    until("the mount to be known at the second", || {
+        two.client(&keys.root).get("kv/config").status == 200
+    });
     let (trace, parent) = client_trace(3, "01");
     let headers = [("traceparent", parent.as_str()), ("tracestate", "a=b")];
     let mut through = two.client(&keys.root).with_headers(&headers);
