@@ -111,7 +111,7 @@ pub(crate) struct Revoke {
 impl Revoke {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let id = url::clean(&self.id)?;
+        let id = url::clean(self.id.trim())?;
         let (family, failed, done) = match (self.force, self.prefix) {
             (true, false) => {
                 return Err(Error::usage("Specifying -force requires also specifying -prefix"));

@@ -188,7 +188,7 @@ impl Login {
             let at = pairs.iter().position(|(key, _)| key == "username").ok_or_else(|| {
                 Error::Settings("Error authenticating: 'username' must be specified".to_owned())
             })?;
-            path = format!("{path}/{}", url::clean(&pairs.remove(at).1)?);
+            path = format!("{path}/{}", url::clean(pairs.remove(at).1.trim())?);
             if !pairs.iter().any(|(key, _)| key == "password") {
                 let password = ask("Password", config)?;
                 pairs.push(("password".to_owned(), password.expose_secret().to_owned()));

@@ -39,6 +39,36 @@ fn leases_are_asked_about_renewed_and_ended() {
     }
 }
 
+/// A file that a name or an id is read from ends in a newline; a path is what it says.
+#[test]
+fn blanks_around_ids_and_user_names_are_none_of_theirs() {
+    let server = DevServer::start(&directory());
+    for line in [
+        "auth enable userpass",
+        "write auth/userpass/users/bob password=secret",
+        "token create -ttl=1h -policy=default",
+    ] {
+        assert_eq!(server.run(line).code, 0, "{line}");
+    }
+    for name in ["bob ", "bob\n"] {
+        let named = format!("username={name}");
+        let words = ["login", "-no-store", "-method=userpass", &named, "password=secret"];
+        let ran = server.run_words(&words);
+        assert_eq!(ran.code, 0, "{name:?}: {}", ran.stderr);
+    }
+    let leases = "list sys/leases/lookup/auth/token/create";
+    assert_eq!(server.run(leases).code, 0);
+    let ran = server.run_words(&["lease", "revoke", "-sync", "-prefix", "auth/token/create "]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(server.run(leases).code, 2, "they are revoked");
+    for (path, value) in [("secret/a", "1"), ("secret/a ", "2")] {
+        let field = format!("x={value}");
+        assert_eq!(server.run_words(&["kv", "put", path, &field]).code, 0, "{path:?}");
+    }
+    let read = |path| server.run_words(&["kv", "get", "-field=x", path]).stdout;
+    assert_eq!((read("secret/a").trim(), read("secret/a ").trim()), ("1", "2"));
+}
+
 /// Kinds that are there from the start, once, and cannot be mounted; and the second name of one.
 const NOT_MOUNTED: [&str; 5] = ["cubbyhole", "identity", "openldap", "system", "token"];
 

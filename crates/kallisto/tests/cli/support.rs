@@ -215,13 +215,17 @@ impl DevServer {
     /// Runs a command line, words apart by one space, as root. The first one waits for the server to
     /// listen.
     pub(crate) fn run(&self, line: &str) -> Ran {
+        self.run_words(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The same of words that may have blanks in them.
+    pub(crate) fn run_words(&self, words: &[&str]) -> Ran {
         let environment = [
             ("VAULT_ADDR", self.address.as_str()),
             ("VAULT_TOKEN", "root"),
             ("VAULT_MAX_RETRIES", "8"),
         ];
-        let words: Vec<&str> = line.split(' ').collect();
-        kallisto(&directory(), &environment, "", &words)
+        kallisto(&directory(), &environment, "", words)
     }
 }
 
