@@ -254,6 +254,22 @@ fn a_learner_that_is_to_vote_is_promoted_once_it_caught_up() {
     assert!(cluster.caught_up(3));
 }
 
+/// Its vote would count although it is not there: of two servers that is a majority lost.
+#[test]
+fn a_learner_that_was_never_heard_does_not_vote() {
+    let mut cluster = Cluster::new(2);
+    cluster.cut.push(2);
+    let added = vec![MemberChange::Put(Cluster::peer(2), MemberRole::Learner)];
+    cluster.decide(cluster.store(1).change(added)).unwrap();
+    for _ in 0..100 {
+        cluster.tick();
+        let members = cluster.store(1).members();
+        let roles: Vec<_> = members.iter().map(|member| (member.peer.id, member.role)).collect();
+        assert_eq!(roles, [(1, MemberRole::Voter), (2, MemberRole::Learner)]);
+    }
+    cluster.decide(cluster.store(1).commit(put("x", "1"))).unwrap();
+}
+
 #[test]
 fn who_holds_something_joins_nobody() {
     let cluster = Cluster::new(2);
