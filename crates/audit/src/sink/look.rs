@@ -94,7 +94,8 @@ impl<R: Read + Seek> LinesBack<R> {
 
     /// Reads the block in front of what was read; false when there is none, or the budget is spent.
     fn read_block(&mut self) -> io::Result<bool> {
-        let bytes = BLOCK_BYTES.min(self.start).min(self.budget);
+        // As much again as is there: what a long line costs grows with its length, and not with the square of it.
+        let bytes = BLOCK_BYTES.max(self.buffer.len() as u64).min(self.start).min(self.budget);
         if bytes == 0 {
             return Ok(false);
         }
