@@ -21,6 +21,7 @@ Every page of docs/ with such blocks is read. In front of a block, `<!-- not run
 warning is allowed. `json` and `yaml` blocks have to parse, and routes, commands and metrics that a page names have to exist (`docs_names.py`). Commands in a block of another kind (`sh`, or no kind) need a `not run` note, since nothing runs them.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -68,10 +69,16 @@ VOLATILE = [
     (re.compile(r"\S*/\.vault-token"), "~/.vault-token"),
     (re.compile(r"vault-cluster-[0-9a-f]{8}"), "CLUSTER"),
     (re.compile(r"kallisto-cluster-[0-9a-f]+"), "CLUSTER"),
-    (re.compile(r"\b\d+[hms](\d+[ms])*\b"), "SPAN"),
+    (re.compile(r"\b\d+[hms](\d+[ms])*\b"), lambda it: span(it.group())),
     (re.compile(r"-{3,}"), "---"),
     (re.compile(r"\s+"), " "),
 ]
+
+
+def span(text):
+    """A time to the minute: of one that is left some seconds may be gone."""
+    secs = sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in re.findall(r"(\d+)([hms])", text))
+    return f"SPAN{(secs + 5) // 60}"
 
 
 def normal(line):
@@ -195,7 +202,8 @@ class Session:
     def close(self):
         # A PostgreSQL is in a session of its own; its file names it.
         for file in pathlib.Path(self.folder).glob("*/postmaster.pid"):
-            os.kill(int(file.read_text().split()[0]), signal.SIGQUIT)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(file.read_text().split()[0]), signal.SIGQUIT)
         for how in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.shell.pid, how)

@@ -72,8 +72,14 @@ class Names:
         words = command.split()[1:]
         known = [n for n in range(1, len(words) + 1) if " ".join(words[:n]) in self.flags]
         if not known:
-            begun = " ".join(it for it in words[:2] if re.fullmatch(r"[a-z-]+[a-z]", it) and not it.startswith("-"))
-            return "" if not begun or any(it.startswith(begun) for it in self.flags) else command
+            begun = ""
+            for word in words:
+                if not re.fullmatch(r"[a-z][a-z-]*[a-z]", word):
+                    break
+                begun += f"{word} "
+                if not any(f"{it} ".startswith(begun) for it in self.flags):
+                    return command
+            return ""
         name = " ".join(words[: known[-1]])
         if name == "ssh":  # What follows the host is for `ssh` itself.
             return ""

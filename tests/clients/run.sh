@@ -295,7 +295,8 @@ for folder in browser node go java rust; do
   cp -r "$here/$folder" "$work/$folder"
   rm -rf "$work/$folder/target" "$work/$folder/node_modules"
 done
-if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --silent; then
+if command -v npm >/dev/null && { wanted node-vault || wanted node-redis || wanted ioredis; } \
+  && ONLY='' build node npm --prefix "$work/node" ci --silent; then
   run node-vault node "$work/node/walk.js"
   run node-redis node "$work/node/redis.js"
   limit=60 run ioredis node "$work/node/ioredis.js" "$(free_port)" "$(free_port)"
