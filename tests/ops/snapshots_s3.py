@@ -92,6 +92,9 @@ def main():
     cluster, others = Cluster(binary, work), []
     try:
         walk(cluster, gateway, work, others)
+    except BaseException:
+        check(False, "the walk came to its end")
+        raise
     finally:
         cluster.end()
         for one in others:
@@ -150,9 +153,14 @@ def walk(cluster, gateway, work, others):
         is_new = found["last_snapshot_verified"] and found["last_snapshot_index"] > since and not found["last_snapshot_error"]
         return found if is_new else None
 
+    def failures_counted():
+        """Who leads, and how many failures it has counted: another server counts from nothing."""
+        return cluster.leader(), cluster.metric("kallisto_snapshots_failures_total", "far") or 0
+
     def failed(before):
-        found = status()
-        return found if int(found["consecutive_errors"]) > 0 and cluster.metric("kallisto_snapshots_failures_total", "far") > before else None
+        found, (leader, count) = status(), failures_counted()
+        known = before[1] if leader == before[0] else 0
+        return found if int(found["consecutive_errors"]) > 0 and count > known else None
 
     def note():
         """Something new to be in the next snapshot; where the log is then."""
@@ -186,7 +194,7 @@ def walk(cluster, gateway, work, others):
     cluster.call(CONFIG + "wrong", "DELETE")
 
     for mode, what in [("refuse", "outage"), ("cut", "cut upload"), ("deaf", "lost answer")]:
-        since, before, there = note(), cluster.metric("kallisto_snapshots_failures_total", "far"), objects()
+        since, before, there = note(), failures_counted(), objects()
         at = time.time()
         proxy.set(mode)
         found = cluster.until(f"{what}: it is told", lambda: failed(before))
