@@ -48,13 +48,17 @@ class Proxy(threading.Thread):
 
     def run(self):
         while True:
-            client, _ = self.listener.accept()
-            if self.mode == "refuse":
-                client.close()
-                continue
-            far = socket.create_connection(("127.0.0.1", self.to))
-            threading.Thread(target=self.pump, args=(client, far, True), daemon=True).start()
-            threading.Thread(target=self.pump, args=(far, client, False), daemon=True).start()
+            self.pass_on(self.listener.accept()[0])
+
+    def pass_on(self, client):
+        if self.mode == "refuse":
+            client.close()
+            return
+        far = socket.create_connection(("127.0.0.1", self.to))
+        # Only these hold the two ends: they are closed when both have ended. One that is shut down and not closed takes no more of an upload, and
+        # whoever sends that waits until its own patience is over.
+        threading.Thread(target=self.pump, args=(client, far, True), daemon=True).start()
+        threading.Thread(target=self.pump, args=(far, client, False), daemon=True).start()
 
     def pump(self, source, to, is_up):
         body = 0
