@@ -8,6 +8,19 @@ use super::secret::{FoundSecret, ReadSecret, SecretChange, field_bytes};
 use super::session::{CommandArguments, CommandFailure, RespSession, text};
 use super::strings::write_value;
 
+/// What is told of each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HashPart {
+    Names,
+    Values,
+}
+
+/// Answers a field of a secret, or that there is none.
+fn write_field_of(replies: &mut Replies, secret: Option<&ReadSecret>, name: &str) {
+    let value = secret.and_then(|secret| secret.field(name)).map(field_bytes);
+    write_value(replies, value.as_deref());
+}
+
 impl RespSession {
     async fn hash(
         &self,
@@ -26,8 +39,7 @@ impl RespSession {
     ) -> Result<(), CommandFailure> {
         let name = arguments.text(2)?;
         let secret = self.hash(arguments).await?;
-        let value = secret.as_ref().and_then(|secret| secret.field(name)).map(field_bytes);
-        write_value(replies, value.as_deref());
+        write_field_of(replies, secret.as_ref(), name);
         Ok(())
     }
 
@@ -40,8 +52,7 @@ impl RespSession {
         let secret = self.hash(arguments).await?;
         replies.array(names.len());
         for name in names {
-            let value = secret.as_ref().and_then(|secret| secret.field(name)).map(field_bytes);
-            write_value(replies, value.as_deref());
+            write_field_of(replies, secret.as_ref(), name);
         }
         Ok(())
     }
@@ -69,20 +80,6 @@ impl RespSession {
         Ok(())
     }
 
-    pub(super) async fn hash_values(
-        &self,
-        replies: &mut Replies,
-        arguments: CommandArguments<'_>,
-    ) -> Result<(), CommandFailure> {
-        let secret = self.hash(arguments).await?;
-        let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
-        replies.array(members(fields).count());
-        for (_, value) in members(fields) {
-            replies.bulk(&field_bytes(value));
-        }
-        Ok(())
-    }
-
     pub(super) async fn hash_all(
         &self,
         replies: &mut Replies,
@@ -98,16 +95,22 @@ impl RespSession {
         Ok(())
     }
 
-    pub(super) async fn hash_names(
+    /// The names of the fields, or their values.
+    pub(super) async fn hash_parts(
         &self,
         replies: &mut Replies,
         arguments: CommandArguments<'_>,
+        part: HashPart,
     ) -> Result<(), CommandFailure> {
         let secret = self.hash(arguments).await?;
         let fields = secret.as_ref().map(ReadSecret::fields).unwrap_or_default();
         replies.array(members(fields).count());
-        for (name, _) in members(fields) {
-            replies.bulk(&field_bytes(name));
+        for (name, value) in members(fields) {
+            let told = match part {
+                HashPart::Names => name,
+                HashPart::Values => value,
+            };
+            replies.bulk(&field_bytes(told));
         }
         Ok(())
     }

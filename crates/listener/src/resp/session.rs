@@ -13,6 +13,7 @@ use zeroize::Zeroize;
 
 use super::RespShared;
 use super::commands::{self, RespVerb};
+use super::hashes::HashPart;
 use super::keys::TtlUnit;
 use super::reply::Replies;
 use super::transaction;
@@ -310,8 +311,8 @@ impl RespSession {
                 replies.ok();
             }
             RespVerb::HGetAll => self.hash_all(replies, arguments).await?,
-            RespVerb::HKeys => self.hash_names(replies, arguments).await?,
-            RespVerb::HVals => self.hash_values(replies, arguments).await?,
+            RespVerb::HKeys => self.hash_parts(replies, arguments, HashPart::Names).await?,
+            RespVerb::HVals => self.hash_parts(replies, arguments, HashPart::Values).await?,
             RespVerb::HDel => self.hash_delete(replies, arguments).await?,
             RespVerb::Keys => self.keys(replies, arguments).await?,
             RespVerb::Scan => self.scan(replies, arguments).await?,
