@@ -70,29 +70,29 @@ pub(super) fn resolve(head: &Parts, has_page: bool) -> ResolvedTarget<'_> {
     ResolvedTarget::Api { path: Cow::Borrowed(path), method }
 }
 
-/// The path of an OCSP request by GET (RFC 6960, A.1), which is base 64 and may have two slashes in a row, as no other path has: the same in the
-/// alphabet of URLs. `None` for all others.
+/// Fewest characters of an OCSP request in base 64: one about one certificate by SHA-1 has 66 bytes (RFC 6960, 4.1.1).
+const OCSP_CHARACTERS_MIN: usize = 88;
+
+/// The path of an OCSP request by GET (RFC 6960, A.1) that could not stand in a path, the same in the alphabet of URLs: base 64 may have two slashes in a
+/// row and end with one, which a path must not and which makes it a folder. `None` for all others, and for what no request is: folders may be called `ocsp`.
 fn ocsp_by_get(head: &Parts) -> Option<String> {
-    if head.method != Method::GET {
+    if head.method != Method::GET || head.uri.query().is_some() {
         return None;
     }
     let (mount, asked) = head.uri.path().strip_prefix("/v1/")?.split_once("/ocsp/")?;
-    let is_double = asked.contains("//") || asked.as_bytes().windows(3).any(is_slash);
-    if mount.starts_with('/') || mount.contains("//") || !is_double {
+    // The first byte of a request says that it is a sequence, which is an M in base 64.
+    if !asked.starts_with('M') || mount.starts_with('/') || mount.contains("//") {
         return None;
     }
     let asked = ["%2f", "%2F"].iter().fold(asked.to_owned(), |text, from| text.replace(from, "/"));
     let asked = ["%2b", "%2B"].iter().fold(asked, |text, from| text.replace(from, "+"));
     let asked = ["%3d", "%3D"].iter().fold(asked, |text, from| text.replace(from, "="));
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-    if !asked.contains("//") || asked.starts_with('/') || !asked.bytes().all(is_base64) {
+    let is_request = asked.len() >= OCSP_CHARACTERS_MIN && asked.bytes().all(is_base64);
+    if !is_request || !(asked.contains("//") || asked.ends_with('/')) {
         return None;
     }
     Some(format!("{mount}/ocsp/{}", asked.replace('/', "_").replace('+', "-")))
-}
-
-fn is_slash(three: &[u8]) -> bool {
-    three.eq_ignore_ascii_case(b"%2f")
 }
 
 fn collapse_slashes(path: &str) -> String {
@@ -194,17 +194,32 @@ mod tests {
             ("GET", "/v1", Some(404)),
             ("GET", "/v2/a", Some(404)),
             ("POST", "/v1/a//b", Some(307)),
-            ("GET", "/v1/pki/ocsp/MEow//a+b//", None),
+            ("GET", "/v1/pki/ocsp/MEow//a+b//", Some(307)),
+            ("GET", "/v1/secret/data/ocsp/a//b", Some(307)),
             ("GET", "/v1/pki/ocsp//a", Some(307)),
             ("GET", "/v1//pki/ocsp/a//b", Some(307)),
             ("POST", "/v1/pki/ocsp/a//b", Some(307)),
         ] {
             assert_eq!(status(method, uri), expected, "{method} {uri}");
         }
+        // What stands before and after the middle of an OCSP request.
+        let between = |from: &str, to: &str| format!("{from}{}{to}", "A".repeat(88));
         for (uri, expected) in [
-            ("/v1/pki/ocsp/MEow//a+b//=", "pki/ocsp/MEow__a-b__="),
-            ("/v1/ns/pki/ocsp/MEow%2F%2fa%2B/b%3d", "ns/pki/ocsp/MEow__a-_b="),
-            ("/v1/pki/ocsp/MEow/a+b", "pki/ocsp/MEow/a+b"),
+            (between("/v1/pki/ocsp/M//a+b", "//="), between("pki/ocsp/M__a-b", "__=")),
+            (between("/v1/ns/pki/ocsp/M%2F%2fa%2B/", "%3d"), between("ns/pki/ocsp/M__a-_", "=")),
+            (between("/v1/pki/ocsp/M", "/"), between("pki/ocsp/M", "_")),
+            (between("/v1/pki/ocsp/M+/", "%2F"), between("pki/ocsp/M-_", "_")),
+            (between("/v1/pki/ocsp/M/a+b", ""), between("pki/ocsp/M/a+b", "")),
+            (between("/v1/kv/metadata/ocsp/M", "/?list=true"), between("kv/metadata/ocsp/M", "/")),
+            (between("/v1/kv/metadata/ocsp/N", "/"), between("kv/metadata/ocsp/N", "/")),
+            (between("/v1/kv/metadata/ocsp/M-", "/"), between("kv/metadata/ocsp/M-", "/")),
+        ] {
+            let parts = parts("GET", &uri);
+            let ResolvedTarget::Api { path, .. } = resolve(&parts, true) else { panic!("{uri}") };
+            assert_eq!(path, expected);
+        }
+        for (uri, expected) in [
+            ("/v1/kv/metadata/ocsp/Mine/", "kv/metadata/ocsp/Mine/"),
             ("/v1/secret/data/ocsp/a%2Fb", "secret/data/ocsp/a%2Fb"),
             ("/v1/secret/data/ocsp/a%2F%2F..", "secret/data/ocsp/a%2F%2F.."),
         ] {

@@ -75,6 +75,13 @@ impl Site {
         format!("pki/ocsp/{text}")
     }
 
+    /// The request of [`Site::ocsp`] about a certificate whose serial ends with `bytes`, which nobody has issued.
+    fn ocsp_ending_with(&self, bytes: [u8; 3]) -> Vec<u8> {
+        let (mut request, end) = (self.ocsp.clone(), self.ocsp.len() - bytes.len());
+        request[end..].copy_from_slice(&bytes);
+        request
+    }
+
     /// Every spelling of what anyone may read, and of what only looks like it.
     fn paths(&self) -> Vec<String> {
         let text = BASE64.encode(&self.ocsp);
@@ -162,6 +169,30 @@ fn an_answer_is_the_same_by_the_short_way_and_the_long_way() {
     assert_eq!(certificates.status, 403);
     // Read by HEAD it is what it was before there was a short way.
     assert_eq!(site.server.connect().ask_with("HEAD", "pki/crl", &[], "").status, 405);
+}
+
+#[test]
+fn ocsp_by_get_is_answered_whatever_its_base_64_is() {
+    let site = Site::start();
+    assert_eq!(site.ocsp.len() % 3, 0, "nothing is padded");
+    for (bytes, end) in [([0xcf, 0xf0, 1], "z/AB"), ([0, 0xff, 0xf1], "AP/x"), ([1; 3], "AQEB")]
+        .into_iter()
+        .chain([([0, 0, 0x3f], "AAA/"), ([0, 0x0f, 0xff], "AA//"), ([0xff; 3], "////")])
+    {
+        let request = site.ocsp_ending_with(bytes);
+        let text = BASE64.encode(&request);
+        assert!(text.ends_with(end), "{text}");
+        let spelled = text.replace('+', "%2B").replace('=', "%3D");
+        for text in [spelled.replace('/', "%2F"), spelled.replace('/', "%2f"), spelled, text] {
+            // Each is signed when it is asked for, so no two are the same.
+            for headers in [&[][..], &[LONG_WAY]] {
+                let path = format!("pki/ocsp/{text}");
+                let reply = site.server.connect().ask_with("GET", &path, headers, "");
+                assert_eq!(reply.status, 200, "{text}: {}", reply.text());
+                assert_eq!(ocsp_status(&reply.body), "UNKNOWN", "{text}");
+            }
+        }
+    }
 }
 
 #[test]

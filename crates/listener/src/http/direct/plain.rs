@@ -173,7 +173,9 @@ impl<'b> PlainRequest<'_, 'b> {
             }
         };
         let is_clean = path.bytes().all(is_of_path) && !self.target.contains("//");
-        is_clean.then_some((path, token))
+        // What ends as a folder may be an OCSP request, which is told from one where targets are resolved.
+        let is_folder = path.ends_with('/') || path.ends_with("%2F") || path.ends_with("%2f");
+        (is_clean && !is_folder).then_some((path, token))
     }
 
     /// The head in the types of the HTTP library; `None` for what it does not take.
