@@ -192,3 +192,6 @@ impl<D: StoreDatabase> PgDriver<D> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

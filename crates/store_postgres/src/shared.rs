@@ -424,4 +424,4 @@ impl PgQueue {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,7 +7,14 @@ use crate::limits::LEASE;
 
 /// A clock that says what it is told to.
 #[derive(Debug, Default)]
-struct SetClock(AtomicU64);
+pub(crate) struct SetClock(AtomicU64);
+
+impl SetClock {
+    /// Sets it forward by so many milliseconds, and says what it says then.
+    pub(crate) fn advance(&self, ms: u64) -> Duration {
+        Duration::from_millis(self.0.fetch_add(ms, Ordering::Relaxed) + ms)
+    }
+}
 
 impl Clock for SetClock {
     fn now(&self) -> Duration {
@@ -17,7 +24,8 @@ impl Clock for SetClock {
     fn sleep(&self, _: Duration) {}
 }
 
-fn shared(clock: &Arc<SetClock>) -> PgShared {
+/// What a store on no database shares.
+pub(crate) fn shared(clock: &Arc<SetClock>) -> PgShared {
     PgShared {
         clock: Arc::<SetClock>::clone(clock),
         own: Peer { id: 1, ..Peer::default() },
