@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kallisto_api::request_id::uuid_text;
@@ -46,6 +47,17 @@ pub struct EngineContext<'a> {
     pub people: &'a dyn People,
     /// Where the mount is.
     pub place: Place<'a>,
+    /// How clients ask the mount for what changed; `None` where it was not tuned for it.
+    pub conditional_reads: Option<ConditionalReads>,
+}
+
+/// A mount that was tuned to hear of `If-Modified-Since` (RFC 9110, 13.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConditionalReads {
+    /// Whether answers may bear `Last-Modified`.
+    pub tells_date: bool,
+    /// How far in the past the view of a server may be that answers.
+    pub staleness_max: Duration,
 }
 
 /// Where a mount is: what clients reach it by.

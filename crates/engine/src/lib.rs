@@ -42,7 +42,9 @@ pub mod wrapped;
 pub use address::AddressRange;
 pub use call::{Call, Caller, CallerToken, Handler, NoTemplateValues, TemplateValues};
 pub use class::{BuiltinMount, Class, Multiplicity};
-pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Passwords, Place, Random};
+pub use context::{
+    ConditionalReads, EngineContext, Heavy, KeyedHash, MountInfo, Passwords, Place, Random,
+};
 pub use destination::AllowedAddresses;
 pub use far_end::{
     FarEnd, FarEndAnswer, FarEndCall, FarEndFailure, FarEndWork, FarEnds, NoFarEnds,

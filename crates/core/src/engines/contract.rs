@@ -10,11 +10,11 @@ use kallisto_auth::{Capability, Subject as _, TemplateSubject as _, TokenKind, V
 use kallisto_engine::context::{LongWork, WorkResult};
 use kallisto_engine::lease::{IsRevocation, Make};
 use kallisto_engine::{
-    Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, Dispatch,
-    EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck,
-    MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Passwords,
-    People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Routes, Storage,
-    TemplateValues, UnheardCall,
+    Admits, Call as EngineCall, Caller as EngineCaller, CallerToken, Class, ConditionalReads,
+    Dispatch, EngineContext, EngineJob, EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases,
+    LightCheck, MountInfo, NewLease, NoTemplateValues, Outbound, OutboundAnswer, OutboundCall,
+    Passwords, People, Place, Profile, ProfileAlias, ProfileGroup, Random, RenewalCall, Routes,
+    Storage, TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -22,6 +22,7 @@ use crate::admission::Flow;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
+use crate::api::json::Json;
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::caller::call::AuthorizedCall;
 use crate::caller::policies::CallerPolicies;
@@ -213,8 +214,23 @@ impl<'a> Grounds<'a> {
                 namespace_id: self.context.view.namespace_id(),
                 namespace_path: self.context.view.namespace_path(),
             },
+            conditional_reads: conditional_reads(self.context, self.mount),
         }
     }
+}
+
+/// Whether a mount is tuned to be asked for what changed.
+fn conditional_reads(context: &NamespaceContext, mount: &Mount) -> Option<ConditionalReads> {
+    let names = |list: &str, name: &str| match mount.entry.config.lists.get(list) {
+        Some(Json::Array(names)) => {
+            names.iter().filter_map(Json::as_str).any(|one| one.eq_ignore_ascii_case(name))
+        }
+        _ => false,
+    };
+    names("passthrough_request_headers", "If-Modified-Since").then(|| ConditionalReads {
+        tells_date: names("allowed_response_headers", "Last-Modified"),
+        staleness_max: context.info.max_staleness,
+    })
 }
 
 /// What the contract says of a mount.

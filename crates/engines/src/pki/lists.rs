@@ -103,7 +103,7 @@ pub(super) fn made(
     is_it.then(|| Arc::clone(&made.der))
 }
 
-/// The latest list of one who signs, in DER; `None` where nobody signs it, or none was decided on yet.
+/// The latest list of one who signs; `None` where nobody signs it, or none was decided on yet.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -111,7 +111,7 @@ pub(super) async fn latest(
     call: &Call<'_>,
     scope: ListScope,
     which: Which,
-) -> Result<Option<Arc<Vec<u8>>>, Error> {
+) -> Result<Option<MadeList>, Error> {
     let memory: &Pki = call.memory()?;
     let place = (scope, which == Which::Delta);
     let now_ns = call.request.now_ns();
@@ -138,7 +138,7 @@ pub(super) async fn latest(
         // Another one makes it: what there is will do.
         let is_made = memory.making().contains(&place);
         if made.number == number || (made.number < number && (is_young || is_made)) {
-            return Ok(Some(Arc::clone(&made.der)));
+            return Ok(Some(made.clone()));
         }
     }
     let making = memory.begin(place);
@@ -169,19 +169,18 @@ pub(super) async fn latest(
             (Entry { serial: revoked.serial, at }, reason)
         });
         let der = list.sign_all(on, &[], &issuer.crl_signer(&key));
-        der.map(|der| MadeList { number, at_ns: now_ns, entries, der: Arc::new(der) })
+        der.map(|der| MadeList { number, at_ns: now_ns, this_update, entries, der: Arc::new(der) })
     };
     // What is quickly made is made here.
     let made = if count < QUICK_ENTRIES { Ok(work()) } else { call.run_heavy(work).await };
     drop(making);
-    let made = made?.map_err(super::given::refuse)?;
-    let der = Arc::clone(&made.der);
+    let made: MadeList = made?.map_err(super::given::refuse)?;
     let mut all = memory.made();
     let is_newer = all.get(&place).is_none_or(|known| known.number < made.number);
     if is_newer {
-        all.insert(place, made);
+        all.insert(place, made.clone());
     }
-    Ok(Some(der))
+    Ok(Some(made))
 }
 
 /// The last reason that is told.

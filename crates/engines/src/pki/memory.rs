@@ -17,6 +17,7 @@ use super::config::{ClusterUrls, CrlConfig, Defaults};
 use super::given::GivenFields;
 use super::ids::{IssuerId, ListScope};
 use super::issuer::{Issuer, PkiKey, UrlSettings};
+use super::modified::{ModifiedAt, StructureModified};
 use super::ocsp_cache::OcspCache;
 use super::pool::KeyPool;
 use super::revoked::{Lists, RevocationRecord, RevokedSet};
@@ -24,6 +25,8 @@ use super::role::PkiRole;
 
 /// The record that every change of issuers and keys writes.
 pub(super) const GENERATION: &str = "config/generation";
+/// The record that says when they changed last.
+pub(super) const MODIFIED: &str = "config/modified";
 pub(super) const ISSUERS: &str = "config/issuers";
 pub(super) const KEYS: &str = "config/keys";
 pub(super) const URLS: &str = "config/urls";
@@ -50,6 +53,8 @@ pub(super) struct MadeList {
     pub(super) number: u64,
     /// When, in nanoseconds since 1970.
     pub(super) at_ns: i64,
+    /// When it was decided on, in seconds since 1970, as it says.
+    pub(super) this_update: i64,
     /// How many entries it has.
     pub(super) entries: usize,
     pub(super) der: Arc<Vec<u8>>,
@@ -71,6 +76,9 @@ pub(super) struct PkiState {
     /// Rises with every change that may change whose certificate an OCSP request asks for, who signs the answer, or whether an unrevoked certificate is
     /// good: of issuers, keys and settings, and when a certificate is deleted.
     pub(super) ocsp_revision: u64,
+    /// How many changes of issuers and keys there were.
+    generation: u64,
+    modified: StructureModified,
     pub(super) acme: Arc<AcmeConfig>,
     pub(super) acme_accounts: usize,
     /// Which server keeps the nonces of ACME that were used.
@@ -163,6 +171,8 @@ enum ParsedRecord {
     Lists(ListScope, Lists),
     Issuers(Defaults),
     Keys(Defaults),
+    Generation(u64),
+    Modified(StructureModified),
     Urls(UrlSettings),
     Cluster(ClusterUrls),
     Crl(CrlConfig),
@@ -188,6 +198,8 @@ impl ParsedRecord {
             _ => match name {
                 ISSUERS => Self::Issuers(Defaults::decode(value)?),
                 KEYS => Self::Keys(Defaults::decode(value)?),
+                GENERATION => Self::Generation(u64::from_be_bytes(value.try_into().ok()?)),
+                MODIFIED => Self::Modified(StructureModified::decode(value)?),
                 URLS => Self::Urls(decode_urls(value)?),
                 CLUSTER => Self::Cluster(ClusterUrls::decode(value)?),
                 CRL => Self::Crl(CrlConfig::decode(value)?),
@@ -207,6 +219,12 @@ pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
 }
 
 impl PkiState {
+    /// When issuers, keys or which of them are the defaults changed last, in seconds since 1970; `None` where nobody knows. No two states that anyone saw
+    /// have the same.
+    pub(super) fn structure_modified(&self) -> ModifiedAt {
+        (self.modified.generation == self.generation).then_some(self.modified.at)
+    }
+
     fn put(&mut self, parsed: ParsedRecord) {
         if self.changes_ocsp(&parsed) {
             self.ocsp_revision += 1;
@@ -232,6 +250,8 @@ impl PkiState {
             }
             ParsedRecord::Issuers(defaults) => self.issuer_defaults = defaults,
             ParsedRecord::Keys(defaults) => self.key_defaults = defaults,
+            ParsedRecord::Generation(generation) => self.generation = generation,
+            ParsedRecord::Modified(modified) => self.modified = modified,
             ParsedRecord::Urls(urls) => self.urls = urls,
             ParsedRecord::Cluster(cluster) => self.cluster = cluster,
             ParsedRecord::Crl(config) => self.crl = config,
@@ -257,6 +277,8 @@ impl PkiState {
                 known.is_none_or(|known| known.lists.has_unstored != lists.has_unstored)
             }
             ParsedRecord::Role(..)
+            | ParsedRecord::Generation(_)
+            | ParsedRecord::Modified(_)
             | ParsedRecord::Urls(_)
             | ParsedRecord::Cluster(_)
             | ParsedRecord::Acme(_)
@@ -298,6 +320,8 @@ impl PkiState {
             _ => match name {
                 ISSUERS => self.issuer_defaults = Defaults::default(),
                 KEYS => self.key_defaults = Defaults::default(),
+                GENERATION => self.generation = 0,
+                MODIFIED => self.modified = StructureModified::default(),
                 URLS => self.urls = UrlSettings::default(),
                 CLUSTER => self.cluster = ClusterUrls::default(),
                 CRL => self.crl = CrlConfig::default(),

@@ -12,7 +12,8 @@
 //! revoked/SERIAL        that one is revoked, since when, and after which list
 //! crl/SCOPE             which lists there are of one who signs: numbers and times
 //! acme/…                accounts, orders and what they need: see [`acme`]
-//! config/…              settings; config/generation is written by every change of issuers and keys
+//! config/…              settings; config/generation is written by every change of issuers and keys,
+//!                       and config/modified says when the last one was
 //! ```
 //!
 //! Invariants:
@@ -40,6 +41,7 @@ mod keys;
 mod lists;
 mod memory;
 mod metadata;
+mod modified;
 mod ocsp;
 mod ocsp_cache;
 mod pool;

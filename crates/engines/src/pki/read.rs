@@ -13,6 +13,7 @@ use super::given::object;
 use super::issuer::Issuer;
 use super::lists::{self, Which};
 use super::memory::{Pki, PkiState};
+use super::modified::{self, ModifiedAt};
 use super::revoke::timestamp;
 use super::revoked::{RevocationRecord, StoredCertificate, certificate_record, revoked_record};
 
@@ -105,6 +106,21 @@ pub(super) fn issuer_delta_pem_at_once(call: OpenReadCall<'_>) -> Option<Respons
     list_pem_at_once(call, Which::Delta, pem_file)
 }
 
+/// When issuers changed last.
+fn structure_modified(call: &Call<'_>) -> Result<ModifiedAt, Error> {
+    let memory: &Pki = call.memory()?;
+    Ok(memory.read().structure_modified())
+}
+
+/// Bytes about issuers, that change with them alone.
+fn of_issuers(
+    call: &Call<'_>,
+    content_type: &'static str,
+    bytes: Vec<u8>,
+) -> Result<Response, Error> {
+    Ok(modified::raw(call, content_type, bytes, structure_modified(call)?))
+}
+
 /// The default issuer, if there is one.
 fn default_issuer(call: &Call<'_>) -> Result<Option<Arc<Issuer>>, Error> {
     let memory: &Pki = call.memory()?;
@@ -115,12 +131,13 @@ fn default_issuer(call: &Call<'_>) -> Result<Option<Arc<Issuer>>, Error> {
 
 pub(super) async fn ca(call: Call<'_>) -> Result<Response, Error> {
     let found = default_issuer(&call)?;
-    Ok(answer::raw(CERTIFICATE, found.map_or_else(Vec::new, |one| one.certificate.der.clone())))
+    let der = found.map_or_else(Vec::new, |one| one.certificate.der.clone());
+    of_issuers(&call, CERTIFICATE, der)
 }
 
 pub(super) async fn ca_pem(call: Call<'_>) -> Result<Response, Error> {
     let found = default_issuer(&call)?;
-    Ok(answer::raw(CHAIN, found.map_or_else(Vec::new, |one| one.pem().into_bytes())))
+    of_issuers(&call, CHAIN, found.map_or_else(Vec::new, |one| one.pem().into_bytes()))
 }
 
 fn chain_pem(call: &Call<'_>, issuer: &Arc<Issuer>) -> Result<String, Error> {
@@ -135,14 +152,45 @@ pub(super) async fn ca_chain(call: Call<'_>) -> Result<Response, Error> {
         Some(issuer) => chain_pem(&call, &issuer)?,
         None => String::new(),
     };
-    Ok(answer::raw(CERTIFICATE, text.into_bytes()))
+    of_issuers(&call, CERTIFICATE, text.into_bytes())
 }
 
-/// The bytes of a list, in DER.
-async fn list(call: &Call<'_>, issuer: Option<&Issuer>, which: Which) -> Result<Vec<u8>, Error> {
-    let Some(issuer) = issuer else { return Ok(Vec::new()) };
-    let list = lists::latest(call, issuer.scope, which).await?;
-    Ok(list.map_or_else(Vec::new, |list| list.to_vec()))
+/// A list in DER, and when it changed last: with the issuers too, which decide whose it is.
+#[derive(Default)]
+struct FoundList {
+    der: Vec<u8>,
+    modified: ModifiedAt,
+}
+
+impl FoundList {
+    /// As it is.
+    fn raw(self, call: &Call<'_>) -> Response {
+        modified::raw(call, CRL, self.der, self.modified)
+    }
+
+    /// In PEM, as `written` writes it.
+    fn raw_pem(self, call: &Call<'_>, written: fn(String) -> Vec<u8>) -> Response {
+        modified::raw(call, PEM, written(list_pem(&self.der)), self.modified)
+    }
+
+    /// In PEM, as data.
+    fn data(self, call: &Call<'_>) -> Response {
+        let unchanged = modified::unchanged(call, self.modified);
+        unchanged.unwrap_or_else(|| {
+            answer::data(object([("crl", list_pem(&self.der).into())]), Vec::new())
+        })
+    }
+}
+
+async fn list(call: &Call<'_>, issuer: Option<&Issuer>, which: Which) -> Result<FoundList, Error> {
+    let Some(issuer) = issuer else { return Ok(FoundList::default()) };
+    // Before the list, which may be of a later state: its date is later too then.
+    let structure = structure_modified(call)?;
+    let found = lists::latest(call, issuer.scope, which).await?;
+    Ok(found.map_or_else(FoundList::default, |list| FoundList {
+        der: list.der.to_vec(),
+        modified: modified::later(structure, Some(list.this_update)),
+    }))
 }
 
 /// A list in PEM; nothing for none.
@@ -156,30 +204,33 @@ fn pem_file(mut text: String) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// The list of the default issuer.
+async fn default_list(call: &Call<'_>, which: Which) -> Result<FoundList, Error> {
+    let issuer = default_issuer(call)?;
+    list(call, issuer.as_deref(), which).await
+}
+
 pub(super) async fn crl(call: Call<'_>) -> Result<Response, Error> {
-    let issuer = default_issuer(&call)?;
-    Ok(answer::raw(CRL, list(&call, issuer.as_deref(), Which::Complete).await?))
+    Ok(default_list(&call, Which::Complete).await?.raw(&call))
 }
 
 pub(super) async fn crl_pem(call: Call<'_>) -> Result<Response, Error> {
-    let issuer = default_issuer(&call)?;
-    let der = list(&call, issuer.as_deref(), Which::Complete).await?;
-    Ok(answer::raw(PEM, list_pem(&der).into_bytes()))
+    Ok(default_list(&call, Which::Complete).await?.raw_pem(&call, String::into_bytes))
 }
 
 pub(super) async fn delta(call: Call<'_>) -> Result<Response, Error> {
-    let issuer = default_issuer(&call)?;
-    Ok(answer::raw(CRL, list(&call, issuer.as_deref(), Which::Delta).await?))
+    Ok(default_list(&call, Which::Delta).await?.raw(&call))
 }
 
 pub(super) async fn delta_pem(call: Call<'_>) -> Result<Response, Error> {
-    let issuer = default_issuer(&call)?;
-    let der = list(&call, issuer.as_deref(), Which::Delta).await?;
-    Ok(answer::raw(PEM, list_pem(&der).into_bytes()))
+    Ok(default_list(&call, Which::Delta).await?.raw_pem(&call, String::into_bytes))
 }
 
 pub(super) async fn issuer_json(call: Call<'_>) -> Result<Response, Error> {
     let issuer = issuer(&call, call.params.get("ref"))?;
+    if let Some(unchanged) = modified::unchanged(&call, structure_modified(&call)?) {
+        return Ok(unchanged);
+    }
     let memory: &Pki = call.memory()?;
     let chain = memory.read().chain(&issuer);
     let data = object([
@@ -193,55 +244,49 @@ pub(super) async fn issuer_json(call: Call<'_>) -> Result<Response, Error> {
 
 pub(super) async fn issuer_pem(call: Call<'_>) -> Result<Response, Error> {
     let issuer = issuer(&call, call.params.get("ref"))?;
-    Ok(answer::raw(CHAIN, pem_file(issuer.pem())))
+    of_issuers(&call, CHAIN, pem_file(issuer.pem()))
 }
 
 pub(super) async fn issuer_der(call: Call<'_>) -> Result<Response, Error> {
     let issuer = issuer(&call, call.params.get("ref"))?;
-    Ok(answer::raw(CERTIFICATE, issuer.certificate.der.clone()))
+    of_issuers(&call, CERTIFICATE, issuer.certificate.der.clone())
 }
 
 /// The list of the issuer that the path names. One that nobody here signs for has none, and an empty text would be taken for a damaged one.
-async fn issuer_list(call: &Call<'_>, which: Which) -> Result<Vec<u8>, Error> {
+async fn issuer_list(call: &Call<'_>, which: Which) -> Result<FoundList, Error> {
     let reference = call.params.get("ref");
     let issuer = issuer(call, reference)?;
-    let der = list(call, Some(&issuer), which).await?;
-    if der.is_empty() {
+    let found = list(call, Some(&issuer), which).await?;
+    if found.der.is_empty() {
         let id = issuer.id;
         let why = format!("unable to find CRL for issuer: id:{id}/ref:{reference}");
         return Err(Error::Invalid(why));
     }
-    Ok(der)
+    Ok(found)
 }
 
 pub(super) async fn issuer_crl(call: Call<'_>) -> Result<Response, Error> {
-    let der = issuer_list(&call, Which::Complete).await?;
-    Ok(list_data(&der))
+    Ok(issuer_list(&call, Which::Complete).await?.data(&call))
 }
 
 pub(super) async fn issuer_crl_pem(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(PEM, pem_file(list_pem(&issuer_list(&call, Which::Complete).await?))))
+    Ok(issuer_list(&call, Which::Complete).await?.raw_pem(&call, pem_file))
 }
 
 pub(super) async fn issuer_crl_der(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(CRL, issuer_list(&call, Which::Complete).await?))
+    Ok(issuer_list(&call, Which::Complete).await?.raw(&call))
 }
 
 pub(super) async fn issuer_delta(call: Call<'_>) -> Result<Response, Error> {
-    let der = issuer_list(&call, Which::Delta).await?;
-    Ok(list_data(&der))
+    Ok(issuer_list(&call, Which::Delta).await?.data(&call))
 }
 
 pub(super) async fn issuer_delta_pem(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(PEM, pem_file(list_pem(&issuer_list(&call, Which::Delta).await?))))
+    Ok(issuer_list(&call, Which::Delta).await?.raw_pem(&call, pem_file))
 }
 
 pub(super) async fn issuer_delta_der(call: Call<'_>) -> Result<Response, Error> {
-    Ok(answer::raw(CRL, issuer_list(&call, Which::Delta).await?))
-}
-
-fn list_data(der: &[u8]) -> Response {
-    answer::data(object([("crl", list_pem(der).into())]), Vec::new())
+    Ok(issuer_list(&call, Which::Delta).await?.raw(&call))
 }
 
 /// What a path says of a certificate.
@@ -276,15 +321,18 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
     let mut revoked_ns = 0;
     let mut issuer_id = None;
+    let mut modified = structure_modified(&call)?;
     let text = match named(&call)? {
         NamedCertificate::Ca => issuer(&call, "default")?.pem(),
         NamedCertificate::CaChain => chain_pem(&call, &issuer(&call, "default")?)?,
         NamedCertificate::List(which) => {
             let issuer = issuer(&call, "default")?;
-            let der = list(&call, Some(&issuer), which).await?;
-            list_pem(&der)
+            let found = list(&call, Some(&issuer), which).await?;
+            modified = found.modified;
+            list_pem(&found.der)
         }
         NamedCertificate::Serial(serial) => {
+            modified = None;
             let der = stored(&call, &serial)?;
             if let Some(record) = call.storage.get(&revoked_record(&serial))? {
                 let record = RevocationRecord::decode(serial, &record.value)
@@ -296,6 +344,9 @@ pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
             pem::write(Label::Certificate, &der)
         }
     };
+    if let Some(unchanged) = modified::unchanged(&call, modified) {
+        return Ok(unchanged);
+    }
     let at = timestamp(revoked_ns);
     let rfc3339 = if revoked_ns == 0 { String::new() } else { at.to_string() };
     let mut data = object([
@@ -324,7 +375,7 @@ pub(super) async fn certificate_raw_pem(call: Call<'_>) -> Result<Response, Erro
         NamedCertificate::Ca => ca_pem(call).await,
         NamedCertificate::CaChain => {
             let chain = chain_pem(&call, &issuer(&call, "default")?)?;
-            Ok(answer::raw(CHAIN, chain.into_bytes()))
+            of_issuers(&call, CHAIN, chain.into_bytes())
         }
         NamedCertificate::List(Which::Complete) => crl_pem(call).await,
         NamedCertificate::List(Which::Delta) => delta_pem(call).await,

@@ -9,7 +9,8 @@ use kallisto_pki::certificate::ParsedCertificate;
 use super::config::Defaults;
 use super::ids::{IssuerId, ListScope};
 use super::issuer::{Issuer, PkiKey};
-use super::memory::{GENERATION, ISSUERS, KEYS, Pki, PkiState};
+use super::memory::{GENERATION, ISSUERS, KEYS, MODIFIED, Pki, PkiState};
+use super::modified::StructureModified;
 use super::revoked::{
     Lists, StoredCertificate, certificate_record, issuer_record, key_record, lists_record,
 };
@@ -55,16 +56,29 @@ pub(super) async fn change<T: Send>(
         if keys != state.key_defaults {
             transaction.put(KEYS, keys.encode())?;
         }
-        transaction.put(GENERATION, (generation + 1).to_be_bytes().to_vec())?;
+        put_generation(transaction, generation + 1, now)?;
         Ok(decided)
     });
     decided.await
 }
 
 /// Writes that issuers and keys changed, for whoever decides on them at the same time.
-pub(super) fn note_change(transaction: &mut Transaction<'_>) -> Result<(), Error> {
+pub(super) fn note_change(transaction: &mut Transaction<'_>, now: i64) -> Result<(), Error> {
     let generation = generation(transaction)?;
-    transaction.put(GENERATION, (generation + 1).to_be_bytes().to_vec())
+    put_generation(transaction, generation + 1, now)
+}
+
+/// Writes that there is a new generation, since `now` or, where the one before is as young or of a clock that was ahead, since a second after that.
+fn put_generation(
+    transaction: &mut Transaction<'_>,
+    generation: u64,
+    now: i64,
+) -> Result<(), Error> {
+    let known = transaction.get(MODIFIED)?;
+    let known = known.and_then(|record| StructureModified::decode(&record.value));
+    let at = known.map_or(now, |known| now.max(known.at.saturating_add(1)));
+    transaction.put(MODIFIED, StructureModified { generation, at }.encode())?;
+    transaction.put(GENERATION, generation.to_be_bytes().to_vec())
 }
 
 fn generation(transaction: &mut Transaction<'_>) -> Result<u64, Error> {

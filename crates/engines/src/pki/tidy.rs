@@ -331,7 +331,7 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
                     return Ok(());
                 }
                 if phase == TidyPhase::Issuers && !deletes.is_empty() {
-                    note_change(transaction)?;
+                    note_change(transaction, now)?;
                 }
                 for name in &deletes {
                     transaction.delete(name)?;

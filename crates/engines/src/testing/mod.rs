@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
-use kallisto_api::{BodyKind, Error, Headers, Json, Map, Request, RequestId, Response, json};
+use kallisto_api::{
+    BodyKind, Error, HeaderSource, Headers, Json, Map, Request, RequestId, Response, json,
+};
 use kallisto_auth::{Operation, Path};
 use kallisto_engine::{
-    Admits, Backend, Call, Caller, CallerToken, EngineContext, EngineSpec, FarEndCall, LeaseCall,
-    Memory, MountInfo, OpenReadCall, Params, Place, PodAccount, Probe, ProbeAnswer, ProbeFailure,
-    Profile, Routes, Storage, WriteOutcome, Writes,
+    Admits, Backend, Call, Caller, CallerToken, ConditionalReads, EngineContext, EngineSpec,
+    FarEndCall, LeaseCall, Memory, MountInfo, OpenReadCall, Params, Place, PodAccount, Probe,
+    ProbeAnswer, ProbeFailure, Profile, Routes, Storage, WriteOutcome, Writes,
 };
 
 use self::scripts::{FarEndOutcome, Probing, ScriptedFarEnds, ScriptedPod};
@@ -57,6 +59,18 @@ pub(crate) struct Mount {
     caller: Mutex<Caller>,
     /// Whether the token of who asks has ended.
     is_caller_gone: AtomicBool,
+    conditional_reads: Mutex<Option<ConditionalReads>>,
+    since: Mutex<Dates>,
+}
+
+/// The dates of requests that ask for what changed.
+#[derive(Clone, Default)]
+struct Dates(Vec<String>);
+
+impl HeaderSource for Dates {
+    fn values(&self, name: &str) -> Vec<String> {
+        if name == "if-modified-since" { self.0.clone() } else { Vec::new() }
+    }
 }
 
 /// The status, kind and bytes of an answer that is no JSON.
@@ -89,6 +103,8 @@ impl Mount {
             before_commit: Mutex::default(),
             caller: Mutex::default(),
             is_caller_gone: AtomicBool::default(),
+            conditional_reads: Mutex::default(),
+            since: Mutex::default(),
         }
     }
 
@@ -179,7 +195,18 @@ impl Mount {
                 namespace_id: "root",
                 namespace_path: "",
             },
+            conditional_reads: *self.conditional_reads.lock().unwrap(),
         }
+    }
+
+    /// Says whether clients may ask for what changed from now on.
+    pub(crate) fn tune(&self, reads: Option<ConditionalReads>) {
+        *self.conditional_reads.lock().unwrap() = reads;
+    }
+
+    /// Says which date all requests name from now on as `If-Modified-Since`, one for each header of that name.
+    pub(crate) fn ask_since(&self, dates: &[&str]) {
+        *self.since.lock().unwrap() = Dates(dates.iter().map(|&date| date.to_owned()).collect());
     }
 
     /// The probes that were begun and have no outcome yet, oldest first.
@@ -269,6 +296,7 @@ impl Mount {
         self.leased.lock().unwrap().0 = at;
         let caller = self.caller.lock().unwrap().clone();
         let full = format!("mount/{path}");
+        let since = self.since.lock().unwrap().clone();
         let request = Request {
             id: RequestId::make(),
             operation,
@@ -292,9 +320,10 @@ impl Mount {
             now: Timestamp::from_second(at).unwrap(),
             remote: None,
             client_chain: &[],
-            headers: Headers::default(),
+            headers: Headers::of(&since),
         };
-        let at_once = self.read_at_once(&request, path);
+        // Who names a date is answered by the handler.
+        let at_once = since.0.is_empty().then(|| self.read_at_once(&request, path)).flatten();
         let answering = (found.handler)(Call {
             context: self.context(at),
             request: &request,

@@ -196,6 +196,45 @@ fn ocsp_by_get_is_answered_whatever_its_base_64_is() {
 }
 
 #[test]
+fn what_did_not_change_is_not_sent_again_where_the_mount_is_tuned_for_it() {
+    let site = Site::start();
+    let since = [("If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT")];
+    let open = ["pki/ca", "pki/ca/pem", "pki/crl", "pki/issuer/root/crl/pem", "pki/cert/ca"];
+    let tune = |body: &str| {
+        assert_eq!(site.server.ask("POST", "sys/mounts/pki/tune", body).status, 204);
+    };
+    tune(r#"{"allowed_response_headers":["Last-Modified"]}"#);
+    for path in open {
+        assert_eq!(site.server.connect().ask_with("GET", path, &since, "").status, 200, "{path}");
+    }
+    tune(r#"{"passthrough_request_headers":["if-modified-since"]}"#);
+    let shown = TOKEN;
+    for path in open {
+        for headers in [&since[..], &[since[0], ("X-Vault-Token", shown)], &[since[0], LONG_WAY]] {
+            let reply = site.server.connect().ask_with("GET", path, headers, "");
+            assert_eq!((reply.status, &*reply.body), (304, &b""[..]), "{path} {headers:?}");
+            // Changed a moment ago: not for each server yet.
+            assert_eq!(reply.header("last-modified"), None, "{path}");
+        }
+        let before = [("If-Modified-Since", "Sat, 01 Jan 2000 00:00:00 GMT")];
+        for headers in [&before[..], &[]] {
+            let reply = site.server.connect().ask_with("GET", path, headers, "");
+            assert_eq!((reply.status, reply.header("last-modified")), (200, None), "{path}");
+            assert!(!reply.body.is_empty());
+        }
+    }
+    // What else may be asked so is as it was.
+    let role = site.server.connect().ask_with(
+        "GET",
+        "pki/roles/any",
+        &[since[0], ("X-Vault-Token", shown)],
+        "",
+    );
+    assert_eq!(role.status, 200);
+    assert_eq!(site.server.connect().ask_with("GET", &site.ocsp_path(), &since, "").status, 200);
+}
+
+#[test]
 fn what_holds_for_a_request_holds_the_short_way() {
     let site = Site::start();
     let server = &site.server;

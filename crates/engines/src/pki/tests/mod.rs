@@ -3,6 +3,7 @@
 mod limits;
 mod lists;
 mod metadata;
+mod modified;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Response};
