@@ -6,8 +6,8 @@
 //! Invariants:
 //! - a run ends before a key that it has already, and before any command that is not a plain `SET`: nothing reads
 //!   or writes what is still under way;
-//! - what is under way is bounded by [`RUN_MAX`], and holds places among the requests, at most half of what its flow
-//!   might still have; where fewer places can be had, fewer writes are under way, in the end one after another;
+//! - what is under way is bounded by [`RUN_MAX`], and holds places among the requests, all runs of a flow at most half of what
+//!   it may have; where fewer places can be had, fewer writes are under way, in the end one after another;
 //! - a worker begins [`SLICE_MAX`] of a run, or ends as many, before others have their turn.
 
 use std::collections::HashSet;
