@@ -72,6 +72,18 @@ def is_herd(row):
     return HERD in row["name"]
 
 
+def is_of_connections(row):
+    """Whether it stands on the page of connections; so do those that start at once, but for the fewest and the most."""
+    is_middle = is_herd(row) and not row["name"].startswith(("1,000 ", "10,000 "))
+    return is_middle or row["table"] == "connections"
+
+
+def without_result(rows):
+    """A line for each server that has no result, and why."""
+    return [f"- No result: {row['name']}, {who}: {why.splitlines()[0][:200]}"
+            for row in rows for who, why in row["reasons"].items()]
+
+
 def table(rows):
     """The rows of one table as Markdown."""
     others = [who for who in (AUDIT_COMPACT, AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd", FLOOR)
@@ -118,8 +130,11 @@ Reads and writes of values of 128 bytes with few and many connections, and with 
 
 def connections_page(results):
     """The table of connections and depths, of every server."""
-    rows = [row for row in results["rows"] if row["table"] == "connections"]
-    return "\n".join([run_line(results["facts"]), "", *table(rows)]) + "\n"
+    rows = [row for row in results["rows"] if is_of_connections(row)]
+    lines = [run_line(results["facts"]), "", *table(rows)]
+    if missing := without_result(rows):
+        lines += ["", *missing]
+    return "\n".join(lines) + "\n"
 
 
 def markdown(results):
@@ -130,11 +145,11 @@ def markdown(results):
         "The number in brackets is how much better Kallisto is; below 1.00 it is worse. *The floor* is [a program](../bench/peers/floor) that does "
         "only what an encrypted store cannot do without: socket, protocol, hash table, one cipher, one log.",
         "",
-        *table([row for row in rows if row["table"] == "main"]),
+        *table([row for row in rows if row["table"] == "main" and not is_of_connections(row)]),
     ]
     audited = [row for row in rows if row["table"] == "audit"]
     if audited:
-        lines += ["", "With an audit device that writes every request and every answer to a file:", "",
+        lines += ["", "With an audit device that writes every request and every answer to a file (`compact`: `format=compact`):", "",
                   *table(audited)]
     if any(row["table"] == "connections" for row in rows):
         lines += ["", "The same loads with 1 to 1,000 connections and at every depth are on "
@@ -147,9 +162,7 @@ def markdown(results):
              if row.get("note") and not is_herd(row)]
     if largest:
         lines += ["", "While 10,000 clients that start at once are served: " + "; ".join(largest) + "."]
-    for row in rows:
-        notes += [f"- No result: {row['name']}, {who}: {why.splitlines()[0][:200]}"
-                  for who, why in row["reasons"].items()]
+    notes += without_result([row for row in rows if not is_of_connections(row)])
     notes += [f"- No result: {who}: {why}" for who, why in results["skipped"].items()]
     if notes:
         lines += ["", *notes]
