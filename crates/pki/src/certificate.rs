@@ -559,7 +559,9 @@ pub fn sign_again(der: &[u8], signer: &CertificateSigner<'_>, urls: &Urls) -> Re
         }
     }
     let algorithm = signer.algorithm.to_der()?;
-    let (subject, public) = (tbs.subject().to_der()?, tbs.subject_public_key_info().to_der()?);
+    let signed = SignedData::from_der(der).map_err(unreadable)?;
+    let subject = parsed::subject_as_written(signed.tbs)?;
+    let public = tbs.subject_public_key_info().to_der()?;
     let serial = Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?;
     let extensions = extensions.to_der()?;
     let again = TbsCertificate {

@@ -262,7 +262,7 @@ impl CertificatePlan {
             policies: Vec::new(),
         };
         let signer = CertificateSigner {
-            name: &self.authority.subject,
+            name: &self.authority.subject_as_written,
             key_id: &self.authority.subject_key_id(),
             key: &self.key,
             algorithm: self.algorithm,

@@ -88,19 +88,27 @@ fn foreign_root(name: &str, serial: u8, path_length: Option<u8>) -> (PrivateKey,
 }
 
 fn foreign_root_of(name: &str, serial: Serial, path_length: Option<u8>) -> (PrivateKey, Vec<u8>) {
+    let subject =
+        kallisto_pki::CertificateSubject { common_name: name.to_owned(), ..Default::default() };
+    foreign_root_named(&subject.to_der().unwrap(), serial, path_length)
+}
+
+/// The same, of a Name in DER.
+pub(super) fn foreign_root_named(
+    subject: &[u8],
+    serial: Serial,
+    path_length: Option<u8>,
+) -> (PrivateKey, Vec<u8>) {
     use kallisto_pki::certificate::{
         AltNames, CertificateContents, CertificatePurpose, CertificateSigner, Urls,
     };
     let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
-    let subject =
-        kallisto_pki::CertificateSubject { common_name: name.to_owned(), ..Default::default() };
-    let subject = subject.to_der().unwrap();
     let public = kallisto_pki::PublicKey::from_spki(key.spki()).unwrap();
     let contents = CertificateContents {
         serial,
         not_before: NOW - 30,
         not_after: NOW + 600,
-        subject: subject.clone(),
+        subject: subject.to_vec(),
         public: public.clone(),
         purpose: CertificatePurpose::Ca { path_length, constraints: Default::default() },
         usages: super::generate::ca_usages(),
@@ -110,8 +118,8 @@ fn foreign_root_of(name: &str, serial: Serial, path_length: Option<u8>) -> (Priv
         policies: Vec::new(),
     };
     let algorithm = kallisto_pki::SignatureAlgorithm::choose(key.kind(), Default::default());
-    let signer =
-        CertificateSigner { name: &subject, key_id: &public.key_id(), key: &key, algorithm };
+    let key_id = public.key_id();
+    let signer = CertificateSigner { name: subject, key_id: &key_id, key: &key, algorithm };
     let der = contents.sign(&signer).unwrap();
     (key, der)
 }

@@ -191,7 +191,8 @@ impl Issuer {
         certificate: ParsedCertificate,
     ) -> Self {
         let scope = ListScope::of(&certificate.subject, certificate.public.spki());
-        let hashes = IssuerHashes::of(&certificate.subject, certificate.public.bits());
+        let hashes =
+            IssuerHashes::of(&certificate.subject_as_written, certificate.public.bits());
         let own_key_id = certificate.public.key_id();
         let pem = kallisto_pki::pem::write(kallisto_pki::pem::Label::Certificate, &certificate.der);
         Self {
@@ -323,7 +324,7 @@ impl Issuer {
     ) -> CertificateSigner<'a> {
         let algorithm = SignatureAlgorithm::choose(key.private.kind(), wish);
         CertificateSigner {
-            name: &self.certificate.subject,
+            name: &self.certificate.subject_as_written,
             key_id: self.key_id(),
             key: &key.private,
             algorithm,

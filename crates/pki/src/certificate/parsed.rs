@@ -1,7 +1,7 @@
 //! Certificates that are read: of whom, by whom, for how long and for what.
 
-use der::asn1::{BitString, OctetString};
-use der::{Decode as _, Encode as _};
+use der::asn1::{AnyRef, BitString, OctetString};
+use der::{Decode as _, Encode as _, SliceReader};
 use x509_cert::Certificate;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{AuthorityKeyIdentifier, BasicConstraints, KeyUsages};
@@ -21,9 +21,11 @@ pub struct ParsedCertificate {
     pub der: Vec<u8>,
     /// Its number.
     pub serial: Serial,
-    /// The Name of its owner.
+    /// The Name of its owner. The values of each part are sorted, so that names that are the same are the same bytes.
     pub subject: Vec<u8>,
-    /// The Name of who signed it.
+    /// The Name of its owner, byte for byte: what it signs names it so.
+    pub subject_as_written: Vec<u8>,
+    /// The Name of who signed it, sorted likewise.
     pub issuer: Vec<u8>,
     /// The first second it is good.
     pub not_before: i64,
@@ -68,6 +70,7 @@ impl ParsedCertificate {
             der: bytes.to_vec(),
             serial: Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?,
             subject: tbs.subject().to_der()?,
+            subject_as_written: subject_as_written(signed.tbs).map_err(|_| unreadable())?,
             issuer: tbs.issuer().to_der()?,
             not_before: time::decode(tbs.validity().not_before),
             not_after: time::decode(tbs.validity().not_after),
@@ -155,6 +158,19 @@ impl ParsedCertificate {
     pub fn may_sign_crls(&self) -> bool {
         self.usages.is_none_or(|usages| usages.contains(KeyUsages::CRLSign))
     }
+}
+
+/// The Name of the owner of a certificate, byte for byte. The library sorts the values of each part of a name, as DER wants them; not every CA does, and to
+/// most validators a name of other bytes is another name.
+pub(super) fn subject_as_written(tbs: AnyRef<'_>) -> Result<Vec<u8>> {
+    let mut reader = SliceReader::new(tbs.value())?;
+    let first = AnyRef::decode(&mut reader)?;
+    // Certificates of version 1 do not say their version.
+    let before = if first.tag().is_context_specific() { 4 } else { 3 };
+    for _ in 0..before {
+        AnyRef::decode(&mut reader)?;
+    }
+    Ok(AnyRef::decode(&mut reader)?.to_der()?)
 }
 
 fn usages_of(bits: &BitString) -> Usages {

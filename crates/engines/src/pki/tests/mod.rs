@@ -1,5 +1,6 @@
 //! What a mount answers, from a root to its revocation list.
 
+mod foreign;
 mod limits;
 mod lists;
 mod metadata;
@@ -203,7 +204,7 @@ pub(super) fn ocsp_request(issuer: &ParsedCertificate, serial: &Serial) -> Vec<u
         |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
     let sha1 = |bytes: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec();
     let algorithm = tlv(0x30, &[tlv(6, &[0x2b, 0x0e, 3, 2, 0x1a]), vec![5, 0]].concat());
-    let (name, key) = (sha1(&issuer.subject), sha1(issuer.public.bits()));
+    let (name, key) = (sha1(&issuer.subject_as_written), sha1(issuer.public.bits()));
     let id = [algorithm, tlv(4, &name), tlv(4, &key), tlv(2, serial.as_bytes())].concat();
     tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &id)))))
 }

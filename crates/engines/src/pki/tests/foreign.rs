@@ -1,0 +1,48 @@
+//! CAs, certificates and requests that somebody else made.
+
+use super::super::attacks::foreign_root_named;
+use super::*;
+
+/// DER of at most 127 bytes, with its tag and length.
+fn tagged(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let value = parts.concat();
+    assert!(value.len() < 0x80);
+    [&[tag, u8::try_from(value.len()).unwrap()], &value[..]].concat()
+}
+
+/// An organizational unit of a name.
+fn unit(text: &str) -> Vec<u8> {
+    tagged(0x30, &[&[6, 3, 0x55, 4, 11], &tagged(0x13, &[text.as_bytes()])])
+}
+
+/// A mount with a CA that came from elsewhere, and a role for anything.
+fn with_foreign_root(name: &[u8], serial: Serial) -> (Mount, ParsedCertificate) {
+    let (key, root) = foreign_root_named(name, serial, None);
+    let mount = Mount::new(&ENGINE);
+    let key = key.to_pem(PrivateKeyForm::Traditional).unwrap();
+    let bundle = format!("{}\n{}", pem::write(Label::Certificate, &root), key.as_str());
+    let body = format!(r#"{{"pem_bundle":{}}}"#, quoted(&bundle));
+    mount.ask(NOW, Update, "issuers/import/bundle", &body).unwrap();
+    let body = r#"{"allow_any_name":true,"key_type":"ec","ttl":"5m"}"#;
+    mount.ask(NOW, Update, "roles/any", body).unwrap();
+    (mount, ParsedCertificate::from_der(&root).unwrap())
+}
+
+/// CAs of Vault built with Go before 1.15 have parts of a name whose values are not sorted. Go, rustls and NSS compare names byte for byte.
+#[test]
+fn what_a_ca_signs_names_it_byte_for_byte() {
+    let name = tagged(0x30, &[&tagged(0x31, &[&unit("Web"), &unit("Ops")])]);
+    let (mount, root) = with_foreign_root(&name, Serial::from_bytes(&[7]).unwrap());
+    let names_it = |der: &[u8]| der.windows(name.len()).any(|part| part == name);
+    let issued = issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
+    let leaf = parsed(&issued, "certificate");
+    assert!(leaf.names_as_issuer(&root) && names_it(&leaf.der));
+    revoke(&mount, NOW, &leaf.serial.to_string());
+    let (_, list) = mount.raw(NOW, Read, "crl", b"").unwrap();
+    assert_eq!(complete(&mount, NOW).revoked.len(), 1);
+    assert!(names_it(&list));
+    let request = ocsp_request(&root, &leaf.serial);
+    let (code, answer) = mount.raw(NOW, Update, "ocsp", &request).unwrap();
+    assert_eq!((code, ocsp_state(&answer, &leaf.serial)), (200, 0xa1), "revoked");
+    assert!(names_it(&answer));
+}

@@ -1,0 +1,82 @@
+//! What other CAs and clients write, though DER or RFC 5280 has it otherwise.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use kallisto_pki::certificate::{
+    AltNames, CaNameLimits, CertificateContents, CertificatePurpose, CertificateSigner,
+    ParsedCertificate, Urls, Usages, sign_again, usage_named,
+};
+use kallisto_pki::{PkiKeyKind, PrivateKey, San, Serial, SignatureAlgorithm, SignatureWish};
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const UTF8: u8 = 0x0c;
+const PRINTABLE: u8 = 0x13;
+/// The OIDs of attributes of names, encoded.
+const COMMON_NAME: &[u8] = &[6, 3, 0x55, 4, 3];
+const ORGANIZATIONAL_UNIT: &[u8] = &[6, 3, 0x55, 4, 11];
+
+/// A value of at most 127 bytes, with its tag and length.
+fn tagged(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let value = parts.concat();
+    assert!(value.len() < 0x80);
+    [&[tag, u8::try_from(value.len()).unwrap()], &value[..]].concat()
+}
+
+/// A part of a name: attributes with their values, in this order.
+fn part(values: &[(&[u8], u8, &[u8])]) -> Vec<u8> {
+    let value = |(id, tag, text): &(&[u8], u8, &[u8])| {
+        tagged(SEQUENCE, &[id, &tagged(*tag, &[text])])
+    };
+    let values: Vec<Vec<u8>> = values.iter().map(value).collect();
+    tagged(SET, &values.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn signer<'a>(name: &'a [u8], key_id: &'a [u8], key: &'a PrivateKey) -> CertificateSigner<'a> {
+    let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+    CertificateSigner { name, key_id, key, algorithm }
+}
+
+/// A root of a name and a serial number.
+fn root(key: &PrivateKey, name: &[u8], serial: Serial) -> Vec<u8> {
+    let usages = ["CertSign", "CRLSign"].map(|name| Usages::from(usage_named(name).unwrap()));
+    let contents = CertificateContents {
+        serial,
+        not_before: 1_700_000_000,
+        not_after: 1_900_000_000,
+        subject: name.to_vec(),
+        public: key.public().clone(),
+        purpose: CertificatePurpose::Ca { path_length: None, constraints: CaNameLimits::default() },
+        usages: usages[0] | usages[1],
+        ext_usages: Vec::new(),
+        alt_names: AltNames::Names(Vec::new()),
+        urls: Urls::default(),
+        policies: Vec::new(),
+    };
+    contents.sign(&signer(name, &key.public().key_id(), key)).unwrap()
+}
+
+/// Go before 1.15 did not sort the values of a part of a name, so CAs that Vault made then with several units have such names.
+#[test]
+fn a_name_stays_byte_for_byte_as_its_ca_wrote_it() {
+    let units =
+        part(&[(ORGANIZATIONAL_UNIT, PRINTABLE, b"Web"), (ORGANIZATIONAL_UNIT, PRINTABLE, b"Ops")]);
+    let name = tagged(SEQUENCE, &[&units, &part(&[(COMMON_NAME, UTF8, b"Root")])]);
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let der = root(&key, &name, Serial::from_bytes(&[7]).unwrap());
+    let parsed = ParsedCertificate::from_der(&der).unwrap();
+    assert_eq!(parsed.subject_as_written, name);
+    assert!(parsed.is_self_signed());
+    // Names are compared in one order.
+    assert_ne!(parsed.subject, name);
+    let units =
+        part(&[(ORGANIZATIONAL_UNIT, PRINTABLE, b"Ops"), (ORGANIZATIONAL_UNIT, PRINTABLE, b"Web")]);
+    let sorted = tagged(SEQUENCE, &[&units, &part(&[(COMMON_NAME, UTF8, b"Root")])]);
+    assert_eq!((parsed.subject, parsed.issuer), (sorted.clone(), sorted));
+    let other = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let other_name = tagged(SEQUENCE, &[&part(&[(COMMON_NAME, UTF8, b"Other")])]);
+    let signer = signer(&other_name, &[1; 20], &other);
+    let again = sign_again(&der, &signer, &Urls::default()).unwrap();
+    let again = ParsedCertificate::from_der(&again).unwrap();
+    assert_eq!((again.subject_as_written, again.issuer), (name, other_name));
+}
