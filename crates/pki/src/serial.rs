@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Bytes of a serial number.
 pub const SERIAL_BYTES: usize = 20;
 
-/// A serial number: positive, at most 20 bytes.
+/// A serial number: not negative, at most 20 bytes. Those made here are positive; roots of others have 0, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial {
     bytes: [u8; SERIAL_BYTES],
@@ -29,10 +29,11 @@ impl Serial {
     /// A number, big-endian.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for 0 and what is too long.
+    /// [`Error::Invalid`] for no bytes and too many.
     pub fn from_bytes(number: &[u8]) -> Result<Self> {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
-        let number = &number[zeros..];
+        // The number 0 is a zero.
+        let number = &number[zeros.min(number.len().saturating_sub(1))..];
         if number.is_empty() || number.len() > SERIAL_BYTES {
             return Err(Error::invalid("a serial number has 1 to 20 bytes"));
         }
@@ -56,7 +57,7 @@ impl Serial {
         Self::from_bytes(&bytes?).ok()
     }
 
-    /// The number, big-endian, without leading zeros.
+    /// The number, big-endian, without leading zeros; 0 is one zero.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.skip)..]
     }

@@ -6,6 +6,7 @@ use kallisto_pki::certificate::{
     AltNames, CaNameLimits, CertificateContents, CertificatePurpose, CertificateSigner,
     ParsedCertificate, Urls, Usages, sign_again, usage_named,
 };
+use kallisto_pki::crl::{CrlContents, ParsedList, RevokedEntry};
 use kallisto_pki::{PkiKeyKind, PrivateKey, San, Serial, SignatureAlgorithm, SignatureWish};
 
 const SEQUENCE: u8 = 0x30;
@@ -79,4 +80,24 @@ fn a_name_stays_byte_for_byte_as_its_ca_wrote_it() {
     let again = sign_again(&der, &signer, &Urls::default()).unwrap();
     let again = ParsedCertificate::from_der(&again).unwrap();
     assert_eq!((again.subject_as_written, again.issuer), (name, other_name));
+}
+
+/// RFC 5280, 4.1.2.2: there are CAs with the serial number 0, and they are to be met gracefully.
+#[test]
+fn a_root_may_have_the_serial_number_0() {
+    let zero = Serial::from_bytes(&[0, 0]).unwrap();
+    assert_eq!((zero.as_bytes(), zero.to_string().as_str()), (&[0][..], "00"));
+    assert_eq!(Serial::parse("00"), Some(zero));
+    assert!(Serial::from_bytes(&[]).is_err());
+    assert_eq!(Serial::from_bytes(&[0, 0x80]).unwrap().as_bytes(), [0x80]);
+    assert!(zero < Serial::from_bytes(&[1]).unwrap());
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let name = tagged(SEQUENCE, &[&part(&[(COMMON_NAME, UTF8, b"Root")])]);
+    let parsed = ParsedCertificate::from_der(&root(&key, &name, zero)).unwrap();
+    assert_eq!(parsed.serial, zero);
+    // A list of revoked certificates with one.
+    let list = CrlContents { number: 1, this_update: 9, next_update: 10, base: None, freshest: &[] };
+    let entry = RevokedEntry { serial: zero, at: 8 };
+    let list = list.sign([entry], &signer(&name, &[1; 20], &key)).unwrap();
+    assert_eq!(ParsedList::from_der(&list).unwrap().revoked, [entry]);
 }

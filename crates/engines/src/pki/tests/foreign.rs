@@ -46,3 +46,16 @@ fn what_a_ca_signs_names_it_byte_for_byte() {
     assert_eq!((code, ocsp_state(&answer, &leaf.serial)), (200, 0xa1), "revoked");
     assert!(names_it(&answer));
 }
+
+#[test]
+fn a_root_with_the_serial_number_0_is_taken_in_and_found() {
+    let name = tagged(0x30, &[&tagged(0x31, &[&unit("Root")])]);
+    let (mount, root) = with_foreign_root(&name, Serial::from_bytes(&[0]).unwrap());
+    let listed = mount.ask(NOW, List, "issuers", "").unwrap();
+    assert!(Mount::text(&listed, "key_info").contains(r#""serial_number":"00""#));
+    let read = mount.ask(NOW, Read, "cert/00", "").unwrap();
+    assert_eq!(parsed(&read, "certificate"), root);
+    issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
+    let mount = mount.restarted();
+    issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
+}

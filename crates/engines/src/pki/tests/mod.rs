@@ -167,7 +167,7 @@ fn serial_numbers_have_159_random_bits() {
     for text in [serial.to_string(), serial.dashed(), serial.to_string().to_uppercase()] {
         assert_eq!(Serial::parse(&text), Some(serial));
     }
-    for text in ["", ":", "0", "zz", "00", &"11".repeat(21)] {
+    for text in ["", ":", "0", "zz", &"11".repeat(21)] {
         assert_eq!(Serial::parse(text), None, "{text}");
     }
 }
