@@ -187,9 +187,19 @@ fn names(name: &Name) -> Result<Vec<String>> {
     named.map(|pair| text(&pair.value).ok_or_else(|| Error::invalid("a name is no text"))).collect()
 }
 
+/// The text of a value. Others write more than what is printable to X.680 as PrintableString, such as `*` and `&`, and Latin-1 as TeletexString.
 fn text(value: &Any) -> Option<String> {
+    let bytes = value.value();
     match value.tag() {
-        Tag::Ia5String => Some(String::from_utf8_lossy(value.value()).into_owned()),
+        Tag::Ia5String => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Tag::PrintableString | Tag::NumericString => {
+            let is_text = bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
+            is_text.then(|| bytes.iter().copied().map(char::from).collect())
+        }
+        Tag::TeletexString => {
+            let text: String = bytes.iter().copied().map(char::from).collect();
+            (!text.contains(char::is_control)).then_some(text)
+        }
         _ => DirectoryString::try_from(value).ok().map(|text| text.value().to_string()),
     }
 }

@@ -7,7 +7,8 @@ use kallisto_pki::certificate::{
     ParsedCertificate, Urls, Usages, sign_again, usage_named,
 };
 use kallisto_pki::crl::{CrlContents, ParsedList, RevokedEntry};
-use kallisto_pki::{PkiKeyKind, PrivateKey, San, Serial, SignatureAlgorithm, SignatureWish};
+use kallisto_pki::request::{CertificateRequest, Wish};
+use kallisto_pki::{PkiKeyKind, PrivateKey, Serial, SignatureAlgorithm, SignatureWish};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -100,4 +101,45 @@ fn a_root_may_have_the_serial_number_0() {
     let entry = RevokedEntry { serial: zero, at: 8 };
     let list = list.sign([entry], &signer(&name, &[1; 20], &key)).unwrap();
     assert_eq!(ParsedList::from_der(&list).unwrap().revoked, [entry]);
+}
+
+/// A name of one common name, of a kind of text.
+fn named(tag: u8, text: &[u8]) -> Vec<u8> {
+    tagged(SEQUENCE, &[&part(&[(COMMON_NAME, tag, text)])])
+}
+
+/// There are encoders that write `*` and `&` as PrintableString, which does not have them, and Latin-1 as TeletexString.
+#[test]
+fn the_common_name_of_a_request_is_read_as_its_maker_meant_it() {
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let read = |tag, text| {
+        let wish = Wish { subject: named(tag, text), alt_names: Vec::new(), says_ca: false };
+        let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+        let request = CertificateRequest::from_der(&wish.sign(&key, algorithm).unwrap());
+        request.map(|request| request.subject.common_name)
+    };
+    const NUMERIC: u8 = 0x12;
+    const TELETEX: u8 = 0x14;
+    const IA5: u8 = 0x16;
+    const BMP: u8 = 0x1e;
+    for (tag, text, expected) in [
+        (PRINTABLE, &b"*.example.com"[..], "*.example.com"),
+        (PRINTABLE, b"R&D_1@example.com", "R&D_1@example.com"),
+        (NUMERIC, b"123 4", "123 4"),
+        (TELETEX, b"M\xfcller", "Müller"),
+        (IA5, b"a@example.com", "a@example.com"),
+        (BMP, b"\0a\x20\xac", "a€"),
+        (UTF8, "Müller".as_bytes(), "Müller"),
+    ] {
+        assert_eq!(read(tag, text).as_deref(), Ok(expected));
+    }
+    for (tag, text) in [
+        (PRINTABLE, &b"a\0b"[..]),
+        (PRINTABLE, "ü".as_bytes()),
+        (TELETEX, b"a\nb"),
+        (UTF8, b"\xff"),
+        (BMP, b"\0"),
+    ] {
+        assert!(read(tag, text).is_err(), "{tag:#x} {text:?}");
+    }
 }
