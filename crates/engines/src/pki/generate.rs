@@ -16,7 +16,7 @@ use super::answer::{self, CertificateFormat, Exported, PrivateKeyFormat};
 use super::given::{GivenFields, object, refuse};
 use super::ids::IssuerId;
 use super::issuer::{Issuer, PkiKey, UrlSettings};
-use super::memory::Pki;
+use super::memory::{Pki, is_default};
 use super::structure::change;
 use super::wanted::{self, Bounds};
 
@@ -225,8 +225,8 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
 /// Checks names early, without a promise that they are free later.
 fn check_free(memory: &Pki, issuer: &str, takes_name: bool, key: &str) -> Result<(), Error> {
     let state = memory.read();
-    if issuer == "default" || key == "default" {
-        let what = if issuer == "default" { "issuer" } else { "key" };
+    if is_default(issuer) || is_default(key) {
+        let what = if is_default(issuer) { "issuer" } else { "key" };
         return Err(Error::invalid(format!(
             "reserved keyword 'default' can not be used as {what} name"
         )));

@@ -16,7 +16,7 @@ use super::generate::NO_URLS;
 use super::given::{GivenFields, object, refuse};
 use super::ids::{IssuerId, ListScope};
 use super::issuer::{Issuer, IssuerUsage, Outliving, PkiKey, UrlSettings};
-use super::memory::{Pki, PkiState};
+use super::memory::{Pki, PkiState, is_default};
 use super::structure::{StructureChange, change};
 
 /// Shortest text that may be a bundle.
@@ -446,7 +446,7 @@ async fn set_defaults(call: &Call<'_>, usual: &str) -> Result<Response, Error> {
     let body = call.request.object()?;
     let given = GivenFields::of(&body);
     let reference = given.text_or("default", usual)?;
-    if reference.is_empty() || reference == "default" {
+    if reference.is_empty() || is_default(&reference) {
         return Err(Error::invalid(
             "Invalid issuer specification; must be non-empty and can't be 'default'.",
         ));

@@ -14,7 +14,7 @@ use super::given::{GivenFields, object, refuse};
 use super::ids::IssuerId;
 use super::issuer::{Issuer, PkiKey};
 use super::issuers::page;
-use super::memory::Pki;
+use super::memory::{Pki, is_default};
 use super::structure::change;
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
@@ -157,7 +157,7 @@ pub(super) async fn read_defaults(call: Call<'_>) -> Result<Response, Error> {
 pub(super) async fn write_defaults(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let reference = GivenFields::of(&body).text("default")?;
-    if reference.is_empty() || reference == "default" {
+    if reference.is_empty() || is_default(&reference) {
         return Err(Error::invalid(
             "Invalid key specification; must be non-empty and can't be 'default'.",
         ));

@@ -211,6 +211,11 @@ impl ParsedRecord {
     }
 }
 
+/// Whether a text stands for the issuer or key that is the default, in upper or lower case.
+pub(super) const fn is_default(reference: &str) -> bool {
+    reference.eq_ignore_ascii_case("default")
+}
+
 pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
     let map = kallisto_api::json::parse_object(value).ok()?;
     let mut urls = UrlSettings::default();
@@ -426,11 +431,13 @@ impl PkiState {
     /// # Errors
     /// [`Error::Invalid`] when there is none.
     pub(super) fn issuer(&self, reference: &str) -> Result<Arc<Issuer>, Error> {
-        let id = if reference == "default" {
-            let default = self.issuer_defaults.default;
-            Some(default.ok_or_else(|| Error::invalid("no default issuer currently configured"))?)
-        } else {
-            self.issuers_by_name.get(reference).copied().or_else(|| IssuerId::parse(reference))
+        let id = match self.issuers_by_name.get(reference) {
+            Some(id) => Some(*id),
+            None if is_default(reference) => {
+                let default = self.issuer_defaults.default;
+                Some(default.ok_or_else(|| Error::invalid("no default issuer currently configured"))?)
+            }
+            None => IssuerId::parse(reference),
         };
         let found = id.and_then(|id| self.issuers.get(&id)).cloned();
         found.ok_or_else(|| {
@@ -443,11 +450,13 @@ impl PkiState {
     /// # Errors
     /// [`Error::Invalid`] when there is none.
     pub(super) fn key(&self, reference: &str) -> Result<Arc<PkiKey>, Error> {
-        let id = if reference == "default" {
-            let default = self.key_defaults.default;
-            Some(default.ok_or_else(|| Error::invalid("no default key currently configured"))?)
-        } else {
-            self.keys_by_name.get(reference).copied().or_else(|| IssuerId::parse(reference))
+        let id = match self.keys_by_name.get(reference) {
+            Some(id) => Some(*id),
+            None if is_default(reference) => {
+                let default = self.key_defaults.default;
+                Some(default.ok_or_else(|| Error::invalid("no default key currently configured"))?)
+            }
+            None => IssuerId::parse(reference),
         };
         let found = id.and_then(|id| self.keys.get(&id)).cloned();
         found.ok_or_else(|| {

@@ -9,7 +9,7 @@ use kallisto_pki::certificate::ParsedCertificate;
 use super::config::Defaults;
 use super::ids::{IssuerId, ListScope};
 use super::issuer::{Issuer, PkiKey};
-use super::memory::{GENERATION, ISSUERS, KEYS, MODIFIED, Pki, PkiState};
+use super::memory::{GENERATION, ISSUERS, KEYS, MODIFIED, Pki, PkiState, is_default};
 use super::modified::StructureModified;
 use super::revoked::{
     Lists, StoredCertificate, certificate_record, issuer_record, key_record, lists_record,
@@ -174,15 +174,17 @@ impl StructureChange<'_, '_> {
 }
 
 fn check_name(name: &str, what: &str) -> Result<(), Error> {
-    if name == "default" {
+    if is_default(name) {
         return Err(Error::invalid(format!(
             "reserved keyword 'default' can not be used as {what} name"
         )));
     }
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if name.len() > 128 || !name.bytes().all(is_word) {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let has_dot_outside = name.starts_with('.') || name.ends_with('.');
+    if name.len() > 128 || has_dot_outside || !name.bytes().all(is_word) {
         return Err(Error::invalid(format!(
-            "{what} name contained invalid characters: it has letters, digits, `_` and `-`"
+            "{what} name contained invalid characters: it has letters, digits, `_`, `-`, and `.` \
+             inside"
         )));
     }
     if IssuerId::parse(name).is_some() {

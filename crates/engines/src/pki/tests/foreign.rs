@@ -59,3 +59,31 @@ fn a_root_with_the_serial_number_0_is_taken_in_and_found() {
     let mount = mount.restarted();
     issue(&mount, "any", r#"{"common_name":"a.example.com"}"#).unwrap();
 }
+
+/// OpenBao takes names with dots, and `default` in any case.
+#[test]
+fn issuers_and_keys_have_the_names_that_others_let_them_have() {
+    let (mount, _) = with_root();
+    for kind in ["issuer", "key"] {
+        let path = format!("{kind}/default");
+        let name = |path: &str, name: &str| {
+            let body = format!(r#"{{"{kind}_name":"{name}"}}"#);
+            mount.ask(NOW, Update, path, &body)
+        };
+        let answer = name(&path, "root-2026.1_a").unwrap();
+        assert_eq!(Mount::text(&answer, &format!("{kind}_name")), "root-2026.1_a");
+        let by_name = mount.ask(NOW, Read, &format!("{kind}/root-2026.1_a"), "").unwrap();
+        assert_eq!(mount.ask(NOW, Read, &format!("{kind}/Default"), "").unwrap(), by_name);
+        for wrong in ["default", "DEFAULT", ".a", "a.", "a/b", "a b", "é", "*"] {
+            assert!(name(&path, wrong).is_err(), "{kind} {wrong}");
+        }
+    }
+    mount.raw(NOW, Read, "issuer/root-2026.1_a/pem", b"").unwrap();
+    let body = r#"{"common_name":"a.example.com"}"#;
+    mount.ask(NOW, Update, "issuer/root-2026.1_a/issue/any", body).unwrap();
+    let body = r#"{"common_name":"R","key_type":"ec","issuer_name":"r.2","key_name":"k.2"}"#;
+    mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
+    mount.ask(NOW, Update, "config/issuers", r#"{"default":"r.2"}"#).unwrap();
+    let why = refusal(mount.ask(NOW, Update, "config/issuers", r#"{"default":"Default"}"#));
+    assert!(why.starts_with("Invalid issuer specification"), "{why}");
+}
