@@ -53,7 +53,9 @@ fn find(call: &Call<'_>, given: GivenFields<'_>) -> Result<RevokeSubject, Error>
 
 fn by_certificate(call: &Call<'_>, text: &str) -> Result<RevokeSubject, Error> {
     let blocks = pem::read(text).map_err(|_| not_pem())?;
-    let [(Label::Certificate, der)] = &blocks[..] else { return Err(not_pem()) };
+    // Files have the chain behind a certificate, and maybe its key before it.
+    let first = blocks.iter().find(|(label, _)| *label == Label::Certificate);
+    let (_, der) = first.ok_or_else(not_pem)?;
     find_der(call, der)
 }
 

@@ -87,3 +87,27 @@ fn issuers_and_keys_have_the_names_that_others_let_them_have() {
     let why = refusal(mount.ask(NOW, Update, "config/issuers", r#"{"default":"Default"}"#));
     assert!(why.starts_with("Invalid issuer specification"), "{why}");
 }
+
+#[test]
+fn a_certificate_is_revoked_by_a_file_that_has_its_chain() {
+    let (mount, root) = with_root();
+    let body = r#"{"allow_any_name":true,"key_type":"ec","ttl":"1h","no_store":true}"#;
+    mount.ask(NOW, Update, "roles/unstored", body).unwrap();
+    for format in ["pem", "pem_bundle"] {
+        let body = format!(r#"{{"common_name":"a.example.com","format":"{format}"}}"#);
+        let issued = issue(&mount, "unstored", &body).unwrap();
+        let (leaf, root) =
+            (Mount::text(&issued, "certificate"), pem::write(Label::Certificate, &root.der));
+        let body = format!(r#"{{"certificate":{}}}"#, quoted(&format!("{leaf}\n{root}\n")));
+        mount.ask(NOW, Update, "revoke", &body).unwrap();
+        let serial = Mount::text(&issued, "serial_number");
+        let revoked = mount.ask(NOW, List, "certs/revoked", "").unwrap();
+        assert!(Mount::text(&revoked, "keys").contains(&serial), "{format}");
+    }
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let key = key.to_pem(PrivateKeyForm::Pkcs8).unwrap();
+    for text in ["", "a.pem", key.as_str()] {
+        let body = format!(r#"{{"certificate":{}}}"#, quoted(text));
+        assert!(mount.ask(NOW, Update, "revoke", &body).is_err());
+    }
+}
