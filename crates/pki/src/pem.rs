@@ -55,27 +55,51 @@ impl Label {
     }
 }
 
+const BEGIN: &str = "-----BEGIN ";
+const END: &str = "-----END ";
+
 /// Bytes of a line, which are 64 characters.
 const LINE_BYTES: usize = 48;
 
 /// Writes one block, with a newline at its end left out, as the API has it. The text is made in one allocation, so that no part of a key stays behind in
 /// another one.
 pub fn write(label: Label, bytes: &[u8]) -> String {
-    let (begin, end, rest) = ("-----BEGIN ", "-----END ", "-----");
-    let around = begin.len() + end.len() + 2 * (label.name().len() + rest.len()) + 1;
+    let rest = "-----";
+    let around = BEGIN.len() + END.len() + 2 * (label.name().len() + rest.len()) + 1;
     let lines = bytes.len().div_ceil(LINE_BYTES);
     let mut text = String::with_capacity(around + BASE64.encode_len(bytes.len()) + lines);
-    for part in [begin, label.name(), rest, "\n"] {
+    for part in [BEGIN, label.name(), rest, "\n"] {
         text.push_str(part);
     }
     for line in bytes.chunks(LINE_BYTES) {
         BASE64.encode_append(line, &mut text);
         text.push('\n');
     }
-    for part in [end, label.name(), rest] {
+    for part in [END, label.name(), rest] {
         text.push_str(part);
     }
     text
+}
+
+/// A text without the empty lines inside its blocks. The library would take them for the end of headers; in a block with headers the first one is.
+fn without_empty_lines(text: &str) -> Zeroizing<String> {
+    let mut kept = Zeroizing::new(String::with_capacity(text.len()));
+    let (mut is_inside, mut has_headers) = (false, false);
+    for line in text.split_inclusive('\n') {
+        if is_inside && !has_headers && line.trim().is_empty() {
+            continue;
+        }
+        // Files that were put together may have the end of a block and the beginning of the next in one line.
+        match (line.rfind(BEGIN), line.rfind(END)) {
+            (Some(begin), end) if end.is_none_or(|end| end < begin) => {
+                (is_inside, has_headers) = (true, false);
+            }
+            (_, Some(_)) => is_inside = false,
+            (_, None) => has_headers |= line.contains(':'),
+        }
+        kept.push_str(line);
+    }
+    kept
 }
 
 /// The blocks of a text, which may be private keys. What is of no label that is known (such as the parameters that openssl writes before a key) is left out.
@@ -83,6 +107,9 @@ pub fn write(label: Label, bytes: &[u8]) -> String {
 /// # Errors
 /// [`Error::Invalid`] for what is no PEM, or too much.
 pub fn read(text: &str) -> Result<Vec<(Label, Zeroizing<Vec<u8>>)>> {
+    let has_empty_lines = text.contains("\n\n") || text.contains("\n\r\n");
+    let without = has_empty_lines.then(|| without_empty_lines(text));
+    let text = without.as_ref().map_or(text, |without| without.as_str());
     let blocks =
         pem::parse_many(text).map_err(|_| Error::invalid("the data could not be PEM-decoded"))?;
     if blocks.len() > BLOCKS_MAX {
@@ -113,5 +140,34 @@ mod tests {
                 assert_eq!(read(&text).unwrap(), [(label, Zeroizing::new(bytes))]);
             }
         }
+    }
+
+    #[test]
+    fn blocks_are_read_however_their_lines_end_and_whatever_stands_between_them() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let (label, block) = (Label::Certificate, write(Label::Certificate, &bytes));
+        let both = [(label, Zeroizing::new(bytes.clone())), (label, Zeroizing::new(bytes))];
+        let (first, last) = block.split_once("\n-----END").unwrap();
+        for text in [
+            format!("{block}\n{block}"),
+            // As `cat` puts files together that do not end in a line feed.
+            format!("{block}{block}"),
+            format!("{block}\n\n\n{block}\n"),
+            format!("{block}\n{block}\n").replace('\n', "\r\n"),
+            // Each line ends twice, as after a conversion too many.
+            format!("{block}\n{block}\n").replace('\n', "\n\n"),
+            format!("{block}\n{block}\n").replace('\n', "\r\n\r\n"),
+            format!("{block}\n{block}\n").replace('\n', "\n \n"),
+            format!("{first}\n\n-----END{last}\n\n{block}"),
+            format!("Bag Attributes: a\n\nsubject=CN = a\n{block}\nname: b\n\n{block}\n\n"),
+            format!("\t{}\n{block}", block.replace('\n', "\n\t")),
+        ] {
+            assert_eq!(read(&text).unwrap(), both, "{text}");
+        }
+        // Headers end with an empty line, as those of encrypted keys.
+        let headers = "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n";
+        let with_headers = block.replacen('\n', headers, 1);
+        assert_eq!(read(&with_headers).unwrap(), both[..1]);
+        assert!(read(&with_headers.replace("\n\n", "\n")).is_err());
     }
 }
