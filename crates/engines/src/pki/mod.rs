@@ -216,6 +216,7 @@ const TIDY: &[Field] = &[
         Flag,
         "Whether revocations of certificates that ended are deleted.",
     ),
+    field("tidy_revocation_list", Flag, "The same, by an older name."),
     field("tidy_revoked_cert_issuer_associations", Flag, "Nothing: revocations know who signed."),
     field("tidy_expired_issuers", Flag, "Whether issuers that ended are deleted."),
     field("tidy_invalid_certs", Flag, "Whether records that are no certificates are deleted."),

@@ -73,7 +73,9 @@ impl TidyWhat {
         };
         let new = Self {
             certificates: given.flag("tidy_cert_store", self.certificates)?,
-            revoked: given.flag("tidy_revoked_certs", self.revoked)?,
+            // The second one is an older name, which many scripts have.
+            revoked: given.flag("tidy_revoked_certs", self.revoked)?
+                || given.flag("tidy_revocation_list", false)?,
             associations: given.flag("tidy_revoked_cert_issuer_associations", self.associations)?,
             expired_issuers: given.flag("tidy_expired_issuers", self.expired_issuers)?,
             invalid: given.flag("tidy_invalid_certs", self.invalid)?,

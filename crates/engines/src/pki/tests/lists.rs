@@ -447,3 +447,19 @@ fn a_list_is_signed_by_the_algorithm_that_it_names() {
         }
     }
 }
+
+/// The name of the operation that scripts have from older versions of Vault.
+#[test]
+fn revocations_that_ended_are_tidied_by_an_older_name_too() {
+    let (mount, _) = with_root();
+    let serial = issued_serial(&mount, r#"{"common_name":"a","ttl":"1m"}"#);
+    revoke(&mount, NOW, &serial);
+    let later = NOW + 600;
+    let body = r#"{"tidy_revocation_list":true,"safety_buffer":"1s"}"#;
+    mount.ask(later, Update, "tidy", body).unwrap();
+    mount.run_job(later, "tidy").unwrap();
+    let status = mount.ask(later, Read, "tidy-status", "").unwrap();
+    assert_eq!(Mount::text(&status, "tidy_revoked_certs"), "true");
+    assert_eq!(Mount::text(&status, "revoked_cert_deleted_count"), "1");
+    assert_eq!(mount.ask(later, List, "certs/revoked", ""), Err(Error::NotFound));
+}
