@@ -172,6 +172,8 @@ pub enum CertificatePurpose {
         path_length: Option<u8>,
         /// What it may sign.
         constraints: CaNameLimits,
+        /// The id of its key, where that is not SHA-1 of the key: that of another certificate of the same key.
+        key_id: Option<Vec<u8>>,
     },
     /// Anything else; whether it says so.
     Leaf {
@@ -450,8 +452,12 @@ impl CertificateContents {
             }
             CertificatePurpose::Leaf { says_so: false } => {}
         }
-        let key_id = self.public.key_id();
-        extensions.push(oid::SUBJECT_KEY_ID, false, &OctetStringRef::new(&key_id)?)?;
+        let hash = self.public.key_id();
+        let key_id: &[u8] = match &self.purpose {
+            CertificatePurpose::Ca { key_id: Some(key_id), .. } => key_id,
+            _ => &hash,
+        };
+        extensions.push(oid::SUBJECT_KEY_ID, false, &OctetStringRef::new(key_id)?)?;
         let authority = AuthorityKeyIdRef { key_id: OctetStringRef::new(signer.key_id)? };
         extensions.push(oid::AUTHORITY_KEY_ID, false, &authority)?;
         let access = access(&self.urls)?;

@@ -78,8 +78,16 @@ fn certificates_are_encoded_as_the_library_encodes_them() {
         for many in [0, 1, 3, 20, 1_000] {
             for purpose in [
                 CertificatePurpose::Leaf { says_so: many % 2 == 1 },
-                CertificatePurpose::Ca { path_length: None, constraints: CaNameLimits::default() },
-                CertificatePurpose::Ca { path_length: Some(3), constraints: constraints.clone() },
+                CertificatePurpose::Ca {
+                    path_length: None,
+                    constraints: CaNameLimits::default(),
+                    key_id: None,
+                },
+                CertificatePurpose::Ca {
+                    path_length: Some(3),
+                    constraints: constraints.clone(),
+                    key_id: Some(vec![1, 2, 3]),
+                },
             ] {
                 let contents = contents(&key, purpose, many.min(60));
                 let names = (0..many).map(|at| San::Dns(format!("{at}.example.com"))).collect();

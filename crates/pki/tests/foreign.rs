@@ -48,7 +48,11 @@ fn root(key: &PrivateKey, name: &[u8], serial: Serial) -> Vec<u8> {
         not_after: 1_900_000_000,
         subject: name.to_vec(),
         public: key.public().clone(),
-        purpose: CertificatePurpose::Ca { path_length: None, constraints: CaNameLimits::default() },
+        purpose: CertificatePurpose::Ca {
+            path_length: None,
+            constraints: CaNameLimits::default(),
+            key_id: None,
+        },
         usages: usages[0] | usages[1],
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(Vec::new()),

@@ -110,7 +110,11 @@ pub(super) fn foreign_root_named(
         not_after: NOW + 600,
         subject: subject.to_vec(),
         public: public.clone(),
-        purpose: CertificatePurpose::Ca { path_length, constraints: Default::default() },
+        purpose: CertificatePurpose::Ca {
+            path_length,
+            constraints: Default::default(),
+            key_id: None,
+        },
         usages: super::generate::ca_usages(),
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(Vec::new()),

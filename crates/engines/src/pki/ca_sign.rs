@@ -116,6 +116,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         purpose: CertificatePurpose::Ca {
             path_length: path_length(wanted::path_length(given)?, issuer)?,
             constraints: wanted::constraints(given)?,
+            key_id: wanted::key_id(given)?,
         },
         usages: ca_usages(),
         ext_usages: Vec::new(),

@@ -168,7 +168,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         not_after: validity.not_after,
         subject: subject.clone(),
         public: public.clone(),
-        purpose: CertificatePurpose::Ca { path_length, constraints },
+        purpose: CertificatePurpose::Ca { path_length, constraints, key_id: None },
         usages: ca_usages(),
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(granted.alt_names),

@@ -128,6 +128,7 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
         REF,
         field("csr", Text, "The certificate request that is signed, in PEM."),
+        field("skid", Text, "The id of the key of the CA that is signed, in hexadecimal digits; SHA-1 of the key if empty."),
         field("use_csr_values", Flag, "Whether subject and names are those of the request."),
         field(
             "enforce_leaf_not_after_behavior",

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use jiff::Timestamp;
 use kallisto_api::{Error, Span};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts, Whole};
@@ -121,6 +122,25 @@ pub(super) fn path_length(given: GivenFields<'_>) -> Result<Option<u8>, Error> {
             .map(Some)
             .ok_or_else(|| Error::invalid("max_path_length must be -1, or 0 to 127")),
     }
+}
+
+/// Longest id of a key, in bytes.
+const KEY_ID_BYTES_MAX: usize = 64;
+
+/// The id that a request's body gives the key of a CA, in hexadecimal digits with what tools write between them.
+pub(super) fn key_id(given: GivenFields<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let text = given.text("skid")?;
+    let digits: String = text.chars().filter(|c| !matches!(c, ':' | '-' | ' ')).collect();
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    let id = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok();
+    let id = id.filter(|id| id.len() <= KEY_ID_BYTES_MAX);
+    id.map(Some).ok_or_else(|| {
+        Error::invalid(format!(
+            "cannot parse requested SKID value as hex of at most {KEY_ID_BYTES_MAX} bytes"
+        ))
+    })
 }
 
 /// What a CA may sign, as a request's body asks for it.

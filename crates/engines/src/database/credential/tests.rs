@@ -51,7 +51,11 @@ fn authority(secs: i64, is_authority: bool) -> (String, String) {
         subject: name.clone(),
         public: key.public().clone(),
         purpose: match is_authority {
-            true => CertificatePurpose::Ca { path_length: None, constraints: Default::default() },
+            true => CertificatePurpose::Ca {
+                path_length: None,
+                constraints: Default::default(),
+                key_id: None,
+            },
             false => CertificatePurpose::Leaf { says_so: true },
         },
         usages: match is_authority {

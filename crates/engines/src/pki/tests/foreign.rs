@@ -111,3 +111,24 @@ fn a_certificate_is_revoked_by_a_file_that_has_its_chain() {
         assert!(mount.ask(NOW, Update, "revoke", &body).is_err());
     }
 }
+
+/// OpenSSL finds who signed by the ids of keys. A CA that is signed by another one as well keeps the id by which its leaves name it.
+#[test]
+fn a_ca_that_is_signed_by_another_one_keeps_the_id_of_its_key() {
+    let (mount, _) = with_root();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let csr = quoted(&request(&key, "Below", &[], true));
+    let sign = |skid: &str| {
+        let body = format!(r#"{{"csr":{csr},"ttl":"10m","skid":"{skid}"}}"#);
+        mount.ask(NOW, Update, "root/sign-intermediate", &body)
+    };
+    let id = |skid: &str| parsed(&sign(skid).unwrap(), "certificate").key_id.unwrap();
+    assert_eq!(id(""), key.public().key_id());
+    for text in ["00ab01", "00:AB:01", "00-ab-01", "00 AB 01"] {
+        assert_eq!(id(text), [0, 0xab, 1], "{text}");
+    }
+    for wrong in ["0", "xy", &"00".repeat(65)] {
+        let why = refusal(sign(wrong));
+        assert!(why.starts_with("cannot parse requested SKID value as hex"), "{why}");
+    }
+}
