@@ -61,7 +61,10 @@ impl IssuerUsage {
 /// What becomes of a certificate that would outlive its issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outliving {
+    /// Refused, but for CAs and for what ACME issues.
     Refuse,
+    /// Those too.
+    RefuseAll,
     Truncate,
     Permit,
 }
@@ -70,11 +73,12 @@ impl Outliving {
     pub(super) fn named(name: &str) -> Result<Self, Error> {
         match name {
             "" | "err" => Ok(Self::Refuse),
+            "always_enforce_err" => Ok(Self::RefuseAll),
             "truncate" => Ok(Self::Truncate),
             "permit" => Ok(Self::Permit),
             other => Err(Error::invalid(format!(
                 "unknown value for field `leaf_not_after_behavior`; possible values are `err`, \
-                 `truncate`, and `permit`, got {other:?}"
+                 `always_enforce_err`, `truncate`, and `permit`, got {other:?}"
             ))),
         }
     }
@@ -82,6 +86,7 @@ impl Outliving {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Refuse => "err",
+            Self::RefuseAll => "always_enforce_err",
             Self::Truncate => "truncate",
             Self::Permit => "permit",
         }

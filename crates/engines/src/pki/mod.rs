@@ -148,7 +148,7 @@ const GENERATE: &[Field] = with_subject_fields!(
 const ISSUER: &[Field] = &[
     REF,
     field("issuer_name", Text, "A name."),
-    field("leaf_not_after_behavior", Text, "`err`, `truncate` or `permit` what would outlive it."),
+    field("leaf_not_after_behavior", Text, "`err`, `always_enforce_err`, `truncate` or `permit` what would outlive it."),
     field("manual_chain", Texts, "The chain, as issuers; `self` first."),
     field("usage", Texts, "`read-only`, `issuing-certificates`, `crl-signing`, `ocsp-signing`."),
     field("revocation_signature_algorithm", Text, "How it signs revocation lists."),

@@ -204,7 +204,7 @@ impl Bounds<'_> {
             match outliving {
                 Outliving::Permit => {}
                 Outliving::Truncate => not_after = issuer.not_after,
-                Outliving::Refuse => {
+                Outliving::Refuse | Outliving::RefuseAll => {
                     return Err(Error::invalid(format!(
                         "cannot satisfy request, as TTL would result in notAfter of {} that is \
                          beyond the expiration of the CA certificate at {}",

@@ -81,6 +81,11 @@ fn check_request(order: &AcmeOrder, request: &CertificateRequest) -> Result<(), 
 fn role(acme: &AcmeCall<'_>, policy: &IssuingPolicy) -> Result<PkiRole, Failure> {
     let mut role = PkiRole::clone(&policy.role);
     role.rules.require_cn = false;
+    let max_ttl = match role.max_ttl {
+        0 => i64::try_from(acme.call.mount.max_lease_secs).unwrap_or(i64::MAX),
+        max_ttl => max_ttl,
+    };
+    role.max_ttl = max_ttl.min(acme.config.max_ttl_secs);
     let says_usages = acme.config.allows_role_usages && !policy.role_name.is_empty();
     if !says_usages {
         role.ext_usages = vec![parse_oid(SERVER_AUTH).map_err(refuse)?];

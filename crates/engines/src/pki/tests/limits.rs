@@ -107,6 +107,10 @@ fn a_ca_below_another_one_has_less_of_everything() {
     assert_eq!(ends(r#","ttl":"2h""#), NOW + 7200, "with a warning, as OpenBao has it");
     let enforced = r#","ttl":"2h","enforce_leaf_not_after_behavior":true"#;
     assert!(refusal(sign(enforced)).contains("beyond the expiration of the CA"));
+    let always = r#"{"leaf_not_after_behavior":"always_enforce_err"}"#;
+    let shown = mount.ask(NOW, Patch, "issuer/default", always).unwrap();
+    assert_eq!(Mount::text(&shown, "leaf_not_after_behavior"), "always_enforce_err");
+    assert!(refusal(sign(r#","ttl":"2h""#)).contains("beyond the expiration of the CA"));
     let truncates = r#"{"leaf_not_after_behavior":"truncate"}"#;
     mount.ask(NOW, Patch, "issuer/default", truncates).unwrap();
     assert_eq!(ends(r#","ttl":"2h""#), NOW + 3600);
