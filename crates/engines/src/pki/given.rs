@@ -65,26 +65,35 @@ impl<'a> GivenFields<'a> {
     }
 }
 
-/// The time that stands for no end (RFC 5280, 4.1.2.5), which is later than any that computing with time zones allows.
-const NO_END: &str = "9999-12-31T23:59:59Z";
+/// The last days of the year 9999, in which certificates end that do not end (RFC 5280, 4.1.2.5), are later than any time that computing with time zones
+/// allows: they are computed as days before them.
+const LAST_DAYS: [(&str, &str); 2] = [("9999-12-30", "9999-12-27"), ("9999-12-31", "9999-12-28")];
+/// How much earlier those are.
+const LAST_DAYS_SECS: i64 = 3 * 24 * 3600;
 
 /// A time of RFC 3339, in seconds since 1970.
 pub(super) fn parse_time(name: &str, text: &str) -> Result<i64, Error> {
-    if text == NO_END {
-        return Ok(kallisto_pki::time::LAST);
-    }
-    let time: Result<Timestamp, _> = text.parse();
-    time.map(Timestamp::as_second).map_err(|_| {
+    let earlier = LAST_DAYS.iter().find_map(|(day, earlier)| {
+        text.strip_prefix(day).map(|time| format!("{earlier}{time}"))
+    });
+    let later_secs = if earlier.is_some() { LAST_DAYS_SECS } else { 0 };
+    let time: Result<Timestamp, _> = earlier.as_deref().unwrap_or(text).parse();
+    time.map(|time| time.as_second() + later_secs).map_err(|_| {
         Error::invalid(format!("failed to parse the {name} value {text:?} as a time of RFC 3339"))
     })
 }
 
 /// A time as RFC 3339 has it.
 pub(super) fn write_time(at: i64) -> String {
-    if at == kallisto_pki::time::LAST {
-        return NO_END.to_owned();
+    if let Ok(time) = Timestamp::from_second(at) {
+        return time.to_string();
     }
-    Timestamp::from_second(at).map_or_else(|_| at.to_string(), |at| at.to_string())
+    let earlier = Timestamp::from_second(at.saturating_sub(LAST_DAYS_SECS));
+    let earlier = earlier.map_or_else(|_| at.to_string(), |time| time.to_string());
+    let day = LAST_DAYS.iter().find_map(|(day, before)| {
+        earlier.strip_prefix(before).map(|time| format!("{day}{time}"))
+    });
+    day.unwrap_or_else(|| at.to_string())
 }
 
 /// A span as the API writes it in texts, such as `48h`: without the parts that are zero.
@@ -111,4 +120,35 @@ pub(super) fn refuse(error: kallisto_pki::Error) -> Error {
 /// Names with values, as JSON.
 pub(super) fn object<const N: usize>(pairs: [(&str, Json); N]) -> Map {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_written_to_the_last_second_of_the_year_9999() {
+        let last = kallisto_pki::time::LAST;
+        for (text, at, written) in [
+            ("1970-01-01T00:00:00Z", 0, "1970-01-01T00:00:00Z"),
+            ("2049-12-31T23:59:59Z", 2_524_607_999, "2049-12-31T23:59:59Z"),
+            ("2028-02-29T12:00:00+02:00", 1_835_431_200, "2028-02-29T10:00:00Z"),
+            ("2028-02-29T12:00:00.999Z", 1_835_438_400, "2028-02-29T12:00:00Z"),
+            ("9999-12-29T23:59:59Z", last - 2 * 86_400, "9999-12-29T23:59:59Z"),
+            ("9999-12-30T23:00:00Z", last - 86_400 - 3_599, "9999-12-30T23:00:00Z"),
+            ("9999-12-31T00:00:00Z", last - 86_399, "9999-12-31T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", last, "9999-12-31T23:59:59Z"),
+            ("9999-12-31T23:59:59.999Z", last, "9999-12-31T23:59:59Z"),
+            ("9999-12-31T23:59:59+00:00", last, "9999-12-31T23:59:59Z"),
+            ("9999-12-31T23:59:59+02:00", last - 7_200, "9999-12-31T21:59:59Z"),
+        ] {
+            assert_eq!(parse_time("not_after", text), Ok(at), "{text}");
+            assert_eq!(write_time(at), written);
+        }
+        // What is too late is refused where a certificate would end so.
+        assert_eq!(parse_time("not_after", "9999-12-31T23:59:59-01:00"), Ok(last + 3_600));
+        for wrong in ["", "2027-02-29T00:00:00Z", "9999-12-32T00:00:00Z", "10000-01-01T00:00:00Z"] {
+            assert!(parse_time("not_after", wrong).is_err(), "{wrong}");
+        }
+    }
 }
