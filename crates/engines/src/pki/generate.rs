@@ -81,6 +81,8 @@ pub(super) fn free_rules() -> NameRules {
         other_sans: vec!["*".to_owned()],
         serial_numbers: vec!["*".to_owned()],
         user_ids: vec!["*".to_owned()],
+        // The common name of a CA is free text.
+        cn_validations: vec!["disabled".to_owned()],
         ..NameRules::default()
     }
 }

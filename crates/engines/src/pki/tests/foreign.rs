@@ -132,3 +132,24 @@ fn a_ca_that_is_signed_by_another_one_keeps_the_id_of_its_key() {
         assert!(why.starts_with("cannot parse requested SKID value as hex"), "{why}");
     }
 }
+
+/// The common name of a CA is no host, whatever signs stand in it.
+#[test]
+fn the_common_name_of_a_ca_is_free_text() {
+    let (mount, _) = with_root();
+    for name in ["Ops @ Example *", "R&D <ca@example.com>", "a@", "*", "10.0.0.1", "Zertifizierung ü"] {
+        let body = format!(r#"{{"common_name":{},"key_type":"ec","ttl":"1h"}}"#, quoted(name));
+        let root = mount.ask(NOW, Update, "root/generate/internal", &body).unwrap();
+        let csr = mount.ask(NOW, Update, "intermediate/generate/internal", &body).unwrap();
+        let csr = quoted(&Mount::text(&csr, "csr"));
+        let body = format!(r#"{{"csr":{csr},"ttl":"10m"}}"#);
+        let signed = mount.ask(NOW, Update, "root/sign-intermediate", &body).unwrap();
+        for answer in [root, signed] {
+            let certificate = parsed(&answer, "certificate");
+            let subject = CertificateSubject::from_der(&certificate.subject).unwrap();
+            assert_eq!((subject.common_name.as_str(), &certificate.alt_names[..]), (name, &[][..]));
+        }
+    }
+    let body = r#"{"common_name":"a\tb","key_type":"ec","ttl":"1h"}"#;
+    assert!(mount.ask(NOW, Update, "root/generate/internal", body).is_err());
+}
