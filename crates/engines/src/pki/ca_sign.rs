@@ -270,7 +270,11 @@ fn entry(item: &Json) -> Result<(RevokedEntry, Vec<ExtraExtension>), Error> {
     let serial = Serial::parse(&text).ok_or_else(|| {
         Error::invalid(format!("failed parsing serial_number from entry: {text}"))
     })?;
-    let at = given.time("revocation_time")?.unwrap_or(0);
+    // As `cert/SERIAL` and `revoke` tell it: in seconds since 1970, or in RFC 3339.
+    let at = match given.text("revocation_time")?.parse() {
+        Ok(at) => at,
+        Err(_) => given.time("revocation_time")?.unwrap_or(0),
+    };
     if at <= 0 {
         return Err(Error::invalid("revocation_time is required of every entry"));
     }

@@ -463,3 +463,28 @@ fn revocations_that_ended_are_tidied_by_an_older_name_too() {
     assert_eq!(Mount::text(&status, "revoked_cert_deleted_count"), "1");
     assert_eq!(mount.ask(later, List, "certs/revoked", ""), Err(Error::NotFound));
 }
+
+/// What tells of a revocation has its time as a number.
+#[test]
+fn a_list_is_signed_of_times_as_they_are_told() {
+    let (mount, _) = with_root();
+    let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
+    revoke(&mount, NOW, &serial);
+    let told = mount.ask(NOW, Read, &format!("cert/{serial}"), "").unwrap();
+    let number = Mount::text(&told, "revocation_time");
+    let text = quoted(&Mount::text(&told, "revocation_time_rfc3339"));
+    for time in [&number, &quoted(&number), &text] {
+        let body = format!(
+            r#"{{"crl_number":1,"revoked_certs":[{{"serial_number":"{serial}","revocation_time":{time}}}]}}"#
+        );
+        let signed = mount.ask(NOW, Update, "issuer/root/sign-revocation-list", &body).unwrap();
+        let list = crl::ParsedList::from_der(&der_of(&Mount::text(&signed, "crl"))).unwrap();
+        assert_eq!(list.revoked[0].at, NOW, "{time}");
+    }
+    for time in ["0", "-5", "\"\"", "\"yesterday\"", "null"] {
+        let body = format!(
+            r#"{{"crl_number":1,"revoked_certs":[{{"serial_number":"{serial}","revocation_time":{time}}}]}}"#
+        );
+        refusal(mount.ask(NOW, Update, "issuer/root/sign-revocation-list", &body));
+    }
+}
