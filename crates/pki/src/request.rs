@@ -29,8 +29,8 @@ pub struct CertificateRequest {
     pub subject_names: Vec<String>,
     /// The key.
     pub public: PublicKey,
-    /// The alternative names that are asked for.
-    pub alt_names: Vec<San>,
+    /// The alternative names that are asked for; an error where there is one that no rule is about.
+    pub alt_names: Result<Vec<San>>,
     /// Whether a CA is asked for.
     pub wants_ca: bool,
 }
@@ -68,13 +68,13 @@ impl CertificateRequest {
             subject_names,
             subject_der,
             public,
-            alt_names: Vec::new(),
+            alt_names: Ok(Vec::new()),
             wants_ca: false,
         };
         for extension in extensions(&info.attributes)? {
             match extension.extn_id {
                 oid::SUBJECT_ALT_NAME => {
-                    read.alt_names = san::decode(extension.extn_value.as_bytes())?;
+                    read.alt_names = san::decode(extension.extn_value.as_bytes());
                 }
                 oid::BASIC_CONSTRAINTS => {
                     let found = BasicConstraints::from_der(extension.extn_value.as_bytes());
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(read.subject_names, ["a.example.com"]);
         assert_eq!(read.subject_der, read.subject.to_der().unwrap());
         assert_eq!(read.public, *key.public());
-        assert_eq!(read.alt_names, [San::Dns("a.example.com".to_owned())]);
+        assert_eq!(read.alt_names, Ok(vec![San::Dns("a.example.com".to_owned())]));
         assert!(read.wants_ca);
     }
 

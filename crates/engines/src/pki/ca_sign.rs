@@ -69,7 +69,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
         names.excludes_cn |= !names.common_name.contains('.');
     }
     let (subject, alt_names) = if given.flag("use_csr_values", false)? {
-        let csr = grant(&free_rules(), &csr_names(&request)).map_err(refuse)?;
+        let csr = grant(&free_rules(), &csr_names(&request)?).map_err(refuse)?;
         (request.subject_der.clone(), csr.alt_names)
     } else {
         let granted = grant(&free_rules(), &names).map_err(refuse)?;

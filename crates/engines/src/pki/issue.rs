@@ -434,7 +434,7 @@ fn names_of(
     }
     if role.uses_csr_names {
         let body = names;
-        names = WantedNames { is_of_csr: true, ..csr_names(request) };
+        names = WantedNames { is_of_csr: true, ..csr_names(request)? };
         names.common_name = body.common_name;
         names.serial_number = body.serial_number;
         names.user_ids = body.user_ids;
@@ -444,9 +444,12 @@ fn names_of(
 }
 
 /// The alternative names of a request.
-pub(super) fn csr_names(request: &CertificateRequest) -> WantedNames {
+///
+/// # Errors
+/// [`Error::Invalid`] when it has one that no rule is about.
+pub(super) fn csr_names(request: &CertificateRequest) -> Result<WantedNames, Error> {
     let mut names = WantedNames::default();
-    for san in request.alt_names.iter().cloned() {
+    for san in request.alt_names.clone().map_err(refuse)? {
         match san {
             kallisto_pki::San::Dns(name) | kallisto_pki::San::Email(name) => names.names.push(name),
             kallisto_pki::San::Ip(ip) => names.ips.push(ip),
@@ -454,7 +457,7 @@ pub(super) fn csr_names(request: &CertificateRequest) -> WantedNames {
             kallisto_pki::San::Other(oid, text) => names.others.push((oid, text)),
         }
     }
-    names
+    Ok(names)
 }
 
 pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
@@ -513,7 +516,7 @@ pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
         },
         usages: role.usages,
         ext_usages: role.ext_usages.clone(),
-        alt_names: AltNames::Names(request.alt_names.clone()),
+        alt_names: AltNames::Names(request.alt_names.clone().map_err(refuse)?),
         urls: authority.urls.clone(),
         policies: Vec::new(),
     };

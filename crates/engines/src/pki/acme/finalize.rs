@@ -38,7 +38,7 @@ const SERVER_AUTH: &str = "1.3.6.1.5.5.7.3.1";
 
 /// The names of a request, as those of orders are.
 fn names_of(request: &CertificateRequest) -> Result<BTreeSet<String>, Failure> {
-    let names = csr_names(request);
+    let names = csr_names(request).map_err(bad_csr)?;
     let has_others = !names.uris.is_empty() || !names.others.is_empty();
     if has_others || names.names.iter().any(|name| name.contains('@')) {
         return Err(fail(Kind::BadCsr, "the CSR has names that are neither hosts nor addresses"));

@@ -153,3 +153,34 @@ fn the_common_name_of_a_ca_is_free_text() {
     let body = r#"{"common_name":"a\tb","key_type":"ec","ttl":"1h"}"#;
     assert!(mount.ask(NOW, Update, "root/generate/internal", body).is_err());
 }
+
+/// A role that does not take names of requests does not care which they are.
+#[test]
+fn names_of_a_request_that_no_rule_is_about_stand_in_the_way_only_where_they_are_taken() {
+    let (mount, _) = with_root();
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    // The alternative name is an object identifier.
+    let san = tagged(0x30, &[&[0x88, 3, 0x2a, 3, 4]]);
+    let extension = tagged(0x30, &[&[6, 3, 0x55, 0x1d, 0x11], &tagged(4, &[&san])]);
+    let asked = tagged(0x31, &[&tagged(0x30, &[&extension])]);
+    let id = [6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
+    let attributes = tagged(0xa0, &[&tagged(0x30, &[&id, &asked])]);
+    let info = [&[2, 1, 0, 0x30, 0][..], key.spki(), &attributes].concat();
+    let info = [&[0x30, 0x81, u8::try_from(info.len()).unwrap()][..], &info].concat();
+    let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+    let signature = key.sign(algorithm, &info).unwrap();
+    let parts =
+        [info, algorithm.to_der().unwrap(), tagged(3, &[&[0], &signature])].concat();
+    let der = [&[0x30, 0x81, u8::try_from(parts.len()).unwrap()][..], &parts].concat();
+    let csr = quoted(&pem::write(Label::Request, &der));
+    let body = format!(r#"{{"csr":{csr},"common_name":"a.example.com","ttl":"10m"}}"#);
+    for path in ["sign/any", "sign-verbatim"] {
+        let why = refusal(mount.ask(NOW, Update, path, &body));
+        assert!(why.contains("is not supported"), "{path}: {why}");
+    }
+    let role = r#"{"allow_any_name":true,"key_type":"ec","use_csr_sans":false}"#;
+    mount.ask(NOW, Update, "roles/own", role).unwrap();
+    let signed = mount.ask(NOW, Update, "sign/own", &body).unwrap();
+    let names = parsed(&signed, "certificate").alt_names;
+    assert_eq!(names, [San::Dns("a.example.com".to_owned())]);
+}
