@@ -16,7 +16,7 @@ use kallisto_pki::pem::{self, Label};
 use kallisto_pki::san::parse_oid;
 
 use super::answer::{self, CertificateFormat};
-use super::generate::{ca_usages, free_rules, make_serial};
+use super::generate::{asked_ca_usages, free_rules, make_serial};
 use super::given::{GivenFields, object, refuse};
 use super::issue::{
     Kept, SigningAuthority, csr_names, note_unstored, read_request, sign_and_store,
@@ -118,7 +118,7 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
             constraints: wanted::constraints(given)?,
             key_id: wanted::key_id(given)?,
         },
-        usages: ca_usages(),
+        usages: asked_ca_usages(given)?,
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(alt_names),
         urls: authority.urls.clone(),

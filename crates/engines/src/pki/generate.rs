@@ -6,6 +6,7 @@ use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 use kallisto_pki::certificate::{
     AltNames, CertificateContents, CertificatePurpose, CertificateSigner, ParsedCertificate, Usages,
+    usage_named,
 };
 use kallisto_pki::names::{NameRules, grant};
 use kallisto_pki::pem::Label;
@@ -92,6 +93,14 @@ pub(super) fn ca_usages() -> Usages {
     KeyUsages::KeyCertSign | KeyUsages::CRLSign
 }
 
+/// The same, and what a request's body asks for besides.
+pub(super) fn asked_ca_usages(given: GivenFields<'_>) -> Result<Usages, Error> {
+    let asked = given.list("key_usage")?;
+    asked.iter().try_fold(ca_usages(), |usages, name| {
+        usage_named(name).map(|usage| usages | usage).map_err(refuse)
+    })
+}
+
 /// The key that a request for a CA is about, and whether it is new.
 async fn key_of(
     call: &Call<'_>,
@@ -155,6 +164,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
     let wish = wanted::signature(given)?;
     let path_length = wanted::path_length(given)?;
     let constraints = wanted::constraints(given)?;
+    let usages = asked_ca_usages(given)?;
     // A name that is taken is refused before a key is made, which takes long.
     check_free(memory, &name, takes_name, &given.text("key_name")?)?;
     let (key, is_new) = key_of(call, given, source).await?;
@@ -171,7 +181,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         subject: subject.clone(),
         public: public.clone(),
         purpose: CertificatePurpose::Ca { path_length, constraints, key_id: None },
-        usages: ca_usages(),
+        usages,
         ext_usages: Vec::new(),
         alt_names: AltNames::Names(granted.alt_names),
         urls,

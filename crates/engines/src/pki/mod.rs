@@ -116,6 +116,7 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("key_ref", Text, "The key that there is: its id, its name, or `default`."),
         field("key_name", Text, "A name for the key."),
         field("issuer_name", Text, "A name for the issuer."),
+        field("key_usage", Texts, "Key usages of the CA besides CertSign and CRLSign."),
         field("max_path_length", Whole, "How many CAs may follow; -1 for any."),
         field("permitted_dns_domains", Texts, "Domains that may be signed for."),
         field("excluded_dns_domains", Texts, "Domains that may not."),

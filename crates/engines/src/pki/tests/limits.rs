@@ -287,3 +287,31 @@ fn an_address_of_ipv4_in_the_form_of_ipv6_is_one_of_ipv4() {
         assert_eq!(why, "the IP address \"10.1.1.1\" is not allowed in this role");
     }
 }
+
+#[test]
+fn a_ca_has_the_key_usages_that_are_asked_for_besides_its_own() {
+    use kallisto_pki::KeyUsages;
+    let (mount, root) = with_root();
+    let own = KeyUsages::KeyCertSign | KeyUsages::CRLSign;
+    assert_eq!(root.usages, Some(own));
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let csr = quoted(&request(&key, "Below", &[], true));
+    let make = |path: &str, usages: &str| {
+        let body = format!(
+            r#"{{"csr":{csr},"common_name":"R","key_type":"ec","ttl":"10m","key_usage":{usages}}}"#
+        );
+        mount.ask(NOW, Update, path, &body)
+    };
+    for path in ["root/generate/internal", "root/sign-intermediate"] {
+        for (usages, more) in [
+            (r#""""#, own),
+            (r#"["CertSign","CRLSign"]"#, own),
+            (r#""DigitalSignature,KeyAgreement""#, own | KeyUsages::DigitalSignature | KeyUsages::KeyAgreement),
+        ] {
+            let made = parsed(&make(path, usages).unwrap(), "certificate");
+            assert_eq!(made.usages, Some(more), "{path} {usages}");
+        }
+        let why = refusal(make(path, r#""Signing""#));
+        assert!(why.starts_with("unrecognized key usage"), "{why}");
+    }
+}
