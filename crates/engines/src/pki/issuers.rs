@@ -300,7 +300,13 @@ struct Imported {
     mapping: BTreeMap<IssuerId, Option<IssuerId>>,
 }
 
-async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Response, Error> {
+/// Takes in what is in a text; the issuer in it is named, if a name is given.
+async fn import(
+    call: &Call<'_>,
+    text: &str,
+    name: &str,
+    takes_keys: bool,
+) -> Result<Response, Error> {
     let bundle = bundle(text)?;
     if !bundle.keys.is_empty() && !takes_keys {
         return Err(Error::invalid(
@@ -328,7 +334,7 @@ async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Respons
     for certificate in bundle.certificates {
         certificates.push((IssuerId::make(call.random)?, certificate));
     }
-    let imported = change(call, |change| enter(change, &keys, &certificates)).await?;
+    let imported = change(call, |change| enter(change, &keys, &certificates, name)).await?;
     let ids = |ids: &[IssuerId]| match ids.is_empty() {
         true => Json::Null,
         false => Json::strings(ids.iter().map(IssuerId::to_string)),
@@ -355,6 +361,7 @@ fn enter(
     change: &mut StructureChange<'_, '_>,
     keys: &[PkiKey],
     certificates: &[(IssuerId, ParsedCertificate)],
+    name: &str,
 ) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     let mut ids_by_spki: BTreeMap<Vec<u8>, IssuerId> = BTreeMap::new();
@@ -377,6 +384,7 @@ fn enter(
             imported.mapping.insert(issuer.id, Some(*key));
         }
     }
+    let mut issuers = Vec::new();
     for (id, certificate) in certificates {
         let scope = ListScope::of(&certificate.subject, certificate.public.spki());
         let known = change.state.issuers_of(scope).find(|one| *one.certificate == *certificate);
@@ -388,13 +396,41 @@ fn enter(
             imported.mapping.insert(known.id, known.key.or(key));
             continue;
         }
-        let issuer = Issuer::new(*id, String::new(), key, certificate.clone());
-        change.put_new_issuer(&issuer)?;
-        change.put_certificate(certificate, signer_scope(change.state, certificate))?;
+        issuers.push(Issuer::new(*id, String::new(), key, certificate.clone()));
         imported.issuers.push(*id);
         imported.mapping.insert(*id, key);
     }
+    name_issuer(change, &mut issuers, name)?;
+    for issuer in &issuers {
+        change.put_new_issuer(issuer)?;
+        let certificate = &issuer.certificate;
+        change.put_certificate(certificate, signer_scope(change.state, certificate))?;
+    }
     Ok(imported)
+}
+
+/// Names the new issuer; of several the one that has a key here, which the others are the chain of.
+fn name_issuer(
+    change: &StructureChange<'_, '_>,
+    issuers: &mut [Issuer],
+    name: &str,
+) -> Result<(), Error> {
+    if name.is_empty() || issuers.is_empty() {
+        return Ok(());
+    }
+    change.check_issuer_name(name, None)?;
+    let is_one = issuers.len() == 1;
+    let mut named = issuers.iter_mut().filter(|issuer| is_one || issuer.key.is_some());
+    match (named.next(), named.next()) {
+        (Some(issuer), None) => {
+            name.clone_into(&mut issuer.name);
+            Ok(())
+        }
+        _ => Err(Error::invalid(
+            "issuer_name is the name of one issuer: there are several new ones, and not one that \
+             has a key",
+        )),
+    }
 }
 
 /// The scope of who signed a certificate, as far as it is known; its own if it is not.
@@ -409,23 +445,27 @@ fn signer_scope(state: &PkiState, certificate: &ParsedCertificate) -> ListScope 
 
 pub(super) async fn set_signed(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let text = GivenFields::of(&body).text("certificate")?;
+    let given = GivenFields::of(&body);
+    let text = given.text("certificate")?;
     if text.is_empty() {
         return Err(Error::invalid("no certificate provided in the \"certificate\" parameter"));
     }
-    import(&call, &text, false).await
+    import(&call, &text, given.text("issuer_name")?.trim(), false).await
 }
 
 pub(super) async fn import_bundle(call: Call<'_>) -> Result<Response, Error> {
-    let body = call.request.object()?;
-    let text = Zeroizing::new(GivenFields::of(&body).text("pem_bundle")?);
-    import(&call, &text, true).await
+    import_given(&call, true).await
 }
 
 pub(super) async fn import_certificates(call: Call<'_>) -> Result<Response, Error> {
+    import_given(&call, false).await
+}
+
+async fn import_given(call: &Call<'_>, takes_keys: bool) -> Result<Response, Error> {
     let body = call.request.object()?;
-    let text = Zeroizing::new(GivenFields::of(&body).text("pem_bundle")?);
-    import(&call, &text, false).await
+    let given = GivenFields::of(&body);
+    let text = Zeroizing::new(given.text("pem_bundle")?);
+    import(call, &text, given.text("issuer_name")?.trim(), takes_keys).await
 }
 
 // The issuer that is meant when none is named.

@@ -191,6 +191,7 @@ const CRL_CONFIG: &[Field] = &[
 const KEY: Field = field("ref", Text, "A key: its id, its name, or `default`.");
 const KEY_NAME: Field = field("key_name", Text, "A name for the key.");
 const BUNDLE: Field = field("pem_bundle", Text, "Certificates and keys, in PEM.");
+const NAME_OF_NEW: Field = field("issuer_name", Text, "A name for the issuer that is new.");
 
 const SIGN_LIST: &[Field] = &[
     REF,
@@ -439,16 +440,19 @@ static ROUTES: RouteRows<Handler> = RouteRows {
                 Patch => "Change settings of an issuer.", handler!(issuers::patch);
                 Delete => "Delete an issuer.", handler!(issuers::delete);
             }),
-            row!("issuers/import/bundle", &[BUNDLE], {
+            row!("issuers/import/bundle", &[BUNDLE, NAME_OF_NEW], {
                 Update => "Take in certificates and keys.", handler!(issuers::import_bundle);
             }),
-            row!("issuers/import/cert", &[BUNDLE], {
+            row!("issuers/import/cert", &[BUNDLE, NAME_OF_NEW], {
                 Update => "Take in certificates.", handler!(issuers::import_certificates);
             }),
-            row!("intermediate/set-signed", &[field("certificate", Text, "Certificates, in PEM.")], {
+            row!("intermediate/set-signed", &[
+                field("certificate", Text, "Certificates, in PEM."),
+                NAME_OF_NEW,
+            ], {
                 Update => "Take in what a CA elsewhere signed.", handler!(issuers::set_signed);
             }),
-            row!("config/ca", &[BUNDLE], {
+            row!("config/ca", &[BUNDLE, NAME_OF_NEW], {
                 Update => "Take in certificates and keys.", handler!(issuers::import_bundle);
             }),
             row!("root", &[], {

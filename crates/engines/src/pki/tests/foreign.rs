@@ -184,3 +184,41 @@ fn names_of_a_request_that_no_rule_is_about_stand_in_the_way_only_where_they_are
     let names = parsed(&signed, "certificate").alt_names;
     assert_eq!(names, [San::Dns("a.example.com".to_owned())]);
 }
+
+#[test]
+fn the_issuer_that_an_import_brings_is_named() {
+    let (mount, root) = with_root();
+    let root = pem::write(Label::Certificate, &root.der);
+    let (key, other) =
+        foreign_root_named(&tagged(0x30, &[&tagged(0x31, &[&unit("A")])]), Serial::from_bytes(&[9]).unwrap(), None);
+    let other = pem::write(Label::Certificate, &other);
+    let csr = request(&key, "Below", &[], true);
+    let body = format!(r#"{{"csr":{},"ttl":"10m"}}"#, quoted(&csr));
+    let below = mount.ask(NOW, Update, "root/sign-intermediate", &body).unwrap();
+    let below = Mount::text(&below, "certificate");
+    let import = |mount: &Mount, path: &str, texts: &[&str], name: &str| {
+        let field = if path.ends_with("set-signed") { "certificate" } else { "pem_bundle" };
+        let body =
+            format!(r#"{{"{field}":{},"issuer_name":"{name}"}}"#, quoted(&texts.join("\n")));
+        mount.ask(NOW, Update, path, &body)
+    };
+    let to = Mount::new(&ENGINE);
+    import(&to, "issuers/import/cert", &[&root], "upper").unwrap();
+    let read = to.ask(NOW, Read, "issuer/upper", "").unwrap();
+    assert_eq!(Mount::text(&read, "certificate"), root);
+    // What is known keeps its name.
+    import(&to, "issuers/import/cert", &[&root], "other").unwrap();
+    assert!(to.ask(NOW, Read, "issuer/other", "").is_err());
+    let why = refusal(import(&to, "issuers/import/cert", &[&other], "upper"));
+    assert_eq!(why, "issuer name already in use");
+    let why = refusal(import(&to, "issuers/import/cert", &[&other, &below], "lower"));
+    assert!(why.starts_with("issuer_name is the name of one issuer"), "{why}");
+    // Of a chain the one that has its key here.
+    let to = Mount::new(&ENGINE);
+    let text = key.to_pem(PrivateKeyForm::Pkcs8).unwrap();
+    let body = format!(r#"{{"pem_bundle":{}}}"#, quoted(&text));
+    to.ask(NOW, Update, "keys/import", &body).unwrap();
+    import(&to, "intermediate/set-signed", &[&below, &root], "lower.1").unwrap();
+    let read = to.ask(NOW, Read, "issuer/lower.1", "").unwrap();
+    assert_eq!(Mount::text(&read, "certificate"), below);
+}
