@@ -6,7 +6,6 @@ use der::asn1::{
 use der::flagset::FlagSet;
 use der::{Decode as _, Encode, Sequence, Tag};
 use x509_cert::Certificate;
-use x509_cert::ext::pkix::certpolicy::PolicyInformation;
 use x509_cert::ext::pkix::constraints::name::{GeneralSubtree, GeneralSubtrees};
 use x509_cert::ext::pkix::crl::dp::DistributionPoint;
 use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
@@ -19,6 +18,7 @@ use x509_cert::time::Validity;
 use crate::error::{Error, Result};
 use crate::key::{PkiKeyKind, PrivateKey, PublicKey};
 use crate::names::host_name;
+use crate::policy::{self, CertificatePolicy};
 use crate::san::{self, San};
 use crate::serial::Serial;
 use crate::signature::SignatureAlgorithm;
@@ -215,7 +215,7 @@ pub struct CertificateContents {
     /// Where more is to be found.
     pub urls: Urls,
     /// What it was issued by.
-    pub policies: Vec<ObjectIdentifier>,
+    pub policies: Vec<CertificatePolicy>,
 }
 
 /// Who signs.
@@ -489,17 +489,7 @@ impl CertificateContents {
             extensions.push(oid::NAME_CONSTRAINTS, true, &value)?;
         }
         if !self.policies.is_empty() {
-            let policy = |id: &ObjectIdentifier| PolicyInformation {
-                policy_identifier: *id,
-                policy_qualifiers: None,
-            };
-            let mut once: Vec<ObjectIdentifier> = Vec::new();
-            for id in &self.policies {
-                if !once.contains(id) {
-                    once.push(*id);
-                }
-            }
-            let policies: Vec<PolicyInformation> = once.iter().map(policy).collect();
+            let policies = policy::informations(&self.policies)?;
             extensions.push(oid::CERTIFICATE_POLICIES, false, &policies)?;
         }
         for (id, urls) in [

@@ -18,6 +18,7 @@ pub mod names;
 pub mod ocsp;
 mod oid;
 pub mod pem;
+pub mod policy;
 pub mod request;
 pub mod san;
 pub mod serial;

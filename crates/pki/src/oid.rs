@@ -43,6 +43,10 @@ pub(crate) const ACCESS_CA_ISSUERS: ObjectIdentifier = oid("1.3.6.1.5.5.7.48.2")
 pub(crate) const OCSP_BASIC: ObjectIdentifier = oid("1.3.6.1.5.5.7.48.1.1");
 pub(crate) const OCSP_NONCE: ObjectIdentifier = oid("1.3.6.1.5.5.7.48.1.2");
 
+// What policies say.
+pub(crate) const QUALIFIER_CPS: ObjectIdentifier = oid("1.3.6.1.5.5.7.2.1");
+pub(crate) const QUALIFIER_NOTICE: ObjectIdentifier = oid("1.3.6.1.5.5.7.2.2");
+
 // Keys, hashes and signatures.
 pub(crate) const RSA_ENCRYPTION: ObjectIdentifier = oid("1.2.840.113549.1.1.1");
 pub(crate) const RSA_SHA256: ObjectIdentifier = oid("1.2.840.113549.1.1.11");

@@ -7,6 +7,7 @@ use kallisto_pki::certificate::{
     AltNames, CaNameLimits, CertificateContents, CertificatePurpose, CertificateSigner,
     NameConstraint, ParsedCertificate, Urls, Usages, ext_usage_named, usage_named,
 };
+use kallisto_pki::policy::CertificatePolicy;
 use kallisto_pki::{
     CertificateSubject, PkiKeyKind, PrivateKey, San, Serial, SignatureAlgorithm, SignatureWish,
 };
@@ -28,6 +29,13 @@ fn subject(organizations: usize) -> CertificateSubject {
         user_ids: vec!["bob".to_owned()],
         ..CertificateSubject::default()
     }
+}
+
+/// A policy, of which there are two.
+fn policy(at: usize) -> CertificatePolicy {
+    let id = format!("1.2.3.{}", at % 2).parse().unwrap();
+    let (cps, notice) = if at == 1 { ("https://example.com/cps", "Gelesen, ü") } else { ("", "") };
+    CertificatePolicy::new(id, cps, notice).unwrap()
 }
 
 fn contents(key: &PrivateKey, purpose: CertificatePurpose, many: usize) -> CertificateContents {
@@ -58,7 +66,7 @@ fn contents(key: &PrivateKey, purpose: CertificatePurpose, many: usize) -> Certi
             delta_crl_distribution_points: urls.clone(),
             ocsp_servers: urls,
         },
-        policies: (0..many).map(|at| format!("1.2.3.{}", at % 2).parse().unwrap()).collect(),
+        policies: (0..many).map(policy).collect(),
     }
 }
 
@@ -122,6 +130,18 @@ fn certificates_are_encoded_as_the_library_encodes_them() {
             }
         }
     }
+}
+
+#[test]
+fn policies_say_what_can_stand_in_them() {
+    let id = "1.2.3".parse().unwrap();
+    let (longest, longer) = ("ü".repeat(200), "ü".repeat(201));
+    for (cps, notice) in
+        [("https://a/ b", ""), ("https://ü/", ""), ("", "a\nb"), ("", longer.as_str())]
+    {
+        assert!(CertificatePolicy::new(id, cps, notice).is_err(), "{cps} {notice}");
+    }
+    CertificatePolicy::new(id, "https://example.com/cps?a=b#c", &longest).unwrap();
 }
 
 #[test]

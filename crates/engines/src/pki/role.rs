@@ -9,6 +9,7 @@ use kallisto_pki::certificate::{
     usage_named,
 };
 use kallisto_pki::names::{AddressBlock, NameRules};
+use kallisto_pki::policy::CertificatePolicy;
 use kallisto_pki::san::parse_oid;
 use kallisto_pki::{
     CertificateSubject, Hash, KeyUsages, ObjectIdentifier, PkiKeyKind, SignatureWish,
@@ -80,7 +81,7 @@ pub(super) const FIELDS: &[Field] = &[
     ),
     field("organization", Texts, "O of the subject."),
     field("ou", Texts, "OU of the subject."),
-    field("policy_identifiers", Texts, "Certificate policies, by number."),
+    field("policy_identifiers", Texts, "Certificate policies: numbers, or objects with `oid`, `cps` and `notice`."),
     field("postal_code", Texts, "The postal code of the subject."),
     field("province", Texts, "ST of the subject."),
     field("require_cn", Flag, "Whether there has to be a common name."),
@@ -134,7 +135,7 @@ pub(super) struct PkiRole {
     pub(super) says_no_ca: bool,
     pub(super) usages: Usages,
     pub(super) ext_usages: Vec<ObjectIdentifier>,
-    pub(super) policies: Vec<ObjectIdentifier>,
+    pub(super) policies: Vec<CertificatePolicy>,
     pub(super) signature: SignatureWish,
     pub(super) generates_lease: bool,
     pub(super) issuer_ref: String,
@@ -165,7 +166,6 @@ const LISTS: &[&str] = &[
     "locality",
     "organization",
     "ou",
-    "policy_identifiers",
     "postal_code",
     "province",
     "street_address",
@@ -239,6 +239,7 @@ impl PkiRole {
             }
         }
         show("key_usage", Json::strings(usages));
+        show("policy_identifiers", Json::strings(policy_texts(given)?));
         let validations = given.list_given("cn_validations")?.unwrap_or_default();
         show("cn_validations", Json::strings(cn_validations(validations)?));
         show("signature_bits", given.whole("signature_bits", 0)?.into());
@@ -282,7 +283,7 @@ impl PkiRole {
         let usages = usages.iter().map(|name| usage_named(name).map_err(refuse));
         let usages = usages.collect::<Result<Vec<_>, _>>()?;
         let policies = given.list("policy_identifiers")?;
-        let policies = policies.iter().map(|text| parse_oid(text).map_err(refuse));
+        let policies = policies.iter().map(|text| policy(text));
         let hash = match given.whole("signature_bits", 0)? {
             0 => None,
             bits => Some(Hash::of_bits(bits).map_err(refuse)?),
@@ -444,6 +445,49 @@ pub(super) fn named_ext_usages(given: GivenFields<'_>) -> Result<Vec<ObjectIdent
         usages.push(oid?);
     }
     Ok(usages)
+}
+
+/// The certificate policies that a request names. There may be commas in what they say, so a list of objects may be one text, in JSON, but not a text
+/// that is split at commas.
+fn policy_texts(given: GivenFields<'_>) -> Result<Vec<String>, Error> {
+    const NAME: &str = "policy_identifiers";
+    let parsed = match given.0.raw(NAME) {
+        Some(Json::String(text)) if text.trim_start().starts_with('[') => {
+            let parsed = json::parse(text.as_bytes());
+            parsed.map_err(|_| Error::invalid(format!("{NAME} is no list in JSON")))?
+        }
+        Some(list @ Json::Array(_)) => list.clone(),
+        _ => return given.list(NAME),
+    };
+    let Json::Array(items) = parsed else { return given.list(NAME) };
+    let wrong = || Error::invalid(format!("{NAME} is a list of numbers with dots, or of objects"));
+    let text = |item: Json| {
+        let object = match item {
+            Json::String(text) if text.trim_start().starts_with('{') => {
+                Json::Object(json::parse_object(text.as_bytes()).map_err(|_| wrong())?)
+            }
+            Json::String(text) => return Ok(text.trim().to_owned()),
+            object @ Json::Object(_) => object,
+            _ => return Err(wrong()),
+        };
+        String::from_utf8(object.to_text()).map_err(|_| wrong())
+    };
+    let mut texts = items.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    texts.retain(|text| !text.is_empty());
+    Ok(texts)
+}
+
+/// A certificate policy: a number, or an object in JSON.
+fn policy(text: &str) -> Result<CertificatePolicy, Error> {
+    if !text.starts_with('{') {
+        let id = parse_oid(text).map_err(refuse)?;
+        return CertificatePolicy::new(id, "", "").map_err(refuse);
+    }
+    let map = json::parse_object(text.as_bytes())
+        .map_err(|_| Error::invalid(format!("{text:?} is no certificate policy")))?;
+    let given = GivenFields::of(&map);
+    let id = parse_oid(given.text("oid")?.trim()).map_err(refuse)?;
+    CertificatePolicy::new(id, given.text("cps")?.trim(), &given.text("notice")?).map_err(refuse)
 }
 
 fn not_after_bound(text: &str) -> Result<NotAfterBound, Error> {

@@ -315,3 +315,34 @@ fn a_ca_has_the_key_usages_that_are_asked_for_besides_its_own() {
         assert!(why.starts_with("unrecognized key usage"), "{why}");
     }
 }
+
+/// A list of policies with what they say is one text in JSON, as the commands of others send it, or a list of texts or objects.
+#[test]
+fn policies_of_a_role_may_have_a_practice_statement_and_a_notice() {
+    let (mount, _) = with_root();
+    let object = r#"{"oid":"1.3.6.1.4.1.7.8 ","cps":"https://example.com/cps","notice":"Read, then trust"}"#;
+    let list = format!(r#"["1.2.3",{object}]"#);
+    let texts = format!(r#"["1.2.3",{}]"#, quoted(object));
+    let mut shown = Vec::new();
+    for given in [&list, &texts, &quoted(&list)] {
+        let body = format!(
+            r#"{{"allow_any_name":true,"key_type":"ec","ttl":"1h","policy_identifiers":{given}}}"#
+        );
+        let role = mount.ask(NOW, Update, "roles/policies", &body).unwrap();
+        shown.push(role["policy_identifiers"].clone());
+        let issued = issue(&mount, "policies", r#"{"common_name":"a"}"#).unwrap();
+        let der = parsed(&issued, "certificate").der;
+        let id: &[u8] = &[0x2b, 6, 1, 4, 1, 7, 8];
+        for part in [id, b"https://example.com/cps", b"Read, then trust"] {
+            assert!(der.windows(part.len()).any(|window| window == part), "{given} {part:?}");
+        }
+    }
+    assert!(shown.iter().all(|one| *one == shown[0]), "{shown:?}");
+    let mount = mount.restarted();
+    issue(&mount, "policies", r#"{"common_name":"a"}"#).unwrap();
+    let role = mount.ask(NOW, Patch, "roles/policies", r#"{"ttl":"30m"}"#).unwrap();
+    assert_eq!(role["policy_identifiers"], shown[0]);
+    for wrong in [r#""x""#, r#"["{"]"#, r#""[""#, r#"[{"cps":"a"}]"#, r#"[{"oid":"1.2.3","cps":"a b"}]"#] {
+        refusal(mount.ask(NOW, Update, "roles/wrong", &format!(r#"{{"policy_identifiers":{wrong}}}"#)));
+    }
+}
