@@ -178,12 +178,20 @@ impl CrlContents<'_> {
     }
 }
 
+/// The number that an extension has: it may have 20 bytes (RFC 5280, 5.2.3), and none of ours has more than 8.
+fn number_of(value: &[u8]) -> Result<Option<u64>> {
+    let number = UintRef::from_der(value)?;
+    let bytes = number.as_bytes();
+    let fits = bytes.len() <= size_of::<u64>();
+    Ok(fits.then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))))
+}
+
 /// A list, read.
 #[derive(Clone, Debug)]
 pub struct ParsedList {
     /// The Name of who signed it.
     pub issuer: Vec<u8>,
-    /// Its number.
+    /// Its number; `None` too for one of more than 64 bits.
     pub number: Option<u64>,
     /// The number of the complete list that it goes on from.
     pub base: Option<u64>,
@@ -226,10 +234,10 @@ impl ParsedList {
         };
         for extension in list.crl_extensions.unwrap_or_default() {
             let value = extension.extn_value.as_bytes();
-            let number = || u64::from_der(value).map_err(|_| unreadable());
+            let number = || number_of(value).map_err(|_| unreadable());
             match extension.extn_id {
-                oid::CRL_NUMBER => parsed.number = Some(number()?),
-                oid::DELTA_CRL_INDICATOR => parsed.base = Some(number()?),
+                oid::CRL_NUMBER => parsed.number = number()?,
+                oid::DELTA_CRL_INDICATOR => parsed.base = number()?,
                 _ => {}
             }
         }

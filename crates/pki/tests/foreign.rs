@@ -147,3 +147,20 @@ fn the_common_name_of_a_request_is_read_as_its_maker_meant_it() {
         assert!(read(tag, text).is_err(), "{tag:#x} {text:?}");
     }
 }
+
+/// RFC 5280, 5.2.3: verifiers handle numbers of up to 20 bytes.
+#[test]
+fn a_list_may_have_a_number_of_more_than_64_bits() {
+    let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+    let name = named(UTF8, b"Root");
+    let list =
+        CrlContents { number: u64::MAX, this_update: 9, next_update: 10, base: None, freshest: &[] };
+    let mut list = list.sign([], &signer(&name, &[1; 20], &key)).unwrap();
+    assert_eq!(ParsedList::from_der(&list).unwrap().number, Some(u64::MAX));
+    let longest = [&[2, 9, 0][..], &[0xff; 8]].concat();
+    let at = list.windows(longest.len()).position(|part| part == longest).unwrap();
+    list[at + 2] = 0x7f;
+    assert_eq!(ParsedList::from_der(&list).unwrap().number, None);
+    list[at + 2] = 0x80;
+    assert!(ParsedList::from_der(&list).is_err(), "a negative one");
+}
