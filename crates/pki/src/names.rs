@@ -8,6 +8,7 @@
 //! - What stands in a certificate is what was judged: [`grant`] returns the names, in the spelling that was compared.
 //! - The first refusal wins, and the order is that of [`grant`].
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::ObjectIdentifier;
@@ -130,6 +131,22 @@ impl AddressBlock {
         }
     }
 
+    /// The block of an address and a mask, one after the other, as name constraints have them; `None` for a mask with gaps.
+    pub fn from_constraint(bytes: &[u8]) -> Option<Self> {
+        let (address, mask) = bytes.split_at(bytes.len() / 2);
+        let (address, mask): (IpAddr, u128) = if bytes.len() == 8 {
+            let mask = u32::from_be_bytes(mask.try_into().ok()?);
+            (<[u8; 4]>::try_from(address).ok()?.into(), u128::from(mask) << 96)
+        } else {
+            let mask = u128::from_be_bytes(mask.try_into().ok()?);
+            (<[u8; 16]>::try_from(address).ok()?.into(), mask)
+        };
+        let bits = mask.leading_ones();
+        let has_gaps = mask.checked_shl(bits).is_some_and(|rest| rest != 0);
+        let bits = u8::try_from(bits).ok()?;
+        (!has_gaps).then_some(Self { address, bits })
+    }
+
     /// The address and the mask, one after the other, as name constraints have them.
     pub fn to_constraint(&self) -> Vec<u8> {
         let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
@@ -144,6 +161,12 @@ impl AddressBlock {
                 [network.to_be_bytes(), mask.to_be_bytes()].concat()
             }
         }
+    }
+}
+
+impl fmt::Display for AddressBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
     }
 }
 

@@ -127,6 +127,11 @@ fn certificates_are_encoded_as_the_library_encodes_them() {
                 assert!(parsed.is_signed_by(issuer.public()));
                 assert_eq!(parsed.public, *key.public());
                 assert_eq!(parsed.authority_key_id.as_deref(), Some(&key_id[..]));
+                let limits = match contents.purpose {
+                    CertificatePurpose::Ca { constraints, .. } => constraints,
+                    CertificatePurpose::Leaf { .. } => CaNameLimits::default(),
+                };
+                assert_eq!(parsed.name_limits, Some(limits));
             }
         }
     }

@@ -413,3 +413,23 @@ fn subjects_keep_the_limits_of_x520() {
         ..subject()
     }));
 }
+
+#[test]
+fn a_block_of_addresses_is_told_as_it_stands_in_constraints() {
+    for (given, told) in [
+        ("10.1.2.3/8", "10.0.0.0/8"),
+        ("0.0.0.0/0", "0.0.0.0/0"),
+        ("192.0.2.1/32", "192.0.2.1/32"),
+        ("2001:db8:1::/32", "2001:db8::/32"),
+        ("::/0", "::/0"),
+        ("::1/128", "::1/128"),
+    ] {
+        let constraint = AddressBlock::parse(given).unwrap().to_constraint();
+        let block = AddressBlock::from_constraint(&constraint).unwrap();
+        assert_eq!(block.to_string(), told);
+        assert_eq!(block.to_constraint(), constraint);
+    }
+    for wrong in [&[][..], &[10, 0, 0, 0, 255, 0, 255, 0], &[0; 7], &[0; 16], &[0; 33]] {
+        assert_eq!(AddressBlock::from_constraint(wrong), None, "{wrong:?}");
+    }
+}

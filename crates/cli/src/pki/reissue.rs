@@ -12,13 +12,14 @@ use kallisto_command::flags::{CommonFlags, FieldFlag};
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
 use kallisto_command::output;
-use kallisto_pki::certificate::ParsedCertificate;
+use kallisto_pki::certificate::{NameConstraint, ParsedCertificate};
+use kallisto_pki::names::AddressBlock;
 use kallisto_pki::san::San;
 use kallisto_pki::subject::CertificateSubject;
 
 /// Makes an intermediate CA that says what another one says, with a key of its own.
 ///
-/// Subject, alternative names, kind of key, path length and lifetime are those of TEMPLATE; fields that are given count instead.
+/// Subject, alternative names, kind of key, path length, name constraints and lifetime are those of TEMPLATE; fields that are given count instead.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  kallisto pki reissue -issuer_name=int-2027 pki/issuer/default int/issuer/int-2026 int ttl=8760h"
@@ -88,6 +89,26 @@ fn contents(found: &ParsedCertificate) -> Result<Map, Error> {
     put("organization", subject.organization);
     put("ou", subject.ou);
     put("user_ids", subject.user_ids);
+    let limits = found.name_limits.as_ref().ok_or_else(unknown_limits)?;
+    for (prefix, list) in [("permitted", &limits.permitted), ("excluded", &limits.excluded)] {
+        let kinds = ["dns_domains", "email_addresses", "uri_domains", "ip_ranges"];
+        let mut texts: [Vec<String>; 4] = Default::default();
+        for constraint in list {
+            let (kind, text) = match constraint {
+                NameConstraint::Dns(text) => (0, text.clone()),
+                NameConstraint::Email(text) => (1, text.clone()),
+                NameConstraint::Uri(text) => (2, text.clone()),
+                NameConstraint::Ip(bytes) => {
+                    let block = AddressBlock::from_constraint(bytes);
+                    (3, block.ok_or_else(unknown_limits)?.to_string())
+                }
+            };
+            texts[kind].push(text);
+        }
+        for (kind, texts) in kinds.into_iter().zip(texts) {
+            put(&format!("{prefix}_{kind}"), texts);
+        }
+    }
     let kind = found.public.kind();
     let bits = kind.map(|kind| kind.bits()).filter(|bits| *bits > 0);
     let secs = found.not_after.saturating_sub(found.not_before).max(0);
@@ -110,6 +131,12 @@ fn contents(found: &ParsedCertificate) -> Result<Map, Error> {
     Ok(fields)
 }
 
+/// A CA is not made anew with fewer limits than there were.
+fn unknown_limits() -> Error {
+    let why = "TEMPLATE limits names in a way that cannot be asked for: use pki issue";
+    Error::Absent(why.to_owned())
+}
+
 fn dns_or_email(san: &San) -> Option<String> {
     match san {
         San::Dns(name) | San::Email(name) => Some(name.clone()),
@@ -127,4 +154,69 @@ fn uri(san: &San) -> Option<String> {
 
 fn other(san: &San) -> Option<String> {
     if let San::Other(oid, text) = san { Some(format!("{oid};UTF8:{text}")) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_pki::certificate::{
+        AltNames, CaNameLimits, CertificateContents, CertificatePurpose, CertificateSigner, Urls,
+        Usages,
+    };
+    use kallisto_pki::{PkiKeyKind, PrivateKey, Serial, SignatureAlgorithm, SignatureWish};
+
+    use super::*;
+
+    /// The fields that say again what a CA of these limits says.
+    fn contents_of(constraints: CaNameLimits) -> Result<Map, Error> {
+        let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
+        let subject = CertificateSubject { common_name: "Int".to_owned(), ..Default::default() };
+        let subject = subject.to_der().unwrap();
+        let contents = CertificateContents {
+            serial: Serial::from_bytes(&[7]).unwrap(),
+            not_before: 1_700_000_000,
+            not_after: 1_700_003_600,
+            subject: subject.clone(),
+            public: key.public().clone(),
+            purpose: CertificatePurpose::Ca { path_length: Some(0), constraints, key_id: None },
+            usages: Usages::default(),
+            ext_usages: Vec::new(),
+            alt_names: AltNames::Names(Vec::new()),
+            urls: Urls::default(),
+            policies: Vec::new(),
+        };
+        let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
+        let key_id = key.public().key_id();
+        let signer = CertificateSigner { name: &subject, key_id: &key_id, key: &key, algorithm };
+        let der = contents.sign(&signer).unwrap();
+        super::contents(&ParsedCertificate::from_der(&der).unwrap())
+    }
+
+    #[test]
+    fn a_ca_that_is_made_anew_may_sign_no_more_names() {
+        let block = |text: &str| NameConstraint::Ip(AddressBlock::parse(text).unwrap().to_constraint());
+        let limits = CaNameLimits {
+            permitted: vec![
+                NameConstraint::dns("example.com").unwrap(),
+                NameConstraint::dns(".example.org").unwrap(),
+                NameConstraint::email("bob@example.com").unwrap(),
+                NameConstraint::uri(".example.com").unwrap(),
+                block("10.0.0.0/8"),
+                block("2001:db8::/32"),
+            ],
+            excluded: vec![NameConstraint::dns("dev.example.com").unwrap(), block("10.9.0.0/16")],
+        };
+        let fields = contents_of(limits).unwrap();
+        let list = |name: &str| fetch::strings(&fields, name);
+        assert_eq!(list("permitted_dns_domains"), ["example.com", ".example.org"]);
+        assert_eq!(list("permitted_email_addresses"), ["bob@example.com"]);
+        assert_eq!(list("permitted_uri_domains"), [".example.com"]);
+        assert_eq!(list("permitted_ip_ranges"), ["10.0.0.0/8", "2001:db8::/32"]);
+        assert_eq!(list("excluded_dns_domains"), ["dev.example.com"]);
+        assert_eq!(list("excluded_ip_ranges"), ["10.9.0.0/16"]);
+        let fields = contents_of(CaNameLimits::default()).unwrap();
+        assert!(!fields.keys().any(|name| name.contains("permitted") || name.contains("excluded")));
+        // What cannot be asked for again.
+        let gaps = NameConstraint::Ip(vec![10, 0, 0, 0, 255, 0, 255, 0]);
+        assert!(contents_of(CaNameLimits { excluded: vec![gaps], ..Default::default() }).is_err());
+    }
 }

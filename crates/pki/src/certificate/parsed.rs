@@ -4,9 +4,11 @@ use der::asn1::{AnyRef, BitString, OctetString};
 use der::{Decode as _, Encode as _, SliceReader};
 use x509_cert::Certificate;
 use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::{AuthorityKeyIdentifier, BasicConstraints, KeyUsages};
+use x509_cert::ext::pkix::constraints::name::GeneralSubtrees;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{AuthorityKeyIdentifier, BasicConstraints, KeyUsages, NameConstraints};
 
-use super::{CERTIFICATE_BYTES_MAX, SignedData, Usages, positive};
+use super::{CERTIFICATE_BYTES_MAX, CaNameLimits, NameConstraint, SignedData, Usages, positive};
 use crate::error::{Error, Result};
 use crate::key::PublicKey;
 use crate::san::{self, San};
@@ -37,6 +39,8 @@ pub struct ParsedCertificate {
     pub is_ca: bool,
     /// How many CAs may follow.
     pub path_length: Option<u8>,
+    /// What names it may sign; `None` where it says so of kinds of names that are not known.
+    pub name_limits: Option<CaNameLimits>,
     /// What its key may do; `None` where it does not say.
     pub usages: Option<Usages>,
     /// The id of its key, as it says.
@@ -77,6 +81,7 @@ impl ParsedCertificate {
             public: PublicKey::from_spki(&tbs.subject_public_key_info().to_der()?)?,
             is_ca: false,
             path_length: None,
+            name_limits: Some(CaNameLimits::default()),
             usages: None,
             key_id: None,
             authority_key_id: None,
@@ -104,6 +109,9 @@ impl ParsedCertificate {
             oid::BASIC_CONSTRAINTS => {
                 let found = BasicConstraints::from_der(value)?;
                 (self.is_ca, self.path_length) = (found.ca, found.path_len_constraint);
+            }
+            oid::NAME_CONSTRAINTS => {
+                self.name_limits = NameConstraints::from_der(value).ok().and_then(limits_of);
             }
             oid::KEY_USAGE => {
                 // As bits, since a usage of fewer bits than are known is one too.
@@ -158,6 +166,33 @@ impl ParsedCertificate {
     pub fn may_sign_crls(&self) -> bool {
         self.usages.is_none_or(|usages| usages.contains(KeyUsages::CRLSign))
     }
+}
+
+/// What constraints of names say; `None` where a name is of a kind that is not known.
+fn limits_of(found: NameConstraints) -> Option<CaNameLimits> {
+    let list = |trees: Option<GeneralSubtrees>| {
+        let trees = trees.unwrap_or_default().into_iter();
+        trees.map(|tree| constraint_of(tree.base)).collect::<Option<Vec<_>>>()
+    };
+    Some(CaNameLimits {
+        permitted: list(found.permitted_subtrees)?,
+        excluded: list(found.excluded_subtrees)?,
+    })
+}
+
+fn constraint_of(name: GeneralName) -> Option<NameConstraint> {
+    Some(match name {
+        GeneralName::DnsName(name) => NameConstraint::Dns(name.as_str().to_owned()),
+        GeneralName::Rfc822Name(name) => NameConstraint::Email(name.as_str().to_owned()),
+        GeneralName::UniformResourceIdentifier(name) => {
+            NameConstraint::Uri(name.as_str().to_owned())
+        }
+        GeneralName::IpAddress(block) => NameConstraint::Ip(block.as_bytes().to_vec()),
+        GeneralName::OtherName(_)
+        | GeneralName::DirectoryName(_)
+        | GeneralName::EdiPartyName(_)
+        | GeneralName::RegisteredId(_) => return None,
+    })
 }
 
 /// The Name of the owner of a certificate, byte for byte. The library sorts the values of each part of a name, as DER wants them; not every CA does, and to
