@@ -82,6 +82,10 @@ fn plan(
     if caller.token().kind == TokenKind::Batch {
         return Err(Error::invalid("batch tokens cannot create more tokens"));
     }
+    // It would be used as often as anybody likes by way of a child.
+    if caller.is_limited() {
+        return Err(Error::invalid("restricted use token cannot generate child tokens"));
+    }
     let asked_kind = plan_kind(fields, role)?;
     let privileged = caller.is_root() || caller.has_sudo(call.path.as_str());
     let no_default = fields.boolean("no_default_policy")?.unwrap_or(false)
@@ -95,6 +99,9 @@ fn plan(
     }
     let is_root = policies.iter().any(|name| name == "root");
     let times = plan_times(leases(context), fields, privileged, role, is_root, warnings)?;
+    if is_root && times.ttl_secs == 0 && caller.token().expires_at.is_some() {
+        return Err(Error::invalid("expiring root tokens cannot create non-expiring root tokens"));
+    }
     let renewable = fields.boolean("renewable")?.unwrap_or(true)
         && role.is_none_or(|role| role.renewable)
         && times.ttl_secs > 0;
@@ -125,7 +132,12 @@ fn plan(
         role: role.map(|role| role.name.clone()),
         // An orphan is nobody's, unless a role says whose; nor is there anybody of another namespace.
         entity_id: caller.entity_id().filter(|_| !orphan && caller.above().is_none()),
-        bound_cidrs: role.map(|role| role.bound_cidrs.clone()).unwrap_or_default(),
+        bound_cidrs: match role {
+            Some(role) => role.bound_cidrs.clone(),
+            // A child is used from where its maker may be, or the bounds would be left by making one.
+            None if !orphan => caller.entry().bound_cidrs.clone(),
+            None => Vec::new(),
+        },
         kept: Map::new(),
         text: plan_text(context, fields, privileged)?,
     })
@@ -176,10 +188,15 @@ fn plan_orphan(
     role: Option<&TokenStoreRole>,
 ) -> Result<bool, Error> {
     let no_parent = fields.boolean("no_parent")?.unwrap_or(false);
-    if no_parent && parent == Parent::Caller && role.is_none() && !privileged {
-        return Err(Error::invalid("root or sudo privileges required to create orphan token"));
+    match (role, parent) {
+        // A role is for those who have no sudo, so it alone says whether its tokens are orphans.
+        (Some(role), _) => Ok(role.orphan),
+        (None, Parent::None) => Ok(true),
+        (None, Parent::Caller) if no_parent && !privileged => {
+            Err(Error::invalid("root or sudo privileges required to create orphan token"))
+        }
+        (None, Parent::Caller) => Ok(no_parent),
     }
-    Ok(no_parent || parent == Parent::None || role.is_some_and(|role| role.orphan))
 }
 
 fn plan_text(

@@ -30,6 +30,7 @@ mod policy_questions;
 mod sealing;
 mod snapshots;
 mod support;
+mod token_children;
 mod tokens;
 mod transit;
 mod versions;
