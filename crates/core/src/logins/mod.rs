@@ -186,7 +186,13 @@ fn times(params: &TokenParams, leases: LeaseTimes, warnings: &mut Vec<String>) -
             }
             asked.min(most)
         }
-        (period, _) => bound(period, explicit),
+        (period, _) => {
+            let most = bound(max_secs, explicit);
+            if period > most {
+                warnings.push(tokens::capped_period(period, most));
+            }
+            period.min(most)
+        }
     };
     let times = Times { ttl_secs, period_secs: params.period_secs, explicit_max_secs: explicit };
     (times, max_secs)
@@ -234,13 +240,15 @@ mod tests {
             (params(|params| params.ttl_secs = 5000), 1000, 1000, true),
             (params(|params| params.max_ttl_secs = 60), 60, 60, false),
             (params(|params| params.max_ttl_secs = 5000), 100, 1000, false),
-            (params(|params| params.period_secs = 2000), 2000, 1000, false),
+            (params(|params| params.period_secs = 900), 900, 1000, false),
+            (params(|params| params.period_secs = 2000), 1000, 1000, true),
+            (params(|params| (params.period_secs, params.max_ttl_secs) = (900, 60)), 60, 60, true),
             (params(|params| params.explicit_max_ttl_secs = 70), 70, 1000, false),
             (
                 params(|params| (params.period_secs, params.explicit_max_ttl_secs) = (2000, 70)),
                 70,
                 1000,
-                false,
+                true,
             ),
         ] {
             let mut warnings = Vec::new();

@@ -247,20 +247,15 @@ fn plan_times(
     is_root: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Times, Error> {
-    let period_secs = match seconds(fields, "period")? {
-        0 => role.map_or(0, |role| role.period_secs),
-        _ if !privileged => {
-            return Err(Error::invalid(
-                "root or sudo privileges required to create periodic token",
-            ));
-        }
-        period => period,
-    };
-    let explicit_max_secs = match (seconds(fields, "explicit_max_ttl")?, role) {
-        (0, Some(role)) => role.explicit_max_ttl_secs,
-        (own, Some(role)) if role.explicit_max_ttl_secs > 0 => own.min(role.explicit_max_ttl_secs),
-        (own, _) => own,
-    };
+    let own_period = seconds(fields, "period")?;
+    if own_period > 0 && !privileged {
+        return Err(Error::invalid("root or sudo privileges required to create periodic token"));
+    }
+    let own_explicit = seconds(fields, "explicit_max_ttl")?;
+    let (of_role_explicit, of_role_period) =
+        role.map_or((0, 0), |role| (role.explicit_max_ttl_secs, role.period_secs));
+    let explicit_max_secs = lesser("Explicit max TTL", own_explicit, of_role_explicit, warnings);
+    let period_secs = lesser("Period", own_period, of_role_period, warnings);
     let asked = match seconds(fields, "ttl")? {
         0 => seconds(fields, "lease")?,
         ttl => ttl,
@@ -277,17 +272,30 @@ fn plan_times(
             asked.min(max)
         }
         (period, _) => {
-            if period > bound(period) {
-                warnings.push(capped_period(period, explicit_max_secs));
+            if period > max {
+                warnings.push(capped_period(period, max));
             }
-            bound(period)
+            period.min(max)
         }
     };
     Ok(Times { ttl_secs, period_secs, explicit_max_secs })
 }
 
+/// The smaller of what is asked and what a role says, in seconds; 0 says nothing.
+fn lesser(what: &str, asked: u64, of_role: u64, warnings: &mut Vec<String>) -> u64 {
+    if asked == 0 || of_role == 0 {
+        return asked.max(of_role);
+    }
+    let secs = asked.min(of_role);
+    warnings.push(format!(
+        "{what} specified both during creation call and in role; using the lesser value of {secs} \
+         seconds"
+    ));
+    secs
+}
+
 /// The warning about a period that was cut, both in seconds.
-fn capped_period(asked_secs: u64, max_secs: u64) -> String {
+pub(crate) fn capped_period(asked_secs: u64, max_secs: u64) -> String {
     let short = |secs| to_go_short(Duration::from_secs(secs));
     let (asked, max) = (short(asked_secs), short(max_secs));
     format!(

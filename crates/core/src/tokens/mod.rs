@@ -29,7 +29,7 @@ pub(crate) mod tree;
 
 use crate::dispatch::route_handler;
 use crate::dispatch::server_engine::{EngineAnswer, RunningRequest, ServerEngine, Weighed};
-pub(crate) use create::{capped, issue};
+pub(crate) use create::{capped, capped_period, issue};
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::Routes;
 pub(crate) use lookup::auth_object;

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::create::capped;
+use super::create::{capped, capped_period};
+use super::roles;
 use crate::api::error::Error;
 use crate::records::token::TokenEntry;
 use crate::records::token::TokenHash;
@@ -13,10 +14,10 @@ use crate::tokens::spec::leases;
 use crate::view::NamespaceContext;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
-/// maximum. Returns the renewed entry, and a warning when it got less than was asked.
+/// maximum. What its role says of both counts as it is now. Returns the renewed entry, and a warning when it got less than was asked.
 ///
 /// # Errors
-/// [`Error::Invalid`] when it is not renewable or gone.
+/// [`Error::Invalid`] when it is not renewable or gone, its role is, or it is past its maximum.
 pub(super) async fn renew(
     context: &NamespaceContext,
     hash: &TokenHash,
@@ -34,7 +35,8 @@ pub(super) async fn renew(
         if !entry.renewable || entry.auth.is_expired(now) {
             return Err(Error::invalid("lease is not renewable"));
         }
-        let warning = extend(&mut entry, increment, max_secs, now);
+        follow_role(context, &mut entry)?;
+        let warning = extend(&mut entry, increment, max_secs, now)?;
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
         Ok((entry, warning))
@@ -46,17 +48,43 @@ pub(super) async fn renew(
     stored
 }
 
+/// Takes in what the role of a token says by now. The maximum that a token was made with is never put off by that.
+///
+/// # Errors
+/// [`Error::Invalid`] when there is no such role any more: to delete it is how its tokens are let run out.
+fn follow_role(context: &NamespaceContext, entry: &mut TokenEntry) -> Result<(), Error> {
+    let Some(name) = &entry.role else { return Ok(()) };
+    let role = roles::load(context, name)?.ok_or_else(|| {
+        Error::invalid(format!("original token role \"{name}\" could not be found, not renewing"))
+    })?;
+    entry.period_secs = role.period_secs;
+    let maximums = [entry.explicit_max_ttl_secs, role.explicit_max_ttl_secs];
+    entry.explicit_max_ttl_secs = maximums.into_iter().filter(|secs| *secs > 0).min().unwrap_or(0);
+    Ok(())
+}
+
 /// Moves the end of a token. The end is an instant, never past the token's maximum.
 /// Returns a warning when that is sooner than what was asked, in whole seconds.
-fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp) -> Option<String> {
-    let wanted = match (entry.period_secs, increment) {
+///
+/// # Errors
+/// [`Error::Invalid`] when it is past its maximum, which may have become less since it got its time; it keeps that.
+fn extend(
+    entry: &mut TokenEntry,
+    increment: u64,
+    max_secs: u64,
+    now: Timestamp,
+) -> Result<Option<String>, Error> {
+    // What it was made with, or the mount's: the most that all renewals of a token give, and each of a periodic one.
+    let most = if entry.max_ttl_secs > 0 { entry.max_ttl_secs } else { max_secs };
+    let (period, explicit) = (entry.period_secs, entry.explicit_max_ttl_secs);
+    let wanted = match (period, increment) {
         (0, 0) => entry.ttl_secs.max(1),
         (0, increment) => increment,
-        (period, _) => period,
+        (period, _) => period.min(most),
     };
-    let max = match (entry.explicit_max_ttl_secs, entry.period_secs) {
-        (0, 0) if entry.max_ttl_secs > 0 => Some(entry.max_ttl_secs),
-        (0, 0) => Some(max_secs),
+    let max = match (explicit, period) {
+        (0, 0) => Some(most),
+        (explicit, 0) => Some(explicit.min(most)),
         (0, _) => None,
         (explicit, _) => Some(explicit),
     };
@@ -66,11 +94,17 @@ fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp)
     };
     let end = after(now, wanted);
     let end = max.map_or(end, |max| end.min(after(entry.auth.created_at, max)));
+    if end <= now {
+        return Err(Error::invalid("past the max TTL, cannot renew"));
+    }
     entry.auth.expires_at = Some(end);
     entry.renewed_at = Some(now);
     let gone_secs = now.as_second() - entry.auth.created_at.as_second();
-    let left = max?.saturating_sub(u64::try_from(gone_secs).unwrap_or_default());
-    (wanted > left).then(|| capped(wanted, left))
+    let left = max.map(|max| max.saturating_sub(u64::try_from(gone_secs).unwrap_or_default()));
+    Ok(match left {
+        Some(left) if wanted > left => Some(capped(wanted, left)),
+        _ => (period > most).then(|| capped_period(period, most)),
+    })
 }
 
 #[cfg(test)]
@@ -96,7 +130,8 @@ mod tests {
         for millis in 998_000..1_002_000 {
             let now = Timestamp::from_millisecond(millis).unwrap();
             let mut entry = entry(1000, 0);
-            extend(&mut entry, 500, 2_764_800, now);
+            let renewed = extend(&mut entry, 500, 2_764_800, now);
+            assert_eq!(renewed.is_ok(), millis < 1_000_000);
             assert!(entry.auth.expires_at.unwrap() <= at(1000));
         }
     }
@@ -107,7 +142,7 @@ mod tests {
             [(0, 0, 50, 60), (0, 0, 0, 110), (0, 30, 500, 40), (20, 30, 0, 20)]
         {
             let mut entry = entry(explicit, period);
-            extend(&mut entry, increment, 2_764_800, at(10));
+            extend(&mut entry, increment, 2_764_800, at(10)).unwrap();
             assert_eq!(entry.auth.expires_at, Some(at(end)), "{explicit} {period} {increment}");
         }
     }
@@ -118,7 +153,7 @@ mod tests {
         for (own, max_secs, end) in [(60, 3600, 60), (5000, 3600, 5000), (0, 3600, 3600)] {
             let mut entry = entry(0, 0);
             entry.max_ttl_secs = own;
-            extend(&mut entry, 9000, max_secs, at(10));
+            extend(&mut entry, 9000, max_secs, at(10)).unwrap();
             assert_eq!(entry.auth.expires_at, Some(at(end)), "{own} {max_secs}");
         }
     }
@@ -126,7 +161,7 @@ mod tests {
     #[test]
     fn a_renewal_that_gives_less_than_was_asked_says_so() {
         let warned = |explicit, period, increment| {
-            extend(&mut entry(explicit, period), increment, 7200, at(10))
+            extend(&mut entry(explicit, period), increment, 7200, at(10)).unwrap()
         };
         let text = "TTL of \"5h\" exceeded the effective max_ttl of \"19m50s\"; TTL value is capped \
                     accordingly";

@@ -3,7 +3,7 @@
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Error, Operation, Request, Response};
 
-use crate::support::{Site, request_of};
+use crate::support::{Site, ask_as, request_of};
 
 use Operation::{Read, Update};
 
@@ -113,4 +113,71 @@ fn a_role_alone_says_whether_its_tokens_are_orphans() {
         text(&make(&site, &maker, "auth/token/create/r", r#"{"no_parent":true}"#, None).unwrap().0);
     site.ask(Update, "auth/token/revoke", &format!(r#"{{"token":"{maker}"}}"#)).unwrap();
     assert!(!stands(&site, &child, "192.0.2.1"), "it outlives its maker");
+}
+
+#[test]
+fn of_a_role_and_a_request_the_shorter_period_and_maximum_count() {
+    let site = site(r#"{"token_period":"1h","token_explicit_max_ttl":"5h"}"#);
+    for (body, secs, warnings) in [
+        ("{}", 3600_u64, 0),
+        (r#"{"period":"30m"}"#, 1800, 1),
+        (r#"{"period":"2h"}"#, 3600, 1),
+        (r#"{"explicit_max_ttl":"20m"}"#, 1200, 2),
+        (r#"{"explicit_max_ttl":"9h","period":7200}"#, 3600, 2),
+    ] {
+        let (auth, told) = make(&site, "root", "auth/token/create/r", body, None).unwrap();
+        assert_eq!(auth["lease_duration"], Json::from(secs), "{body}");
+        assert_eq!(told.len(), warnings, "{body}: {told:?}");
+    }
+}
+
+/// A periodic token lives on for as long as it is renewed, but never longer at a time than the mount lets a token live.
+#[test]
+fn a_period_is_no_longer_than_the_mount_lets_a_token_live() {
+    let site = site("{}");
+    let tuned = r#"{"default_lease_ttl":"1h","max_lease_ttl":"2h"}"#;
+    site.ask(Update, "sys/auth/token/tune", tuned).unwrap();
+    let body = r#"{"policies":["maker"],"period":"5h"}"#;
+    let (auth, warnings) = make(&site, "root", CREATE, body, None).unwrap();
+    assert_eq!(auth["lease_duration"], 7200_u64.into());
+    let expected = "period of \"5h\" exceeded the effective max_ttl of \"2h\"; period value is \
+                    capped accordingly";
+    assert_eq!(warnings, [expected]);
+    let token = text(&auth);
+    for now in [7000, 14_000, 21_000] {
+        let renewed = ask_as(&site.core, &token, now, Update, "auth/token/renew-self", "{}");
+        let Response::Logical(renewed) = renewed.unwrap() else { panic!("no lease") };
+        let auth = json::parse(&renewed.auth).unwrap();
+        assert_eq!(auth.as_object().unwrap()["lease_duration"], 7200_u64.into(), "{now}");
+        assert_eq!(renewed.warnings, [expected]);
+    }
+}
+
+#[test]
+fn a_renewal_follows_the_role_as_it_is_then() {
+    let site = site(r#"{"allowed_policies":"maker","token_period":"1h"}"#);
+    let token = text(&make(&site, "root", "auth/token/create/r", "{}", None).unwrap().0);
+    let renew = |secs: i64| {
+        let answer = ask_as(&site.core, &token, secs, Update, "auth/token/renew-self", "{}")?;
+        let Response::Logical(reply) = answer else { panic!("{answer:?}") };
+        let auth = json::parse(&reply.auth).unwrap();
+        Ok::<_, Error>(auth.as_object().unwrap()["lease_duration"].clone())
+    };
+    assert_eq!(renew(10).unwrap(), 3600_u64.into());
+    site.ask(Update, "auth/token/roles/r", r#"{"token_period":"20m"}"#).unwrap();
+    assert_eq!(renew(20).unwrap(), 1200_u64.into());
+    let bounded = r#"{"token_explicit_max_ttl":"100s"}"#;
+    site.ask(Update, "auth/token/roles/r", bounded).unwrap();
+    assert_eq!(renew(30).unwrap(), 70_u64.into());
+    // What bounds a token once goes on to.
+    site.ask(Update, "auth/token/roles/r", r#"{"token_explicit_max_ttl":0}"#).unwrap();
+    assert_eq!(renew(40).unwrap(), 60_u64.into());
+    // It keeps what it has when no more can be given.
+    site.ask(Update, "auth/token/roles/r", r#"{"token_explicit_max_ttl":"45s"}"#).unwrap();
+    assert_eq!(renew(50).unwrap_err().to_string(), "past the max TTL, cannot renew");
+    assert!(stands(&site, &token, "192.0.2.1"));
+    site.ask(Operation::Delete, "auth/token/roles/r", "").unwrap();
+    let refused = renew(50).unwrap_err().to_string();
+    assert_eq!(refused, "original token role \"r\" could not be found, not renewing");
+    assert!(stands(&site, &token, "192.0.2.1"));
 }
