@@ -107,11 +107,13 @@ impl TokenParams {
     /// A field of an older name stands for the newer one where that is not given.
     fn follow_older_names(&mut self, given: Fields<'_>) -> Map {
         let mut fields = Map::new();
+        // Clients that send all fields they know send those they do not mean as null.
+        let said = |name: &str| given.raw(name).filter(|value| **value != Json::Null);
         for pair in OLDER {
             let (old, new) = pair;
-            if given.raw(new).is_some() {
+            if said(new).is_some() {
                 self.older.retain(|other| *other != pair);
-            } else if let Some(value) = given.raw(old) {
+            } else if let Some(value) = said(old) {
                 fields.insert(new.to_owned(), value.clone());
                 if !self.older.contains(&pair) {
                     self.older.push(pair);
@@ -278,6 +280,9 @@ mod tests {
         let map = params.to_map();
         assert_eq!((map.get("period"), map.get("policies")), (Some(&60_u64.into()), None));
         assert_eq!(TokenParams::decode(&map).unwrap(), params);
+        let nulls = parse_object(br#"{"token_period":null,"period":80,"policies":null}"#).unwrap();
+        params.update(Fields::new(&nulls)).unwrap();
+        assert_eq!((&params.policies[..], params.period_secs), (&["new".to_owned()][..], 80));
         let newer = parse_object(br#"{"token_period":70}"#).unwrap();
         params.update(Fields::new(&newer)).unwrap();
         assert_eq!(params.to_map().get("period"), None);

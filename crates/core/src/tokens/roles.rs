@@ -194,7 +194,8 @@ impl TokenStoreRole {
         }
         let mut is_old = |old: &str, flag: &mut bool| {
             let new = format!("token_{old}");
-            let given = [fields.raw(&new), fields.raw(old)].map(|value| value.is_some());
+            // Clients that send all fields they know send those they do not mean as null.
+            let given = [new.as_str(), old].map(|name| is_given(fields, name));
             if given == [true; 2] {
                 warnings.push(format!(
                     "Both '{new}' and deprecated '{old}' value supplied, ignoring the deprecated value"
@@ -210,7 +211,7 @@ impl TokenStoreRole {
             ("explicit_max_ttl", explicit_max_ttl, &mut self.explicit_max_ttl_secs),
         ] {
             let name = is_old(old, flag);
-            if fields.raw(&name).is_some() {
+            if is_given(fields, &name) {
                 *secs = seconds(fields, &name)?;
             }
         }
@@ -296,6 +297,11 @@ impl TokenStoreRole {
         }
         map
     }
+}
+
+/// Whether a field says anything.
+fn is_given(fields: Fields<'_>, name: &str) -> bool {
+    fields.raw(name).is_some_and(|value| *value != Json::Null)
 }
 
 fn listed(names: &[String], globs: &[String], name: &str) -> bool {

@@ -181,3 +181,21 @@ fn a_renewal_follows_the_role_as_it_is_then() {
     assert_eq!(refused, "original token role \"r\" could not be found, not renewing");
     assert!(stands(&site, &token, "192.0.2.1"));
 }
+
+#[test]
+fn null_says_nothing_of_a_role() {
+    let site = site(r#"{"token_period":"1h","token_explicit_max_ttl":"2h"}"#);
+    let nulls = r#"{"token_period":null,"token_explicit_max_ttl":null,"token_bound_cidrs":null}"#;
+    site.ask(Update, "auth/token/roles/r", nulls).unwrap();
+    let shown = |role: &str| {
+        let answer = site.ask(Read, &format!("auth/token/roles/{role}"), "").unwrap();
+        let Response::Logical(reply) = answer else { panic!("{answer:?}") };
+        let Json::Object(map) = json::parse(&reply.data).unwrap() else { panic!("no role") };
+        [&map["token_period"], &map["token_explicit_max_ttl"]].map(Clone::clone)
+    };
+    assert_eq!(shown("r"), [3600_u64.into(), 7200_u64.into()]);
+    // Clients that send every field they know send those they do not mean as null.
+    let old = r#"{"token_period":null,"period":"3h","explicit_max_ttl":null}"#;
+    site.ask(Update, "auth/token/roles/old", old).unwrap();
+    assert_eq!(shown("old"), [10_800_u64.into(), 0_u64.into()]);
+}
