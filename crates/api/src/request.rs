@@ -1,5 +1,7 @@
 //! A request as the core takes it: parsed by a listener, not yet trusted.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -265,9 +267,22 @@ impl Request<'_> {
         )))
     }
 
-    /// The query parameters as fields.
+    /// The query parameters as fields; one that is there twice is a list, in text.
     pub fn query_fields(&self) -> Map {
-        self.query.iter().map(|(name, value)| (name.clone(), Json::from(value.as_str()))).collect()
+        join_fields(self.query.iter().cloned())
+    }
+
+    /// The one value of a query parameter.
+    ///
+    /// # Errors
+    /// How many there are if there are several: which of them counts, nobody is to guess.
+    pub fn sole_in_query(&self, name: &str) -> Result<Option<&str>, usize> {
+        let mut values = self.query.iter().filter(|(given, _)| given == name);
+        let first = values.next().map(|(_, value)| value.as_str());
+        match values.count() {
+            0 => Ok(first),
+            more => Err(more + 1),
+        }
     }
 }
 
@@ -279,8 +294,24 @@ fn looks_like_json(body: &[u8]) -> bool {
 fn parse_form(body: &[u8]) -> Result<Map, Error> {
     let refuse = || Error::invalid("failed to decode form input: malformed encoding");
     let text = std::str::from_utf8(body).map_err(|_| refuse())?;
-    let pairs = parse_query(text).ok_or_else(refuse)?;
-    Ok(pairs.into_iter().map(|(name, value)| (name, Json::String(value))).collect())
+    Ok(join_fields(parse_query(text).ok_or_else(refuse)?))
+}
+
+/// Fields from names and texts. A name that is there twice is a list, and the text of a list has commas.
+fn join_fields(pairs: impl IntoIterator<Item = (String, String)>) -> Map {
+    let mut fields: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in pairs {
+        match fields.entry(name) {
+            Entry::Vacant(place) => {
+                place.insert(value);
+            }
+            Entry::Occupied(mut place) => {
+                place.get_mut().push(',');
+                place.get_mut().push_str(&value);
+            }
+        }
+    }
+    fields.into_iter().map(|(name, value)| (name, Json::String(value))).collect()
 }
 
 /// Most query parameters or form fields in one request.
@@ -320,6 +351,16 @@ fn decode_component(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::Fields;
+
+    #[test]
+    fn a_field_of_a_form_that_is_there_twice_is_a_list() {
+        let form = parse_form(b"a=1&policies=x&policies=y%2Cz&a=&b=").unwrap();
+        let text = |name: &str| form[name].as_str().unwrap();
+        assert_eq!((text("policies"), text("a"), text("b")), ("x,y,z", "1,", ""));
+        let policies = Fields::new(&form).strings("policies").unwrap().unwrap();
+        assert_eq!(policies, ["x", "y", "z"]);
+    }
 
     #[test]
     fn queries_decode_or_are_refused() {

@@ -54,9 +54,11 @@ impl Subject for AuthzRequest<'_, '_> {
     }
 
     fn page_entries(&self) -> Option<u64> {
-        let limit = self.request.query.iter().find(|(name, _)| name == "limit")?;
-        // Below zero or no number at all: more than any rule lets pass.
-        Some(limit.1.parse().unwrap_or(u64::MAX))
+        match self.request.sole_in_query("limit") {
+            // Below zero or no number at all: more than any rule lets pass.
+            Ok(limit) => Some(limit?.parse().unwrap_or(u64::MAX)),
+            Err(_) => Some(u64::MAX),
+        }
     }
 
     fn parameters(&self) -> Option<Vec<(String, Literal)>> {

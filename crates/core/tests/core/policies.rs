@@ -1,8 +1,8 @@
 //! Policies through the pipeline: what a token's rules let it do to secrets.
 
-use kallisto_core::{Error, Json, Operation, Response};
+use kallisto_core::{Error, Json, Operation, Request, Response};
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, request_of};
 
 /// Stores a policy and makes a token with it alone.
 fn token(site: &Site, policy: &str) -> String {
@@ -31,6 +31,22 @@ fn a_page_limit_binds_a_listing_that_names_none() {
     let bearer = token(&site, rule);
     assert_eq!(keys(&site, &bearer, "secret/metadata/").unwrap(), r#"{"keys":["a","b","c"]}"#);
     assert_eq!(keys(&site, "root", "secret/metadata/").unwrap(), r#"{"keys":["a","b","c","d"]}"#);
+    // Nor does it matter how often a limit is given, and which of them the listing would take.
+    let page = |token: &str, limits: &[&str]| {
+        let query = limits.iter().map(|limit| ("limit".to_owned(), (*limit).to_owned()));
+        let listing = request_of(token, 0, Operation::List, "secret/metadata/", "");
+        match pollster::block_on(site.core.handle(&Request { query: query.collect(), ..listing }))?
+        {
+            Response::Logical(reply) => Ok::<_, Error>(String::from_utf8(reply.data).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(page(&bearer, &["2"]).unwrap(), r#"{"keys":["a","b"]}"#);
+    for limits in [&["4"][..], &["0x4"], &["-1"], &["2", "4"], &["4", "2"], &["2", "0"], &["2", ""]]
+    {
+        assert!(matches!(page(&bearer, limits), Err(Error::Denied(_))), "{limits:?}");
+    }
+    assert!(matches!(page("root", &["2", "4"]), Err(Error::Invalid(_))));
 }
 
 #[test]

@@ -84,8 +84,8 @@ pub(super) fn is_detailed(request: &Request<'_>, mount: &Mount, path: &str) -> b
 
 /// Whether it asks for a page that is short however much there is.
 fn asks_for_few(request: &Request<'_>, short_max: u64) -> bool {
-    let limit = request.query.iter().find(|(name, _)| name == "limit");
-    let limit = limit.and_then(|(_, text)| text.parse::<u64>().ok());
+    let limit = request.sole_in_query("limit").ok().flatten();
+    let limit = limit.and_then(|text| text.parse::<u64>().ok());
     limit.is_some_and(|limit| (1..=short_max).contains(&limit))
 }
 
