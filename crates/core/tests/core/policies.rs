@@ -171,3 +171,27 @@ fn an_explanation_names_the_rule_its_policy_and_the_losers() {
         assert!(matches!(explain("root", body), Err(Error::Invalid(..))), "{body}");
     }
 }
+
+#[test]
+fn a_policy_that_is_to_end_or_a_write_that_is_to_be_guarded_is_refused() {
+    let site = Site::open(1 << 20);
+    let path = "sys/policies/acl/p";
+    for name in ["sys/policies/acl/p", "sys/policy/p"] {
+        for field in [
+            r#""ttl":"1h""#,
+            r#""ttl":60"#,
+            r#""expiration":"2999-01-01T00:00:00Z""#,
+            r#""cas":0"#,
+            r#""cas":-1"#,
+            r#""cas_required":true"#,
+        ] {
+            let body = format!(r#"{{"policy":"path \"a\" {{}}",{field}}}"#);
+            let refused = site.ask(Operation::Update, name, &body);
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{name} {field}");
+        }
+    }
+    assert!(matches!(site.ask(Operation::Read, path, ""), Err(Error::NotFound)));
+    let nothing = r#""ttl":"","expiration":null,"cas":null,"cas_required":false"#;
+    let body = format!(r#"{{"policy":"path \"a\" {{}}",{nothing}}}"#);
+    assert!(site.ask(Operation::Update, path, &body).is_ok());
+}

@@ -69,6 +69,7 @@ pub(super) async fn write(
     let name = parse_name(name, "update")?;
     let body = call.object()?;
     let fields = Fields::new(&body);
+    refuse_unheard(fields)?;
     let mut warnings = Vec::new();
     let text = match fields.string("policy")?.filter(|text| !text.is_empty()) {
         Some(text) => text,
@@ -115,6 +116,23 @@ fn parse_name(name: &str, verb: &str) -> Result<PolicyName, Error> {
         }
         other => Error::invalid(other.to_string()),
     })
+}
+
+/// Refuses what OpenBao keeps with a policy and this server does not: a policy that was to end, or a write that was to be guarded, would
+/// seem to be what it is not.
+fn refuse_unheard(fields: Fields<'_>) -> Result<(), Error> {
+    for name in ["cas", "expiration", "ttl"] {
+        let is_empty = |value: &Json| *value == Json::Null || value.as_str() == Some("");
+        if fields.raw(name).is_some_and(|value| !is_empty(value)) {
+            return Err(Error::invalid(format!(
+                "'{name}' is not supported for policies; a rule of a policy can have an 'expiration'"
+            )));
+        }
+    }
+    if fields.boolean("cas_required")? == Some(true) {
+        return Err(Error::invalid("'cas_required' is not supported for policies"));
+    }
+    Ok(())
 }
 
 /// A policy may come in base64, as clients that build it in a shell send it.
