@@ -283,11 +283,10 @@ fn read_count(value: &HclValue) -> Result<Option<u64>, Wrong> {
 
 /// A time: RFC 3339, or seconds since 1970.
 fn read_time(value: &HclValue) -> Result<Timestamp, Wrong> {
+    let seconds = |text: &str| Timestamp::from_second(text.parse().ok()?).ok();
     let parsed = match &value.kind {
-        ValueKind::Text(text) => text.parse().ok(),
-        ValueKind::Number(text) => {
-            text.parse().ok().and_then(|secs| Timestamp::from_second(secs).ok())
-        }
+        ValueKind::Text(text) => text.parse().ok().or_else(|| seconds(text)),
+        ValueKind::Number(text) => seconds(text),
         ValueKind::Null | ValueKind::Bool(_) | ValueKind::List(_) | ValueKind::Object(_) => None,
     };
     parsed.ok_or((value.at, PolicyFault::BadExpiration))

@@ -337,7 +337,8 @@ fn a_denial_says_whether_it_met_the_path_in_its_own_case_and_what_it_was_ahead_o
 #[test]
 fn a_rule_ends_at_its_expiration() {
     let texts = ["path \"s/a\" { capabilities = [\"read\"] expiration = \"1970-01-01T00:01:00Z\" }
-                  path \"s/b\" { capabilities = [\"read\"] expiration = 120 }
+                  path \"s/b\" { capabilities = [\"read\"] expiration = \"120\" }
+                  path \"s/d\" { capabilities = [\"read\"] expiration = 120 }
                   path \"s/c\" { capabilities = [\"read\"] }"];
     let at = |second| {
         AclSet::compile(&policies(&texts), &NoIdentity, Timestamp::from_second(second).unwrap())
