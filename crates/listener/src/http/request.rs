@@ -104,13 +104,15 @@ fn operation(
 fn flag(query: &[(String, String)], name: &str) -> Result<bool, Error> {
     match query.iter().find(|(given, _)| given == name) {
         None => Ok(false),
+        Some((_, value)) if value.is_empty() => Ok(false),
         Some((_, value)) => parse_bool(value).ok_or(SILENT),
     }
 }
 
 /// The token of the contract's own header, else of a bearer authorisation.
 fn token(head: &Parts) -> Option<TokenText<'_>> {
-    let text = match head.headers.get(&TOKEN) {
+    // A header without a value says no more than none.
+    let text = match head.headers.get(&TOKEN).filter(|value| !value.is_empty()) {
         Some(value) => value.to_str().ok()?,
         None => {
             let value = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
@@ -179,7 +181,20 @@ mod tests {
         assert_eq!(text(&[("Authorization", "bearer b")]), Some("b".into()));
         assert_eq!(text(&[("Authorization", "Basic b")]), None);
         assert_eq!(text(&[("X-Vault-Token", "")]), None);
+        assert_eq!(text(&[("X-Vault-Token", ""), ("Authorization", "Bearer b")]), Some("b".into()));
         assert_eq!(text(&[]), None);
+    }
+
+    #[test]
+    fn a_parameter_that_says_nothing_asks_for_no_list() {
+        let asked = |query: &str| flag(&parse_query(query).unwrap(), "list");
+        for query in ["", "list", "list=", "list=false", "list=0", "scan=true"] {
+            assert_eq!(asked(query), Ok(false), "{query}");
+        }
+        for query in ["list=true", "list=TRUE", "list=1", "list=t"] {
+            assert_eq!(asked(query), Ok(true), "{query}");
+        }
+        assert_eq!(asked("list=yes"), Err(SILENT));
     }
 
     #[test]
