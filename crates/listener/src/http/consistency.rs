@@ -160,9 +160,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
             _ => Err(Error::invalid(format!("X-Kallisto-Consistency is {STRONG} or {STALE}"))),
         };
     }
-    let Some(value) = headers.get(&INDEX) else { return Ok(None) };
-    let seen = value.to_str().ok().and_then(SeenIndex::decode);
-    let seen = seen.ok_or_else(|| Error::invalid("X-Vault-Index is none that was given out"))?;
+    let Some(seen) = seen_in(headers)? else { return Ok(None) };
     let behind = match headers.get(&INCONSISTENT).map(HeaderValue::as_bytes) {
         None => Behind::Wait,
         Some(text) if text == FAIL.as_bytes() => Behind::Wait,
@@ -173,6 +171,25 @@ fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
         }
     };
     Ok(Some(ViewDemand::Seen(seen, behind)))
+}
+
+/// The latest of what a client has seen: it may send one header for each answer, and proxies join headers.
+fn seen_in(headers: &HeaderMap) -> Result<Option<SeenIndex>, Error> {
+    let unknown = || Error::invalid("X-Vault-Index is none that was given out");
+    let mut latest: Option<SeenIndex> = None;
+    for value in headers.get_all(&INDEX) {
+        for text in value.to_str().map_err(|_| unknown())?.split(',') {
+            let seen = SeenIndex::decode(text).ok_or_else(unknown)?;
+            match &mut latest {
+                None => latest = Some(seen),
+                Some(other) if other.cluster != seen.cluster => {
+                    return Err(Error::invalid("X-Vault-Index is of more than one cluster"));
+                }
+                Some(other) => other.index = other.index.max(seen.index),
+            }
+        }
+    }
+    Ok(latest)
 }
 
 fn absent() -> HttpReply {
@@ -214,6 +231,20 @@ mod tests {
         let waits = Ok(Some(ViewDemand::Seen(seen.clone(), Behind::Wait)));
         assert_eq!(wanted(&headers(&[index])), waits);
         assert_eq!(wanted(&headers(&[index, ("x-vault-inconsistent", "fail")])), waits);
+        // Of several the latest counts, in whatever order they are.
+        let [older, newer] = [3, 9].map(|index| SeenIndex { cluster: "c".into(), index });
+        let texts = [older.encode(), newer.encode()];
+        let joined = texts.join(", ");
+        let latest = Ok(Some(ViewDemand::Seen(newer, Behind::Wait)));
+        let [old, new] = [0, 1].map(|at| ("x-vault-index", texts[at].as_str()));
+        for several in [&[old, index, new][..], &[new, old], &[("x-vault-index", &joined)]] {
+            let mut all = HeaderMap::new();
+            for &(name, value) in several {
+                let value = HeaderValue::from_str(value).unwrap();
+                all.append(HeaderName::from_static(name), value);
+            }
+            assert_eq!(wanted(&all), latest);
+        }
         let forward = headers(&[index, ("x-vault-inconsistent", "forward-active-node")]);
         assert_eq!(wanted(&forward), Ok(Some(ViewDemand::Seen(seen, Behind::Forward))));
         let strong = headers(&[("x-kallisto-consistency", "strong")]);
