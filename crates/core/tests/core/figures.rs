@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Core, InitSpec, KvVersion, MetricsSettings, Operation, Request, Response, ServerInfo,
+    Core, Error, HeaderSource, Headers, InitSpec, KvVersion, MetricsSettings, Operation, Request,
+    Response, ServerInfo,
 };
 
 use crate::aged::AgedStore;
@@ -97,4 +98,46 @@ fn metrics_name_nothing_that_somebody_made_unless_they_are_told_to() {
     for name in ["secret", "key", "password", "user", "person", "token", "quota", "folder"] {
         assert!(!telling.contains(&format!("canary-{name}")), "{name}");
     }
+}
+
+/// A request that says what it takes.
+struct Takes(&'static str);
+
+impl HeaderSource for Takes {
+    fn values(&self, name: &str) -> Vec<String> {
+        if name == "accept" && !self.0.is_empty() { vec![self.0.to_owned()] } else { Vec::new() }
+    }
+}
+
+#[test]
+fn a_scraper_gets_the_format_that_it_says_it_takes() {
+    let is_text = |core: &Core, accept, format: Option<&str>| {
+        let source = Takes(accept);
+        let query = format.map(|format| ("format".to_owned(), format.to_owned()));
+        let request = Request {
+            query: query.into_iter().collect(),
+            headers: Headers::of(&source),
+            ..request_of(TOKEN, 2000, Operation::Read, "sys/metrics", "")
+        };
+        Ok::<_, Error>(match pollster::block_on(core.handle(&request))? {
+            Response::Text { .. } => true,
+            Response::Bare { .. } => false,
+            other => panic!("{other:?}"),
+        })
+    };
+    let scraper = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;\
+                   version=0.0.4;q=0.2,*/*;q=0.1";
+    let core = used_server(None);
+    for (accept, format, expected) in [
+        (scraper, None, true),
+        (scraper, Some(""), true),
+        ("prometheus/telemetry", None, true),
+        ("application/json", Some("prometheus"), true),
+        ("application/json", None, false),
+        ("*/*", None, false),
+        ("", None, false),
+    ] {
+        assert_eq!(is_text(&core, accept, format), Ok(expected), "{accept} {format:?}");
+    }
+    assert!(is_text(&core, scraper, Some("json")).is_err());
 }

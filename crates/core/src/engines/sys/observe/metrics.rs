@@ -29,13 +29,26 @@ impl Core {
     }
 }
 
-/// Answers in the format that the query asks for.
+/// How the media types begin by which scrapers of Prometheus say what they take, without `format` in the query.
+const SCRAPED: [&str; 2] = ["application/openmetrics-text", "prometheus/telemetry"];
+
+/// The format that a request asks for: by its query, else by what it says it takes.
+fn format<'r>(request: &'r Request<'_>) -> &'r str {
+    let asked = request.query.iter().find(|(name, _)| name == "format");
+    if let Some((_, asked)) = asked.filter(|(_, asked)| !asked.is_empty()) {
+        return asked;
+    }
+    let takes = request.headers.values("accept");
+    let is_scraped = |text: &String| SCRAPED.iter().any(|kind| text.trim_start().starts_with(kind));
+    if takes.iter().any(is_scraped) { "prometheus" } else { "" }
+}
+
+/// Answers in the format that is asked for.
 pub(in crate::engines::sys) fn answer(
     core: &Core,
     request: &Request<'_>,
 ) -> Result<Response, Error> {
-    let format = request.query.iter().find(|(name, _)| name == "format");
-    match format.map_or("", |(_, format)| format.as_str()) {
+    match format(request) {
         "prometheus" if !core.info.serves_prometheus => {
             Err(Error::invalid("prometheus is not enabled"))
         }
