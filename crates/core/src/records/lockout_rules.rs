@@ -41,11 +41,15 @@ impl LockoutRules {
             self.threshold =
                 threshold.ok_or_else(|| Error::invalid("lockout_threshold must be above 0"))?;
         }
-        for (name, secs) in [
-            ("lockout_duration", &mut self.duration_secs),
-            ("lockout_counter_reset_duration", &mut self.reset_secs),
+        let default = Self::default();
+        for (name, secs, default_secs) in [
+            ("lockout_duration", &mut self.duration_secs, default.duration_secs),
+            ("lockout_counter_reset_duration", &mut self.reset_secs, default.reset_secs),
         ] {
-            if is_given(name)
+            // What command lines send for a span below zero.
+            if fields.raw(name).and_then(Json::as_str) == Some("system") {
+                *secs = default_secs;
+            } else if is_given(name)
                 && let Some(given) = seconds(fields, name)?
             {
                 *secs = given;
@@ -82,5 +86,26 @@ impl LockoutRules {
             reset_secs: number("user_lockout_counter_reset_duration")?,
             disabled: fields.boolean("user_lockout_disable").ok()??,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::json::parse_object;
+
+    #[test]
+    fn the_word_system_takes_a_span_back_and_an_empty_text_changes_nothing() {
+        let mut rules = LockoutRules::default();
+        let mut update = |body: &str| {
+            rules.update(Fields::new(&parse_object(body.as_bytes()).unwrap())).unwrap();
+            (rules.duration_secs, rules.reset_secs)
+        };
+        let both = r#"{"lockout_duration":"10m","lockout_counter_reset_duration":60}"#;
+        assert_eq!(update(both), (600, 60));
+        let empty = r#"{"lockout_duration":"","lockout_counter_reset_duration":""}"#;
+        assert_eq!(update(empty), (600, 60));
+        assert_eq!(update(r#"{"lockout_duration":"system"}"#), (900, 60));
+        assert_eq!(update(r#"{"lockout_counter_reset_duration":"system"}"#), (900, 900));
     }
 }
