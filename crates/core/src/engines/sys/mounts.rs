@@ -213,8 +213,13 @@ fn choose_engine(
             |value: &Json| Json::from(crate::api::fields::scalar_text(value).unwrap_or_default());
         map.iter().map(|(key, value)| (key.clone(), text(value))).collect()
     });
-    if kind == EngineKind::KV_V2 {
-        options.get_or_insert_default().insert("version".into(), "2".into());
+    let version = match name {
+        _ if kind == EngineKind::KV_V2 => Some("2"),
+        "kv-v1" => Some("1"),
+        _ => None,
+    };
+    if let Some(version) = version {
+        options.get_or_insert_default().insert("version".into(), version.into());
     }
     Ok((kind, options))
 }
@@ -317,6 +322,13 @@ mod tests {
         assert_eq!(kind("kv", Some("2")), Ok(EngineKind::KV_V2));
         assert_eq!(kind("kv-v2", None), Ok(EngineKind::KV_V2));
         assert_eq!(kind("generic", None), Ok(EngineKind::KV_V1));
+        let shown = |name| {
+            let (_, options) = choose_engine(Class::Secret, name, None, None).unwrap();
+            options.map(|options| options.get("version").cloned())
+        };
+        assert_eq!(shown("kv-v1"), Some(Some("1".into())));
+        assert_eq!(shown("kv-v2"), Some(Some("2".into())));
+        assert_eq!(shown("kv"), None);
         assert!(kind("kv", Some("3")).is_err());
         let message = kind("bogus", None).unwrap_err().to_string();
         assert_eq!(message, "plugin not found in the catalog: bogus");
