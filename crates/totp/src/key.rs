@@ -1,6 +1,8 @@
 //! Keys: what is asked of them, what is kept, what is shown.
 
-use data_encoding::{BASE32_NOPAD, DecodePartial};
+use std::sync::LazyLock;
+
+use data_encoding::{BASE32_NOPAD, DecodePartial, Encoding};
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields};
 use zeroize::Zeroizing;
@@ -47,6 +49,13 @@ impl CodeHash {
         [Self::Sha1, Self::Sha256, Self::Sha512].into_iter().find(|known| known.name() == name)
     }
 }
+
+/// Base 32 as services give it: many draw letters instead of bytes, so that the last letter may have bits past the last byte.
+static GIVEN_BASE32: LazyLock<Encoding> = LazyLock::new(|| {
+    let mut specification = BASE32_NOPAD.specification();
+    specification.check_trailing_bits = false;
+    specification.encoding().expect("base 32 is one, whatever its last bits are")
+});
 
 /// A key. Never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -268,12 +277,12 @@ fn decode_secret(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let illegal = |at: usize| {
         Error::invalid(format!("invalid key value: illegal base32 data at input byte {at}"))
     };
-    let length = BASE32_NOPAD.decode_len(upper.len()).map_err(|error| illegal(error.position))?;
+    let length = GIVEN_BASE32.decode_len(upper.len()).map_err(|error| illegal(error.position))?;
     if length > KEY_BYTES_MAX {
         return Err(Error::invalid(format!("a key of more than {KEY_BYTES_MAX} bytes")));
     }
     let mut secret = Zeroizing::new(vec![0; length]);
-    let decoded = BASE32_NOPAD.decode_mut(upper.as_bytes(), &mut secret);
+    let decoded = GIVEN_BASE32.decode_mut(upper.as_bytes(), &mut secret);
     let length = decoded.map_err(|DecodePartial { error, .. }| illegal(error.position))?;
     secret.truncate(length);
     if secret.is_empty() { refuse("the key value is required") } else { Ok(secret) }

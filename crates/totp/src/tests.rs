@@ -134,6 +134,27 @@ fn a_key_is_read_in_any_case_with_or_without_padding_and_within_its_length() {
     assert_eq!(refusal(of(1025)), "a key of more than 1024 bytes");
 }
 
+/// Letters that were drawn one by one: of 26, the last has two bits more than 16 bytes take.
+#[test]
+fn a_key_is_its_whole_bytes_whatever_bits_its_last_letter_has_besides() {
+    for (texts, bytes) in [
+        (&["MFRGG", "MFRGH"][..], &b"abc"[..]),
+        (&["ME", "MF", "MG", "MH"], b"a"),
+        (&["MFRGGZDFMY", "MFRGGZDFMZ"], b"abcdef"),
+    ] {
+        for text in texts {
+            let read = key(&format!(r#"{{"key":"{text}"}}"#));
+            assert_eq!(*read.secret, bytes, "{text}");
+            // It is kept in its one spelling.
+            assert_eq!(*TotpKey::decode(&read.encode()).unwrap().secret, bytes, "{text}");
+        }
+    }
+    let drawn = "ABCDEFGHIJKLMNOPQRSTUVWXY".to_owned();
+    for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".chars() {
+        assert_eq!(key(&format!(r#"{{"key":"{drawn}{last}"}}"#)).secret.len(), 16, "{last}");
+    }
+}
+
 #[test]
 fn a_key_that_is_made_is_drawn_whole_and_shown_unless_that_is_not_wanted() {
     let fill = |bytes: &mut [u8]| {
