@@ -49,6 +49,25 @@ fn a_page_limit_binds_a_listing_that_names_none() {
     assert!(matches!(page("root", &["2", "4"]), Err(Error::Invalid(_))));
 }
 
+/// As a shell's `base64` writes it, in lines.
+#[test]
+fn a_password_policy_is_taken_in_base_64_in_lines() {
+    let site = Site::open(1 << 20);
+    let policy = "length = 20\nrule \"charset\" { charset = \"abc\" min-chars = 1 }\n";
+    let encoded = data_encoding::BASE64.encode(policy.as_bytes());
+    let (first, second) = encoded.split_at(40);
+    let body = Json::object([("policy", format!("{first}\n{second}\n").into())]).to_text();
+    let body = std::str::from_utf8(&body).unwrap();
+    site.ask(Operation::Update, "sys/policies/password/p", body).unwrap();
+    match site.ask(Operation::Read, "sys/policies/password/p", "").unwrap() {
+        Response::Logical(reply) => {
+            let data = Json::object([("policy", policy.into())]).to_text();
+            assert_eq!(reply.data, data);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn creating_and_updating_are_two_rights() {
     let site = Site::open(1 << 20);

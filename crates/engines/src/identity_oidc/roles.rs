@@ -24,12 +24,12 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
     Ok(Response::data(&role.shown()))
 }
 
-/// The text of a template: as it stands, or in base 64.
+/// The text of a template: as it stands, or in base 64, which `base64` of a shell breaks into lines.
 pub(super) fn template_text(fields: Fields<'_>) -> Result<Option<String>, Error> {
     let Some(given) = fields.string("template")? else { return Ok(None) };
-    let decoded =
-        BASE64.decode(given.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let text = decoded.unwrap_or(given);
+    let compact: String = given.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    let decoded = BASE64.decode(compact.as_bytes()).ok();
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(given);
     ClaimsTemplate::parse(&text)?;
     Ok(Some(text))
 }

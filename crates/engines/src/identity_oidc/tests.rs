@@ -97,6 +97,39 @@ fn a_token_says_who_asks_and_is_good_until_its_end() {
 }
 
 #[test]
+fn a_template_is_taken_as_it_stands_and_in_base_64_in_lines() {
+    let mount = mount();
+    write(&mount, "oidc/key/k", r#"{"algorithm":"EdDSA","allowed_client_ids":"*"}"#);
+    let template = r#"{ "user": {{identity.entity.name}}, "all": {{identity.entity.groups.names}}, "of": {{identity.entity.metadata.contact}} }"#;
+    let encoded = data_encoding::BASE64.encode(template.as_bytes());
+    // As `base64` writes it: lines of 76 characters.
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    assert!(lines.len() > 1);
+    for given in [
+        template.to_owned(),
+        encoded.clone(),
+        format!("{encoded}\n"),
+        lines.join("\n"),
+        lines.join("\r\n") + "\r\n",
+    ] {
+        let body = Json::object([
+            ("key", "k".into()),
+            ("ttl", "1h".into()),
+            ("template", given.as_str().into()),
+        ]);
+        let body = String::from_utf8(body.to_text()).unwrap();
+        write(&mount, "oidc/role/r", &body);
+        write(&mount, "oidc/scope/s", &body);
+        for path in ["oidc/role/r", "oidc/scope/s"] {
+            let shown = mount.ask(NOW, Read, path, "").unwrap();
+            assert_eq!(Mount::text(&shown, "template"), template, "{given}");
+        }
+        assert_eq!(Mount::text(&part(&token(&mount, NOW), 1), "user"), "ann");
+    }
+}
+
+#[test]
 fn keys_rotate_by_the_clock_and_are_published_while_a_token_of_theirs_lives() {
     let mount = mount();
     let key = r#"{"algorithm":"ES256","rotation_period":"1m","verification_ttl":"5m","allowed_client_ids":"*"}"#;

@@ -74,8 +74,7 @@ pub(super) async fn write(
     if given.is_empty() {
         return Err(Error::invalid("missing policy"));
     }
-    let decoded = data_encoding::BASE64.decode(given.as_bytes()).ok();
-    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(given);
+    let text = super::policies::decoded(given);
     PasswordPolicy::parse(&text)
         .map_err(|error| Error::invalid(format!("invalid password policy: {error}")))?;
     storage(context)?.put(&record(name), text.into_bytes()).await?;
