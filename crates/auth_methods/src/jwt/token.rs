@@ -56,8 +56,9 @@ pub(crate) struct Jwt<'t> {
 }
 
 impl<'t> Jwt<'t> {
-    /// Takes a JWT apart; `None` when it is none.
+    /// Takes a JWT apart, which may have blanks and line ends around it, as one of a file has; `None` when it is none.
     pub(crate) fn parse(text: &'t str) -> Option<Self> {
+        let text = text.trim();
         if text.len() > JWT_BYTES_MAX {
             return None;
         }
@@ -277,6 +278,17 @@ pub(crate) mod tests {
         }
         assert_eq!(JwtKey::from_jwks(b"{}"), None);
         assert_eq!(JwtKey::from_pem("no pem"), None);
+    }
+
+    #[test]
+    fn a_jwt_is_the_same_with_blanks_and_line_ends_around_it() {
+        let (pair, pem) = make_pair();
+        let keys = JwtKey::from_pem(&pem).unwrap();
+        let text = sign(&pair, r#"{"alg":"ES256"}"#, r#"{"sub":"a"}"#);
+        for around in [format!("{text}\n"), format!("{text}\r\n"), format!(" {text} ")] {
+            assert!(holds(&around, &keys), "{around:?}");
+        }
+        assert!(!holds(&text.replacen('.', "\n.", 1), &keys));
     }
 
     /// RFC 8037, appendix A: an Ed25519 key and what it signed.

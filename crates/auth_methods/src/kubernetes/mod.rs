@@ -53,7 +53,7 @@ impl KubernetesConfig {
         let config = Self {
             host: text("kubernetes_host")?.trim_end_matches('/').to_owned(),
             authorities: text("kubernetes_ca_cert")?,
-            reviewer: text("token_reviewer_jwt")?.into(),
+            reviewer: text("token_reviewer_jwt")?.trim().into(),
             keys: fields.strings("pem_keys")?.unwrap_or_default(),
             issuer: text("issuer")?,
             disable_iss_validation: fields.boolean("disable_iss_validation")?.unwrap_or(true),
@@ -287,7 +287,9 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
         let text = Fields::new(&body).string(name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| Error::invalid(format!("missing {name}")))
     };
-    let (text, name) = (SecretString::from(given("jwt")?), given("role")?.to_ascii_lowercase());
+    // A token of a file has a line end behind it, often.
+    let text = SecretString::from(given("jwt")?.trim());
+    let name = given("role")?.to_ascii_lowercase();
     let role = ROLES.load::<KubernetesRole>(&run.storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
     let config = records::config::<KubernetesConfig>(&run.storage)?;

@@ -58,7 +58,8 @@ fn the_pod_reviews_where_nobody_else_is_named_and_at_its_own_api_server_alone() 
     let enter = |config: &str| -> Result<(String, String), Error> {
         site.ask(Update, "auth/kubernetes/config", config).unwrap();
         site.ask(Update, "auth/kubernetes/role/r", role).unwrap();
-        let body = format!(r#"{{"role":"r","jwt":"{jwt}"}}"#);
+        // As it is in a file.
+        let body = format!(r#"{{"role":"r","jwt":"{jwt}\n"}}"#);
         log_in(&site, 0, "auth/kubernetes/login", &body)?;
         let (_, token, authorities) = reviewer.0.lock().unwrap().clone();
         Ok((token, authorities))
@@ -68,7 +69,7 @@ fn the_pod_reviews_where_nobody_else_is_named_and_at_its_own_api_server_alone() 
     assert_eq!(enter(&format!("{own}}}")).unwrap(), says("one", "PEM of the pod"));
     *pod.0.lock().unwrap() = "two";
     assert_eq!(enter(&format!("{own}}}")).unwrap(), says("two", "PEM of the pod"));
-    let given = format!(r#"{own},"token_reviewer_jwt":"given","kubernetes_ca_cert":"PEM"}}"#);
+    let given = format!(r#"{own},"token_reviewer_jwt":"given\n","kubernetes_ca_cert":"PEM"}}"#);
     assert_eq!(enter(&given).unwrap(), says("given", "PEM"));
     // The login's own token, as at a server that is no pod.
     let off = format!(r#"{own},"disable_local_ca_jwt":true,"kubernetes_ca_cert":"PEM"}}"#);

@@ -83,7 +83,7 @@ fn a_token_says_who_asks_and_is_good_until_its_end() {
     assert_eq!(Mount::text(&claims, "groups"), r#"["admins"]"#);
     assert_eq!(Mount::text(&claims, "iss"), "http://127.0.0.1:8200/v1/mount/oidc");
     let judge = |at: i64| {
-        let body = format!(r#"{{"token":"{token}"}}"#);
+        let body = format!(r#"{{"token":"{token}\n"}}"#);
         Mount::text(&bare(mount.answer(at, Update, "oidc/introspect", body.as_bytes())).1, "active")
     };
     assert_eq!(judge(NOW + 3600), "true");

@@ -55,6 +55,8 @@ pub(super) async fn introspect(call: Call<'_>) -> Result<Response, Error> {
     let body = call.request.object()?;
     let fields = Fields::new(&body);
     let token = fields.string("token")?.unwrap_or_default();
+    // One of a file has a line end behind it.
+    let token = token.trim();
     let client_id = fields.string("client_id")?.filter(|id| !id.is_empty());
     let issuer = config::issuer(&call.context)?;
     let keys = published::of_roles(&call.context)?;
@@ -62,7 +64,7 @@ pub(super) async fn introspect(call: Call<'_>) -> Result<Response, Error> {
     let expected = ExpectedClaims { issuer: &issuer, audience: client_id.as_deref(), now };
     let keys = keys.iter().flat_map(|key| key.published(now)).collect::<Vec<&JsonWebKey>>();
     let judged =
-        jws::judge(&token, keys, expected).and_then(|subject| match call.people.person(&subject) {
+        jws::judge(token, keys, expected).and_then(|subject| match call.people.person(&subject) {
             None => Err("entity was not found".to_owned()),
             Some(person) if person.is_disabled => Err("entity is disabled".to_owned()),
             Some(_) => Ok(()),
