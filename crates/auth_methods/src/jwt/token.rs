@@ -152,8 +152,13 @@ impl JwtKey {
         }
         let bytes =
             |name: &str| BASE64URL_NOPAD.decode(text(name)?.trim_end_matches('=').as_bytes()).ok();
+        // Some write the sign of a number, a byte that is zero (RFC 7518, 6.3.1.1, forbids it), and the library takes none.
+        let number = |mut bytes: Vec<u8>| {
+            bytes.drain(..bytes.iter().take_while(|byte| **byte == 0).count());
+            bytes
+        };
         let bytes = match text("kty")? {
-            "RSA" => KeyBytes::Rsa(bytes("n")?, bytes("e")?),
+            "RSA" => KeyBytes::Rsa(number(bytes("n")?), number(bytes("e")?)),
             // An uncompressed point: a four, then both coordinates.
             "EC" => KeyBytes::Plain([vec![4], bytes("x")?, bytes("y")?].concat()),
             "OKP" if text("crv") == Some("Ed25519") => KeyBytes::Plain(bytes("x")?),
@@ -278,6 +283,33 @@ pub(crate) mod tests {
         }
         assert_eq!(JwtKey::from_jwks(b"{}"), None);
         assert_eq!(JwtKey::from_pem("no pem"), None);
+    }
+
+    /// Numbers as they should be, with the sign that Java writes, and with more zeros than anybody does.
+    #[test]
+    fn a_key_of_rsa_verifies_whatever_zeros_lead_its_numbers() {
+        let pair = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+        let signed = [r#"{"alg":"RS256","kid":"one"}"#, "{}"]
+            .map(|part| BASE64URL_NOPAD.encode(part.as_bytes()))
+            .join(".");
+        let mut signature = vec![0; pair.public_modulus_len()];
+        let encoding = &signature::RSA_PKCS1_SHA256;
+        pair.sign(encoding, &SystemRandom::new(), signed.as_bytes(), &mut signature).unwrap();
+        let text = format!("{signed}.{}", BASE64URL_NOPAD.encode(&signature));
+        // A sequence of an integer of 257 bytes, the first of which is its sign, and of 65537 (RFC 8017, A.1.1).
+        let der = pair.public_key().as_ref();
+        let (modulus, exponent) = (&der[9..265], &der[267..]);
+        assert_eq!((der[8], exponent), (0, &[1, 0, 1][..]));
+        for zeros in 0..4 {
+            let number = |bytes: &[u8]| BASE64URL_NOPAD.encode(&[&vec![0; zeros], bytes].concat());
+            let (n, e) = (number(modulus), number(exponent));
+            let set = format!(r#"{{"keys":[{{"kty":"RSA","kid":"one","n":"{n}","e":"{e}"}}]}}"#);
+            assert!(holds(&text, &JwtKey::from_jwks(set.as_bytes()).unwrap()), "{zeros}");
+        }
+        for (n, e) in [("", "AQAB"), ("AAAA", "AQAB"), (&*BASE64URL_NOPAD.encode(modulus), "AA")] {
+            let set = format!(r#"{{"keys":[{{"kty":"RSA","kid":"one","n":"{n}","e":"{e}"}}]}}"#);
+            assert!(!holds(&text, &JwtKey::from_jwks(set.as_bytes()).unwrap()), "{n} {e}");
+        }
     }
 
     #[test]
