@@ -112,12 +112,15 @@ impl Default for JwtConfig {
 }
 
 impl JwtConfig {
-    /// The issuer that a JWT must name.
-    pub(super) fn issuer(&self) -> Option<&str> {
+    /// Whether a JWT that names this issuer, or none, may be taken.
+    pub(super) fn is_issuer(&self, said: Option<&str>) -> bool {
         match &self.source {
-            _ if !self.bound_issuer.is_empty() => Some(&self.bound_issuer),
-            Some(JwtKeySource::Discovery { url, .. }) => Some(url),
-            _ => None,
+            _ if !self.bound_issuer.is_empty() => said == Some(self.bound_issuer.as_str()),
+            // Its document may have a slash at the end where the configuration has none, and the other way round.
+            Some(JwtKeySource::Discovery { url, .. }) => {
+                said.map(|said| said.trim_end_matches('/')) == Some(url.trim_end_matches('/'))
+            }
+            _ => true,
         }
     }
 
@@ -355,7 +358,24 @@ mod tests {
                 "jwt_supported_algs":["RS256"]}"#,
         )
         .unwrap();
-        assert_eq!(config.issuer(), Some("https://issuer.example"));
+        for (said, is_it) in [
+            (Some("https://issuer.example"), true),
+            (Some("https://issuer.example/"), true),
+            (Some("https://issuer.example/a"), false),
+            (Some("https://issuer.exampl"), false),
+            (Some(""), false),
+            (None, false),
+        ] {
+            assert_eq!(config.is_issuer(said), is_it, "{said:?}");
+            let url = r#"{"oidc_discovery_url":"https://issuer.example/"}"#;
+            assert_eq!(read(url).unwrap().is_issuer(said), is_it, "{said:?}");
+        }
+        // One that is bound is so byte by byte.
+        let bound = r#"{"oidc_discovery_url":"https://issuer.example","bound_issuer":"https://b"}"#;
+        let bound = read(bound).unwrap();
+        assert!(bound.is_issuer(Some("https://b")) && !bound.is_issuer(Some("https://b/")));
+        assert!(!bound.is_issuer(Some("https://issuer.example")));
+        assert!(read(r#"{"jwks_url":"https://a"}"#).unwrap().is_issuer(None));
         assert_eq!(JwtConfig::decode(&config.encode()).unwrap().encode(), config.encode());
         let client = r#"{"oidc_discovery_url":"https://i","oidc_client_id":"c","oidc_client_secret":"canary",
             "oidc_response_mode":"form_post","oidc_response_types":["id_token","code"],

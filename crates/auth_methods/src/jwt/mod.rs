@@ -111,7 +111,8 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     address::check(&role.params.bound_cidrs, request.remote)?;
     let jwt = verified(&run, &config, &text).await?;
     let refuse = |why: String| Error::invalid(format!("error validating token: {why}"));
-    claims::check(&jwt.claims, &role, config.issuer(), request.now).map_err(refuse)?;
+    let is_issuer = |said: Option<&str>| config.is_issuer(said);
+    claims::check(&jwt.claims, &role, is_issuer, request.now).map_err(refuse)?;
     let login = login(&name, role, config.provider_kind, &jwt.claims).map_err(Error::invalid)?;
     run.logins()?.grant(login).await
 }
