@@ -106,13 +106,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Names with values: an object, a text of one (as from a file), a text `name=value`, or a list of these.
+    /// Names with values: an object, a text of one (as from a file), a text `name=value`, or a list of these; an empty text has none.
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
     pub fn pairs(self, name: &str) -> Result<Option<Map>, Error> {
         let one = [match self.raw(name) {
             None | Some(Json::Null) => return Ok(None),
+            Some(Json::String(text)) if text.is_empty() => return Ok(Some(Map::new())),
             Some(value) => value,
         }];
         let items: Vec<&Json> = match one {
@@ -294,6 +295,7 @@ mod tests {
         assert_eq!(pairs(r#"{"x":" {\"a\":\"b=\",\"c\":2}\n"}"#).unwrap(), Some(2));
         assert!(pairs(r#"{"x":"{\"a\":=}"}"#).unwrap_err().to_string().contains("field \"x\""));
         assert_eq!((pairs("{}").unwrap(), pairs(r#"{"x":[]}"#).unwrap()), (None, Some(0)));
+        assert_eq!(pairs(r#"{"x":""}"#).unwrap(), Some(0));
         for bad in [r#"{"x":"ab"}"#, r#"{"x":5}"#, r#"{"x":[["a=b"]]}"#] {
             assert!(pairs(bad).unwrap_err().to_string().contains("invalid key pair at index 0"));
         }

@@ -107,31 +107,21 @@ pub(crate) fn policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error>
     clean_policy_names(names).map(Some)
 }
 
-/// The metadata a body holds under `name`: an object, or a list of `key=value`.
+/// The metadata a body holds under `name`: an object, a text `key=value`, or a list of these. A comma is part of a value.
 ///
 /// # Errors
 /// [`Error::Invalid`] naming what is wrong with it.
 pub(crate) fn metadata(fields: Fields<'_>, name: &str) -> Result<Option<IdentityMetadata>, Error> {
-    let pairs: Vec<(String, String)> = match fields.raw(name) {
-        None | Some(Json::Null) => return Ok(None),
-        Some(Json::Object(map)) => map
-            .iter()
-            .map(|(key, value)| {
-                let text = scalar_text(value).ok_or_else(|| unconvertible(name, value, "string"));
-                text.map(|text| (key.clone(), text))
-            })
-            .collect::<Result<_, _>>()?,
-        Some(_) => {
-            let items = fields.strings(name)?.unwrap_or_default();
-            let pair = |item: &String| {
-                let (key, value) = item.split_once('=')?;
-                Some((key.trim().to_owned(), value.trim().to_owned()))
-            };
-            let pairs: Option<_> = items.iter().map(pair).collect();
-            pairs.ok_or_else(|| Error::invalid(format!("{name} takes pairs of key=value")))?
-        }
+    let Some(pairs) = fields.pairs(name)? else { return Ok(None) };
+    let text = |(key, value): (String, Json)| match value {
+        Json::Null => Ok((key, String::new())),
+        value => match scalar_text(&value) {
+            Some(text) => Ok((key, text)),
+            None => Err(unconvertible(name, &value, "string")),
+        },
     };
-    check_metadata(name, pairs.into_iter().collect()).map(Some)
+    let metadata = pairs.into_iter().map(text).collect::<Result<_, Error>>()?;
+    check_metadata(name, metadata).map(Some)
 }
 
 /// Holds metadata to its limits.
@@ -191,6 +181,33 @@ mod tests {
             assert!(check("name", unseen).is_err(), "{unseen:?}");
         }
         assert_eq!(Folded::new("Straße"), Folded::new("STRASSE"));
+    }
+
+    #[test]
+    fn metadata_is_pairs_whose_values_may_have_commas() {
+        let read = |value: &str| {
+            let body = format!(r#"{{"metadata":{value}}}"#);
+            let body = crate::api::json::parse_object(body.as_bytes()).unwrap();
+            metadata(Fields::new(&body), "metadata").map(|found| {
+                let pairs = found.into_iter().flatten();
+                pairs.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>()
+            })
+        };
+        for (given, pairs) in [
+            (r#""org=ACME, Inc.""#, &["org:ACME, Inc."][..]),
+            (r#""dn=cn=ann,ou=people""#, &["dn:cn=ann,ou=people"]),
+            (r#"["team=red","dn=a,b"]"#, &["dn:a,b", "team:red"]),
+            (r#"{"team":"red","size":3,"none":null}"#, &["none:", "size:3", "team:red"]),
+            (r#""{\"team\":\"red\"}""#, &["team:red"]),
+            (r#""""#, &[]),
+            ("null", &[]),
+            ("{}", &[]),
+        ] {
+            assert_eq!(read(given).unwrap(), pairs, "{given}");
+        }
+        for bad in [r#""team""#, r#""=red""#, r#"{"team":["red"]}"#, "7", r#"["a=b","c"]"#] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
