@@ -165,7 +165,10 @@ pub(super) fn claim_text(value: &Json) -> Option<String> {
 pub(super) fn metadata(claims: &Map, mappings: &BTreeMap<String, String>) -> Result<Map, String> {
     let mut metadata = Map::new();
     for (claim, name) in mappings {
-        let Some(value) = find(claims, claim) else { continue };
+        // Some providers write null for what somebody has not.
+        let Some(value) = find(claims, claim).filter(|value| **value != Json::Null) else {
+            continue;
+        };
         let text = claim_text(value).ok_or_else(|| format!("claim {claim:?} is no text"))?;
         metadata.insert(name.clone(), text.into());
     }
@@ -311,11 +314,13 @@ mod tests {
 
     #[test]
     fn metadata_and_groups_come_from_claims() {
-        let claims = parse_object(br#"{"a":{"b":"x"},"n":3,"g":["p","q"],"l":["x"]}"#).unwrap();
+        let claims = br#"{"a":{"b":"x"},"n":3,"g":["p","q"],"l":["x"],"no":null}"#;
+        let claims = parse_object(claims).unwrap();
         let map = |from: &str| BTreeMap::from([(from.to_owned(), "to".to_owned())]);
         let expected = Map::from([("to".to_owned(), "x".into())]);
         assert_eq!(metadata(&claims, &map("/a/b")).unwrap(), expected);
         assert!(metadata(&claims, &map("none")).unwrap().is_empty());
+        assert!(metadata(&claims, &map("no")).unwrap().is_empty());
         assert!(metadata(&claims, &map("l")).is_err());
         let groups = |claims: &Map, claim: &str| groups(claims, claim, ProviderKind::Any);
         assert_eq!(groups(&claims, "g").unwrap(), ["p", "q"]);

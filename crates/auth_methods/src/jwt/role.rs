@@ -1,7 +1,7 @@
 //! Roles of logins with a JWT and through a browser: what is wanted of claims, where a browser may come back to, and what the token is
 //! like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::glob::glob;
 use crate::records::RoleFields;
@@ -189,7 +189,7 @@ impl RoleFields for JwtRole {
                 return Err(Error::invalid(format!("invalid 'bound_claims_type': {other}")));
             }
         }
-        if let Some(mappings) = fields.map("claim_mappings")? {
+        if let Some(mappings) = fields.pairs("claim_mappings")? {
             let text = |(name, value): (&String, &Json)| {
                 let to = value.as_str().ok_or_else(|| unconvertible(name, value, "string"))?;
                 Ok((name.clone(), to.to_owned()))
@@ -261,11 +261,18 @@ impl RoleFields for JwtRole {
                 "a role has lists of at most {ENTRIES_MAX} entries"
             )));
         }
-        let reserved = self.claim_mappings.values().any(|name| name == "role");
-        if reserved {
-            return Err(Error::invalid(
-                "metadata key \"role\" is reserved and may not be a mapping destination",
-            ));
+        let mut targets = BTreeSet::new();
+        for name in self.claim_mappings.values() {
+            if name == "role" {
+                return Err(Error::invalid(
+                    "metadata key \"role\" is reserved and may not be a mapping destination",
+                ));
+            }
+            if !targets.insert(name) {
+                return Err(Error::invalid(format!(
+                    "multiple keys are mapped to metadata key {name:?}"
+                )));
+            }
         }
         Ok(())
     }
@@ -343,6 +350,21 @@ mod tests {
         let role = JwtRole::written(None, Fields::new(&body)).unwrap();
         assert_eq!((role.max_age_secs, role.poll_interval_secs()), (60, 7));
         assert_eq!(JwtRole::decode(&role.encode()), Ok(role));
+        // Mappings are pairs too, as a command line has them.
+        for (given, count) in [
+            (r#"{"/a/b":"team","e":"email"}"#, 2),
+            (r#"["/a/b=team","e=email"]"#, 2),
+            (r#""e=email""#, 1),
+            (r#""""#, 0),
+        ] {
+            let body = format!(
+                r#"{{"role_type":"jwt","user_claim":"sub","bound_audiences":"a","claim_mappings":{given}}}"#
+            );
+            let body = json::parse_object(body.as_bytes()).unwrap();
+            let role = JwtRole::written(None, Fields::new(&body)).unwrap();
+            assert_eq!(role.claim_mappings.len(), count, "{given}");
+            assert_eq!(JwtRole::decode(&role.encode()), Ok(role));
+        }
         let device = json::parse_object(br#"{"user_claim":"sub","callback_mode":"device"}"#);
         assert!(JwtRole::written(None, Fields::new(&device.unwrap())).is_ok());
         for bad in [
@@ -351,6 +373,8 @@ mod tests {
             r#"{"user_claim":"sub","role_type":"jwt"}"#,
             r#"{"user_claim":"sub","bound_audiences":"a","role_type":"oidc"}"#,
             r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","claim_mappings":{"x":"role"}}"#,
+            r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","claim_mappings":{"x":"z","y":"z"}}"#,
+            r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","claim_mappings":"x"}"#,
             r#"{"user_claim":"sub","role_type":"jwt","bound_audiences":"a","bound_claims":{"x":{}}}"#,
             r#"{"user_claim":"sub","allowed_redirect_uris":"/relative"}"#,
             r#"{"user_claim":"sub","allowed_redirect_uris":"https://a/#f"}"#,
