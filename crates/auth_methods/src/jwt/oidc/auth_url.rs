@@ -191,8 +191,10 @@ async fn device(
     let said = peer.device_codes(&scope(role)).await.map_err(|why| refuse(&why.text()))?;
     let text = |name: &str| said.get(name).and_then(Json::as_str).unwrap_or_default();
     let is_address = |url: &str| super::super::check_url("verification_uri", url).is_ok();
-    let whole = text("verification_uri_complete");
-    let page = if is_address(whole) { whole } else { text("verification_uri") };
+    // Those that were there before RFC 8628, Google's among them, say URL.
+    let pages = ["uri_complete", "url_complete", "uri", "url"];
+    let pages = pages.map(|name| text(&format!("verification_{name}")));
+    let page = pages.into_iter().find(|page| is_address(page)).unwrap_or_default();
     let (device_code, user_code) = (text("device_code"), text("user_code"));
     let is_user_code = user_code.len() <= 64 && user_code.bytes().all(|b| b.is_ascii_graphic());
     if device_code.is_empty() || device_code.len() > 4096 || !is_address(page) || !is_user_code {

@@ -162,8 +162,13 @@ fn a_device_logs_in_when_its_provider_says_so() {
     let (server, keys) = server(&directory, &provider);
     let role = r#"{"user_claim":"sub","callback_mode":"device"}"#;
     server.client(&keys.root).put("auth/oidc/role/v", role);
-    let begun =
-        server.anyone().put("auth/oidc/oidc/auth_url", r#"{"role":"v","client_nonce":"n"}"#);
+    let begin =
+        || server.anyone().put("auth/oidc/oidc/auth_url", r#"{"role":"v","client_nonce":"n"}"#);
+    // Google's says `verification_url`.
+    provider.lie(Lie { says_url: true, ..Lie::default() });
+    assert_eq!(begin().at("data.auth_url"), format!("{}/activate", provider.issuer()));
+    provider.lie(Lie::default());
+    let begun = begin();
     assert_eq!(begun.at("data.user_code"), "ABCD-EFGH");
     assert_eq!(begun.at("data.auth_url"), format!("{}/activate", provider.issuer()));
     assert_eq!(begun.at("data.poll_interval"), "1");

@@ -24,6 +24,7 @@ const NOTHING: Lie = Lie {
     user_info: None,
     keys: None,
     has_no_page: false,
+    says_url: false,
 };
 
 /// Every lie, with what it is.

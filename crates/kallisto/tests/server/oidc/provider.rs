@@ -46,6 +46,8 @@ pub(crate) struct Lie {
     pub(crate) keys: Option<&'static str>,
     /// Whether its discovery document names no page to log in at.
     pub(crate) has_no_page: bool,
+    /// Whether it calls the address for users of devices a URL, as before RFC 8628.
+    pub(crate) says_url: bool,
 }
 
 /// What it signs with.
@@ -259,13 +261,16 @@ fn answer(shared: &Shared, target: &str, authorization: &str, body: &[u8]) -> St
             let own = format!(r#"{{"keys":[{}]}}"#, jwk(&shared.keys.own, KEY));
             http(200, lie.keys.unwrap_or(&own))
         }
-        "/device" => http(
-            200,
-            &format!(
-                r#"{{"device_code":"device","user_code":"ABCD-EFGH","expires_in":600,"interval":1,
-                    "verification_uri":"{issuer}/activate"}}"#
-            ),
-        ),
+        "/device" => {
+            let page = if lie.says_url { "verification_url" } else { "verification_uri" };
+            http(
+                200,
+                &format!(
+                    r#"{{"device_code":"device","user_code":"ABCD-EFGH","expires_in":600,"interval":1,
+                        "{page}":"{issuer}/activate"}}"#
+                ),
+            )
+        }
         "/userinfo" => match lie.user_info {
             Some((status, body)) => http(status, body),
             None if authorization == "Bearer access" => {
