@@ -1,8 +1,8 @@
 //! What a provider says of itself: its discovery document (OpenID Connect Discovery 1.0, section 3), and the keys it signs with.
 //!
-//! Both are kept in the mount's memory by the address they come from. Keys are fetched again when they are old, or when a JWT names one that
-//! is not among them, at most once in a while whatever comes in: nobody who sends made-up key ids makes this server knock at another
-//! without end.
+//! Both are kept in the mount's memory by the address they come from. Keys are fetched again when they are old, and when none of them signed a
+//! JWT: a provider may make new keys, under new names, under old ones, or under none. That is at most once in a while whatever comes in:
+//! nobody who sends made-up tokens makes this server knock at another without end.
 //!
 //! Invariants:
 //! - A document is believed only when it names the issuer that it was asked of, so that keys and endpoints are that issuer's.
@@ -19,11 +19,11 @@ use kallisto_engine::{EngineContext, Outbound, OutboundCall};
 
 use super::config::{JwtConfig, JwtKeySource, check_url};
 use super::memory::JwtMemory;
-use super::token::{Jwt, JwtKey};
+use super::token::{Jwt, JwtKey, is_algorithm};
 
 /// How long a fetched document or set of keys is used, in seconds.
 const KEPT_SECS: u64 = 3600;
-/// How long a set of keys is at least, also when a key is missing, in seconds.
+/// How long a set of keys is at least, also when none of them signed a JWT, in seconds.
 const KEPT_SECS_MIN: u64 = 10;
 /// Most documents or sets kept of a mount: it asks one address, and another when it is configured anew.
 const KEPT_MAX: usize = 4;
@@ -167,14 +167,33 @@ fn place(url: &str, authorities: &str) -> String {
     format!("{url}\n{authorities}")
 }
 
-/// The keys that may have signed a JWT.
+/// Whether one of the keys of a configuration signed a JWT.
 ///
 /// # Errors
 /// [`Error::Invalid`] when there is no configuration, [`Error::Unavailable`] when the key server does not answer.
-pub(super) async fn keys_for(
+pub(super) async fn has_signed(
     context: &EngineContext<'_>,
     config: &JwtConfig,
     jwt: &Jwt<'_>,
+) -> Result<bool, Error> {
+    let secs_of = |keys: &[JwtKey]| if jwt.names_one_of(keys) { KEPT_SECS } else { KEPT_SECS_MIN };
+    let keys = keys(context, config, secs_of).await?;
+    if jwt.is_signed_by(&keys) {
+        return Ok(true);
+    }
+    if matches!(config.source, Some(JwtKeySource::Keys(_))) || !is_algorithm(&jwt.algorithm) {
+        return Ok(false);
+    }
+    // What a key server that is gone now said lately still counts: no key of it signed this.
+    let fresh = self::keys(context, config, |_| KEPT_SECS_MIN).await.ok();
+    Ok(fresh.is_some_and(|fresh| !Arc::ptr_eq(&fresh, &keys) && jwt.is_signed_by(&fresh)))
+}
+
+/// The keys of a configuration: those that were fetched no longer ago than `secs_of` says of them.
+async fn keys(
+    context: &EngineContext<'_>,
+    config: &JwtConfig,
+    secs_of: impl FnOnce(&[JwtKey]) -> u64,
 ) -> Result<Arc<Vec<JwtKey>>, Error> {
     let Some(source) = &config.source else {
         return Err(Error::invalid("could not load configuration"));
@@ -191,11 +210,10 @@ pub(super) async fn keys_for(
         }
     };
     let (sets, now) = (&context.memory::<JwtMemory>()?.key_sets, context.now);
-    if let Some((kept, at)) = sets.found(&place(address, authorities)) {
-        let secs = if jwt.names_one_of(&kept) { KEPT_SECS } else { KEPT_SECS_MIN };
-        if now < after(at, secs) {
-            return Ok(kept);
-        }
+    if let Some((kept, at)) = sets.found(&place(address, authorities))
+        && now < after(at, secs_of(&kept))
+    {
+        return Ok(kept);
     }
     let url = match source {
         JwtKeySource::Discovery { .. } => {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use kallisto_core::{Error, Operation, OutboundAnswer, OutboundCall, OutboundCalls};
 
 use crate::logins::log_in;
@@ -64,26 +65,60 @@ fn enter(site: &Site, secs: i64, key: &str) -> Error {
 }
 
 #[test]
-fn made_up_key_ids_do_not_make_the_server_knock_without_end() {
+fn made_up_tokens_do_not_make_the_server_knock_without_end() {
     let server = Arc::new(Server::default());
     *server.answer.lock().unwrap() = Some(KEYS.to_owned());
     let site = site(&server);
     let asked = || server.asked.load(Ordering::SeqCst);
-    // A known key asks once an hour, whatever the signature.
-    for secs in [0, 9, 3599] {
+    for secs in [0, 9] {
         assert!(matches!(enter(&site, secs, "one"), Error::Invalid(_)));
     }
     assert_eq!(asked(), 1);
-    assert!(matches!(enter(&site, 3600, "one"), Error::Invalid(_)));
-    assert_eq!(asked(), 2);
-    // Unknown ones ask again, but not for every login.
-    for at in 0..100 {
-        assert!(matches!(enter(&site, 3605, &format!("k{at}")), Error::Invalid(_)));
+    // Whether it is a known key that did not sign, or an unknown one, it is asked again, but not for every login.
+    for (secs, times) in [(10, 2), (19, 2), (20, 3), (29, 3), (3600, 4), (3609, 4)] {
+        for at in 0..100 {
+            for key in ["one".to_owned(), format!("k{at}")] {
+                assert!(matches!(enter(&site, secs, &key), Error::Invalid(_)));
+            }
+        }
+        assert_eq!(asked(), times, "{secs}");
     }
-    assert_eq!(asked(), 2);
-    for at in 0..100 {
-        assert!(matches!(enter(&site, 3611, &format!("k{at}")), Error::Invalid(_)));
+}
+
+#[test]
+fn new_keys_under_an_old_name_are_fetched_when_the_old_ones_did_not_sign() {
+    let server = Arc::new(Server::default());
+    let [old, new] = [0; 2].map(|_| Ed25519KeyPair::generate().unwrap());
+    let say = |pair: Option<&Ed25519KeyPair>| {
+        let set = pair.map(|pair| {
+            let x = data_encoding::BASE64URL_NOPAD.encode(pair.public_key().as_ref());
+            format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"one","x":"{x}"}}]}}"#)
+        });
+        *server.answer.lock().unwrap() = set;
+    };
+    say(Some(&old));
+    let site = site(&server);
+    let asked = || server.asked.load(Ordering::SeqCst);
+    let enter = |secs: i64, pair: &Ed25519KeyPair| {
+        let part = |bytes: &[u8]| data_encoding::BASE64URL_NOPAD.encode(bytes);
+        let header = part(br#"{"alg":"EdDSA","kid":"one"}"#);
+        let signed = format!("{header}.{}", part(br#"{"sub":"a","exp":99999}"#));
+        let signature = part(pair.sign(signed.as_bytes()).as_ref());
+        let body = format!(r#"{{"role":"web","jwt":"{signed}.{signature}"}}"#);
+        log_in(&site, secs, "auth/jwt/login", &body)
+    };
+    for secs in [0, 3000, 3599] {
+        enter(secs, &old).unwrap();
     }
+    assert_eq!(asked(), 1, "keys that sign are asked for once an hour");
+    say(Some(&new));
+    enter(3599, &new).unwrap();
+    assert!(matches!(enter(3600, &old), Err(Error::Invalid(_))));
+    assert_eq!(asked(), 2);
+    // While nobody answers, those that are known are the ones.
+    say(None);
+    assert!(matches!(enter(3700, &old), Err(Error::Invalid(_))));
+    enter(3700, &new).unwrap();
     assert_eq!(asked(), 3);
 }
 

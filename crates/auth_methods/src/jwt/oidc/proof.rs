@@ -142,8 +142,7 @@ pub(super) async fn vouched(
     if !taken {
         return Err(refuse("its algorithm is not one of jwt_supported_algs".to_owned()));
     }
-    let keys = provider::keys_for(&run.context, config, &jwt).await?;
-    if !jwt.is_signed_by(&keys) {
+    if !provider::has_signed(&run.context, config, &jwt).await? {
         return Err(refuse("no known key successfully validated the token signature".to_owned()));
     }
     let wanted = IdTokenChecks {
