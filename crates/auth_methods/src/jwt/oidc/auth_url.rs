@@ -51,8 +51,9 @@ pub(in super::super) async fn auth_url(run: Call<'_>) -> Result<Response, Error>
         return Ok(answer([("auth_url", "".into())]));
     }
     if config.response_mode == ResponseMode::FormPost {
-        // A page cannot take what is posted to it: this server does, and sends the browser there.
-        redirect_uri = redirect_uri.replacen("/ui/vault/auth/", "/v1/auth/", 1);
+        // The server takes what is posted, and sends the browser on to the page.
+        let posting = redirect::posting(&redirect_uri, run.place.namespace_path);
+        redirect_uri = posting.unwrap_or(redirect_uri);
     }
     let is_direct = role.callback_mode == CallbackMode::Direct;
     if is_direct && client_nonce.is_empty() {

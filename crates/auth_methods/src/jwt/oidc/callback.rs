@@ -17,7 +17,7 @@ use super::super::role::{CallbackMode, JwtRole};
 use super::super::{ROLES, login};
 use super::proof::{CallbackParameters, Strictness, prove};
 use super::state::LoginUnderWay;
-use super::{expired, failed, pages, poll, record};
+use super::{expired, failed, pages, poll, record, redirect};
 use crate::records;
 
 /// What came back, and of whom.
@@ -147,25 +147,20 @@ async fn posted(run: &Call<'_>, came: &CallbackOutcome) -> Result<Response, Erro
         let stored = record::encode(state.ends(), [("id_token", token.into())]);
         run.storage.put(&name, stored).await?;
     }
-    Ok(on_to_the_page(run.request, state, brought).unwrap_or_else(pages::taken))
+    Ok(on_to_the_page(run, state, brought).unwrap_or_else(pages::taken))
 }
 
 /// Sends the browser to the page that began the login; `None` when a client on the user's machine did.
 fn on_to_the_page(
-    request: &Request<'_>,
+    run: &Call<'_>,
     state: &LoginUnderWay,
     brought: &CallbackParameters,
 ) -> Option<Response> {
-    let (_, path) = state.redirect_uri.split_once("://")?.1.split_once('/')?;
-    let mount = path.strip_prefix("v1/auth/")?.strip_suffix("/oidc/callback")?;
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./~".contains(&byte);
-    if !mount.bytes().all(fits) {
-        return None;
-    }
-    let given = request.object().ok()?;
+    let page = redirect::page_of(&state.redirect_uri, run.place.namespace_path)?;
+    let given = run.request.object().ok()?;
     let text = |name: &str| given.get(name).and_then(Json::as_str).unwrap_or_default();
     let code = if brought.has_code() { text("code") } else { "no_code" };
-    let mut location = format!("/ui/vault/auth/{mount}/oidc/callback?code=").into_bytes();
+    let mut location = format!("{page}?code=").into_bytes();
     form_component(code, &mut location);
     location.extend_from_slice(b"&state=");
     form_component(text("state"), &mut location);

@@ -29,6 +29,27 @@ pub(in super::super) fn is_allowed(given: &str, allowed: &[String]) -> bool {
     is_uri(given) && allowed.iter().any(|allowed| allowed == given || same_but_for_port(allowed))
 }
 
+/// Where the page at a redirect URI is that takes what a provider posts: a page of this server cannot, but the server can. `None` for a URI
+/// that is no page of this server, or of Vault.
+pub(super) fn posting(uri: &str, namespace_path: &str) -> Option<String> {
+    if let Some((server, mount)) = uri.split_once("/ui/vault/auth/") {
+        return Some(format!("{server}/v1/auth/{mount}"));
+    }
+    let (server, mount) = uri.split_once("/ui/callback/")?;
+    let callback = || format!("{server}/v1/{namespace_path}auth/{mount}/oidc/callback");
+    (!mount.contains('?')).then(callback)
+}
+
+/// The page of the login that [`posting`] was asked about, by the URI that it gave; `None` for a URI of another kind.
+pub(super) fn page_of(posted_to: &str, namespace_path: &str) -> Option<String> {
+    let (_, path) = posted_to.split_once("://")?.1.split_once('/')?;
+    let path = path.strip_prefix("v1/")?;
+    let path = path.strip_prefix(namespace_path).unwrap_or(path);
+    let mount = path.strip_prefix("auth/")?.strip_suffix("/oidc/callback")?;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./~%".contains(&byte);
+    mount.bytes().all(fits).then(|| format!("/ui/callback/{mount}"))
+}
+
 /// The host and what follows the port, of a loopback URI with `http`.
 fn loopback(uri: &str) -> Option<(&str, &str)> {
     let rest = uri.strip_prefix("http://")?;
@@ -90,6 +111,51 @@ mod tests {
             "http:/localhost:8250/oidc/callback",
         ] {
             assert!(!allows("http://localhost:8250/oidc/callback", given), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_a_provider_posts_goes_by_the_server_to_the_page_that_began() {
+        for (page, namespace, to, back) in [
+            (
+                "https://k/ui/callback/oidc",
+                "",
+                "https://k/v1/auth/oidc/oidc/callback",
+                "/ui/callback/oidc",
+            ),
+            (
+                "https://k/ui/callback/a/b%20c",
+                "",
+                "https://k/v1/auth/a/b%20c/oidc/callback",
+                "/ui/callback/a/b%20c",
+            ),
+            (
+                "https://k/ui/callback/oidc",
+                "team/",
+                "https://k/v1/team/auth/oidc/oidc/callback",
+                "/ui/callback/oidc",
+            ),
+            (
+                "https://k/ui/vault/auth/oidc/oidc/callback",
+                "team/",
+                "https://k/v1/auth/oidc/oidc/callback",
+                "/ui/callback/oidc",
+            ),
+        ] {
+            assert_eq!(posting(page, namespace).as_deref(), Some(to), "{page}");
+            assert_eq!(page_of(to, namespace).as_deref(), Some(back), "{page}");
+        }
+        for other in ["http://localhost:8250/oidc/callback", "https://k/ui/callback/oidc?x=y"] {
+            assert_eq!(posting(other, ""), None, "{other}");
+        }
+        for other in [
+            "http://localhost:8250/oidc/callback",
+            "https://k/v1/auth/oidc/oidc/callback?x",
+            "https://k/v1/auth/\"/oidc/callback",
+            "https://k/v1/other/auth/oidc/oidc/callback",
+            "https://k",
+        ] {
+            assert_eq!(page_of(other, "team/"), None, "{other}");
         }
     }
 

@@ -143,6 +143,40 @@ fn a_direct_login_that_is_refused_tells_its_client_why_and_the_browser_nothing()
     server.stop();
 }
 
+/// With `form_post` a provider has the browser post, to the server: the page that began cannot take it.
+#[test]
+fn what_a_provider_posts_goes_on_to_the_page_that_began() {
+    let directory = Directory::new("oidc-posted");
+    let provider = Provider::start();
+    let (server, keys) = server(&directory, &provider);
+    let mut root = server.client(&keys.root);
+    root.put("sys/namespaces/team", "{}");
+    root.put("team/sys/auth/oidc", r#"{"type":"oidc"}"#);
+    for namespace in ["", "team/"] {
+        let config = provider.config(r#","oidc_response_mode":"form_post""#);
+        root.put(&format!("{namespace}auth/oidc/config"), &config);
+        let page = "https://kallisto.example/ui/callback/oidc";
+        let role = format!(r#"{{"user_claim":"sub","allowed_redirect_uris":"{page}"}}"#);
+        root.put(&format!("{namespace}auth/oidc/role/p"), &role);
+        let body = format!(r#"{{"role":"p","redirect_uri":"{page}","client_nonce":"n"}}"#);
+        let begun = server.anyone().put(&format!("{namespace}auth/oidc/oidc/auth_url"), &body);
+        let url = begun.at("data.auth_url");
+        let posting = format!("https://kallisto.example/v1/{namespace}auth/oidc/oidc/callback");
+        let posting = posting.replace(':', "%3A").replace('/', "%2F");
+        assert!(url.contains(&format!("&redirect_uri={posting}&")), "{url}");
+        let (code, state) = provider.log_in(&url);
+        let target = format!("/v1/{namespace}auth/oidc/oidc/callback");
+        let form = format!("code={code}&state={state}");
+        let (status, head, _) = browse(server.address, "POST", &target, &form);
+        let location = format!("\nlocation: /ui/callback/oidc?{form}").to_ascii_lowercase();
+        assert!(status == 303 && head.contains(&location), "{head}");
+        let path =
+            format!("{namespace}auth/oidc/oidc/callback?code={code}&state={state}&client_nonce=n");
+        server.anyone().get(&path).good();
+    }
+    server.stop();
+}
+
 #[test]
 fn an_address_without_a_page_is_told_with_a_warning() {
     let directory = Directory::new("oidc-no-page");
