@@ -17,7 +17,10 @@ pub fn decode(text: &str) -> Result<Vec<u8>> {
 
 /// Decodes what JWS calls base64url: another alphabet, and no padding.
 pub(crate) fn decode_url(text: &str) -> Result<Vec<u8>> {
-    BASE64URL_NOPAD.decode(text.as_bytes()).map_err(illegal)
+    BASE64URL_NOPAD.decode(text.as_bytes()).or_else(|error| {
+        let line: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+        BASE64URL_NOPAD.decode(line.as_bytes()).map_err(|_| illegal(error))
+    })
 }
 
 fn illegal(error: DecodeError) -> Error {
@@ -49,6 +52,7 @@ mod tests {
             assert_eq!(decode(text).unwrap_err(), Error::Invalid(expected), "{text}");
         }
         assert_eq!(decode_url("-_8").unwrap(), [0xfb, 0xff]);
-        assert!(decode_url("-_8=").is_err());
+        assert_eq!(decode_url("-_\r\n8\n").unwrap(), [0xfb, 0xff]);
+        assert!(decode_url("-_8=").is_err() && decode_url("-_ 8").is_err());
     }
 }
