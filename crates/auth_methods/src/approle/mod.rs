@@ -134,10 +134,15 @@ async fn forget_secret_id(call: UnheardCall<'_>) -> Result<(), Error> {
     }
 }
 
+/// A role id or secret id, without the blanks around it: one that was read from a file has a line end behind it.
+fn id_in(fields: Fields<'_>, name: &str) -> Result<Option<String>, Error> {
+    let text = fields.string(name)?.map(|text| text.trim().to_owned());
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
 /// The name of the role with this role id.
 fn role_of(context: &EngineContext<'_>, _: &Request<'_>, fields: Fields<'_>) -> Option<String> {
-    let role_id = fields.string("role_id").ok()?.filter(|name| !name.is_empty())?;
-    let id = Some(role_id).filter(|id| id.len() <= ID_BYTES_MAX)?;
+    let id = id_in(fields, "role_id").ok()?.filter(|id| id.len() <= ID_BYTES_MAX)?;
     Approle::of(*context).role_of_id(&id).ok()?.map(|(name, _)| name)
 }
 
@@ -146,7 +151,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let (approle, request) = (Approle::at(&run), run.request);
     let body = request.object()?;
     let fields = Fields::new(&body);
-    let role_id = fields.string("role_id")?.filter(|id| !id.is_empty());
+    let role_id = id_in(fields, "role_id")?;
     let role_id = role_id.ok_or_else(|| Error::invalid("missing role_id"))?;
     let wrong = || Error::invalid(WRONG);
     if role_id.len() > ID_BYTES_MAX {
@@ -156,7 +161,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let mut metadata = Map::new();
     let mut params = role.params.clone();
     if role.bind_secret_id {
-        let given = fields.string("secret_id")?.filter(|id| !id.is_empty());
+        let given = id_in(fields, "secret_id")?;
         let given = given.ok_or_else(|| Error::invalid("missing secret_id"))?;
         let secret = approle.spend(&role, &given, request).await?;
         metadata = secret.metadata;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kallisto_engine::route::Operation;
 
 use super::role::{AppRole, parse_blocks};
-use super::{Approle, ID_BYTES_MAX, WRONG, no_role, role_for, source};
+use super::{Approle, ID_BYTES_MAX, WRONG, id_in, no_role, role_for, source};
 use kallisto_api::error::Error;
 use kallisto_api::expected::Expected;
 use kallisto_api::fields::{Fields, scalar_text};
@@ -210,7 +210,7 @@ fn named(call: &Call<'_>, name: &str) -> Result<String, Error> {
 }
 
 pub(super) fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
-    let text = fields.string(name)?.filter(|text| !text.is_empty());
+    let text = id_in(fields, name)?;
     let text = text.ok_or_else(|| Error::invalid(format!("missing {name}")))?;
     if text.len() > ID_BYTES_MAX {
         return Err(Error::invalid(format!("{name} is over {ID_BYTES_MAX} bytes")));

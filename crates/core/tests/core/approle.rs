@@ -59,6 +59,26 @@ fn a_role_and_a_secret_id_make_a_token() {
     assert_eq!(missing(body), Error::Invalid("missing secret_id".to_owned()));
 }
 
+/// Ids that were read from files have a line end behind them.
+#[test]
+fn blanks_around_ids_are_none_of_theirs() {
+    let site = approle("{}");
+    let secret = secret_id(&site, "web", "");
+    let body = |id: &str| format!(r#"{{"secret_id":"{id}"}}"#);
+    site.ask(Update, "auth/approle/role/web/custom-secret-id", &body(r"custom\n")).unwrap();
+    site.ask(Update, "auth/approle/role/web/role-id", r#"{"role_id":"web-id2\n"}"#).unwrap();
+    for id in [text(&secret, "secret_id"), "custom"] {
+        for role_id in ["web-id2", r"web-id2\n", r" web-id2\r\n"] {
+            enter(&site, 0, role_id, &format!(r"{id}\n")).unwrap();
+        }
+        let found =
+            site.ask(Update, "auth/approle/role/web/secret-id/lookup", &body(&format!(r"{id}\n")));
+        assert!(data(found).contains_key("secret_id_accessor"), "{id}");
+    }
+    let missing = enter(&site, 0, r" \n", "custom").err();
+    assert_eq!(missing, Some(Error::Invalid("missing role_id".to_owned())));
+}
+
 #[test]
 fn of_many_logins_at_once_exactly_as_many_get_in_as_a_secret_id_has_uses() {
     const USES: usize = 5;
