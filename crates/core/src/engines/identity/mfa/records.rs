@@ -1,10 +1,12 @@
 //! What is kept of a second factor, and how it is read.
 
+use std::iter;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
+use crate::identity::record::IdentityId;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
@@ -25,7 +27,16 @@ impl<'a> Contexts<'a> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &NamespaceContext> {
-        std::iter::once(self.here).chain(self.above.iter().map(Deref::deref))
+        iter::once(self.here).chain(self.above.iter().map(Deref::deref))
+    }
+}
+
+/// The ids that somebody is known by: that of their entity, then those of the entities that became part of it, whose keys and rules are theirs.
+pub(super) fn ids_of(contexts: &Contexts<'_>, entity: IdentityId) -> Vec<IdentityId> {
+    let person = contexts.iter().find_map(|context| context.view.person_with(entity));
+    match person {
+        Some(person) => iter::once(person.entity.id).chain(person.entity.merged.clone()).collect(),
+        None => vec![entity],
     }
 }
 

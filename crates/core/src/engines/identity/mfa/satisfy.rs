@@ -7,7 +7,7 @@ use kallisto_engine::Storage;
 use kallisto_totp::{FactorOutcome, judge_factor};
 
 use super::methods;
-use super::records::{Contexts, rules, storage, text, texts};
+use super::records::{Contexts, ids_of, rules, storage, text, texts};
 use super::secrets::{secret_record, tries_record};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
@@ -36,16 +36,18 @@ pub(crate) fn requirement(
 ) -> Result<Vec<MfaConstraint>, Error> {
     let contexts = Contexts::of(context);
     let here = context;
-    let mut groups = None;
+    let mut known = None;
     let mut held = Vec::new();
     for context in contexts.iter() {
         for rule in rules(&storage(context)?)? {
-            let groups = groups.get_or_insert_with(|| {
+            let (ids, groups) = known.get_or_insert_with(|| {
                 let person = here.view.person_with(entity);
                 let groups = person.map(|person| person.groups).unwrap_or_default();
-                groups.iter().map(|group| group.id.to_string()).collect::<Vec<_>>()
+                let groups: Vec<_> = groups.iter().map(|group| group.id.to_string()).collect();
+                let ids = ids_of(&contexts, entity);
+                (ids.iter().map(IdentityId::to_string).collect::<Vec<_>>(), groups)
             });
-            if !holds_for(&rule, mount, entity, groups) {
+            if !holds_for(&rule, mount, ids, groups) {
                 continue;
             }
             let ids = texts(&rule, "mfa_method_ids");
@@ -63,12 +65,11 @@ pub(crate) fn requirement(
     Ok(held)
 }
 
-fn holds_for(rule: &Map, mount: &Mount, entity: IdentityId, groups: &[String]) -> bool {
-    let entity = entity.to_string();
+fn holds_for(rule: &Map, mount: &Mount, ids: &[String], groups: &[String]) -> bool {
     let kind = mount.entry.kind.name();
     texts(rule, "auth_method_accessors").any(|of| of == mount.entry.accessor)
         || texts(rule, "auth_method_types").any(|of| of == kind)
-        || texts(rule, "identity_entity_ids").any(|of| of == entity)
+        || texts(rule, "identity_entity_ids").any(|of| ids.iter().any(|id| id == of))
         || texts(rule, "identity_group_ids").any(|of| groups.iter().any(|group| group == of))
 }
 
@@ -150,7 +151,14 @@ async fn judge(
     let wrong_max = Fields::new(&found.method).int("max_validation_attempts")?.unwrap_or(1);
     let wrong_max = u64::try_from(wrong_max).unwrap_or(1);
     let kept = storage(found.context)?;
-    let (secret, tries) = (secret_record(id, entity), tries_record(id, entity));
+    let mut holder = entity;
+    for one in ids_of(contexts, entity) {
+        if kept.get(&secret_record(id, one))?.is_some() {
+            holder = one;
+            break;
+        }
+    }
+    let (secret, tries) = (secret_record(id, holder), tries_record(id, holder));
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
     let verdict = Storage::new(&kept).transact(&tries, |transaction| {
         let Some(key) = transaction.get(&secret)? else { return Ok(None) };

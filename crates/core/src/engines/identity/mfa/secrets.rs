@@ -4,7 +4,7 @@ use kallisto_engine::Storage;
 use kallisto_totp::{NewFactor, draw_qr, make_factor};
 
 use super::methods;
-use super::records::{Contexts, storage, text};
+use super::records::{Contexts, ids_of, storage, text};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -45,7 +45,9 @@ pub(super) async fn generate_own(run: &RouteCall<'_>) -> Result<Response, Error>
     let id = caller.entry().entity_id;
     let id =
         id.ok_or_else(|| Error::invalid("no entity is associated with the request's token"))?;
-    generate(run, &method_id(&body)?, id).await
+    // A token may be of an entity that became part of another.
+    let person = run.context.view.person_with(id);
+    generate(run, &method_id(&body)?, person.map_or(id, |person| person.entity.id)).await
 }
 
 pub(super) async fn generate_for(run: &RouteCall<'_>) -> Result<Response, Error> {
@@ -68,10 +70,13 @@ async fn generate(run: &RouteCall<'_>, id: &str, entity: IdentityId) -> Result<R
         data.push(("barcode".to_owned(), drawn.into()));
     }
     let (name, tries) = (secret_record(id, entity), tries_record(id, entity));
+    let ids = ids_of(&contexts, entity);
     let is_new = Storage::new(&storage(found.context)?)
         .transact(&name, |transaction| {
-            if transaction.get(&name)?.is_some() {
-                return Ok(false);
+            for one in &ids {
+                if transaction.get(&secret_record(id, *one))?.is_some() {
+                    return Ok(false);
+                }
             }
             transaction
                 .get(&format!("{}{id}", methods::METHODS))?
@@ -96,12 +101,15 @@ pub(super) async fn destroy(run: &RouteCall<'_>) -> Result<Response, Error> {
     let entity = entity_of(&contexts, &body)?;
     let found = methods::find(&contexts, &id)?;
     let found = found.ok_or_else(|| Error::invalid("invalid method ID"))?;
-    let (name, tries) = (secret_record(&id, entity), tries_record(&id, entity));
+    let ids = ids_of(&contexts, entity);
     Storage::new(&storage(found.context)?)
-        .transact(&name, |transaction| {
-            if transaction.get(&name)?.is_some() {
-                transaction.delete(&name)?;
-                transaction.delete(&tries)?;
+        .transact(&secret_record(&id, entity), |transaction| {
+            for one in &ids {
+                let secret = secret_record(&id, *one);
+                if transaction.get(&secret)?.is_some() {
+                    transaction.delete(&secret)?;
+                    transaction.delete(&tries_record(&id, *one))?;
+                }
             }
             Ok(())
         })

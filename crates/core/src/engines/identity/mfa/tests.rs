@@ -188,3 +188,27 @@ fn wrong_codes_of_a_second_factor_are_looked_at_five_times_a_period() {
     }
     server.enter(start + 30, &method, &key.code(period(start + 30))).unwrap();
 }
+
+/// Else a rule would hold no longer for whoever it was made for, and their key be lost.
+#[test]
+fn an_entity_takes_over_the_second_factor_of_one_that_becomes_part_of_it() {
+    let server = Server::new();
+    let (method, key) = server.factor();
+    let people = server.ask(Operation::List, START, "identity/entity/id", "").unwrap();
+    let bob = people["data"]["keys"][0].as_str().unwrap();
+    let rule = format!(r#"{{"mfa_method_ids":"{method}","identity_entity_ids":"{bob}"}}"#);
+    server.write(START, "identity/mfa/login-enforcement/bob", &rule).unwrap();
+    server.ask(Operation::Delete, START, "identity/mfa/login-enforcement/all", "").unwrap();
+    let one = server.write(START, "identity/entity", r#"{"name":"one"}"#).unwrap();
+    let one = one["data"]["id"].as_str().unwrap();
+    let merge = format!(r#"{{"to_entity_id":"{one}","from_entity_ids":"{bob}"}}"#);
+    server.write(START, "identity/entity/merge", &merge).unwrap();
+    server.enter(START, &method, &key.code(period(START))).unwrap();
+    let of_one = format!(r#"{{"method_id":"{method}","entity_id":"{one}"}}"#);
+    let again = server.write(START, "identity/mfa/method/totp/admin-generate", &of_one).unwrap();
+    assert_eq!(again["data"], serde_json::Value::Null, "there is a key");
+    server.write(START, "identity/mfa/method/totp/admin-destroy", &of_one).unwrap();
+    let refused = server.enter(START + 60, &method, &key.code(period(START + 60))).unwrap_err();
+    let Error::Denied(Denial::SecondFactor(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("not present in entity"), "{why}");
+}
