@@ -1,6 +1,7 @@
 //! Schedules of static roles: `minute hour day month weekday`, in UTC, as cron has them.
 //!
-//! A field is `*` or a list of numbers and ranges, each with an optional step. Where both day and weekday are restricted, either is enough.
+//! A field is `*` or a list of numbers and ranges, each with an optional step; months and weekdays have names too, as `SAT`. Where both day and
+//! weekday are restricted, either is enough.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -8,6 +9,10 @@ use jiff::tz::TimeZone;
 
 /// How many days ahead a time is looked for: a leap day comes within eight years.
 const DAYS_MAX: u32 = 8 * 366;
+/// The names of the months, from 1, and of the weekdays, from 0.
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// A schedule: a bit for each value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +40,16 @@ impl RotationSchedule {
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(format!("expected 5 fields, found {}", fields.len()));
         };
-        let weekdays = bits(weekday, 0, 7)?;
+        let weekdays = bits(weekday, (0, 7), &WEEKDAYS)?;
         Ok(Self {
-            minutes: bits(minute, 0, 59)?,
-            hours: bits(hour, 0, 23)?,
-            days: bits(day, 1, 31)?,
-            months: bits(month, 1, 12)?,
+            minutes: bits(minute, (0, 59), &[])?,
+            hours: bits(hour, (0, 23), &[])?,
+            days: bits(day, (1, 31), &[])?,
+            months: bits(month, (1, 12), &MONTHS)?,
             // Sunday is 0 and 7.
             weekdays: (weekdays | (weekdays >> 7)) & 0x7f,
-            any_day: day.starts_with('*'),
-            any_weekday: weekday.starts_with('*'),
+            any_day: day.starts_with(['*', '?']),
+            any_weekday: weekday.starts_with(['*', '?']),
         })
     }
 
@@ -83,26 +88,26 @@ fn has(bits: u64, value: i8) -> bool {
     bits >> value & 1 == 1
 }
 
-fn bits(field: &str, least: u8, most: u8) -> Result<u64, String> {
+/// The values of a field from `least` to `most`; `names` are those that have one.
+fn bits(field: &str, (least, most): (u8, u8), names: &[&str]) -> Result<u64, String> {
     let bad = || format!("{field:?} is not within {least} and {most}");
     let number = |text: &str| {
-        let number = text.parse::<u8>().ok().filter(|n| (least..=most).contains(n));
-        number.ok_or_else(bad)
+        let named = (least..).zip(names).find(|(_, name)| text.eq_ignore_ascii_case(name));
+        let number = named.map(|(number, _)| number).or_else(|| text.parse().ok());
+        number.filter(|number| (least..=most).contains(number)).ok_or_else(bad)
     };
     let mut bits = 0;
     for part in field.split(',') {
-        let (range, step) = match part.split_once('/') {
-            Some((range, step)) => {
-                (range, step.parse::<u8>().ok().filter(|step| *step > 0).ok_or_else(bad)?)
-            }
-            None => (part, 1),
-        };
+        let (range, step) =
+            part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
         let (first, last) = match range.split_once('-') {
-            _ if range == "*" => (least, most),
+            _ if matches!(range, "*" | "?") => (least, most),
             Some((first, last)) => (number(first)?, number(last)?),
-            None if step > 1 => (number(range)?, most),
+            None if step.is_some() => (number(range)?, most),
             None => (number(range)?, number(range)?),
         };
+        let step = step.map_or(Some(1), |step| step.parse::<u8>().ok()).filter(|step| *step > 0);
+        let step = step.ok_or_else(bad)?;
         if first > last {
             return Err(bad());
         }
@@ -134,6 +139,10 @@ mod tests {
             ("0 0 29 2 *", "2026-11-24T00:00:00Z", "2028-02-29T00:00:00Z"),
             ("30 1-3,22 1 1 *", "2026-11-24T00:00:00Z", "2027-01-01T01:30:00Z"),
             ("0 0 13 * 5", "2026-11-24T00:00:00Z", "2026-11-27T00:00:00Z"),
+            ("0 0 * * SAT", "2026-11-24T00:00:00Z", "2026-11-28T00:00:00Z"),
+            ("0 0 * * mon-Fri", "2026-11-27T00:00:00Z", "2026-11-30T00:00:00Z"),
+            ("0 0 1 jan,JUL ?", "2026-11-24T00:00:00Z", "2027-01-01T00:00:00Z"),
+            ("58/1 * * * *", "2026-11-24T00:58:00Z", "2026-11-24T00:59:00Z"),
             ("@monthly", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"),
         ] {
             assert_eq!(next(schedule, now), expected, "{schedule} after {now}");
@@ -153,6 +162,9 @@ mod tests {
             "a * * * *",
             "* * 0 * *",
             "* * * * 8",
+            "* * * * saturday",
+            "* * jan * *",
+            "* * * mon *",
         ] {
             assert!(RotationSchedule::parse(text).is_err(), "{text}");
         }
