@@ -17,6 +17,7 @@ use kallisto_engine::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::glob::glob;
 use crate::jwt::token::{Jwt, JwtKey};
 use crate::jwt::{check_keys, check_url};
 use crate::records::{self, FieldsRecord, RoleFields, Roles};
@@ -228,8 +229,7 @@ enum RoleBinding {
 impl KubernetesRole {
     /// Whether an account may log in by this role.
     fn binds(&self, account: &ServiceAccount) -> RoleBinding {
-        let holds =
-            |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
+        let holds = |list: &[String], name: &str| list.iter().any(|bound| glob(bound, name));
         match holds(&self.names, &account.name) {
             false => RoleBinding::No,
             true if holds(&self.namespaces, &account.namespace) => RoleBinding::Yes,
@@ -520,6 +520,28 @@ mod tests {
             r#"{"bound_service_account_names":"a","bound_service_account_namespace_selector":"{}"}"#,
         ] {
             assert!(role(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text_in_names_and_namespaces() {
+        let body = br#"{"bound_service_account_names":"web-*,*-ro",
+            "bound_service_account_namespaces":["team-*-prod","ops"]}"#;
+        let role =
+            KubernetesRole::written(None, Fields::new(&json::parse_object(body).unwrap())).unwrap();
+        for (namespace, name, is_bound) in [
+            ("ops", "web-1", true),
+            ("ops", "db-ro", true),
+            ("team-a-prod", "web-", true),
+            ("team-a-prod", "my-web-1", false),
+            ("team-a-test", "web-1", false),
+            ("ops2", "web-1", false),
+            ("devops", "web-1", false),
+        ] {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            let account = ServiceAccount { namespace, name, uid: "u".to_owned() };
+            let binding = if is_bound { RoleBinding::Yes } else { RoleBinding::No };
+            assert_eq!(role.binds(&account), binding, "{account:?}");
         }
     }
 

@@ -35,8 +35,8 @@ pub(super) static KUBERNETES: RouteRows<Handler> = RouteRows {
         }),
         row!("role/{role}", with_token_fields![
             ROLE,
-            field("bound_service_account_names", Texts, "The accounts; `*` for any."),
-            field("bound_service_account_namespaces", Texts, "Their namespaces; `*` for any."),
+            field("bound_service_account_names", Texts, "The accounts; `*` stands for any text."),
+            field("bound_service_account_namespaces", Texts, "Their namespaces; `*` stands for any text."),
             field(
                 "bound_service_account_namespace_selector",
                 Text,
