@@ -134,15 +134,18 @@ async fn forget_secret_id(call: UnheardCall<'_>) -> Result<(), Error> {
     }
 }
 
-/// A role id or secret id, without the blanks around it: one that was read from a file has a line end behind it.
-fn id_in(fields: Fields<'_>, name: &str) -> Result<Option<String>, Error> {
-    let text = fields.string(name)?.map(|text| text.trim().to_owned());
-    Ok(text.filter(|text| !text.is_empty()))
+/// An id that a request has to give. One that was read from a file may have a line end behind it, so blanks at its ends are none of it.
+fn given_id(fields: Fields<'_>, name: &str) -> Result<String, Error> {
+    let given = fields.string(name)?.unwrap_or_default();
+    match given.trim() {
+        "" => Err(Error::invalid(format!("missing {name}"))),
+        id => Ok(id.to_owned()),
+    }
 }
 
 /// The name of the role with this role id.
 fn role_of(context: &EngineContext<'_>, _: &Request<'_>, fields: Fields<'_>) -> Option<String> {
-    let id = id_in(fields, "role_id").ok()?.filter(|id| id.len() <= ID_BYTES_MAX)?;
+    let id = given_id(fields, "role_id").ok().filter(|id| id.len() <= ID_BYTES_MAX)?;
     Approle::of(*context).role_of_id(&id).ok()?.map(|(name, _)| name)
 }
 
@@ -151,8 +154,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let (approle, request) = (Approle::at(&run), run.request);
     let body = request.object()?;
     let fields = Fields::new(&body);
-    let role_id = id_in(fields, "role_id")?;
-    let role_id = role_id.ok_or_else(|| Error::invalid("missing role_id"))?;
+    let role_id = given_id(fields, "role_id")?;
     let wrong = || Error::invalid(WRONG);
     if role_id.len() > ID_BYTES_MAX {
         return Err(wrong());
@@ -161,8 +163,7 @@ async fn log_in(run: Call<'_>) -> Result<Response, Error> {
     let mut metadata = Map::new();
     let mut params = role.params.clone();
     if role.bind_secret_id {
-        let given = id_in(fields, "secret_id")?;
-        let given = given.ok_or_else(|| Error::invalid("missing secret_id"))?;
+        let given = given_id(fields, "secret_id")?;
         let secret = approle.spend(&role, &given, request).await?;
         metadata = secret.metadata;
         if !secret.token_bound_cidrs.is_empty() {
@@ -223,3 +224,20 @@ pub(crate) const METHOD: EngineSpec = EngineSpec {
         },
     )
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_around_an_id_are_none_of_it() {
+        let read =
+            |given: Json| given_id(Fields::new(&Map::from([("role_id".into(), given)])), "role_id");
+        for given in ["a-b", "a-b\n", " a-b\r\n"] {
+            assert_eq!(read(given.into()), Ok("a-b".to_owned()), "{given:?}");
+        }
+        for given in [Json::Null, "".into(), " \n".into()] {
+            assert_eq!(read(given), Err(Error::invalid("missing role_id")));
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Roles: what they say, and the routes that read and change them whole or by parts.
 
 use super::import::ForeignKey;
-use super::{Approle, ID_BYTES_MAX, id_in, no_role, role_for, role_record};
+use super::{Approle, ID_BYTES_MAX, no_role, role_for, role_record};
 use kallisto_api::error::Error;
 use kallisto_api::fields::{Fields, sorted_in_lower_case};
 use kallisto_api::json::{self, Json, Map};
@@ -355,7 +355,8 @@ impl Approle<'_> {
 }
 
 fn given_role_id(fields: Fields<'_>) -> Result<Option<String>, Error> {
-    let given = id_in(fields, "role_id")?;
+    let given = fields.string("role_id")?.map(|id| id.trim().to_owned());
+    let given = given.filter(|id| !id.is_empty());
     if given.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
         return Err(Error::invalid(format!("role_id is over {ID_BYTES_MAX} bytes")));
     }

@@ -1,10 +1,11 @@
 //! Secret ids: made, looked up, spent and destroyed.
 
+use data_encoding::BASE64;
 use jiff::Timestamp;
 use kallisto_engine::route::Operation;
 
 use super::role::{AppRole, parse_blocks};
-use super::{Approle, ID_BYTES_MAX, WRONG, id_in, no_role, role_for, source};
+use super::{Approle, ID_BYTES_MAX, WRONG, no_role, role_for, source};
 use kallisto_api::error::Error;
 use kallisto_api::expected::Expected;
 use kallisto_api::fields::{Fields, scalar_text};
@@ -171,23 +172,22 @@ fn check_within(whose: &str, role: &[AddressRange], own: &[AddressRange]) -> Res
     )))
 }
 
-/// Metadata: an object, or its JSON text; values become text.
+/// Metadata: an object, its JSON text, or pairs, the texts also in base 64; values become text.
 pub(super) fn metadata(fields: Fields<'_>) -> Result<Map, Error> {
     let refuse = |why: &str| Error::invalid(format!("failed to parse metadata: {why}"));
     let given = match fields.raw("metadata") {
         None | Some(Json::Null) => return Ok(Map::new()),
         Some(Json::Object(map)) => map.clone(),
         Some(Json::String(text)) if text.trim().is_empty() => return Ok(Map::new()),
-        Some(Json::String(text)) if text.trim_start().starts_with('{') => {
-            json::parse_object(text.as_bytes()).map_err(|error| refuse(&error.to_string()))?
-        }
         Some(Json::String(text)) => {
-            let pair = |pair: &str| {
-                let (name, value) = pair.split_once('=')?;
-                Some((name.trim().to_owned(), Json::from(value.trim())))
-            };
-            let pairs: Option<Map> = text.split(',').map(pair).collect();
-            pairs.ok_or_else(|| refuse("failed to parse the input: invalid <key,value> format"))?
+            let plain = plain(text);
+            match plain.trim_start().starts_with('{') {
+                true => json::parse_object(plain.as_bytes())
+                    .map_err(|error| refuse(&error.to_string()))?,
+                false => pairs(&plain).ok_or_else(|| {
+                    refuse("failed to parse the input: invalid <key,value> format")
+                })?,
+            }
         }
         Some(_) => return Err(refuse("it is no object and no text of one")),
     };
@@ -195,10 +195,31 @@ pub(super) fn metadata(fields: Fields<'_>) -> Result<Map, Error> {
         return Err(refuse(&format!("more than {METADATA_FIELDS_MAX} fields")));
     }
     let text = |(name, value): (String, Json)| {
-        let text = scalar_text(&value).ok_or_else(|| refuse("a value is no text"))?;
+        let text = match value {
+            Json::Null => String::new(),
+            value => scalar_text(&value).ok_or_else(|| refuse("a value is no text"))?,
+        };
         Ok((name, text.into()))
     };
     given.into_iter().map(text).collect()
+}
+
+/// The text of metadata, which may have come in base 64: an object, or pairs.
+fn plain(text: &str) -> String {
+    let joined: String = text.trim().lines().collect();
+    let decoded = BASE64.decode(joined.as_bytes()).ok();
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    let is_meant = |text: &String| text.trim_start().starts_with('{') || pairs(text).is_some();
+    decoded.filter(is_meant).unwrap_or_else(|| text.to_owned())
+}
+
+/// Names with values: `a=b, c=d`.
+fn pairs(text: &str) -> Option<Map> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.trim().to_owned(), Json::from(value.trim())))
+    };
+    text.split(',').map(pair).collect()
 }
 
 /// What a request about one secret id names it by: a DELETE has parameters and no body.
@@ -210,8 +231,7 @@ fn named(call: &Call<'_>, name: &str) -> Result<String, Error> {
 }
 
 pub(super) fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
-    let text = id_in(fields, name)?;
-    let text = text.ok_or_else(|| Error::invalid(format!("missing {name}")))?;
+    let text = super::given_id(fields, name)?;
     if text.len() > ID_BYTES_MAX {
         return Err(Error::invalid(format!("{name} is over {ID_BYTES_MAX} bytes")));
     }
@@ -483,9 +503,14 @@ mod tests {
             r#"{"metadata":{"a":"b","n":1}}"#,
             r#"{"metadata":"{\"a\":\"b\",\"n\":\"1\"}"}"#,
             r#"{"metadata":"a=b, n=1"}"#,
+            r#"{"metadata":"eyJhIjoiYiIsIm4iOiIxIn0="}"#,
+            r#"{"metadata":"YT1iLG49MQ==\n"}"#,
         ] {
             assert_eq!(read(body), Ok(expected.clone()), "{body}");
         }
+        // What can be read as base 64 and says nothing then is what it is.
+        assert_eq!(read(r#"{"metadata":"abc="}"#).unwrap(), [("abc".to_owned(), "".into())].into());
+        assert_eq!(read(r#"{"metadata":{"a":null}}"#).unwrap()["a"], "".into());
         for bad in [r#"{"metadata":"bogus"}"#, r#"{"metadata":[1]}"#, r#"{"metadata":{"a":{}}}"#] {
             assert!(read(bad).is_err(), "{bad}");
         }
