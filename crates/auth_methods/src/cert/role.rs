@@ -16,6 +16,9 @@ use kallisto_engine::TokenParams;
 /// Most certificates in one role, and most patterns in each of its lists.
 const ENTRIES_MAX: usize = 64;
 
+/// `anyExtendedKeyUsage` (RFC 5280, section 4.2.1.12), 2.5.29.37.0.
+const ANY_USAGE: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
+
 /// The lists of patterns a role may have, by their names on the wire.
 const PATTERNS: [&str; 6] = [
     "allowed_common_names",
@@ -76,9 +79,18 @@ impl CertRole {
         let now = u64::try_from(now_secs).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
         let Ok(leaf) = EndEntityCert::try_from(&leaf) else { return false };
-        let usage = KeyUsage::client_auth();
-        leaf.verify_for_usage(ALL_VERIFICATION_ALGS, &authorities, &between, now, usage, None, None)
-            .is_ok()
+        let verified = |usage: KeyUsage| {
+            let algorithms = ALL_VERIFICATION_ALGS;
+            leaf.verify_for_usage(algorithms, &authorities, &between, now, usage, None, None)
+                .map(drop)
+        };
+        match verified(KeyUsage::client_auth()) {
+            // What is good for any usage is good for this one.
+            Err(webpki::Error::RequiredEkuNotFoundContext(_)) => {
+                verified(KeyUsage::required_if_present(ANY_USAGE)).is_ok()
+            }
+            outcome => outcome.is_ok(),
+        }
     }
 
     /// Whether the names in a certificate are among those of this role.
@@ -265,6 +277,26 @@ mod tests {
         assert!(!role.trusts(&[client(&authority("ours"), "a")], NOW));
         // rcgen's certificates are valid from 1975 to 4096.
         assert!(!role.trusts(&[client(&ours, "a")], 1));
+    }
+
+    #[test]
+    fn a_certificate_is_for_clients_for_anything_or_does_not_say() {
+        use ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
+        let ours = authority("ours");
+        let role = role(&ours.pem, "").unwrap();
+        for (usages, good) in [
+            (vec![], true),
+            (vec![ClientAuth], true),
+            (vec![Any], true),
+            (vec![ServerAuth, Any], true),
+            (vec![ServerAuth], false),
+        ] {
+            let key = KeyPair::generate().unwrap();
+            let mut asked = params("a");
+            asked.extended_key_usages = usages.clone();
+            let leaf = asked.signed_by(&key, &ours.issuer).unwrap().der().to_vec();
+            assert_eq!(role.trusts(&[leaf], NOW), good, "{usages:?}");
+        }
     }
 
     /// Another certificate of the same names is not the pinned one.
