@@ -131,8 +131,10 @@ async fn given_hash(run: &Call<'_>, fields: Fields<'_>) -> Result<Option<String>
             make_hash(run, SecretString::from(password)).await.map(Some)
         }
         (None, Some(hash)) => {
-            password::check_bcrypt(&hash)?;
-            Ok(Some(hash))
+            // From a file it may have a line end, which is no part of it.
+            let hash = hash.trim();
+            password::check_bcrypt(hash)?;
+            Ok(Some(hash.to_owned()))
         }
         (None, None) => Ok(None),
     }
