@@ -1,6 +1,6 @@
 //! Rules: of which logins a second factor is asked.
 
-use kallisto_engine::Storage;
+use kallisto_engine::{Class, Storage};
 
 use super::methods;
 use super::records::{Contexts, RULES, RULES_MAX, place, read_record, rules, storage, text, texts};
@@ -10,7 +10,10 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::dispatch::route_handler::RouteCall;
 use crate::engines::identity::site::list_reply;
+use crate::identity::record::IdentityId;
 use crate::random;
+use crate::records::engine_kind::EngineKind;
+use crate::view::View;
 
 /// Most methods, mounts, groups or entities of a rule.
 const ITEMS_MAX: usize = 256;
@@ -65,18 +68,29 @@ fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
         if items.len() > ITEMS_MAX {
             return Err(Error::invalid(format!("more than {ITEMS_MAX} {name}")));
         }
-        if name == "auth_method_accessors" {
-            let unknown =
-                items.iter().find(|item| !all.iter().any(|mount| mount.entry.accessor == **item));
-            if let Some(unknown) = unknown {
-                return Err(Error::invalid(format!(
-                    "one of the auth method accessors supplied is invalid: {unknown}"
-                )));
+        let is_known = |item: &str| match name {
+            "auth_method_accessors" => all.iter().any(|mount| mount.entry.accessor == item),
+            "auth_method_types" => EngineKind::mountable(item, Class::Auth).is_some(),
+            "identity_group_ids" => is_there(&contexts, item, |view, id| {
+                view.ask_directory(|directory| directory.group(id)).flatten().is_some()
+            }),
+            "identity_entity_ids" => {
+                is_there(&contexts, item, |view, id| view.person_with(id).is_some())
             }
+            _ => true,
+        };
+        if let Some(unknown) = items.iter().find(|item| !is_known(item)) {
+            return Err(Error::invalid(format!("{name}: there is no {unknown:?}")));
         }
         rule.insert(name.to_owned(), Json::strings(items));
     }
     Ok(rule)
+}
+
+/// Whether a namespace, or one above, has what an id of the identity engine is of.
+fn is_there(contexts: &Contexts<'_>, id: &str, has: impl Fn(&View, IdentityId) -> bool) -> bool {
+    let id = IdentityId::parse(id);
+    id.is_some_and(|id| contexts.iter().any(|context| has(&context.view, id)))
 }
 
 pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {

@@ -212,3 +212,36 @@ fn an_entity_takes_over_the_second_factor_of_one_that_becomes_part_of_it() {
     let Error::Denied(Denial::SecondFactor(why)) = refused else { panic!("{refused:?}") };
     assert!(why.contains("not present in entity"), "{why}");
 }
+
+#[test]
+fn a_rule_is_for_what_is_there() {
+    let server = Server::new();
+    let (method, _) = server.factor();
+    let people = server.ask(Operation::List, START, "identity/entity/id", "").unwrap();
+    let entity = people["data"]["keys"][0].as_str().unwrap().to_owned();
+    let group = server.write(START, "identity/group", r#"{"name":"staff"}"#).unwrap();
+    let group = group["data"]["id"].as_str().unwrap().to_owned();
+    let rule = |name: &str, item: &str| {
+        let body = format!(r#"{{"mfa_method_ids":"{method}","{name}":["{item}"]}}"#);
+        server.write(START, "identity/mfa/login-enforcement/two", &body)
+    };
+    for (name, item) in [
+        ("auth_method_types", "userpass"),
+        ("auth_method_types", "approle"),
+        ("identity_entity_ids", entity.as_str()),
+        ("identity_group_ids", group.as_str()),
+    ] {
+        assert!(rule(name, item).is_ok(), "{name} {item}");
+    }
+    for (name, item) in [
+        ("auth_method_accessors", "auth_userpass_nope"),
+        ("auth_method_types", "userpas"),
+        ("auth_method_types", "pki"),
+        ("identity_entity_ids", group.as_str()),
+        ("identity_group_ids", entity.as_str()),
+        ("identity_group_ids", "staff"),
+    ] {
+        let refused = rule(name, item).unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains(item), "{refused}");
+    }
+}
