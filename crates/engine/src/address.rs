@@ -21,6 +21,7 @@ pub struct AddressRange {
 impl AddressRange {
     /// Reads `10.0.0.0/8`, `2001:db8::/32` or a single address; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
@@ -34,7 +35,12 @@ impl AddressRange {
             }
             Some(_) => return None,
         };
-        Some(Self { address, bits })
+        // A range of IPv4 in the clothes of IPv6: what is judged is without them.
+        let bare = width(address) - width(address.to_canonical());
+        match bits.checked_sub(bare) {
+            Some(bits) => Some(Self { address: address.to_canonical(), bits }),
+            None => Some(Self { address, bits }),
+        }
     }
 
     /// The range of one address.
@@ -149,6 +155,9 @@ mod tests {
             ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::"),
             ("::/0", "2001:db8::1", "10.0.0.1"),
             ("10.0.0.0/31", "::ffff:10.0.0.1", "::ffff:10.0.0.2"),
+            ("::ffff:10.0.0.0/104", "10.255.0.1", "11.0.0.1"),
+            ("::ffff:10.0.0.7", "10.0.0.7", "10.0.0.8"),
+            (" 10.0.0.0/8\n", "10.0.0.1", "11.0.0.1"),
         ] {
             let range = range(text);
             assert!(range.contains(inside.parse().unwrap()), "{text} {inside}");
