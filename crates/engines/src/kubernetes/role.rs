@@ -1,5 +1,6 @@
 //! Roles: what is made for whoever asks, and in which namespaces.
 
+use kallisto_api::fields::scalar_text;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::{Call, EngineContext, names};
@@ -240,7 +241,12 @@ fn extra_texts(name: &str, given: Map) -> Result<Map, Error> {
         if OWN_LABELS.iter().any(|(own, _)| *own == key) {
             return Err(Error::invalid(format!("{name}: {key} is set by this server")));
         }
-        let text = value.as_str().filter(|text| text.len() + key.len() <= EXTRA_BYTES_MAX);
+        // A label is a text, also where YAML or a program made `true` or 1 of it.
+        let text = match value {
+            Json::Bool(is_true) => Some(is_true.to_string()),
+            value => scalar_text(&value),
+        };
+        let text = text.filter(|text| text.len() + key.len() <= EXTRA_BYTES_MAX);
         let text = text.ok_or_else(|| {
             Error::invalid(format!("{name}: values are texts of {EXTRA_BYTES_MAX} bytes at most"))
         })?;
@@ -330,6 +336,11 @@ mod tests {
         assert_eq!(written.admits("c"), None);
         assert!(written.admits_labels(&[("team", "red")].into()).unwrap());
         assert_eq!(written.shown()["token_max_ttl"], 3600_u64.into());
+        let scalars = role(
+            r#"{"allowed_kubernetes_namespaces":"*","service_account_name":"a","extra_labels":{"tier":1,"on":true}}"#,
+        );
+        let labels = scalars.unwrap().labels;
+        assert_eq!((&labels["tier"], &labels["on"]), (&"1".into(), &"true".into()));
     }
 
     #[test]
