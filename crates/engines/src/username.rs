@@ -15,6 +15,7 @@ use std::str::Chars;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use kallisto_api::Error;
 use kallisto_engine::Random;
 
@@ -117,7 +118,7 @@ pub(crate) fn check(template: &str) -> Result<(), Error> {
     match made_of(template, 7, 1_700_000_000)? == made_of(template, 90, 1_700_000_001)? {
         false => Ok(()),
         true => Err(Error::invalid(
-            "username_template makes the same name each time: it needs random, uuid or unix_time",
+            "username_template makes the same name each time: it needs random, uuid, unix_time or timestamp",
         )),
     }
 }
@@ -259,6 +260,7 @@ impl Parser<'_> {
             ("hex", [text]) => HEXLOWER.encode(text.as_bytes()),
             ("unix_time", []) => self.names.now.as_second().to_string(),
             ("unix_time_millis", []) => self.names.now.as_millisecond().to_string(),
+            ("timestamp", [layout]) => time_by_layout(layout, self.names.now),
             ("uuid", []) => self.names.random.make_uuid().map_err(TemplateFault::Error)?,
             ("printf", [format, values @ ..]) => print(format, values)?,
             _ => {
@@ -269,6 +271,58 @@ impl Parser<'_> {
             }
         })
     }
+}
+
+/// What a layout of Go names a part of a time by, with the same for `strftime`; of two that begin alike the longer one comes first.
+const LAYOUT: [(&str, &str); 28] = [
+    ("January", "%B"),
+    ("Monday", "%A"),
+    ("-07:00", "+00:00"),
+    ("Z07:00", "Z"),
+    ("-0700", "+0000"),
+    ("Z0700", "Z"),
+    ("_2006", "_%Y"),
+    ("2006", "%Y"),
+    ("-07", "+00"),
+    ("Jan", "%b"),
+    ("MST", "UTC"),
+    ("Mon", "%a"),
+    ("002", "%j"),
+    ("01", "%m"),
+    ("02", "%d"),
+    ("03", "%I"),
+    ("04", "%M"),
+    ("05", "%S"),
+    ("06", "%y"),
+    ("15", "%H"),
+    ("PM", "%p"),
+    ("pm", "%P"),
+    ("_2", "%e"),
+    ("1", "%-m"),
+    ("2", "%-d"),
+    ("3", "%-I"),
+    ("4", "%-M"),
+    ("5", "%-S"),
+];
+
+/// A time in UTC by a layout of Go, such as `2006-01-02T15:04:05Z`.
+fn time_by_layout(layout: &str, now: Timestamp) -> String {
+    let now = now.to_zoned(TimeZone::UTC);
+    let mut out = String::new();
+    let mut rest = layout;
+    while let Some(c) = rest.chars().next() {
+        match LAYOUT.iter().find(|(part, _)| rest.starts_with(part)) {
+            Some((part, format)) => {
+                out.push_str(&now.strftime(format).to_string());
+                rest = &rest[part.len()..];
+            }
+            None => {
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    out
 }
 
 /// A format in which `%s`, `%d` and `%v` stand for the values in their order.
@@ -318,6 +372,10 @@ mod tests {
             ),
             ("{{.DisplayName | replace \"userpass-\" \"\" | uppercase}}", "BOB"),
             ("x{{unix_time_millis}}", "x1700000000000"),
+            ("{{timestamp \"2006-01-02T15:04:05Z\"}}", "2023-11-14T22_13_20Z"),
+            ("{{timestamp \"20060102150405\"}}", "20231114221320"),
+            ("{{timestamp \"v_2006_01_02_15\"}}", "v_2023_11_14_22"),
+            ("{{timestamp \"Mon Jan _2 3.04PM 06 MST\" | lowercase}}", "tue_nov_14_10.13pm_23_utc"),
             ("{{\"it's; --\"}}", "it_s__--"),
         ] {
             assert_eq!(made(template).unwrap(), expected, "{template}");
@@ -330,6 +388,7 @@ mod tests {
             "{{random 8}}",
             "v-{{.RoleName}}-{{unix_time}}",
             "x{{unix_time_millis}}",
+            "{{timestamp \"2006-01-02-150405\"}}",
             "{{uuid}}",
             "{{printf \"%s-%s\" .DisplayName (random 4) | lowercase}}",
             "{{random 8 | sha256 | truncate 4}}",
@@ -342,6 +401,7 @@ mod tests {
             "v-{{.DisplayName}}-{{.RoleName | sha256}}",
             "{{printf \"%s%s\" .RoleName (random 20) | truncate 4}}",
             "{{unix_time | truncate 9}}",
+            "{{timestamp \"2006-01-02\"}}",
             "{{",
         ] {
             assert!(check(bad).is_err(), "{bad}");
