@@ -2,6 +2,7 @@
 //!
 //! An operator writes a statement with places such as `{{name}}`; what goes there may have been chosen by others. A value is written for where its
 //! place is: inside a literal or a quoted name its quotes are doubled; anywhere else it has to be a word that no dialect reads as more than a word.
+//! Between quotes in a text between dollar quotes it has letters, digits and `_.@-` alone, as the names and passwords that are made here have.
 //!
 //! Invariant: filling a statement never changes where its literals, names and comments begin and end.
 
@@ -91,6 +92,15 @@ fn write(
                 out.push(c);
             }
         }
+        // Whoever runs the text reads a name or a password between the quotes, in whatever language it is.
+        Context::QuotedInOpaque => {
+            if value.is_empty() || !value.chars().all(is_of_a_login) {
+                return Err(Error::invalid(format!(
+                    "{{{{{name}}}}} stands in a text between dollar quotes: its value has other characters than letters, digits and _.@-"
+                )));
+            }
+            out.push_str(value);
+        }
         Context::Plain | Context::Opaque => {
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
             // Up to PostgreSQL 14 a word begins where the digits of a number end: `1SUPERUSER` are two.
@@ -106,6 +116,11 @@ fn write(
         }
     }
     Ok(())
+}
+
+/// Whether a character is one that names of users and passwords are usually made of. None ends or escapes anything between quotes.
+const fn is_of_a_login(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@' | '-')
 }
 
 /// A value as a literal.
@@ -331,6 +346,28 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stands_between_quotes_in_a_text_between_dollar_quotes() {
+        let name = "v-token-app-4f.x@Y_--1-1795548511";
+        for statement in [
+            "DO $$ BEGIN CREATE ROLE \"{{name}}\"; END $$;",
+            "DO $do$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{{name}}') THEN NULL; END IF; END $do$",
+            "DO $$ BEGIN EXECUTE 'GRANT a TO \"{{name}}\"'; EXECUTE format('x''s %I', '{{name}}'); END $$",
+            "DO $$ BEGIN EXECUTE $x$ ALTER ROLE \"{{name}}\" PASSWORD '{{password}}' $x$; END $$",
+            "$a$'{{name}}'$a$",
+            "DO $$ it's '{{name}}', \"{{name}}\" $$",
+        ] {
+            let filled = |value: &str| filled(statement, value, SqlDialect::Postgres);
+            let expected = statement.replace("{{name}}", name).replace("{{password}}", name);
+            if !statement.contains("it's") {
+                assert_eq!(filled(name).unwrap(), expected);
+            }
+            for evil in [EVIL, "a'b", "a\"b", "a b", "a\\", "$$", "a;", ""] {
+                assert!(filled(evil).is_err(), "{statement} {evil}");
+            }
+        }
+    }
+
+    #[test]
     fn a_value_without_quotes_around_it_is_a_word_or_refused() {
         assert_eq!(filled("ROLE {{name}}", "app_1", SqlDialect::Postgres).unwrap(), "ROLE app_1");
         for statement in [
@@ -338,7 +375,9 @@ mod tests {
             "-- {{name}}",
             "/* {{name}} */",
             "DO $$ {{name}} $$",
-            "$a$'{{name}}'$a$",
+            "DO $$ 'x' {{name}} 'y' $$",
+            "DO $$ -- '{{name}} $$",
+            "DO $$ 'x' $$, {{name}}, $$ 'y' $$",
         ] {
             assert!(filled(statement, "a-b", SqlDialect::Postgres).is_err(), "{statement}");
             assert!(filled(statement, EVIL, SqlDialect::Postgres).is_err(), "{statement}");

@@ -14,6 +14,8 @@ pub(super) enum Context {
     Name(char),
     /// A comment, or text between dollar quotes.
     Opaque,
+    /// A literal or a quoted name in text between dollar quotes, if that is SQL.
+    QuotedInOpaque,
 }
 
 /// What ends a comment of one line.
@@ -21,6 +23,9 @@ const LINE_END: &str = "\n";
 
 /// What begins a comment that servers run, those of some versions only, or only MariaDB.
 pub(super) const CONDITIONAL_COMMENTS: [&str; 2] = ["/*!", "/*M!"];
+
+/// How deep texts between dollar quotes are read inside one another.
+const DOLLAR_DEPTH_MAX: usize = 4;
 
 /// Whether a literal goes on with the next quote: PostgreSQL joins literals with a line break between them, and what is joined to
 /// an `E'…'` has its escapes.
@@ -78,6 +83,26 @@ pub(super) struct Scanner {
     is_conditional: bool,
     /// What those that run such a comment have read differs for good from what the others have.
     is_split: bool,
+    /// In text between dollar quotes: that text, read as a statement of its own.
+    inside: Option<Box<DollarText>>,
+    /// How deep texts between dollar quotes are still read.
+    depth: usize,
+}
+
+/// Text between dollar quotes.
+struct DollarText {
+    scanner: Scanner,
+    /// How many of the next bytes it has taken already.
+    ahead: usize,
+}
+
+impl DollarText {
+    fn step(&mut self, text: &str, length: usize) {
+        if self.ahead == 0 {
+            self.ahead = self.scanner.step(text);
+        }
+        self.ahead = self.ahead.saturating_sub(length);
+    }
 }
 
 impl Scanner {
@@ -93,12 +118,18 @@ impl Scanner {
             is_in_tag: false,
             is_conditional: false,
             is_split: false,
+            inside: None,
+            depth: DOLLAR_DEPTH_MAX,
         }
     }
 
     /// A value was written here.
     pub(super) fn pass(&mut self, value: &str) {
         self.before = value.chars().last().unwrap_or(self.before);
+        if let Some(inside) = &mut self.inside {
+            inside.scanner.pass(value);
+            inside.ahead = 0;
+        }
         if self.context == Context::Plain {
             self.joining = LiteralJoin::No;
             self.word = value.chars().fold(self.word, BareWord::then);
@@ -138,14 +169,27 @@ impl Scanner {
             || ["e'", "E'"].iter().any(|prefix| after.starts_with(prefix))
     }
 
-    pub(super) const fn context(&self) -> Context {
-        if self.is_split { Context::Opaque } else { self.context }
+    pub(super) fn context(&self) -> Context {
+        if self.is_split {
+            return Context::Opaque;
+        }
+        let inside = self.inside.as_ref().map(|inside| inside.scanner.context());
+        match (self.context, inside) {
+            (
+                Context::Opaque,
+                Some(Context::Literal { .. } | Context::Name(_) | Context::QuotedInOpaque),
+            ) => Context::QuotedInOpaque,
+            (context, _) => context,
+        }
     }
 
     /// Takes the next piece of the text: its length in bytes.
     pub(super) fn step(&mut self, text: &str) -> usize {
         let Some(c) = text.chars().next() else { return 0 };
         let was_plain = self.context == Context::Plain;
+        if let Some(inside) = &mut self.inside {
+            inside.step(text, c.len_utf8());
+        }
         self.is_split |= self.is_conditional && self.parts_readings(text, c);
         let taken = match self.context {
             Context::Plain => self.step_plain(text, c),
@@ -159,6 +203,8 @@ impl Scanner {
             }
             Context::Literal { .. } => self.step_quoted(text, '\''),
             Context::Name(quote) => self.step_quoted(text, quote),
+            // What stands in opaque text is told by `context` alone.
+            Context::QuotedInOpaque => c.len_utf8(),
             // PostgreSQL's comments hold comments. For MySQL `/*/` has the end of one.
             Context::Opaque
                 if self.comments > 0
@@ -172,6 +218,7 @@ impl Scanner {
                 self.comments = self.comments.saturating_sub(1);
                 if self.comments == 0 {
                     self.context = Context::Plain;
+                    self.inside = None;
                 }
                 if self.end == LINE_END && self.joining != LiteralJoin::No {
                     self.joining = LiteralJoin::LineBreak;
@@ -264,12 +311,20 @@ impl Scanner {
                 {
                     let tag = text[..length + 2].to_owned();
                     let taken = tag.len();
+                    self.inside = self.nested();
                     return self.open(&tag, taken);
                 }
             }
             _ => {}
         }
         c.len_utf8()
+    }
+
+    /// What reads a text between dollar quotes, unless it stands in as many already as are read.
+    fn nested(&self) -> Option<Box<DollarText>> {
+        let depth = self.depth.checked_sub(1)?;
+        let scanner = Self { depth, ..Self::new(self.dialect) };
+        Some(Box::new(DollarText { scanner, ahead: 0 }))
     }
 
     fn open(&mut self, end: &str, taken: usize) -> usize {
