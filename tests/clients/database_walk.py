@@ -6,6 +6,7 @@ Starts the databases in folders of their own, as a user without rights where it 
 SIGKILL while users are made. DATABASE_CREATIONS says how many are made then; 60 when nobody says.
 """
 
+import base64
 import concurrent.futures
 import json
 import os
@@ -332,6 +333,38 @@ def credentials_walk(postgres):
     check(kept.strip() == public.strip() and "3072 bit" in bits and "password" not in made["data"], "the database keeps the public half of the key that openssl reads")
     done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
     check(postgres.sql("SELECT count(*) FROM keys") == "0", "and forgets it with the lease")
+
+
+def forms_walk(postgres):
+    """Statements and URLs as people write them."""
+    postgres.sql("CREATE ROLE forms SUPERUSER LOGIN PASSWORD 'forms%pw'")
+    postgres.sql("CREATE SCHEMA shop; CREATE TABLE shop.orders (a int)")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hosts = f"127.0.0.1:{closed.getsockname()[1]},127.0.0.1:{postgres.port}"
+        url = f"postgresql://forms:forms%pw@{hosts}/postgres?sslmode=disable&search_path=shop&target_session_attrs=read-write"
+        config = {"plugin_name": "postgresql-database-plugin", "connection_url": url, "allowed_roles": "*", "password_authentication": "scram-sha-256",
+                  "username_template": "v-{{.RoleName}}-{{random 80}}-{{timestamp \"20060102\"}}"}
+        done("POST", "database/config/forms", config)
+    check("forms%pw" not in json.dumps(done("GET", "database/config/forms")), "a password with a bare % in a URL is not shown")
+    block = """DO $$ BEGIN
+      IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{{name}}') THEN EXECUTE 'CREATE ROLE "{{name}}" LOGIN'; END IF;
+      GRANT USAGE ON SCHEMA shop TO "{{name}}"; GRANT SELECT ON orders TO "{{name}}";
+    END $$"""
+    password = base64.encodebytes(b"ALTER ROLE \"{{name}}\" PASSWORD '{{password}}';").decode()
+    done("POST", "database/roles/forms", {"db_name": "forms", "creation_statements": [block, password], "default_ttl": "1h"})
+    made = done("GET", "database/creds/forms")
+    user, password = made["data"]["username"], made["data"]["password"]
+    check(postgres.psql(user, password, "SELECT count(*) FROM shop.orders").stdout.strip() == "0",
+          "a block with names, a statement in base64, a search path in the URL and a verifier make a user that logs in")
+    kept = postgres.sql(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'")
+    check(len(user) == 63 and kept.startswith("SCRAM-SHA-256$4096:"), f"its name is cut as PostgreSQL cuts it, and it has the verifier: {len(user)}, {kept[:20]}")
+    done("PUT", "sys/leases/revoke", {"lease_id": made["lease_id"], "sync": True})
+    check(postgres.sql("SELECT count(*) FROM pg_roles WHERE rolname LIKE 'v-forms-%'") == "0", "and is dropped with its lease")
+    postgres.sql("ALTER ROLE forms SET default_transaction_read_only = on")
+    code, answer = ask("POST", "database/config/forms", {"max_open_connections": 2})
+    check(code == 503 or code == 400 and "only reads" in str(answer), f"a host that only reads is passed over where changes are meant: {answer}")
+    postgres.sql("ALTER ROLE forms RESET default_transaction_read_only")
 
 
 def hang_walk(postgres):

@@ -22,7 +22,7 @@ pub use directory::{
 pub use failure::{FarEndFailure, without_secrets};
 pub use target::{
     FarEnd, FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, FarEndTlsVersion, HttpLogin,
-    TlsUse, may_reach,
+    PostgresStart, TlsUse, may_reach,
 };
 pub use work::{
     FarEndAnswer, FarEndWork, HttpWork, HttpWorkAnswer, HttpWorkVerb, RedisCommand, RedisReply,

@@ -35,8 +35,8 @@ pub(crate) async fn open(
     until: Instant,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
     match &far_end.protocol {
-        FarEndProtocol::Postgres { login, database } => {
-            postgres::open(far_end, login, database).await
+        FarEndProtocol::Postgres { login, database, start } => {
+            postgres::open(far_end, login, (database, start), until).await
         }
         FarEndProtocol::Mysql { login, database } => mysql::open(far_end, login, database).await,
         FarEndProtocol::Redis { login } => redis::open(far_end, login).await,

@@ -7,7 +7,7 @@
 use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, FarEndTls, SqlWork, TlsUse};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use mysql_async::prelude::Queryable;
-use mysql_async::{ClientIdentity, Conn, Error, OptsBuilder, Row, SslOpts, Value};
+use mysql_async::{ClientIdentity, Conn, DriverError, Error, OptsBuilder, Row, SslOpts, Value};
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
@@ -57,7 +57,17 @@ pub(crate) async fn open(
             .stmt_cache_size(0)
             .init(vec![BEGINNING])
             .ssl_opts(ssl(&far_end.tls));
-        match timeout(connect::patience(far_end), Conn::new(opts)).await {
+        let opening = async {
+            match Conn::new(opts.clone()).await {
+                Err(Error::Driver(DriverError::NoClientSslFlagFromServer))
+                    if far_end.tls.usage == TlsUse::WhereOffered =>
+                {
+                    Conn::new(opts.ssl_opts(None)).await
+                }
+                opened => opened,
+            }
+        };
+        match timeout(connect::patience(far_end), opening).await {
             Ok(Ok(conn)) => return Ok(Box::new(Mysql { conn, is_closed: false })),
             Ok(Err(error)) => last = refused(&error),
             Err(_) => last = unreachable("no connection in time"),

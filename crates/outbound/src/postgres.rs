@@ -8,17 +8,20 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use kallisto_engine::far_end::{FAR_END_ANSWER_BYTES_MAX, FarEndLogin, SqlWork, TlsUse};
+use kallisto_engine::far_end::{
+    FAR_END_ANSWER_BYTES_MAX, FarEndLogin, PostgresStart, SqlWork, TlsUse,
+};
 use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::connect::{self, Connected};
+use crate::connect;
 use crate::driver::{FarEndSession, no_such_work};
 use crate::tls;
 
@@ -61,27 +64,42 @@ impl Drop for Postgres {
     }
 }
 
+/// Opens a session with the first host that answers, and that writes where that is asked for.
 pub(crate) async fn open(
     far_end: &FarEnd,
     login: &FarEndLogin,
-    database: &str,
+    (database, start): (&str, &PostgresStart),
+    until: Instant,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let Connected { stream, host, .. } = connect::connect(far_end).await?;
-    let mut config = Config::new();
-    config.user(&login.user).password(login.password.expose_secret());
-    config.application_name("kallisto");
-    if !database.is_empty() {
-        config.dbname(database);
+    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
+    for (at, (host, port)) in far_end.hosts.iter().enumerate() {
+        let give_up_at = connect::give_up_at(far_end, until, far_end.hosts.len() - at);
+        let opening = open_at(far_end, login, (host, *port), (database, start));
+        match timeout_at(give_up_at, opening).await {
+            Ok(Err(failure @ FarEndFailure::Unreachable(_))) => last = failure,
+            Ok(Err(failure)) => return Err(failure),
+            Ok(Ok(session)) => return Ok(Box::new(session)),
+            Err(_) => {
+                let late = format!("{host}:{port}: it did not answer in time");
+                last = FarEndFailure::Unreachable(late);
+            }
+        }
     }
-    config.ssl_mode(match far_end.tls.usage {
-        TlsUse::Never => SslMode::Disable,
-        TlsUse::WhereOffered => SslMode::Prefer,
-        TlsUse::Unverified | TlsUse::AuthorityVerified | TlsUse::Verified => SslMode::Require,
-    });
+    Err(last)
+}
+
+async fn open_at(
+    far_end: &FarEnd,
+    login: &FarEndLogin,
+    (host, port): (&str, u16),
+    (database, start): (&str, &PostgresStart),
+) -> Result<Postgres, FarEndFailure> {
+    let stream = connect::connect_to(far_end, host, port).await?;
+    let config = config(far_end, login, database, start);
     let (client, driving) = match far_end.tls.usage {
         TlsUse::Never => drive(config.connect_raw(stream, NoTls).await.map_err(refused)?),
         _ => {
-            let name = tls::server_name(&far_end.tls, &host);
+            let name = tls::server_name(&far_end.tls, host);
             let mut connector = MakeRustlsConnect::new(tls::config(&far_end.tls)?);
             let connect =
                 MakeTlsConnect::<tokio::net::TcpStream>::make_tls_connect(&mut connector, name);
@@ -92,8 +110,43 @@ pub(crate) async fn open(
         }
     };
     let session = Postgres { client, driving };
-    session.client.batch_execute(BEGINNING).await.map_err(refused)?;
-    Ok(Box::new(session))
+    let mut beginning = BEGINNING.to_owned();
+    for (name, value) in start.settings.iter().filter(|(name, _)| !is_sent_first(name)) {
+        let (name, value) = (name.replace('\'', "''"), value.replace('\'', "''"));
+        beginning.push_str(&format!("; SELECT set_config('{name}', '{value}', false)"));
+    }
+    session.client.batch_execute(&beginning).await.map_err(refused)?;
+    if start.needs_writable && session.only_reads().await? {
+        return Err(FarEndFailure::Unreachable(format!("{host}:{port} only reads")));
+    }
+    Ok(session)
+}
+
+/// Whether a setting is a part of the login itself.
+fn is_sent_first(name: &str) -> bool {
+    matches!(name, "application_name" | "options")
+}
+
+fn config(far_end: &FarEnd, login: &FarEndLogin, database: &str, start: &PostgresStart) -> Config {
+    let mut config = Config::new();
+    config.user(&login.user).password(login.password.expose_secret());
+    config.application_name("kallisto");
+    for (name, value) in &start.settings {
+        match name.as_str() {
+            "application_name" => config.application_name(value),
+            "options" => config.options(value),
+            _ => &mut config,
+        };
+    }
+    if !database.is_empty() {
+        config.dbname(database);
+    }
+    config.ssl_mode(match far_end.tls.usage {
+        TlsUse::Never => SslMode::Disable,
+        TlsUse::WhereOffered => SslMode::Prefer,
+        TlsUse::Unverified | TlsUse::AuthorityVerified | TlsUse::Verified => SslMode::Require,
+    });
+    config
 }
 
 fn drive<S, T>(opened: (Client, Connection<S, T>)) -> (Client, JoinHandle<()>)
@@ -138,6 +191,14 @@ fn words(error: &Error) -> String {
 }
 
 impl Postgres {
+    /// Whether the server takes no changes: it is a standby, or read-only.
+    async fn only_reads(&self) -> Result<bool, FarEndFailure> {
+        let shown = self.client.simple_query("SHOW transaction_read_only").await;
+        let shown = shown.map_err(|error| FarEndFailure::Unreachable(words(&error)))?;
+        let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+        Ok(shown.iter().any(is_on))
+    }
+
     /// Runs a transaction; once more when it lost a race for a row of the catalog, which two grants on one table do.
     async fn transaction(&self, work: &SqlWork) -> Result<FarEndAnswer, FarEndFailure> {
         let own: Vec<i64> = Some(&work.exclusive)

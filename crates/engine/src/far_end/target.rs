@@ -39,6 +39,8 @@ pub enum FarEndProtocol {
         login: FarEndLogin,
         /// The database.
         database: String,
+        /// What a session begins with.
+        start: PostgresStart,
     },
     /// That of MySQL and MariaDB.
     Mysql {
@@ -64,6 +66,15 @@ pub enum FarEndProtocol {
         /// As whom.
         login: HttpLogin,
     },
+}
+
+/// What a session with PostgreSQL begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostgresStart {
+    /// Names of settings with their values.
+    pub settings: Vec<(String, String)>,
+    /// Whether a host that only reads, such as a standby, is passed over.
+    pub needs_writable: bool,
 }
 
 impl FarEndProtocol {

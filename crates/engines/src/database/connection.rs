@@ -6,17 +6,18 @@
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
-    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, SessionUse, TlsUse,
+    FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, PostgresStart, SessionUse,
 };
 use kallisto_engine::{
     AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
-    FarEndWork, names,
+    FarEndWork, Random, names,
 };
 use secrecy::{ExposeSecret, SecretString};
 
 use super::root::settle_root;
 use super::sql::SqlDialect;
-use super::url;
+use super::statements::statements;
+use super::{scram, tls, url};
 use crate::rotation::{LoginChecks, list_folder};
 use crate::username;
 
@@ -48,7 +49,6 @@ const GIVEN: &[&str] = &[
     "allowed_roles",
     "root_rotation_statements",
     "password_policy",
-    "verify_connection",
     "connection_url",
     "username",
     "password",
@@ -62,6 +62,7 @@ const GIVEN: &[&str] = &[
     "port",
     "tls",
     "insecure_tls",
+    "tls_skip_verify",
     "ca_cert",
     "tls_ca",
     "tls_certificate",
@@ -69,6 +70,7 @@ const GIVEN: &[&str] = &[
     "private_key",
     "tls_server_name",
     "persistence_mode",
+    "password_authentication",
 ];
 
 /// What kind of database it is.
@@ -116,6 +118,8 @@ pub(super) struct DatabaseConnection {
     pub(super) username_template: String,
     pub(super) root_statements: Vec<String>,
     pub(super) persistence: String,
+    /// Whether PostgreSQL is told verifiers of passwords, not the passwords.
+    hashes_passwords: bool,
     revision: u64,
     tls: FarEndTls,
     pool: FarEndPool,
@@ -124,44 +128,6 @@ pub(super) struct DatabaseConnection {
 
 pub(super) fn record_name(name: &str) -> String {
     format!("config/{name}")
-}
-
-/// Statements: one text, or a list of them.
-pub(super) fn statements(fields: Fields<'_>, name: &str) -> Result<Option<Vec<String>>, Error> {
-    let given = match fields.raw(name) {
-        Some(Json::String(text)) => match json::parse(text.as_bytes()) {
-            // A command line gives a list as text; that of a role of Redis is one statement.
-            Ok(Json::Array(items)) if items.iter().all(is_statement) => {
-                items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-            }
-            _ => vec![text.clone()],
-        },
-        Some(Json::Array(_)) => {
-            let given: Vec<Option<String>> = match fields.raw(name) {
-                Some(Json::Array(items)) => {
-                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-                }
-                _ => Vec::new(),
-            };
-            let given: Option<Vec<String>> = given.into_iter().collect();
-            given.ok_or_else(|| Error::invalid(format!("{name} is a text or a list of texts")))?
-        }
-        None | Some(Json::Null) => return Ok(None),
-        Some(_) => return Err(Error::invalid(format!("{name} is a text or a list of texts"))),
-    };
-    let given: Vec<String> =
-        given.into_iter().filter(|statement| !statement.trim().is_empty()).collect();
-    if given.iter().map(String::len).sum::<usize>() > super::STATEMENTS_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "{name} is over its limit of {} bytes",
-            super::STATEMENTS_BYTES_MAX
-        )));
-    }
-    Ok(Some(given))
-}
-
-fn is_statement(item: &Json) -> bool {
-    item.as_str().is_some_and(|text| text.contains(' '))
 }
 
 impl DatabaseConnection {
@@ -213,36 +179,7 @@ impl DatabaseConnection {
             idle_max: count("max_idle_connections", open_max)?,
             lifetime_secs: span_secs(fields, "max_connection_lifetime")?,
         };
-        let authorities = [text("tls_ca")?, text("ca_cert")?].concat();
-        let flag = |name: &str| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
-        let usage = match (place.tls, flag("tls")?, flag("insecure_tls")?) {
-            (Some(usage), ..) if usage != TlsUse::Never || !flag("tls")? => usage,
-            (_, true, true) => TlsUse::Unverified,
-            (_, true, false) => TlsUse::Verified,
-            (None, false, _) if plugin == Plugin::Postgres => TlsUse::WhereOffered,
-            _ => TlsUse::Never,
-        };
-        // Who names an authority means it to be checked.
-        let usage = match usage {
-            TlsUse::Unverified if !authorities.is_empty() && !flag("insecure_tls")? => {
-                TlsUse::AuthorityVerified
-            }
-            other => other,
-        };
-        let key = [text("private_key")?, text("tls_certificate_key")?].concat();
-        let certificate = match (text("tls_certificate")?, key.contains("BEGIN CERTIFICATE")) {
-            (given, false) => given,
-            (given, true) => [given, key.clone()].concat(),
-        };
-        let tls = FarEndTls {
-            usage,
-            versions: None,
-            authorities,
-            server_name: text("tls_server_name")?,
-            certificate,
-            private_key: Some(SecretString::from(key))
-                .filter(|key| !key.expose_secret().is_empty()),
-        };
+        let tls = tls::read(plugin, place.tls, fields)?;
         let secret = |name: &str| Ok::<_, Error>(SecretString::from(text(name)?));
         let connection = Self {
             name: name.to_owned(),
@@ -257,6 +194,15 @@ impl DatabaseConnection {
             username_template: text("username_template")?,
             root_statements: statements(fields, "root_rotation_statements")?.unwrap_or_default(),
             persistence: text("persistence_mode")?.to_uppercase(),
+            hashes_passwords: match text("password_authentication")?.as_str() {
+                "" | "password" => false,
+                "scram-sha-256" => true,
+                other => {
+                    return Err(creating(Error::invalid(format!(
+                        "{other:?} is not a valid password_authentication: password or scram-sha-256"
+                    ))));
+                }
+            },
             revision: fields.int("revision")?.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             tls,
             pool,
@@ -281,6 +227,20 @@ impl DatabaseConnection {
     pub(super) fn pending_since(&self) -> Option<i64> {
         self.pending.as_ref()?;
         Some(Fields::new(&self.record).int("pending_since").ok().flatten().unwrap_or(0))
+    }
+
+    /// A password as statements say it.
+    pub(super) fn written_password(
+        &self,
+        random: &dyn Random,
+        password: &SecretString,
+    ) -> Result<SecretString, Error> {
+        if self.plugin != Plugin::Postgres || !self.hashes_passwords {
+            return Ok(password.clone());
+        }
+        let mut salt = [0; scram::SALT_BYTES];
+        random.fill(&mut salt)?;
+        Ok(SecretString::from(scram::verifier(password.expose_secret(), &salt)))
     }
 
     /// What people find it by.
@@ -309,7 +269,9 @@ impl DatabaseConnection {
         let login = FarEndLogin { user: self.username.clone(), password };
         let database = self.place.database.clone();
         match self.plugin {
-            Plugin::Postgres => FarEndProtocol::Postgres { login, database },
+            Plugin::Postgres => {
+                FarEndProtocol::Postgres { login, database, start: self.place.start.clone() }
+            }
             Plugin::Mysql => FarEndProtocol::Mysql { login, database },
             Plugin::Redis => FarEndProtocol::Redis { login },
         }
@@ -372,6 +334,8 @@ impl DatabaseConnection {
     ) -> FarEndCall {
         let mut connection = self.clone();
         user.clone_into(&mut connection.username);
+        // What sessions of the connection begin with, another user may not be allowed to.
+        connection.place.start = PostgresStart::default();
         connection.check(context, password)
     }
 
@@ -432,7 +396,8 @@ fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
     };
     let before = record.clone();
     for name in GIVEN {
-        if let Some(value) = given.get(*name) {
+        // What is null is not given.
+        if let Some(value) = given.get(*name).filter(|value| !matches!(value, Json::Null)) {
             record.insert((*name).to_owned(), value.clone());
         }
     }
@@ -468,7 +433,8 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
     if !connection.username_template.is_empty() {
         username::check(&connection.username_template)?;
     }
-    if Fields::new(&record).boolean("verify_connection")?.unwrap_or(true) {
+    // It is said of this write, and not kept.
+    if Fields::new(&body).boolean("verify_connection")?.unwrap_or(true) {
         let check = connection.call(&call, FarEndWork::Check, SessionUse::Fresh, Vec::new());
         call.far_ends.ask(check).await.map_err(|failure| {
             let doing = "error creating database object: error verifying connection";

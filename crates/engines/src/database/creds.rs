@@ -6,16 +6,21 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names};
+use secrecy::SecretString;
 
-use super::connection::{self, DatabaseConnection, Plugin, statements};
+use super::connection::{self, DatabaseConnection, Plugin};
 use super::credential::{CredentialPlan, UserCredential};
 use super::role::{self, DatabaseRole};
+use super::statements::statements;
 use super::work;
 use crate::leased;
 use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a user's name: 119 bits.
 const RANDOM_CHARS: usize = 20;
+
+/// Longest name of a role of PostgreSQL, in bytes.
+const POSTGRES_NAME_BYTES_MAX: usize = 63;
 
 /// What drops and renews a user, whatever becomes of its role.
 struct UserRevocation {
@@ -66,7 +71,12 @@ fn make_username(
             now: call.now,
             random: call.random,
         };
-        return username::make(&connection.username_template, &names);
+        let name = username::make(&connection.username_template, &names)?;
+        return Ok(match connection.plugin {
+            // It cuts a longer one by itself: the name that is told is the one that is there.
+            Plugin::Postgres => cut(&name, POSTGRES_NAME_BYTES_MAX).to_owned(),
+            Plugin::Mysql | Plugin::Redis => name,
+        });
     }
     let (display, role) = (plain(display_name), plain(role));
     let random = random_text(call.random, RANDOM_CHARS)?;
@@ -95,7 +105,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     let username = make_username(&call, &connection, name)?;
     let credential = plan.make(&call, name, &username, &connection.password_policy).await?;
     // What cannot be asked is refused before there is a lease of it.
-    let (value_name, value) = credential.value();
+    let (value_name, value) = told(&call, &connection, &credential)?;
     work::create_user(&connection, &role.creation, &username, (value_name, &value), call.now)?;
     work::drop_user(&connection, &role.revocation, &username)?;
     let revocation = UserRevocation {
@@ -117,6 +127,19 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
     .await
 }
 
+/// What statements call a credential, and what they say for it.
+fn told(
+    call: &Call<'_>,
+    connection: &DatabaseConnection,
+    credential: &UserCredential,
+) -> Result<(&'static str, SecretString), Error> {
+    let (name, value) = credential.value();
+    match name {
+        "password" => Ok((name, connection.written_password(call.random, &value)?)),
+        _ => Ok((name, value)),
+    }
+}
+
 async fn create(
     call: Call<'_>,
     connection: DatabaseConnection,
@@ -129,7 +152,7 @@ async fn create(
     // Behind the lease: see `leased`.
     connection::find(&call, &role.db_name).map_err(nothing)?;
     let answer = credential.answer(&call, &username, ends).map_err(nothing)?;
-    let (name, value) = credential.value();
+    let (name, value) = told(&call, &connection, &credential)?;
     let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends)?;
     let asked = connection.ask(&call, work, credential.secrets()).await;
     if let Err(failure) = asked {

@@ -11,9 +11,12 @@
 //! ```text
 //! connection   which database, as whom; changing its own password
 //! url          connection URLs
+//! tls          TLS with databases
 //! role         roles, and `creds`: their users and leases
 //! static_role  static roles, and what is done by the clock
 //! schedule     cron
+//! scram        passwords that PostgreSQL is not told
+//! statements   how statements are given
 //! sql          quoting, in one place
 //! work         what a database is asked for, by kind of database
 //! memory       what is due
@@ -32,10 +35,13 @@ mod memory;
 mod role;
 mod root;
 mod schedule;
+mod scram;
 mod sql;
+mod statements;
 mod static_role;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod url;
 
 mod work;
@@ -91,6 +97,7 @@ const CONFIG: &[Field] = &[
     field("port", Whole, "Its port; 6379 when nobody says."),
     field("tls", Flag, "Whether TLS is spoken with Redis, Valkey or MySQL."),
     field("insecure_tls", Flag, "Whether no certificate is checked then."),
+    field("tls_skip_verify", Flag, "The same."),
     field("ca_cert", Text, "The authorities to believe, in PEM."),
     field("tls_ca", Text, "The same."),
     field("tls_certificate", Text, "A certificate for us, in PEM."),
@@ -101,6 +108,11 @@ const CONFIG: &[Field] = &[
         "persistence_mode",
         Text,
         "How users of Redis outlive its restart: `NONE`, `REWRITE` or `ACLFILE`.",
+    ),
+    field(
+        "password_authentication",
+        Text,
+        "`scram-sha-256` tells PostgreSQL verifiers of passwords; `password`, the passwords.",
     ),
     query("force", Flag, leased::FORCE),
 ];

@@ -4,8 +4,9 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Logical, Response};
 use kallisto_engine::{Call, EngineContext, names};
 
-use super::connection::{self, Plugin, span_secs, statements};
+use super::connection::{self, Plugin, span_secs};
 use super::credential::{self, CredentialPlan, credential_type};
+use super::statements::statements;
 use super::static_role;
 use super::work::redis_rules;
 

@@ -90,7 +90,8 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     }
     let connection = begin_root(&call, name).await?;
     let pending = connection.pending.clone().ok_or(Error::Conflict)?;
-    let work = super::work::set_root_password(&connection, &pending)?;
+    let written = connection.written_password(call.random, &pending)?;
+    let work = super::work::set_root_password(&connection, &written)?;
     let set = connection.call(&call, work, SessionUse::Fresh, vec![pending]);
     let outcome = call.far_ends.ask(set).await;
     let checks = connection.login_checks(&call).ok_or(Error::Conflict)?;

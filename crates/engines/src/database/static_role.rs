@@ -2,19 +2,20 @@
 
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
-use kallisto_api::{BoxFuture, Error, Fields, Response};
+use kallisto_api::{BoxFuture, Error, Fields, Response, Span};
 use kallisto_engine::far_end::SessionUse;
 use kallisto_engine::{
     Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction, names,
 };
 use secrecy::SecretString;
 
-use super::connection::{self, DatabaseConnection, span_secs, statements};
+use super::connection::{self, DatabaseConnection, span_secs};
 use super::credential::credential_type;
 use super::memory::Database;
 use super::role;
 use super::root;
 use super::schedule::RotationSchedule;
+use super::statements::statements;
 use super::work;
 use crate::rotation::{
     self, ChangeStep, PasswordChange, ROOT_SECS, RotatedRecord, TakenPassword, list_folder,
@@ -92,7 +93,7 @@ impl RotatedRecord for StaticRole {
         let connection = self.connection(context)?;
         Ok(match step {
             ChangeStep::Set(password) => {
-                let work = self.work(&connection, password)?;
+                let work = self.work(context, &connection, password)?;
                 connection.call(context, work, SessionUse::Pooled, vec![password.clone()])
             }
             ChangeStep::Check(password) => connection.check_user(context, &self.username, password),
@@ -109,7 +110,7 @@ impl RotatedRecord for StaticRole {
             let connection = self.connection(context).map_err(not_asked)?;
             let asked = match step {
                 ChangeStep::Set(password) => {
-                    let work = self.work(&connection, password).map_err(not_asked)?;
+                    let work = self.work(context, &connection, password).map_err(not_asked)?;
                     connection.ask(context, work, vec![password.clone()]).await
                 }
                 ChangeStep::Check(password) => {
@@ -147,10 +148,12 @@ impl StaticRole {
 
     fn work(
         &self,
+        context: &EngineContext<'_>,
         connection: &DatabaseConnection,
         password: &SecretString,
     ) -> Result<FarEndWork, Error> {
-        work::set_password(connection, &self.statements, &self.username, password)
+        let written = connection.written_password(context.random, password)?;
+        work::set_password(connection, &self.statements, &self.username, &written)
     }
 
     /// What an operator gave.
@@ -182,6 +185,19 @@ impl StaticRole {
         }
     }
 
+    /// When it is rotated next after a write at `now` that changed no password.
+    fn next_after_write(&self, now: i64) -> i64 {
+        match self.schedule.is_empty() {
+            true => {
+                let period = i64::try_from(self.period_secs).unwrap_or(i64::MAX);
+                self.change.next_by_period(period, now)
+            }
+            // What is due stays due.
+            false if (1..=now).contains(&self.change.next) => self.change.next,
+            false => self.next_after(now),
+        }
+    }
+
     /// Whether a window lets it begin now: past it the next time of the schedule is waited for.
     fn is_in_window(&self, now: i64) -> bool {
         let window = i64::try_from(self.window_secs).unwrap_or(i64::MAX);
@@ -207,9 +223,10 @@ impl StaticRole {
         if let Some(given) = fields.pairs("credential_config")? {
             self.credential_config = given;
         }
-        let (period, schedule) =
-            (fields.span("rotation_period")?, fields.string("rotation_schedule")?);
-        let schedule = schedule.filter(|schedule| !schedule.is_empty());
+        let schedule = fields.string("rotation_schedule")?.filter(|schedule| !schedule.is_empty());
+        // Beside a schedule no period is none.
+        let is_given = |span: &Span| schedule.is_none() || *span != Span::ZERO;
+        let period = fields.span("rotation_period")?.filter(is_given);
         if period.is_some() && schedule.is_some() {
             return Err(Error::invalid(
                 "mutually exclusive fields rotation_period and rotation_schedule were both specified; only one of them can be provided",
@@ -218,6 +235,8 @@ impl StaticRole {
         if period.is_some() {
             self.period_secs = span_secs(fields, "rotation_period")?;
             self.schedule.clear();
+            // It was that of the schedule.
+            self.window_secs = 0;
         }
         if let Some(schedule) = schedule {
             RotationSchedule::parse(&schedule).map_err(|why| {
@@ -301,11 +320,14 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
             };
             role.take(fields, is_new)?;
             role.check_not_own(transaction)?;
-            let is_due = is_new || role.change.failures > 0;
-            role.change.next = if is_due { now } else { role.next_after(now) };
-            if is_new && skips {
-                role.change.next = role.next_after(now);
-            }
+            let is_open = !role.change.pending.is_empty();
+            role.change.next = match (is_new, role.change.failures > 0) {
+                (true, _) if skips => role.next_after(now),
+                (true, _) | (_, true) => now,
+                // The job takes up what a request has begun.
+                _ if is_open => role.change.next,
+                _ => role.next_after_write(now),
+            };
             transaction.put(&key, role.encode())?;
             Ok((is_new, role))
         })

@@ -292,3 +292,104 @@ fn a_user_that_was_there_before_is_left_alone() {
     let refused = mount.ask(0, Update, "config/c", template).unwrap_err().to_string();
     assert!(refused.contains("same name each time"), "{refused}");
 }
+
+#[test]
+fn a_write_of_a_static_role_puts_no_rotation_off() {
+    let (mount, _) = with_static_role();
+    let next = |mount: &Mount| mount.record("static-role/s").unwrap()["next"].clone();
+    let first = next(&mount);
+    for at in [600, 1200, 3000] {
+        mount.ask(at, Update, "static-roles/s", r#"{"rotation_period":"1h"}"#).unwrap();
+        assert_eq!(next(&mount), first, "{at}");
+    }
+    mount.ask(3001, Update, "static-roles/s", r#"{"rotation_period":"2h"}"#).unwrap();
+    assert_ne!(next(&mount), first, "a longer period counts from the last rotation");
+    mount.ask(3002, Update, "static-roles/s", r#"{"rotation_period":"10m"}"#).unwrap();
+    let before = text(&mount, "static-role/s", "password");
+    for _ in 0..4 {
+        mount.run_job(3003, "rotate").unwrap();
+    }
+    assert_ne!(text(&mount, "static-role/s", "password"), before, "a period that is over is due");
+    // One that was never rotated counts from its first write.
+    let skips =
+        r#"{"db_name":"c","username":"other","rotation_period":"1h","skip_import_rotation":true}"#;
+    mount.ask(0, Update, "static-roles/t", skips).unwrap();
+    let first = mount.record("static-role/t").unwrap()["next"].clone();
+    mount.ask(3000, Update, "static-roles/t", skips).unwrap();
+    assert_eq!(mount.record("static-role/t").unwrap()["next"], first);
+}
+
+#[test]
+fn a_static_role_goes_from_a_schedule_to_a_period_and_back() {
+    let (mount, _) = site();
+    let role = r#"{"db_name":"c","username":"app","rotation_schedule":"0 0 * * SAT","rotation_window":"2h"}"#;
+    mount.ask(0, Update, "static-roles/s", role).unwrap();
+    mount.ask(1, Update, "static-roles/s", r#"{"rotation_period":"24h0m0s"}"#).unwrap();
+    let shown = mount.ask(1, Read, "static-roles/s", "").unwrap();
+    assert_eq!(shown["rotation_period"], Json::from(86_400_u64));
+    assert!(!shown.contains_key("rotation_window"), "{shown:?}");
+    let back = r#"{"rotation_period":0,"rotation_schedule":"0 0 * * 6"}"#;
+    mount.ask(2, Update, "static-roles/s", back).unwrap();
+    let shown = mount.ask(2, Read, "static-roles/s", "").unwrap();
+    assert_eq!(Mount::text(&shown, "rotation_schedule"), "0 0 * * 6");
+    let both = r#"{"rotation_period":"1h","rotation_schedule":"0 0 * * 6"}"#;
+    assert!(mount.ask(3, Update, "static-roles/s", both).is_err());
+}
+
+#[test]
+fn what_is_null_in_a_write_of_a_connection_is_not_given() {
+    let (mount, _) = site();
+    let nulls = r#"{"password":null,"username":null,"connection_url":null,"allowed_roles":"a, b"}"#;
+    mount.ask(1, Update, "config/c", nulls).unwrap();
+    assert_eq!(text(&mount, "config/c", "password"), "rootpw");
+}
+
+#[test]
+fn a_connection_is_verified_by_every_write_that_does_not_say_no() {
+    let (mount, _) = site();
+    let unseen = r#"{"password":"other","verify_connection":"false"}"#;
+    mount.ask(1, Update, "config/c", unseen).unwrap();
+    let refused = mount.ask(2, Update, "config/c", r#"{"password":"another"}"#);
+    assert!(refused.unwrap_err().to_string().contains("error verifying connection"));
+}
+
+#[test]
+fn statements_in_base_64_are_sent_as_what_they_say() {
+    let (mount, database) = site();
+    let sql =
+        data_encoding::BASE64.encode(b"CREATE ROLE \"{{name}}\" LOGIN; GRANT x TO \"{{name}}\"");
+    let role = format!(r#"{{"db_name":"c","creation_statements":["{sql}"]}}"#);
+    mount.ask(0, Update, "roles/r", &role).unwrap();
+    let made = mount.ask(0, Read, "creds/r", "").unwrap();
+    let told = database.lock().unwrap().told.clone();
+    let name = Mount::text(&made, "username");
+    assert_eq!(told, [format!("CREATE ROLE \"{name}\" LOGIN; GRANT x TO \"{name}\"")]);
+    let shown = mount.ask(1, Read, "roles/r", "").unwrap();
+    assert_eq!(shown["creation_statements"], Json::strings([sql.as_str()]), "as it was given");
+}
+
+#[test]
+fn a_database_is_told_verifiers_of_passwords_where_its_connection_says_so() {
+    let (mount, database) = site();
+    let refused = mount.ask(0, Update, "config/c", r#"{"password_authentication":"md5"}"#);
+    assert!(refused.unwrap_err().to_string().contains("password_authentication"));
+    let scram = r#"{"password_authentication":"scram-sha-256"}"#;
+    mount.ask(0, Update, "config/c", scram).unwrap();
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\" PASSWORD '{{password}}'"}"#;
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let made = mount.ask(0, Read, "creds/r", "").unwrap();
+    let told = database.lock().unwrap().told.clone();
+    assert!(told[0].contains("PASSWORD 'SCRAM-SHA-256$4096:"), "{told:?}");
+    assert!(!told[0].contains(&Mount::text(&made, "password")), "{told:?}");
+}
+
+#[test]
+fn a_name_by_a_template_is_cut_as_postgresql_cuts_it() {
+    let (mount, _) = site();
+    let template = r#"{"username_template":"{{random 20}}-{{.RoleName}}-{{random 80}}"}"#;
+    mount.ask(0, Update, "config/c", template).unwrap();
+    let role = r#"{"db_name":"c","creation_statements":"CREATE ROLE \"{{name}}\""}"#;
+    mount.ask(0, Update, "roles/r", role).unwrap();
+    let made = mount.ask(0, Read, "creds/r", "").unwrap();
+    assert_eq!(Mount::text(&made, "username").len(), 63);
+}

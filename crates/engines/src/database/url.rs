@@ -1,10 +1,17 @@
 //! Connection URLs. They are read as they were given, with their places for a name and a password: no text with a password in it is made.
 
-use kallisto_api::Error;
-use kallisto_engine::far_end::TlsUse;
+use std::net::Ipv6Addr;
+
+use kallisto_api::{Error, parse_bool};
+use kallisto_engine::far_end::{PostgresStart, TlsUse};
 
 /// Most hosts of a URL.
 const HOSTS_MAX: usize = 16;
+/// The ports when nobody says.
+const POSTGRES_PORT: u16 = 5432;
+const MYSQL_PORT: u16 = 3306;
+/// What a session of PostgreSQL begins with where the URL says so; statements may count on it.
+const SESSION_SETTINGS: [&str; 4] = ["application_name", "options", "role", "search_path"];
 
 /// Where a database is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +19,27 @@ pub(super) struct DatabaseAddress {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) database: String,
     pub(super) tls: Option<TlsUse>,
+    /// What a session of PostgreSQL begins with.
+    pub(super) start: PostgresStart,
+}
+
+impl DatabaseAddress {
+    /// Takes an option of PostgreSQL that is said in a URL and among words alike.
+    fn take_option(&mut self, name: &str, value: String) -> Result<(), Error> {
+        match name {
+            "sslmode" => self.tls = Some(sslmode(&value)?),
+            "dbname" => self.database = value,
+            "target_session_attrs" => {
+                let writes = matches!(value.as_str(), "read-write" | "primary");
+                self.start.needs_writable = writes;
+            }
+            name if SESSION_SETTINGS.contains(&name) => {
+                self.start.settings.push((name.to_owned(), value));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// A URL that had a name and a password in it, and both.
@@ -37,23 +65,40 @@ pub(super) fn postgres(url: &str) -> Result<DatabaseAddress, Error> {
     check_given(url)?;
     let rest = url.strip_prefix("postgresql://").or_else(|| url.strip_prefix("postgres://"));
     let Some(rest) = rest else { return postgres_words(url) };
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (rest, query) = split_query(rest);
     let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut place = DatabaseAddress {
-        hosts: hosts.split(',').map(|host| host_port(host, 5432)).collect::<Result<_, _>>()?,
-        database: decoded(database)?,
-        tls: None,
-    };
+    let mut place = DatabaseAddress { database: decoded(database)?, ..DatabaseAddress::default() };
+    let (mut named, mut ports) = (String::new(), String::new());
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        let value = decoded(value).unwrap_or_else(|_| value.to_owned());
         match name {
-            "sslmode" => place.tls = Some(sslmode(value)?),
-            "dbname" => place.database = decoded(value)?,
             "user" | "password" => return Err(login_elsewhere()),
-            _ => {}
+            "host" | "hostaddr" => named = value,
+            "port" => ports = value,
+            _ => place.take_option(name, value)?,
         }
     }
+    place.hosts = match hosts {
+        "" => hosts_of_words(&named, &ports)?,
+        hosts => {
+            hosts.split(',').map(|host| host_port(host, POSTGRES_PORT)).collect::<Result<_, _>>()?
+        }
+    };
     check(place)
+}
+
+/// A URL without its query, and the query. A password may have a question mark, and an option an `@`.
+fn split_query(url: &str) -> (&str, &str) {
+    let has_login = |(before, _): (&str, &str)| before.contains('@');
+    let start = match url.split_once('?').is_some_and(has_login) {
+        true => 0,
+        false => url.find('@').unwrap_or(0),
+    };
+    match url[start..].split_once('?') {
+        Some((before, query)) => (&url[..start + before.len()], query),
+        None => (url, ""),
+    }
 }
 
 /// A password that stands in a URL is taken out; one that stands elsewhere would be shown.
@@ -72,15 +117,35 @@ fn postgres_words(text: &str) -> Result<DatabaseAddress, Error> {
         match name {
             "host" | "hostaddr" => value.clone_into(&mut host),
             "port" => value.clone_into(&mut port),
-            "dbname" => value.clone_into(&mut place.database),
-            "sslmode" => place.tls = Some(sslmode(value)?),
             "user" | "password" if !value.starts_with("{{") => return Err(login_elsewhere()),
-            _ => {}
+            "user" | "password" => {}
+            _ => place.take_option(name, value.to_owned())?,
         }
     }
-    let usual = if port.is_empty() { 5432 } else { port.parse().map_err(|_| bad("a bad port"))? };
-    place.hosts = host.split(',').map(|host| host_port(host, usual)).collect::<Result<_, _>>()?;
+    place.hosts = hosts_of_words(&host, &port)?;
     check(place)
+}
+
+/// Hosts and ports that stand apart: a port for each host, one for all, or none.
+fn hosts_of_words(hosts: &str, ports: &str) -> Result<Vec<(String, u16)>, Error> {
+    let number = |port: &str| match port.trim() {
+        "" => Ok(POSTGRES_PORT),
+        port => port.parse().map_err(|_| bad("a bad port")),
+    };
+    let ports: Vec<u16> = ports.split(',').map(number).collect::<Result<_, _>>()?;
+    let hosts: Vec<&str> = hosts.split(',').map(str::trim).collect();
+    if ports.len() > 1 && ports.len() != hosts.len() {
+        return Err(bad("there are as many ports as hosts, or one"));
+    }
+    let place = |(at, host): (usize, &str)| {
+        let port = ports.get(at).or(ports.last()).copied().unwrap_or(POSTGRES_PORT);
+        // An address of IPv6 stands without brackets here.
+        match host.parse::<Ipv6Addr>() {
+            Ok(_) => Ok((host.to_owned(), port)),
+            Err(_) => host_port(host, port),
+        }
+    };
+    hosts.into_iter().enumerate().map(place).collect()
 }
 
 fn sslmode(mode: &str) -> Result<TlsUse, Error> {
@@ -102,28 +167,43 @@ fn sslmode(mode: &str) -> Result<TlsUse, Error> {
 pub(super) fn mysql(url: &str) -> Result<DatabaseAddress, Error> {
     check_given(url)?;
     let form = || bad("for MySQL it is user:password@tcp(host:port)/database");
-    let (_, rest) = url.rsplit_once('@').unwrap_or(("", url));
-    let rest = rest.strip_prefix("tcp(").ok_or_else(form)?;
-    let (host, rest) = rest.split_once(')').ok_or_else(form)?;
+    let (before, rest) = split_at_database(url);
+    let place = before.rsplit_once('@').map_or(before, |(_, after)| after);
+    // Without a kind of network it is TCP, and without an address this machine.
+    let host = match place.strip_prefix("tcp").unwrap_or(place) {
+        "" => "127.0.0.1",
+        place => {
+            let inside = place.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
+            inside.ok_or_else(form)?
+        }
+    };
     let (database, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut tls = None;
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         if name == "tls" {
-            tls = Some(match value {
-                "false" => TlsUse::Never,
-                "true" | "custom" => TlsUse::Verified,
-                "skip-verify" => TlsUse::Unverified,
-                "preferred" => TlsUse::Never,
-                _ => return Err(bad("tls is true, false, skip-verify or preferred")),
+            tls = Some(match (parse_bool(value), value.to_ascii_lowercase().as_str()) {
+                (Some(false), _) => TlsUse::Never,
+                (Some(true), _) | (None, "custom") => TlsUse::Verified,
+                (None, "skip-verify") => TlsUse::Unverified,
+                (None, "preferred") => TlsUse::WhereOffered,
+                (None, _) => return Err(bad("tls is true, false, skip-verify or preferred")),
             });
         }
     }
     let database = database.strip_prefix('/').unwrap_or_default();
     check(DatabaseAddress {
-        hosts: vec![host_port(host, 3306)?],
+        hosts: vec![host_port(host, MYSQL_PORT)?],
         database: decoded(database)?,
         tls,
+        ..DatabaseAddress::default()
     })
+}
+
+/// A URL of MySQL up to the slash before its database, and from there on. A password may have slashes, and so may the query.
+fn split_at_database(url: &str) -> (&str, &str) {
+    let close = url.rfind(")/").or_else(|| url.rfind(")?")).map(|at| at + 1);
+    let slash = || url.rfind('/').filter(|_| !url.ends_with(')'));
+    url.split_at(close.or_else(slash).unwrap_or(url.len()))
 }
 
 fn check(place: DatabaseAddress) -> Result<DatabaseAddress, Error> {
@@ -145,8 +225,8 @@ fn host_port(text: &str, usual: u16) -> Result<(String, u16), Error> {
         return Err(bad("a host is missing (sockets of this machine are not connected to)"));
     }
     let port = match port {
+        None | Some("") => usual,
         Some(port) => port.parse().map_err(|_| bad("a port is no number"))?,
-        None => usual,
     };
     Ok((host.to_owned(), port))
 }
@@ -172,7 +252,12 @@ fn decoded(text: &str) -> Result<String, Error> {
 /// Takes a name and a password out of a URL; `None` where it has none.
 pub(super) fn without_login(url: &str) -> Option<Apart> {
     let start = url.find("://").map_or(0, |at| at + 3);
-    let (login, rest) = url[start..].rsplit_once('@')?;
+    let is_url = start > 0;
+    let inside = &url[start..];
+    // Behind the hosts an `@` begins none.
+    let ends = if is_url { split_query(inside).0 } else { split_at_database(inside).0 };
+    let (login, _) = ends.rsplit_once('@')?;
+    let rest = &inside[login.len() + 1..];
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (login, None),
@@ -181,15 +266,13 @@ pub(super) fn without_login(url: &str) -> Option<Apart> {
     if is_place(user) && password.is_none_or(is_place) {
         return None;
     }
-    let is_url = start > 0;
-    let plain = |text: &str| if is_url { decoded(text).ok() } else { Some(text.to_owned()) };
+    // What is not percent-encoded is as it stands.
+    let decoded = |text: &str| decoded(text).ok().filter(|_| is_url);
+    let plain = |text: &str| decoded(text).unwrap_or_else(|| text.to_owned());
     Some(Apart {
         url: format!("{}{{{{username}}}}:{{{{password}}}}@{rest}", &url[..start]),
-        username: plain(user)?,
-        password: match password.filter(|password| !is_place(password)) {
-            Some(password) => Some(plain(password)?),
-            None => None,
-        },
+        username: plain(user),
+        password: password.filter(|password| !is_place(password)).map(plain),
     })
 }
 
@@ -221,6 +304,54 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_postgresql_stand_in_the_url_in_its_query_or_among_words() {
+        let hosts = |url: &str| postgres(url).unwrap().hosts;
+        assert_eq!(hosts("postgresql://db:/x"), [host("db", 5432)]);
+        for two in [
+            "postgresql://u:p@a:1,b:2/x",
+            "postgresql:///x?host=a,b&port=1,2",
+            "host=a,b port=1,2 dbname=x",
+        ] {
+            assert_eq!(hosts(two), [host("a", 1), host("b", 2)], "{two}");
+        }
+        assert_eq!(
+            hosts("host=::1,10.0.0.1 port=5433"),
+            [host("::1", 5433), host("10.0.0.1", 5433)]
+        );
+        assert_eq!(hosts("hostaddr=fe80::1"), [host("fe80::1", 5432)]);
+        assert!(postgres("host=a,b,c port=1,2").is_err() && postgres("host=a port=x").is_err());
+    }
+
+    #[test]
+    fn what_a_session_of_postgresql_begins_with_is_taken_from_the_url() {
+        let url = "postgresql://u:p@a/x?search_path=app%2Cpublic&application_name=v@prod&connect_timeout=3&target_session_attrs=read-write";
+        let place = postgres(url).unwrap();
+        let settings = [("search_path", "app,public"), ("application_name", "v@prod")];
+        let expected = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!((&place.start.settings[..], place.start.needs_writable), (&expected[..], true));
+        assert_eq!(place.hosts, [host("a", 5432)]);
+        let words = postgres("host=a search_path='app' target_session_attrs=any").unwrap();
+        assert_eq!(words.start.settings, [("search_path".to_owned(), "app".to_owned())]);
+        assert!(!words.start.needs_writable);
+    }
+
+    #[test]
+    fn urls_of_mysql_are_what_its_driver_reads() {
+        for (url, expected, tls) in [
+            ("u:p@tcp(h:1)/x?tls=preferred", host("h", 1), Some(TlsUse::WhereOffered)),
+            ("u:p@(h)/x?tls=TRUE", host("h", 3306), Some(TlsUse::Verified)),
+            ("u:p@tcp([::1]:3307)/x?tls=0", host("::1", 3307), Some(TlsUse::Never)),
+            ("u:p@tcp/x?tls=Skip-Verify", host("127.0.0.1", 3306), Some(TlsUse::Unverified)),
+            ("u:p@/x", host("127.0.0.1", 3306), None),
+            ("u:a/b)/c@d@tcp(h:1)/x?a=b@c/d", host("h", 1), None),
+        ] {
+            let place = mysql(url).unwrap();
+            assert_eq!((place.hosts, place.tls), (vec![expected], tls), "{url}");
+            assert_eq!(place.database, "x", "{url}");
+        }
+    }
+
+    #[test]
     fn a_url_that_cannot_be_read_is_refused_in_words() {
         for url in [
             "",
@@ -245,6 +376,17 @@ mod tests {
         assert_eq!((apart.username.as_str(), apart.password.as_deref()), ("bob", Some("p@ss:w")));
         let apart = without_login("root:a@b@tcp(h:1)/").unwrap();
         assert_eq!((apart.username.as_str(), apart.password.as_deref()), ("root", Some("a@b")));
+        for (url, password, left) in [
+            ("postgresql://bob:100%@h/x", "100%", "postgresql://{{username}}:{{password}}@h/x"),
+            ("postgres://bob:a?b@h/x", "a?b", "postgres://{{username}}:{{password}}@h/x"),
+            ("postgres://bob:p@h/x?o=a@b", "p", "postgres://{{username}}:{{password}}@h/x?o=a@b"),
+            ("bob:a/b@tcp(h:1)/x?o=a@b", "a/b", "{{username}}:{{password}}@tcp(h:1)/x?o=a@b"),
+            ("bob:p/w@tcp(h)", "p/w", "{{username}}:{{password}}@tcp(h)"),
+        ] {
+            let apart = without_login(url).unwrap();
+            assert_eq!((apart.url.as_str(), apart.password.as_deref()), (left, Some(password)));
+        }
+        assert!(without_login("postgresql://{{username}}:{{password}}@h/x?o=a@b").is_none());
         assert!(without_login("postgresql://{{username}}:{{password}}@h/x").is_none());
         assert!(without_login("postgresql://h/x").is_none());
     }

@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connection::{DatabaseConnection, Plugin};
 use super::sql::{SqlDialect, fill, literal};
+use super::statements::spelled_out;
 
 /// How much longer than its lease the database keeps a user, in seconds: the lease ends it, this is for when nobody does.
 const GRACE_SECS: i64 = 5;
@@ -17,10 +18,10 @@ const GRACE_SECS: i64 = 5;
 const REDIS_RULES: [&str; 2] = ["~*", "+@read"];
 
 /// Drops a role of PostgreSQL after what it was granted was taken back, if it is there. The name comes by a setting of the
-/// transaction, and the database quotes it.
+/// transaction, and the database quotes it, and cuts it as it did when the role was made.
 const POSTGRES_REVOKE: &str = r"DO $kallisto$
 DECLARE
-  who text := current_setting('kallisto.username');
+  who text := current_setting('kallisto.username')::name::text;
   one record;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = who) THEN
@@ -45,8 +46,9 @@ fn sql(
     user: &str,
     dialect: SqlDialect,
 ) -> Result<FarEndWork, Error> {
+    let texts = statements.iter().flat_map(|statement| spelled_out(statement));
     let filled: Result<Vec<SecretString>, Error> =
-        statements.iter().map(|statement| fill(statement, values, dialect)).collect();
+        texts.map(|text| fill(&text, values, dialect)).collect();
     Ok(FarEndWork::Sql(SqlWork { statements: filled?, exclusive: user.to_owned() }))
 }
 

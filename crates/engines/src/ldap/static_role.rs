@@ -126,7 +126,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
         };
         manage(transaction, &rotation, &key)?;
         if rotation.change.pending.is_empty() {
-            rotation.change.next = rotation.next_after(now);
+            rotation.change.next = rotation.change.next_by_period(rotation.period_secs, now);
         }
         transaction.put(&key, rotation.encode())
     });

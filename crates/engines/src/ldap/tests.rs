@@ -459,3 +459,14 @@ fn the_directory_stays_while_it_has_to_take_something_back() {
     mount.answer_with(2, Delete, "config", &[("force", "true")], b"").unwrap();
     assert!(mount.record("config").is_none());
 }
+
+#[test]
+fn a_write_of_a_static_role_puts_no_rotation_off() {
+    let (mount, _) = site();
+    let role = r#"{"username":"svc1","rotation_period":"1h"}"#;
+    mount.ask(0, Update, "static-role/s", role).unwrap();
+    let next = |mount: &Mount| mount.record("static-role/s").unwrap()["next"].clone();
+    let first = next(&mount);
+    mount.ask(3000, Update, "static-role/s", role).unwrap();
+    assert_eq!(next(&mount), first);
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use kallisto_api::{Error, Fields, Map};
 use kallisto_engine::FarEndFailure;
 use secrecy::{ExposeSecret, SecretString};
@@ -110,6 +111,17 @@ impl PasswordChange {
             map.insert(name.to_owned(), number.into());
         }
         map.insert("refused".to_owned(), self.is_refused.into());
+    }
+
+    /// When it changes next after a write that changed nothing at the far end: a period after the last change, or now if that is over. Whoever
+    /// writes again and again puts nothing off.
+    pub(crate) fn next_by_period(&self, period_secs: i64, now: i64) -> i64 {
+        let after_now = now.saturating_add(period_secs);
+        match self.rotated.parse::<Timestamp>() {
+            Ok(last) => last.as_second().saturating_add(period_secs).clamp(now, after_now),
+            Err(_) if self.next > 0 => self.next.min(after_now),
+            Err(_) => after_now,
+        }
     }
 
     /// Whether the password at the far end may be the pending one already.
