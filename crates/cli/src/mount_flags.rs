@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use super::pairs::{self, PairInputs};
+use super::pairs;
 use kallisto_command::error::Error;
 use kallisto_command::json::{Json, Map};
 
@@ -62,7 +62,7 @@ impl MountFlags {
     /// # Errors
     /// When an option is no pair.
     pub(super) fn add_options(&self, body: &mut Map, version: Option<u32>) -> Result<(), Error> {
-        let mut options = pairs::parse(&self.options, &mut PairInputs::process())?;
+        let mut options = pairs::texts("-options", &self.options)?;
         if let Some(version) = version {
             options.insert("version".to_owned(), version.to_string().into());
         }

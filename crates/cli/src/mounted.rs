@@ -52,10 +52,14 @@ pub(super) fn lifetime(settings: &Map, name: &str) -> String {
     }
 }
 
-/// What was given of some optional settings.
+/// What was given of some optional settings. A negative lifetime of leases is the server's own, as for Vault's command line.
 pub(super) fn given(settings: &[(&str, &Option<String>)]) -> Map {
     let set = settings.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    set.map(|(name, value)| (name.to_owned(), Json::from(value))).collect()
+    set.map(|(name, value)| {
+        let is_own = name.ends_with("_lease_ttl") && value.starts_with('-');
+        (name.to_owned(), Json::from(if is_own { "system" } else { value }))
+    })
+    .collect()
 }
 
 /// Puts something in place, or changes it, and says so.

@@ -5,7 +5,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::pairs::{self, PairInputs};
+use super::pairs;
 use kallisto_command::client::{Client, ClientRequest, Method, url};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -234,7 +234,7 @@ fn print(
 
 /// Metadata from the command line.
 fn given(pairs: &[String]) -> Result<Map, Error> {
-    pairs::parse(pairs, &mut PairInputs::process())
+    pairs::texts("-custom-metadata", pairs)
 }
 
 fn path(name: &str) -> Result<String, Error> {

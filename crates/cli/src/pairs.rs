@@ -9,7 +9,7 @@
 //! | `@path`, `-` | a JSON object whose members are added |
 //!
 //! A key given twice becomes a list. Members of a JSON object replace what came before them.
-//! Standard input can be used once. Errors show the argument's key or path, never a value.
+//! Standard input can be used once. What begins with `@` is the name of a file, `=` in it or not. Errors show the argument's key or path, never a value.
 
 use std::io::Read;
 use std::path::Path;
@@ -79,8 +79,19 @@ pub(crate) fn parse_strings(
     Ok(pairs)
 }
 
+/// Reads the pairs of a flag that may be repeated, such as -metadata. Values are text as they are: nothing is read from files. Of a
+/// key that is given twice the last value counts.
+pub(crate) fn texts(flag: &str, arguments: &[String]) -> Result<Map, Error> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), Json::from(value))),
+        None => Err(Error::usage(format!("flag {flag}: missing = in KV pair: {text:?}"))),
+    };
+    arguments.iter().map(pair).collect()
+}
+
 fn add(object: &mut Map, argument: &str, inputs: &mut PairInputs<'_>) -> Result<(), String> {
-    let Some((key, value)) = argument.split_once('=') else {
+    let pair = argument.split_once('=').filter(|_| !argument.starts_with('@'));
+    let Some((key, value)) = pair else {
         return add_members(object, argument, inputs);
     };
     let value = if value == "-" {
@@ -109,6 +120,10 @@ fn add_members(
     } else {
         return Err("format must be key=value".to_owned());
     };
+    if bytes.trim_ascii().is_empty() {
+        // As of a command before a pipe that failed: it must not write an empty secret over one that is there.
+        return Err("it is empty, and not a JSON object".to_owned());
+    }
     let members = parse_object(&bytes).map_err(|error| format!("not a JSON object: {error}"))?;
     object.extend(members);
     Ok(())
@@ -138,9 +153,9 @@ fn put(object: &mut Map, key: &str, value: String) {
 /// The argument as an error may show it: where a value came from, but no value itself.
 fn without_value(argument: &str) -> &str {
     match argument.split_once('=') {
+        _ if argument.starts_with('@') => argument,
         Some((_, value)) if value == "-" || value.starts_with('@') => argument,
         Some((key, _)) => key,
-        None if argument == "-" || argument.starts_with('@') => argument,
         None => argument,
     }
 }
@@ -190,11 +205,25 @@ mod tests {
             (vec!["-", "x=-"], "\"x=-\": stdin already consumed"),
             (vec!["v=@no-such-file"], "\"v=@no-such-file\": error reading file: open no-such-file"),
             (vec!["@no-such-file"], "\"@no-such-file\": open no-such-file"),
+            (vec!["@no-such=file"], "\"@no-such=file\": open no-such=file"),
         ] {
             let error = parsed(&given, "{}").unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
+        for nothing in ["", " \n"] {
+            let error = parsed(&["-"], nothing).unwrap_err();
+            assert!(error.ends_with("\"-\": it is empty, and not a JSON object"), "{error}");
+        }
         let error = parsed(&["-"], r#"["hunter2"]"#).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn pairs_of_flags_are_text() {
+        let given = ["a=@x", "b=-", "c=1=2", "a=\\@y", "d="].map(str::to_owned);
+        let object = Json::Object(texts("-metadata", &given).unwrap());
+        assert_eq!(object.to_text(), br#"{"a":"\\@y","b":"-","c":"1=2","d":""}"#);
+        let error = texts("-metadata", &["plain".to_owned()]).unwrap_err().to_string();
+        assert_eq!(error, "flag -metadata: missing = in KV pair: \"plain\"");
     }
 }

@@ -103,10 +103,10 @@ pub(crate) struct Enable {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Lease of what is read from it, e.g. 1h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     default_lease_ttl: Option<String>,
     /// Longest lease
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     max_lease_ttl: Option<String>,
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]
@@ -180,10 +180,10 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Lease of what is read from it, e.g. 1h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     default_lease_ttl: Option<String>,
     /// Longest lease
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     max_lease_ttl: Option<String>,
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]

@@ -110,8 +110,7 @@ impl Create {
             body.insert("no_default_policy".into(), true.into());
         }
         if !self.metadata.is_empty() {
-            let mut inputs = crate::pairs::PairInputs::process();
-            let meta = crate::pairs::parse(&self.metadata, &mut inputs)?;
+            let meta = crate::pairs::texts("-metadata", &self.metadata)?;
             body.insert("meta".into(), Json::Object(meta));
         }
         Ok(body)

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::super::place::MountFlag;
 use super::metadata_path;
+use crate::pairs;
 use kallisto_command::client::{Client, ClientRequest, Method};
 use kallisto_command::config::Config;
 use kallisto_command::duration;
@@ -106,13 +107,7 @@ impl MetadataSettings {
     }
 
     fn notes(&self) -> Result<Map, Error> {
-        let note = |text: &String| {
-            let (key, value) = text.split_once('=').ok_or_else(|| {
-                Error::usage(format!("flag -custom-metadata: missing = in KV pair: {text:?}"))
-            })?;
-            Ok((key.to_owned(), Json::from(value)))
-        };
-        self.custom_metadata.iter().map(note).collect()
+        pairs::texts("-custom-metadata", &self.custom_metadata)
     }
 
     fn send(self, method: Method, body: Map) -> Result<Outcome, Error> {
