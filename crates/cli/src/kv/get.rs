@@ -66,12 +66,15 @@ impl Get {
     }
 }
 
-/// A field of the data of a version; the wrapping has fields too.
+/// A field of the data of a version; the wrapping has fields too. `data` is all of it, unless a member is called that.
 fn one_field(secret: &Secret, name: &str, path: &str, config: &Config) -> Result<Outcome, Error> {
     if secret.wrap_info.is_some() {
         return field::of_secret(secret, name, config);
     }
     match secret.datum_map("data") {
+        Some(data) if name == "data" && !data.contains_key(name) => {
+            field::of_secret(secret, name, config)
+        }
         Some(data) => field::of_map(data, name, config),
         None => Err(Error::Absent(format!("No data found at {path}"))),
     }
