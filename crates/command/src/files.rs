@@ -93,11 +93,20 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
-/// Replaces `path` with a file that only its owner can read and that `write` fills; a failure leaves nothing behind.
+/// Replaces `path` with a file that only its owner can read and that `write` fills; a failure leaves nothing behind. A link stays, and
+/// the file that it leads to is replaced. A pipe or a device, such as `/dev/stdout`, is written to: no file may take its place.
 pub fn fill_private<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
+    if !is_replaceable(path) {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+        let mut file = options.open(path)?;
+        return write(&mut file);
+    }
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(name);
@@ -112,6 +121,11 @@ pub fn fill_private<T, E: From<io::Error>>(
         let _ = std::fs::remove_file(&fresh);
     }
     done
+}
+
+/// Whether a file can take the place of what is at `path`: a file, or nothing.
+pub fn is_replaceable(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |about| about.is_file())
 }
 
 /// Replaces what is in a file that is there, and leaves whose it is and who may read it.
@@ -148,4 +162,35 @@ fn create_private(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
     options.open(path)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn fill(path: &Path) -> io::Result<()> {
+        fill_private(path, |file| file.write_all(b"all"))
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_stays() {
+        let directory =
+            std::env::temp_dir().join(format!("kallisto-command-{}", std::process::id()));
+        create_private_directory(&directory).unwrap();
+        let link = directory.join("device");
+        symlink("/dev/null", &link).unwrap();
+        fill(&link).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/dev/null"));
+        let (file, link) = (directory.join("file"), directory.join("link"));
+        fill(&file).unwrap();
+        write_private(&file, b"before").unwrap();
+        symlink(&file, &link).unwrap();
+        fill(&link).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), file);
+        assert_eq!(read(&file).unwrap(), b"all");
+        assert!(fill(&directory).is_err());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -80,6 +80,11 @@ impl Save {
         });
         progress.end();
         match saved {
+            Ok(bytes) if !files::is_replaceable(&self.file) => {
+                // What it was written to may be standard output.
+                let told = format!("Success! Wrote {bytes} bytes to {name}\n");
+                Ok(Outcome::default().with_notice(&told))
+            }
             Ok(bytes) => Ok(Outcome::line(format!("Success! Saved {bytes} bytes to {name}"))),
             Err(Unsaved::File(error)) => Err(Error::usage(format!("{name}: {error}"))),
             Err(Unsaved::Refused(error)) => Err(Error::doing("Error saving the snapshot")(error)),
