@@ -91,10 +91,10 @@ struct MethodSettings {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Lifetime of its tokens, e.g. 1h
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     default_lease_ttl: Option<String>,
     /// Longest lifetime of its tokens
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     max_lease_ttl: Option<String>,
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]
@@ -193,9 +193,9 @@ pub(crate) struct Tune {
     /// After how long without one the count begins anew
     #[arg(long, value_name = "DURATION")]
     user_lockout_counter_reset_duration: Option<String>,
-    /// Whether names are never locked out: true or false
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    user_lockout_disable: Option<String>,
+    /// Whether names are never locked out
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    user_lockout_disable: Option<bool>,
     #[command(flatten)]
     settings: MethodSettings,
     #[command(flatten)]
@@ -211,11 +211,12 @@ impl Tune {
             body.insert("description".into(), text.as_str().into());
         }
         let threshold = self.user_lockout_threshold.map(|number| number.to_string());
+        let disable = self.user_lockout_disable.map(|disable| disable.to_string());
         let lockout = mounted::given(&[
             ("lockout_threshold", &threshold),
             ("lockout_duration", &self.user_lockout_duration),
             ("lockout_counter_reset_duration", &self.user_lockout_counter_reset_duration),
-            ("lockout_disable", &self.user_lockout_disable),
+            ("lockout_disable", &disable),
         ]);
         if !lockout.is_empty() {
             body.insert("user_lockout_config".into(), Json::Object(lockout));

@@ -4,6 +4,18 @@
 
 use clap::Args;
 
+/// Reads the value of a switch, as Go's flags do.
+///
+/// # Errors
+/// A sentence, when it is neither true nor false.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("neither true nor false".to_owned()),
+    }
+}
+
 /// Which server to speak to and how; every client command has these.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]

@@ -7,15 +7,17 @@
 //! Mistakes in the call exit with 1, not with clap's 2, because 2 means that the server refused;
 //! an unknown verb exits with 127, as an unknown program does.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use kallisto_cli::{completion, version};
 use kallisto_command::config::{Environment, SETTINGS, colours_wanted};
 use kallisto_command::error::{EXIT_USAGE, Error};
+use kallisto_command::flags;
 use kallisto_command::outcome::Outcome;
 use kallisto_core::EngineSet;
 
@@ -135,7 +137,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     let arguments = help_as_a_verb(args::normalise(arguments));
     let colour = colours_wanted(&arguments, &Environment::process());
     let verb = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
-    let mut outcome = match Cli::try_parse_from(arguments) {
+    let mut outcome = match parse(arguments) {
         Ok(Cli { version: true, .. } | Cli { command: Some(Command::Version), .. }) => {
             version::run()
         }
@@ -156,6 +158,37 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     };
     outcome.colour = colour;
     outcome
+}
+
+/// Reads the arguments as Vault's command line does: of a flag that is given twice the last one counts, and a switch may be
+/// told its value.
+fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let command = with_values_of_switches(Cli::command().args_override_self(true));
+    let mut matches = command.try_get_matches_from(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches)
+}
+
+/// The same commands, whose switches also take `=true` and `=false` and what else Go reads as these.
+fn with_values_of_switches(command: clap::Command) -> clap::Command {
+    command.mut_args(switch_with_value).mut_subcommands(with_values_of_switches)
+}
+
+fn switch_with_value(arg: Arg) -> Arg {
+    let is_set = matches!(arg.get_action(), ArgAction::SetTrue);
+    if !is_set && arg.get_value_parser().type_id() != TypeId::of::<bool>() {
+        return arg;
+    }
+    let arg = arg.value_parser(flags::parse_switch);
+    if !is_set {
+        return arg;
+    }
+    arg.action(ArgAction::Set)
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .default_value("false")
+        .hide_default_value(true)
+        .value_name("BOOL")
 }
 
 /// `help kv get` is `kv get --help`, as in many other programs.
@@ -222,6 +255,45 @@ mod tests {
     #[test]
     fn the_tree_of_commands_is_sound() {
         Cli::command().debug_assert();
+        with_values_of_switches(Cli::command().args_override_self(true)).debug_assert();
+    }
+
+    #[test]
+    fn flags_are_written_as_for_vaults_command_line() {
+        for (line, wanted) in [
+            ("token create -orphan=true", "auth/token/create-orphan\""),
+            ("token create -orphan=1", "auth/token/create-orphan\""),
+            ("token create -orphan=F", "auth/token/create\""),
+            ("token create --orphan", "auth/token/create-orphan\""),
+            ("token create -renewable=0", "\"renewable\":false"),
+            ("token renew -i=1h", "\"increment\":\"1h\""),
+            ("token renew -i 1h", "\"increment\":\"1h\""),
+            ("token renew --i=1h", "\"increment\":\"1h\""),
+            ("write -f=true sys/rotate", "/v1/sys/rotate"),
+            ("lease revoke -prefix=true -f=true a/b", "sys/leases/revoke-force/a/b"),
+            ("secrets tune -default-lease-ttl=-1 kv", "\"default_lease_ttl\":\"system\""),
+            ("secrets tune -max-lease-ttl -1 kv", "\"max_lease_ttl\":\"system\""),
+            ("token revoke -mode=path auth/corp/", "/v1/sys/leases/revoke-prefix/auth/corp\""),
+            ("operator rekey -init -n=1 -t=1", "\"secret_shares\":1"),
+            ("auth tune -user-lockout-disable corp/", "mounts/auth/corp/tune"),
+            ("list -limit=1 -limit=2 a", "limit=2"),
+            ("token create -ttl=1h -ttl=2h", "\"ttl\":\"2h\""),
+            ("token create -policy=a -policy=b", "[\"a\",\"b\"]"),
+            ("read -output-curl-string=true a", "/v1/a"),
+        ] {
+            let outcome = run_line(&format!("{line} -output-curl-string -address=http://h:1"));
+            let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+            assert!(text.contains(wanted), "{line}: {text}");
+            assert_eq!(outcome.code, 0, "{line}");
+        }
+        for line in [
+            "token create -orphan=maybe",
+            "token create -orphan=",
+            "token revoke -mode=x a",
+            "kv get -n=1 a",
+        ] {
+            assert_eq!(run_line(line).code, 1, "{line}");
+        }
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub(crate) struct Init {
     /// Only print whether the server has keys: exit code 0 yes, 2 no, 1 error
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     status: Option<bool>,
+    /// Does nothing; Vault's command line takes it too
+    #[arg(long, value_name = "COUNT", hide = true, allow_negative_numbers = true)]
+    stored_shares: Option<i64>,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -97,10 +100,14 @@ impl Init {
         let doing = "Error initializing";
         let answer = client.send(&ClientRequest::put(PATH, body).unwrapped());
         let made = print::object(answer.map_err(Error::doing(doing))?, doing)?;
-        match config.format {
-            OutputFormat::Table => Ok(Outcome::print(for_people(&made, counts))),
-            format => Ok(Outcome::print(for_programs(&made, counts).to_text(format)?)),
-        }
+        let outcome = match config.format {
+            OutputFormat::Table => Outcome::print(for_people(&made, counts)),
+            format => Outcome::print(for_programs(&made, counts).to_text(format)?),
+        };
+        Ok(match self.stored_shares {
+            Some(_) => outcome.with_notice("-stored-shares has no effect\n"),
+            None => outcome,
+        })
     }
 
     /// The defaults are of the key that the server's seal has shares of.
