@@ -33,7 +33,10 @@ const METHODS: [MethodHelp; 10] = [
         "github",
         "Members of an organization at GitHub log in with a token of theirs.",
         "kallisto login -method=github token=-",
-        &[("token", "The token of GitHub, with the scope read:org; - reads it from stdin.")],
+        &[(
+            "token",
+            "The token of GitHub, with the scope read:org; - reads it from stdin. Without it VAULT_AUTH_GITHUB_TOKEN is taken, or it is asked for.",
+        )],
     ),
     (
         "jwt",
@@ -54,7 +57,13 @@ const METHODS: [MethodHelp; 10] = [
         "ldap",
         "People log in with their name and password at a directory.",
         "kallisto login -method=ldap username=ada",
-        &[("username", "The name."), ("password", "The password; it is asked for when absent.")],
+        &[
+            ("username", "The name; that of LOGNAME or USER when absent."),
+            (
+                "password",
+                "The password. Without it VAULT_LDAP_PASSWORD is taken, or it is asked for.",
+            ),
+        ],
     ),
     (
         "oidc",

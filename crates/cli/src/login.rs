@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::pairs::{self, PairInputs};
 use kallisto_command::client::{Client, ClientRequest, url};
-use kallisto_command::config::{Config, checked_token};
+use kallisto_command::config::{Config, Environment, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -32,6 +32,10 @@ enum LoginForm {
     Token,
     /// `login/<username>` with the rest as the body, the password asked for if missing.
     Password,
+    /// The same, and both may be the environment's: who is logged in at this machine, and a setting.
+    Directory,
+    /// `login` with a token of that site, which may be the environment's or is asked for.
+    SiteToken,
     /// `login` with everything as the body.
     Plain,
     /// Through a browser.
@@ -42,12 +46,12 @@ enum LoginForm {
 const METHODS: [(&str, LoginForm); 11] = [
     ("token", LoginForm::Token),
     ("userpass", LoginForm::Password),
-    ("ldap", LoginForm::Password),
+    ("ldap", LoginForm::Directory),
     ("okta", LoginForm::Password),
     ("radius", LoginForm::Password),
     ("approle", LoginForm::Plain),
     ("cert", LoginForm::Plain),
-    ("github", LoginForm::Plain),
+    ("github", LoginForm::SiteToken),
     ("jwt", LoginForm::Plain),
     ("kubernetes", LoginForm::Plain),
     ("oidc", LoginForm::Browser),
@@ -122,9 +126,11 @@ impl Login {
         };
         let secret = match shape {
             LoginForm::Token => with_token(&config, pairs)?,
-            LoginForm::Password | LoginForm::Plain | LoginForm::Browser => {
-                self.with_method(&config, shape, pairs)?
-            }
+            LoginForm::Password
+            | LoginForm::Directory
+            | LoginForm::SiteToken
+            | LoginForm::Plain
+            | LoginForm::Browser => self.with_method(&config, shape, pairs)?,
         };
         let secret = match (secret.wrapping_token(), keep) {
             (Some(token), KeepToken::Bare) => return Ok(output::bare(&config, token.to_owned())),
@@ -176,7 +182,10 @@ impl Login {
         shape: LoginForm,
         mut pairs: Vec<(String, String)>,
     ) -> Result<Secret, Error> {
-        let mount = url::clean(self.path.as_deref().unwrap_or(&self.method))?;
+        // Vault's command line takes the path as a pair too.
+        let mount = taken(&mut pairs, "mount").filter(|mount| !mount.is_empty());
+        let mount = mount.as_deref().or(self.path.as_deref()).unwrap_or(&self.method);
+        let mount = url::clean(mount)?;
         let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));
         let gives = |secret: &Secret| secret.auth.is_some() || secret.wrap_info.is_some();
         if shape == LoginForm::Browser {
@@ -184,15 +193,18 @@ impl Login {
             return secret.filter(gives).ok_or_else(nothing);
         }
         let mut path = format!("auth/{mount}/login");
-        if shape == LoginForm::Password {
-            let at = pairs.iter().position(|(key, _)| key == "username").ok_or_else(|| {
-                Error::Settings("Error authenticating: 'username' must be specified".to_owned())
-            })?;
-            path = format!("{path}/{}", url::clean(pairs.remove(at).1.trim())?);
-            if !pairs.iter().any(|(key, _)| key == "password") {
-                let password = ask("Password", config)?;
-                pairs.push(("password".to_owned(), password.expose_secret().to_owned()));
-            }
+        let environment = Environment::process();
+        if let Some(name) = username(shape, &mut pairs, &environment)? {
+            path = format!("{path}/{}", url::clean(name.trim())?);
+        }
+        let missing =
+            credential(shape).filter(|(key, ..)| !pairs.iter().any(|(had, _)| had == key));
+        if let Some((key, setting, question)) = missing {
+            let value = match setting.and_then(|setting| environment.value(setting)) {
+                Some(value) => value,
+                None => ask(question, config)?.expose_secret().to_owned(),
+            };
+            pairs.push((key.to_owned(), value));
         }
         let body: Map = pairs.into_iter().map(|(key, value)| (key, Json::from(value))).collect();
         let client = Client::new(config)?.without_token();
@@ -229,6 +241,52 @@ impl Login {
             outcome.stdout.splice(0..0, SUCCESS.bytes());
         }
         Ok(outcome)
+    }
+}
+
+/// Takes the value of a key out of the pairs.
+fn taken(pairs: &mut Vec<(String, String)>, key: &str) -> Option<String> {
+    let at = pairs.iter().position(|(had, _)| had == key)?;
+    Some(pairs.remove(at).1)
+}
+
+/// Who logs in, where the path of the login says so.
+fn username(
+    shape: LoginForm,
+    pairs: &mut Vec<(String, String)>,
+    environment: &Environment<'_>,
+) -> Result<Option<String>, Error> {
+    let given = taken(pairs, "username");
+    let refused = |why: &str| Err(Error::Settings(format!("{AUTHENTICATING}: {why}")));
+    match (shape, given) {
+        (LoginForm::Password | LoginForm::Directory, Some(name)) => Ok(Some(name)),
+        (LoginForm::Password, None) => refused("'username' must be specified"),
+        (LoginForm::Directory, None) => {
+            let own = ["LOGNAME", "USER"].into_iter().find_map(|name| environment.plain(name));
+            match own {
+                Some(name) => Ok(Some(name)),
+                None => refused("'username' not supplied and neither 'LOGNAME' nor 'USER' is set"),
+            }
+        }
+        (
+            LoginForm::Token | LoginForm::SiteToken | LoginForm::Plain | LoginForm::Browser,
+            given,
+        ) => {
+            pairs.extend(given.map(|name| ("username".to_owned(), name)));
+            Ok(None)
+        }
+    }
+}
+
+/// What a login proves who one is with: its key, the setting that may hold it, and what it is asked for as.
+const fn credential(
+    shape: LoginForm,
+) -> Option<(&'static str, Option<&'static str>, &'static str)> {
+    match shape {
+        LoginForm::Password => Some(("password", None, "Password")),
+        LoginForm::Directory => Some(("password", Some("LDAP_PASSWORD"), "Password")),
+        LoginForm::SiteToken => Some(("token", Some("AUTH_GITHUB_TOKEN"), "Token")),
+        LoginForm::Token | LoginForm::Plain | LoginForm::Browser => None,
     }
 }
 
@@ -313,5 +371,31 @@ pub(crate) fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
     match rpassword::prompt_password(format!("{what} (will be hidden): ")) {
         Ok(answer) => Ok(SecretString::from(answer)),
         Err(error) => refused(&error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_told_who_is_logged_in_here() {
+        let name = |shape, given: &[(&str, &str)], variables: &[(&str, &str)]| {
+            let mut pairs: Vec<_> =
+                given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let environment = Environment::of(|name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            });
+            username(shape, &mut pairs, &environment).map_err(|error| error.to_string())
+        };
+        let here = [("LOGNAME", "ada"), ("USER", "root")];
+        let given = [("username", "bob")];
+        assert_eq!(name(LoginForm::Directory, &given, &here), Ok(Some("bob".to_owned())));
+        assert_eq!(name(LoginForm::Directory, &[], &here), Ok(Some("ada".to_owned())));
+        assert_eq!(name(LoginForm::Directory, &[], &here[1..]), Ok(Some("root".to_owned())));
+        assert!(name(LoginForm::Directory, &[], &[]).unwrap_err().contains("LOGNAME"));
+        assert!(name(LoginForm::Password, &[], &here).unwrap_err().contains("'username' must be"));
+        assert_eq!(name(LoginForm::Plain, &given, &here), Ok(None));
     }
 }

@@ -5,6 +5,9 @@
 //! unset, and a flag wins over all. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
 //! the server.
 
+mod no_proxy;
+mod settings;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -16,9 +19,11 @@ use zeroize::Zeroize;
 
 use super::client::reach::AddressReach;
 use super::error::Error;
-use super::flags::{CommonFlags, ConnectionFlags};
+use super::flags::{CommonFlags, ConnectionFlags, parse_switch};
 use super::output::OutputFormat;
 use super::{duration, files};
+
+pub use settings::{SERVER_SETTINGS, SETTINGS};
 
 /// Where a server listens when nobody says otherwise.
 const ADDRESS_DEFAULT: &str = "https://127.0.0.1:8200";
@@ -34,69 +39,8 @@ const TOKEN_FILE: &str = ".vault-token";
 /// What stands before a setting's name, the first that is set wins: ours, OpenBao's, Vault's.
 const PREFIXES: [&str; 3] = ["KALLISTO", "BAO", "VAULT"];
 
-/// Every setting the environment can hold, and what it is.
-pub const SETTINGS: [(&str, &str); 28] = [
-    ("ADDR", "address of the server"),
-    ("TOKEN", "token to use instead of the one that login stored"),
-    ("NAMESPACE", "namespace to work in"),
-    ("FORMAT", "table, json or yaml"),
-    ("CACERT", "PEM file of the certificate authority to trust"),
-    ("CAPATH", "directory of such files"),
-    ("CLIENT_CERT", "PEM file of the client's certificate"),
-    ("CLIENT_KEY", "PEM file of the client's private key"),
-    ("TLS_SERVER_NAME", "name the server's certificate must carry"),
-    ("SKIP_VERIFY", "trust any certificate"),
-    ("WRAP_TTL", "wrap answers in a token that lives this long"),
-    ("CLIENT_TIMEOUT", "longest time for one request, 60s by default"),
-    ("MAX_RETRIES", "retries of what failed on the way, 0 by default"),
-    ("DISABLE_REDIRECTS", "do not follow a redirect"),
-    ("HTTP_PROXY", "proxy for every request"),
-    ("PROXY_ADDR", "the same, wins over HTTP_PROXY"),
-    ("CLI_NO_COLOR", "no colours"),
-    ("DEV_ROOT_TOKEN_ID", "root token of a dev server"),
-    ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
-    ("SOURCE_ADDR", "address of the server that migrate moves from"),
-    ("SOURCE_TOKEN", "token to use there"),
-    ("SOURCE_NAMESPACE", "namespace to move from"),
-    ("SOURCE_CACERT", "as CACERT, for that server"),
-    ("SOURCE_CAPATH", "as CAPATH, for that server"),
-    ("SOURCE_CLIENT_CERT", "as CLIENT_CERT, for that server"),
-    ("SOURCE_CLIENT_KEY", "as CLIENT_KEY, for that server"),
-    ("SOURCE_TLS_SERVER_NAME", "as TLS_SERVER_NAME, for that server"),
-    ("SOURCE_SKIP_VERIFY", "as SKIP_VERIFY, for that server"),
-];
-
 /// What stands before the name of a setting that is about the server that `migrate` moves from.
 const SOURCE: &str = "SOURCE_";
-
-/// What the environment can say to a server besides, and the key of the configuration that it stands for.
-pub const SERVER_SETTINGS: [(&str, &str); 22] = [
-    ("LOCAL_CONFIG", "a configuration as text, read after all files"),
-    ("API_ADDR", "`api_addr`"),
-    ("CLUSTER_ADDR", "`cluster_addr`"),
-    ("RAFT_PATH", "`path` of `storage \"raft\"`"),
-    ("RAFT_NODE_ID", "`node_id` of `storage \"raft\"` and `\"postgresql\"`"),
-    ("PG_CONNECTION_URL", "`connection_url` of `storage \"postgresql\"`"),
-    ("JOIN_TOKEN", "what to show a cluster that asks joining servers for a token"),
-    ("LOG_LEVEL", "`log_level`"),
-    ("LOG_FORMAT", "`log_format`"),
-    ("DISABLE_MLOCK", "`disable_mlock`"),
-    ("UI", "`ui`"),
-    ("K8S_NAMESPACE", "`namespace` of `service_registration \"kubernetes\"`"),
-    ("K8S_POD_NAME", "`pod_name` there"),
-    (
-        "K8S_SERVICE_ACCOUNT_DIR",
-        "where a pod has `token` and `ca.crt` of its service account, if not in `/var/run/secrets/kubernetes.io/serviceaccount`",
-    ),
-    ("SEAL_TYPE", "kind of the seal: `shamir`, `static` or `transit`"),
-    ("STATIC_SEAL_CURRENT_KEY", "`current_key` of `seal \"static\"`"),
-    ("STATIC_SEAL_CURRENT_KEY_ID", "`current_key_id`"),
-    ("STATIC_SEAL_PREVIOUS_KEY", "`previous_key`"),
-    ("STATIC_SEAL_PREVIOUS_KEY_ID", "`previous_key_id`"),
-    ("TRANSIT_SEAL_KEY_NAME", "`key_name` of `seal \"transit\"`"),
-    ("TRANSIT_SEAL_MOUNT_PATH", "`mount_path`"),
-    ("TRANSIT_SEAL_DISABLE_RENEWAL", "`disable_renewal`"),
-];
 
 /// The environment, by name; a function so that tests need not touch the real one.
 pub struct Environment<'a>(Box<VariableLookup<'a>>);
@@ -152,9 +96,10 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// Where `login` and a dev server keep the token of this user, if there is a home directory.
+/// Where `login` and a dev server keep the token of this user: where the environment says, else in the home directory if there is one.
 pub fn token_file(environment: &Environment<'_>) -> Option<PathBuf> {
-    environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE))
+    let named = environment.value("TOKEN_PATH").map(PathBuf::from);
+    named.or_else(|| environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE)))
 }
 
 /// Who reads standard output.
@@ -182,7 +127,9 @@ pub enum Sending {
 pub struct TlsSettings {
     /// PEM file of the authority to trust.
     pub ca_cert: Option<PathBuf>,
-    /// Directory of such files; `ca_cert` wins.
+    /// The same as text; `ca_cert` wins.
+    pub ca_cert_text: Option<String>,
+    /// Directory of such files; the others win.
     pub ca_path: Option<PathBuf>,
     /// PEM files of the client's certificate and key.
     pub client_identity: Option<(PathBuf, PathBuf)>,
@@ -332,7 +279,11 @@ impl Config {
 ///
 /// Takes the arguments as they are typed, because a mistake in them wants no colours either.
 pub fn colours_wanted(arguments: &[OsString], environment: &Environment<'_>) -> bool {
-    let unwanted = arguments.iter().any(|argument| argument == "--no-color")
+    let given = arguments.iter().rev().filter_map(|argument| argument.to_str());
+    let given = given.filter_map(|text| text.strip_prefix("--no-color")).find_map(|value| {
+        if value.is_empty() { Some(true) } else { parse_switch(value.strip_prefix('=')?).ok() }
+    });
+    let unwanted = given == Some(true)
         || environment.value("CLI_NO_COLOR").is_some()
         || environment.plain("NO_COLOR").is_some();
     !unwanted
@@ -399,6 +350,8 @@ fn tls_settings(
     let trusts_anyone = flag_or(flags.tls_skip_verify, environment, "SKIP_VERIFY")?;
     Ok(TlsSettings {
         ca_cert: pick(&flags.ca_cert, "CACERT").map(PathBuf::from),
+        // What is said for this one call wins over what is said for all.
+        ca_cert_text: environment.value("CACERT_BYTES").filter(|_| flags.ca_path.is_none()),
         ca_path: pick(&flags.ca_path, "CAPATH").map(PathBuf::from),
         client_identity,
         server_name: pick(&flags.tls_server_name, "TLS_SERVER_NAME"),
@@ -463,22 +416,17 @@ fn proxy(address: &Uri, environment: &Environment<'_>) -> Option<String> {
     }
     let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
     let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if loopback || host == "localhost" || exempt(host, environment) {
+    let (name, port) = match address.scheme_str() {
+        Some("https") => ("HTTPS_PROXY", 443),
+        _ => ("HTTP_PROXY", 80),
+    };
+    let list = environment.plain("NO_PROXY").or_else(|| environment.plain("no_proxy"));
+    let exempt =
+        no_proxy::names(&list.unwrap_or_default(), host, address.port_u16().unwrap_or(port));
+    if loopback || host == "localhost" || exempt {
         return None;
     }
-    let name = if address.scheme_str() == Some("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
     environment.plain(name).or_else(|| environment.plain(&name.to_ascii_lowercase()))
-}
-
-/// Whether `NO_PROXY` names this host or a domain above it.
-fn exempt(host: &str, environment: &Environment<'_>) -> bool {
-    let list = environment.plain("NO_PROXY").or_else(|| environment.plain("no_proxy"));
-    list.unwrap_or_default().split(',').map(str::trim).any(|entry| {
-        let domain = entry.trim_start_matches("*.").trim_start_matches('.');
-        let below =
-            host.strip_suffix(domain).is_some_and(|head| head.is_empty() || head.ends_with('.'));
-        entry == "*" || (!domain.is_empty() && below)
-    })
 }
 
 #[cfg(test)]
@@ -553,6 +501,27 @@ mod tests {
         let config = from_environment(&[("VAULT_TOKEN", "hvs.hunter2")]).unwrap();
         assert!(!format!("{config:?}").contains("hunter2"));
         assert_eq!(config.expose_token(), Some("hvs.hunter2"));
+    }
+
+    #[test]
+    fn the_token_may_be_kept_elsewhere_than_at_home() {
+        let file = |variables: &[(&str, &str)]| from_environment(variables).unwrap().token_file;
+        let home = ("HOME", "/home/ada");
+        assert_eq!(file(&[home]).as_deref(), Some(Path::new("/home/ada/.vault-token")));
+        let elsewhere = ("BAO_TOKEN_PATH", "/run/token");
+        assert_eq!(file(&[home, elsewhere]).as_deref(), Some(Path::new("/run/token")));
+        assert_eq!(file(&[]), None);
+    }
+
+    #[test]
+    fn a_certificate_of_the_environment_is_that_of_one_server() {
+        let ours = ("VAULT_CACERT_BYTES", "PEM");
+        let text = |flags: &ConnectionFlags| resolved(flags, &[ours]).unwrap().tls.ca_cert_text;
+        assert_eq!(text(&ConnectionFlags::default()).as_deref(), Some("PEM"));
+        let flags = ConnectionFlags { ca_path: Some("/dir".into()), ..Default::default() };
+        assert_eq!(text(&flags), None);
+        let environment = Environment::of(|name| (name == ours.0).then(|| ours.1.to_owned()));
+        assert_eq!(environment.of_source().value("CACERT_BYTES"), None);
     }
 
     #[test]

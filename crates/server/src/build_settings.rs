@@ -366,6 +366,7 @@ fn settings_of(transit: TransitSeal) -> Result<TransitSettings, Error> {
         namespace: transit.namespace,
         tls: TlsSettings {
             ca_cert: transit.tls.ca_cert,
+            ca_cert_text: None,
             ca_path: None,
             client_identity: transit.tls.client_identity,
             server_name: transit.tls.server_name,

@@ -219,6 +219,7 @@ impl ClusterPortFiles {
         };
         let tls = TlsSettings {
             ca_cert: kept("join-ca.crt", &target.ca_cert)?,
+            ca_cert_text: None,
             ca_path: None,
             client_identity,
             server_name: target.server_name.clone(),

@@ -24,22 +24,22 @@ const DEFAULT_KEYS: [&str; 5] =
 pub(super) struct Flags {
     /// The public key to sign [default: the first of ~/.ssh/id_ed25519.pub, id_ecdsa.pub, id_rsa.pub]
     #[arg(long, value_name = "PATH")]
-    public_key_path: Option<PathBuf>,
+    pub(super) public_key_path: Option<PathBuf>,
     /// Its private key [default: the same without .pub]
     #[arg(long, value_name = "PATH")]
-    private_key_path: Option<PathBuf>,
+    pub(super) private_key_path: Option<PathBuf>,
     /// Users that the certificate is good for, with commas [default: who logs in]
     #[arg(long, value_name = "NAMES")]
     valid_principals: Option<String>,
     /// Extensions to ask for, with commas [default: those of the role]
     #[arg(long, value_name = "NAMES")]
     extensions: Option<String>,
-    /// Where the engine is mounted that signs keys of hosts: hosts with such keys are trusted, and no others
+    /// Where the engine is mounted that signs keys of hosts: hosts with such keys are trusted, and no others [env: VAULT_SSH_HOST_KEY_MOUNT_POINT]
     #[arg(long, value_name = "PATH")]
-    host_key_mount_point: Option<String>,
-    /// Names of hosts that it signs for, with commas
-    #[arg(long, value_name = "NAMES", default_value = "*")]
-    host_key_hostnames: String,
+    pub(super) host_key_mount_point: Option<String>,
+    /// Names of hosts that it signs for, with commas [env: VAULT_SSH_HOST_KEY_HOSTNAMES] [default: *]
+    #[arg(long, value_name = "NAMES")]
+    pub(super) host_key_hostnames: Option<String>,
 }
 
 /// The public key and the private one.
@@ -138,7 +138,8 @@ pub(super) fn run(
         let doing = Error::doing(format!("failed to read the key that signs hosts at {path}"));
         let key = client.send_raw(&ClientRequest::get(&path)).map_err(doing)?;
         let key = String::from_utf8_lossy(&key).trim().to_owned();
-        let line = format!("@cert-authority {} {key}\n", ssh.ca.host_key_hostnames);
+        let hosts = ssh.ca.host_key_hostnames.as_deref().unwrap_or("*");
+        let line = format!("@cert-authority {hosts} {key}\n");
         let file = scratch.write("known_hosts", line.as_bytes())?;
         session.trust(&file);
     }

@@ -10,6 +10,8 @@ mod ca;
 mod otp;
 mod session;
 
+use std::path::Path;
+
 use clap::Args;
 
 use kallisto_command::config::{Config, Environment};
@@ -41,13 +43,13 @@ pub(crate) struct Ssh {
     /// Print the answer of the server and do not run ssh
     #[arg(long)]
     no_exec: bool,
-    /// The program that is run
-    #[arg(long, value_name = "PATH", default_value = "ssh")]
-    ssh_executable: String,
-    /// What ssh does about keys of hosts that it does not know: yes, no, ask or accept-new
+    /// The program that is run [env: VAULT_SSH_EXECUTABLE] [default: ssh]
+    #[arg(long, value_name = "PATH")]
+    ssh_executable: Option<String>,
+    /// What ssh does about keys of hosts that it does not know: yes, no, ask or accept-new [env: VAULT_SSH_STRICT_HOST_KEY_CHECKING]
     #[arg(long, value_name = "WORD")]
     strict_host_key_checking: Option<String>,
-    /// The file with the keys of hosts
+    /// The file with the keys of hosts [env: VAULT_SSH_USER_KNOWN_HOSTS_FILE]
     #[arg(long, value_name = "PATH")]
     user_known_hosts_file: Option<String>,
     #[command(flatten)]
@@ -89,9 +91,10 @@ impl SshDestination {
 
 impl Ssh {
     /// Does it.
-    pub(crate) fn run(self) -> Result<Outcome, Error> {
+    pub(crate) fn run(mut self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let environment = Environment::process();
+        self.complete(&environment);
         let destination = SshDestination::parse(&self.destination, &environment)?;
         if (self.common.format.format.is_some() || self.field.field.is_some()) && !self.no_exec {
             return Err(Error::usage("-field and -format can be used with -no-exec only"));
@@ -106,6 +109,31 @@ impl Ssh {
                 Err(Error::usage(format!("Unknown SSH mode {other:?}: take -mode=ca or -mode=otp")))
             }
             None => Err(Error::usage("-mode is missing: take -mode=ca or -mode=otp")),
+        }
+    }
+
+    /// Takes from the environment what no flag says, and puts the home directory where a path has `~`: a shell does not after a `=`.
+    fn complete(&mut self, environment: &Environment<'_>) {
+        for (flag, name) in [
+            (&mut self.ssh_executable, "SSH_EXECUTABLE"),
+            (&mut self.strict_host_key_checking, "SSH_STRICT_HOST_KEY_CHECKING"),
+            (&mut self.user_known_hosts_file, "SSH_USER_KNOWN_HOSTS_FILE"),
+            (&mut self.ca.host_key_mount_point, "SSH_HOST_KEY_MOUNT_POINT"),
+            (&mut self.ca.host_key_hostnames, "SSH_HOST_KEY_HOSTNAMES"),
+        ] {
+            *flag = flag.take().or_else(|| environment.value(name));
+        }
+        let Some(home) = environment.plain("HOME") else { return };
+        if let Some(file) = &mut self.user_known_hosts_file
+            && let Some(below) = file.strip_prefix("~/")
+        {
+            *file = format!("{home}/{below}");
+        }
+        for path in [&mut self.ca.public_key_path, &mut self.ca.private_key_path] {
+            let below = path.as_deref().and_then(|path| path.strip_prefix("~").ok());
+            if let Some(below) = below {
+                *path = Some(Path::new(&home).join(below));
+            }
         }
     }
 

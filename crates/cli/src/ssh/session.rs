@@ -61,7 +61,7 @@ pub(super) struct SshSession {
 impl SshSession {
     pub(super) fn new(ssh: &Ssh, destination: &SshDestination) -> Self {
         let mut session = Self {
-            program: ssh.ssh_executable.clone(),
+            program: ssh.ssh_executable.clone().unwrap_or_else(|| "ssh".to_owned()),
             options: Vec::new(),
             destination: destination.text(),
             arguments: ssh.arguments.clone(),

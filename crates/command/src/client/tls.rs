@@ -33,6 +33,11 @@ fn authorities(settings: &TlsSettings) -> Result<CertificateAuthorities, ClientE
     if let Some(path) = &settings.ca_cert {
         return certificates(path);
     }
+    if let Some(text) = &settings.ca_cert_text {
+        let found = CertificateAuthorities::from_pem(text.as_bytes());
+        let why = "reading certificates: VAULT_CACERT_BYTES: no certificate in PEM form";
+        return found.ok_or_else(|| ClientError::Settings(why.to_owned()));
+    }
     if let Some(directory) = &settings.ca_path {
         let paths = files::files_of(directory).map_err(|error| broken(directory, &error))?;
         let mut found = CertificateAuthorities::default();

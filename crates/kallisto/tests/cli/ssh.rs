@@ -118,6 +118,39 @@ fn hosts_with_signed_keys_are_trusted_and_no_others() {
 }
 
 #[test]
+fn settings_stand_in_for_flags_and_home_for_its_sign() {
+    let home = Home::new();
+    let stub = Stub::start(vec![Answer::of(200, SIGNED)]);
+    let environment = [
+        ("VAULT_ADDR", stub.address.as_str()),
+        ("VAULT_TOKEN", "root"),
+        ("TMPDIR", home.path.to_str().unwrap()),
+        ("USER", "ada"),
+        ("VAULT_SSH_EXECUTABLE", home.ssh.to_str().unwrap()),
+        ("BAO_SSH_STRICT_HOST_KEY_CHECKING", "accept-new"),
+    ];
+    let line = [
+        "ssh",
+        "-mode=ca",
+        "-role=dev",
+        "-public-key-path=~/.ssh/id_ed25519.pub",
+        "-user-known-hosts-file=~/known",
+        "10.0.0.7",
+        "-oBatchMode=yes",
+        "ls",
+        "-la",
+    ];
+    let ran = kallisto(&home.path, &environment, "", &line);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(ran.stdout.contains("StrictHostKeyChecking=accept-new\n"), "{ran:?}");
+    let known = format!("UserKnownHostsFile={}\n", home.path.join("known").display());
+    assert!(ran.stdout.contains(&known), "{ran:?}");
+    let key = format!("-i\n{}\n", home.path.join(".ssh/id_ed25519").display());
+    assert!(ran.stdout.contains(&key), "{ran:?}");
+    assert!(ran.stdout.ends_with("-oBatchMode=yes\nada@10.0.0.7\nls\n-la\n"), "{ran:?}");
+}
+
+#[test]
 fn a_one_time_password_is_shown_or_typed_by_sshpass() {
     let home = Home::new();
     let (ran, asked) = home.run(&[(200, MADE)], "-mode=otp -role=otp ada@127.0.0.1 -p 2222");
