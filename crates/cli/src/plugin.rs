@@ -64,7 +64,7 @@ impl List {
         let answer = client.send(&ClientRequest::get("sys/plugins/catalog")).map_err(doing)?;
         let data = answer.and_then(|answer| answer.data).unwrap_or_default();
         if config.format != OutputFormat::Table {
-            let kept = data.into_iter().filter(|(name, _)| self.wants(name)).collect();
+            let kept = self.kept(data);
             return Ok(Outcome::print(Document::Object(&kept).to_text(config.format)?));
         }
         let Some(Json::Array(engines)) = data.get("detailed") else {
@@ -81,6 +81,22 @@ impl List {
         let engines = engines.iter().filter_map(Json::as_object);
         let rows = engines.filter_map(|engine| self.row(engine, &heads));
         Ok(Outcome::print(table::under(&heads, rows)))
+    }
+
+    /// What programs get: the names by type, and what there is to say of each under the name that Vault's command line gives it.
+    fn kept(&self, mut data: Map) -> Map {
+        let details = match data.remove("detailed") {
+            Some(Json::Array(engines)) => engines,
+            _ => Vec::new(),
+        };
+        let is_wanted = |engine: &Json| {
+            let kind = engine.as_object().and_then(|engine| engine.get("type")?.as_str());
+            self.wants(kind.unwrap_or_default())
+        };
+        let details = details.into_iter().filter(is_wanted).collect();
+        let mut kept: Map = data.into_iter().filter(|(name, _)| self.wants(name)).collect();
+        kept.insert("details".to_owned(), Json::Array(details));
+        kept
     }
 
     fn wants(&self, kind: &str) -> bool {

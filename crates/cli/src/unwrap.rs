@@ -32,19 +32,25 @@ impl Unwrap {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
+        let token = self.token.as_deref().map(str::trim);
         // A caller without a token of its own is let in by the wrapping token itself.
-        let secret = match (&self.token, config.expose_token()) {
+        let secret = match (token, config.expose_token()) {
             (Some(token), Some(_)) => {
-                let body = Map::from([("token".to_owned(), Json::from(token.as_str()))]);
+                let body = Map::from([("token".to_owned(), Json::from(token))]);
                 client.send(&ClientRequest::put(PATH, body))
             }
             (Some(token), None) => client.with_token(token).send(&bare()),
             (None, _) => client.send(&bare()),
         };
         let secret = secret.map_err(Error::doing("Error unwrapping"))?;
-        let secret =
-            secret.ok_or_else(|| Error::Absent("Could not find wrapped response".into()))?;
-        output::secret(&secret, &config, self.field.field.as_deref())
+        let Some(secret) = secret else {
+            let sentence = "Successfully unwrapped. There was no data in the wrapped secret.";
+            return Ok(output::done(&config, sentence));
+        };
+        match (&self.field.field, secret.datum("keys")) {
+            (None, Some(Json::Array(_))) => output::list(&secret, &config, PATH),
+            _ => output::secret(&secret, &config, self.field.field.as_deref()),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Patch {
     /// KEY=VALUE, KEY=@file, KEY=- (stdin); @file or - is a whole JSON object
     #[arg(value_name = "KEY=VALUE")]
     data: Vec<String>,
-    /// Change only if this is the newest version
+    /// Change only if this is the newest version; 0 for any
     #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
     cas: Option<i64>,
     /// patch: the server merges; rw: read, merge here, write
@@ -108,10 +108,15 @@ impl Patch {
         Ok((again, notice.to_owned()))
     }
 
+    /// The version that the change is for. There is nothing to change where there is none, so 0 says nothing, unlike with `put`.
+    fn version_wanted(&self) -> Option<i64> {
+        self.cas.filter(|cas| *cas > 0)
+    }
+
     /// The change as a merge patch: null removes a member.
     fn merge_request(&self, path: &str, mut data: Map) -> ClientRequest {
         data.extend(self.remove_data.iter().map(|key| (key.clone(), Json::Null)));
-        let body = Json::Object(versioned(data, cas_options(self.cas)));
+        let body = Json::Object(versioned(data, cas_options(self.version_wanted())));
         ClientRequest::new(Method::Patch, path).with_body(&body)
     }
 
@@ -142,7 +147,7 @@ impl Patch {
         for key in &self.remove_data {
             merged.remove(key);
         }
-        let cas = self.cas.filter(|cas| *cas > 0).unwrap_or(version);
+        let cas = self.version_wanted().unwrap_or(version);
         Ok(client.send(&ClientRequest::put(path, versioned(merged, cas_options(Some(cas))))))
     }
 }

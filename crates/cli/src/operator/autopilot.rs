@@ -10,7 +10,7 @@ use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, OutputFormat, table};
+use kallisto_command::output::{self, Document, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 const STATE: &str = "sys/storage/raft/autopilot/state";
@@ -26,17 +26,27 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn run(self) -> Result<Outcome, Error> {
+    pub(super) fn run(mut self) -> Result<Outcome, Error> {
+        // The format for people is called so here by Vault's command line.
+        let format = &mut self.common.format.format;
+        *format = format.take().filter(|name| !name.eq_ignore_ascii_case("pretty"));
         let config = Config::load(&self.common)?;
         let doing = Error::doing("Error reading the state of the servers");
         let answer = Client::new(&config)?.send(&ClientRequest::get(STATE)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
         if config.format != OutputFormat::Table {
-            return output::secret(&answer, &config, None);
+            return data(&answer, &config);
         }
         let printed = Outcome::print(state_table(&answer)?);
         Ok(printed.with_notice(&output::warnings(&answer)))
     }
+}
+
+/// What programs get: Vault's command line prints the data without what is around it.
+fn data(answer: &Secret, config: &Config) -> Result<Outcome, Error> {
+    let data = answer.data.as_ref().ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
+    let printed = Outcome::print(Document::Object(data).to_text(config.format)?);
+    Ok(printed.with_notice(&output::warnings(answer)))
 }
 
 /// What is said of all, and a row for each server.
@@ -82,7 +92,10 @@ impl GetConfig {
         let answer =
             Client::new(&config)?.send(&ClientRequest::get(CONFIGURATION)).map_err(doing)?;
         let answer = answer.ok_or_else(|| Error::Absent(ABSENT.to_owned()))?;
-        output::secret(&answer, &config, None)
+        match config.format {
+            OutputFormat::Table => output::secret(&answer, &config, None),
+            _ => data(&answer, &config),
+        }
     }
 }
 
@@ -95,7 +108,7 @@ pub(crate) struct SetConfig {
     #[command(flatten)]
     common: CommonFlags,
     /// Whether servers that are gone for good are removed; needs -min-quorum
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     cleanup_dead_servers: Option<bool>,
     /// Silence after which a server is not healthy, e.g. 10s
     #[arg(long, value_name = "DURATION")]

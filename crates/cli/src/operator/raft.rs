@@ -11,7 +11,7 @@ use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
 use kallisto_command::json::{Json, Map};
 use kallisto_command::outcome::Outcome;
-use kallisto_command::output::{self, OutputFormat, table};
+use kallisto_command::output::{self, Document, OutputFormat, table};
 use kallisto_command::secret::Secret;
 
 const HEADING: [&str; 4] = ["Node", "Address", "State", "Voter"];
@@ -109,10 +109,12 @@ impl Join {
             put(name, pem(given)?.into());
         }
         let request = ClientRequest::put("sys/storage/raft/join", body);
-        Client::new(&config)?
-            .without_token()
-            .send_raw(&request)
-            .map_err(Error::doing("Error joining the cluster"))?;
+        let client = Client::new(&config)?.without_token();
+        let answer = client.send(&request).map_err(Error::doing("Error joining the cluster"))?;
+        if config.format != OutputFormat::Table {
+            let joined = answer.unwrap_or_default().data.unwrap_or_default();
+            return Ok(Outcome::print(Document::Object(&joined).to_text(config.format)?));
+        }
         Ok(Outcome::line("Success! It joins once it is given the cluster's unseal shares."))
     }
 }

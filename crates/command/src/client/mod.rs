@@ -39,6 +39,9 @@ use super::secret::Secret;
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Most bytes of one answer's header.
 const HEADER_BYTES_MAX: usize = 64 << 10;
+/// What is written here comes back wrapped, for so long when nobody says otherwise.
+const WRAP_PATH: &str = "sys/wrapping/wrap";
+const WRAP_TTL_DEFAULT: &str = "5m";
 /// What we call ourselves.
 const USER_AGENT: &str = concat!("Kallisto/", env!("CARGO_PKG_VERSION"));
 
@@ -396,14 +399,24 @@ impl<'a> Client<'a> {
         if let Some(namespace) = &self.config.namespace {
             headers.push(("X-Vault-Namespace".to_owned(), namespace.clone()));
         }
-        if let (Some(ttl), true) = (&self.config.wrap_ttl, request.may_be_wrapped) {
-            headers.push(("X-Vault-Wrap-TTL".to_owned(), ttl.clone()));
+        if let Some(ttl) = self.wrap_ttl(request) {
+            headers.push(("X-Vault-Wrap-TTL".to_owned(), ttl.to_owned()));
         }
         if request.method == Method::Patch {
             headers.push(("Content-Type".to_owned(), "application/merge-patch+json".to_owned()));
         }
         headers.extend(self.config.headers.iter().cloned());
         headers
+    }
+
+    /// How long the answer stays wrapped, if it is to be.
+    fn wrap_ttl(&self, request: &ClientRequest) -> Option<&str> {
+        if !request.may_be_wrapped {
+            return None;
+        }
+        // There is nothing else that one can want of this path.
+        let wraps = !request.method.has_no_body() && request.path == WRAP_PATH;
+        self.config.wrap_ttl.as_deref().or(wraps.then_some(WRAP_TTL_DEFAULT))
     }
 
     fn url_of(&self, request: &ClientRequest) -> String {

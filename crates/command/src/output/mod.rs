@@ -192,7 +192,10 @@ pub fn list(secret: &Secret, config: &Config, path: &str) -> Result<Outcome, Err
         return self::secret(secret, config, None);
     }
     let Some(keys @ Json::Array(items)) = secret.datum("keys") else {
-        return Err(Error::Absent(format!("No entries found at {path}")));
+        return match config.format {
+            OutputFormat::Table => Err(Error::Absent(format!("No entries found at {path}"))),
+            _ => no_list(config, path),
+        };
     };
     match config.format {
         OutputFormat::Table => {

@@ -159,3 +159,119 @@ fn login_keeps_the_token_where_only_its_owner_reads_it() {
     kallisto(&home, &environment, "", &["token", "lookup"]);
     assert_eq!(stub.asked()[1].headers["x-vault-token"], "t0ken");
 }
+
+#[test]
+fn data_to_wrap_is_wrapped_for_five_minutes_unless_somebody_says_otherwise() {
+    let wrapped = r#"{"wrap_info":{"token":"w","ttl":300}}"#;
+    for (flags, wanted) in [(&[][..], "5m"), (&["-wrap-ttl=1h"], "1h0m0s")] {
+        let stub = Stub::start(vec![Answer::of(200, wrapped)]);
+        let line = [&["write"], flags, &["sys/wrapping/wrap", "a=b"]].concat();
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(stub.asked()[0].headers["x-vault-wrap-ttl"], wanted);
+    }
+    let stub = Stub::start(vec![Answer::of(204, "")]);
+    kallisto(&directory(), &with(&stub, &[]), "", &["write", "kv/a", "a=b"]);
+    assert_eq!(stub.asked()[0].headers.get("x-vault-wrap-ttl"), None);
+}
+
+#[test]
+fn what_was_wrapped_is_shown_as_what_it_is() {
+    let list = r#"{"request_id":"r","data":{"keys":["b","a"]}}"#;
+    let nothing = "Successfully unwrapped. There was no data in the wrapped secret.\n";
+    for (answer, line, wanted) in [
+        (Answer::of(200, list), &["unwrap", "w"][..], "Keys\n----\na\nb\n"),
+        (Answer::of(200, list), &["unwrap", "-format=json", "w"], "[\n  \"b\",\n  \"a\"\n]\n"),
+        (Answer::of(200, list), &["unwrap", "-field=keys", "w"], "[b a]"),
+        (Answer::of(204, ""), &["unwrap", "w"], nothing),
+        (Answer::of(204, ""), &["unwrap", "-format=json", "w"], ""),
+    ] {
+        let stub = Stub::start(vec![answer]);
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", line);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, wanted), "{line:?}");
+    }
+}
+
+#[test]
+fn version_nought_is_any_version_of_what_is_changed() {
+    for (flag, wanted) in [("-cas=0", "{}"), ("-cas=3", r#"{"cas":3}"#)] {
+        let stub = Stub::start(vec![Answer::of(200, MOUNT), Answer::of(200, VERSION)]);
+        let line = ["kv", "patch", flag, "secret/app", "a=2"];
+        kallisto(&directory(), &with(&stub, &[]), "", &line);
+        let body = format!(r#"{{"data":{{"a":"2"}},"options":{wanted}}}"#);
+        assert_eq!(stub.asked()[1].body, body);
+    }
+}
+
+#[test]
+fn a_login_takes_from_the_environment_what_is_not_said() {
+    let made = r#"{"auth":{"client_token":"t","policies":["default"]}}"#;
+    let environment =
+        [("LOGNAME", "ada"), ("VAULT_LDAP_PASSWORD", "pw"), ("VAULT_AUTH_GITHUB_TOKEN", "gh")];
+    for (line, path, body) in [
+        (&["-method=ldap"][..], "/v1/auth/ldap/login/ada", r#"{"password":"pw"}"#),
+        (
+            &["-method=ldap", "-path=corp", "username=bob", "password=x"],
+            "/v1/auth/corp/login/bob",
+            r#"{"password":"x"}"#,
+        ),
+        (
+            &["-method=userpass", "mount=people", "username=bob", "password=x"],
+            "/v1/auth/people/login/bob",
+            r#"{"password":"x"}"#,
+        ),
+        (&["-method=github"], "/v1/auth/github/login", r#"{"token":"gh"}"#),
+    ] {
+        let stub = Stub::start(vec![Answer::of(200, made)]);
+        let words = [&["login", "-token-only"], line].concat();
+        let ran = kallisto(&directory(), &with(&stub, &environment), "", &words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "t"), "{ran:?}");
+        assert_eq!((stub.asked()[0].path.as_str(), stub.asked()[0].body.as_str()), (path, body));
+    }
+}
+
+#[test]
+fn all_of_the_data_is_a_field() {
+    for (format, wanted) in [("table", "map[a:1]"), ("json", "{\n  \"a\": \"1\"\n}")] {
+        let stub = Stub::start(vec![Answer::of(200, MOUNT), Answer::of(200, VERSION)]);
+        let format = format!("-format={format}");
+        let line = ["kv", "get", &format, "-field=data", "secret/app"];
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, wanted));
+    }
+}
+
+#[test]
+fn programs_get_a_document_where_nothing_is_listed() {
+    let warned = r#"{"data":{"a":"1"},"warnings":["no list"]}"#;
+    let stub = Stub::start(vec![Answer::of(404, warned)]);
+    let line = ["list", "-format=json", "secret"];
+    let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, "{}\n"), "{ran:?}");
+}
+
+#[test]
+fn programs_get_what_vaults_command_line_prints_of_a_cluster() {
+    let state = r#"{"request_id":"r","data":{"healthy":true,"leader":"a","servers":{}}}"#;
+    let wanted = "{\n  \"healthy\": true,\n  \"leader\": \"a\",\n  \"servers\": {}\n}\n";
+    let engines = r#"{"data":{"auth":["jwt"],"secret":["kv"],"detailed":[{"name":"jwt","type":"auth"},{"name":"kv","type":"secret"}]}}"#;
+    let details = "{\n  \"auth\": [\n    \"jwt\"\n  ],\n  \"details\": [\n    {\n      \"name\": \"jwt\",\n      \"type\": \"auth\"\n    }\n  ]\n}\n";
+    for (line, answer, wanted) in [
+        ("operator raft autopilot state -format=json", state, wanted),
+        (
+            "operator raft join -format=json http://a:8200",
+            r#"{"joined":true}"#,
+            "{\n  \"joined\": true\n}\n",
+        ),
+        ("plugin list -format=json auth", engines, details),
+    ] {
+        let stub = Stub::start(vec![Answer::of(200, answer)]);
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", &words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, wanted), "{line}");
+    }
+    let stub = Stub::start(vec![Answer::of(200, state)]);
+    let line = ["operator", "raft", "autopilot", "state", "-format=pretty"];
+    let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+    assert!(ran.stdout.contains("healthy"), "{ran:?}");
+}
