@@ -27,9 +27,8 @@ fn tagged(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 
 /// A part of a name: attributes with their values, in this order.
 fn part(values: &[(&[u8], u8, &[u8])]) -> Vec<u8> {
-    let value = |(id, tag, text): &(&[u8], u8, &[u8])| {
-        tagged(SEQUENCE, &[id, &tagged(*tag, &[text])])
-    };
+    let value =
+        |(id, tag, text): &(&[u8], u8, &[u8])| tagged(SEQUENCE, &[id, &tagged(*tag, &[text])]);
     let values: Vec<Vec<u8>> = values.iter().map(value).collect();
     tagged(SET, &values.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
@@ -101,7 +100,8 @@ fn a_root_may_have_the_serial_number_0() {
     let parsed = ParsedCertificate::from_der(&root(&key, &name, zero)).unwrap();
     assert_eq!(parsed.serial, zero);
     // A list of revoked certificates with one.
-    let list = CrlContents { number: 1, this_update: 9, next_update: 10, base: None, freshest: &[] };
+    let list =
+        CrlContents { number: 1, this_update: 9, next_update: 10, base: None, freshest: &[] };
     let entry = RevokedEntry { serial: zero, at: 8 };
     let list = list.sign([entry], &signer(&name, &[1; 20], &key)).unwrap();
     assert_eq!(ParsedList::from_der(&list).unwrap().revoked, [entry]);
@@ -153,8 +153,13 @@ fn the_common_name_of_a_request_is_read_as_its_maker_meant_it() {
 fn a_list_may_have_a_number_of_more_than_64_bits() {
     let key = PrivateKey::make(PkiKeyKind::P256).unwrap();
     let name = named(UTF8, b"Root");
-    let list =
-        CrlContents { number: u64::MAX, this_update: 9, next_update: 10, base: None, freshest: &[] };
+    let list = CrlContents {
+        number: u64::MAX,
+        this_update: 9,
+        next_update: 10,
+        base: None,
+        freshest: &[],
+    };
     let mut list = list.sign([], &signer(&name, &[1; 20], &key)).unwrap();
     assert_eq!(ParsedList::from_der(&list).unwrap().number, Some(u64::MAX));
     let longest = [&[2, 9, 0][..], &[0xff; 8]].concat();

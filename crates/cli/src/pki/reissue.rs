@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_ca_that_is_made_anew_may_sign_no_more_names() {
-        let block = |text: &str| NameConstraint::Ip(AddressBlock::parse(text).unwrap().to_constraint());
+        let block =
+            |text: &str| NameConstraint::Ip(AddressBlock::parse(text).unwrap().to_constraint());
         let limits = CaNameLimits {
             permitted: vec![
                 NameConstraint::dns("example.com").unwrap(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 use kallisto_pki::certificate::{
-    AltNames, CertificateContents, CertificatePurpose, CertificateSigner, ParsedCertificate, Usages,
-    usage_named,
+    AltNames, CertificateContents, CertificatePurpose, CertificateSigner, ParsedCertificate,
+    Usages, usage_named,
 };
 use kallisto_pki::names::{NameRules, grant};
 use kallisto_pki::pem::Label;

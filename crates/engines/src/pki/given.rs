@@ -73,9 +73,9 @@ const LAST_DAYS_SECS: i64 = 3 * 24 * 3600;
 
 /// A time of RFC 3339, in seconds since 1970.
 pub(super) fn parse_time(name: &str, text: &str) -> Result<i64, Error> {
-    let earlier = LAST_DAYS.iter().find_map(|(day, earlier)| {
-        text.strip_prefix(day).map(|time| format!("{earlier}{time}"))
-    });
+    let earlier = LAST_DAYS
+        .iter()
+        .find_map(|(day, earlier)| text.strip_prefix(day).map(|time| format!("{earlier}{time}")));
     let later_secs = if earlier.is_some() { LAST_DAYS_SECS } else { 0 };
     let time: Result<Timestamp, _> = earlier.as_deref().unwrap_or(text).parse();
     time.map(|time| time.as_second() + later_secs).map_err(|_| {
@@ -90,9 +90,9 @@ pub(super) fn write_time(at: i64) -> String {
     }
     let earlier = Timestamp::from_second(at.saturating_sub(LAST_DAYS_SECS));
     let earlier = earlier.map_or_else(|_| at.to_string(), |time| time.to_string());
-    let day = LAST_DAYS.iter().find_map(|(day, before)| {
-        earlier.strip_prefix(before).map(|time| format!("{day}{time}"))
-    });
+    let day = LAST_DAYS
+        .iter()
+        .find_map(|(day, before)| earlier.strip_prefix(before).map(|time| format!("{day}{time}")));
     day.unwrap_or_else(|| at.to_string())
 }
 

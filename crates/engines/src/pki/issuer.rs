@@ -196,8 +196,7 @@ impl Issuer {
         certificate: ParsedCertificate,
     ) -> Self {
         let scope = ListScope::of(&certificate.subject, certificate.public.spki());
-        let hashes =
-            IssuerHashes::of(&certificate.subject_as_written, certificate.public.bits());
+        let hashes = IssuerHashes::of(&certificate.subject_as_written, certificate.public.bits());
         let own_key_id = certificate.public.key_id();
         let pem = kallisto_pki::pem::write(kallisto_pki::pem::Label::Certificate, &certificate.der);
         Self {

@@ -435,7 +435,10 @@ impl PkiState {
             Some(id) => Some(*id),
             None if is_default(reference) => {
                 let default = self.issuer_defaults.default;
-                Some(default.ok_or_else(|| Error::invalid("no default issuer currently configured"))?)
+                Some(
+                    default
+                        .ok_or_else(|| Error::invalid("no default issuer currently configured"))?,
+                )
             }
             None => IssuerId::parse(reference),
         };

@@ -129,7 +129,11 @@ const GENERATE: &[Field] = with_subject_fields!(
         field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
         REF,
         field("csr", Text, "The certificate request that is signed, in PEM."),
-        field("skid", Text, "The id of the key of the CA that is signed, in hexadecimal digits; SHA-1 of the key if empty."),
+        field(
+            "skid",
+            Text,
+            "The id of the key of the CA that is signed, in hexadecimal digits; SHA-1 of the key if empty."
+        ),
         field("use_csr_values", Flag, "Whether subject and names are those of the request."),
         field(
             "enforce_leaf_not_after_behavior",
@@ -149,7 +153,11 @@ const GENERATE: &[Field] = with_subject_fields!(
 const ISSUER: &[Field] = &[
     REF,
     field("issuer_name", Text, "A name."),
-    field("leaf_not_after_behavior", Text, "`err`, `always_enforce_err`, `truncate` or `permit` what would outlive it."),
+    field(
+        "leaf_not_after_behavior",
+        Text,
+        "`err`, `always_enforce_err`, `truncate` or `permit` what would outlive it.",
+    ),
     field("manual_chain", Texts, "The chain, as issuers; `self` first."),
     field("usage", Texts, "`read-only`, `issuing-certificates`, `crl-signing`, `ocsp-signing`."),
     field("revocation_signature_algorithm", Text, "How it signs revocation lists."),

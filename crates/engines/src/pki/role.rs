@@ -81,7 +81,11 @@ pub(super) const FIELDS: &[Field] = &[
     ),
     field("organization", Texts, "O of the subject."),
     field("ou", Texts, "OU of the subject."),
-    field("policy_identifiers", Texts, "Certificate policies: numbers, or objects with `oid`, `cps` and `notice`."),
+    field(
+        "policy_identifiers",
+        Texts,
+        "Certificate policies: numbers, or objects with `oid`, `cps` and `notice`.",
+    ),
     field("postal_code", Texts, "The postal code of the subject."),
     field("province", Texts, "ST of the subject."),
     field("require_cn", Flag, "Whether there has to be a common name."),

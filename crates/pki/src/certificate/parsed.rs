@@ -1,7 +1,7 @@
 //! Certificates that are read: of whom, by whom, for how long and for what.
 
 use der::asn1::{AnyRef, BitString, OctetString};
-use der::{Decode as _, Encode as _, SliceReader};
+use der::{Decode as _, Encode as _, SliceReader, Tagged as _};
 use x509_cert::Certificate;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtrees;

@@ -137,7 +137,9 @@ fn a_ca_that_is_signed_by_another_one_keeps_the_id_of_its_key() {
 #[test]
 fn the_common_name_of_a_ca_is_free_text() {
     let (mount, _) = with_root();
-    for name in ["Ops @ Example *", "R&D <ca@example.com>", "a@", "*", "10.0.0.1", "Zertifizierung ü"] {
+    for name in
+        ["Ops @ Example *", "R&D <ca@example.com>", "a@", "*", "10.0.0.1", "Zertifizierung ü"]
+    {
         let body = format!(r#"{{"common_name":{},"key_type":"ec","ttl":"1h"}}"#, quoted(name));
         let root = mount.ask(NOW, Update, "root/generate/internal", &body).unwrap();
         let csr = mount.ask(NOW, Update, "intermediate/generate/internal", &body).unwrap();
@@ -169,8 +171,7 @@ fn names_of_a_request_that_no_rule_is_about_stand_in_the_way_only_where_they_are
     let info = [&[0x30, 0x81, u8::try_from(info.len()).unwrap()][..], &info].concat();
     let algorithm = SignatureAlgorithm::choose(key.kind(), SignatureWish::default());
     let signature = key.sign(algorithm, &info).unwrap();
-    let parts =
-        [info, algorithm.to_der().unwrap(), tagged(3, &[&[0], &signature])].concat();
+    let parts = [info, algorithm.to_der().unwrap(), tagged(3, &[&[0], &signature])].concat();
     let der = [&[0x30, 0x81, u8::try_from(parts.len()).unwrap()][..], &parts].concat();
     let csr = quoted(&pem::write(Label::Request, &der));
     let body = format!(r#"{{"csr":{csr},"common_name":"a.example.com","ttl":"10m"}}"#);
@@ -189,8 +190,11 @@ fn names_of_a_request_that_no_rule_is_about_stand_in_the_way_only_where_they_are
 fn the_issuer_that_an_import_brings_is_named() {
     let (mount, root) = with_root();
     let root = pem::write(Label::Certificate, &root.der);
-    let (key, other) =
-        foreign_root_named(&tagged(0x30, &[&tagged(0x31, &[&unit("A")])]), Serial::from_bytes(&[9]).unwrap(), None);
+    let (key, other) = foreign_root_named(
+        &tagged(0x30, &[&tagged(0x31, &[&unit("A")])]),
+        Serial::from_bytes(&[9]).unwrap(),
+        None,
+    );
     let other = pem::write(Label::Certificate, &other);
     let csr = request(&key, "Below", &[], true);
     let body = format!(r#"{{"csr":{},"ttl":"10m"}}"#, quoted(&csr));
@@ -198,8 +202,7 @@ fn the_issuer_that_an_import_brings_is_named() {
     let below = Mount::text(&below, "certificate");
     let import = |mount: &Mount, path: &str, texts: &[&str], name: &str| {
         let field = if path.ends_with("set-signed") { "certificate" } else { "pem_bundle" };
-        let body =
-            format!(r#"{{"{field}":{},"issuer_name":"{name}"}}"#, quoted(&texts.join("\n")));
+        let body = format!(r#"{{"{field}":{},"issuer_name":"{name}"}}"#, quoted(&texts.join("\n")));
         mount.ask(NOW, Update, path, &body)
     };
     let to = Mount::new(&ENGINE);

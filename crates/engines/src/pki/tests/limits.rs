@@ -306,7 +306,10 @@ fn a_ca_has_the_key_usages_that_are_asked_for_besides_its_own() {
         for (usages, more) in [
             (r#""""#, own),
             (r#"["CertSign","CRLSign"]"#, own),
-            (r#""DigitalSignature,KeyAgreement""#, own | KeyUsages::DigitalSignature | KeyUsages::KeyAgreement),
+            (
+                r#""DigitalSignature,KeyAgreement""#,
+                own | KeyUsages::DigitalSignature | KeyUsages::KeyAgreement,
+            ),
         ] {
             let made = parsed(&make(path, usages).unwrap(), "certificate");
             assert_eq!(made.usages, Some(more), "{path} {usages}");
@@ -320,7 +323,8 @@ fn a_ca_has_the_key_usages_that_are_asked_for_besides_its_own() {
 #[test]
 fn policies_of_a_role_may_have_a_practice_statement_and_a_notice() {
     let (mount, _) = with_root();
-    let object = r#"{"oid":"1.3.6.1.4.1.7.8 ","cps":"https://example.com/cps","notice":"Read, then trust"}"#;
+    let object =
+        r#"{"oid":"1.3.6.1.4.1.7.8 ","cps":"https://example.com/cps","notice":"Read, then trust"}"#;
     let list = format!(r#"["1.2.3",{object}]"#);
     let texts = format!(r#"["1.2.3",{}]"#, quoted(object));
     let mut shown = Vec::new();
@@ -342,7 +346,14 @@ fn policies_of_a_role_may_have_a_practice_statement_and_a_notice() {
     issue(&mount, "policies", r#"{"common_name":"a"}"#).unwrap();
     let role = mount.ask(NOW, Patch, "roles/policies", r#"{"ttl":"30m"}"#).unwrap();
     assert_eq!(role["policy_identifiers"], shown[0]);
-    for wrong in [r#""x""#, r#"["{"]"#, r#""[""#, r#"[{"cps":"a"}]"#, r#"[{"oid":"1.2.3","cps":"a b"}]"#] {
-        refusal(mount.ask(NOW, Update, "roles/wrong", &format!(r#"{{"policy_identifiers":{wrong}}}"#)));
+    for wrong in
+        [r#""x""#, r#"["{"]"#, r#""[""#, r#"[{"cps":"a"}]"#, r#"[{"oid":"1.2.3","cps":"a b"}]"#]
+    {
+        refusal(mount.ask(
+            NOW,
+            Update,
+            "roles/wrong",
+            &format!(r#"{{"policy_identifiers":{wrong}}}"#),
+        ));
     }
 }

@@ -83,10 +83,16 @@ fn a_certificate_ends_by_the_time_that_the_settings_allow_or_sooner_by_its_role(
     assert_eq!(ends(r#"{"max_ttl":"1h"}"#, r#","ttl":"2h""#), 3600);
     assert_eq!(ends(r#"{"max_ttl":"3h"}"#, r#","ttl":"2h""#), 7200);
     // A client cannot ask for less than its CA has left, so certificates end with it, unless it refuses that too.
-    ca.ask("issuers/generate/root/internal", r#"{"common_name":"R","key_type":"ec","ttl":"1h","issuer_name":"short"}"#);
+    ca.ask(
+        "issuers/generate/root/internal",
+        r#"{"common_name":"R","key_type":"ec","ttl":"1h","issuer_name":"short"}"#,
+    );
     ca.ask("config/issuers", r#"{"default":"short"}"#);
     assert_eq!(ends("{}", r#","ttl":"2h""#), 3600);
-    ca.ask("issuer/short", r#"{"issuer_name":"short","leaf_not_after_behavior":"always_enforce_err"}"#);
+    ca.ask(
+        "issuer/short",
+        r#"{"issuer_name":"short","leaf_not_after_behavior":"always_enforce_err"}"#,
+    );
     assert_eq!(ends(r#"{"max_ttl":"30m"}"#, r#","ttl":"2h""#), 1800);
     ca.ask("config/acme", r#"{"max_ttl":"3h"}"#);
     let order = client.order(&[("dns", "a.example.test")]);
