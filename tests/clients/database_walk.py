@@ -575,6 +575,7 @@ def main():
         postgres_walk(postgres)
         static_walk(postgres)
         credentials_walk(postgres)
+        forms_walk(postgres)
         hang_walk(postgres)
         crash_walk(postgres)
     else:
