@@ -14,7 +14,13 @@ use kallisto_command::output::{self, Document, OutputFormat, table};
 pub(super) fn read_all(config: &Config, path: &str, doing: &str) -> Result<Map, Error> {
     let client = Client::new(config)?;
     let answer = client.send(&ClientRequest::get(path)).map_err(Error::doing(doing))?;
-    Ok(answer.and_then(|answer| answer.data).unwrap_or_default())
+    let answer = answer.ok_or_else(|| Error::Absent(absent(doing)))?;
+    Ok(answer.data.unwrap_or_default())
+}
+
+/// What there is to say where a server answers that it has no such list. It has one in every namespace.
+pub(super) fn absent(doing: &str) -> String {
+    format!("{doing}: there is nothing: is the namespace right?")
 }
 
 /// Prints what is listed: for people a line for each, as `row` has it.

@@ -60,7 +60,8 @@ impl List {
         let client = Client::new(&config)?;
         let request = ClientRequest::list("sys/policies/acl");
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        let answer = answer.ok_or_else(|| Error::Absent(mounted::absent(DOING)))?;
+        let data = answer.data.unwrap_or_default();
         let names = data.get("keys").cloned().unwrap_or(Json::Null);
         if config.format != OutputFormat::Table {
             return Ok(Outcome::print(Document::Value(&names).to_text(config.format)?));

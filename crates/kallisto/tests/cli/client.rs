@@ -242,6 +242,16 @@ fn all_of_the_data_is_a_field() {
 }
 
 #[test]
+fn a_namespace_that_is_not_there_has_no_lists() {
+    for line in [["secrets", "list"], ["auth", "list"], ["policy", "list"], ["audit", "list"]] {
+        let stub = Stub::start(vec![Answer::of(404, r#"{"errors":[]}"#)]);
+        let ran = kallisto(&directory(), &with(&stub, &[]), "", &line);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.stderr.contains("namespace"), "{ran:?}");
+    }
+}
+
+#[test]
 fn programs_get_a_document_where_nothing_is_listed() {
     let warned = r#"{"data":{"a":"1"},"warnings":["no list"]}"#;
     let stub = Stub::start(vec![Answer::of(404, warned)]);
