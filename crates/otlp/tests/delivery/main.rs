@@ -19,8 +19,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracer::tracer;
 
 const PROTOCOLS: [OtlpProtocol; 2] = [OtlpProtocol::Http, OtlpProtocol::Grpc];
-/// More than a stop takes that is held up by nothing.
-const SOON: Duration = Duration::from_secs(2);
+/// More than anything takes that is held up by nothing, on a machine as busy as one that tests.
+const SOON: Duration = Duration::from_secs(20);
 
 struct Pair {
     tracer: Arc<Tracer>,
@@ -93,12 +93,9 @@ fn spans_arrive_whole_over_both_protocols() {
 
 #[test]
 fn a_collector_that_is_not_there_costs_nothing_but_the_spans() {
-    let address = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
     for protocol in PROTOCOLS {
-        let pair = start_with(&format!("http://{address}"), protocol, None);
+        // Nobody is given that port, as one that was free a moment ago may be.
+        let pair = start_with("http://127.0.0.1:1", protocol, None);
         let begin = Instant::now();
         pair.send(QUEUE_SPANS_MAX);
         let took = begin.elapsed();
@@ -183,9 +180,8 @@ fn a_collector_that_refuses_is_left_alone_and_keeps_its_connection() {
         let collector = Collector::start();
         collector.set(refuses);
         let pair = start(&collector, protocol);
-        pair.send(OF_THREE_REQUESTS);
-        collector.until("a request", |received| received.requests >= 1);
         let begin = Instant::now();
+        pair.send(OF_THREE_REQUESTS);
         collector.until("the third request", |received| received.requests >= 3);
         let took = begin.elapsed();
         assert!(
@@ -240,7 +236,8 @@ fn an_answer_without_an_end_takes_a_bounded_time_and_is_judged_by_its_head() {
         let counts = Arc::clone(pair.tracer.counts());
         let begin = Instant::now();
         pair.exporter.stop();
-        assert!(begin.elapsed() < SOON, "{protocol:?} {status}: {:?}", begin.elapsed());
+        // One that was waited for to its end would take all of the time that there is.
+        assert!(begin.elapsed() < SHUTDOWN_MAX, "{protocol:?} {status}: {:?}", begin.elapsed());
         assert_eq!((counts.dropped(why), counts.waiting()), (2, 0), "{protocol:?} {status}");
     }
 }
@@ -316,6 +313,12 @@ fn a_connection_that_was_closed_between_two_batches_loses_none() {
         collector.until("the spans", |received| received.spans.len() == 2 * round);
     }
     let counts = Arc::clone(pair.tracer.counts());
+    // The end sends again what is on its way, an answer included.
+    let begin = Instant::now();
+    while counts.waiting() > 0 {
+        assert!(begin.elapsed() < SOON, "the last answer is not read");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     pair.exporter.stop();
     assert_eq!((counts.exported(), counts.waiting()), (6, 0));
     assert_eq!(collector.spans().len(), 6, "and sends none twice");
