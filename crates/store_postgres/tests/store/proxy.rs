@@ -127,7 +127,14 @@ fn pump(
             Err(_) => break,
         };
         // The fault may have come while this waited.
-        let now = *wire.lock().unwrap();
+        let mut now = *wire.lock().unwrap();
+        while now == DatabaseWire::Hanging {
+            std::thread::sleep(LOOK);
+            now = *wire.lock().unwrap();
+        }
+        if now == DatabaseWire::Cut {
+            break;
+        }
         if target.write_all(&flow.pass(&piece[..length], now)).is_err() {
             break;
         }

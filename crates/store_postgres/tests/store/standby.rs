@@ -1,8 +1,8 @@
 //! A standby of a PostgreSQL, which takes its place.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 
+use crate::ports::free_address;
 use crate::postgres::{Postgres, command, own_directory};
 
 impl Postgres {
@@ -17,11 +17,11 @@ impl Postgres {
             .arg(&directory)
             .status();
         assert!(copied.unwrap().success(), "pg_basebackup");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let port = free_address().port();
         let config = directory.join("postgresql.auto.conf");
         let text = std::fs::read_to_string(&config).unwrap();
-        std::fs::write(&config, format!("{text}\nport = {}\n", port.port())).unwrap();
-        let mut this = Self { bin: self.bin.clone(), directory, port: port.port(), process: None };
+        std::fs::write(&config, format!("{text}\nport = {port}\n")).unwrap();
+        let mut this = Self { bin: self.bin.clone(), directory, port, process: None };
         this.run();
         self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
         self.sql("SELECT pg_reload_conf()");
