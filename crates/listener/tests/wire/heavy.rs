@@ -7,11 +7,10 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use kallisto_core::admission::Flow;
 
-use super::support::{Connection, Running, TOKEN, request};
+use super::support::{Connection, Running, TOKEN, eventually, request};
 
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
@@ -49,16 +48,6 @@ impl Drop for Occupied {
     fn drop(&mut self) {
         self.words.clear();
         self.holders.drain(..).for_each(|holder| holder.join().unwrap());
-    }
-}
-
-/// Looks again until it is so; nothing here is waited for longer than a test may take.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "the patience of a test")]
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::yield_now();
     }
 }
 

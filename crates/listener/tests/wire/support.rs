@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -465,12 +465,27 @@ impl Silent {
     }
 }
 
+/// Looks again until it is so; nothing is waited for longer than a test may take.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "the patience of a test")]
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
 /// Held by tests that watch the memory of this process, so that no two of them blame each other.
 static MEMORY: Mutex<()> = Mutex::new(());
 
+/// Held by a test that takes much memory itself, and is not to be seen by those that watch it.
+pub(crate) fn use_much_memory() -> MutexGuard<'static, ()> {
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Bytes by which the resident memory of this process grew at the most while `work` ran.
 pub(crate) fn memory_growth(work: impl FnOnce()) -> u64 {
-    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = use_much_memory();
     let before = status_bytes("VmRSS:");
     reset_high_water_mark();
     work();

@@ -51,7 +51,9 @@ fn a_value_that_looks_like_an_error_is_in_no_span() {
         let values = Reply::Array(vec![bulk(&large), bulk("-SECRETWORD")]);
         assert_eq!(client.receive(), Some(values));
     }
+    // A span may end after its reply has left.
     drop(client);
+    site.stop();
     let spans = recorded(receiver);
     assert_eq!(failure_words(&spans, "RESP mget"), vec![String::new(); 8]);
     assert!(!format!("{spans:?}").contains("SECRET"), "{spans:#?}");
@@ -69,6 +71,7 @@ fn a_span_says_the_word_of_what_failed() {
     client.assert_error("SET a b EX 1", "ERR");
     client.assert_error("HELLO 9", "NOPROTO");
     drop(client);
+    site.stop();
     let spans = recorded(receiver);
     let word = |word: &str| format!("Text({word:?})");
     for (name, words) in [
