@@ -95,7 +95,7 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
     site.put("r/1", "between");
     let progress =
         |site: &Site| data(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
-    for _ in 0..1000 {
+    for _ in 0..12_000 {
         if progress(&site).contains(r#""running":false"#) {
             break;
         }

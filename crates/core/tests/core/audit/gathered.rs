@@ -128,7 +128,7 @@ fn reads_that_cannot_be_written_together_go_the_long_way_or_nowhere() {
 #[test]
 fn a_device_that_is_disabled_ends_whatever_connections_are_open() {
     /// Looks at whether a thread has ended.
-    const LOOKS_MAX: usize = 10_000;
+    const LOOKS_MAX: usize = 60_000;
     let site = Site::open(Vec::new());
     let users = || Arc::strong_count(&site.memory.kept);
     let without = users();
