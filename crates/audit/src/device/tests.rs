@@ -96,15 +96,17 @@ fn wait(ticket: Ticket) -> bool {
     pollster::block_on(ticket.written())
 }
 
-/// Waits until the device is tried again and takes a record, as it does by itself.
+/// Waits until the device is tried again and takes a record, as it does by itself. A machine that does not run its writer for as long as the
+/// deadline has it hang once more: then it is waited for again.
 fn until_it_works(bench: &Bench) {
     loop {
         bench.device.reopen();
         let ticket = submit(&bench.device);
         if ticket.0.is_some() {
             bench.turn.send(Turn::Take).unwrap();
-            assert!(wait(ticket));
-            return;
+            if wait(ticket) {
+                return;
+            }
         }
         thread::yield_now();
     }
