@@ -190,8 +190,8 @@ fn a_host_that_hangs_or_is_busy_is_passed_over() {
             });
         }
         let (far_end, login) = far_end(0);
-        let far_end = FarEnd { connect_secs: 1, hosts: hosts.clone(), ..far_end };
-        let until = || Instant::now() + Duration::from_secs(8);
+        let far_end = FarEnd { connect_secs: 2, hosts: hosts.clone(), ..far_end };
+        let until = || Instant::now() + Duration::from_secs(20);
         assert!(open(&far_end, &login, false, until()).await.is_ok());
         let far_end = FarEnd { hosts: hosts[..1].to_vec(), ..far_end };
         let failure = open(&far_end, &login, false, until()).await.err().unwrap();
