@@ -1,7 +1,7 @@
 //! `kallisto ssh`, with a program in the place of `ssh` that says what it was given.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::{Answer, Ran, Stub, directory, kallisto};
 
@@ -27,9 +27,12 @@ struct Home {
     ssh: PathBuf,
 }
 
+/// Written by another process: a program that is still open for writing is not run, and what this one has open is open in each process
+/// that another test is about to start.
 fn script(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let line = "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\"";
+    let status = Command::new("sh").args(["-c", line]).arg(path).arg(text).status();
+    assert!(status.unwrap().success());
 }
 
 impl Home {
