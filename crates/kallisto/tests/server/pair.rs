@@ -116,7 +116,8 @@ fn without_a_quorum_operators_hear_who_is_missing_and_nobody_waits_for_ever_in_v
         let (status, body, took) = asked(&one, &keys.root, method, path);
         assert_eq!(status, 503, "{body}");
         assert!(body.contains(names), "{path}: {body}");
-        assert!(took < Duration::from_secs(3), "{path}: {took:?}");
+        // Who waits does so for ten seconds.
+        assert!(took < Duration::from_secs(8), "{path}: {took:?}");
         let (_, body, _) = asked(&one, &low, method, path);
         assert!(!body.contains("two"), "{path}: {body}");
     }
