@@ -37,7 +37,7 @@ pids+=($!)
   >"$work/server.out" 2>"$work/server.err" &
 pids+=($!)
 url=https://127.0.0.1:$port
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   ca=$(ls "$work"/tls/*ca*.pem 2>/dev/null | head -1) || true
   [ -n "$ca" ] && curl -fs -o /dev/null --cacert "$ca" "$url/v1/sys/health" && break
   sleep 0.05
@@ -139,6 +139,7 @@ if command -v dehydrated >/dev/null; then
   python3 -m http.server --bind "$address" --directory "$work/www" 80 >"$work/www.log" 2>&1 &
   www=$!
   pids+=("$www")
+  for _ in $(seq 200); do curl -s -o /dev/null "http://$address/" && break; sleep 0.05; done
   cat >"$work/hydra/config" <<CONFIG
 CA="$directory"
 BASEDIR="$work/hydra"

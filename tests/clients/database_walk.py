@@ -54,7 +54,7 @@ def start(command, who, **more):
 
 
 def wait_for(port, what):
-    for _ in range(200):
+    for _ in range(600):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -109,7 +109,7 @@ class Postgres:
         self.process = start([tool("postgres"), "-D", str(place / "data"), "-p", str(self.port), "-h", "127.0.0.1",
                               "-k", str(place), "-c", "max_connections=60"], self.who)
         wait_for(self.port, "PostgreSQL")
-        for _ in range(50):
+        for _ in range(300):
             if self.sql("SELECT 1") == "1":
                 break
             time.sleep(0.1)
@@ -188,7 +188,7 @@ def postgres_walk(postgres):
     done("POST", "database/config/pg", {"password_policy": ""})
     postgres.sql("ALTER ROLE vaultadmin RESET standard_conforming_strings")
     done("POST", "auth/token/revoke", {"token": child})
-    for _ in range(100):
+    for _ in range(600):
         if postgres.users() == 0:
             break
         time.sleep(0.1)
@@ -227,14 +227,14 @@ def postgres_walk(postgres):
 
 def static_walk(postgres):
     postgres.sql("CREATE ROLE st1 LOGIN PASSWORD 'old'")
-    done("POST", "database/static-roles/st-1", {"db_name": "pg", "username": "st1", "rotation_period": "5s"})
+    done("POST", "database/static-roles/st-1", {"db_name": "pg", "username": "st1", "rotation_period": "10s"})
     first = done("GET", "database/static-creds/st-1")["data"]
     check(postgres.psql("st1", "old", "SELECT 1").returncode != 0, "the password from before is no good")
     check(postgres.psql("st1", first["password"], "SELECT 1").returncode == 0, "the password of a static role logs in")
     done("POST", "database/rotate-role/st-1")
     second = done("GET", "database/static-creds/st-1")["data"]["password"]
     check(second != first["password"] and postgres.psql("st1", second, "SELECT 1").returncode == 0, "rotate-role changes it")
-    for _ in range(120):
+    for _ in range(600):
         third = done("GET", "database/static-creds/st-1")["data"]["password"]
         if third != second:
             break
@@ -308,7 +308,7 @@ def credentials_walk(postgres):
     def by_certificate(name):
         where = f"host=127.0.0.1 port={postgres.port} user={name} dbname=postgres sslmode=verify-full sslrootcert={WORK}/server-ca.pem sslcert={WORK}/client.pem sslkey={WORK}/client.key"
         return subprocess.run(["psql", where, "-Atc", "SELECT current_user"], env={**os.environ, "PGCONNECT_TIMEOUT": "5"}, capture_output=True, text=True, timeout=30)
-    for _ in range(50):
+    for _ in range(300):
         said = by_certificate(user)
         if said.returncode == 0:
             break
@@ -432,7 +432,7 @@ def crash_walk(postgres):
 
     def unseal():
         done("POST", "sys/unseal", {"key": keys["keys"][0]}, address=address)
-        for _ in range(100):
+        for _ in range(600):
             if ask("GET", "sys/leader", address=address)[1].get("is_self"):
                 return
             time.sleep(0.1)

@@ -27,7 +27,7 @@ BINARY = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 else ""
 HANG_SECS = float(os.environ.get("FAR_END_HANG_SECS", "6"))
 WINDOW_SECS = 1.0
 CLIENTS, PAUSE_SECS = 32, 0.25
-RATIO_MAX, TRIES = 1.2, 5
+RATIO_MAX, TRIES = 1.2, 10
 CREATE = "CREATE ROLE \"{{name}}\" LOGIN PASSWORD '{{password}}'"
 
 

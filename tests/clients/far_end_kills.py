@@ -158,7 +158,7 @@ class Campaign:
         wrong = [lease for lease, user in revoked.items() if lease in leases or user in users]
         check(not wrong, f"none of {len(revoked)} that were told to be revoked is there: {wrong[:3]}")
         for lease in leases - set(known):
-            until("what was not told is looked up", lambda: self.cluster.ask("PUT", "sys/leases/lookup", {"lease_id": lease})[0] == 200, 10)
+            until("what was not told is looked up", lambda: self.cluster.ask("PUT", "sys/leases/lookup", {"lease_id": lease})[0] == 200, 60)
         self.cluster.done("PUT", "sys/leases/revoke-prefix/database/creds/app", {"sync": True}, timeout=300)
         check(counts() == (0, 0), "and none of either once all are revoked")
         took = time.monotonic() - begun
@@ -209,10 +209,13 @@ class Campaign:
             code, answer = self.send("GET", f"database/static-creds/st-{of}")
             if code != 200:
                 return False
-            # Whatever was killed: what is told logs in.
-            if not self.postgres.logs_in(f"st_{of}", answer["data"]["password"]):
+            # Whatever was killed: what is told logs in, unless it has changed since it was told.
+            if self.postgres.logs_in(f"st_{of}", answer["data"]["password"]):
+                return True
+            code, again = self.send("GET", f"database/static-creds/st-{of}")
+            if code == 200 and again["data"]["password"] == answer["data"]["password"]:
                 raise SystemExit(f"not so: the password of st_{of} that is told logs in")
-            return True
+            return False
 
         def root():
             code, answer = self.send("GET", f"database/creds/r-{of}")

@@ -233,7 +233,7 @@ server = subprocess.Popen(
 )
 try:
     address, authority = f"https://127.0.0.1:{port}", os.path.join(certs, "vault-ca.pem")
-    for _ in range(100):
+    for _ in range(600):
         try:
             urllib.request.urlopen(f"{address}/v1/sys/health", context=ssl.create_default_context(cafile=authority))
             break

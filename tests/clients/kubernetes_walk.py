@@ -123,7 +123,7 @@ def walk(port):
             code, answer = ask("POST", "kubernetes/creds/gen", {"kubernetes_namespace": "test"})
             if code not in (400, 503) or host not in str(answer) or "canary" in str(answer):
                 raise SystemExit(f"{mood} at {step}: {code} {answer}")
-            if not emptied(before, 15):
+            if not emptied(before, 60):
                 raise SystemExit(f"{mood} at {step}: {set(there()) - set(before)}")
     check(True, "an API server that refuses or answers half at any step leaves nothing behind")
     feel(None, "proxy")
@@ -149,7 +149,7 @@ def walk(port):
     took = time.time() - begun
     stop.set()
     thread.join()
-    check(code == 503 and took > 5 and slowest[0] < 3, f"while it hangs for {took:.0f} s others are served: the slowest of their reads took {slowest[0] * 1000:.0f} ms")
+    check(code == 503 and took > 5 and slowest[0] < 5, f"while it hangs for {took:.0f} s others are served: the slowest of their reads took {slowest[0] * 1000:.0f} ms")
     feel()
 
     # A configuration that only a lease needs goes by force alone; then the lease waits for the next one, as with Vault.

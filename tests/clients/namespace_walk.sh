@@ -65,7 +65,7 @@ is "and unlocked" "inside" "$("$cli" kv get -namespace="$top" -mount=kv -field=p
 
 refused "one with children is not deleted" "$cli" namespace delete "$top"
 "$cli" namespace delete -namespace="$top" kid >/dev/null
-for _ in $(seq 100); do # the sweep takes a moment
+for _ in $(seq 600); do # the sweep takes a moment
   "$cli" namespace lookup -namespace="$top" kid >/dev/null 2>&1 || break
   sleep 0.1
 done

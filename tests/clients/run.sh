@@ -81,7 +81,7 @@ if [ "${STORAGE:-}" = postgresql ]; then
   on_storage=("-config=$work/storage.hcl")
 fi
 answers() { # answers ADDRESS PID ERRORS: waits until a server answers
-  for _ in $(seq 100); do
+  for _ in $(seq 1200); do
     curl -fs -o /dev/null "$1/v1/sys/health" && return
     kill -0 "$2" || { cat "$3"; exit 1; }
     sleep 0.05

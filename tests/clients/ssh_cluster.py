@@ -101,7 +101,9 @@ def walk(root, namespace):
             to(1, "POST", "ssh/roles/otp", {"key_type": "otp", "default_user": "x", "cidr_list": "10.0.0.0/8"})[0],
             to(2, "POST", "ssh/config/zeroaddress", {"roles": "otp"})[0]]
     check(f"{name}: what is written through followers is written", made == [204, 200, 204, 204, 204])
-    until("followers know the mount", lambda: all(to(server, "GET", "ssh/roles/otp")[0] == 200 for server in SERVERS))
+    # What was written last.
+    last = lambda server: to(server, "GET", "ssh/config/zeroaddress")[1]
+    until("followers know the mount", lambda: all("otp" in json.dumps(last(server).get("data")) for server in SERVERS))
     for method, path, body, token in [
             ("GET", "ssh/public_key", None, None), ("GET", "ssh/issuer/one/public_key", None, None),
             ("GET", "ssh/config/ca", None, root), ("GET", "ssh/issuer/default", None, root), ("LIST", "ssh/issuers", None, root),

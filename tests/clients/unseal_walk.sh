@@ -55,7 +55,7 @@ start() {
 stop() { kill "$server"; wait "$server" 2>/dev/null || true; server=; }
 # status TEXT [TRIES]: until its seal-status has this.
 status() {
-  for _ in $(seq "${2:-150}"); do
+  for _ in $(seq "${2:-600}"); do
     curl -fs "$theirs/v1/sys/seal-status" 2>/dev/null | grep -q "$1" && return
     sleep 0.1
   done
@@ -68,7 +68,7 @@ root=$(curl -fsS -X PUT -d '{"recovery_shares":1,"recovery_threshold":1}' "$thei
 status '"sealed":false' || fail "init"
 ok "initialised and unsealed by our transit key"
 in_theirs() { curl -fsS -H "X-Vault-Token: $root" "$@"; }
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   in_theirs -o /dev/null -X POST -d '{"type":"kv"}' "$theirs/v1/sys/mounts/kv" 2>/dev/null && break
   sleep 0.1
 done
@@ -78,7 +78,7 @@ stop
 start
 status '"sealed":false' || fail "restart"
 found=
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   found=$(in_theirs "$theirs/v1/kv/x" 2>/dev/null | grep -o planted) && break
   sleep 0.1
 done
