@@ -181,6 +181,11 @@ def serve(objects, work):
         made = put(f"{base}/v1/sys/init", {"secret_shares": 1, "secret_threshold": 1})
         check(status(live) == 204 and status(ready) == 503, "a sealed one is alive and not ready")
         put(f"{base}/v1/sys/unseal", {"key": made["keys"][0]})
+        # It leads a moment after it is unsealed.
+        for _ in range(300):
+            if status(ready) == 200:
+                break
+            time.sleep(0.1)
         check(status(live) == 200 and status(ready) == 200, "an unsealed one is both")
         said = subprocess.run([BINARY, "status", "-format=json"], env={**env, "KALLISTO_ADDR": base}, capture_output=True, text=True, timeout=30)
         check(said.returncode == 0 and not json.loads(said.stdout)["sealed"], "what `helm test` runs says so")

@@ -73,7 +73,7 @@ def fill_others(server):
     if status >= 300:
         raise SystemExit("the source has no namespaces")
     server.good("POST", "team/sys/mounts/kv", {"type": "kv", "options": {"version": "2"}})
-    time.sleep(1)
+    server.upgraded("team/kv")
     server.good("POST", "team/kv/data/a/b", {"data": {"in": "a namespace"}})
     server.good("POST", "team/sys/policies/acl/p", {"policy": 'path "kv/*" { capabilities = ["read"] }\n'})
 

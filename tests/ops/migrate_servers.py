@@ -49,8 +49,17 @@ class Server:
             raise SystemExit(f"{method} {self.address} {path}: {status} {answer}")
         return answer
 
+    def upgraded(self, mount):
+        """Waits until a new mount of version 2 takes requests: a real server has it do so a moment later."""
+        for _ in range(300):
+            status, answer = self.ask("GET", f"{mount}/config")
+            if status == 200:
+                return
+            time.sleep(0.2)
+        raise SystemExit(f"{self.address} {mount}: {status} {answer}")
+
     def wait(self):
-        for _ in range(150):
+        for _ in range(300):
             try:
                 return self.ask("GET", "sys/seal-status")
             except OSError:
@@ -77,7 +86,7 @@ def start_bao(shares=1, threshold=1, name="bao"):
     for key in keys["keys"][:threshold]:
         server.good("PUT", "sys/unseal", {"key": key})
     server.token, server.shares = keys["root_token"], keys["keys"]
-    for _ in range(100):
+    for _ in range(600):
         if server.ask("GET", "sys/mounts")[0] == 200 and server.ask("GET", "sys/leader")[1].get("is_self"):
             return server
         time.sleep(0.1)
@@ -97,7 +106,7 @@ def fill_app(server):
     mount = {"type": "kv", "options": {"version": "2"}, "description": "of teams", "config": {"max_lease_ttl": "72h", "listing_visibility": "unauth"}}
     server.good("POST", "sys/mounts/secret", mount)
     server.good("POST", "sys/mounts/one", {"type": "kv"})
-    time.sleep(1)
+    server.upgraded("secret")
     server.good("POST", "secret/config", {"max_versions": 15, "delete_version_after": "720h"})
     server.good("POST", "secret/metadata/app", {"custom_metadata": {"owner": "ada"}, "max_versions": 20})
     for number in range(1, 13):

@@ -51,7 +51,7 @@ def fill_secrets(bao):
         parent, _, name = namespace.rpartition("/")
         bao.good("POST", f"{parent}/sys/namespaces/{name}".lstrip("/"), {"custom_metadata": {"owner": name}})
         bao.good("POST", f"{namespace}/sys/mounts/kv", {"type": "kv", "options": {"version": "2"}})
-        time.sleep(1)
+        bao.upgraded(f"{namespace}/kv")
         bao.good("POST", f"{namespace}/kv/data/a/b", {"data": {"in": namespace}})
         bao.good("POST", f"{namespace}/sys/policies/acl/p", {"policy": 'path "kv/*" { capabilities = ["read"] }\n'})
         bao.good("POST", f"{namespace}/sys/auth/userpass", {"type": "userpass"})

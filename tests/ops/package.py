@@ -160,6 +160,10 @@ def walk(binary, work):
         made = client.ask("PUT", "sys/init", {"secret_shares": 1, "secret_threshold": 1})[1]
         client.ask("PUT", "sys/unseal", {"key": made["keys"][0]})
         client.token = made["root_token"]
+        # It leads a moment after it is unsealed.
+        ends = time.time() + SECS_MAX
+        while client.ask("GET", "sys/health")[0] != 200 and time.time() < ends:
+            time.sleep(0.1)
         check(client.ask("GET", "sys/health")[0] == 200, "initialised and unsealed")
         check(client.ask("POST", "sys/mounts/secret", {"type": "kv", "options": {"version": "2"}})[0] == 204, "a mount")
         check(client.ask("POST", "secret/data/app", {"data": {"k": "v"}})[0] == 200, "a secret")
