@@ -38,18 +38,33 @@ def ok(what, held):
         raise SystemExit(1)
 
 
+def period_of(totp):
+    return int(time.time()) // totp.interval
+
+
 def fresh_code(totp):
     """A code of a period that was not used: the next one, and long enough before its end."""
     used = fresh_code.used.setdefault(totp.secret, set())
     while True:
-        period = int(time.time()) // totp.interval
-        if period not in used and totp.interval - time.time() % totp.interval > 0.5:
+        period = period_of(totp)
+        if period not in used and totp.interval - time.time() % totp.interval > 1:
             used.add(period)
             return totp.at(period * totp.interval)
         time.sleep(0.2)
 
 
 fresh_code.used = {}
+
+
+def in_time(totp, give, is_good):
+    """What `give` makes of a fresh code. Where that is not good and the period ended meanwhile, the machine was too slow: again, with the next."""
+    for _ in range(10):
+        code = fresh_code(totp)
+        period = period_of(totp)
+        made = give(code)
+        if is_good(made) or period_of(totp) == period:
+            break
+    return code, made
 
 
 def totp_of(url):
@@ -115,8 +130,8 @@ for bad in ["", "12345", "1234567", "abcdef", " 12345", "１２３４５６"]:
 ok("an unknown request is refused", validate("000000", "00000000-0000-4000-8000-000000000000")[0] == 400)
 ok("a path is no request", validate("000000", "../../../../sys/policy")[0] == 400)
 ok("a payload is needed", call("POST", "sys/mfa/validate", {"mfa_request_id": asked}, token=None)[0] == 400)
-code = fresh_code(totp)
-status, reply = validate(code)
+is_200 = lambda made: made[0] == 200
+code, (status, reply) = in_time(totp, validate, is_200)
 token = reply.get("auth", {}).get("client_token")
 ok("a good code has the token of the login", status == 200 and token and reply["auth"]["token_policies"] == ["default", "mfa"] and reply["auth"]["metadata"] == {"username": "mfa-ann"})
 ok("the token is good, and of the login's path", call("GET", "auth/token/lookup-self", token=token)[1]["data"]["path"] == "auth/userpass/login/mfa-ann")
@@ -124,34 +139,42 @@ ok("a request is good for one token", validate(code)[0] == 400)
 asked2 = call("POST", "auth/userpass/login/mfa-ann", login, token=None)[1]["auth"]["mfa_requirement"]["mfa_request_id"]
 status, refused = validate(code, asked2)
 ok("a code is good once", status == 403 and ("already used" in refused["errors"][0] or "failed to validate" in refused["errors"][0]))
-ok("the login that waits takes the next", validate(fresh_code(totp), asked2)[0] == 200)
+ok("the login that waits takes the next", is_200(in_time(totp, lambda code: validate(code, asked2), is_200)[1]))
 
 with_header = lambda value: call("POST", "auth/userpass/login/mfa-ann", login, token=None, headers={"X-Vault-MFA": value})
-status, reply = with_header(f"{method}:{fresh_code(totp)}")
+_, (status, reply) = in_time(totp, lambda code: with_header(f"{method}:{code}"), is_200)
 ok("one header is the whole login", status == 200 and reply["auth"]["client_token"])
-status, reply = with_header(f"app:{fresh_code(totp)}")
+_, (status, reply) = in_time(totp, lambda code: with_header(f"app:{code}"), is_200)
 ok("the header may name the method", status == 200 and reply["auth"]["client_token"])
 ok("a wrong code in the header is refused", with_header(f"app:{wrong}")[0] == 403)
 ok("a header for another method is refused", with_header(f"other:{wrong}")[0] == 403)
 ok("a wrong password is refused as ever", call("POST", "auth/userpass/login/mfa-ann", {"password": "no"}, token=None, headers={"X-Vault-MFA": f"app:{fresh_code(totp)}"})[0] == 400)
 
 # 32 of the same code at once: one token.
-code, tokens = fresh_code(totp), []
-def race(request):
-    status, reply = validate(code, request)
-    if status == 200:
-        tokens.append(reply["auth"]["client_token"])
+def race(code):
+    tokens = []
+    def show(request):
+        status, reply = validate(code, request)
+        if status == 200:
+            tokens.append(reply["auth"]["client_token"])
+    threads = [threading.Thread(target=show, args=(requests[at % 8],)) for at in range(32)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    return tokens
 requests = [call("POST", "auth/userpass/login/mfa-ann", login, token=None)[1]["auth"]["mfa_requirement"]["mfa_request_id"] for _ in range(8)]
-threads = [threading.Thread(target=race, args=(requests[at % 8],)) for at in range(32)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
+tokens = in_time(totp, race, bool)[1]
 ok("of 32 that show one code at once, one has a token", len(tokens) == 1)
 
 # Guessing.
-time.sleep(totp.interval - time.time() % totp.interval)
-seen = [with_header(f"app:{wrong}")[0] for _ in range(8)]
+for _ in range(10):
+    time.sleep(totp.interval - time.time() % totp.interval)
+    period = period_of(totp)
+    seen = [with_header(f"app:{wrong}")[0] for _ in range(8)]
+    # Eight in one period, where the machine is quick enough.
+    if period_of(totp) == period:
+        break
 ok("wrong codes are looked at five times in a period", 429 in seen and seen.count(403) <= 6)
-ok("the next period takes a good one again", with_header(f"app:{fresh_code(totp)}")[0] in (200, 429) and with_header(f"app:{fresh_code(totp)}")[0] == 200)
+ok("the next period takes a good one again", with_header(f"app:{fresh_code(totp)}")[0] in (200, 403, 429) and is_200(in_time(totp, lambda code: with_header(f"app:{code}"), is_200)[1]))
 
 # A login that waits is bounded, and the oldest gives way.
 ids = [call("POST", "auth/userpass/login/mfa-ann", login, token=None)[1]["auth"]["mfa_requirement"]["mfa_request_id"] for _ in range(20)]
@@ -160,33 +183,51 @@ ok("the oldest login that waits gives way", validate("000000", ids[-1])[0] in (4
 # hvac and bao.
 environment = {**os.environ, "HOME": os.environ.get("HOME", "/tmp"), "BAO_ADDR": ADDR, "VAULT_TOKEN": "", "BAO_TOKEN": ""}
 bao = lambda *words, feed=None: subprocess.run(["bao", *words], env=environment, input=feed, capture_output=True, text=True, timeout=60)
-done = bao("login", "-no-store", "-format=json", "-method=userpass", f"-mfa={method}:{fresh_code(totp)}", "username=mfa-ann", "password=pw")
+has_ended_well = lambda done: done.returncode == 0
+_, done = in_time(totp, lambda code: bao("login", "-no-store", "-format=json", "-method=userpass", f"-mfa={method}:{code}", "username=mfa-ann", "password=pw"), has_ended_well)
 ok("bao logs in with -mfa", done.returncode == 0 and json.loads(done.stdout)["auth"]["client_token"])
 done = bao("login", "-no-store", "-non-interactive", "-format=json", "-method=userpass", "username=mfa-ann", "password=pw")
 asked = json.loads(done.stdout)["auth"]["mfa_requirement"]["mfa_request_id"]
-done = subprocess.run(
-    ["bao", "write", "-format=json", "sys/mfa/validate", "-"], env=environment, capture_output=True, text=True, timeout=60,
-    input=json.dumps({"mfa_request_id": asked, "mfa_payload": {method: [fresh_code(totp)]}}))
+payload = lambda code: json.dumps({"mfa_request_id": asked, "mfa_payload": {method: [code]}})
+_, done = in_time(totp, lambda code: bao("write", "-format=json", "sys/mfa/validate", "-", feed=payload(code)), has_ended_well)
 ok("bao shows what is due, and validates it", done.returncode == 0 and json.loads(done.stdout)["auth"]["client_token"])
 client = hvac.Client(url=ADDR)
 reply = client.auth.userpass.login("mfa-ann", "pw", use_token=False)
-reply = client.adapter.post("/v1/sys/mfa/validate", json={"mfa_request_id": reply["auth"]["mfa_requirement"]["mfa_request_id"], "mfa_payload": {method: [fresh_code(totp)]}})
-ok("hvac logs in and validates", reply["auth"]["client_token"])
+asked = reply["auth"]["mfa_requirement"]["mfa_request_id"]
+def by_hvac(code):
+    try:
+        return client.adapter.post("/v1/sys/mfa/validate", json={"mfa_request_id": asked, "mfa_payload": {method: [code]}})
+    except hvac.exceptions.VaultError:
+        return None
+reply = in_time(totp, by_hvac, bool)[1]
+ok("hvac logs in and validates", reply and reply["auth"]["client_token"])
 kallisto = os.environ["KALLISTO"]
 ours = lambda *words: subprocess.run([kallisto, *words], env={**environment, "VAULT_ADDR": ADDR}, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-done = ours("login", "-no-store", "-format=json", "-method=userpass", f"-mfa={fresh_code(totp)}", "username=mfa-ann", "password=pw")
+_, done = in_time(totp, lambda code: ours("login", "-no-store", "-format=json", "-method=userpass", f"-mfa={code}", "username=mfa-ann", "password=pw"), has_ended_well)
 ok("kallisto logs in with -mfa", done.returncode == 0 and json.loads(done.stdout)["auth"]["client_token"])
 done = ours("login", "-no-store", "-format=json", "-method=userpass", "username=mfa-ann", "password=pw")
 ok("kallisto shows what is due where there is no terminal", done.returncode == 0 and json.loads(done.stdout)["auth"]["mfa_requirement"])
 import pty
-main, other = pty.openpty()
-terminal = subprocess.Popen([kallisto, "login", "-token-only", "-method=userpass", "username=mfa-ann", "password=pw"],
-                            env={**environment, "VAULT_ADDR": ADDR}, stdin=other, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
-time.sleep(1)
-os.write(main, (fresh_code(totp) + "\n").encode())
-said, _ = terminal.communicate(timeout=30)
-ok("kallisto asks for the code at a terminal", terminal.returncode == 0 and call("GET", "auth/token/lookup-self", token=said.strip())[0] == 200)
+import select
+def at_terminal():
+    main, other = pty.openpty()
+    terminal = subprocess.Popen([kallisto, "login", "-token-only", "-method=userpass", "username=mfa-ann", "password=pw"],
+                                env={**environment, "VAULT_ADDR": ADDR}, stdin=other, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+    # What is typed before the question may be thrown away.
+    select.select([main, terminal.stderr], [], [], 30)
+    time.sleep(0.2)
+    code = fresh_code(totp)
+    period = period_of(totp)
+    os.write(main, (code + "\n").encode())
+    said, _ = terminal.communicate(timeout=30)
+    is_late = period_of(totp) != period
+    return terminal.returncode == 0, said, is_late
+for _ in range(5):
+    held, said, is_late = at_terminal()
+    if held or not is_late:
+        break
+ok("kallisto asks for the code at a terminal", held and call("GET", "auth/token/lookup-self", token=said.strip())[0] == 200)
 
 # By type, group and entity; other logins are as they were.
 call("POST", "auth/approle/role/mfa-r", {"token_policies": "default"})
@@ -214,7 +255,7 @@ ok("a deleted rule holds no more", approle()["client_token"])
 call("POST", "identity/mfa/login-enforcement/three", {"mfa_method_ids": [method], "identity_entity_ids": [entity]})
 reply = call("POST", "auth/userpass/login/mfa-ann", login, token=None)[1]["auth"]["mfa_requirement"]
 ok("two rules are two constraints", sorted(reply["mfa_constraints"]) == ["three", "two"])
-ok("one code is enough for two rules of one method", validate(fresh_code(totp), reply["mfa_request_id"])[0] == 200)
+ok("one code is enough for two rules of one method", is_200(in_time(totp, lambda code: validate(code, reply["mfa_request_id"]), is_200)[1]))
 call("DELETE", "identity/mfa/login-enforcement/three")
 waiting = call("POST", "auth/userpass/login/mfa-ann", login, token=None)[1]["auth"]["mfa_requirement"]["mfa_request_id"]
 call("POST", f"identity/entity/id/{entity}", {"disabled": True})
@@ -231,9 +272,10 @@ if call("POST", "sys/namespaces/mfa-team")[0] == 200:
     waiting = inside("POST", "auth/userpass/login/bob", login, None)[1]["auth"]["mfa_requirement"]
     ok("a rule above holds inside", "all" in waiting["mfa_constraints"])
     key = inside("POST", "identity/mfa/method/totp/admin-generate", {"method_id": method, "entity_id": bob})[1]["data"]
-    body = {"mfa_request_id": waiting["mfa_request_id"], "mfa_payload": {method: [fresh_code(totp_of(key["url"]))]}}
-    ok("a login is validated in its own namespace alone", call("POST", "sys/mfa/validate", body, None)[0] == 400)
-    status, reply = inside("POST", "sys/mfa/validate", body, None)
+    body = lambda code: {"mfa_request_id": waiting["mfa_request_id"], "mfa_payload": {method: [code]}}
+    bobs = totp_of(key["url"])
+    ok("a login is validated in its own namespace alone", call("POST", "sys/mfa/validate", body(bobs.now()), None)[0] == 400)
+    _, (status, reply) = in_time(bobs, lambda code: inside("POST", "sys/mfa/validate", body(code), None), is_200)
     ok("a login inside is validated there", status == 200 and reply["auth"]["client_token"])
     call("DELETE", "identity/mfa/login-enforcement/all")
     ok("a rule inside is not one above", inside("GET", "identity/mfa/login-enforcement/two")[0] == 404)
