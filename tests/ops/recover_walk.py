@@ -52,7 +52,7 @@ def walk(cluster, work):
         """Status and answer."""
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         sent = {"X-Vault-Token": token or cluster.token, **(headers or {})}
-        asked = urllib.request.Request(cluster.url(cluster.leader() if at is None else at) + path, data=data, headers=sent, method=method)
+        asked = urllib.request.Request(cluster.url(cluster.leads() if at is None else at) + path, data=data, headers=sent, method=method)
         try:
             with urllib.request.urlopen(asked, timeout=60) as answer:
                 text = answer.read()
@@ -62,7 +62,7 @@ def walk(cluster, work):
             return error.code, json.loads(text) if text.startswith(b"{") else text
 
     def cli(*words, at=None):
-        env = {**os.environ, "VAULT_ADDR": f"http://127.0.0.1:{cluster.api[cluster.leader() if at is None else at]}", "VAULT_TOKEN": cluster.token}
+        env = {**os.environ, "VAULT_ADDR": f"http://127.0.0.1:{cluster.api[cluster.leads() if at is None else at]}", "VAULT_TOKEN": cluster.token}
         told = subprocess.run([cluster.binary, *words], env=env, capture_output=True, text=True, timeout=120)
         return told.returncode, told.stdout + told.stderr
 
@@ -102,7 +102,7 @@ def walk(cluster, work):
     ask("sys/rotate", "POST")
     put("later", x="still")
 
-    leader = cluster.leader()
+    leader = cluster.leads()
     follower = next(at for at in cluster.servers if at != leader)
     code, told = ask(LOAD, at=leader)
     check(code == 404, f"nothing is loaded: {code}")
@@ -202,7 +202,7 @@ def crashes(cluster, work, ask, cli, put, load):
         assert count() == 0, count()
         code, told = load(name)
         assert code == 200, told
-        leader = cluster.leader()
+        leader = cluster.leads()
         body = {"snapshot_id": told["data"]["snapshot_id"], "path": "kv/many/"}
         said = []
 

@@ -110,8 +110,12 @@ class Cluster:
                 continue
         return None
 
+    def leads(self):
+        """As `leader`, once somebody leads: a machine that stands still for a moment elects."""
+        return self.until("somebody leads", lambda: (lambda at: None if at is None else [at])(self.leader()))[0]
+
     def metric(self, name, schedule):
-        text = self.call("sys/metrics?format=prometheus", at=self.leader())
+        text = self.call("sys/metrics?format=prometheus", at=self.leads())
         found = re.search(rf'^{name}{{name="{schedule}"}} (\S+)$', text, re.M)
         return float(found.group(1)) if found else None
 
