@@ -89,29 +89,33 @@ agent=$!
 env -u VAULT_TOKEN -u BAO_TOKEN "$bao" proxy -config="$work/proxy.hcl" >"$work/proxy.log" 2>&1 &
 proxy=$!
 
-within 20 "agent: logs in and writes its token" test -s "$work/agent-token"
+within 60 "agent: logs in and writes its token" test -s "$work/agent-token"
 first=$(cat "$work/agent-token")
-within 20 "agent: renders a secret" says "$work/user" before
-within 20 "agent: renders a certificate" openssl x509 -in "$work/certificate" -noout -checkhost app.example.com
+within 60 "agent: renders a secret" says "$work/user" before
+within 60 "agent: renders a certificate" openssl x509 -in "$work/certificate" -noout -checkhost app.example.com
 certificate=$(cat "$work/certificate")
 ask "$VAULT_TOKEN" agent-kv/data/app '{"data":{"user":"after"}}' >/dev/null
-within 20 "agent: renders a secret again that changed" says "$work/user" after
+within 60 "agent: renders a secret again that changed" says "$work/user" after
 
-within 20 "proxy: logs in" test -s "$work/proxy-token"
+within 60 "proxy: logs in" test -s "$work/proxy-token"
 through() { curl -fsS "http://127.0.0.1:$proxy_port/v1/$1" "${@:2}"; }
-[ "$(through agent-kv/data/app | python3 -c 'import json,sys; print(json.load(sys.stdin)["data"]["data"]["user"])')" = after ] ||
-  fail "proxy: reads with its own token"
-ok "proxy: reads with its own token"
+reads() { [ "$(through agent-kv/data/app | python3 -c 'import json,sys; print(json.load(sys.stdin)["data"]["data"]["user"])')" = after ]; }
+within 60 "proxy: reads with its own token" reads
 made() { through auth/token/create -D "$work/head" -d '{"ttl":"1m"}' | python3 -c 'import json,sys; print(json.load(sys.stdin)["auth"]["accessor"])'; }
-one=$(made) two=$(made)
-[ "$one" = "$two" ] || fail "proxy: answers from its cache"
+# The proxy logs in again within nine seconds, which may be between the two: then its cache is another.
+for _ in $(seq 20); do
+  one=$(made || true) two=$(made || true)
+  [ -n "$one" ] && [ "$one" = "$two" ] && break
+  sleep 0.3
+done
+[ -n "$one" ] && [ "$one" = "$two" ] || fail "proxy: answers from its cache"
 grep -qi '^x-cache: hit' "$work/head" || fail "proxy: says that it answered from its cache"
 ok "proxy: answers from its cache"
 ask "$VAULT_TOKEN" auth/token/revoke-accessor "{\"accessor\":\"$one\"}"
 
 # Three seconds of life, nine at the most: it is renewed, ends, and is followed by that of a new login.
 anew() { [ "$(cat "$work/agent-token")" != "$first" ]; }
-within 20 "agent: logs in again when its token may live no longer" anew
+within 60 "agent: logs in again when its token may live no longer" anew
 grep -q 'renewed auth token' "$work/agent.log" || fail "agent: renews its token"
 ok "agent: renews its token"
 [ "$(cat "$work/certificate")" = "$certificate" ] || fail "agent: keeps a certificate that is still good"

@@ -50,9 +50,11 @@ READ_PAGES = ["README.md", "SECURITY.md", "CONTRIBUTING.md", *sorted(
     str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "decisions" not in p.parts)]
 GIVEN = re.compile(r"<!-- given(?:, needs ([\w -]+))?:\n(.*?)\n-->", re.S)
 NOT_RUN = "<!-- not run:"
-COMMAND_SECONDS = 30
+COMMAND_SECONDS = 60
 NOBODY = 65534
-LISTEN_SECONDS = 15
+LISTEN_SECONDS = 60
+# By how much ports of a page are moved: to where the system takes no port of a client from, nor another walk one of a server.
+SHIFTS = range(54_621, 56_500)
 PORT = re.compile(r"(?<=:)(8\d{3}|6379)\b")
 # What differs from run to run, each with what stands for it.
 VOLATILE = [
@@ -119,7 +121,7 @@ def steps_of(block):
 def free_shift(ports):
     """A number by which every port of a page can be moved to one that is free."""
     for attempt in range(200):
-        shift = 12000 + (os.getpid() * 7 + attempt * 101) % 30000
+        shift = SHIFTS[(os.getpid() * 7 + attempt * 101) % len(SHIFTS)]
         try:
             for port in ports:
                 with socket.socket() as listener:

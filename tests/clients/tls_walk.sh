@@ -46,12 +46,20 @@ certificate() { # certificate ALGORITHM [OPTION]
 start() {
   "$KALLISTO" server "-config=$work/kallisto.hcl" >"$work/server.out" 2>"$work/server.err" &
   server=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 600); do
     curl -s -o /dev/null --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/seal-status" && return
     kill -0 "$server" || fail "start"
     sleep 0.05
   done
   fail "it does not answer"
+}
+# It answers before it has opened its seal, and leads a moment later.
+serves() {
+  for _ in $(seq 600); do
+    curl -fs -o /dev/null --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/health" && return
+    sleep 0.05
+  done
+  fail "$1"
 }
 stop() { kill "$server"; wait "$server" || true; server=; }
 # A session of openssl: what it says of the connection. An HTTP request makes it wait for the ticket.
@@ -71,7 +79,7 @@ for kind in ecdsa ed25519; do
   curl -fs -X PUT --cacert "$work/cert.pem" -d '{"recovery_shares":1,"recovery_threshold":1}' \
     "https://127.0.0.1:$port/v1/sys/init" >"$work/init.json" || fail "$kind: init"
   token=$(sed -n 's/.*"root_token":"\([^"]*\)".*/\1/p' "$work/init.json")
-  curl -fs --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/health" -o /dev/null || fail "$kind: curl"
+  serves "$kind: curl"
   ok "$kind: curl"
   # The certificate signs itself and says that it is an authority: whoever lists it means it.
   VAULT_ADDR=https://127.0.0.1:$port VAULT_CACERT=$work/cert.pem VAULT_TOKEN=$token "$KALLISTO" token lookup >/dev/null \
@@ -96,17 +104,14 @@ for kind in ecdsa ed25519; do
   # Another process of the same cluster, unsealed by itself: the ticket's secret is the cluster's.
   stop
   start
+  serves "$kind: it does not unseal by itself"
   session -tls1_3 -sess_in "$work/tls1_3.pem" >"$work/third" || fail "$kind: after a restart"
   grep -q '^Reused,' "$work/third" || fail "$kind: not resumed after a restart"
   ok "$kind: a session is resumed by another process of the cluster"
   if [ $kind = ecdsa ]; then
     certificate ed25519
     kill -HUP "$server"
-    for _ in $(seq 100); do
-      curl -s --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/health" -o /dev/null && break
-      sleep 0.05
-    done
-    curl -fs --cacert "$work/cert.pem" "https://127.0.0.1:$port/v1/sys/health" -o /dev/null || fail "reload"
+    serves reload
     ok "a hangup changes the certificate, also to one of another kind"
     curl -fs --cacert "$work/cert.pem" -H "X-Vault-Token: $token" -d '{"type":"kv","options":{"version":"2"}}' \
       "https://127.0.0.1:$port/v1/sys/mounts/secret" || fail "mount"
