@@ -9,11 +9,22 @@ export const BINARY = process.env['KALLISTO_BINARY'] ?? join(process.env['CARGO_
 const READY_MS = 20_000;
 const JOIN_MS = 60_000;
 
-export const freePort = (): Promise<number> => new Promise((resolve, reject) => {
+const unused = (): Promise<number> => new Promise((resolve, reject) => {
   const probe = createServer();
   probe.once('error', reject);
   probe.listen(0, '127.0.0.1', () => { const address = probe.address(); probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0)); });
 });
+const given = new Set<number>();
+
+/** A port that nobody has; none is given twice, as the system may. */
+export const freePort = async (): Promise<number> => {
+  for (;;) {
+    const port = await unused();
+    if (given.has(port)) continue;
+    given.add(port);
+    return port;
+  }
+};
 
 export class Server {
   token = 'root';
