@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-CC2GEP54.js",
+        path: "assets/app-HT7MRSHZ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-CC2GEP54.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-CC2GEP54.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-CC2GEP54.js.br")),
-        digest: "1ba5497359ec5f7fcf1a32f513cca47a4156cb4c100695bf2360fb782bb20e8b",
+        plain: include_bytes!("../dist/assets/app-HT7MRSHZ.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-HT7MRSHZ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-HT7MRSHZ.js.br")),
+        digest: "441c05e55fadaa7b6c0fd685bb9488a23e0dbc3376c23b8228f6ea852c9823d4",
     },
     PageRow {
         path: "assets/audit-4ZVTR635.js",
@@ -32,12 +32,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "cb0d38c43d4061549046d203419e0a1c9d94ff6bd93773d51ee1c3b2af1b5770",
     },
     PageRow {
-        path: "assets/authorize-RATC4MUQ.js",
+        path: "assets/authorize-X5WGRERO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/authorize-RATC4MUQ.js"),
-        gzip: Some(include_bytes!("../dist/assets/authorize-RATC4MUQ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/authorize-RATC4MUQ.js.br")),
-        digest: "4fee30c79fa420f40a5bc9ab74e1d7eb81fe695a76707ae337f8ea16f8dfc69f",
+        plain: include_bytes!("../dist/assets/authorize-X5WGRERO.js"),
+        gzip: Some(include_bytes!("../dist/assets/authorize-X5WGRERO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/authorize-X5WGRERO.js.br")),
+        digest: "2a05bfc7e9fa969374d00eab856b6400e19d8473323b40f2db5b032ff324faa5",
     },
     PageRow {
         path: "assets/callback-DGFTHAG6.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "78b278c6b975900168c4d7552879cbff395d27d95808453bbf918d34d4978f3b",
+        digest: "03b9a631a40612919f397221df83acf8218105168ffa77d2cb3a79e9ee5e20e8",
     },
 ];

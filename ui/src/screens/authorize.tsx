@@ -8,7 +8,9 @@ import { me, namespace } from '../lib/state.ts';
 import { visible } from '../lib/time.ts';
 import { Button, Card, FormError, Note, Page } from '../parts/ui.tsx';
 
-const FIELDS = ['scope', 'response_type', 'client_id', 'redirect_uri', 'state', 'nonce', 'max_age', 'code_challenge', 'code_challenge_method', 'prompt', 'display'] as const;
+const FIELDS = ['scope', 'response_type', 'client_id', 'redirect_uri', 'state', 'nonce', 'max_age', 'code_challenge', 'code_challenge_method', 'prompt', 'display', 'request', 'request_uri'] as const;
+// What the server says once it has checked that the address is the application's: only that goes back to it.
+const FOR_IT = ['access_denied', 'invalid_request', 'invalid_scope', 'login_required', 'request_not_supported', 'request_uri_not_supported', 'server_error', 'unauthorized_client', 'unsupported_response_type'];
 
 export function Authorize() {
   const { path, query } = route.value;
@@ -17,7 +19,8 @@ export function Authorize() {
   const [busy, setBusy] = useState(false);
   const target = query.get('redirect_uri') ?? '';
   let host = '';
-  try { host = new URL(target).host; } catch { /* Told below. */ }
+  // The address of an application on the device may be a scheme of its own, without a host (RFC 8252, section 7.1).
+  try { const url = new URL(target); host = url.host || url.protocol; } catch { /* Told below. */ }
   const back = (values: Record<string, string>): void => { const url = new URL(target); for (const [key, value] of Object.entries(values)) url.searchParams.set(key, value); location.assign(url.href); };
   const go = async (): Promise<void> => {
     if (!name) return;
@@ -31,8 +34,7 @@ export function Authorize() {
       back({ code, state: String(body['state'] ?? data['state'] ?? query.get('state') ?? '') });
     } catch (caught) {
       const kind = caught instanceof ApiError ? String(caught.body['error'] ?? '') : '';
-      // Only an error that the server names for the application goes back to it: the address was checked by then.
-      if (caught instanceof ApiError && ['access_denied', 'invalid_scope', 'unsupported_response_type', 'login_required', 'server_error'].includes(kind)) back({ error: kind, error_description: String(caught.body['error_description'] ?? ''), state: query.get('state') ?? '' });
+      if (caught instanceof ApiError && FOR_IT.includes(kind)) back({ error: kind, error_description: String(caught.body['error_description'] ?? ''), state: query.get('state') ?? '' });
       else setError(caught);
     } finally { setBusy(false); }
   };
