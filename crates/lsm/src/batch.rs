@@ -211,7 +211,31 @@ mod tests {
         assert!(batch.is_empty() && batch.encoded_bytes() == 0);
         batch.put(&[0; KEY_BYTES_MAX], &vec![0; VALUE_BYTES_MAX]).unwrap();
         assert!(batch.put(b"k", &vec![0; VALUE_BYTES_MAX]).is_err());
-        assert_eq!(batch.len(), 1);
+        assert_eq!((batch.len(), batch.is_empty()), (1, false));
+        let read: Vec<_> = Operations::new(batch.bytes()).map(Option::unwrap).collect();
+        assert_eq!((read[0].key.len(), read[0].value.len()), (KEY_BYTES_MAX, VALUE_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_batch_is_filled_to_its_last_byte_and_no_further() {
+        let key = [b'k'; 1000];
+        let overhead = 1 + 2 * kallisto_codec::VARINT_BYTES_MAX;
+        let mut batch = EntryBatch::new();
+        batch.put(b"", &vec![0; VALUE_BYTES_MAX]).unwrap();
+        let left = BATCH_BYTES_MAX - batch.encoded_bytes() - overhead - key.len();
+        assert!(batch.put(&key, &vec![0; left + 1]).is_err());
+        batch.put(&key, &vec![0; left]).unwrap();
+        assert_eq!(batch.len(), 2);
+    }
+
+    #[test]
+    fn a_cleared_batch_is_as_a_new_one() {
+        let mut batch = EntryBatch::new();
+        batch.set_position(7);
+        batch.put(b"key", b"value").unwrap();
+        assert_eq!((batch.len(), batch.encoded_bytes(), batch.position()), (1, 11, 7));
+        batch.clear();
+        assert_eq!((batch.len(), batch.encoded_bytes(), batch.position()), (0, 0, 0));
     }
 
     #[test]

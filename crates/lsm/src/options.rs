@@ -128,3 +128,35 @@ impl Options {
         if sound { Ok(()) } else { Err(Error::Invalid("an option is out of its range")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_has_its_range() {
+        let good = Options::default;
+        let with = |change: fn(&mut Options)| {
+            let mut options = good();
+            change(&mut options);
+            options.check().is_ok()
+        };
+        assert_eq!(good().check(), Ok(()));
+        assert!(with(|o| o.memtable_bytes = 1 << 10) && with(|o| o.memtable_bytes = 4 << 30));
+        assert!(!with(|o| o.memtable_bytes = (1 << 10) - 1));
+        assert!(!with(|o| o.memtable_bytes = (4 << 30) + 1));
+        assert!(with(|o| o.frozen_max = 1) && !with(|o| o.frozen_max = 0));
+        assert!(with(|o| o.wal_segment_bytes = 512) && !with(|o| o.wal_segment_bytes = 511));
+        assert!(with(|o| o.wal_segment_bytes = SEGMENT_BYTES_MAX));
+        assert!(!with(|o| o.wal_segment_bytes = SEGMENT_BYTES_MAX + 1));
+        assert!(with(|o| o.block_bytes = 128) && !with(|o| o.block_bytes = 127));
+        assert!(with(|o| o.block_bytes = 1 << 20) && !with(|o| o.block_bytes = (1 << 20) + 1));
+        assert!(with(|o| o.sst_bytes = 1 << 10) && !with(|o| o.sst_bytes = (1 << 10) - 1));
+        assert!(with(|o| o.level_base_bytes = o.sst_bytes));
+        assert!(!with(|o| o.level_base_bytes = o.sst_bytes - 1));
+        assert!(with(|o| o.open_files_max = 1) && !with(|o| o.open_files_max = 0));
+        assert!(with(|o| o.background = Background::Inline));
+        assert!(with(|o| o.background = Background::Threads(1)));
+        assert!(!with(|o| o.background = Background::Threads(0)));
+    }
+}

@@ -77,3 +77,22 @@ pub(crate) enum LookupOutcome {
     /// This place says nothing about the key.
     Nothing,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_the_bytes_it_was_given_wherever_they_lie() {
+        let block = Arc::new(b"-value-".to_vec());
+        for value in [ValueBytes::owned(b"value".to_vec()), ValueBytes::shared(block.clone(), 1, 6)]
+        {
+            assert_eq!(&value[..], b"value");
+            assert_eq!(value.as_ref(), b"value");
+            assert!(value == *b"value".as_slice() && value != *b"other".as_slice());
+            assert_eq!(value.clone().into_vec(), b"value");
+        }
+        assert_eq!(ValueBytes::shared(block.clone(), 0, 7).into_vec(), *block);
+        assert!(ValueBytes::shared(block, 7, 7).is_empty());
+    }
+}

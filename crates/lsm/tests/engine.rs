@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use kallisto_lsm::disk::{Disk, MemDisk};
 use kallisto_lsm::{
-    Background, Engine, EntryBatch, Error, LogKeeping, Options, ReadPoint, Sync, SyncMode,
+    Background, CheckReport, Engine, EntryBatch, Error, LogKeeping, Options, ReadPoint, Sync,
+    SyncMode,
 };
 
 mod common;
@@ -237,4 +238,47 @@ fn unsynced_commits_survive_the_process_in_every_mode() {
         assert_eq!(engine_after.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
         drop(engine);
     }
+}
+
+#[test]
+fn numbers_about_a_store_say_what_was_done() {
+    let disk = MemDisk::shared();
+    let options = small(Background::Inline);
+    let engine = open(&disk, &options);
+    let mut batch = EntryBatch::new();
+    batch.put(b"a", b"1").unwrap();
+    batch.delete(b"c").unwrap();
+    engine.write(&batch, Sync::Mode).unwrap();
+    let stats = engine.stats();
+    assert_eq!((stats.operations, stats.groups, stats.syncs, stats.seqno), (2, 1, 1, 2));
+    let bytes = batch.encoded_bytes() as u64;
+    assert_eq!((stats.user_bytes, stats.wal_bytes), (bytes, (40 + bytes).next_multiple_of(8)));
+    assert_eq!((stats.wal_bytes_in_use, stats.frozen), (options.wal_segment_bytes, 0));
+    assert!(stats.memtable_bytes > 0 && stats.levels.iter().all(|level| level.files == 0));
+    engine.flush().unwrap();
+    let stats = engine.stats();
+    let first = stats.levels[0];
+    assert_eq!((first.files, first.entries, first.deletes), (1, 2, 1));
+    assert_eq!((stats.flushes, stats.flush_bytes, stats.wal_bytes_in_use), (1, first.bytes, 0));
+    let read = CheckReport { files: 1, entries: 2, bytes: first.bytes };
+    assert_eq!(engine.check().unwrap(), read);
+    for _ in 0..3 {
+        engine.get(b"a").unwrap().unwrap();
+    }
+    assert!(engine.get(b"b").unwrap().is_none() && engine.get(b"d").unwrap().is_none());
+    let stats = engine.stats();
+    assert_eq!((stats.cache_misses, stats.cache_hits), (1, 2));
+    assert!(stats.cache_bytes > 0 && stats.index_bytes > 0);
+    assert_eq!(stats.filter_ruled_out + stats.filter_in_vain, 1, "one of them lies in the file");
+    engine.put(b"c", b"3").unwrap();
+    engine.flush().unwrap();
+    let before = engine.stats().levels[0];
+    assert_eq!((before.files, before.entries, before.deletes), (2, 3, 1));
+    engine.compact().unwrap();
+    let stats = engine.stats();
+    let last = stats.levels[6];
+    assert_eq!((stats.levels[0].files, last.files, last.entries, last.deletes), (0, 1, 2, 0));
+    assert_eq!((stats.flushes, stats.compactions, stats.moves), (2, 1, 0));
+    assert_eq!(stats.compaction_read_bytes, before.bytes);
+    assert_eq!(stats.compaction_write_bytes, last.bytes);
 }

@@ -132,3 +132,30 @@ fn a_check_goes_on_after_damage_and_names_all_of_it() {
     assert_eq!(report.files, clean.files - 3, "the others are read to the end");
     assert_eq!(engine.check().unwrap_err(), damage[0]);
 }
+
+#[test]
+fn a_check_names_a_thousand_places_and_no_more() {
+    let disk = MemDisk::shared();
+    let options = Options { memtable_bytes: 1 << 20, ..small(Background::Inline) };
+    let engine = open(disk.clone(), &options).unwrap();
+    for n in 0..1_100u32 {
+        engine.put(&n.to_be_bytes(), &[7; 256]).unwrap();
+    }
+    engine.close().unwrap();
+    drop(engine);
+    let files = disk.files();
+    let mut ssts = files.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "sst"));
+    let (path, bytes) = ssts.next().unwrap();
+    assert_eq!(ssts.next(), None, "it is one file");
+    // The footer says first where the filter starts: up to there are blocks, of one entry each.
+    let footer = bytes.len() - 64;
+    let blocks_end = u64::from_le_bytes(bytes[footer..footer + 8].try_into().unwrap());
+    let file = disk.open(path, OpenFor::ReadWrite).unwrap();
+    for at in (0..blocks_end).step_by(100) {
+        file.write_at(&[!bytes[at as usize]], at).unwrap();
+    }
+    let engine = open(disk, &options).unwrap();
+    let mut named = 0;
+    let report = engine.check_all(|_| named += 1);
+    assert_eq!((named, report.files), (1_000, 0));
+}

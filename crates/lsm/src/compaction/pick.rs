@@ -141,3 +141,156 @@ fn hull(files: &[Arc<SstFile>]) -> (Vec<u8>, Vec<u8>) {
     let largest = files.iter().map(|file| &file.desc().largest).max();
     (smallest.cloned().unwrap_or_default(), largest.cloned().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(number: u64, bytes: u64, smallest: &str, largest: &str) -> Arc<SstFile> {
+        SstFile::unread(number, bytes, smallest, largest)
+    }
+
+    fn levels(files: &[(usize, u64, u64, &str, &str)]) -> Levels {
+        Levels::new(files.iter().map(|&(level, number, bytes, smallest, largest)| {
+            (level, file(number, bytes, smallest, largest))
+        }))
+    }
+
+    fn numbers(files: &[Arc<SstFile>]) -> Vec<u64> {
+        files.iter().map(|file| file.desc().number).collect()
+    }
+
+    /// From where to where a plan goes, and with which files of both.
+    type Brief = (usize, usize, Vec<u64>, Vec<u64>);
+
+    fn brief(plan: Option<CompactionPlan>) -> Option<Brief> {
+        plan.map(|plan| (plan.from, plan.to, numbers(&plan.upper), numbers(&plan.lower)))
+    }
+
+    fn picked(levels: &Levels, busy: &[u64], base_bytes: u64) -> Option<Brief> {
+        brief(pick(levels, &busy.iter().copied().collect(), base_bytes))
+    }
+
+    #[test]
+    fn level_0_is_due_at_four_files_and_takes_what_it_meets() {
+        let mut files = vec![
+            (0, 1, 10, "c", "d"),
+            (0, 2, 10, "d", "f"),
+            (0, 3, 10, "e", "g"),
+            (6, 11, 10, "a", "b"),
+            (6, 12, 10, "bb", "c"),
+            (6, 13, 10, "e", "e"),
+            (6, 14, 10, "g", "h"),
+            (6, 15, 10, "h1", "i"),
+        ];
+        assert_eq!(picked(&levels(&files), &[], 1000), None);
+        files.push((0, 4, 10, "d", "d"));
+        let due = levels(&files);
+        let plan = (0, 6, vec![4, 3, 2, 1], vec![12, 13, 14]);
+        assert_eq!(picked(&due, &[11, 15], 1000), Some(plan));
+        for busy in [1, 4, 12, 14] {
+            assert_eq!(picked(&due, &[busy], 1000), None, "{busy} belongs to another job");
+        }
+    }
+
+    #[test]
+    fn each_level_holds_a_tenth_of_the_one_below_as_long_as_that_is_half_of_the_base() {
+        let deepest = levels(&[(6, 1, 10_000, "a", "b")]);
+        assert_eq!(targets(&deepest, 20_001), (6, [0, 0, 0, 0, 0, 0, 10_000]));
+        assert_eq!(targets(&deepest, 202), (5, [0, 0, 0, 0, 0, 1000, 10_000]));
+        assert_eq!(targets(&deepest, 200), (4, [0, 0, 0, 0, 100, 1000, 10_000]));
+        let full = levels(&[(6, 1, 2_000_000, "a", "b")]);
+        assert_eq!(targets(&full, 2), (1, [0, 20, 200, 2000, 20_000, 200_000, 2_000_000]));
+        let above = levels(&[(5, 2, 30_000, "a", "b"), (6, 1, 10_000, "a", "b")]);
+        assert_eq!(targets(&above, 20_001), (5, [0, 0, 0, 0, 0, 0, 30_000]), "one is not empty");
+        let shallow = levels(&[(3, 2, 10, "a", "b"), (6, 1, 10_000, "a", "b")]);
+        assert_eq!(targets(&shallow, 200).0, 3, "newer entries do not pass below older ones");
+        assert_eq!(targets(&Levels::default(), 200), (6, [0; LEVELS]));
+    }
+
+    #[test]
+    fn a_level_is_due_when_what_is_idle_in_it_reaches_its_target() {
+        let of = |bytes| {
+            levels(&[
+                (5, 1, 500, "a", "b"),
+                (5, 2, bytes, "c", "d"),
+                (6, 11, 4000, "a", "b"),
+                (6, 12, 6000, "c", "d"),
+            ])
+        };
+        assert_eq!(picked(&of(499), &[], 2000), None);
+        assert_eq!(picked(&of(500), &[], 2000), Some((5, 6, vec![1], vec![11])));
+        assert_eq!(picked(&of(500), &[2], 2000), None, "that one is on its way");
+        assert_eq!(picked(&of(1000), &[1, 11], 2000), Some((5, 6, vec![2], vec![12])));
+        let no_target = levels(&[(3, 1, 1, "a", "b"), (6, 11, 100, "a", "b")]);
+        assert_eq!(picked(&no_target, &[], 2000), Some((3, 4, vec![1], vec![])));
+    }
+
+    #[test]
+    fn the_most_urgent_job_that_can_run_is_picked() {
+        let mut files = vec![
+            (0, 1, 10, "x", "z"),
+            (0, 2, 10, "x", "z"),
+            (0, 3, 10, "x", "z"),
+            (0, 4, 10, "x", "z"),
+            (0, 5, 10, "x", "z"),
+            (5, 11, 1200, "a", "b"),
+            (6, 21, 10_000, "a", "b"),
+        ];
+        let level_0 = Some((0, 5, vec![5, 4, 3, 2, 1], vec![]));
+        let level_5 = Some((5, 6, vec![11], vec![21]));
+        assert_eq!(picked(&levels(&files), &[], 2000), level_0);
+        assert_eq!(picked(&levels(&files), &[3], 2000), level_5, "level 0 is busy");
+        files[5].2 = 1300;
+        assert_eq!(picked(&levels(&files), &[], 2000), level_5);
+        assert_eq!(picked(&levels(&files), &[21], 2000), level_0, "the bottom is busy");
+    }
+
+    #[test]
+    fn the_file_that_drags_the_fewest_bytes_goes_down() {
+        let all = levels(&[
+            (5, 1, 100, "a", "c"),
+            (5, 2, 100, "d", "e"),
+            (5, 3, 200, "f", "g"),
+            (5, 4, 100, "h", "i"),
+            (6, 11, 300, "a", "b"),
+            (6, 12, 300, "c", "c"),
+            (6, 13, 200, "e", "e"),
+            (6, 14, 300, "f", "f"),
+            (6, 15, 150, "i", "k"),
+        ]);
+        let planned = |busy: &[u64]| {
+            let plan = plan_level(&all, &busy.iter().copied().collect(), 5);
+            brief(plan).map(|(_, _, upper, lower)| (upper, lower))
+        };
+        assert_eq!(planned(&[]), Some((vec![3], vec![14])), "3 bytes for 2, as 4 does, but first");
+        assert_eq!(planned(&[3]), Some((vec![4], vec![15])));
+        assert_eq!(planned(&[14, 15]), Some((vec![2], vec![13])));
+        assert_eq!(planned(&[2, 3, 4]), Some((vec![1], vec![11, 12])));
+        assert_eq!(planned(&[2, 3, 4, 12]), None);
+    }
+
+    #[test]
+    fn everything_goes_down_step_by_step_whether_due_or_not() {
+        let any = |files: &[(usize, u64, u64, &str, &str)]| brief(pick_any(&levels(files), 1000));
+        assert_eq!(any(&[]), None);
+        assert_eq!(any(&[(0, 1, 10, "a", "b")]), Some((0, 6, vec![1], vec![])));
+        let (two, three) = ((2, 2, 10, "b", "c"), (2, 3, 10, "e", "f"));
+        let (four, six) = ((3, 4, 10, "f", "g"), (6, 5, 10, "a", "z"));
+        assert_eq!(any(&[(0, 1, 10, "a", "c"), two]), Some((0, 2, vec![1], vec![2])));
+        assert_eq!(any(&[two, three, four, six]), Some((2, 3, vec![2, 3], vec![4])));
+        assert_eq!(any(&[four, six]), Some((3, 4, vec![4], vec![])));
+        assert_eq!(any(&[two, three]), None, "one level holds it all");
+        assert_eq!(any(&[six]), None);
+    }
+
+    #[test]
+    fn files_that_meet_nothing_are_moved() {
+        let plan =
+            |upper: Vec<Arc<SstFile>>, lower| CompactionPlan { from: 0, to: 6, upper, lower };
+        let (a, c) = (file(1, 10, "a", "b"), file(2, 10, "c", "d"));
+        assert!(plan(vec![c.clone(), a.clone()], vec![]).is_move());
+        assert!(!plan(vec![a.clone()], vec![c.clone()]).is_move(), "there is a file to merge with");
+        assert!(!plan(vec![a, file(3, 10, "b", "c")], vec![]).is_move(), "both hold a key");
+    }
+}

@@ -317,3 +317,98 @@ impl EngineShared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Options;
+    use crate::clock::Clock;
+    use crate::disk::MemDisk;
+    use crate::levels::{Levels, SstFile};
+
+    /// Stands still, and remembers for how long it was slept.
+    #[derive(Debug, Default)]
+    struct Sleeps(Mutex<Vec<Duration>>);
+
+    impl Clock for Sleeps {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn sleep(&self, duration: Duration) {
+            lock(&self.0).push(duration);
+        }
+    }
+
+    fn open(background: Background) -> (Engine, Arc<Sleeps>) {
+        let clock = Arc::<Sleeps>::default();
+        let options = Options { background, clock: clock.clone(), ..Options::default() };
+        let options = Options { memtable_bytes: 1 << 20, wal_segment_bytes: 1 << 20, ..options };
+        (Engine::open(MemDisk::shared(), "d", options).unwrap(), clock)
+    }
+
+    /// An operation that takes so many bytes.
+    fn put(engine: &Engine, bytes: usize) {
+        let mut batch = EntryBatch::new();
+        let value = vec![0; bytes - if bytes < 128 { 4 } else { 5 }];
+        batch.put(b"k", &value).unwrap();
+        assert_eq!(batch.encoded_bytes(), bytes);
+        engine.write(&batch, Sync::Mode).unwrap();
+    }
+
+    #[test]
+    fn a_writer_is_held_back_for_every_byte_once_it_is_worth_a_sleep() {
+        let (engine, clock) = open(Background::Threads(1));
+        let slept = || std::mem::take(&mut *lock(&clock.0));
+        put(&engine, 1000);
+        assert_eq!(slept(), [], "there is no pressure");
+        // A second for each MiB: 102,400 ns for a hundred bytes.
+        engine.inner.pressure.store(1 << 30, Ordering::Relaxed);
+        (0..9).for_each(|_| put(&engine, 100));
+        assert_eq!(slept(), []);
+        put(&engine, 100);
+        assert_eq!(slept(), [Duration::from_nanos(1_024_000)]);
+        // What is owed while there is none any more is forgotten.
+        (0..9).for_each(|_| put(&engine, 100));
+        engine.inner.pressure.store(0, Ordering::Relaxed);
+        put(&engine, 100);
+        engine.inner.pressure.store(1 << 30, Ordering::Relaxed);
+        (0..9).for_each(|_| put(&engine, 100));
+        assert_eq!(slept(), []);
+        engine.inner.pressure.store(1_024_000 << 10, Ordering::Relaxed);
+        lock(&engine.inner.writer).debt = 0;
+        put(&engine, 1000);
+        assert_eq!(slept(), [Duration::from_nanos(DEBT_MIN_NANOS)], "exactly the least");
+    }
+
+    #[test]
+    fn nobody_is_held_back_for_work_that_writers_do() {
+        let (engine, clock) = open(Background::Inline);
+        engine.inner.pressure.store(1 << 40, Ordering::Relaxed);
+        put(&engine, 1000);
+        assert!(lock(&clock.0).is_empty());
+    }
+
+    #[test]
+    fn pressure_grows_with_files_of_level_0_and_with_frozen_memtables() {
+        let (engine, _) = open(Background::Inline);
+        let pressure = |files: u64, frozen: usize| {
+            let files = (1..=files).map(|n| (0, SstFile::unread(n, 1, "a", "b")));
+            let mut work = lock(&engine.inner.work);
+            work.levels = Arc::new(Levels::new(files));
+            let table = work.active.clone();
+            let one = Frozen { table, floor_after: 0, seqno_last: 0, position: 0 };
+            work.frozen = vec![one; frozen].into();
+            engine.inner.publish(&work);
+            engine.inner.pressure.load(Ordering::Relaxed)
+        };
+        assert_eq!((pressure(0, 0), pressure(7, 1)), (0, 0));
+        assert_eq!((pressure(8, 0), pressure(10, 1)), (1_500_000, 3_375_000));
+        assert_eq!((pressure(0, 2), pressure(7, 4)), (2_000_000, 6_000_000));
+        assert_eq!(pressure(9, 3), 2_250_000 + 4_000_000);
+        assert_eq!(pressure(0, 0), 0);
+    }
+}

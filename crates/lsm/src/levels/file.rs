@@ -115,3 +115,28 @@ impl Drop for SstFile {
         }
     }
 }
+
+#[cfg(test)]
+impl SstFile {
+    /// A file that is described and never read.
+    pub(crate) fn described(desc: FileDesc) -> Arc<Self> {
+        use crate::cache::{BlockCache, FileCache};
+        let files = FileCache::new(crate::disk::MemDisk::shared(), "d".into(), 1);
+        let shared = Arc::new(SstShared { blocks: BlockCache::new(4096), files });
+        Arc::new(Self::new(desc, shared, Arc::default()))
+    }
+
+    /// The same; its sequence numbers are its number.
+    pub(crate) fn unread(number: u64, bytes: u64, smallest: &str, largest: &str) -> Arc<Self> {
+        Self::described(FileDesc {
+            number,
+            bytes,
+            entries: 1,
+            deletes: 0,
+            seqno_min: number,
+            seqno_max: number,
+            smallest: smallest.into(),
+            largest: largest.into(),
+        })
+    }
+}

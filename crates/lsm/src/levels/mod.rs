@@ -210,3 +210,106 @@ fn head(key: &[u8]) -> u64 {
     word[..len].copy_from_slice(&key[..len]);
     u64::from_be_bytes(word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(files: &[Arc<SstFile>]) -> Vec<u64> {
+        files.iter().map(|file| file.desc().number).collect()
+    }
+
+    #[test]
+    fn a_run_finds_the_files_that_meet_a_range_as_a_look_at_all_would() {
+        // Most keys agree in their first eight bytes, so that their heads do not tell them apart.
+        let mut dice = fastrand::Rng::with_seed(1);
+        let key = |dice: &mut fastrand::Rng| {
+            let tail: String =
+                (0..dice.usize(..4)).map(|_| dice.choice(['a', 'b', 'c']).unwrap()).collect();
+            if dice.u8(..) < 220 { format!("12345678{tail}") } else { tail }
+        };
+        for _ in 0..300 {
+            let mut keys: Vec<String> =
+                (0..2 * dice.usize(1..12)).map(|_| key(&mut dice)).collect();
+            keys.sort();
+            keys.dedup();
+            let ends = keys.chunks(2).filter(|pair| pair.len() == 2);
+            let mut files: Vec<_> = (1..)
+                .zip(ends)
+                .map(|(n, pair)| SstFile::unread(n, 10 * n, &pair[0], &pair[1]))
+                .collect();
+            dice.shuffle(&mut files);
+            let run = SortedRun::new(files.clone());
+            assert!(run.files().is_sorted_by(|a, b| a.desc().largest < b.desc().smallest));
+            assert_eq!(run.bytes(), files.iter().map(|file| file.desc().bytes).sum::<u64>());
+            for _ in 0..40 {
+                let (a, b) = (key(&mut dice), key(&mut dice));
+                let (low, high) = if a < b { (a, b) } else { (b, a) };
+                let (low, high) = (low.as_bytes(), high.as_bytes());
+                let first = run.files().iter().position(|file| *file.desc().largest >= *low);
+                assert_eq!(run.find(low), first.unwrap_or(files.len()));
+                let meets = |file: &&Arc<SstFile>| {
+                    *file.desc().smallest <= *high && *file.desc().largest >= *low
+                };
+                let wanted: Vec<_> = run.files().iter().filter(meets).cloned().collect();
+                assert_eq!(numbers(run.overlapping(low, high)), numbers(&wanted));
+                assert!(wanted.iter().all(|file| file.overlaps(low, high)));
+                let others = files.iter().filter(|file| file.overlaps(low, high)).count();
+                assert_eq!(others, wanted.len());
+            }
+        }
+    }
+
+    #[test]
+    fn levels_are_ordered_by_age_and_by_key_and_edited_by_number() {
+        let files = [(0, 1, "a"), (3, 4, "z"), (0, 5, "c"), (3, 6, "x"), (6, 2, "k")];
+        let files = files.map(|(level, n, key)| (level, SstFile::unread(n, 1, key, key)));
+        let levels = Levels::new(files);
+        let listed = |levels: &Levels| -> Vec<(usize, u64)> {
+            levels.all().map(|(level, file)| (level, file.desc().number)).collect()
+        };
+        assert_eq!(listed(&levels), [(0, 5), (0, 1), (3, 6), (3, 4), (6, 2)]);
+        assert_eq!((numbers(levels.l0()), numbers(levels.files(3))), (vec![5, 1], vec![6, 4]));
+        let added = [(3, SstFile::unread(7, 1, "y", "y")), (1, SstFile::unread(8, 1, "b", "b"))];
+        let edited = levels.edited(&[4, 5], &added);
+        assert_eq!(listed(&edited), [(0, 1), (1, 8), (3, 6), (3, 7), (6, 2)]);
+        assert_eq!(edited.check(), None);
+    }
+
+    #[test]
+    fn files_that_overlap_are_named() {
+        let aged = |number, seqno_min, seqno_max| {
+            let file = SstFile::unread(number, 1, "a", "b");
+            let desc = FileDesc { seqno_min, seqno_max, ..file.desc().clone() };
+            (0, SstFile::described(desc))
+        };
+        assert_eq!(Levels::new([aged(1, 1, 4), aged(2, 5, 9)]).check(), None);
+        let what = Some((2, "level 0 files overlap in sequence numbers"));
+        assert_eq!(Levels::new([aged(1, 1, 5), aged(2, 5, 9)]).check(), what);
+        let at = |number, smallest, largest| (4, SstFile::unread(number, 1, smallest, largest));
+        assert_eq!(Levels::new([at(1, "a", "c"), at(2, "d", "d"), at(3, "e", "f")]).check(), None);
+        let what = Some((3, "files of a level overlap"));
+        assert_eq!(Levels::new([at(1, "a", "c"), at(3, "c", "f")]).check(), what);
+    }
+
+    #[test]
+    fn prefixes_are_learned_from_the_ends_of_eight_files() {
+        let levels = |count: u64| {
+            let named = |n: u64, end: &str| format!("prefix/{n}{end}");
+            Levels::new(
+                (0..count).map(|n| (6, SstFile::unread(n, 1, &named(n, "a"), &named(n, "b")))),
+            )
+        };
+        assert!(levels(7).prefixes().is_empty());
+        assert!(!levels(8).prefixes().is_empty());
+    }
+
+    #[test]
+    fn a_head_orders_as_its_key_does() {
+        assert_eq!(
+            (head(b""), head(b"\x01"), head(b"12345678")),
+            (0, 1 << 56, 0x3132_3334_3536_3738)
+        );
+        assert_eq!(head(b"12345678"), head(b"123456789"));
+    }
+}

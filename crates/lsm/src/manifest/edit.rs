@@ -159,6 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_one_key_and_of_the_last_number_comes_back() {
+        let mut file = file(1);
+        file.seqno_max = SEQNO_MAX;
+        file.smallest = file.largest.clone();
+        let edit = Edit { added: vec![(0, file.clone())], ..Edit::default() };
+        assert_eq!(Edit::decode(&edit.encode()), Some(edit));
+        file.seqno_max += 1;
+        let edit = Edit { added: vec![(0, file)], ..Edit::default() };
+        assert_eq!(Edit::decode(&edit.encode()), None);
+    }
+
+    #[test]
     fn later_edits_win() {
         let mut edit = Edit { added: vec![(0, file(1)), (0, file(2))], ..Edit::default() };
         edit.absorb(Edit { removed: vec![1], added: vec![(1, file(1))], ..Edit::default() });

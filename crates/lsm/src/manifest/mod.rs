@@ -366,12 +366,92 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_named() {
-        let disk = MemDisk::shared();
+        let read = |text: String| {
+            let disk = MemDisk::shared();
+            let file = disk.create(Path::new("d/CURRENT")).unwrap();
+            write_all_at(&*file, text.as_bytes(), 0).unwrap();
+            current(&*disk, Path::new("d"))
+        };
         let words = format!("{CURRENT_WORD} 2 {:016x}", 5);
-        let text = format!("{words} {:08x}\n", checksum([0, 0], words.as_bytes()));
-        let file = disk.create(Path::new("d/CURRENT")).unwrap();
-        write_all_at(&*file, text.as_bytes(), 0).unwrap();
-        let got = current(&*disk, Path::new("d"));
+        let sum = checksum([0, 0], words.as_bytes());
+        let got = read(format!("{words} {sum:08x}\n"));
         assert!(matches!(got, Err(Error::Unsupported { format: 2, .. })));
+        let got = read(format!("{words} {:08x}\n", sum ^ 1));
+        assert!(matches!(got, Err(Error::Corrupt { offset: 0, .. })), "its sum does not hold");
+    }
+
+    #[test]
+    fn a_manifest_of_a_newer_format_is_named_and_a_damaged_header_is_damage() {
+        let path = Path::new("m");
+        let mut newer = MAGIC.to_vec();
+        newer.extend_from_slice(&2u32.to_le_bytes());
+        let sum = checksum([7, 0], &newer);
+        newer.extend_from_slice(&sum.to_le_bytes());
+        let named = Error::Unsupported { file: path.to_owned(), format: 2 };
+        assert_eq!(decode(&newer, 7, path), Err(named));
+        let damage = Err(Error::corrupt(path, 0, "header"));
+        assert_eq!(decode(&newer, 8, path), damage, "the header of another manifest");
+        for good in [newer, three_records()] {
+            for at in 0..HEADER_BYTES {
+                let mut bad = good.clone();
+                bad[at] ^= 1;
+                assert_eq!(decode(&bad, 7, path), damage, "byte {at}");
+                assert_eq!(decode(&good[..at], 7, path), damage, "cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_of_every_length_follow_each_other() {
+        let mut bytes = header(7);
+        for bytes_of_number in 0..10u32 {
+            let number = u64::MAX >> (63 - 7 * bytes_of_number.min(9));
+            append_record(&mut bytes, 7, 0, &edit(number));
+            assert_eq!(decode(&bytes, 7, Path::new("m")), Ok((edit(number), bytes.len())));
+        }
+    }
+
+    /// The bytes of a record with `len` zeros for an edit, and a good checksum.
+    fn record_of(len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; RECORD_HEADER_BYTES + len];
+        bytes[4..8].copy_from_slice(&u32::try_from(len).unwrap().to_le_bytes());
+        let sum = checksum([7, 0], &bytes[4..]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_record_holds_something_and_no_more_than_its_limit() {
+        let read = |len| record(&record_of(len), 7, 0).map(|(edit, next)| (edit.len(), next));
+        assert_eq!(read(0), None);
+        assert_eq!(read(1), Some((1, 16)));
+        assert_eq!(read(EDIT_BYTES_MAX), Some((EDIT_BYTES_MAX, EDIT_BYTES_MAX + 8)));
+        assert_eq!(read(EDIT_BYTES_MAX + 1), None);
+    }
+
+    #[test]
+    fn it_is_replaced_once_it_is_longer_than_its_limit() {
+        let mut manifest =
+            Manifest::create(MemDisk::shared(), Path::new("d"), 5, &edit(1)).unwrap();
+        manifest.end = MANIFEST_BYTES_ROTATE;
+        assert!(!manifest.wants_rotation());
+        manifest.append(&edit(2)).unwrap();
+        assert_eq!(manifest.end, MANIFEST_BYTES_ROTATE + 16);
+        assert!(manifest.wants_rotation());
+    }
+
+    /// A disk that refuses is no disk without a manifest: the store would begin anew.
+    #[test]
+    fn what_cannot_be_read_is_not_missing() {
+        use crate::disk::{DiskFault, FaultKind, FaultyDisk};
+        let (disk, dir) = (FaultyDisk::shared(), Path::new("d"));
+        let missing = Error::corrupt(&names::manifest(dir, 5), 0, "the manifest is missing");
+        assert_eq!(read(&*disk, dir, 5), Err(missing));
+        Manifest::create(disk.clone(), dir, 5, &edit(1)).unwrap();
+        let from = disk.operations();
+        disk.plan(Some(DiskFault { kind: FaultKind::Crash, from, until: u64::MAX }));
+        assert!(disk.sync_dir(dir).is_err(), "nothing works any more");
+        assert!(matches!(current(&*disk, dir), Err(Error::Io(_))));
+        assert!(matches!(read(&*disk, dir, 5), Err(Error::Io(_))));
     }
 }

@@ -435,4 +435,101 @@ mod tests {
         assert_eq!(common_prefix(b"abcdefgX", b"abcdefgY"), 7);
         assert_eq!(common_prefix(b"abcdefghi", b"abcdefghi"), 9);
     }
+
+    /// A block of entries as they are given: what is shared, the rest of the key, the tag, the value of a put.
+    fn raw(
+        entries: &[(usize, &[u8], u64, &[u8])],
+        restarts: &[u32],
+    ) -> Result<Block, DamagedBlock> {
+        let mut bytes = Vec::new();
+        for (shared, suffix, tag, value) in entries {
+            for number in [*shared as u64, suffix.len() as u64, *tag] {
+                put_varint(&mut bytes, number);
+            }
+            if tag & 1 == 1 {
+                put_varint(&mut bytes, value.len() as u64);
+            }
+            bytes.extend_from_slice(suffix);
+            bytes.extend_from_slice(value);
+        }
+        restarts.iter().for_each(|restart| bytes.extend_from_slice(&restart.to_le_bytes()));
+        bytes.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+        let end = bytes.len();
+        Block::new(Arc::new(bytes), 0, end)
+    }
+
+    /// How many entries a cursor reads, if it reads all.
+    fn count(block: Result<Block, DamagedBlock>) -> Option<usize> {
+        let mut cursor = BlockCursor::first(block.ok()?, vec![]).ok()?;
+        let mut count = 0;
+        while cursor.valid() {
+            count += 1;
+            cursor.advance().ok()?;
+        }
+        Some(count)
+    }
+
+    #[test]
+    fn keys_values_and_numbers_go_to_their_limits_and_no_further() {
+        let longest = vec![7; KEY_BYTES_MAX + 1];
+        let (at_limit, less) = (&longest[..KEY_BYTES_MAX], &longest[..KEY_BYTES_MAX - 1]);
+        assert_eq!(count(raw(&[(0, at_limit, 3, b"v")], &[0])), Some(1));
+        assert_eq!(count(raw(&[(0, &longest, 3, b"v")], &[0])), None);
+        assert_eq!(
+            count(raw(&[(0, at_limit, 4, b""), (KEY_BYTES_MAX, b"", 2, b"")], &[0])),
+            Some(2)
+        );
+        let last = KEY_BYTES_MAX - 1;
+        assert_eq!(count(raw(&[(0, less, 4, b""), (last, b"8", 2, b"")], &[0])), Some(2));
+        assert_eq!(count(raw(&[(0, less, 4, b""), (last, b"88", 2, b"")], &[0])), None);
+        assert_eq!(count(raw(&[(0, b"a", 4, b""), (1, b"b", 2, b"")], &[0])), Some(2));
+        assert_eq!(count(raw(&[(0, b"a", 4, b""), (2, b"b", 2, b"")], &[0])), None);
+        assert_eq!(count(raw(&[(0, b"a", SEQNO_MAX << 1, b"")], &[0])), Some(1));
+        assert_eq!(count(raw(&[(0, b"a", (SEQNO_MAX + 1) << 1, b"")], &[0])), None);
+        let value = vec![0; VALUE_BYTES_MAX + 1];
+        assert_eq!(count(raw(&[(0, b"a", 3, &value[1..])], &[0])), Some(1));
+        assert_eq!(count(raw(&[(0, b"a", 3, &value)], &[0])), None);
+    }
+
+    #[test]
+    fn restart_points_are_there_and_in_the_block() {
+        let entries: [(usize, &[u8], u64, &[u8]); 2] = [(0, b"a", 4, b""), (0, b"b", 2, b"")];
+        let find = |restarts: &[u32], key: &[u8]| {
+            let block = raw(&entries, restarts)?;
+            let found = block.find(key, 9)?;
+            let seek = BlockCursor::seek(block, key, vec![])?;
+            assert_eq!(matches!(found, BlockSearch::Found(..)), seek.valid() && seek.key() == key);
+            Ok(found)
+        };
+        let found = Ok(BlockSearch::Found(EntryKind::Delete, (8, 8)));
+        assert_eq!((find(&[0], b"b"), find(&[0, 4], b"b")), (found, found));
+        assert_eq!(find(&[8], b"b"), Err(DamagedBlock), "behind the last entry");
+        assert_eq!(find(&[0, 8, 8], b"b"), Err(DamagedBlock));
+        assert_eq!(find(&[], b"b"), Err(DamagedBlock));
+        assert_eq!(raw(&[], &[0]).err(), Some(DamagedBlock), "there is an entry");
+        let shares = raw(&[(0, b"a", 4, b""), (1, b"b", 2, b"")], &[0, 4]).unwrap();
+        assert_eq!(shares.find(b"b", 9), Err(DamagedBlock), "a restart point shares nothing");
+        let bytes = Arc::new(vec![0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(Block::new(bytes.clone(), 3, 7).err(), Some(DamagedBlock), "restarts are cut");
+        assert_eq!(Block::new(bytes, 0, 8).err(), Some(DamagedBlock), "it ends behind its bytes");
+    }
+
+    #[test]
+    fn a_block_says_how_long_it_would_be() {
+        let mut builder = BlockBuilder::default();
+        assert_eq!((builder.is_empty(), builder.bytes_len()), (true, 4));
+        for n in 0..10u64 {
+            builder.add(&n.to_be_bytes(), n + 1, EntryKind::Put, b"value");
+            assert_eq!(builder.last_key(), n.to_be_bytes());
+            let said = builder.bytes_len();
+            let mut again = BlockBuilder::default();
+            for m in 0..=n {
+                again.add(&m.to_be_bytes(), m + 1, EntryKind::Put, b"value");
+            }
+            let mut bytes = Vec::new();
+            again.finish(&mut bytes);
+            assert_eq!(bytes.len(), said, "{n}");
+            assert!(again.is_empty() && again.last_key().is_empty() && again.bytes_len() == 4);
+        }
+    }
 }

@@ -195,4 +195,27 @@ mod tests {
         }
         assert_eq!(SstFilter::decode(&[]).err(), Some(DamagedBlock));
     }
+
+    #[test]
+    fn probes_and_lines_are_what_the_bits_for_a_key_ask_for() {
+        for (bits, probes) in [(1, 1), (3, 1), (10, 6), (11, 6), (16, 9), (20, 12), (30, 16)] {
+            assert_eq!(SstFilter::build(&hashes(0..3), bits).probes, probes, "{bits} bits");
+        }
+        for (keys, lines) in [(0, 1), (1, 1), (51, 1), (52, 2), (103, 3)] {
+            let filter = SstFilter::build(&hashes(0..keys), 10);
+            assert_eq!(filter.memory_bytes(), lines * LINE_BYTES, "{keys} keys");
+            assert_eq!(filter.encode().len(), lines * LINE_BYTES + 1);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_filter_is_damage() {
+        let with = |len: usize, probes: u8| {
+            let mut bytes = vec![0; len];
+            bytes.push(probes);
+            SstFilter::decode(&bytes).is_ok()
+        };
+        assert!(with(64, 1) && with(128, 16));
+        assert!(!with(0, 1) && !with(63, 1) && !with(65, 1) && !with(64, 0) && !with(64, 17));
+    }
 }

@@ -211,4 +211,50 @@ mod tests {
             assert!(Properties::decode(&bytes[..len]).is_err());
         }
     }
+
+    #[test]
+    fn parts_follow_each_other_and_have_a_limit() {
+        let most = SECTION_BYTES_MAX as u64;
+        let parts = |lens: [u64; 3], gap_at: usize| {
+            let mut at = 100;
+            let [filter, index, properties] = [0, 1, 2].map(|n| {
+                let section = FileSection { offset: at, len: lens[n] };
+                at += lens[n] + CHECKSUM_BYTES as u64 + u64::from(n == gap_at);
+                section
+            });
+            let footer = Footer { filter, index, properties };
+            Footer::decode(&footer.encode(7, at), 7, at)
+        };
+        for lens in [[1, 2, 3], [most, 2, 3], [1, most, 3], [1, 2, most]] {
+            assert!(parts(lens, 3).is_ok(), "{lens:?}");
+        }
+        for lens in [[most + 1, 2, 3], [1, most + 1, 3], [1, 2, most + 1]] {
+            assert_eq!(parts(lens, 3), Err(FooterError::Damaged), "{lens:?}");
+        }
+        for gap_at in 0..3 {
+            assert_eq!(parts([1, 2, 3], gap_at), Err(FooterError::Damaged), "a gap at {gap_at}");
+        }
+    }
+
+    #[test]
+    fn a_footer_of_another_format_says_which() {
+        let mut bytes = footer().encode(7, 227);
+        bytes[48..52].copy_from_slice(&2u32.to_le_bytes());
+        let sum = checksum([7, 227], &bytes[..COVERED_BYTES]);
+        bytes[COVERED_BYTES..COVERED_BYTES + 4].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Footer::decode(&bytes, 7, 227), Err(FooterError::Format(2)));
+        assert_eq!(Footer::decode(&bytes, 7, 228), Err(FooterError::Damaged));
+    }
+
+    #[test]
+    fn properties_end_where_they_end_and_their_keys_are_in_order() {
+        let of = |smallest: &[u8], largest: &[u8]| {
+            let (smallest, largest) = (smallest.to_vec(), largest.to_vec());
+            Properties { entries: 1, smallest, largest, ..Properties::default() }
+        };
+        let one = of(b"a", b"a");
+        assert_eq!(Properties::decode(&one.encode()), Ok(one.clone()));
+        assert_eq!(Properties::decode(&of(b"b", b"a").encode()), Err(DamagedBlock));
+        assert_eq!(Properties::decode(&[one.encode(), vec![0]].concat()), Err(DamagedBlock));
+    }
 }

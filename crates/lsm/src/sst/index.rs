@@ -278,4 +278,48 @@ mod tests {
             }
         }
     }
+
+    /// The bytes of an index with these separators (how much each shares with the one before, and the rest) and lengths.
+    fn raw(blocks: &[(u64, &[u8], u64)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, blocks.len() as u64);
+        for (shared, suffix, len) in blocks {
+            put_varint(&mut bytes, *shared);
+            kallisto_codec::put_bytes(&mut bytes, suffix);
+            put_varint(&mut bytes, *len);
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_an_index_says_has_to_fit_together() {
+        let read = |blocks: &[(u64, &[u8], u64)]| {
+            let data_bytes = blocks.iter().map(|(_, _, len)| len + CHECKSUM_BYTES as u64).sum();
+            BlockIndex::decode(&raw(blocks), data_bytes).ok()
+        };
+        let longest = vec![7; KEY_BYTES_MAX];
+        let index = read(&[(0, b"ab", 10), (2, b"c", 20), (0, b"b", 30)]).unwrap();
+        assert_eq!((index.separator(1), index.separator(2)), (&b"abc"[..], &b"b"[..]));
+        let places = [0, 14, 38].into_iter().zip([10, 20, 30]);
+        let places: Vec<_> = places.map(|(offset, len)| BlockPlace { offset, len }).collect();
+        assert_eq!(index.places, places);
+        assert_eq!((index.len(), index.place(3)), (3, None));
+        assert_eq!(index.memory_bytes(), 6 + 3 * (16 + 4 + 8));
+        assert!(read(&[]).is_none(), "there is a block");
+        assert!(
+            read(&[(0, b"ab", 10), (3, b"c", 10)]).is_none(),
+            "no more is shared than is there"
+        );
+        assert!(read(&[(0, b"b", 10), (0, b"a", 10)]).is_none(), "they rise");
+        assert!(read(&[(0, b"b", 10), (0, b"b", 10)]).is_some(), "a key may go on");
+        assert!(read(&[(0, &longest, 10)]).is_some());
+        assert!(read(&[(0, &longest, 10), (KEY_BYTES_MAX as u64, b"a", 10)]).is_none());
+        assert!(read(&[(0, &longest, 10), (KEY_BYTES_MAX as u64 - 1, b"\x08", 10)]).is_some());
+        assert!(read(&[(0, b"a", BLOCK_BYTES_MAX as u64)]).is_some());
+        assert!(read(&[(0, b"a", BLOCK_BYTES_MAX as u64 + 1)]).is_none());
+        let good = raw(&[(0, b"a", 10)]);
+        assert!(BlockIndex::decode(&good, 14).is_ok());
+        assert!(BlockIndex::decode(&good, 13).is_err() && BlockIndex::decode(&good, 15).is_err());
+        assert!(BlockIndex::decode(&[&good[..], &[0]].concat(), 14).is_err());
+    }
 }

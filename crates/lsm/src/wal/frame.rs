@@ -180,6 +180,57 @@ mod tests {
         assert_eq!(find_named(&[], 9), Err(0));
     }
 
+    /// A frame of one byte with this header.
+    fn framed(seqno_first: u64, ops: u32) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        start(&mut buffer);
+        buffer.push(1);
+        finish(&mut buffer, FrameHeader { segment: 9, seqno_first, ops, durable: 0 });
+        buffer
+    }
+
+    /// Gives a frame of `payload` bytes that was changed the checksum of what it is now.
+    fn resealed(mut bytes: Vec<u8>, payload: usize) -> Vec<u8> {
+        let sum = mask(crc32c::crc32c(&bytes[CHECKSUM_BYTES..HEADER_BYTES + payload]));
+        bytes[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_good_checksum_alone_makes_no_frame() {
+        let most = u32::try_from(OPS_MAX).unwrap();
+        let last = SEQNO_MAX - u64::from(most);
+        for (seqno, ops) in [(1, 1), (1, most), (last, most), (SEQNO_MAX - 1, 1)] {
+            assert!(decode(&framed(seqno, ops), 9).is_some(), "{ops} operations from {seqno} on");
+        }
+        for (seqno, ops) in [(1, 0), (1, most + 1), (0, 1), (last + 1, most), (SEQNO_MAX, 1)] {
+            assert!(decode(&framed(seqno, ops), 9).is_none(), "{ops} operations from {seqno} on");
+        }
+        let mut empty = framed(1, 1);
+        empty[4..8].copy_from_slice(&0u32.to_le_bytes());
+        assert!(decode(&resealed(empty, 0), 9).is_none(), "no payload");
+        let mut newer = framed(1, 1);
+        newer[28..32].copy_from_slice(&(FRAME_FORMAT + 1).to_le_bytes());
+        assert!(decode(&resealed(newer, 1), 9).is_none(), "another format");
+    }
+
+    #[test]
+    fn the_longest_payload_comes_back_and_a_longer_one_does_not() {
+        let header = FrameHeader { segment: 9, seqno_first: 1, ops: 1, durable: 0 };
+        let mut bytes = Vec::new();
+        start(&mut bytes);
+        bytes.resize(HEADER_BYTES + FRAME_BYTES_MAX, 0);
+        finish(&mut bytes, header);
+        assert_eq!(decode(&bytes, 9).map(|frame| frame.payload.len()), Some(FRAME_BYTES_MAX));
+        assert_eq!(claimed_bytes(&bytes, 9), Some(HEADER_BYTES + FRAME_BYTES_MAX));
+        let longer = FRAME_BYTES_MAX + 1;
+        bytes.resize(HEADER_BYTES + longer, 0);
+        bytes[4..8].copy_from_slice(&u32::try_from(longer).unwrap().to_le_bytes());
+        let bytes = resealed(bytes, longer);
+        assert!(decode(&bytes, 9).is_none());
+        assert_eq!(claimed_bytes(&bytes, 9), None);
+    }
+
     #[test]
     fn zeros_and_other_lives_are_no_frames() {
         assert!(decode(&[0; 4096], 0).is_none());
