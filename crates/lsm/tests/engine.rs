@@ -282,3 +282,36 @@ fn numbers_about_a_store_say_what_was_done() {
     assert_eq!(stats.compaction_read_bytes, before.bytes);
     assert_eq!(stats.compaction_write_bytes, last.bytes);
 }
+
+/// Long keys make long edits, so that few flushes are enough.
+#[test]
+fn a_manifest_that_grew_is_replaced_and_the_store_goes_on() {
+    let disk = MemDisk::shared();
+    let options = Options { memtable_bytes: 1 << 20, ..small(Background::Inline) };
+    let engine = open(&disk, &options);
+    let manifests = || {
+        let names = disk.list(Path::new("store")).unwrap();
+        names.into_iter().filter(|name| name.ends_with(".manifest")).collect::<Vec<_>>()
+    };
+    let first = manifests();
+    let key = |n: u32| [&n.to_be_bytes()[..], &vec![7; (64 << 10) - 4]].concat();
+    let mut count = 0;
+    while manifests() == first {
+        engine.put(&key(count), &count.to_be_bytes()).unwrap();
+        engine.put(&key(count + 1), &count.to_be_bytes()).unwrap();
+        engine.flush().unwrap();
+        count += 2;
+        assert!(count < 200, "4 MiB are 32 files, and what compactions say");
+    }
+    assert_eq!(manifests().len(), 1, "the old one is gone");
+    let bytes = |name: &String| disk.files()[&Path::new("store").join(name)].len();
+    assert!(bytes(&manifests()[0]) < 4 << 20);
+    assert!(count > 10, "{count}");
+    drop(engine);
+    let engine = open(&disk, &options);
+    engine.check().unwrap();
+    assert_eq!(engine.scan(..).unwrap().count(), count as usize);
+    engine.put(b"later", b"value").unwrap();
+    drop(engine);
+    assert_eq!(open(&disk, &options).scan(..).unwrap().count(), count as usize + 1);
+}

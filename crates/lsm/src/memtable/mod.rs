@@ -303,6 +303,7 @@ mod tests {
             writer.insert(seqno, put(&seqno.to_be_bytes(), &[1; 1024]));
         }
         assert!(writer.bytes() < 128 << 10, "{} bytes", writer.bytes());
+        assert!(writer.bytes() as u64 >= seqno * 1024, "{} bytes", writer.bytes());
         assert_eq!(entries(&table).len() as u64, seqno);
         let value = vec![9; crate::limits::VALUE_BYTES_MAX];
         assert!(!writer.has_room(room_for(value.len() + 20, 1)));
@@ -313,6 +314,68 @@ mod tests {
             LookupOutcome::Value(got) => assert!(*got == *value),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn it_has_room_to_the_last_byte() {
+        assert_eq!(room_for(100, 3), 100 + 3 * NODE_OVERHEAD_BYTES);
+        let (_, mut writer) = Memtable::new(10_000, 0, SharedPrefixes::default());
+        assert!(writer.has_room(10_000) && !writer.has_room(10_001) && writer.is_empty());
+        writer.insert(1, put(b"k", b"value 890"));
+        let left = 10_000 - room_for(10, 1);
+        assert!(writer.has_room(left) && !writer.has_room(left + 1) && !writer.is_empty());
+        let (_, writer) = Memtable::new(10_000, 20_000, SharedPrefixes::default());
+        assert!(writer.has_room(20_000) && !writer.has_room(20_001), "room for the group");
+    }
+
+    #[test]
+    fn one_that_knows_no_prefixes_freezes_early_once_it_can_tell_them() {
+        let learned = SharedPrefixes::learn(vec![b"k1".to_vec(), b"k2".to_vec()]);
+        assert!(!learned.is_empty());
+        for (prefixes, is_early) in [(SharedPrefixes::default(), true), (learned, false)] {
+            let (_, mut writer) = Memtable::new(4 << 20, 0, prefixes);
+            for seqno in 1..=LEARNING_ENTRIES {
+                assert!(writer.has_room(2 << 20), "too few to learn from");
+                writer.insert(seqno, put(&seqno.to_be_bytes(), b""));
+            }
+            let left = LEARNING_BYTES - writer.bytes;
+            assert!(writer.has_room(left));
+            assert_eq!(writer.has_room(left + 1), !is_early);
+        }
+    }
+
+    #[test]
+    fn prefixes_are_learned_from_keys_all_over_the_list() {
+        let key = |n: u64| {
+            [&b"prefix/"[..], &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()].concat()
+        };
+        for (count, at_least) in [(10, 10), (256, 256), (5000, 256)] {
+            let (table, mut writer) = Memtable::new(1 << 20, 0, SharedPrefixes::default());
+            (0..count).for_each(|n| writer.insert(n + 1, put(&key(n), b"")));
+            let sample = table.list.sample();
+            assert!(sample.is_sorted() && sample.len() >= at_least, "{} of {count}", sample.len());
+            assert!(sample.len() <= 1000 || count < 1000, "{} of {count}", sample.len());
+            let mut all: Vec<_> = (0..count).map(key).collect();
+            all.sort();
+            assert!(sample.iter().all(|key| all.binary_search(key).is_ok()));
+            assert_eq!(table.prefixes(), SharedPrefixes::learn(vec![key(0), key(1)]));
+        }
+    }
+
+    #[test]
+    fn versions_between_two_that_are_there_find_the_older_one() {
+        let (table, mut writer) = Memtable::new(1 << 20, 0, SharedPrefixes::default());
+        (1..=5).for_each(|n| writer.insert(10 * n, put(b"key", &[n as u8])));
+        let get = |seqno| match table.get(b"key", key_hash(b"key"), seqno) {
+            LookupOutcome::Value(value) => Some(value[0]),
+            _ => None,
+        };
+        assert_eq!(
+            [9, 10, 19, 20, 49, 50, 51].map(get),
+            [9, 10, 19, 20, 49, 50, 51].map(|seqno| {
+                (1..=5u8).rev().find(|n| 10 * u64::from(*n) <= seqno)
+            })
+        );
     }
 
     #[test]

@@ -402,7 +402,13 @@ mod tests {
                     (BlockSearch::Found(kind, value), Some(entry)) => {
                         assert_eq!((kind, block.slice(value)), (entry.2, &entry.3[..]));
                     }
-                    (BlockSearch::Absent | BlockSearch::Beyond, None) => {}
+                    // An entry above it proves that the next block has nothing of it.
+                    (BlockSearch::Absent, None) => {
+                        assert!(entries.iter().any(|entry| entry.0 > key));
+                    }
+                    (BlockSearch::Beyond, None) => {
+                        assert!(entries.iter().all(|entry| entry.0 <= key));
+                    }
                     (got, want) => panic!("{got:?} against {want:?}"),
                 }
                 let beyond = entries.last().is_some_and(|last| last.0 < key);

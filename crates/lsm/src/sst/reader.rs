@@ -231,3 +231,104 @@ impl CheckedReads<'_> {
         Error::corrupt(self.path, section.offset, what)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::SstBuilder;
+    use super::*;
+    use crate::disk::{DiskEvent, FaultyDisk};
+    use crate::hash::key_hash;
+
+    const BLOCK: usize = 200;
+
+    fn key(n: usize) -> [u8; 8] {
+        (n as u64).to_be_bytes()
+    }
+
+    /// An SST with an entry for each value of so many bytes, its length, and what was written to the disk at once.
+    fn file(values: &[usize]) -> (Sst, u64, Vec<usize>) {
+        let disk = FaultyDisk::shared();
+        let mut builder = SstBuilder::create(&*disk, Path::new("d"), 5, BLOCK, 10).unwrap();
+        assert!(builder.is_empty());
+        for (n, &len) in values.iter().enumerate() {
+            builder.add(&key(n), n as u64 % 60, EntryKind::Put, &vec![n as u8; len]).unwrap();
+            assert!(!builder.is_empty());
+        }
+        let estimate = builder.bytes_estimate();
+        let bytes = builder.finish().unwrap().bytes;
+        assert!(estimate <= bytes && bytes - estimate < 400, "{estimate} of {bytes}");
+        let written = disk.events().into_iter().filter_map(|event| match event {
+            DiskEvent::Write { bytes, .. } => Some(bytes.len()),
+            _ => None,
+        });
+        let written = written.collect();
+        let files = FileCache::new(disk, "d".into(), 4);
+        let shared = SstShared { blocks: BlockCache::new(1 << 20), files };
+        (Sst::open(Arc::new(shared), 5, bytes).unwrap(), bytes, written)
+    }
+
+    #[test]
+    fn a_file_says_what_is_in_it_and_what_it_takes() {
+        let values: Vec<usize> = (0..300).map(|n| n % 50).collect();
+        let (sst, ..) = file(&values);
+        let said = sst.properties();
+        assert_eq!((said.entries, said.key_bytes), (300, 2400));
+        assert_eq!(said.value_bytes, values.iter().sum::<usize>() as u64);
+        assert_eq!(sst.memory_bytes(), sst.index.memory_bytes() + sst.filter.memory_bytes());
+        assert!((0..300).all(|n| sst.may_contain(key_hash(&key(n)))));
+        let lies = (300..600).filter(|&n| sst.may_contain(key_hash(&key(n)))).count();
+        assert!(lies < 30, "{lies} of 300");
+    }
+
+    #[test]
+    fn a_block_ends_once_it_has_its_size() {
+        let (sst, ..) = file(&[179, 179, 10, 300, 5]);
+        let lens: Vec<u32> =
+            (0..sst.index().len()).map(|n| sst.index.place(n).unwrap().len).collect();
+        assert_eq!(lens[..2], [200, 200], "exactly its size");
+        assert_eq!(lens.len(), 4);
+        assert!(lens[2] > 300 && lens[3] < 40, "{lens:?}");
+    }
+
+    #[test]
+    fn a_file_is_written_in_large_pieces_and_read_in_stretches() {
+        let mut values = vec![1000; 2500];
+        values[7] = 300_000;
+        values[2499] = 2 << 20;
+        let (sst, bytes, written) = file(&values);
+        assert_eq!(written.iter().sum::<usize>() as u64, bytes);
+        let (_, all_but_last) = written.split_last().unwrap();
+        assert!(all_but_last.len() > 2 && all_but_last.iter().all(|&len| len >= 1 << 20));
+        let end_of = |n: usize| {
+            let place = sst.index.place(n).unwrap();
+            place.offset + u64::from(place.len) + CHECKSUM_BYTES as u64
+        };
+        assert_eq!(sst.index().len(), 2500);
+        for first in [0, 1, 6, 7, 8, 1000, 2400, 2498, 2499] {
+            let stretch = sst.read_stretch(first).unwrap();
+            let start = sst.index.place(first).unwrap().offset;
+            assert_eq!((stretch.start, stretch.first), (start, first));
+            assert_eq!(stretch.bytes.len() as u64, end_of(stretch.end - 1) - start);
+            let alone = stretch.end == first + 1;
+            assert!(alone || stretch.bytes.len() as u64 <= STREAM_BYTES);
+            assert!(stretch.end == 2500 || end_of(stretch.end) - start > STREAM_BYTES);
+            assert_eq!(alone, [6, 7, 2498, 2499].contains(&first), "{first}");
+        }
+        let mut stretch = None;
+        for n in 0..2500 {
+            let block = sst.block_for(n, ReadMode::Streaming, &mut stretch).unwrap();
+            let found = block.find(&key(n), 60).unwrap();
+            let BlockSearch::Found(EntryKind::Put, (start, end)) = found else {
+                panic!("{found:?}")
+            };
+            assert_eq!(block.buffer()[start..end], vec![n as u8; values[n]]);
+        }
+        assert_eq!(sst.shared.blocks.counts(), (0, 0), "past the cache");
+        for _ in 0..3 {
+            sst.block_for(3, ReadMode::Cached, &mut stretch).unwrap();
+        }
+        assert_eq!(sst.shared.blocks.counts(), (2, 1));
+    }
+}

@@ -354,4 +354,134 @@ mod tests {
             matches!(recovered(&disk), Err(Error::Corrupt { offset, .. }) if offset == (seqno - 2) * FRAME)
         );
     }
+
+    #[test]
+    fn a_segment_is_filled_to_its_last_byte() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 4);
+        assert_eq!((wal.segment_number(), wal.written_bytes()), (None, 0));
+        let fits = usize::try_from(SEGMENT).unwrap();
+        assert_eq!(wal.make_room(fits), Ok(4));
+        for n in 1..=SEGMENT / FRAME {
+            assert_eq!(append(&mut wal, n), 4);
+            assert_eq!((wal.segment_number(), wal.written_bytes()), (Some(4), n * FRAME));
+        }
+        let left = SEGMENT - wal.written_bytes();
+        assert!(left < FRAME);
+        assert_eq!(wal.make_room(usize::try_from(left).unwrap()), Ok(4));
+        assert_eq!(wal.make_room(usize::try_from(left + 8).unwrap()), Ok(5));
+    }
+
+    #[test]
+    fn nothing_is_written_after_a_failure() {
+        use crate::disk::{DiskFault, FaultKind};
+        for kind in [FaultKind::Eio, FaultKind::SyncFails] {
+            let disk = FaultyDisk::shared();
+            let numbers = Arc::new(FileNumbers::new(1));
+            let pool = Arc::new(SegmentPool::new(disk.clone(), "d".into(), SEGMENT, numbers));
+            let mut wal = WalWriter::new(pool, "d".into());
+            append(&mut wal, 1);
+            disk.plan(Some(DiskFault { kind, from: disk.operations(), until: u64::MAX }));
+            let mut buffer = Vec::new();
+            frame::start(&mut buffer);
+            buffer.push(0);
+            let failed = wal.append(&mut buffer, 2, 1).and_then(|()| wal.sync());
+            assert!(matches!(failed, Err(Error::Poisoned(_))), "{kind:?}");
+            disk.plan(None);
+            assert_eq!(wal.sync(), failed);
+            assert_eq!(wal.make_room(8).map(|_| ()), failed);
+        }
+    }
+
+    #[test]
+    fn recovery_tells_what_it_read() {
+        let disk = MemDisk::shared();
+        let (mut wal, pool) = writer(&disk, 1);
+        let mut last = 0;
+        while append(&mut wal, last + 1) < 3 {
+            last += 1;
+        }
+        pool.prepare().unwrap();
+        let all = segments(&disk);
+        let read = |all: &[u64], needed| {
+            recovery::recover(&*disk, Path::new("d"), all, needed, |_, _, _| Ok(()))
+        };
+        let recovered = read(&all, 1).unwrap();
+        assert_eq!((&recovered.used[..], &recovered.unused[..]), (&[1, 2, 3][..], &[4][..]));
+        assert_eq!((recovered.frames, recovered.end), (last + 1, FRAME));
+        // Without the second one: what it held has to be in files.
+        let third = last + 1;
+        assert_eq!(read(&[1, 3, 4], third).unwrap().used, [1, 3]);
+        let missing =
+            Error::corrupt(&names::wal(Path::new("d"), 1), 9 * FRAME, "frames are missing here");
+        assert_eq!(read(&[1, 3, 4], third - 1), Err(missing));
+        assert!(read(&[3, 1], third).is_err(), "numbers of frames do not go back");
+    }
+
+    #[test]
+    fn a_segment_over_its_limit_is_not_read() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        append(&mut wal, 1);
+        /// A disk whose files say that they are longer than they are.
+        #[derive(Debug)]
+        struct Longer(Arc<MemDisk>, u64);
+        #[derive(Debug)]
+        struct LongerFile(Arc<dyn crate::disk::DiskFile>, u64);
+        impl crate::disk::DiskFile for LongerFile {
+            fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+                self.0.read_at(buf, offset)
+            }
+            fn write_at(&self, bytes: &[u8], offset: u64) -> std::io::Result<usize> {
+                self.0.write_at(bytes, offset)
+            }
+            fn sync_data(&self) -> std::io::Result<()> {
+                self.0.sync_data()
+            }
+            fn len(&self) -> std::io::Result<u64> {
+                Ok(self.1)
+            }
+        }
+        impl Disk for Longer {
+            fn create_dir(&self, dir: &Path) -> std::io::Result<()> {
+                self.0.create_dir(dir)
+            }
+            fn create(&self, path: &Path) -> std::io::Result<Arc<dyn crate::disk::DiskFile>> {
+                self.0.create(path)
+            }
+            fn open(
+                &self,
+                path: &Path,
+                access: OpenFor,
+            ) -> std::io::Result<Arc<dyn crate::disk::DiskFile>> {
+                Ok(Arc::new(LongerFile(self.0.open(path, access)?, self.1)))
+            }
+            fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+                self.0.rename(from, to)
+            }
+            fn remove(&self, path: &Path) -> std::io::Result<()> {
+                self.0.remove(path)
+            }
+            fn link(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+                self.0.link(from, to)
+            }
+            fn list(&self, dir: &Path) -> std::io::Result<Vec<String>> {
+                self.0.list(dir)
+            }
+            fn sync_dir(&self, dir: &Path) -> std::io::Result<()> {
+                self.0.sync_dir(dir)
+            }
+            fn lock(&self, path: &Path) -> std::io::Result<Box<dyn crate::disk::DiskLock>> {
+                self.0.lock(path)
+            }
+        }
+        let most = crate::limits::SEGMENT_BYTES_MAX;
+        let read = |bytes| {
+            let disk = Longer(disk.clone(), bytes);
+            recovery::recover(&disk, Path::new("d"), &[1], 1, |_, _, _| Ok(())).map(|r| r.frames)
+        };
+        assert_eq!(read(most), Ok(1));
+        let path = names::wal(Path::new("d"), 1);
+        assert_eq!(read(most + 1), Err(Error::corrupt(&path, most, "a segment over its limit")));
+    }
 }

@@ -224,3 +224,105 @@ impl SegmentPool {
         self.disk.sync_dir(&self.dir).map_err(|e| Error::poison("sync", &self.dir, &e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    const SEGMENT: u64 = 512;
+
+    fn pool(disk: &Arc<MemDisk>) -> SegmentPool {
+        let numbers = Arc::new(FileNumbers::new(1));
+        SegmentPool::new(disk.clone(), "d".into(), SEGMENT, numbers)
+    }
+
+    /// The segments that are on the disk, with their sizes.
+    fn files(disk: &MemDisk) -> Vec<(u64, u64)> {
+        let files = disk.files();
+        let sized = files.iter().map(|(path, bytes)| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+            (names::FileName::parse(name).number().unwrap(), bytes.len() as u64)
+        });
+        sized.collect()
+    }
+
+    fn flushed(pool: &SegmentPool) -> Vec<u64> {
+        lock(&pool.state).flushed.clone()
+    }
+
+    #[test]
+    fn a_ready_segment_is_taken_if_it_has_room_and_another_made_if_not() {
+        let disk = MemDisk::shared();
+        let pool = pool(&disk);
+        assert!(pool.wants_prepare());
+        pool.prepare().unwrap();
+        assert!(!pool.wants_prepare());
+        pool.prepare().unwrap();
+        assert_eq!(files(&disk), [(1, SEGMENT)], "there is one");
+        let taken = pool.take(SEGMENT).unwrap();
+        assert_eq!((taken.number, taken.bytes), (1, SEGMENT), "exactly what it has");
+        pool.prepare().unwrap();
+        let taken = pool.take(SEGMENT + 1).unwrap();
+        assert_eq!((taken.number, taken.bytes), (3, SEGMENT + 1));
+        assert_eq!(flushed(&pool), [2], "it may not follow as it is");
+        let taken = pool.take(SEGMENT).unwrap();
+        assert_eq!((taken.number, taken.bytes), (4, SEGMENT), "renamed");
+        assert_eq!(files(&disk), [(1, SEGMENT), (3, SEGMENT + 1), (4, SEGMENT)]);
+        let taken = pool.take(3 * SEGMENT).unwrap();
+        assert_eq!((taken.number, taken.bytes), (5, 3 * SEGMENT), "none was ready");
+        assert_eq!((pool.in_use_bytes(), pool.next_floor()), (4 * SEGMENT, 6));
+        let large = u64::try_from(ZEROS.len()).unwrap() * 2 + 8;
+        assert_eq!(pool.take(large).unwrap().file.len().unwrap(), large, "zeros come in pieces");
+    }
+
+    #[test]
+    fn a_segment_that_became_ready_too_late_goes_back() {
+        let disk = MemDisk::shared();
+        let pool = pool(&disk);
+        // As if others had been taken while it was made.
+        lock(&pool.state).last_taken = 9;
+        pool.prepare().unwrap();
+        assert_eq!((flushed(&pool), pool.wants_prepare()), (vec![1], true));
+        lock(&pool.state).last_taken = 1;
+        pool.prepare().unwrap();
+        assert_eq!((flushed(&pool), pool.wants_prepare()), (vec![], false));
+        assert_eq!(pool.take(1).unwrap().number, 2, "renamed");
+    }
+
+    #[test]
+    fn segments_of_the_usual_size_are_kept_for_later_up_to_their_limit() {
+        let disk = MemDisk::shared();
+        let pool = pool(&disk);
+        let kept = SPARE_SEGMENTS_MAX as u64;
+        (0..kept + 3).for_each(|n| assert_eq!(pool.take(1).unwrap().number, n + 1));
+        let large = pool.take(SEGMENT + 1).unwrap().number;
+        assert_eq!(pool.in_use_bytes(), (kept + 4) * SEGMENT);
+        pool.release_below(1).unwrap();
+        assert!(flushed(&pool).is_empty());
+        pool.release(large).unwrap();
+        assert!(flushed(&pool).is_empty(), "it has another size");
+        pool.release_below(kept + 3).unwrap();
+        assert_eq!(flushed(&pool), (1..=kept).collect::<Vec<_>>());
+        let left: Vec<u64> = files(&disk).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(left, (1..=kept).chain([kept + 3]).collect::<Vec<_>>());
+        pool.leave_one_spare().unwrap();
+        let ready = kept + 5;
+        let left: Vec<u64> = files(&disk).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(left, [kept + 3, ready], "one in use, and one that is ready");
+        assert_eq!((flushed(&pool), pool.wants_prepare()), (vec![], false));
+        pool.leave_one_spare().unwrap();
+        assert_eq!(pool.take(1).unwrap().number, ready);
+    }
+
+    #[test]
+    fn what_recovery_found_counts_as_taken() {
+        let disk = MemDisk::shared();
+        let pool = pool(&disk);
+        assert_eq!((pool.in_use_bytes(), pool.next_floor()), (0, 1));
+        pool.adopt(&[3, 7, 5]);
+        assert_eq!((pool.in_use_bytes(), pool.next_floor()), (3 * SEGMENT, 8));
+        pool.adopt(&[]);
+        assert_eq!(pool.next_floor(), 8);
+    }
+}

@@ -504,4 +504,99 @@ mod tests {
         flip(&disk, places[1]);
         assert!(matches!(open(&disk), Err(Error::Corrupt { .. })));
     }
+
+    #[test]
+    fn a_log_says_where_it_ends_and_what_it_takes() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        assert_eq!((log.end(), log.written_bytes()), (LogEnd::default(), 0));
+        let place = append(&mut log, 0);
+        let frame_bytes = frame::padded(frame::HEADER_BYTES + 100) as u64;
+        let end = LogEnd { frame: 1, segment: place.segment, offset: frame_bytes };
+        assert_eq!((log.end(), log.written_bytes()), (end, frame_bytes));
+        append(&mut log, 1);
+        log.end_segment().unwrap();
+        let last = append(&mut log, 2);
+        let end = LogEnd { frame: 3, segment: last.segment, offset: frame_bytes };
+        assert_eq!((log.end(), log.written_bytes()), (end, frame_bytes));
+        assert_eq!(log.keeper().in_use_bytes(), 2 * SEGMENT);
+        let (again, _) = open(&disk).unwrap();
+        assert_eq!((again.end(), again.written_bytes()), (end, 0));
+        assert_eq!(
+            log.make_room(PAYLOAD_BYTES_MAX + 1),
+            Err(Error::Invalid("a payload over its limit"))
+        );
+    }
+
+    #[test]
+    fn a_keeper_prepares_takes_back_and_leaves_one() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        let keeper = log.keeper();
+        let names = || disk.list(Path::new("d")).unwrap().len();
+        let places: Vec<_> = (0..20).map(|n| append(&mut log, n)).collect();
+        let segments = names();
+        assert!(segments > 2);
+        keeper.prepare().unwrap();
+        assert_eq!(names(), segments + 1);
+        let last = places[19].segment;
+        let mut bytes = [0; 100];
+        keeper.read(places[0], &mut bytes).unwrap();
+        keeper.read(places[1], &mut bytes).unwrap();
+        assert_eq!(
+            (keeper.last.lock().unwrap().as_ref().unwrap().0, bytes),
+            (places[0].segment, [1; 100])
+        );
+        keeper.read(places[19], &mut bytes).unwrap();
+        assert_eq!(bytes, [19; 100], "another segment");
+        let cut = SegmentOffset { segment: last, offset: SEGMENT - 50 };
+        let path = names::wal(Path::new("d"), last);
+        let damage = Error::corrupt(&path, SEGMENT - 50, "a payload is cut");
+        assert_eq!(keeper.read(cut, &mut bytes), Err(damage));
+        keeper.release_below(last).unwrap();
+        assert!(keeper.last.lock().unwrap().is_some(), "that one is still in use");
+        keeper.release_below(last + 1).unwrap();
+        assert!(keeper.last.lock().unwrap().is_none(), "it may be another now");
+        assert_eq!(keeper.in_use_bytes(), 0);
+        keeper.leave_one_spare().unwrap();
+        assert_eq!(names(), 1, "the one that is ready");
+    }
+
+    #[test]
+    fn a_payload_over_the_usual_leaves_no_large_buffer_behind() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        let kept = crate::limits::POOLED_BUFFER_BYTES_MAX;
+        log.buffer = Vec::with_capacity(kept);
+        assert_eq!(log.buffer.capacity(), kept);
+        for (bytes, is_kept) in [(1000, true), (kept + 1, false)] {
+            log.make_room(bytes).unwrap();
+            log.append(|buffer| buffer.resize(buffer.len() + bytes, 1)).unwrap();
+            assert_eq!(log.buffer.capacity() > 0, is_kept, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_begins_before_the_last_one_ended_is_damage() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        (0..3).for_each(|n| {
+            append(&mut log, n);
+        });
+        log.end_segment().unwrap();
+        let first = append(&mut log, 3).segment;
+        // There are four frames. Another segment begins with what was there before, with the next one, or behind a gap.
+        let path = names::wal(Path::new("d"), first + 1);
+        for (seqno_first, is_sound) in [(4, false), (5, true), (6, true)] {
+            let mut buffer = Vec::new();
+            frame::start(&mut buffer);
+            buffer.extend_from_slice(&[9; 100]);
+            let segment = first + 1;
+            let header = frame::FrameHeader { segment, seqno_first, ops: 1, durable: 0 };
+            frame::finish(&mut buffer, header);
+            let disk = Arc::new(disk.fork());
+            disk.create(&path).unwrap().write_at(&buffer, 0).unwrap();
+            assert_eq!(open(&disk).is_ok(), is_sound, "{seqno_first}");
+        }
+    }
 }
