@@ -89,3 +89,28 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_and_where() {
+        let io = io::Error::from_raw_os_error(28);
+        let path = Path::new("d/file");
+        for (error, said) in [
+            (Error::Invalid("a key"), "invalid request: a key"),
+            (Error::Locked("d".into()), "store is in use: d"),
+            (Error::io("write", path, &io), "disk is full, store is read-only: write d/file"),
+            (Error::poison("sync", path, &io), "store is poisoned by a failed write: sync d/file"),
+            (Error::corrupt(path, 7, "a block"), "damaged file d/file at byte 7: a block"),
+            (Error::Unsupported { file: path.into(), format: 9 }, "unknown format 9 in d/file"),
+            (Error::Io("read d/file".into()), "input or output failed: read d/file"),
+            (Error::Closed, "store is closed"),
+        ] {
+            assert!(error.to_string().starts_with(said), "{error}");
+        }
+        assert!(is_full(&io::Error::from_raw_os_error(122)), "a quota");
+        assert!(!is_full(&io::Error::from_raw_os_error(5)));
+    }
+}

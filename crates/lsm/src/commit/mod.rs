@@ -280,4 +280,33 @@ mod tests {
             }
         });
     }
+
+    #[test]
+    fn a_group_is_full_at_its_bytes_or_its_operations() {
+        let mut group = CommitGroup::new(Vec::new());
+        group.buffer.resize(GROUP_BYTES_MAX - 1, 0);
+        group.ops = BATCH_OPS_MAX - 1;
+        assert!(!group.is_full());
+        group.ops += 1;
+        assert!(group.is_full());
+        group.ops = 1;
+        group.buffer.push(0);
+        assert!(group.is_full());
+    }
+
+    #[test]
+    fn buffers_of_the_usual_size_are_used_again() {
+        let queue = CommitQueue::new();
+        let commit = |value: usize| {
+            let mut batch = EntryBatch::new();
+            batch.put(b"k", &vec![0; value]).unwrap();
+            queue.submit(&batch, Sync::Mode, |_| Ok(())).unwrap();
+            lock(&queue.state).spare.len()
+        };
+        assert_eq!([1, 1000, 1].map(commit), [1, 1, 1]);
+        assert_eq!(commit(POOLED_BUFFER_BYTES_MAX + 1), 0, "so large a one is not kept");
+        assert_eq!(commit(1), 1);
+        lock(&queue.state).spare = vec![Vec::new(); POOLED_BUFFERS_MAX];
+        assert_eq!(commit(1), POOLED_BUFFERS_MAX);
+    }
 }

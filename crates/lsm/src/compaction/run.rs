@@ -169,3 +169,62 @@ impl<'a> Below<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    fn levels(files: &[(usize, u64, &str, &str)]) -> Levels {
+        Levels::new(files.iter().map(|&(level, number, smallest, largest)| {
+            (level, SstFile::unread(number, 1, smallest, largest))
+        }))
+    }
+
+    /// A delete that is dropped while a deeper file holds its key would bring the value back.
+    #[test]
+    fn a_deeper_file_may_hold_the_keys_between_its_ends() {
+        let levels =
+            levels(&[(2, 1, "a", "z"), (3, 2, "c", "e"), (3, 3, "g", "g"), (5, 4, "k", "m")]);
+        let mut below = Below::new(&levels, 2);
+        for (key, may) in [
+            ("a", false),
+            ("bz", false),
+            ("c", true),
+            ("d", true),
+            ("e", true),
+            ("e0", false),
+            ("f", false),
+            ("g", true),
+            ("g0", false),
+            ("k", true),
+            ("m", true),
+            ("m0", false),
+        ] {
+            assert_eq!(below.may_hold(key.as_bytes()), may, "{key}");
+        }
+        assert!(!Below::new(&levels, 3).may_hold(b"d"), "that level is the job's own");
+        assert!(Below::new(&levels, 3).may_hold(b"l"));
+        assert!(!Below::new(&levels, 5).may_hold(b"l"));
+    }
+
+    #[test]
+    fn filters_are_most_precise_on_top_and_least_at_the_bottom() {
+        let disk = MemDisk::shared();
+        let numbers = FileNumbers::new(1);
+        let output = || CompactionOutput {
+            disk: &*disk,
+            dir: Path::new("d"),
+            numbers: &numbers,
+            block_bytes: 100,
+            sst_bytes: 1000,
+            bits_per_key: 0,
+        };
+        let flush = output().for_flush();
+        assert_eq!((flush.bits_per_key, flush.sst_bytes), (BITS_TOP, u64::MAX));
+        let levels = levels(&[(2, 1, "a", "z"), (4, 2, "c", "e")]);
+        let bits = |to| output().for_level(&levels, to).bits_per_key;
+        assert_eq!([1, 2, 3].map(bits), [BITS_MIDDLE; 3]);
+        assert_eq!([4, 5, 6].map(bits), [BITS_BOTTOM; 3]);
+    }
+}

@@ -123,3 +123,72 @@ pub fn read_all(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<
     bytes.truncate(read);
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A file that does one byte at a time and is interrupted before each.
+    #[derive(Debug, Default)]
+    struct Slow {
+        bytes: Mutex<Vec<u8>>,
+        is_ready: Mutex<bool>,
+    }
+
+    impl Slow {
+        fn admit(&self) -> io::Result<()> {
+            let mut is_ready = crate::sync::lock(&self.is_ready);
+            *is_ready = !*is_ready;
+            if *is_ready { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+        }
+    }
+
+    impl DiskFile for Slow {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.admit()?;
+            let bytes = crate::sync::lock(&self.bytes);
+            let Some(byte) = bytes.get(usize::try_from(offset).unwrap()) else { return Ok(0) };
+            buf[0] = *byte;
+            Ok(1)
+        }
+
+        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+            self.admit()?;
+            let mut all = crate::sync::lock(&self.bytes);
+            assert_eq!(all.len() as u64, offset);
+            all.push(bytes[0]);
+            Ok(1)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(crate::sync::lock(&self.bytes).len() as u64)
+        }
+    }
+
+    #[test]
+    fn what_is_short_or_interrupted_is_gone_on_with() {
+        let file = Slow::default();
+        assert!(file.is_empty().unwrap());
+        write_all_at(&file, b"bytes", 0).unwrap();
+        assert!(!file.is_empty().unwrap());
+        let mut buf = [0; 9];
+        assert_eq!(read_full_at(&file, &mut buf, 1).unwrap(), 4);
+        assert_eq!(&buf, b"ytes\0\0\0\0\0");
+        assert_eq!(read_full_at(&file, &mut buf[..2], 0).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let disk = MemDisk::shared();
+        let path = Path::new("d/file");
+        write_all_at(&*disk.create(path).unwrap(), b"bytes", 0).unwrap();
+        assert_eq!(read_all(&*disk, path, 5).unwrap(), b"bytes");
+        assert_eq!(read_all(&*disk, path, 4).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

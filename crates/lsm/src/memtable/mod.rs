@@ -372,9 +372,8 @@ mod tests {
         };
         assert_eq!(
             [9, 10, 19, 20, 49, 50, 51].map(get),
-            [9, 10, 19, 20, 49, 50, 51].map(|seqno| {
-                (1..=5u8).rev().find(|n| 10 * u64::from(*n) <= seqno)
-            })
+            [9, 10, 19, 20, 49, 50, 51]
+                .map(|seqno| { (1..=5u8).rev().find(|n| 10 * u64::from(*n) <= seqno) })
         );
     }
 
