@@ -418,4 +418,165 @@ mod tests {
             assert_eq!(index.fault().get().is_none(), sound);
         }
     }
+
+    /// What holds of an index after each change.
+    fn check(index: &LogIndex) {
+        let bytes = index.cache.iter().map(|entry| entry.data.len() + ENTRY_OVERHEAD_BYTES);
+        assert_eq!(index.cache_bytes, bytes.sum::<usize>());
+        assert!(index.cache_bytes <= CACHE_BYTES_MAX || index.cache.len() == 1);
+        let cached: Vec<u64> = index.cache.iter().map(|entry| entry.index).collect();
+        let (floor, last) = (index.floor().0, index.last().0);
+        assert_eq!(cached, (last + 1 - cached.len() as u64..=last).collect::<Vec<_>>());
+        assert_eq!(
+            (index.slots.len() as u64, cached.len() as u64 <= last - floor),
+            (last - floor, true)
+        );
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_of_entries_whatever_is_replaced_or_given_up() {
+        let mut dice = fastrand::Rng::with_seed(1);
+        let mut index = LogIndex::new((0, 0), HardState::default(), ConfState::default());
+        index.set_cold(Box::new(Disk(0)));
+        // By index: the term, and how long it is.
+        let mut model: Vec<(u64, usize)> = Vec::new();
+        let (mut floor, mut term) = ((0, 0), 1);
+        for _ in 0..400 {
+            let last = floor.0 + model.len() as u64;
+            match dice.u8(..10) {
+                0 => {
+                    let to = floor.0 + dice.u64(..=model.len() as u64);
+                    index.compact(to);
+                    for (passed, _) in model.drain(..usize::try_from(to - floor.0).unwrap()) {
+                        floor = (floor.0 + 1, passed);
+                    }
+                }
+                1 => {
+                    term += 1;
+                    let from = dice.u64(floor.0.max(1)..=last.max(1));
+                    let entry = Entry { index: from, term, ..Entry::default() };
+                    if from <= floor.0 {
+                        index.rewind(&entry);
+                        model.clear();
+                        floor.1 = if from == floor.0 { term } else { floor.1 };
+                    } else {
+                        let place = SegmentOffset { segment: 1, offset: from };
+                        index.append(entry, Some(place)).unwrap();
+                        model.truncate(usize::try_from(from - floor.0 - 1).unwrap());
+                        model.push((term, 0));
+                    }
+                }
+                _ => {
+                    let (next, len) = (last + 1, *dice.choice(&[0, 10, 700_000]).unwrap());
+                    index.append(entry(next, term, len), None).unwrap();
+                    index.place(next, term, SegmentOffset { segment: 1, offset: next });
+                    index.evict();
+                    model.push((term, len));
+                }
+            }
+            check(&index);
+            let last = floor.0 + model.len() as u64;
+            assert_eq!(index.floor(), floor);
+            assert_eq!(index.last(), model.last().map_or(floor, |(term, _)| (last, *term)));
+            let context = GetEntriesContext::empty(false);
+            let low = dice.u64(floor.0 + 1..=last + 1);
+            let high = dice.u64(low..=(low + 3).min(last + 1));
+            let read = index.entries(low, high, None, context).unwrap();
+            let read: Vec<_> = read.iter().map(|e| (e.index, e.term, e.data.len())).collect();
+            let skip = usize::try_from(low - floor.0 - 1).unwrap();
+            let wanted = (low..high).zip(&model[skip..]).map(|(n, (term, len))| (n, *term, *len));
+            assert_eq!(read, wanted.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_one_entry_over_the_limit_stays() {
+        let mut index = index();
+        (5..=9).for_each(|n| index.place(n, 2, SegmentOffset { segment: 1, offset: n }));
+        index.append(entry(10, 2, CACHE_BYTES_MAX + 1), None).unwrap();
+        check(&index);
+        assert_eq!(index.cache.len(), 1);
+        index.place(10, 3, SegmentOffset { segment: 1, offset: 1 });
+        assert!(index.slot(10).unwrap().place.is_none(), "what was written is of another term");
+    }
+
+    #[test]
+    fn entries_are_read_up_to_so_many_bytes_and_one_at_least() {
+        let index = index();
+        let count = |max: u64| {
+            let context = GetEntriesContext::empty(false);
+            index.entries(5, 10, max, context).unwrap().len()
+        };
+        assert_eq!([0, 1, 10, 19, 20, 29, 50, 51].map(count), [1, 1, 1, 1, 2, 2, 5, 5]);
+        let refused = |low, high| match read(&index, low, high) {
+            Err(raft::Error::Store(error)) => Some(error),
+            _ => None,
+        };
+        assert_eq!(refused(4, 6), Some(StorageError::Compacted));
+        assert_eq!(refused(5, 11), Some(StorageError::Unavailable));
+        assert_eq!((refused(5, 10), refused(5, 5)), (None, None));
+    }
+
+    #[test]
+    fn it_says_where_it_begins_and_ends() {
+        let mut index = index();
+        assert_eq!((index.first_index().unwrap(), index.last_index().unwrap()), (5, 9));
+        let term = |index: &LogIndex, of| match index.term(of) {
+            Ok(term) => Ok(term),
+            Err(raft::Error::Store(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(term(&index, 3), Err(StorageError::Compacted));
+        assert_eq!((term(&index, 4), term(&index, 5), term(&index, 9)), (Ok(1), Ok(2), Ok(2)));
+        assert_eq!(term(&index, 10), Err(StorageError::Unavailable));
+        let membership = ConfState { voters: vec![1, 2], ..ConfState::default() };
+        let hard_state = HardState { term: 7, ..HardState::default() };
+        index.set_membership(membership.clone());
+        index.set_hard_state(hard_state.clone());
+        let state = index.initial_state().unwrap();
+        assert_eq!((&state.conf_state, &state.hard_state), (&membership, &hard_state));
+        assert_eq!((index.membership(), index.hard_state()), (&membership, &hard_state));
+        let snapshot = index.snapshot(4, 0).unwrap();
+        let metadata = snapshot.get_metadata();
+        assert_eq!((metadata.index, metadata.term), (4, 1));
+        assert_eq!(metadata.get_conf_state(), &membership);
+        assert!(index.snapshot(5, 0).is_err(), "it is not that far");
+        index.restore((20, 6), ConfState::default());
+        check(&index);
+        assert_eq!((index.floor(), index.last()), ((20, 6), (20, 6)));
+        let empty = LogIndex::new((0, 0), HardState::default(), ConfState::default());
+        assert!(empty.snapshot(0, 0).is_err(), "there is nothing to begin with");
+    }
+
+    #[test]
+    fn an_entry_that_is_nowhere_or_damaged_is_named() {
+        let mut index = index();
+        index.place(5, 2, SegmentOffset { segment: 0xab, offset: 6 });
+        index.cache.clear();
+        index.cache_bytes = 0;
+        let said = |index: &LogIndex, n| index.entry(n).unwrap_err().to_string();
+        assert!(said(&index, 5).contains("entry 5 is nowhere"), "nobody reads the disk");
+        index.set_cold(Box::new(Disk(0)));
+        let what = said(&index, 5);
+        assert!(what.contains("entry 5 in segment 00000000000000ab is damaged"), "{what}");
+        index.place(5, 2, SegmentOffset { segment: 0xab, offset: 5 });
+        assert_eq!(index.entry(5).unwrap(), entry(5, 2, 10));
+        assert!(said(&index, 6).contains("entry 6 is nowhere"), "it was not written");
+    }
+
+    #[test]
+    fn a_queue_that_was_long_gives_back_what_it_took() {
+        let capacity = |len: usize, reserved: usize| {
+            let mut queue: VecDeque<u64> = (0..len as u64).collect();
+            queue.reserve_exact(reserved - len);
+            let before = queue.capacity();
+            shrink(&mut queue);
+            (queue.capacity() < before, queue.capacity())
+        };
+        assert_eq!(capacity(3, 8 * PLACES_KEPT), (false, 8 * PLACES_KEPT));
+        assert_eq!(capacity(3, 8 * PLACES_KEPT + 1), (true, 2 * PLACES_KEPT));
+        let many = 2 * PLACES_KEPT;
+        assert_eq!(capacity(many, 8 * many), (false, 8 * many));
+        assert_eq!(capacity(many, 8 * many + 1), (true, 2 * many));
+    }
 }

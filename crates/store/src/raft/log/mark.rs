@@ -258,4 +258,83 @@ mod tests {
         assert_eq!(mark.catch_up(reach(3)), failed, "a second sync would be believed");
         assert!(open().reach.end.frame < 3, "nothing was written");
     }
+
+    fn at(dir: &str) -> (Arc<kallisto_lsm::disk::MemDisk>, PathBuf) {
+        (kallisto_lsm::disk::MemDisk::shared(), PathBuf::from(dir))
+    }
+
+    #[test]
+    fn a_mark_follows_at_most_once_in_its_pause_and_never_back() {
+        let (disk, dir) = at("store");
+        let mut mark = Mark::open(disk.clone(), &dir).unwrap();
+        let said = || Mark::open(disk.clone(), &dir).unwrap().reach;
+        let secs = Duration::from_secs;
+        assert_eq!(mark.follow(reach(0), secs(1)), Ok(Followed::Level), "there is no news");
+        assert_eq!(mark.follow(reach(5), secs(1)), Ok(Followed::Behind));
+        assert_eq!(said(), reach(5));
+        assert_eq!(mark.follow(reach(5), secs(2)), Ok(Followed::Level));
+        let early = secs(1) + MARK_PAUSE - Duration::from_nanos(1);
+        assert_eq!(mark.follow(reach(7), early), Ok(Followed::Behind));
+        assert_eq!(said(), reach(5), "it was written just now");
+        assert_eq!(mark.follow(reach(6), secs(1) + MARK_PAUSE), Ok(Followed::Behind));
+        assert_eq!(said(), reach(6));
+        mark.catch_up(reach(5)).unwrap();
+        assert_eq!(said(), reach(6), "less is no news");
+        mark.catch_up(reach(8)).unwrap();
+        assert_eq!(said(), reach(8), "at once");
+        mark.give_up(reach(2)).unwrap();
+        assert_eq!(said(), reach(2), "somebody decided so");
+    }
+
+    #[test]
+    fn a_torn_slot_leaves_the_one_before() {
+        let (disk, dir) = at("store");
+        let path = dir.join("SYNCED");
+        let mut mark = Mark::open(disk.clone(), &dir).unwrap();
+        for frame in 1..6 {
+            mark.catch_up(reach(frame)).unwrap();
+            let good = disk.files()[&path].clone();
+            assert_eq!(good.len(), FILE_BYTES);
+            let newest = if frame % 2 == 0 { 0 } else { SLOT_STRIDE };
+            for byte in 0..SLOT_BYTES {
+                let torn = Arc::new(disk.fork());
+                let file = torn.open(&path, OpenFor::ReadWrite).unwrap();
+                let flipped = good.get(newest + byte).unwrap() ^ 1;
+                file.write_at(&[flipped], (newest + byte) as u64).unwrap();
+                let left = Mark::open(torn, &dir).unwrap();
+                let before = if frame == 1 { LogReach::default() } else { reach(frame - 1) };
+                assert_eq!((left.reach, left.turn), (before, frame - 1), "byte {byte} of {frame}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_log_lacks_is_counted() {
+        let (disk, dir) = at("store");
+        let mut mark = Mark::open(disk, &dir).unwrap();
+        assert_eq!(mark.loss(reach(0)), None);
+        let of = |frame, index| LogReach { index, ..reach(frame) };
+        mark.catch_up(of(9, 20)).unwrap();
+        assert_eq!((mark.loss(of(9, 20)), mark.loss(of(10, 21))), (None, None));
+        let said = mark.loss(of(8, 17)).unwrap().to_string();
+        let wanted = "at least 3 entries in 1 frames are missing; it ends at entry 17 of term 1 (frame 8, segment 0000000000000001 \
+                      byte 512), and was synced up to entry 20 of term 1 (frame 9, segment 0000000000000001 byte 576)";
+        assert!(said.ends_with(wanted), "{said}");
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_mark_and_a_later_write_has_it() {
+        let disk = FaultyDisk::shared();
+        let open = || Mark::open(disk.clone(), Path::new("store")).unwrap();
+        let mut mark = open();
+        let full = DiskFault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX };
+        disk.plan(Some(full));
+        assert_eq!(mark.catch_up(reach(1)), Ok(()));
+        assert_eq!(mark.reach, LogReach::default(), "nothing is written");
+        disk.plan(None);
+        mark.catch_up(reach(2)).unwrap();
+        disk.plan(Some(full));
+        mark.catch_up(reach(3)).unwrap();
+        assert_eq!(open().reach, reach(3), "its place is there");
+    }
 }

@@ -338,4 +338,79 @@ mod tests {
             }
         }
     }
+
+    fn read(bytes: Vec<u8>) -> Option<Vec<LogRecord>> {
+        PayloadRecords::new(&Bytes::from(bytes)).collect()
+    }
+
+    #[test]
+    fn every_kind_of_record_and_member_comes_back() {
+        let most: Vec<u64> = (1..=MEMBERS_MAX as u64).collect();
+        let membership = ConfState {
+            voters: most,
+            learners: vec![u64::MAX],
+            voters_outgoing: vec![2, 3],
+            learners_next: vec![4],
+            auto_leave: true,
+            ..ConfState::default()
+        };
+        let state = SegmentState { engine: 1, membership, ..SegmentState::default() };
+        let mut bytes = Vec::new();
+        put_restart(&mut bytes, &state);
+        assert_eq!(bytes.len(), state_bytes(&state.membership));
+        let mut wanted = vec![LogRecord::Restart(state)];
+        for (n, entry_type) in (1..).zip([
+            EntryType::EntryNormal,
+            EntryType::EntryConfChange,
+            EntryType::EntryConfChangeV2,
+        ]) {
+            let entry = Entry { entry_type, index: n, term: n, ..Entry::default() };
+            let at = put_entry(&mut bytes, &entry);
+            wanted.push(LogRecord::Entry(entry, at));
+        }
+        assert_eq!(read(bytes), Some(wanted));
+    }
+
+    #[test]
+    fn what_no_log_says_is_damage() {
+        let entry = |index, term| {
+            let mut bytes = Vec::new();
+            put_entry(&mut bytes, &Entry { index, term, ..Entry::default() });
+            bytes
+        };
+        assert!(read(entry(1, 1)).is_some());
+        assert_eq!((read(entry(0, 1)), read(entry(1, 0))), (None, None));
+        let mut unknown = entry(1, 1);
+        unknown[1] = 3;
+        assert_eq!((read(unknown), read(vec![5])), (None, None), "types that nobody knows");
+        let mut state = Vec::new();
+        put_state(&mut state, &SegmentState::default());
+        assert!(read(state.clone()).is_some());
+        let mut newer = state.clone();
+        newer[1] = 3;
+        assert_eq!(read(newer), None, "another format");
+        *state.last_mut().unwrap() = 2;
+        assert_eq!(read(state), None, "neither true nor false");
+    }
+
+    #[test]
+    fn members_are_bounded_and_have_numbers() {
+        let members = |count: u8, id: u64| {
+            let ids = id.to_le_bytes().repeat(usize::from(count));
+            read_members(&mut ByteReader::new(&[&[count][..], &ids].concat()))
+        };
+        let most = u8::try_from(MEMBERS_MAX).unwrap();
+        assert_eq!(members(most, 7), Some(vec![7; MEMBERS_MAX]));
+        assert_eq!((members(most + 1, 7), members(1, 0)), (None, None));
+    }
+
+    #[test]
+    fn an_entry_is_as_long_as_its_limit_and_no_longer() {
+        for (over, is_read) in [(0, true), (1, false)] {
+            let data = Bytes::from(vec![0; ENTRY_BYTES_MAX + over]);
+            let mut bytes = Vec::with_capacity(ENTRY_HEADER_BYTES + data.len());
+            put_entry(&mut bytes, &Entry { index: 1, term: 1, data, ..Entry::default() });
+            assert_eq!(read(bytes).is_some(), is_read);
+        }
+    }
 }
