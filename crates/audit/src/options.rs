@@ -299,4 +299,114 @@ mod tests {
             assert!(error.contains(why), "{kind} {options:?}: {error}");
         }
     }
+
+    #[test]
+    fn every_spelling_of_a_switch_is_read() {
+        for (texts, is_on) in [
+            (["1", "t", "T", "TRUE", "true", "True"], true),
+            (["0", "f", "F", "FALSE", "false", "False"], false),
+        ] {
+            for text in texts {
+                let given =
+                    ["hmac_accessor", "elide_list_responses", "log_raw"].map(|name| (name, text));
+                let spec = parse("file", &[&[("path", "discard")][..], &given].concat()).unwrap();
+                assert_eq!((spec.form.masks_accessors, spec.form.elides_listings), (is_on, is_on));
+                let secrecy = if is_on { Secrecy::Raw } else { Secrecy::Masked };
+                assert_eq!(spec.secrecy, secrecy, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mode_lets_the_owner_write_and_sets_no_other_bits() {
+        let mode = |text| {
+            let spec = parse("file", &[("file_path", "/a"), ("mode", text)]).ok()?;
+            let AuditDestination::File { mode, .. } = spec.destination else { panic!("a file") };
+            Some(mode)
+        };
+        for (text, want) in [("", 0o600), ("0600", 0o600), ("200", 0o200), ("777", 0o777)] {
+            assert_eq!(mode(text), Some(Some(want)), "{text:?}");
+        }
+        assert_eq!((mode("0"), mode("0000")), (Some(None), Some(None)), "as the file has it");
+        for text in ["0400", "577", "1600", "1777", "8", "-600", " 600"] {
+            assert_eq!(mode(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn places_are_read_by_every_name_they_have() {
+        let destination = |kind, options: &[_]| parse(kind, options).unwrap().destination;
+        for (path, want) in [
+            ("stdout", AuditDestination::Stdout),
+            ("/dev/stdout", AuditDestination::Stdout),
+            ("discard", AuditDestination::Discard),
+            ("/dev/null", AuditDestination::Discard),
+        ] {
+            assert_eq!(destination("file", &[("path", path)]), want);
+        }
+        let file = AuditDestination::File { path: "/a".into(), mode: Some(0o600) };
+        assert_eq!(destination("file", &[("file_path", "/a"), ("path", "/b")]), file);
+        for (kind, want) in [
+            ("", SocketTransport::Tcp),
+            ("tcp", SocketTransport::Tcp),
+            ("udp", SocketTransport::Udp),
+            ("unix", SocketTransport::Unix),
+        ] {
+            let got = destination("socket", &[("address", "h:1"), ("socket_type", kind)]);
+            let want = AuditDestination::Socket { transport: want, address: "h:1".to_owned() };
+            assert_eq!(got, want, "{kind:?}");
+        }
+        let syslog = |options: &[_]| match destination("syslog", options) {
+            AuditDestination::Syslog { socket, priority, tag } => {
+                assert_eq!(socket, PathBuf::from("/dev/log"));
+                (priority, tag)
+            }
+            other => panic!("{other:?}"),
+        };
+        let named = |priority, tag: &str| (priority, tag.to_owned());
+        assert_eq!(syslog(&[]), named(4 * 8 + 6, "kallisto"));
+        assert_eq!(syslog(&[("facility", "kern"), ("tag", "")]), named(6, "kallisto"));
+        assert_eq!(syslog(&[("facility", "LOCAL7"), ("tag", "a-b_c.D9")]), named(190, "a-b_c.D9"));
+    }
+
+    #[test]
+    fn a_deadline_is_more_than_nothing_and_no_more_than_its_limit() {
+        let read = |text: &str| {
+            let spec = parse("file", &[("path", "discard"), ("write_timeout", text)]);
+            spec.map(|spec| spec.deadline).map_err(|error| error.contains("write_timeout"))
+        };
+        let most = DEADLINE_MAX.as_secs();
+        assert_eq!(read(""), Ok(DEADLINE_DEFAULT));
+        assert_eq!(parse("file", &[("path", "discard")]).unwrap().deadline, DEADLINE_DEFAULT);
+        for (text, want) in [("3", 3000), ("3s", 3000), ("3ms", 3), ("1ms", 1)] {
+            assert_eq!(read(text), Ok(Duration::from_millis(want)), "{text}");
+        }
+        assert_eq!(read(&format!("{most}s")), Ok(DEADLINE_MAX));
+        assert_eq!(read(&format!("{}ms", most * 1000)), Ok(DEADLINE_MAX));
+        let over = format!("{}ms", most * 1000 + 1);
+        for text in ["0", "0s", "0ms", "-1", "1.5s", "s", "18446744073709552s", &over] {
+            assert_eq!(read(text), Err(true), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_at_its_limit_is_taken_and_what_is_over_it_is_not() {
+        let with = |name: &str, text: String| {
+            parse("file", &[("path", "discard"), (name, &text)]).map(|_| ())
+        };
+        assert_eq!(with("prefix", "p".repeat(PREFIX_BYTES_MAX)), Ok(()));
+        assert!(with("prefix", "p".repeat(PREFIX_BYTES_MAX + 1)).unwrap_err().contains("prefix"));
+        assert_eq!(with("other", "o".repeat(OPTION_BYTES_MAX)), Ok(()));
+        assert!(with("other", "o".repeat(OPTION_BYTES_MAX + 1)).unwrap_err().contains("other"));
+        let tag = |text: String| parse("syslog", &[("tag", &text)]).map(|_| ());
+        assert_eq!(tag("t".repeat(TAG_BYTES_MAX)), Ok(()));
+        assert!(tag("t".repeat(TAG_BYTES_MAX + 1)).unwrap_err().contains("tag"));
+        let many = |count: usize| {
+            let names: Vec<String> = (1..count).map(|n| format!("option{n}")).collect();
+            let options = names.iter().map(|name| (name.as_str(), ""));
+            parse("file", &options.chain([("path", "discard")]).collect::<Vec<_>>()).map(|_| ())
+        };
+        assert_eq!(many(OPTIONS_MAX), Ok(()));
+        assert!(many(OPTIONS_MAX + 1).unwrap_err().contains("options"));
+    }
 }
