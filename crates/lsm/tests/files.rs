@@ -72,7 +72,7 @@ fn an_open_removes_what_no_manifest_names() {
     assert_eq!(named(&disk, ".manifest").len(), 1);
     engine.put(b"later", b"value").unwrap();
     engine.flush().unwrap();
-    assert!(*named(&disk, ".sst").last().unwrap() > "00000000000000f2.sst".to_owned());
+    assert!(named(&disk, ".sst").last().unwrap().as_str() > "00000000000000f2.sst");
     assert_eq!(engine.scan(..).unwrap().count(), 2);
 }
 

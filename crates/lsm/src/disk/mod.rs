@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_is_not_tried_for_ever() {
+        let disk = FaultyDisk::shared();
+        let file = disk.create(Path::new("d/file")).unwrap();
+        let fault = DiskFault { kind: FaultKind::Crash, from: 0, until: u64::MAX };
+        disk.plan(Some(fault));
+        assert!(write_all_at(&*file, b"bytes", 0).is_err());
+        assert!(read_full_at(&*file, &mut [0], 0).is_err());
+    }
+
+    #[test]
     fn a_file_is_read_up_to_its_limit() {
         let disk = MemDisk::shared();
         let path = Path::new("d/file");

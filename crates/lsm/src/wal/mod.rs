@@ -393,6 +393,70 @@ mod tests {
         }
     }
 
+    /// What is behind a torn frame was written after what is before it was synced, and says so; it is no proof of damage.
+    #[test]
+    fn a_frame_behind_a_torn_one_may_know_that_all_before_is_durable() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        append(&mut wal, 1);
+        wal.sync().unwrap();
+        append(&mut wal, 2);
+        append(&mut wal, 3);
+        flip(&disk, 1, FRAME + 10);
+        assert_eq!(recovered(&disk).unwrap(), [1]);
+    }
+
+    #[test]
+    fn damage_of_several_frames_is_loud() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=4 {
+            append(&mut wal, seqno);
+            wal.sync().unwrap();
+        }
+        // The payloads, so that the headers still name the segment.
+        flip(&disk, 1, 2 * FRAME - 8);
+        flip(&disk, 1, 3 * FRAME - 8);
+        let want = Error::corrupt(&names::wal(Path::new("d"), 1), FRAME, "frame");
+        assert_eq!(recovered(&disk).unwrap_err(), want);
+    }
+
+    #[test]
+    fn damage_is_proved_by_a_frame_behind_others_that_prove_nothing() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        append(&mut wal, 1);
+        wal.sync().unwrap();
+        append(&mut wal, 2);
+        append(&mut wal, 3);
+        wal.sync().unwrap();
+        append(&mut wal, 4);
+        flip(&disk, 1, FRAME + 10);
+        let want = Error::corrupt(&names::wal(Path::new("d"), 1), FRAME, "frame");
+        assert_eq!(recovered(&disk).unwrap_err(), want);
+    }
+
+    #[test]
+    fn a_segment_that_is_gone_on_in_is_zeros_behind_its_frames() {
+        let disk = MemDisk::shared();
+        let numbers = Arc::new(FileNumbers::new(1));
+        let bytes = 3 * ZEROS.len() as u64 + 8;
+        let pool = Arc::new(SegmentPool::new(disk.clone(), "d".into(), bytes, numbers));
+        let mut wal = WalWriter::new(pool, "d".into());
+        append(&mut wal, 1);
+        let path = names::wal(Path::new("d"), 1);
+        let file = disk.open(&path, OpenFor::ReadWrite).unwrap();
+        let torn = vec![0xff; usize::try_from(bytes - FRAME).unwrap()];
+        write_all_at(&*file, &torn, FRAME).unwrap();
+        wal.resume(1, FRAME).unwrap();
+        let left = disk.files().remove(&path).unwrap();
+        assert_eq!(left.len() as u64, bytes);
+        let (frame, rest) = left.split_at(usize::try_from(FRAME).unwrap());
+        assert!(frame.iter().any(|&byte| byte != 0) && rest.iter().all(|&byte| byte == 0));
+        assert_eq!(append(&mut wal, 2), 1);
+        assert_eq!(recovered(&disk).unwrap(), [1, 2]);
+    }
+
     #[test]
     fn recovery_tells_what_it_read() {
         let disk = MemDisk::shared();

@@ -293,7 +293,7 @@ mod tests {
         let mut mark = Mark::open(disk.clone(), &dir).unwrap();
         for frame in 1..6 {
             mark.catch_up(reach(frame)).unwrap();
-            let good = disk.files()[&path].clone();
+            let good = disk.files().remove(&path).unwrap();
             assert_eq!(good.len(), FILE_BYTES);
             let newest = if frame % 2 == 0 { 0 } else { SLOT_STRIDE };
             for byte in 0..SLOT_BYTES {
