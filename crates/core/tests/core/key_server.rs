@@ -102,7 +102,7 @@ fn new_keys_under_an_old_name_are_fetched_when_the_old_ones_did_not_sign() {
     let enter = |secs: i64, pair: &Ed25519KeyPair| {
         let part = |bytes: &[u8]| data_encoding::BASE64URL_NOPAD.encode(bytes);
         let header = part(br#"{"alg":"EdDSA","kid":"one"}"#);
-        let signed = format!("{header}.{}", part(br#"{"sub":"a","exp":99999}"#));
+        let signed = format!("{header}.{}", part(br#"{"sub":"a","iat":1,"nbf":1,"exp":99999}"#));
         let signature = part(pair.sign(signed.as_bytes()).as_ref());
         let body = format!(r#"{{"role":"web","jwt":"{signed}.{signature}"}}"#);
         log_in(&site, secs, "auth/jwt/login", &body)
