@@ -20,7 +20,7 @@ pub(super) fn read(
         (given, false) => given,
         (given, true) => joined(given, &key),
     };
-    let settings = TlsSettings {
+    let settings = DatabaseTls {
         in_url,
         is_on: flag("tls")?,
         is_insecure: flag("insecure_tls")? || flag("tls_skip_verify")?,
@@ -49,7 +49,7 @@ fn joined(one: String, other: &str) -> String {
 
 /// What decides whether TLS is spoken, and what is checked.
 #[derive(Clone, Copy, Debug)]
-struct TlsSettings {
+struct DatabaseTls {
     in_url: Option<TlsUse>,
     is_on: bool,
     is_insecure: bool,
@@ -57,7 +57,7 @@ struct TlsSettings {
     has_certificate: bool,
 }
 
-impl TlsSettings {
+impl DatabaseTls {
     fn usage(self, plugin: Plugin) -> TlsUse {
         let usage = match (self.in_url, self.is_on) {
             (Some(usage), is_on) if usage != TlsUse::Never || !is_on => usage,
