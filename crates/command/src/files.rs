@@ -101,7 +101,8 @@ pub fn fill_private<T, E: From<io::Error>>(
 ) -> Result<T, E> {
     if !is_replaceable(path) {
         let mut options = OpenOptions::new();
-        options.write(true);
+        // What others have written before stays.
+        options.append(true);
         #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
         let mut file = options.open(path)?;
         return write(&mut file);
@@ -123,9 +124,12 @@ pub fn fill_private<T, E: From<io::Error>>(
     done
 }
 
-/// Whether a file can take the place of what is at `path`: a file, or nothing.
+/// Whether a file can take the place of what is at `path`: a file, or nothing. Names of streams of this process, such as `/dev/stdout`, are no place for one,
+/// even if they lead to a file.
 pub fn is_replaceable(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |about| about.is_file())
+    let is_stream =
+        path.starts_with("/proc") || (path.starts_with("/dev") && !path.starts_with("/dev/shm"));
+    !is_stream && std::fs::metadata(path).map_or(true, |about| about.is_file())
 }
 
 /// Replaces what is in a file that is there, and leaves whose it is and who may read it.

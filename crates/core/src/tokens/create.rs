@@ -105,7 +105,7 @@ fn plan(
     let renewable = fields.boolean("renewable")?.unwrap_or(true)
         && role.is_none_or(|role| role.renewable)
         && times.ttl_secs > 0;
-    let orphan = plan_orphan(fields, parent, privileged, role)?;
+    let orphan = plan_orphan(fields, parent, privileged, role, warnings)?;
     Ok(TokenSpec {
         kind: match asked_kind {
             TokenKind::Batch if is_root => {
@@ -186,11 +186,19 @@ fn plan_orphan(
     parent: Parent,
     privileged: bool,
     role: Option<&TokenStoreRole>,
+    warnings: &mut Vec<String>,
 ) -> Result<bool, Error> {
     let no_parent = fields.boolean("no_parent")?.unwrap_or(false);
     match (role, parent) {
         // A role is for those who have no sudo, so it alone says whether its tokens are orphans.
-        (Some(role), _) => Ok(role.orphan),
+        (Some(role), _) => {
+            if no_parent && !role.orphan {
+                let why =
+                    "no_parent has no effect: the role decides whether its tokens are orphans";
+                warnings.push(why.to_owned());
+            }
+            Ok(role.orphan)
+        }
         (None, Parent::None) => Ok(true),
         (None, Parent::Caller) if no_parent && !privileged => {
             Err(Error::invalid("root or sudo privileges required to create orphan token"))
@@ -263,7 +271,7 @@ fn plan_times(
     let bound = |secs: u64| if explicit_max_secs > 0 { secs.min(explicit_max_secs) } else { secs };
     let max = bound(leases.max_secs);
     let ttl_secs = match (period_secs, asked) {
-        (0, 0) if is_root => explicit_max_secs,
+        (0, 0) if is_root => explicit_max_secs.min(max),
         (0, 0) => max.min(leases.default_secs),
         (0, asked) => {
             if asked > max {

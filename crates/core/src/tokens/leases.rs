@@ -209,17 +209,17 @@ pub(crate) async fn tidy(
 
 /// Whether the query asks for the leases that could not be revoked: for others nobody counts.
 fn check_type(call: &AuthorizedCall<'_, '_>) -> Result<(), Error> {
-    let kind = call.query.iter().find(|(name, _)| name == "type");
-    match kind {
-        Some((_, kind)) if kind == "irrevocable" => Ok(()),
+    match call.request.sole_in_query("type") {
+        Ok(Some("irrevocable")) => Ok(()),
         _ => Err(Error::NotFound),
     }
 }
 
 /// Most leases that an answer shall have.
 fn limit(call: &AuthorizedCall<'_, '_>) -> Result<Option<usize>, Error> {
-    let given = call.query.iter().find(|(name, _)| name == "limit");
-    let Some((_, limit)) = given.filter(|(_, limit)| limit != "none") else { return Ok(None) };
+    let given = call.request.sole_in_query("limit");
+    let given = given.map_err(|_| Error::invalid("limit is there more than once"))?;
+    let Some(limit) = given.filter(|limit| *limit != "none") else { return Ok(None) };
     limit.parse().map(Some).map_err(|_| Error::invalid("limit must be a whole number or none"))
 }
 

@@ -43,7 +43,13 @@ pub(super) fn fill(
             if let Some(what) = scanner.objection(value, after) {
                 return Err(Error::invalid(format!("{{{{{name}}}}} stands {what}")));
             }
-            write(&mut out, value, scanner.context(), name, dialect)?;
+            // Inside a literal of the inner text that has more in it than the place, the value is a part of a statement.
+            let is_whole = |quote: char| out.ends_with(quote) && after.starts_with(quote);
+            let context = match scanner.context() {
+                Context::QuotedInOpaque if !is_whole('\'') && !is_whole('"') => Context::Opaque,
+                context => context,
+            };
+            write(&mut out, value, context, name, dialect)?;
             scanner.pass(value);
             rest = after;
             continue;

@@ -90,15 +90,14 @@ pub(super) fn postgres(url: &str) -> Result<DatabaseAddress, Error> {
 
 /// A URL without its query, and the query. A password may have a question mark, and an option an `@`.
 fn split_query(url: &str) -> (&str, &str) {
-    let has_login = |(before, _): (&str, &str)| before.contains('@');
-    let start = match url.split_once('?').is_some_and(has_login) {
-        true => 0,
-        false => url.find('@').unwrap_or(0),
+    // With an `@` behind it, it is of a password unless a database was named before it.
+    let begins_query = |before: &str, after: &str| {
+        let host = before.rsplit_once('@').map(|(_, host)| host);
+        !after.contains('@') || host.is_some_and(|host| host.contains('/'))
     };
-    match url[start..].split_once('?') {
-        Some((before, query)) => (&url[..start + before.len()], query),
-        None => (url, ""),
-    }
+    let marks = url.match_indices('?').map(|(at, _)| (&url[..at], &url[at + 1..]));
+    let found = marks.into_iter().find(|(before, after)| begins_query(before, after));
+    found.unwrap_or((url, ""))
 }
 
 /// A password that stands in a URL is taken out; one that stands elsewhere would be shown.
@@ -385,6 +384,14 @@ mod tests {
         ] {
             let apart = without_login(url).unwrap();
             assert_eq!((apart.url.as_str(), apart.password.as_deref()), (left, Some(password)));
+        }
+        // Characters that should be encoded, and are not: no piece of a password may stay.
+        for url in ["postgresql://bob:P@ss?w@h/x?o=a", "postgresql://bob:P?s@s?w@h/x?o=a@b"] {
+            let apart = without_login(url).unwrap();
+            assert!(
+                apart.url.starts_with("postgresql://{{username}}:{{password}}@h/x?o=a"),
+                "{url}"
+            );
         }
         assert!(without_login("postgresql://{{username}}:{{password}}@h/x?o=a@b").is_none());
         assert!(without_login("postgresql://{{username}}:{{password}}@h/x").is_none());

@@ -268,11 +268,12 @@ pub(super) async fn unmount(
 
 /// Whether the query asks for the mount to go although credentials of it may stay.
 fn how_to_unmount(call: &AuthorizedCall<'_, '_>) -> Result<Unmount, Error> {
-    let given = call.query.iter().find(|(name, _)| name == "force");
-    match given.map(|(_, text)| parse_bool(text)) {
-        None | Some(Some(false)) => Ok(Unmount::WhenRevoked),
-        Some(Some(true)) => Ok(Unmount::Forced),
-        Some(None) => Err(Error::invalid("force must be true or false")),
+    match call.request.sole_in_query("force").map(|given| given.map(parse_bool)) {
+        Ok(None | Some(Some(false))) => Ok(Unmount::WhenRevoked),
+        Ok(Some(Some(true))) => Ok(Unmount::Forced),
+        Ok(Some(None)) => Err(Error::invalid("force must be true or false")),
+        // Policies judge both of them.
+        Err(_) => Err(Error::invalid("force is there more than once")),
     }
 }
 

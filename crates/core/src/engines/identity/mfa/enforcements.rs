@@ -13,7 +13,7 @@ use crate::engines::identity::site::list_reply;
 use crate::identity::record::IdentityId;
 use crate::random;
 use crate::records::engine_kind::EngineKind;
-use crate::view::View;
+use crate::view::{NamespaceContext, View};
 
 /// Most methods, mounts, groups or entities of a rule.
 const ITEMS_MAX: usize = 256;
@@ -71,11 +71,11 @@ fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
         let is_known = |item: &str| match name {
             "auth_method_accessors" => all.iter().any(|mount| mount.entry.accessor == item),
             "auth_method_types" => EngineKind::mountable(item, Class::Auth).is_some(),
-            "identity_group_ids" => is_there(&contexts, item, |view, id| {
+            "identity_group_ids" => is_there(&run.context, item, |view, id| {
                 view.ask_directory(|directory| directory.group(id)).flatten().is_some()
             }),
             "identity_entity_ids" => {
-                is_there(&contexts, item, |view, id| view.person_with(id).is_some())
+                is_there(&run.context, item, |view, id| view.person_with(id).is_some())
             }
             _ => true,
         };
@@ -87,10 +87,11 @@ fn given(run: &RouteCall<'_>, body: &Map) -> Result<Map, Error> {
     Ok(rule)
 }
 
-/// Whether a namespace, or one above, has what an id of the identity engine is of.
-fn is_there(contexts: &Contexts<'_>, id: &str, has: impl Fn(&View, IdentityId) -> bool) -> bool {
-    let id = IdentityId::parse(id);
-    id.is_some_and(|id| contexts.iter().any(|context| has(&context.view, id)))
+/// Whether a namespace, or one below, has what an id of the identity engine is of: a rule is for logins there.
+fn is_there(here: &NamespaceContext, id: &str, has: impl Fn(&View, IdentityId) -> bool) -> bool {
+    IdentityId::parse(id).is_some_and(|id| {
+        has(&here.view, id) || here.contexts_below().iter().any(|below| has(&below.view, id))
+    })
 }
 
 pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {

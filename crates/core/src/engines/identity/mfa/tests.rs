@@ -244,4 +244,12 @@ fn a_rule_is_for_what_is_there() {
         let refused = rule(name, item).unwrap_err().to_string();
         assert!(refused.contains(name) && refused.contains(item), "{refused}");
     }
+    // A rule is for logins of the namespaces below, too, and for none of those above.
+    server.write(START, "sys/namespaces/team", "{}").unwrap();
+    let below = server.write(START, "team/identity/entity", r#"{"name":"below"}"#).unwrap();
+    let below = below["data"]["id"].as_str().unwrap();
+    rule("identity_entity_ids", below).unwrap();
+    let body = format!(r#"{{"mfa_method_ids":"{method}","identity_entity_ids":["{entity}"]}}"#);
+    let above = server.write(START, "team/identity/mfa/login-enforcement/two", &body);
+    assert!(above.unwrap_err().to_string().contains("identity_entity_ids"));
 }
