@@ -271,7 +271,7 @@ fn plan_times(
     let bound = |secs: u64| if explicit_max_secs > 0 { secs.min(explicit_max_secs) } else { secs };
     let max = bound(leases.max_secs);
     let ttl_secs = match (period_secs, asked) {
-        (0, 0) if is_root => explicit_max_secs.min(max),
+        (0, 0) if is_root => explicit_max_secs,
         (0, 0) => max.min(leases.default_secs),
         (0, asked) => {
             if asked > max {

@@ -94,6 +94,12 @@ fn extend(
     };
     let end = after(now, wanted);
     let end = max.map_or(end, |max| end.min(after(entry.auth.created_at, max)));
+    // A root token may have been given more than the mount's maximum, which a renewal does not take back.
+    let beyond = entry
+        .auth
+        .expires_at
+        .filter(|at| period == 0 && explicit > most && *at > after(entry.auth.created_at, most));
+    let end = beyond.map_or(end, |beyond| end.max(beyond));
     if end <= now {
         return Err(Error::invalid("past the max TTL, cannot renew"));
     }
@@ -123,6 +129,16 @@ mod tests {
         entry.explicit_max_ttl_secs = explicit;
         entry.period_secs = period;
         entry
+    }
+
+    #[test]
+    fn a_renewal_takes_nothing_back_of_what_a_root_token_was_given_beyond_the_maximum() {
+        let mut entry = entry(3_000_000, 0);
+        entry.auth.expires_at = Some(at(3_000_000));
+        for increment in [0, 50, 9_000_000] {
+            extend(&mut entry, increment, 2_764_800, at(10)).unwrap();
+            assert_eq!(entry.auth.expires_at, Some(at(3_000_000)), "{increment}");
+        }
     }
 
     #[test]
