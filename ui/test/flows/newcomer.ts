@@ -32,6 +32,7 @@ export const newcomer: Flow[] = [{ name: 'a newcomer makes a secret, finds it by
     // The list beside it knows of the new version too.
     await row.getByText('v2').waitFor();
     await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').waitFor();
     await page.keyboard.type('str');
     await page.getByRole('option', { name: 'secret/apps/payments/stripe' }).waitFor();
     await page.keyboard.press('Enter');
