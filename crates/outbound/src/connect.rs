@@ -13,7 +13,7 @@ use kallisto_engine::{FarEnd, FarEndFailure};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::tls;
@@ -42,8 +42,29 @@ pub(crate) async fn connect(far_end: &FarEnd) -> Result<Connected, FarEndFailure
     Err(last)
 }
 
+/// Opens a session with the first host that can be reached: one that refuses is asked in vain, whichever host it is.
+pub(crate) async fn open_first<'f, S, F: Future<Output = Result<S, FarEndFailure>>>(
+    far_end: &'f FarEnd,
+    until: Instant,
+    open: impl Fn(&'f str, u16) -> F,
+) -> Result<S, FarEndFailure> {
+    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
+    for (at, (host, port)) in far_end.hosts.iter().enumerate() {
+        let give_up_at = give_up_at(far_end, until, far_end.hosts.len() - at);
+        match timeout_at(give_up_at, open(host, *port)).await {
+            Ok(Err(failure @ FarEndFailure::Unreachable(_))) => last = failure,
+            Ok(opened) => return opened,
+            Err(_) => {
+                let late = format!("{host}:{port}: it did not answer in time");
+                last = FarEndFailure::Unreachable(late);
+            }
+        }
+    }
+    Err(last)
+}
+
 /// When the next of `left` hosts is given up, so that each has its part of the time.
-pub(crate) fn give_up_at(far_end: &FarEnd, until: Instant, left: usize) -> Instant {
+fn give_up_at(far_end: &FarEnd, until: Instant, left: usize) -> Instant {
     let now = Instant::now();
     let part = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);
     now + part.min(patience(far_end))

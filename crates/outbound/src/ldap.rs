@@ -28,7 +28,7 @@ use ldap3::{
 use rustls_pki_types::ServerName;
 use secrecy::ExposeSecret;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use crate::connect;
@@ -104,20 +104,10 @@ pub(crate) async fn open(
     starts_tls: bool,
     until: Instant,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
-    for (at, (host, port)) in far_end.hosts.iter().enumerate() {
-        let give_up_at = connect::give_up_at(far_end, until, far_end.hosts.len() - at);
-        let opening = open_at(far_end, login, (host, *port), starts_tls);
-        match timeout_at(give_up_at, opening).await {
-            Ok(Err(failure @ FarEndFailure::Unreachable(_))) => last = failure,
-            Ok(opened) => return opened,
-            Err(_) => {
-                let late = format!("{host}:{port}: it did not answer in time");
-                last = FarEndFailure::Unreachable(late);
-            }
-        }
-    }
-    Err(last)
+    connect::open_first(far_end, until, |host, port| {
+        open_at(far_end, login, (host, port), starts_tls)
+    })
+    .await
 }
 
 async fn open_at(

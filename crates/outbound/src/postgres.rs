@@ -15,7 +15,7 @@ use kallisto_engine::{BoxFuture, FarEnd, FarEndAnswer, FarEndFailure, FarEndWork
 use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
@@ -71,21 +71,9 @@ pub(crate) async fn open(
     (database, start): (&str, &PostgresStart),
     until: Instant,
 ) -> Result<Box<dyn FarEndSession>, FarEndFailure> {
-    let mut last = FarEndFailure::Unreachable("there is no host to connect to".into());
-    for (at, (host, port)) in far_end.hosts.iter().enumerate() {
-        let give_up_at = connect::give_up_at(far_end, until, far_end.hosts.len() - at);
-        let opening = open_at(far_end, login, (host, *port), (database, start));
-        match timeout_at(give_up_at, opening).await {
-            Ok(Err(failure @ FarEndFailure::Unreachable(_))) => last = failure,
-            Ok(Err(failure)) => return Err(failure),
-            Ok(Ok(session)) => return Ok(Box::new(session)),
-            Err(_) => {
-                let late = format!("{host}:{port}: it did not answer in time");
-                last = FarEndFailure::Unreachable(late);
-            }
-        }
-    }
-    Err(last)
+    let open = |host, port| open_at(far_end, login, (host, port), (database, start));
+    let session = connect::open_first(far_end, until, open).await?;
+    Ok(Box::new(session))
 }
 
 async fn open_at(

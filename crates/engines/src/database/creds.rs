@@ -154,7 +154,12 @@ async fn create(
     let answer = credential.answer(&call, &username, ends).map_err(nothing)?;
     let (name, value) = told(&call, &connection, &credential)?;
     let work = work::create_user(&connection, &role.creation, &username, (name, &value), ends)?;
-    let asked = connection.ask(&call, work, credential.secrets()).await;
+    let mut secrets = credential.secrets();
+    if !secrets.is_empty() {
+        // A verifier of the password is no better than it to be told.
+        secrets.push(value);
+    }
+    let asked = connection.ask(&call, work, secrets).await;
     if let Err(failure) = asked {
         let error = connection.failed("failed to execute query", &failure);
         if matches!(failure, FarEndFailure::NothingDone(_)) {

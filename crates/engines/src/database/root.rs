@@ -92,7 +92,7 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let pending = connection.pending.clone().ok_or(Error::Conflict)?;
     let written = connection.written_password(call.random, &pending)?;
     let work = super::work::set_root_password(&connection, &written)?;
-    let set = connection.call(&call, work, SessionUse::Fresh, vec![pending]);
+    let set = connection.call(&call, work, SessionUse::Fresh, vec![pending, written]);
     let outcome = call.far_ends.ask(set).await;
     let checks = connection.login_checks(&call).ok_or(Error::Conflict)?;
     match (taken_password(&call, checks).await, outcome) {

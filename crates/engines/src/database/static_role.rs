@@ -93,8 +93,8 @@ impl RotatedRecord for StaticRole {
         let connection = self.connection(context)?;
         Ok(match step {
             ChangeStep::Set(password) => {
-                let work = self.work(context, &connection, password)?;
-                connection.call(context, work, SessionUse::Pooled, vec![password.clone()])
+                let (work, secrets) = self.work(context, &connection, password)?;
+                connection.call(context, work, SessionUse::Pooled, secrets)
             }
             ChangeStep::Check(password) => connection.check_user(context, &self.username, password),
         })
@@ -110,8 +110,9 @@ impl RotatedRecord for StaticRole {
             let connection = self.connection(context).map_err(not_asked)?;
             let asked = match step {
                 ChangeStep::Set(password) => {
-                    let work = self.work(context, &connection, password).map_err(not_asked)?;
-                    connection.ask(context, work, vec![password.clone()]).await
+                    let (work, secrets) =
+                        self.work(context, &connection, password).map_err(not_asked)?;
+                    connection.ask(context, work, secrets).await
                 }
                 ChangeStep::Check(password) => {
                     let check = connection.check_user(context, &self.username, password);
@@ -146,14 +147,16 @@ impl StaticRole {
         }
     }
 
+    /// Setting the password, and what the database's words may not repeat.
     fn work(
         &self,
         context: &EngineContext<'_>,
         connection: &DatabaseConnection,
         password: &SecretString,
-    ) -> Result<FarEndWork, Error> {
+    ) -> Result<(FarEndWork, Vec<SecretString>), Error> {
         let written = connection.written_password(context.random, password)?;
-        work::set_password(connection, &self.statements, &self.username, &written)
+        let work = work::set_password(connection, &self.statements, &self.username, &written)?;
+        Ok((work, vec![password.clone(), written]))
     }
 
     /// What an operator gave.
