@@ -318,7 +318,7 @@ impl EngineShared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
