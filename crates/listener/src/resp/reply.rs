@@ -93,14 +93,28 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// A bulk string of so many bytes, which `write` appends.
-    pub(super) fn bulk_with(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        self.counted(b'$', length);
+    /// A bulk string of at most so many bytes, which `write` appends; nothing, and `None`, when that says so.
+    pub(super) fn bulk_with(
+        &mut self,
+        length_max: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+    ) -> Option<()> {
         let start = self.bytes.len();
-        self.bytes.reserve(length + 2);
-        write(&mut self.bytes);
-        assert_eq!(self.bytes.len() - start, length);
+        self.counted(b'$', length_max);
+        let head = start..self.bytes.len();
+        if write(&mut self.bytes).is_none() {
+            self.take_back(start);
+            return None;
+        }
+        let length = self.bytes.len() - head.end;
+        if length != length_max {
+            let mut counted = Self::default();
+            counted.counted(b'$', length);
+            // No byte of the text stays behind the reply: a head is shorter by one digit, and a line end follows.
+            self.bytes.splice(head, counted.take());
+        }
         self.bytes.extend_from_slice(b"\r\n");
+        Some(())
     }
 
     pub(super) fn integer(&mut self, number: i64) {
@@ -136,6 +150,28 @@ impl Replies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bulk_string_is_counted_once_it_is_written() {
+        for (length_max, text) in [(3, "abc"), (100, "abc"), (10, "0123456789"), (1_000, "")] {
+            let mut replies = Replies::default();
+            replies.null();
+            let write = |out: &mut Vec<u8>| Some(out.extend_from_slice(text.as_bytes()));
+            assert_eq!(replies.bulk_with(length_max, write), Some(()));
+            let mut expected = Replies::default();
+            expected.null();
+            expected.bulk(text.as_bytes());
+            assert_eq!(replies.bytes(), expected.bytes());
+        }
+        let mut replies = Replies::default();
+        replies.ok();
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"half");
+            None
+        };
+        assert_eq!(replies.bulk_with(4, write), None);
+        assert_eq!(replies.bytes(), b"+OK\r\n");
+    }
 
     #[test]
     fn each_version_has_its_forms() {

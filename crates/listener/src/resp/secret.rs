@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use super::reply::Replies;
 use super::session::RespSession;
-use super::unescape::{unescape_into, unescaped_len};
+use super::unescape::unescape_into;
 
 /// Requests of a command that are answered before others get their turn.
 const ASKED_PER_TURN: usize = 16;
@@ -363,8 +363,8 @@ pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
         if memchr(b'\\', inner).is_none() {
             return replies.bulk(inner);
         }
-        if let Some(length) = unescaped_len(inner) {
-            return replies.bulk_with(length, |out| unescape_into(inner, out));
+        if replies.bulk_with(inner.len(), |out| unescape_into(inner, out)).is_some() {
+            return;
         }
     }
     replies.bulk(&field_bytes(raw));
@@ -373,12 +373,9 @@ pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
 /// What a field is to a Redis client: a string's characters, or the JSON text of anything else.
 pub(super) fn field_bytes(raw: &[u8]) -> Vec<u8> {
     let [b'"', inner @ .., b'"'] = raw else { return raw.to_vec() };
-    match unescaped_len(inner) {
-        Some(length) => {
-            let mut out = Vec::with_capacity(length);
-            unescape_into(inner, &mut out);
-            out
-        }
+    let mut out = Vec::new();
+    match unescape_into(inner, &mut out) {
+        Some(()) => out,
         // Half a surrogate pair, say, which the parser has an answer to.
         None => match json::parse(raw) {
             Ok(Json::String(text)) => text.into_bytes(),

@@ -1,49 +1,44 @@
 //! The characters of a JSON string, without making a tree of it.
 //!
-//! A value with line breaks, as every PEM file is, has escapes in its text. Its length is counted first, since a reply
-//! begins with it, and then its characters are copied to where they go.
+//! A value with line breaks, as every PEM file is, has escapes in its text. Its characters are copied to where they go in
+//! one pass: how many they are is known at its end.
 
 use memchr::memchr;
 
-/// How many bytes the characters between a string's quotes have; `None` if that is no text of a string.
-pub(crate) fn unescaped_len(mut inner: &[u8]) -> Option<usize> {
-    let mut length = 0;
+/// Appends the characters between a string's quotes, no more bytes than `inner` has. `None` if that is no text of a string; a
+/// part may have been appended then.
+pub(crate) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    out.reserve(inner.len());
     while let Some(at) = memchr(b'\\', inner) {
-        let (character, used) = escape(&inner[at..])?;
-        length += at + character.len_utf8();
-        inner = &inner[at + used..];
-    }
-    Some(length + inner.len())
-}
-
-/// Appends the characters between a string's quotes, whose length [`unescaped_len`] told.
-pub(crate) fn unescape_into(mut inner: &[u8], out: &mut Vec<u8>) {
-    while let Some(at) = memchr(b'\\', inner) {
-        let Some((character, used)) = escape(&inner[at..]) else { return };
         out.extend_from_slice(&inner[..at]);
-        if character.is_ascii() {
-            out.push(character as u8);
-        } else {
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
+        let used = match *inner.get(at + 1)? {
+            b'u' => {
+                let (character, used) = escape_by_number(&inner[at..])?;
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                used
+            }
+            letter => {
+                out.push(escaped_by(letter)?);
+                2
+            }
+        };
         inner = &inner[at + used..];
     }
     out.extend_from_slice(inner);
+    Some(())
 }
 
-/// The character of the escape that `bytes` begin with, and how many bytes that takes.
-fn escape(bytes: &[u8]) -> Option<(char, usize)> {
-    let character = match bytes.get(1)? {
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        &same @ (b'"' | b'\\' | b'/') => char::from(same),
-        b'u' => return escape_by_number(bytes),
+/// The character that a letter behind a backslash stands for.
+fn escaped_by(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'f' => 0x0c,
+        b'"' | b'\\' | b'/' => letter,
         _ => return None,
-    };
-    Some((character, 2))
+    })
 }
 
 /// `\\uXXXX`, or two of them that are a surrogate pair.
@@ -74,10 +69,9 @@ mod tests {
     /// What comes of a string's text, quotes and all.
     fn unescaped(raw: &str) -> Option<String> {
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
-        let length = unescaped_len(inner)?;
         let mut out = Vec::new();
-        unescape_into(inner, &mut out);
-        assert_eq!(out.len(), length, "{raw}");
+        unescape_into(inner, &mut out)?;
+        assert!(out.len() <= inner.len(), "{raw}");
         Some(String::from_utf8(out).unwrap())
     }
 
@@ -125,7 +119,7 @@ mod tests {
             "\\ud83d\\u0041",
             "\\udc00\\ud83d",
         ] {
-            assert_eq!(unescaped_len(inner.as_bytes()), None, "{inner}");
+            assert_eq!(unescape_into(inner.as_bytes(), &mut Vec::new()), None, "{inner}");
         }
     }
 }
