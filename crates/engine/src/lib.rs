@@ -31,6 +31,7 @@ pub mod people;
 pub mod pod;
 pub mod probe;
 pub mod route;
+pub mod shared_fetch;
 pub mod spec;
 pub mod storage;
 pub mod table;
@@ -62,6 +63,7 @@ pub use probe::{
     NoProbes, Probe, ProbeAnswer, ProbeFailure, ProbeHost, ProbeKind, ProbeRunner, ProbeState,
 };
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
+pub use shared_fetch::SharedFetch;
 pub use spec::{EngineJob, EngineSpec, LightCheck, Unheard, UnheardCall};
 pub use storage::{Backend, Storage, Stored, Transaction, Version, WriteOutcome, Writes};
 pub use table::{Dispatch, RouteRows, Routes, Row, RowGroup, RowIndex};

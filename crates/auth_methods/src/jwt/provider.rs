@@ -2,7 +2,7 @@
 //!
 //! Both are kept in the mount's memory by the address they come from. Keys are fetched again when they are old, and when none of them signed a
 //! JWT: a provider may make new keys, under new names, under old ones, or under none. That is at most once in a while whatever comes in:
-//! nobody who sends made-up tokens makes this server knock at another without end.
+//! nobody who sends made-up tokens makes this server knock at another without end. Logins that come together are one call.
 //!
 //! Invariants:
 //! - A document is believed only when it names the issuer that it was asked of, so that keys and endpoints are that issuer's.
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use kallisto_api::{Error, Json, Map, json};
 use kallisto_engine::time::after;
-use kallisto_engine::{EngineContext, Outbound, OutboundCall};
+use kallisto_engine::{EngineContext, Outbound, OutboundCall, SharedFetch};
 
 use super::config::{JwtConfig, JwtKeySource, check_url};
 use super::memory::JwtMemory;
@@ -29,7 +29,7 @@ const KEPT_SECS_MIN: u64 = 10;
 const KEPT_MAX: usize = 4;
 
 /// What was fetched, by where it came from.
-pub(super) struct ProviderCache<T>(Mutex<HashMap<String, (Arc<T>, Timestamp)>>);
+pub(super) struct ProviderCache<T>(Mutex<HashMap<String, Arc<SharedFetch<T>>>>);
 
 impl<T> Default for ProviderCache<T> {
     fn default() -> Self {
@@ -38,26 +38,21 @@ impl<T> Default for ProviderCache<T> {
 }
 
 impl<T> ProviderCache<T> {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, (Arc<T>, Timestamp)>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<SharedFetch<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What came from a place, and when.
-    fn found(&self, place: &str) -> Option<(Arc<T>, Timestamp)> {
-        self.all().get(place).cloned()
-    }
-
-    fn keep(&self, place: String, fetched: T, now: Timestamp) -> Arc<T> {
+    /// What comes from a place, where the oldest goes for a new one.
+    fn of(&self, place: String) -> Arc<SharedFetch<T>> {
         let mut all = self.all();
         if all.len() >= KEPT_MAX && !all.contains_key(&place) {
-            let oldest = all.iter().min_by_key(|(_, (_, at))| *at).map(|(place, _)| place.clone());
+            let oldest = all.iter().min_by_key(|(_, shared)| shared.fetched_at());
+            let oldest = oldest.map(|(place, _)| place.clone());
             if let Some(oldest) = oldest {
                 all.remove(&oldest);
             }
         }
-        let fetched = Arc::new(fetched);
-        all.insert(place, (Arc::clone(&fetched), now));
-        fetched
+        Arc::clone(all.entry(place).or_default())
     }
 }
 
@@ -139,11 +134,7 @@ pub(super) async fn provider(
     url: &str,
     authorities: &str,
 ) -> Result<Arc<DiscoveredProvider>, Error> {
-    let kept = context.memory::<JwtMemory>()?.providers.found(&place(url, authorities));
-    match kept {
-        Some((provider, at)) if context.now < after(at, KEPT_SECS) => Ok(provider),
-        _ => discover(context, url, authorities).await,
-    }
+    discover_unless(context, url, authorities, |at| context.now < after(at, KEPT_SECS)).await
 }
 
 /// Asks a provider for its discovery document, and keeps what it says.
@@ -155,11 +146,22 @@ pub(super) async fn discover(
     url: &str,
     authorities: &str,
 ) -> Result<Arc<DiscoveredProvider>, Error> {
-    let address = format!("{}/.well-known/openid-configuration", url.trim_end_matches('/'));
-    let document = fetch(context.outbound, address, authorities).await?;
-    let provider = DiscoveredProvider::parse(url, &document).map_err(|why| unavailable(&why))?;
-    let providers = &context.memory::<JwtMemory>()?.providers;
-    Ok(providers.keep(place(url, authorities), provider, context.now))
+    discover_unless(context, url, authorities, |_| false).await
+}
+
+async fn discover_unless(
+    context: &EngineContext<'_>,
+    url: &str,
+    authorities: &str,
+    is_fresh: impl Fn(Timestamp) -> bool,
+) -> Result<Arc<DiscoveredProvider>, Error> {
+    let shared = context.memory::<JwtMemory>()?.providers.of(place(url, authorities));
+    let fetch = async {
+        let address = format!("{}/.well-known/openid-configuration", url.trim_end_matches('/'));
+        let document = fetch(context.outbound, address, authorities).await?;
+        DiscoveredProvider::parse(url, &document).map_err(|why| unavailable(&why))
+    };
+    shared.get(context.now, |_, at| is_fresh(at), fetch).await
 }
 
 /// What was fetched under other authorities was fetched elsewhere.
@@ -193,7 +195,7 @@ pub(super) async fn has_signed(
 async fn keys(
     context: &EngineContext<'_>,
     config: &JwtConfig,
-    secs_of: impl FnOnce(&[JwtKey]) -> u64,
+    secs_of: impl Fn(&[JwtKey]) -> u64,
 ) -> Result<Arc<Vec<JwtKey>>, Error> {
     let Some(source) = &config.source else {
         return Err(Error::invalid("could not load configuration"));
@@ -209,22 +211,19 @@ async fn keys(
             (url, authorities)
         }
     };
-    let (sets, now) = (&context.memory::<JwtMemory>()?.key_sets, context.now);
-    if let Some((kept, at)) = sets.found(&place(address, authorities))
-        && now < after(at, secs_of(&kept))
-    {
-        return Ok(kept);
-    }
-    let url = match source {
-        JwtKeySource::Discovery { .. } => {
-            provider(context, address, authorities).await?.jwks_uri.clone()
-        }
-        _ => address.clone(),
+    let shared = context.memory::<JwtMemory>()?.key_sets.of(place(address, authorities));
+    let is_fresh = |keys: &Vec<JwtKey>, at| context.now < after(at, secs_of(keys));
+    let fetch = async {
+        let url = match source {
+            JwtKeySource::Discovery { .. } => {
+                provider(context, address, authorities).await?.jwks_uri.clone()
+            }
+            _ => address.clone(),
+        };
+        let body = fetch(context.outbound, url, authorities).await?;
+        JwtKey::from_jwks(&body).ok_or_else(|| unavailable("its answer is no set of keys"))
     };
-    let body = fetch(context.outbound, url, authorities).await?;
-    let keys =
-        JwtKey::from_jwks(&body).ok_or_else(|| unavailable("its answer is no set of keys"))?;
-    Ok(sets.keep(place(address, authorities), keys, now))
+    shared.get(context.now, is_fresh, fetch).await
 }
 
 async fn fetch(outbound: &dyn Outbound, url: String, authorities: &str) -> Result<Vec<u8>, Error> {
@@ -242,6 +241,9 @@ fn unavailable(why: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     #[test]
@@ -278,9 +280,12 @@ mod tests {
     fn few_sets_are_kept_and_the_oldest_goes() {
         let kept = ProviderCache::default();
         for second in 0..10 {
-            kept.keep(format!("{second}"), second, Timestamp::from_second(second).unwrap());
+            let now = Timestamp::from_second(second).unwrap();
+            let shared = kept.of(format!("{second}"));
+            let fetch = pin!(shared.get(now, |_, _| false, async { Ok(second) }));
+            assert!(fetch.poll(&mut Context::from_waker(Waker::noop())).is_ready());
         }
         assert_eq!(kept.all().len(), KEPT_MAX);
-        assert!(kept.found("9").is_some() && kept.found("5").is_none());
+        assert!(kept.all().contains_key("9") && !kept.all().contains_key("5"));
     }
 }

@@ -21,6 +21,8 @@ const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"one",
 struct Server {
     asked: AtomicUsize,
     answer: Mutex<Option<String>>,
+    /// How long it takes to answer.
+    takes: Mutex<Duration>,
 }
 
 impl OutboundCalls for Server {
@@ -31,6 +33,8 @@ impl OutboundCalls for Server {
     fn send(&self, call: &OutboundCall, _: Duration) -> Result<OutboundAnswer, String> {
         assert_eq!(call.url, "https://keys.example/set");
         self.asked.fetch_add(1, Ordering::SeqCst);
+        let takes = *self.takes.lock().unwrap();
+        std::thread::sleep(takes);
         let answer = self.answer.lock().unwrap().clone();
         let body = answer.ok_or("connection to 10.1.2.3 refused")?.into_bytes();
         Ok(OutboundAnswer { status: 200, body, ..OutboundAnswer::default() })
@@ -83,6 +87,21 @@ fn made_up_tokens_do_not_make_the_server_knock_without_end() {
         }
         assert_eq!(asked(), times, "{secs}");
     }
+}
+
+/// As when a cluster starts: nothing was fetched yet.
+#[test]
+fn logins_that_come_together_ask_once() {
+    let server = Arc::new(Server::default());
+    *server.answer.lock().unwrap() = Some(KEYS.to_owned());
+    *server.takes.lock().unwrap() = Duration::from_millis(300);
+    let site = site(&server);
+    std::thread::scope(|threads| {
+        for _ in 0..30 {
+            threads.spawn(|| assert!(matches!(enter(&site, 0, "one"), Error::Invalid(_))));
+        }
+    });
+    assert_eq!(server.asked.load(Ordering::SeqCst), 1);
 }
 
 #[test]
