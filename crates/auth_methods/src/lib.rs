@@ -16,7 +16,6 @@ pub mod fuzz {
     pub use crate::jwt::fuzz::oidc;
 }
 mod github;
-mod glob;
 mod jwt;
 mod kubernetes;
 mod ldap;

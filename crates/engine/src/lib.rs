@@ -18,6 +18,7 @@ pub mod class;
 pub mod context;
 pub mod destination;
 pub mod far_end;
+pub mod glob;
 pub mod lease;
 pub mod limits;
 pub mod login;

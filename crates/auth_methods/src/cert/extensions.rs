@@ -5,9 +5,8 @@
 //! instead.
 
 use data_encoding::HEXLOWER;
+use kallisto_engine::glob::matches_glob;
 use x509_parser::prelude::X509Certificate;
-
-use crate::glob::glob;
 
 /// Most extensions of a certificate that are looked at.
 const EXTENSIONS_MAX: usize = 64;
@@ -68,8 +67,8 @@ impl<'c> ExtensionCondition<'c> {
     fn holds(self, extensions: &[Extension]) -> bool {
         let fits = |it: &&Extension| it.oid == self.oid;
         extensions.iter().find(fits).is_some_and(|it| match self.is_hex {
-            true => glob(&self.pattern.to_ascii_lowercase(), &it.hex),
-            false => glob(self.pattern, &it.text),
+            true => matches_glob(&self.pattern.to_ascii_lowercase(), &it.hex),
+            false => matches_glob(self.pattern, &it.text),
         })
     }
 }

@@ -6,12 +6,12 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 
 use super::extensions::{self, is_condition, is_oid};
 use super::names::CertificateNames;
-use crate::glob::glob;
 use crate::records::RoleFields;
 use kallisto_api::error::Error;
 use kallisto_api::fields::Fields;
 use kallisto_api::json::{Json, Map};
 use kallisto_engine::TokenParams;
+use kallisto_engine::glob::matches_glob;
 
 /// Most certificates in one role, and most patterns in each of its lists.
 const ENTRIES_MAX: usize = 64;
@@ -101,7 +101,7 @@ impl CertRole {
         let found: [&[String]; 6] =
             [common, &names.dns, &names.emails, &any, &names.units, &names.uris];
         self.patterns.iter().zip(found).all(|(patterns, found)| {
-            let held = |name: &String| patterns.iter().any(|pattern| glob(pattern, name));
+            let held = |name: &String| patterns.iter().any(|pattern| matches_glob(pattern, name));
             patterns.is_empty() || found.iter().any(held)
         }) && extensions::hold(&self.required_extensions, &names.extensions)
     }

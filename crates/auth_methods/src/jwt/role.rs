@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::glob::glob;
 use crate::records::RoleFields;
 use kallisto_api::error::Error;
 use kallisto_api::fields::{Fields, unconvertible};
 use kallisto_api::json::{Json, Map};
 use kallisto_engine::TokenParams;
+use kallisto_engine::glob::matches_glob;
 
 use super::claims::claim_text;
 use super::oidc::redirect;
@@ -30,7 +30,7 @@ impl ClaimMatch {
     pub(super) fn holds(self, wanted: &str, text: &str) -> bool {
         match self {
             Self::Exact => wanted == text,
-            Self::Glob => glob(wanted, text),
+            Self::Glob => matches_glob(wanted, text),
         }
     }
 

@@ -11,13 +11,13 @@ mod selector;
 use std::future::ready;
 
 use kallisto_api::{Denial, Error, Fields, Json, Map, Request, Response, json};
+use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
     Authorization, Call, EngineContext, EngineSpec, Login, LoginMethod, Outbound, OutboundCall,
     Payload, Pod, RenewalCall, TokenParams, address,
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::glob::glob;
 use crate::jwt::token::{Jwt, JwtKey};
 use crate::jwt::{check_keys, check_url};
 use crate::records::{self, FieldsRecord, RoleFields, Roles};
@@ -229,7 +229,8 @@ enum RoleBinding {
 impl KubernetesRole {
     /// Whether an account may log in by this role.
     fn binds(&self, account: &ServiceAccount) -> RoleBinding {
-        let holds = |list: &[String], name: &str| list.iter().any(|bound| glob(bound, name));
+        let holds =
+            |list: &[String], name: &str| list.iter().any(|bound| matches_glob(bound, name));
         match holds(&self.names, &account.name) {
             false => RoleBinding::No,
             true if holds(&self.namespaces, &account.namespace) => RoleBinding::Yes,

@@ -8,6 +8,7 @@ use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::{
     FarEndLogin, FarEndPool, FarEndProtocol, FarEndTls, PostgresStart, SessionUse,
 };
+use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
     AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
     FarEndWork, Random, names,
@@ -366,19 +367,6 @@ pub(super) fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
     u64::try_from(secs).map_err(|_| Error::invalid(format!("{name} is negative")))
 }
 
-/// Whether a text is as a pattern says, in which `*` stands for anything.
-fn matches_glob(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some((_, after)) = left.split_once(part) else { return false };
-        left = after;
-    }
-    left.ends_with(last)
-}
-
 /// The connection of a name.
 pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<DatabaseConnection, Error> {
     let missing =
@@ -531,7 +519,11 @@ mod tests {
             ("app", "app", true),
             ("app", "apps", false),
         ] {
-            assert_eq!(matches_glob(pattern, role), allowed, "{pattern} {role}");
+            let stored = format!(
+                r#"{{"plugin_name":"redis-database-plugin","host":"h","allowed_roles":["web"," {pattern}"]}}"#
+            );
+            let connection = DatabaseConnection::decode("c", stored.as_bytes()).unwrap();
+            assert_eq!(connection.allows(role), allowed, "{pattern} {role}");
         }
     }
 }
