@@ -1,6 +1,6 @@
 //! What most login methods keep: one configuration, and roles by name, edited alike.
 
-use crate::names::{list, role_name};
+use crate::names::role_name;
 use kallisto_api::error::Error;
 use kallisto_api::fields::Fields;
 use kallisto_api::json::{self, Json, Map};
@@ -142,7 +142,7 @@ impl Roles {
 
     /// Lists the names of the roles.
     pub(super) fn list(self, run: &Call<'_>) -> Result<Response, Error> {
-        list(run, self.folder)
+        run.list(self.folder)
     }
 
     /// Shows the role that the path names.

@@ -137,6 +137,24 @@ impl<'a> Call<'a> {
     pub fn page(&self) -> Result<Page, Error> {
         Page::asked(self.request, self.page_entries_max)
     }
+
+    /// The names in a folder of the mount's storage, as many as the page that is asked for has.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there are none: so the contract has it of lists. [`Error::Invalid`] when the limit is no number.
+    pub fn names_in(&self, folder: &str) -> Result<Vec<String>, Error> {
+        let names = self.storage.list_page(folder, &self.page()?)?;
+        if names.is_empty() { Err(Error::NotFound) } else { Ok(names) }
+    }
+
+    /// The answer to a list of which nothing is told but the names.
+    ///
+    /// # Errors
+    /// As of [`Self::names_in`].
+    pub fn list(&self, folder: &str) -> Result<Response, Error> {
+        let names = self.names_in(folder)?;
+        Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    }
 }
 
 impl<'a> Deref for Call<'a> {

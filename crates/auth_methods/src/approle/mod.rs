@@ -31,7 +31,7 @@ use kallisto_engine::{
     Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, Storage, UnheardCall, address,
 };
 
-use crate::names::{self, role_name};
+use crate::names::role_name;
 use role::AppRole;
 
 /// Longest role id or secret id, in bytes.
@@ -105,7 +105,7 @@ fn role_in(run: &Call<'_>) -> Result<String, Error> {
 }
 
 fn list(run: &Call<'_>) -> Result<Response, Error> {
-    names::list(run, "role/")
+    run.list("role/")
 }
 
 async fn tidy(run: &Call<'_>) -> Result<Response, Error> {

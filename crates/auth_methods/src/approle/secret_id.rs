@@ -336,7 +336,7 @@ impl Approle<'_> {
     pub(super) fn list_accessors(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {
         let missing = || Error::invalid(Expected::NoRole(name.to_owned()).to_string());
         let role = self.role(name)?.ok_or_else(missing)?;
-        crate::names::list(call, &format!("accessor/{}/", role.uid))
+        call.list(&format!("accessor/{}/", role.uid))
     }
 
     pub(super) fn look_up(&self, call: &Call<'_>, name: &str) -> Result<Response, Error> {

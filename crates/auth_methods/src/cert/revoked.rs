@@ -15,7 +15,7 @@ use x509_parser::num_bigint::BigUint;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::revocation_list::CertificateRevocationList;
 
-use crate::names::{self, role_name};
+use crate::names::role_name;
 use kallisto_api::error::Error;
 use kallisto_api::fields::Fields;
 use kallisto_api::json::{Json, Map};
@@ -38,7 +38,7 @@ type PaddedSerial = [u8; SERIAL_BYTES];
 
 /// Lists the names of the lists.
 pub(super) fn list(run: &Call<'_>) -> Result<Response, Error> {
-    names::list(run, FOLDER)
+    run.list(FOLDER)
 }
 
 /// Shows the list that the path names.

@@ -15,7 +15,6 @@ use kallisto_engine::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::names;
 use crate::password::{self, PASSWORD_BYTES_MAX, PasswordSalt};
 
 /// Longest name of a user, in bytes.
@@ -61,7 +60,7 @@ fn name_in(params: Params<'_>) -> Result<String, Error> {
 }
 
 fn list(run: &Call<'_>) -> Result<Response, Error> {
-    names::list(run, "user/")
+    run.list("user/")
 }
 
 async fn delete(run: &Call<'_>) -> Result<Response, Error> {

@@ -85,11 +85,7 @@ fn bytes(body: &[u8]) -> Response {
 }
 
 async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("raw/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    call.list("raw/")
 }
 
 async fn read(call: Call<'_>) -> Result<Response, Error> {

@@ -19,7 +19,7 @@ use super::root::settle_root;
 use super::sql::SqlDialect;
 use super::statements::statements;
 use super::{scram, tls, url};
-use crate::rotation::{LoginChecks, list_folder};
+use crate::rotation::LoginChecks;
 use crate::username;
 
 /// How long a request waits for a database, in seconds.
@@ -460,7 +460,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "config/")
+    call.list("config/")
 }
 
 pub(super) async fn reset(call: Call<'_>) -> Result<Response, Error> {

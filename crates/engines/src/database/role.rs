@@ -172,7 +172,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    crate::rotation::list_folder(&call, "role/")
+    call.list("role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

@@ -17,9 +17,7 @@ use super::root;
 use super::schedule::RotationSchedule;
 use super::statements::statements;
 use super::work;
-use crate::rotation::{
-    self, ChangeStep, PasswordChange, ROOT_SECS, RotatedRecord, TakenPassword, list_folder,
-};
+use crate::rotation::{self, ChangeStep, PasswordChange, ROOT_SECS, RotatedRecord, TakenPassword};
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: u64 = 5;
@@ -420,7 +418,7 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "static-role/")
+    call.list("static-role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

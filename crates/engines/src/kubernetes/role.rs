@@ -296,11 +296,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("role/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    call.list("role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

@@ -16,7 +16,7 @@ use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, Transact
 use super::rotation::{self, Rotation};
 use super::static_role::{let_go, manage};
 use super::{directory, encoded};
-use crate::rotation::{RotatedRecord as _, list_folder};
+use crate::rotation::RotatedRecord as _;
 
 /// How long an account is lent when nobody says, in seconds.
 const TTL_SECS: u64 = 86_400;
@@ -250,7 +250,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "library/")
+    call.list("library/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

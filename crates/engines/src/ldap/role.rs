@@ -19,7 +19,6 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::directory::{self, LdapDirectory};
 use crate::passwords::make_password;
-use crate::rotation::list_folder;
 use crate::username::{self, cut, plain, random_text};
 
 /// Random characters of a name: 59 bits.
@@ -218,7 +217,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "role/")
+    call.list("role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

@@ -10,7 +10,7 @@ use kallisto_ldap::dn;
 use super::memory::LdapMemory;
 use super::rotation::{self, Rotation};
 use super::{directory, encoded};
-use crate::rotation::{RotatedRecord as _, finish_open, list_folder};
+use crate::rotation::{RotatedRecord as _, finish_open};
 
 /// Shortest period, in seconds.
 const PERIOD_SECS_MIN: i64 = 5;
@@ -199,7 +199,7 @@ pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "static-role/")
+    call.list("static-role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

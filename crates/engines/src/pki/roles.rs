@@ -47,10 +47,7 @@ fn warnings(call: &Call<'_>, role: &PkiRole) -> Result<Vec<String>, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("role/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
+    let names = call.names_in("role/")?;
     Ok(answer::data(object([("keys", Json::strings(names))]), Vec::new()))
 }
 

@@ -12,7 +12,6 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::broker::{Broker, BrokerCall, is_done};
 use crate::passwords::make_password;
-use crate::rotation::list_folder;
 use crate::username::{self, cut, plain};
 
 /// Most characters of a display name in the name of a user.
@@ -135,7 +134,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    list_folder(&call, "role/")
+    call.list("role/")
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {

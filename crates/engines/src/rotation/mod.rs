@@ -20,9 +20,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kallisto_api::{BoxFuture, Error, Json, Response};
+use kallisto_api::{BoxFuture, Error};
 use kallisto_engine::far_end::{CALL_SECS_MAX, FarEndProgress};
-use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure};
+use kallisto_engine::{EngineContext, FarEndCall, FarEndFailure};
 use secrecy::SecretString;
 
 use crate::passwords::make_password;
@@ -375,13 +375,4 @@ pub(crate) fn taken_password_by_job(
         FarEndProgress::Ended(Err(failure)) => return Some(TakenPassword::Unclear(failure)),
     }
     None
-}
-
-/// Names directly in a folder of a mount, as a list answers with them.
-pub(crate) fn list_folder(call: &Call<'_>, folder: &str) -> Result<Response, Error> {
-    let names = call.storage.list_page(folder, &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }

@@ -30,10 +30,7 @@ pub(super) fn find(call: &Call<'_>) -> Result<Option<Arc<SshRole>>, Error> {
 }
 
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("role/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
+    let names = call.names_in("role/")?;
     let memory: &SshMemory = call.memory()?;
     let state = memory.read();
     let info = names.iter().filter_map(|name| {

@@ -87,11 +87,7 @@ fn unknown(name: &str) -> Error {
 }
 
 async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page("key/", &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    call.list("key/")
 }
 
 async fn read(call: Call<'_>) -> Result<Response, Error> {

@@ -48,11 +48,7 @@ pub(super) fn read(transit: &TransitHandler<'_>, name: &str) -> Result<Response,
 }
 
 pub(super) fn list(transit: &TransitHandler<'_>) -> Result<Response, Error> {
-    let names = transit.call.storage.list_page(KEY_FOLDER, &transit.call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+    transit.call.list(KEY_FOLDER)
 }
 
 pub(super) async fn delete(transit: &TransitHandler<'_>, name: &str) -> Result<Response, Error> {

@@ -56,10 +56,7 @@ pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
 
 /// Lists the keys that no account has yet.
 pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
-    let names = call.storage.list_page(FOLDER, &call.page()?)?;
-    if names.is_empty() {
-        return Err(Error::NotFound);
-    }
+    let names = call.names_in(FOLDER)?;
     let mut info = kallisto_api::Map::new();
     for name in &names {
         let Some(stored) = call.storage.get(&record(name))? else { continue };
