@@ -9,6 +9,7 @@ use kallisto_api::{BoxFuture, Error, Json, Request, Response};
 use crate::context::EngineContext;
 use crate::lease::{Leases, MadeCredential, MakeFailure, NewLease};
 use crate::login::Logins;
+use crate::names;
 use crate::pattern::Params;
 use crate::storage::Page;
 
@@ -136,6 +137,16 @@ impl<'a> Call<'a> {
     /// [`Error::Invalid`] when the limit is no number.
     pub fn page(&self) -> Result<Page, Error> {
         Page::asked(self.request, self.page_entries_max)
+    }
+
+    /// The name that stands in the path in the place of a parameter, checked: nothing else becomes a part of a record's name.
+    ///
+    /// # Errors
+    /// As of [`names::check`].
+    pub fn name(&self, parameter: &str) -> Result<&'a str, Error> {
+        let name = self.params.get(parameter);
+        names::check(name)?;
+        Ok(name)
     }
 
     /// The names in a folder of the mount's storage, as many as the page that is asked for has.

@@ -11,7 +11,7 @@ use kallisto_engine::far_end::{
 use kallisto_engine::glob::matches_glob;
 use kallisto_engine::{
     AllowedAddresses, Call, EngineContext, FarEnd, FarEndAnswer, FarEndCall, FarEndFailure,
-    FarEndWork, Random, names,
+    FarEndWork, Random,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -411,8 +411,7 @@ fn merged(before: Option<&[u8]>, given: &Map) -> Result<Map, Error> {
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let record_key = record_name(name);
     let before = call.storage.get(&record_key)?;
@@ -440,8 +439,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let record = call.storage.get(&record_name(name))?.ok_or(Error::NotFound)?;
     let connection = DatabaseConnection::decode(name, &record.value)?;
     let is_detail =
@@ -464,8 +462,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn reset(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     find(&call, name)?;
     call.far_ends.close(call.mount.accessor, Some(name));
     Ok(Response::Empty)

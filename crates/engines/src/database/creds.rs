@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names};
+use kallisto_engine::{Call, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease};
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, Plugin};
@@ -92,8 +92,7 @@ fn make_username(
 }
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = role::find(&call, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
     let connection = connection::find(&call, &role.db_name)?;
@@ -179,8 +178,7 @@ async fn create(
 
 /// Deletes a connection, but not while there are users that only it can drop.
 pub(super) async fn delete_connection(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let is_of_it = |revocation: &[u8]| {
         UserRevocation::decode(revocation).is_ok_and(|revocation| revocation.connection == name)
     };

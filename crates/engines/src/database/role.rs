@@ -2,7 +2,7 @@
 
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Logical, Response};
-use kallisto_engine::{Call, EngineContext, names};
+use kallisto_engine::{Call, EngineContext};
 
 use super::connection::{self, Plugin, span_secs};
 use super::credential::{self, CredentialPlan, credential_type};
@@ -106,8 +106,7 @@ pub(super) fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<Dat
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let fields = Fields::new(&body);
     let key = record_name(name);
@@ -165,8 +164,7 @@ fn warnings(call: &Call<'_>, role: &DatabaseRole) -> Vec<String> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = find(&call, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&role.shown()))
 }
@@ -176,8 +174,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     call.storage.delete(&record_name(name)).await?;
     Ok(Response::Empty)
 }

@@ -5,7 +5,7 @@
 use kallisto_api::json;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::SessionUse;
-use kallisto_engine::{Call, EngineContext, FarEndFailure, names};
+use kallisto_engine::{Call, EngineContext, FarEndFailure};
 use secrecy::ExposeSecret;
 
 use super::connection::{DatabaseConnection, find, record_name};
@@ -75,8 +75,7 @@ async fn begin_root(call: &Call<'_>, name: &str) -> Result<DatabaseConnection, E
 /// set, or that it is not.
 pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let doing = "unable to rotate root credentials";
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let left = find(&call, name)?;
     if left.username.is_empty() {
         return Err(Error::invalid(format!("{doing}: no username in configuration")));

@@ -4,9 +4,7 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response, Span};
 use kallisto_engine::far_end::SessionUse;
-use kallisto_engine::{
-    Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction, names,
-};
+use kallisto_engine::{Call, EngineContext, FarEndCall, FarEndFailure, FarEndWork, Transaction};
 use secrecy::SecretString;
 
 use super::connection::{self, DatabaseConnection, span_secs};
@@ -298,8 +296,7 @@ async fn rotate_now(context: &EngineContext<'_>, name: &str) -> Result<(), Error
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let fields = Fields::new(&body);
     let skips = fields.boolean("skip_import_rotation")?.unwrap_or(false);
@@ -371,8 +368,7 @@ fn find_other_of_user(
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = find(&call, name)?.ok_or(Error::NotFound)?;
     let mut shown = role.shown();
     if !role.change.rotated.is_empty() {
@@ -388,8 +384,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn creds(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = find(&call, name)?.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
     let connection = connection::find(&call, &role.db_name)?;
     if !connection.allows(name) {
@@ -422,15 +417,13 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     call.storage.delete(&record_name(name)).await?;
     Ok(Response::Empty)
 }
 
 pub(super) async fn rotate(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     rotate_now(&call, name).await?;
     Ok(Response::Empty)
 }

@@ -34,8 +34,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 /// The name that stands in the path.
 pub(super) fn name_of<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     Ok(name)
 }
 

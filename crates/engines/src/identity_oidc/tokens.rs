@@ -1,7 +1,7 @@
 //! `token/ROLE` and `introspect`: identity tokens, made and judged.
 
 use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
-use kallisto_engine::{Call, names};
+use kallisto_engine::Call;
 use kallisto_identity_tokens::claims::Claims;
 use kallisto_identity_tokens::jws::{self, ExpectedClaims};
 use kallisto_identity_tokens::named_key::NamedKey;
@@ -12,8 +12,7 @@ use super::records::{self, RecordOrDefault};
 use super::{answer, config, published};
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("role");
-    names::check(name)?;
+    let name = call.name("role")?;
     let role = TokenRole::find(&call.context, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} not found")))?;
     let key = NamedKey::find(&call.context, &role.key)?;

@@ -9,7 +9,7 @@ use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::{CALL_SECS_MAX, HttpWorkVerb};
 use kallisto_engine::outbound::form_component;
 use kallisto_engine::{
-    Call, FarEndFailure, LeaseCall, Leftover, MadeCredential, MakeFailure, NewLease, names,
+    Call, FarEndFailure, LeaseCall, Leftover, MadeCredential, MakeFailure, NewLease,
 };
 
 use super::account_name;
@@ -131,8 +131,7 @@ struct ClusterCreation {
 }
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = role::find(&call, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role '{name}' does not exist")))?;
     let body = call.request.object()?;

@@ -3,7 +3,7 @@
 use kallisto_api::fields::scalar_text;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{Error, Fields, Response, Span};
-use kallisto_engine::{Call, EngineContext, names};
+use kallisto_engine::{Call, EngineContext};
 
 use super::account_name;
 use super::object_name::{check_namespace, is_object_name, is_role_name};
@@ -279,8 +279,7 @@ pub(super) fn find(
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let mut role = find(&call, name)?.unwrap_or_else(|| ClusterAccess::named(name));
     role.take(Fields::new(&body))?;
@@ -290,8 +289,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown().into()))
 }
 
@@ -300,8 +298,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     call.storage.delete(&record_name(name)).await?;
     Ok(Response::Empty)
 }

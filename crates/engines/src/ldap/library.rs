@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
-use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, Transaction, names};
+use kallisto_engine::{Call, Caller, EngineContext, LeaseCall, NewLease, Transaction};
 
 use super::rotation::{self, Rotation};
 use super::static_role::{let_go, manage};
@@ -128,8 +128,7 @@ fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<AccountSet>, E
 
 /// The set that the path names.
 fn named<'a>(call: &Call<'a>) -> Result<(&'a str, AccountSet), Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let found = find(call, name)?;
     Ok((name, found.ok_or_else(|| Error::invalid(format!("{name:?} doesn't exist")))?))
 }
@@ -192,8 +191,7 @@ async fn give_up(call: &Call<'_>, key: &str, joining: &[Rotation]) -> Result<(),
 
 /// Accounts that are new get other passwords first, then the set is what was asked for, in one step: until then it is what it was.
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let before = find(&call, name)?;
     let mut set = before.clone().unwrap_or_default();
@@ -244,8 +242,7 @@ fn remove(transaction: &mut Transaction<'_>, account: &str) -> Result<(), Error>
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown()))
 }
 
@@ -254,8 +251,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     // Those that did not come into it go with it as well.
     let mut accounts = Vec::new();
     for record in call.storage.list("account/")? {

@@ -12,7 +12,7 @@ use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::LdapOperation;
 use kallisto_engine::{
-    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease, names,
+    Call, EngineContext, FarEndFailure, LeaseCall, Leftover, MakeFailure, NewLease,
 };
 use kallisto_ldap::{dn, ldif};
 use secrecy::{ExposeSecret, SecretString};
@@ -200,8 +200,7 @@ fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<DirectoryRole>
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let mut role = find(&call, name)?.unwrap_or_default();
     role.take(Fields::new(&body))?;
@@ -211,8 +210,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown()))
 }
 
@@ -221,8 +219,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     call.storage.delete(&record_name(name)).await?;
     Ok(Response::Empty)
 }
@@ -245,8 +242,7 @@ fn make_username(
 }
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = find(&call, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
     // One that was written before this was checked makes nothing.

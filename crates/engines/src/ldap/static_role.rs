@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
+use kallisto_engine::Call;
 use kallisto_engine::storage::Transaction;
-use kallisto_engine::{Call, names};
 use kallisto_ldap::dn;
 
 use super::memory::LdapMemory;
@@ -58,8 +58,7 @@ pub(super) fn let_go(transaction: &mut Transaction<'_>, entry: &Rotation) -> Res
 
 /// The name of a role, and its entry.
 fn named(call: &Call<'_>) -> Result<(String, Option<Rotation>), Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let key = record_name(name);
     let found = rotation::find(call, &key)?;
     Ok((key, found))

@@ -2,7 +2,7 @@
 
 use kallisto_api::json::Json;
 use kallisto_api::{Error, Response};
-use kallisto_engine::{Call, names};
+use kallisto_engine::Call;
 
 use super::answer;
 use super::given::{GivenFields, object};
@@ -14,12 +14,6 @@ const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI
 
 fn record(name: &str) -> String {
     format!("role/{name}")
-}
-
-fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
-    Ok(name)
 }
 
 /// Says that there is a role whose name differs from this one in the case of its letters alone, if there is. Version 0.2.0 stored names in lower
@@ -52,7 +46,7 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let record = call.storage.get(&record(name(&call)?))?.ok_or(Error::NotFound)?;
+    let record = call.storage.get(&record(call.name("name")?))?.ok_or(Error::NotFound)?;
     let role = decode(&record.value)?;
     Ok(answer::data(role.shown, Vec::new()))
 }
@@ -62,7 +56,7 @@ fn decode(bytes: &[u8]) -> Result<PkiRole, Error> {
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let record = record(name(&call)?);
+    let record = record(call.name("name")?);
     let body = call.request.object()?;
     let role = PkiRole::read(GivenFields::of(&body))?;
     let warnings = warnings(&call, &role)?;
@@ -71,7 +65,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
-    let record = record(name(&call)?);
+    let record = record(call.name("name")?);
     let patch = call.request.merge_patch()?;
     let role = call.storage.transact(&record, |transaction| {
         let known = transaction.get(&record)?.ok_or(Error::NotFound)?;
@@ -85,7 +79,7 @@ pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = name(&call)?;
+    let name = call.name("name")?;
     let memory: &Pki = call.memory()?;
     let warning = {
         let state = memory.read();

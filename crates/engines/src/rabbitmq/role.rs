@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_api::json::{self, Json, Map};
 use kallisto_api::{BoxFuture, Error, Fields, Response};
 use kallisto_engine::far_end::HttpWorkVerb;
-use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease, names};
+use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::broker::{Broker, BrokerCall, is_done};
@@ -118,8 +118,7 @@ fn find(context: &EngineContext<'_>, name: &str) -> Result<Option<BrokerRole>, E
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let mut role = BrokerRole::default();
     role.take(Fields::new(&body))?;
@@ -128,8 +127,7 @@ pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     Ok(Response::data(&find(&call, name)?.ok_or(Error::NotFound)?.shown()))
 }
 
@@ -138,15 +136,13 @@ pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     call.storage.delete(&record_name(name)).await?;
     Ok(Response::Empty)
 }
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let role = find(&call, name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("unknown role: {name}")))?;
     let broker = Broker::find(&call)?;

@@ -13,7 +13,6 @@ use kallisto_engine::{Call, EngineContext, LeaseCall, NewLease};
 
 use super::memory::SshMemory;
 use super::role::OtpRole;
-use super::roles;
 
 /// What a helper asks to see whether it reaches the server.
 const ECHO_REQUEST: &str = "verify-echo-request";
@@ -100,7 +99,7 @@ fn user(role: &OtpRole, fields: Fields<'_>) -> Result<String, Error> {
 }
 
 pub(super) async fn make(call: Call<'_>) -> Result<Response, Error> {
-    let name = roles::name(&call)?;
+    let name = call.name("role")?;
     let body = call.request.object()?;
     let fields = Fields::new(&body);
     let address = address(fields)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kallisto_api::json::{Json, Map};
 use kallisto_api::{Error, Fields, Response};
-use kallisto_engine::{Call, names};
+use kallisto_engine::Call;
 
 use super::memory::{SshMemory, ZERO_ADDRESS, decode_zero_address};
 use super::role::SshRole;
@@ -17,15 +17,9 @@ pub(super) fn record(name: &str) -> String {
 ///
 /// # Errors
 /// [`Error::UnsupportedPath`] for a name that no role has.
-pub(super) fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
-    let name = call.params.get("role");
-    names::check(name)?;
-    Ok(name)
-}
-
 /// The role that a path is about, if there is one.
 pub(super) fn find(call: &Call<'_>) -> Result<Option<Arc<SshRole>>, Error> {
-    let name = name(call)?;
+    let name = call.name("role")?;
     Ok(call.memory::<SshMemory>()?.read().roles.get(name).cloned())
 }
 
@@ -52,7 +46,7 @@ pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = name(&call)?;
+    let name = call.name("role")?;
     let body = call.request.object()?;
     let role = SshRole::read(Fields::new(&body))?;
     call.storage.put(&record(name), role.encode()).await?;
@@ -64,7 +58,7 @@ fn encode_zero_address(roles: &[String]) -> Vec<u8> {
 }
 
 pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = name(&call)?;
+    let name = call.name("role")?;
     let record = record(name);
     call.storage
         .transact(ZERO_ADDRESS, |transaction| {

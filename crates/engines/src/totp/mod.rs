@@ -16,7 +16,6 @@ use std::time::Duration;
 use kallisto_api::json::Json;
 use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Whole};
-use kallisto_engine::names;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{Call, EngineSpec, Handler, RouteRows, RowIndex, handler, row};
 
@@ -74,8 +73,7 @@ fn tries_record(name: &str) -> String {
 
 /// The key that a path names.
 fn find(call: &Call<'_>) -> Result<Option<TotpKey>, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     match call.storage.get(&key_record(name))? {
         Some(record) => TotpKey::decode(&record.value).map(Some),
         None => Ok(None),
@@ -96,8 +94,7 @@ async fn read(call: Call<'_>) -> Result<Response, Error> {
 }
 
 async fn write(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let body = call.request.object()?;
     let given = KeyInput::read(Fields::new(&body))?;
     let key = given.make(|bytes| call.random.fill(bytes))?;
@@ -125,8 +122,7 @@ async fn write(call: Call<'_>) -> Result<Response, Error> {
 }
 
 async fn delete(call: Call<'_>) -> Result<Response, Error> {
-    let name = call.params.get("name");
-    names::check(name)?;
+    let name = call.name("name")?;
     let (record, tries) = (key_record(name), tries_record(name));
     call.storage
         .transact(&record, |transaction| {
