@@ -5,12 +5,12 @@
 use kallisto_api::json;
 use kallisto_api::{Error, Fields, Response};
 use kallisto_engine::far_end::SessionUse;
-use kallisto_engine::{Call, EngineContext, FarEndFailure};
+use kallisto_engine::{Call, EngineContext};
 use secrecy::ExposeSecret;
 
 use super::connection::{DatabaseConnection, find, record_name};
 use crate::passwords::make_password;
-use crate::rotation::{TakenPassword, taken_password};
+use crate::rotation::{RootOutcome, TakenPassword, taken_password};
 
 /// Writes down which of the two root passwords is the one: the pending one if `is_set`.
 ///
@@ -94,20 +94,12 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let set = connection.call(&call, work, SessionUse::Fresh, vec![pending, written]);
     let outcome = call.far_ends.ask(set).await;
     let checks = connection.login_checks(&call).ok_or(Error::Conflict)?;
-    match (taken_password(&call, checks).await, outcome) {
-        (TakenPassword::Pending, _) => {
-            settle_root(&call, &connection, true).await.map(|_| Response::Empty)
-        }
-        (TakenPassword::Current, Err(failure)) if failure.is_refusal() => {
+    match RootOutcome::of(outcome.map(drop), taken_password(&call, checks).await) {
+        RootOutcome::Set => settle_root(&call, &connection, true).await.map(|_| Response::Empty),
+        RootOutcome::Refused(failure) => {
             settle_root(&call, &connection, false).await?;
             Err(connection.failed(doing, &failure))
         }
-        // Both are kept: whichever works is found when the database answers.
-        (_, Err(failure)) => Err(connection.unclear(doing, &failure)),
-        (TakenPassword::Unclear(failure), Ok(_)) => Err(connection.unclear(doing, &failure)),
-        (TakenPassword::Current, Ok(_)) => {
-            let failure = FarEndFailure::Unknown("the new password does not log in yet".into());
-            Err(connection.unclear(doing, &failure))
-        }
+        RootOutcome::Unclear(failure) => Err(connection.unclear(doing, &failure)),
     }
 }

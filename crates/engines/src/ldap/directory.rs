@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::static_role;
 use crate::leased;
 use crate::passwords::make_password;
-use crate::rotation::{LoginChecks, TakenPassword, taken_password};
+use crate::rotation::{LoginChecks, RootOutcome, TakenPassword, taken_password};
 
 pub(super) const RECORD: &str = "config";
 /// What is told of a change that has to wait.
@@ -474,20 +474,12 @@ pub(super) async fn rotate_root(call: Call<'_>) -> Result<Response, Error> {
     let asked = directory.call(&call, set, false, vec![pending])?;
     let outcome = call.far_ends.ask(asked).await;
     let taken = taken_password(&call, directory.login_checks(&call)?).await;
-    match (taken, outcome) {
-        (TakenPassword::Pending, _) => {
-            settle_root(&call, &directory, true).await.map(|_| Response::Empty)
-        }
-        (TakenPassword::Current, Err(failure)) if failure.is_refusal() => {
+    match RootOutcome::of(outcome.map(drop), taken) {
+        RootOutcome::Set => settle_root(&call, &directory, true).await.map(|_| Response::Empty),
+        RootOutcome::Refused(failure) => {
             settle_root(&call, &directory, false).await?;
             Err(directory.failed(doing, &failure))
         }
-        // Both are kept: whichever works is found when the directory answers.
-        (_, Err(failure)) => Err(directory.unclear(doing, &failure)),
-        (TakenPassword::Unclear(failure), Ok(_)) => Err(directory.unclear(doing, &failure)),
-        (TakenPassword::Current, Ok(_)) => {
-            let failure = FarEndFailure::Unknown("the new password does not log in yet".into());
-            Err(directory.unclear(doing, &failure))
-        }
+        RootOutcome::Unclear(failure) => Err(directory.unclear(doing, &failure)),
     }
 }

@@ -329,6 +329,33 @@ pub(crate) enum TakenPassword {
     Unclear(FarEndFailure),
 }
 
+/// What a change of the password of a connection came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RootOutcome {
+    /// The pending password is set.
+    Set,
+    /// The far end refused to set it, and takes the one before.
+    Refused(FarEndFailure),
+    /// Either may be set: both are kept, and whichever works is found when the far end answers.
+    Unclear(FarEndFailure),
+}
+
+impl RootOutcome {
+    /// Of what the far end said when it was told the password, and of which one it took then.
+    pub(crate) fn of(told: Result<(), FarEndFailure>, taken: TakenPassword) -> Self {
+        match (taken, told) {
+            (TakenPassword::Pending, _) => Self::Set,
+            (TakenPassword::Current, Err(failure)) if failure.is_refusal() => {
+                Self::Refused(failure)
+            }
+            (_, Err(failure)) | (TakenPassword::Unclear(failure), Ok(())) => Self::Unclear(failure),
+            (TakenPassword::Current, Ok(())) => {
+                Self::Unclear(FarEndFailure::Unknown("the new password does not log in yet".into()))
+            }
+        }
+    }
+}
+
 /// Two checks of logins of a connection.
 pub(crate) struct LoginChecks {
     pub(crate) pending: FarEndCall,
@@ -375,4 +402,28 @@ pub(crate) fn taken_password_by_job(
         FarEndProgress::Ended(Err(failure)) => return Some(TakenPassword::Unclear(failure)),
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pending_password_is_dropped_only_where_it_was_refused_and_the_one_before_logs_in() {
+        let refused = || FarEndFailure::Refused("no".into());
+        let silent = || FarEndFailure::Unknown("silence".into());
+        let unclear = || TakenPassword::Unclear(FarEndFailure::LoginRefused("locked".into()));
+        for (told, taken, expected) in [
+            (Ok(()), TakenPassword::Pending, RootOutcome::Set),
+            (Err(refused()), TakenPassword::Pending, RootOutcome::Set),
+            (Err(silent()), TakenPassword::Pending, RootOutcome::Set),
+            (Err(refused()), TakenPassword::Current, RootOutcome::Refused(refused())),
+            (Err(silent()), TakenPassword::Current, RootOutcome::Unclear(silent())),
+            (Err(refused()), unclear(), RootOutcome::Unclear(refused())),
+            (Ok(()), unclear(), RootOutcome::Unclear(FarEndFailure::LoginRefused("locked".into()))),
+        ] {
+            assert_eq!(RootOutcome::of(told, taken), expected);
+        }
+        assert!(matches!(RootOutcome::of(Ok(()), TakenPassword::Current), RootOutcome::Unclear(_)));
+    }
 }
