@@ -194,6 +194,30 @@ impl Response {
         Self::Logical(Logical { data: data.to_text(), ..Logical::default() })
     }
 
+    /// The payload of an enveloped reply; `None` for every other.
+    pub const fn logical(&self) -> Option<&Logical> {
+        match self {
+            Self::Logical(logical)
+            | Self::Accepted(logical)
+            | Self::Missing(logical)
+            | Self::WithStatus { logical, .. }
+            | Self::Merged(logical) => Some(logical),
+            Self::Empty
+            | Self::MissingEmpty
+            | Self::NotModified { .. }
+            | Self::Each(_)
+            | Self::Stream(_)
+            | Self::Upload(_)
+            | Self::Waiting(_)
+            | Self::Bare { .. }
+            | Self::Challenge { .. }
+            | Self::Text { .. }
+            | Self::Foreign { .. }
+            | Self::Page { .. }
+            | Self::SeeOther { .. } => None,
+        }
+    }
+
     /// The same with an envelope around what has none.
     pub fn enveloped(self) -> Self {
         match self {

@@ -85,26 +85,8 @@ struct WrappableAnswer<'a> {
 impl<'a> WrappableAnswer<'a> {
     /// `None` for an answer that says nothing, has no envelope, or is wrapped already.
     fn of(answer: &'a Response, id: RequestId) -> Option<Self> {
-        let (logical, found) = match answer {
-            Response::Logical(logical)
-            | Response::Merged(logical)
-            | Response::WithStatus { logical, .. }
-            | Response::Accepted(logical) => (logical, FOUND),
-            Response::Missing(logical) => (logical, MISSING),
-            Response::Empty
-            | Response::MissingEmpty
-            | Response::NotModified { .. }
-            | Response::Each(_)
-            | Response::Stream(_)
-            | Response::Upload(_)
-            | Response::Waiting(_)
-            | Response::Bare { .. }
-            | Response::Challenge { .. }
-            | Response::Text { .. }
-            | Response::Foreign { .. }
-            | Response::Page { .. }
-            | Response::SeeOther { .. } => return None,
-        };
+        let logical = answer.logical()?;
+        let found = if matches!(answer, Response::Missing(_)) { MISSING } else { FOUND };
         logical.wrap_info.is_empty().then_some(Self { logical, found, id })
     }
 

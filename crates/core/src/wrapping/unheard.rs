@@ -42,35 +42,12 @@ pub(crate) async fn end(
 ) {
     let path = request.path.as_str();
     let mut outcome = core.undo_shares(request.id).await;
-    if let Some(logical) = logical_of(answer) {
+    if let Some(logical) = answer.logical() {
         let ended = end_logical(context, path, logical, request.now).await;
         outcome = outcome.and(ended);
     }
     if let Err(error) = outcome {
         tracing::error!(%error, "what an answer that was not told had handed out lives on");
-    }
-}
-
-const fn logical_of(answer: &Response) -> Option<&Logical> {
-    match answer {
-        Response::Logical(logical)
-        | Response::Accepted(logical)
-        | Response::WithStatus { logical, .. }
-        | Response::Missing(logical)
-        | Response::Merged(logical) => Some(logical),
-        Response::Empty
-        | Response::MissingEmpty
-        | Response::NotModified { .. }
-        | Response::Each(_)
-        | Response::Stream(_)
-        | Response::Upload(_)
-        | Response::Waiting(_)
-        | Response::Bare { .. }
-        | Response::Challenge { .. }
-        | Response::Text { .. }
-        | Response::Foreign { .. }
-        | Response::Page { .. }
-        | Response::SeeOther { .. } => None,
     }
 }
 
@@ -86,7 +63,7 @@ async fn end_logical(
     // What another request made is none of this one's.
     let is_own = context.view.tokens.entry(&hash).is_some_and(|entry| entry.auth.path == path);
     let content = wrapping::content(context, &hash)?;
-    let inside = match content.as_ref().and_then(logical_of) {
+    let inside = match content.as_ref().and_then(Response::logical) {
         Some(inside) if is_own => end_plain(context, path, inside, since).await,
         _ => Ok(()),
     };
