@@ -9,8 +9,8 @@ use kallisto_core::json::{Json, Map};
 use kallisto_core::{Error, Operation, Response};
 use kallisto_store::Records;
 
-use crate::logins::{data, log_in, site, text};
-use crate::support::{Site, TOKEN, ask_as, request_of};
+use crate::logins::{log_in, site, text};
+use crate::support::{Site, TOKEN, ask_as, data, request_of};
 
 use Operation::{Delete, List, Read, Update};
 

@@ -9,8 +9,8 @@ use kallisto_core::{
 };
 use secrecy::ExposeSecret;
 
-use crate::logins::{data, log_in, text};
-use crate::support::{Site, ask_as};
+use crate::logins::{log_in, text};
+use crate::support::{Site, ask_as, data};
 
 use Operation::{Delete, List, Read, Update};
 

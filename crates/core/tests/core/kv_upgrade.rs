@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kallisto_core::{Error, Operation, Response};
 
-use crate::support::Site;
+use crate::support::{Site, data_text};
 
 const SECRETS: usize = 300;
 /// How often a mount is asked whether its upgrade has ended.
@@ -22,15 +22,6 @@ fn site() -> Site {
 fn tune(site: &Site, version: &str) -> Result<Response, Error> {
     let body = format!(r#"{{"options":{{"version":"{version}"}}}}"#);
     site.ask(Operation::Update, "sys/mounts/old/tune", &body)
-}
-
-fn data(response: Response) -> String {
-    match response {
-        Response::Logical(reply) | Response::Merged(reply) => {
-            String::from_utf8(reply.data).unwrap()
-        }
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Asks until the mount serves again; every answer before says why it does not.
@@ -53,16 +44,17 @@ fn wait(site: &Site) {
 
 fn assert_upgraded(site: &Site) {
     for at in 0..SECRETS {
-        let reply = data(site.ask(Operation::Read, &format!("old/data/team/{at}"), "").unwrap());
+        let reply =
+            data_text(site.ask(Operation::Read, &format!("old/data/team/{at}"), "").unwrap());
         assert!(reply.starts_with(&format!(r#"{{"data":{{"at":"{at}","ttl":"1h"}},"#)), "{reply}");
         assert!(reply.contains(r#""version":1"#), "{reply}");
     }
-    let names = data(site.ask(Operation::List, "old/metadata/team", "").unwrap());
+    let names = data_text(site.ask(Operation::List, "old/metadata/team", "").unwrap());
     assert_eq!(names.matches('"').count(), 2 * (SECRETS + 1), "{names}");
     // No path of version 2: what is there is said in a warning.
     let old = site.ask(Operation::Read, "old/team/0", "");
     assert!(matches!(old, Ok(Response::Missing(_))), "{old:?}");
-    let tuned = data(site.ask(Operation::Read, "sys/mounts/old/tune", "").unwrap());
+    let tuned = data_text(site.ask(Operation::Read, "sys/mounts/old/tune", "").unwrap());
     assert!(tuned.contains(r#""options":{"version":"2"}"#), "{tuned}");
 }
 
@@ -74,11 +66,11 @@ fn every_secret_becomes_its_own_first_version() {
     wait(&site);
     assert_upgraded(&site);
     site.ask(Operation::Update, "old/data/team/0", r#"{"data":{"at":"new"}}"#).unwrap();
-    let reply = data(site.ask(Operation::Read, "old/data/team/0", "").unwrap());
+    let reply = data_text(site.ask(Operation::Read, "old/data/team/0", "").unwrap());
     assert!(reply.contains(r#""version":2"#), "{reply}");
     pollster::block_on(site.core.seal()).unwrap();
     site.unseal();
-    let reply = data(site.ask(Operation::Read, "old/data/team/0", "").unwrap());
+    let reply = data_text(site.ask(Operation::Read, "old/data/team/0", "").unwrap());
     assert!(reply.starts_with(r#"{"data":{"at":"new"}"#), "{reply}");
 }
 

@@ -4,19 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Error, Operation, Response};
+use kallisto_core::{Error, Operation};
 use kallisto_store::{Batch, MemoryStore, Records, Store, StoreOp, Visit};
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, logical};
 
 use Operation::{List, Read, Update};
-
-fn logical(response: Response) -> kallisto_core::Logical {
-    match response {
-        Response::Logical(logical) => logical,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn create(site: &Site, maker: &str, body: &str) -> String {
     let made = logical(ask_as(&site.core, maker, 0, Update, "auth/token/create", body).unwrap());

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Denial, Error, Operation, Path, Request, Response, TokenText};
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, data};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -34,16 +34,6 @@ pub(crate) fn log_in(site: &Site, secs: i64, path: &str, body: &str) -> Result<M
             Json::Object(auth) => Ok(auth),
             other => panic!("{other:?}"),
         },
-        other => panic!("{other:?}"),
-    }
-}
-
-/// The data of an answer.
-pub(crate) fn data(answer: Result<Response, Error>) -> Map {
-    match answer.unwrap() {
-        Response::Logical(reply) | Response::Merged(reply) => {
-            json::parse_object(&reply.data).unwrap()
-        }
         other => panic!("{other:?}"),
     }
 }

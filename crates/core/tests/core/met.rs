@@ -3,8 +3,8 @@
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{Error, Expected, Operation, Response};
 
-use crate::logins::{data, site, text};
-use crate::support::{Site, ask_as};
+use crate::logins::{site, text};
+use crate::support::{Site, ask_as, data};
 
 use Operation::{Delete, List, Read, Update};
 

@@ -1,24 +1,15 @@
 //! What the web page asks: names with details, searches, who wrote, the token tree, its settings.
 
 use jiff::Timestamp;
-use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{Error, Operation, Path, Request, Response, TokenText};
+use kallisto_core::json::{Json, Map};
+use kallisto_core::{Error, Operation, Path, Request, TokenText};
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, data};
 
 use Operation::{Delete, List, Read, Update};
 
 const LIST: &str = "sys/kallisto/kv/list";
 const SEARCH: &str = "sys/kallisto/kv/search";
-
-fn data(answer: Result<Response, Error>) -> Map {
-    match answer {
-        Ok(Response::Logical(answer)) => {
-            json::parse(&answer.data).unwrap().as_object().unwrap().clone()
-        }
-        other => panic!("{other:?}"),
-    }
-}
 
 fn ask(site: &Site, token: &str, path: &str, body: &str) -> Map {
     data(ask_as(&site.core, token, 0, Update, path, body))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kallisto_core::{BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, Records, Store, Visit};
 
-use crate::support::{Site, ask, sealed};
+use crate::support::{Site, ask, data_text, sealed};
 
 /// Every record below the barrier.
 fn stored(site: &Site) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -18,15 +18,6 @@ fn stored(site: &Site) -> Vec<(Vec<u8>, Vec<u8>)> {
         })
         .unwrap();
     all
-}
-
-fn data(response: Response) -> String {
-    match response {
-        Response::Logical(reply) | Response::Merged(reply) => {
-            String::from_utf8(reply.data).unwrap()
-        }
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -66,7 +57,7 @@ fn a_new_core_over_the_same_store_holds_the_same_secrets() {
         assert!(matches!(reply, Response::Missing(_)), "{reply:?}");
     }
     assert_eq!(again.get("only"), Err(Error::NotFound));
-    let listed = data(again.ask(Operation::List, "secret/metadata/", "").unwrap());
+    let listed = data_text(again.ask(Operation::List, "secret/metadata/", "").unwrap());
     assert_eq!(listed, r#"{"keys":["a/","only"]}"#);
 }
 
@@ -87,14 +78,15 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
     for n in 0..500 {
         site.put(&format!("r/{n}"), &format!("value {n}"));
     }
-    let key_status = |site: &Site| data(site.ask(Operation::Read, "sys/key-status", "").unwrap());
+    let key_status =
+        |site: &Site| data_text(site.ask(Operation::Read, "sys/key-status", "").unwrap());
     assert!(key_status(&site).contains(r#""term":1"#));
     site.ask(Operation::Update, "sys/rotate", "").unwrap();
     assert!(key_status(&site).contains(r#""term":2"#));
     // A write between is sealed under the new key at once.
     site.put("r/1", "between");
     let progress =
-        |site: &Site| data(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
+        |site: &Site| data_text(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
     for _ in 0..12_000 {
         if progress(&site).contains(r#""running":false"#) {
             break;

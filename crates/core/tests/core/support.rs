@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kallisto_core::json::{self, Map};
 use kallisto_core::{
-    Core, EngineSet, Error, InitSpec, KvVersion, Operation, Path, Request, Response, RouteAccess,
-    ServerInfo, TokenText, set_engines,
+    Core, EngineSet, Error, InitSpec, KvVersion, Logical, Operation, Path, Request, Response,
+    RouteAccess, ServerInfo, TokenText, set_engines,
 };
 use kallisto_store::{MemoryStore, Store};
 use secrecy::ExposeSecret;
@@ -79,10 +80,7 @@ impl Site {
 
     /// The reply's data, or the error.
     pub(crate) fn get(&self, path: &str) -> Result<String, Error> {
-        match self.ask(Operation::Read, &format!("secret/data/{path}"), "")? {
-            Response::Logical(reply) => Ok(String::from_utf8(reply.data).unwrap()),
-            other => panic!("{other:?}"),
-        }
+        self.ask(Operation::Read, &format!("secret/data/{path}"), "").map(data_text)
     }
 
     #[track_caller]
@@ -131,4 +129,30 @@ pub(crate) fn request_of<'a>(
             Timestamp::from_second(secs).unwrap(),
         )
     }
+}
+
+/// The payload of an answer of the common kind.
+#[track_caller]
+pub(crate) fn logical(response: Response) -> Logical {
+    match response {
+        Response::Logical(logical) => logical,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The text of an answer's data, also of an answer that has it at the top level too.
+#[track_caller]
+pub(crate) fn data_text(response: Response) -> String {
+    match response {
+        Response::Logical(logical) | Response::Merged(logical) => {
+            String::from_utf8(logical.data).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same data, read.
+#[track_caller]
+pub(crate) fn data(answer: Result<Response, Error>) -> Map {
+    json::parse_object(data_text(answer.unwrap()).as_bytes()).unwrap()
 }

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{
-    Core, Denial, Error, HeaderSource, Headers, Logical, Operation, Path, Request, Response,
-    TokenText,
+    Core, Denial, Error, HeaderSource, Headers, Operation, Path, Request, Response, TokenText,
 };
 use kallisto_store::Records;
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, logical};
 
 use Operation::{Delete, List, Read, Update};
 
@@ -38,13 +37,6 @@ fn request<'a>(
         body: body.as_bytes(),
         wrap_ttl_secs,
         ..Request::new(operation, Path::decode(path).unwrap(), Timestamp::UNIX_EPOCH)
-    }
-}
-
-fn logical(response: Response) -> Logical {
-    match response {
-        Response::Logical(logical) => logical,
-        other => panic!("{other:?}"),
     }
 }
 
