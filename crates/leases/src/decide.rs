@@ -10,7 +10,7 @@ use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_FIRST_SECS, JITTER_DIVISOR, PENDING_SECS_MAX, UNANSWERED_DIVISOR,
     UNANSWERED_SECS_MAX,
 };
-use crate::record::{LeasePhase, LeaseRecord, LeaseState, Owner, Term};
+use crate::record::{LeasePhase, LeaseRecord, LeaseState, Term};
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
@@ -281,11 +281,6 @@ impl LeaseRecord {
     /// The same lease with its end asked for: the queue tries it at once, with all attempts before it.
     pub fn to_revoking(&self, now_ns: i64) -> Self {
         Self { state: LeaseState::Revoking { attempts: 0, next_try_ns: now_ns }, ..self.clone() }
-    }
-
-    /// The hash of its owner.
-    pub fn owner_hash(&self) -> Option<&[u8; 32]> {
-        self.owner.as_ref().map(|Owner { hash, .. }| hash)
     }
 }
 

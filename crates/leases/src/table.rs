@@ -296,11 +296,6 @@ impl LeaseTable {
         range.take(limit).filter_map(|&(.., slot)| self.located(slot)).collect()
     }
 
-    /// How many leases a mount has.
-    pub fn counts_of(&self, mount: u32) -> LeaseCounts {
-        self.counts.get(&mount).copied().unwrap_or_default()
-    }
-
     /// How many leases of a namespace have paths for which `fits` is true, of those that begin with `prefix`: paths are counted, not
     /// leases, until there are `limit`.
     pub fn count_at(

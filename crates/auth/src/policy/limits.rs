@@ -1,7 +1,5 @@
 //! How much a policy may hold.
 
-/// Longest policy, in bytes.
-pub const POLICY_BYTES_MAX: usize = kallisto_hcl::limits::BYTES_MAX;
 /// Most rules in one policy.
 pub const RULES_MAX: usize = 16_384;
 /// Longest name of a policy, in bytes.
