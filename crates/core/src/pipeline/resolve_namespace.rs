@@ -42,7 +42,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
             return at_root(request, path);
         }
     }
-    if has_scope(path, Scope::Server) {
+    if is_of_server(path) {
         return at_root(request, path);
     }
     if !header.is_empty() {
@@ -109,9 +109,10 @@ fn check_route(path: &str) -> Result<(), Error> {
     }
 }
 
-fn has_scope(path: &str, scope: Scope) -> bool {
+/// Whether a route is about the server itself, whatever namespace a request names.
+fn is_of_server(path: &str) -> bool {
     path.starts_with(SYSTEM)
-        && registry::builtin_route(path).is_some_and(|route| route.scope == scope)
+        && registry::builtin_route(path).is_some_and(|route| route.scope == Scope::Server)
 }
 
 /// Whether a route is about the token that asks.

@@ -163,10 +163,10 @@ fn item(route: &Route, base: &str) -> Map {
     let mut item = Map::new();
     item.insert("description".into(), route.summary().into());
     let mount = base.strip_prefix("/{").and_then(|rest| rest.strip_suffix("}/"));
-    let mount = mount.map(|name| parameter("path", name, "Path of the mount.", FieldKind::Text));
+    let mount = mount.map(|name| path_parameter(name, "Path of the mount."));
     let own = pattern::parameters(route.pattern).map(|name| {
         let field = route.fields.iter().find(|field| field.name == name);
-        parameter("path", name, field.map_or("", |field| field.about), FieldKind::Text)
+        path_parameter(name, field.map_or("", |field| field.about))
     });
     let parameters: Vec<Json> = mount.into_iter().chain(own).collect();
     if !parameters.is_empty() {
@@ -323,8 +323,8 @@ fn responses(operation: Operation) -> Json {
     responses.into()
 }
 
-fn parameter(place: &str, name: &str, about: &str, kind: FieldKind) -> Json {
-    let mut parameter = parameter_object(place, name, about, kind);
+fn path_parameter(name: &str, about: &str) -> Json {
+    let mut parameter = parameter_object("path", name, about, FieldKind::Text);
     parameter.insert("required".into(), true.into());
     parameter.into()
 }

@@ -123,7 +123,8 @@ fn check_owners(table: &LeaseTable, model: &Model, random: &mut fastrand::Rng) {
         assert!(table.may_own(&owner.hash));
         for phases in [&ALL[..], &ALL[..2], &ALL[3..]] {
             let expected = of_model(model, |_, lease| {
-                lease.owner.is_some_and(|its| its.hash == owner.hash) && phases.contains(&lease.state.phase())
+                lease.owner.is_some_and(|its| its.hash == owner.hash)
+                    && phases.contains(&lease.state.phase())
             });
             assert_eq!(sorted(table.owned_by(&owner.hash, phases, usize::MAX)), expected);
         }

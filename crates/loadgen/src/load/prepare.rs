@@ -53,7 +53,7 @@ impl Operator<'_> {
             ("no_default_policy", Json::Bool(true)),
             ("ttl", TTL.into()),
         ]);
-        let answer = self.must("POST", "/v1/auth/token/create", &body)?;
+        let answer = self.must_post("/v1/auth/token/create", &body)?;
         token_of(&answer).map(SecretString::from).ok_or_else(|| no("/v1/auth/token/create"))
     }
 
@@ -74,10 +74,10 @@ impl Operator<'_> {
             ("token_type", kind.into()),
         ]);
         let path = format!("/v1/auth/approle/role/{NAME}");
-        self.must("POST", &path, &role)?;
+        self.must_post(&path, &role)?;
         let role_id = self.call("GET", &format!("{path}/role-id"), None)?.body;
         let none = Json::object([]);
-        let secret_id = self.must("POST", &format!("{path}/secret-id"), &none)?;
+        let secret_id = self.must_post(&format!("{path}/secret-id"), &none)?;
         let role_id = field(&role_id, "role_id").ok_or_else(|| no(&path))?;
         let secret_id = field(&secret_id, "secret_id").ok_or_else(|| no(&path))?;
         let body =
@@ -93,16 +93,16 @@ impl Operator<'_> {
         let rules =
             format!("path \"{prefix}*\" {{ capabilities = [\"create\",\"read\",\"update\"] }}");
         let path = format!("/v1/sys/policies/acl/{NAME}");
-        self.must("POST", &path, &Json::object([("policy", rules.as_str().into())])).map(|_| ())
+        self.must_post(&path, &Json::object([("policy", rules.as_str().into())])).map(|_| ())
     }
 
-    /// Asks, and takes nothing but yes.
-    fn must(&self, method: &str, path: &str, body: &Json) -> Result<Vec<u8>, Error> {
-        let answer = self.call(method, path, Some(body))?;
+    /// Posts, and takes nothing but yes.
+    fn must_post(&self, path: &str, body: &Json) -> Result<Vec<u8>, Error> {
+        let answer = self.call("POST", path, Some(body))?;
         match answer.verdict {
             ReplyVerdict::Good => Ok(answer.body),
             ReplyVerdict::Status(status) => {
-                Err(Error::usage(format!("preparing: {method} {path}: status {status}")))
+                Err(Error::usage(format!("preparing: POST {path}: status {status}")))
             }
             ReplyVerdict::Error | ReplyVerdict::Null => Err(no(path)),
         }

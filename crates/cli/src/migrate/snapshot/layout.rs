@@ -100,7 +100,7 @@ pub(super) fn read(
     base: &str,
 ) -> Result<(BTreeMap<String, SourceNamespace>, Vec<LeftBehind>), Error> {
     let mut walk = LayoutWalk { opened, problems: Vec::new(), all: BTreeMap::new() };
-    walk.read_namespace("", "", Json::Null)?;
+    walk.read_namespaces()?;
     let base = match base.trim_matches('/') {
         "" => String::new(),
         base => format!("{}/", url::clean(base)?),
@@ -120,14 +120,9 @@ struct LayoutWalk<'s> {
 }
 
 impl LayoutWalk<'_> {
-    /// Reads a namespace with those below, level by level.
-    fn read_namespace(
-        &mut self,
-        path: &str,
-        prefix: &str,
-        custom_metadata: Json,
-    ) -> Result<(), Error> {
-        let mut waiting = vec![(path.to_owned(), prefix.to_owned(), custom_metadata)];
+    /// Reads the root namespace and those below, level by level.
+    fn read_namespaces(&mut self) -> Result<(), Error> {
+        let mut waiting = vec![(String::new(), String::new(), Json::Null)];
         while let Some((path, prefix, custom_metadata)) = waiting.pop() {
             if self.all.len() >= NAMESPACES_MAX {
                 return Err(Error::usage(format!("more than {NAMESPACES_MAX} namespaces")));
