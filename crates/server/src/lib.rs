@@ -28,6 +28,7 @@ mod log_subscribers;
 mod migrate;
 mod outbound;
 mod own_certificate;
+mod percent;
 mod recovery;
 mod request_log;
 mod retry_join;

@@ -19,6 +19,8 @@ use kallisto_listener::{SystemClock, WallClock};
 use tracing::Level;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::percent;
+
 /// How tokens begin, here and elsewhere.
 const TOKEN_PREFIXES: [&str; 3] = ["hvs.", "hvb.", "hvr."];
 /// How older ones do, which are told by their length besides.
@@ -155,21 +157,7 @@ fn decoded(part: &str) -> Cow<'_, str> {
     if !part.contains('%') {
         return Cow::Borrowed(part);
     }
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let (bytes, mut out, mut at) = (part.as_bytes(), Vec::with_capacity(part.len()), 0);
-    while let Some(byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high * 16 + low).unwrap_or(b'%'));
-                at += 3;
-            }
-            _ => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+    Cow::Owned(String::from_utf8_lossy(&percent::decoded(part)).into_owned())
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@
 use kallisto_otlp::{CollectorEndpoint, ExporterSettings, OtlpProtocol};
 use kallisto_traces::{RootSampling, Sampling};
 use secrecy::SecretString;
-use zeroize::Zeroizing;
 
 use super::error::Error;
 use super::model::TracingConfig;
 use super::raw_value::RawValue;
 use super::section::ConfigSection;
 use super::storage::{last, pair};
+use crate::percent;
 use kallisto_command::config::Environment;
 
 /// Most headers of a request to the collector.
@@ -230,28 +230,9 @@ fn listed(raw: &RawValue) -> Result<Vec<(String, RawValue)>, Error> {
         let wrong = || raw.refuse("expected names and values such as a=b,c=d");
         let (name, value) = part.split_once('=').ok_or_else(wrong)?;
         let name = name.trim();
-        let value = decoded(value.trim()).filter(|_| !name.is_empty()).ok_or_else(wrong)?;
-        Ok((name.to_owned(), raw.with_text(&value)))
+        let value = percent::decoded(value.trim());
+        let value = std::str::from_utf8(&value).ok().filter(|_| !name.is_empty());
+        Ok((name.to_owned(), raw.with_text(value.ok_or_else(wrong)?)))
     };
     parts.map(one).collect()
-}
-
-/// A text without percent signs; `None` where it is none then.
-fn decoded(text: &str) -> Option<Zeroizing<String>> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let (bytes, mut at) = (text.as_bytes(), 0);
-    let mut out = Zeroizing::new(Vec::with_capacity(bytes.len()));
-    while let Some(byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high * 16 + low).ok()?);
-                at += 3;
-            }
-            _ => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    std::str::from_utf8(&out).ok().map(|text| Zeroizing::new(text.to_owned()))
 }
