@@ -101,6 +101,14 @@ impl SecretPlace {
         self.path.is_empty() || self.path.ends_with('/')
     }
 
+    /// The path here of what lies at `path` in `from`: below this place where both are folders, else this place itself.
+    pub(super) fn counterpart(&self, from: &Self, path: &str) -> String {
+        match path.strip_prefix(&from.path) {
+            Some(below) if from.is_folder() => format!("{}{below}", self.path),
+            _ => self.path.clone(),
+        }
+    }
+
     /// Mount and path, as a person writes it.
     pub(in crate::engines) fn full(&self) -> String {
         format!("{}{}", self.mount.entry.path, self.path)

@@ -138,10 +138,7 @@ impl SecretRecovery<'_> {
 
     fn pairs(&self) -> Result<Vec<RecoverPair>, Error> {
         let pair = |path: String| {
-            let to = match path.strip_prefix(&self.from.path) {
-                Some(below) if self.from.is_folder() => format!("{}{below}", self.to.path),
-                _ => self.to.path.clone(),
-            };
+            let to = self.to.counterpart(&self.from, &path);
             RecoverPair { from: path, to }
         };
         Ok(secrets_at(self.meter, &self.judge, &self.from)?.into_iter().map(pair).collect())

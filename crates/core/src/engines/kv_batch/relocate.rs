@@ -127,10 +127,7 @@ fn check_places(from: &SecretPlace, to: &SecretPlace) -> Result<(), Error> {
 impl Relocation<'_> {
     fn pairs(&self) -> Result<Vec<RelocatePair>, Error> {
         let pair = |path: String| {
-            let to = match path.strip_prefix(&self.from.path) {
-                Some(below) if self.from.is_folder() => format!("{}{below}", self.to.path),
-                _ => self.to.path.clone(),
-            };
+            let to = self.to.counterpart(&self.from, &path);
             RelocatePair { from: path, to }
         };
         Ok(secrets_at(self.meter, &self.judge, &self.from)?.into_iter().map(pair).collect())
