@@ -3,6 +3,7 @@
 use kallisto_auth::policy::DEFAULT_NAME;
 use kallisto_engine::TokenType;
 use kallisto_engine::address::{self, AddressRange};
+use kallisto_engine::glob::matches_glob;
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_store::Batch;
 
@@ -137,7 +138,7 @@ impl TokenStoreRole {
     /// Whether its tokens may be made for the entity with this alias.
     pub(super) fn allows_alias(&self, name: &str) -> bool {
         let name = name.to_lowercase();
-        self.allowed_entity_aliases.iter().any(|glob| matches(glob, &name))
+        self.allowed_entity_aliases.iter().any(|glob| matches_glob(glob, &name))
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -305,23 +306,13 @@ fn is_given(fields: Fields<'_>, name: &str) -> bool {
 }
 
 fn listed(names: &[String], globs: &[String], name: &str) -> bool {
-    names.iter().any(|listed| listed == name) || globs.iter().any(|glob| matches(glob, name))
+    names.iter().any(|listed| listed == name) || globs.iter().any(|glob| matches_glob(glob, name))
 }
 
 /// Names as the contract lists them in a message.
 fn quoted(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     format!("[{}]", quoted.join(" "))
-}
-
-/// A glob of policy names: `*` at the start or at the end.
-fn matches(glob: &str, name: &str) -> bool {
-    match (glob.strip_prefix('*'), glob.strip_suffix('*')) {
-        (Some(_), Some(_)) => name.contains(glob.trim_matches('*')),
-        (Some(end), None) => name.ends_with(end),
-        (None, Some(start)) => name.starts_with(start),
-        (None, None) => name == glob,
-    }
 }
 
 /// The role called `name`.
@@ -453,6 +444,20 @@ mod tests {
         let listed = role(br#"{"allowed_policies":["x"],"disallowed_policies_glob":["def*"]}"#);
         assert_eq!(listed.choose(None, held(), false).unwrap(), ["x"]);
         assert!(listed.choose(Some(vec!["default".to_owned()]), held(), false).is_err());
+        let middle = role(br#"{"allowed_policies_glob":["team-*-ro"]}"#);
+        let asked = |name: &str| Some(vec![name.to_owned()]);
+        assert_eq!(middle.choose(asked("team-a-ro"), held(), true).unwrap(), ["team-a-ro"]);
+        assert!(middle.choose(asked("team-a-rw"), held(), true).is_err());
+        let refused = role(br#"{"disallowed_policies_glob":["*-prod-*-admin","d*lt"]}"#);
+        assert!(refused.choose(asked("eu-prod-1-admin"), held(), true).is_err());
+        assert_eq!(
+            refused.choose(asked("eu-test-1-admin"), held(), false).unwrap(),
+            ["eu-test-1-admin"]
+        );
+        let aliases = role(br#"{"allowed_entity_aliases":["Team-*@example.com"]}"#);
+        assert!(
+            aliases.allows_alias("team-A@example.com") && !aliases.allows_alias("team-a@a.com")
+        );
         let refusing = role(br#"{"disallowed_policies":["bad"]}"#);
         assert_eq!(refusing.choose(None, vec!["a".to_owned()], false).unwrap(), ["a", "default"]);
         assert!(!role(br#"{"token_period":"1h"}"#).limits_policies());
