@@ -6,81 +6,45 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
+#[path = "support/scratch.rs"]
+mod scratch;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ops::Deref;
+use std::process::Stdio;
 
-/// A directory of a test's own, empty at first, removed when the test passed.
-struct Home(PathBuf);
+use scratch::Scratch;
+
+/// A directory of a test's own, in which `kallisto engine` runs.
+struct Home(Scratch);
 
 impl Home {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("engine-{}-{number}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
-        command.arg("engine").args(args).env_clear().current_dir(&self.0);
-        command
-    }
-
-    /// Runs `kallisto engine` with this on standard input.
-    fn engine(&self, stdin: &[u8], args: &[&str]) -> Ran {
-        let file = self.path("stdin");
-        fs::write(&file, stdin).unwrap();
-        let stdin = fs::File::open(&file).unwrap();
-        let output = self.command(args).stdin(stdin).output().unwrap();
-        Ran {
-            stdout: output.stdout,
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            code: output.status.code().unwrap(),
-        }
+        Self(Scratch::new("engine"))
     }
 
     /// Runs commands from standard input against `store` and expects success.
     fn run(&self, commands: &str, flags: &[&str]) -> String {
         let args = [&["run", "-i", "-", "-o", "-", "--dir", "store"], flags].concat();
-        let ran = self.engine(commands.as_bytes(), &args);
+        let ran = self.feed(commands.as_bytes(), &args);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         ran.text().to_owned()
     }
 
     fn assert_clean(&self) {
-        let ran = self.engine(b"", &["check", "store"]);
+        let ran = self.feed(b"", &["check", "store"]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         assert!(ran.text().starts_with("clean: "), "{}", ran.text());
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
-}
+impl Deref for Home {
+    type Target = Scratch;
 
-struct Ran {
-    stdout: Vec<u8>,
-    stderr: String,
-    code: i32,
-}
-
-impl Ran {
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.stdout).unwrap()
+    fn deref(&self) -> &Scratch {
+        &self.0
     }
 }
 
@@ -110,9 +74,9 @@ fn number_keys_keep_the_order_of_numbers() {
     let flags = ["--keys", "u64", "--with-keys"];
     let wanted = "9 a\n10 b\n100 c\n18446744073709551615 d\n";
     assert_eq!(home.run(commands, &flags), wanted);
-    let dump = home.engine(b"", &["dump", "store", "--keys", "u64"]);
+    let dump = home.feed(b"", &["dump", "store", "--keys", "u64"]);
     assert_eq!(dump.text(), "9\t1\n10\t1\n100\t1\n18446744073709551615\t1\n");
-    let raw = home.engine(b"", &["dump", "store"]);
+    let raw = home.feed(b"", &["dump", "store"]);
     assert!(
         raw.text().starts_with("\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t\t1\n"),
         "{}",
@@ -124,7 +88,7 @@ fn number_keys_keep_the_order_of_numbers() {
 fn keys_of_the_wrong_kind_are_told_and_not_misread() {
     let home = Home::new();
     home.run("P word v\n", &[]);
-    let dump = home.engine(b"", &["dump", "store", "--keys", "u64"]);
+    let dump = home.feed(b"", &["dump", "store", "--keys", "u64"]);
     assert_eq!((dump.code, dump.text()), (1, ""));
     assert!(dump.stderr.contains("no u64"), "{}", dump.stderr);
 }
@@ -140,7 +104,7 @@ fn a_bad_line_stops_the_run_and_keeps_everything_before_it() {
         let commands = format!("PUT a 1\n\nPUT b 2\nGET a\nDEL a\n{bad}\nPUT c 3\nGET b\n");
         fs::write(home.path("in"), commands).unwrap();
         let args = ["run", "-i", "in", "-o", "out", "--dir", "store", "--sync", "none"];
-        let ran = home.engine(b"", &args);
+        let ran = home.feed(b"", &args);
         assert_eq!(ran.code, 1);
         assert!(ran.stderr.contains("in:6: ") && ran.stderr.contains(wrong), "{}", ran.stderr);
         assert!(!ran.stderr.contains("lonely"), "a message quotes no key");
@@ -154,7 +118,7 @@ fn a_bad_line_stops_the_run_and_keeps_everything_before_it() {
 fn a_key_that_is_no_number_is_a_bad_line() {
     let home = Home::new();
     let args = ["run", "-i", "-", "-o", "-", "--dir", "store", "--keys", "u64"];
-    let ran = home.engine(b"P 1 a\nG 1\nP one b\n", &args);
+    let ran = home.feed(b"P 1 a\nG 1\nP one b\n", &args);
     assert_eq!((ran.code, ran.text()), (1, "a\n"));
     let wanted = "standard input:3: the key is not a decimal number";
     assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
@@ -169,10 +133,10 @@ fn a_value_carries_nothing_of_the_one_before_it() {
         "P a {long}\nG a\nP a s\nG a\nP b {longest}\nP b t\nP c {long}\nP c \nG b\nG c\nP d {longest}\n"
     );
     assert_eq!(home.run(&commands, &[]), format!("{long}\ns\nt\n\n"));
-    assert_eq!(home.engine(b"", &["compact", "store"]).code, 0);
+    assert_eq!(home.feed(b"", &["compact", "store"]).code, 0);
     let reads = "G a\nG b\nG c\nG d\n";
     assert_eq!(home.run(reads, &[]), format!("s\nt\n\n{longest}\n"));
-    let dump = home.engine(b"", &["dump", "store"]);
+    let dump = home.feed(b"", &["dump", "store"]);
     assert_eq!(dump.text(), format!("a\t1\nb\t1\nc\t0\nd\t{}\n", longest.len()));
 }
 
@@ -180,7 +144,7 @@ fn a_value_carries_nothing_of_the_one_before_it() {
 fn values_may_be_any_bytes_but_a_line_feed() {
     let home = Home::new();
     let args = ["run", "-i", "-", "-o", "-", "--dir", "store"];
-    let ran = home.engine(b"P \xffk \x00\xfe\ttab\nG \xffk\r\n", &args);
+    let ran = home.feed(b"P \xffk \x00\xfe\ttab\nG \xffk\r\n", &args);
     assert_eq!(ran.stdout, b"\x00\xfe\ttab\n");
 }
 
@@ -220,11 +184,11 @@ fn a_long_run_answers_as_a_map_would() {
         // Not `assert_eq!`: megabytes of difference help nobody.
         assert!(answers == wanted, "round {round} differs");
         if round == 1 {
-            assert_eq!(home.engine(b"", &["compact", "store"]).code, 0);
+            assert_eq!(home.feed(b"", &["compact", "store"]).code, 0);
         }
         home.assert_clean();
     }
-    let dump = home.engine(b"", &["dump", "store", "--keys", "u64"]);
+    let dump = home.feed(b"", &["dump", "store", "--keys", "u64"]);
     let wanted: Vec<String> =
         model.iter().map(|(key, value)| format!("{key}\t{}", value.len())).collect();
     assert!(dump.text().lines().eq(wanted.iter().map(String::as_str)), "the dump differs");
@@ -265,7 +229,7 @@ fn damage_is_named_with_file_and_offset() {
     let home = Home::new();
     let puts: String = (0..2_000).map(|n| format!("P key{n} value{n}\n")).collect();
     home.run(&puts, &[]);
-    assert_eq!(home.engine(b"", &["compact", "store"]).code, 0);
+    assert_eq!(home.feed(b"", &["compact", "store"]).code, 0);
     let sst = fs::read_dir(home.path("store"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -274,7 +238,7 @@ fn damage_is_named_with_file_and_offset() {
     let mut bytes = fs::read(&sst).unwrap();
     bytes[5_000] ^= 1;
     fs::write(&sst, bytes).unwrap();
-    let ran = home.engine(b"", &["check", "store"]);
+    let ran = home.feed(b"", &["check", "store"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     let name = sst.file_name().unwrap().to_str().unwrap();
     assert!(ran.stderr.contains(name) && ran.stderr.contains("at byte "), "{}", ran.stderr);
@@ -287,7 +251,7 @@ fn looking_at_a_store_makes_none() {
     fs::create_dir(home.path("empty")).unwrap();
     for verb in ["check", "stats", "compact", "dump"] {
         for dir in ["empty", "absent"] {
-            let ran = home.engine(b"", &[verb, dir]);
+            let ran = home.feed(b"", &[verb, dir]);
             assert_eq!((ran.code, ran.text()), (1, ""), "{verb} {dir}: {}", ran.stderr);
             assert!(ran.stderr.contains(dir), "{}", ran.stderr);
         }
@@ -302,7 +266,7 @@ fn the_input_is_never_overwritten_by_the_output() {
     fs::write(home.path("in"), "P a 1\n").unwrap();
     fs::hard_link(home.path("in"), home.path("other")).unwrap();
     for output in ["in", "./in", "other"] {
-        let ran = home.engine(b"", &["run", "-i", "in", "-o", output, "--dir", "store"]);
+        let ran = home.feed(b"", &["run", "-i", "in", "-o", output, "--dir", "store"]);
         assert_eq!(ran.code, 1);
         assert!(ran.stderr.contains("same file"), "{}", ran.stderr);
     }
@@ -322,7 +286,7 @@ fn a_store_in_use_leaves_the_output_alone() {
     BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
     assert_eq!(answer, "1\n", "an answer comes while the input stays open");
     fs::write(home.path("out"), "older").unwrap();
-    let ran = home.engine(b"G a\n", &["run", "-i", "-", "-o", "out", "--dir", "store"]);
+    let ran = home.feed(b"G a\n", &["run", "-i", "-", "-o", "out", "--dir", "store"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("in use"), "{}", ran.stderr);
     assert_eq!(fs::read_to_string(home.path("out")).unwrap(), "older");
@@ -335,7 +299,7 @@ fn figures_go_to_standard_error() {
     let home = Home::new();
     let commands: String = (0..10).map(|n| format!("P {n} v\nG {n}\n")).collect();
     let args = ["run", "-i", "-", "-o", "-", "--dir", "store", "--json", "--every", "5"];
-    let ran = home.engine(commands.as_bytes(), &args);
+    let ran = home.feed(commands.as_bytes(), &args);
     let lines: Vec<&str> = ran.stderr.lines().collect();
     assert_eq!(lines.len(), 5, "{}", ran.stderr);
     for (line, up_to) in lines.iter().zip(["5", "10", "15", "20"]) {
@@ -351,12 +315,12 @@ fn stats_and_compact_count_what_is_there() {
     let home = Home::new();
     home.run(&"P a 1\nP b 2\nP c 3\n".repeat(100), &[]);
     home.run("DEL c\n", &[]);
-    let ran = home.engine(b"", &["compact", "store"]);
+    let ran = home.feed(b"", &["compact", "store"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.text().contains("; 1 files, 2 entries, "), "{}", ran.text());
-    let stats = home.engine(b"", &["stats", "store", "--json"]);
+    let stats = home.feed(b"", &["stats", "store", "--json"]);
     assert!(stats.text().contains("\"all\":{\"files\":1,"), "{}", stats.text());
     assert!(stats.text().contains("\"entries\":2,\"deletes\":0}"), "{}", stats.text());
-    let table = home.engine(b"", &["stats", "store"]);
+    let table = home.feed(b"", &["stats", "store"]);
     assert!(table.text().starts_with("level "), "{}", table.text());
 }

@@ -6,37 +6,25 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
+#[path = "support/scratch.rs"]
+mod scratch;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::process::Stdio;
 
-/// A directory of a test's own, with two keys, removed when the test passed.
-struct Home(PathBuf);
+use scratch::Scratch;
 
-struct Ran {
-    stdout: Vec<u8>,
-    stderr: String,
-    code: i32,
-}
-
-impl Ran {
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.stdout).unwrap()
-    }
-}
+/// A directory of a test's own with two keys, in which `kallisto exec` runs.
+struct Home(Scratch);
 
 impl Home {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("exec-{}-{number}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        let home = Self(path);
+        let home = Self(Scratch::new("exec"));
         home.write_key("key", &(0..32).collect::<Vec<u8>>());
         home.write_key("other-key", ("f0".repeat(31) + "0d\n").as_bytes());
         home
@@ -48,30 +36,9 @@ impl Home {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
-        command.arg("exec").args(args).env_clear().current_dir(&self.0);
-        command
-    }
-
-    fn exec(&self, stdin: &[u8], args: &[&str]) -> Ran {
-        let file = self.path("stdin");
-        fs::write(&file, stdin).unwrap();
-        let output = self.command(args).stdin(fs::File::open(&file).unwrap()).output().unwrap();
-        Ran {
-            stdout: output.stdout,
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            code: output.status.code().unwrap(),
-        }
-    }
-
     /// Runs commands against `store` and expects success.
     fn run(&self, commands: &str) -> String {
-        let ran = self.exec(commands.as_bytes(), &["store", "--key-file", "key"]);
+        let ran = self.feed(commands.as_bytes(), &["store", "--key-file", "key"]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         ran.text().to_owned()
     }
@@ -95,11 +62,11 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
+impl Deref for Home {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.0
     }
 }
 
@@ -152,7 +119,7 @@ fn a_wrong_key_is_refused_and_nothing_changes() {
     let home = Home::new();
     home.run("put a b c\n");
     let before = home.files();
-    let ran = home.exec(b"put a b d\n", &["store", "--key-file", "other-key"]);
+    let ran = home.feed(b"put a b d\n", &["store", "--key-file", "other-key"]);
     assert_eq!((ran.code, ran.text()), (1, ""));
     assert!(ran.stderr.contains("this is not the key of the store\nhint: "), "{}", ran.stderr);
     assert_eq!(home.files(), before);
@@ -179,10 +146,10 @@ fn the_key_may_come_from_the_environment_and_must_be_one() {
         assert!(text.contains("a key is 32 bytes") && !text.contains("hunter2"), "{text}");
     }
     // No file, no variable, no terminal.
-    let ran = home.exec(b"get a b\n", &["store"]);
+    let ran = home.feed(b"get a b\n", &["store"]);
     assert!(ran.code == 1 && ran.stderr.contains("no key"), "{}", ran.stderr);
     fs::write(home.path("blank"), [0; 32]).unwrap();
-    let ran = home.exec(b"", &["blank-store", "--key-file", "blank"]);
+    let ran = home.feed(b"", &["blank-store", "--key-file", "blank"]);
     assert!(ran.code == 1 && !home.path("blank-store").exists(), "{}", ran.stderr);
 }
 
@@ -190,11 +157,11 @@ fn the_key_may_come_from_the_environment_and_must_be_one() {
 fn a_bad_line_ends_a_script_with_its_number_and_keeps_what_was_before() {
     let home = Home::new();
     fs::write(home.path("script"), "put a b c\n\nsecret-in-the-wrong-place\nput a d e\n").unwrap();
-    let ran = home.exec(b"", &["store", "--key-file", "key", "--file", "script"]);
+    let ran = home.feed(b"", &["store", "--key-file", "key", "--file", "script"]);
     assert_eq!((ran.code, ran.text()), (1, "OK\n"));
     assert_eq!(ran.stderr, "script:3: no such verb; HELP prints them\n");
     assert_eq!(home.run("get a\n"), "b=c\n");
-    let ran = home.exec(b"put a//b c d\n", &["store", "--key-file", "key"]);
+    let ran = home.feed(b"put a//b c d\n", &["store", "--key-file", "key"]);
     assert!(
         ran.code == 1 && ran.stderr.contains("standard input:1: invalid name"),
         "{}",
@@ -213,7 +180,7 @@ fn modes_change_while_it_runs_and_stats_tell() {
         "{answers}"
     );
     assert!(answers.contains("\nmode: STRICT\nPUT PATH KEY VALUE "), "{answers}");
-    let ran = home.exec(b"loglevel debug\nput a key hunter2\n", &["store", "--key-file", "key"]);
+    let ran = home.feed(b"loglevel debug\nput a key hunter2\n", &["store", "--key-file", "key"]);
     assert!(ran.stderr.contains("PUT") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
 }
 
@@ -258,7 +225,7 @@ fn a_second_process_is_refused() {
     commands.write_all(b"put a b c\n").unwrap();
     // An answer comes before the next command: whoever feeds a pipe may wait for it.
     assert_eq!(answers.next().unwrap().unwrap(), "OK");
-    let ran = home.exec(b"get a b\n", &["store", "--key-file", "key"]);
+    let ran = home.feed(b"get a b\n", &["store", "--key-file", "key"]);
     assert!(ran.code == 1 && ran.stderr.contains("store is in use"), "{}", ran.stderr);
     drop(commands);
     assert!(first.wait().unwrap().success());
