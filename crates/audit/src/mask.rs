@@ -101,7 +101,7 @@ impl Masker {
         out.push(b'"');
     }
 
-    /// Appends JSON text with its values masked, but for what stands under the names in `exempt`.
+    /// Appends JSON text with its values masked, but for the texts that stand under the names in `exempt`.
     pub(crate) fn json(
         &self,
         text: &[u8],
@@ -113,15 +113,20 @@ impl Masker {
             out.extend_from_slice(text);
             return Ok(());
         }
-        let mut depth = 0_usize;
+        // Of each array that is open, whether what stands directly in it is exempt. Objects have names of their own.
+        let mut open: Vec<bool> = Vec::new();
+        // Whether the value that comes next stands under an exempt name.
+        let mut is_named = false;
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
             if byte != b'"' {
                 match byte {
-                    b'{' | b'[' => depth += 1,
-                    b'}' | b']' => depth = depth.checked_sub(1).ok_or(MalformedJson)?,
+                    b'{' => open.push(false),
+                    b'[' => open.push(is_named || open.last() == Some(&true)),
+                    b'}' | b']' => drop(open.pop().ok_or(MalformedJson)?),
                     _ => {}
                 }
+                is_named &= !matches!(byte, b'{' | b'[' | b',' | b'}' | b']');
                 out.push(byte);
                 at += 1;
                 continue;
@@ -131,7 +136,10 @@ impl Masker {
             let colon = skip_spaces(text, end);
             at = end;
             if text.get(colon) != Some(&b':') {
-                self.push_value(quoted, out)?;
+                match is_named || open.last() == Some(&true) {
+                    true => out.extend_from_slice(quoted),
+                    false => self.push_value(quoted, out)?,
+                }
                 continue;
             }
             out.extend_from_slice(quoted);
@@ -139,15 +147,13 @@ impl Masker {
             let value = skip_spaces(text, colon + 1);
             at = value;
             let name = unquote(quoted)?;
-            if exempt.contains(&&*name) {
-                at = value_end(text, value).ok_or(MalformedJson)?;
-                out.extend_from_slice(&text[value..at]);
-            } else if listing == Listing::Counted && depth == 1 && is_listing(&name, text, value) {
+            is_named = exempt.contains(&&*name);
+            if listing == Listing::Counted && open.len() == 1 && is_listing(&name, text, value) {
                 at = value_end(text, value).ok_or(MalformedJson)?;
                 push_number(count(&text[value..at]), out);
             }
         }
-        if depth == 0 { Ok(()) } else { Err(MalformedJson) }
+        if open.is_empty() { Ok(()) } else { Err(MalformedJson) }
     }
 
     fn push_value(&self, quoted: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedJson> {
@@ -328,11 +334,21 @@ mod tests {
     }
 
     #[test]
-    fn exempt_names_keep_everything_below_them() {
-        let text = r#"{"p":"1","q":{"p":{"r":["2"]}},"s":"p","\u0070":"3","t":["p"],"p":4}"#;
+    fn exempt_names_keep_their_texts_wherever_they_are() {
+        let text = r#"{"p":"1","q":{"p":["2",["3"]]},"s":"p","\u0070":"3","t":["p"],"p":4}"#;
         let (p, t) = (h("p"), h("p"));
+        let expected =
+            format!(r#"{{"p":"1","q":{{"p":["2",["3"]]}},"s":{p},"\u0070":"3","t":[{t}],"p":4}}"#);
+        assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
+    }
+
+    /// `data` is what a KV secret is in: who exempts it does not mean the secret.
+    #[test]
+    fn an_object_under_an_exempt_name_is_masked_by_its_own_names() {
+        let text = r#"{"p":{"a":"1","b":["2"],"p":"3"},"q":{"p":["4",{"a":"5","p":"6"},"7",[{"b":"8"},"9"]]}}"#;
+        let [one, two, five, eight] = ["1", "2", "5", "8"].map(h);
         let expected = format!(
-            r#"{{"p":"1","q":{{"p":{{"r":["2"]}}}},"s":{p},"\u0070":"3","t":[{t}],"p":4}}"#
+            r#"{{"p":{{"a":{one},"b":[{two}],"p":"3"}},"q":{{"p":["4",{{"a":{five},"p":"6"}},"7",[{{"b":{eight}}},"9"]]}}}}"#
         );
         assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
     }
@@ -349,8 +365,8 @@ mod tests {
             "[]",
             "{}",
             "[1,\"v\"]",
-            "[[1,[2]],{\"a\":[\"v\"]}]",
-            "{\"a\":\"v\",\"b\":{\"c\":{}}}",
+            "[[1,[2]],{\"a\":[3]},\"v\"]",
+            "{\"a\":4,\"b\":{\"c\":{}}}",
             "\"}\"",
             "[\"],\"]",
             "{\"}\":1}",
@@ -371,6 +387,7 @@ mod tests {
         let text = r#"{"p":4,"q":"v","p":null,"keys":["a"]}"#;
         let expected = r#"{"p":4,"q":"v","p":null,"keys":1}"#;
         assert_eq!(masked(text, &["p", "q"], Listing::Counted).unwrap(), expected);
+        assert_eq!(masked(text, &["p", "q", "keys"], Listing::Counted).unwrap(), expected);
     }
 
     #[test]
