@@ -177,10 +177,13 @@ impl<'a> NamedOptions<'a> {
 
 fn file(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     let path = given.text("file_path").or(given.text("path")).unwrap_or_default();
+    let is = |name: &str| path.eq_ignore_ascii_case(name);
     Ok(match path {
         "" => return Err("file_path is required".to_owned()),
-        "stdout" | "/dev/stdout" => AuditDestination::Stdout,
-        "discard" | "/dev/null" => AuditDestination::Discard,
+        "/dev/stdout" => AuditDestination::Stdout,
+        "/dev/null" => AuditDestination::Discard,
+        _ if is("stdout") => AuditDestination::Stdout,
+        _ if is("discard") => AuditDestination::Discard,
         path => AuditDestination::File { path: path.into(), mode: mode(given)? },
     })
 }
@@ -231,19 +234,15 @@ fn syslog(given: NamedOptions<'_>) -> Result<AuditDestination, String> {
     })
 }
 
-/// Seconds, or a number with `s` or `ms` behind it.
+/// A number of seconds, or a duration such as `500ms` or `1m`.
 fn deadline(given: NamedOptions<'_>) -> Result<Duration, String> {
     let Some(text) = given.text("write_timeout").filter(|text| !text.is_empty()) else {
         return Ok(DEADLINE_DEFAULT);
     };
-    let millis = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(number), _) => number.parse().ok(),
-        (None, Some(number)) => number.parse::<u64>().ok().and_then(|secs| secs.checked_mul(1000)),
-        (None, None) => text.parse::<u64>().ok().and_then(|secs| secs.checked_mul(1000)),
-    };
-    millis.map(Duration::from_millis).filter(|d| !d.is_zero() && *d <= DEADLINE_MAX).ok_or_else(
-        || format!("write_timeout must be like 2s or 500ms, at most {}s", DEADLINE_MAX.as_secs()),
-    )
+    let deadline = kallisto_duration::parse_unsigned(text);
+    deadline.filter(|d| !d.is_zero() && *d <= DEADLINE_MAX).ok_or_else(|| {
+        format!("write_timeout must be like 2s or 500ms, at most {}s", DEADLINE_MAX.as_secs())
+    })
 }
 
 #[cfg(test)]
@@ -341,6 +340,8 @@ mod tests {
             ("/dev/stdout", AuditDestination::Stdout),
             ("discard", AuditDestination::Discard),
             ("/dev/null", AuditDestination::Discard),
+            ("STDOUT", AuditDestination::Stdout),
+            ("Discard", AuditDestination::Discard),
         ] {
             assert_eq!(destination("file", &[("path", path)]), want);
         }
@@ -378,13 +379,15 @@ mod tests {
         let most = DEADLINE_MAX.as_secs();
         assert_eq!(read(""), Ok(DEADLINE_DEFAULT));
         assert_eq!(parse("file", &[("path", "discard")]).unwrap().deadline, DEADLINE_DEFAULT);
-        for (text, want) in [("3", 3000), ("3s", 3000), ("3ms", 3), ("1ms", 1)] {
+        for (text, want) in
+            [("3", 3000), ("3s", 3000), ("3ms", 3), ("1ms", 1), ("1.5s", 1500), ("1m", 60_000)]
+        {
             assert_eq!(read(text), Ok(Duration::from_millis(want)), "{text}");
         }
         assert_eq!(read(&format!("{most}s")), Ok(DEADLINE_MAX));
         assert_eq!(read(&format!("{}ms", most * 1000)), Ok(DEADLINE_MAX));
         let over = format!("{}ms", most * 1000 + 1);
-        for text in ["0", "0s", "0ms", "-1", "1.5s", "s", "18446744073709552s", &over] {
+        for text in ["0", "0s", "0ms", "-1", "1.5", "s", "18446744073709552s", "1h", &over] {
             assert_eq!(read(text), Err(true), "{text}");
         }
     }

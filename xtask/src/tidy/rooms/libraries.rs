@@ -176,7 +176,7 @@ pub(super) const LIBRARIES: &[CrateArrows] = &[
     CrateArrows {
         folder: "crates/audit",
         package: "kallisto-audit",
-        below: &["kallisto-wake"],
+        below: &["kallisto-duration", "kallisto-wake"],
         external: &[
             "arc-swap",
             "aws-lc-rs",
