@@ -56,6 +56,15 @@ impl QuotaScope {
         }
     }
 
+    /// The same scope once the mount at `from` of a namespace is at `to`; `None` where that changes nothing of it.
+    pub(crate) fn moved(&self, namespace: &str, from: &str, to: &str) -> Option<Self> {
+        if self.namespace != namespace {
+            return None;
+        }
+        let rest = self.path.strip_prefix(namespace)?.strip_prefix(from)?;
+        Some(Self { path: format!("{namespace}{to}{rest}"), ..self.clone() })
+    }
+
     /// Whether two rules of one kind would hold for the same.
     pub(super) fn is_twin(&self, other: &Self) -> bool {
         (&self.path, &self.role) == (&other.path, &other.role)

@@ -16,6 +16,7 @@ use crate::storage::keys::MountId;
 use crate::view::NamespaceContext;
 use crate::view::View;
 use kallisto_engine::Class;
+use kallisto_store::Batch;
 
 /// Longest interval or block.
 const SPAN_MAX_SECS: i64 = 365 * 24 * 60 * 60;
@@ -136,6 +137,33 @@ pub(super) async fn delete_lease_count(
 ) -> Result<Response, Error> {
     storage(context)?.delete(&format!("{LEASE_RULES}{name}")).await?;
     Ok(Response::Empty)
+}
+
+/// Adds the rules of a mount that is moved to a batch of the root namespace, as they are then: a limit on it would be gone
+/// otherwise.
+///
+/// # Errors
+/// When a record is none.
+pub(super) fn follow_in(
+    root: &NamespaceContext,
+    batch: &mut Batch,
+    namespace: &str,
+    (from, to): (&str, &str),
+) -> Result<(), Error> {
+    let (quotas, storage) = (&root.view.quotas, storage(root)?);
+    for spec in quotas.names().iter().filter_map(|name| quotas.spec(name)) {
+        if let Some(scope) = spec.scope.moved(namespace, from, to) {
+            let name = format!("{RULES}{}", spec.name);
+            storage.put_in(batch, &name, RuleSpec { scope, ..spec }.encode())?;
+        }
+    }
+    for spec in quotas.leases.specs() {
+        if let Some(scope) = spec.scope.moved(namespace, from, to) {
+            let name = format!("{LEASE_RULES}{}", spec.name);
+            storage.put_in(batch, &name, LeaseSpec { scope, ..spec }.encode())?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a rule where there is one for the same already.

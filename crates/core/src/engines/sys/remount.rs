@@ -5,12 +5,14 @@
 //! clients that poll it. What it tells is kept in the mount's own record, so that every server of a
 //! cluster can answer, also after a restart: the last move of each mount.
 //!
-//! Policies name paths, so a moved mount is reached by the rules for its new one alone.
+//! Policies name paths, so a moved mount is reached by the rules for its new one alone. Rate limits and lease counts are
+//! of a mount, and go along with it.
 
 use kallisto_store::Batch;
 
 use super::leftovers::{self, Leftovers};
 use super::mounts::{PROTECTED, check_namespaces, check_path, find};
+use super::quotas;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
@@ -18,7 +20,7 @@ use crate::api::response::{Logical, Response};
 use crate::caller::call::AuthorizedCall;
 use crate::random;
 use crate::records::mount::MountMove;
-use crate::storage::keys;
+use crate::storage::keys::{self, NamespaceNumber};
 use crate::view::NamespaceContext;
 use kallisto_engine::Class;
 
@@ -64,7 +66,7 @@ pub(super) async fn remount(
     let id = random::make_uuid()?;
     let mut entry = mount.entry.clone();
     entry.moved = Some(MountMove { id: id.clone(), from: entry.path.clone() });
-    entry.path = to;
+    entry.path = to.clone();
     let mut batch = Batch::new();
     batch.expect(key.clone(), record.seqno);
     batch.put(key, entry.encode());
@@ -74,7 +76,15 @@ pub(super) async fn remount(
         Class::Auth => Some(left.note_in(&mut batch, context)?),
         Class::Secret => None,
     };
+    // Its rate limits and lease counts go along. They are the root namespace's.
+    let root = context.context_with(NamespaceNumber::ROOT).ok_or(Error::Sealed)?;
+    let mut rules = Batch::new();
+    let into = if context.is_top() { &mut batch } else { &mut rules };
+    quotas::follow_in(&root, into, context.view.namespace_path(), (&mount.entry.path, &to))?;
     context.store.commit(batch).await?;
+    if !rules.ops().is_empty() {
+        root.store.commit(rules).await?;
+    }
     if let Some(note) = note {
         left.clear(context, &note).await?;
     }

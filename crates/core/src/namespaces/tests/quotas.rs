@@ -74,3 +74,29 @@ fn a_rule_is_for_a_place_that_exists_and_a_place_has_one() {
     assert_eq!(text(&shown, "path"), "a/auth/approle/");
     assert!(root("a").ask(&core, Update, "sys/quotas/rate-limit/in", r#"{"rate":1}"#).is_err());
 }
+
+#[test]
+fn a_rule_goes_along_when_its_mount_is_moved() {
+    let core = family();
+    let exempt = r#"{"rate_limit_exempt_paths":["sys/"]}"#;
+    root("").get(&core, Update, "sys/quotas/config", exempt);
+    write(&core, "top", r#"{"rate":4,"interval":"1h","path":"kv"}"#).unwrap();
+    write(&core, "some", r#"{"rate":3,"interval":"1h","path":"kv/some/*"}"#).unwrap();
+    write(&core, "inner", r#"{"rate":2,"interval":"1h","path":"a/kv"}"#).unwrap();
+    let leases = r#"{"max_leases":7,"path":"a/kv/x"}"#;
+    root("").get(&core, Update, "sys/quotas/lease-count/leases", leases);
+    for namespace in ["", "a"] {
+        root(namespace).get(&core, Update, "sys/remount", r#"{"from":"kv","to":"kv2/new"}"#);
+    }
+    let path = |kind: &str, name: &str| {
+        text(&root("").get(&core, Read, &format!("sys/quotas/{kind}/{name}"), ""), "path")
+    };
+    assert_eq!(path("rate-limit", "top"), "kv2/new/");
+    assert_eq!(path("rate-limit", "some"), "kv2/new/some/*");
+    assert_eq!(path("rate-limit", "inner"), "a/kv2/new/");
+    assert_eq!(path("lease-count", "leases"), "a/kv2/new/x");
+    assert_eq!(passed(&core, "", "kv2/new/some/x"), 3);
+    assert_eq!(passed(&core, "", "kv2/new/x"), 4);
+    assert_eq!(passed(&core, "a", "kv2/new/x"), 2);
+    assert_eq!(passed(&core, "a/b", "kv/x"), 10, "a mount of that name elsewhere");
+}
