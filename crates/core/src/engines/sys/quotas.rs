@@ -262,7 +262,10 @@ fn place_inside(view: &View, given: &str) -> Result<String, Error> {
         return Err(Error::invalid(format!("invalid mount path {shown}")));
     };
     let is_mount = inside.is_empty() && bare.len() == given.len();
-    Ok(if is_mount { mount.entry.path.clone() } else { given.to_owned() })
+    Ok(match is_mount {
+        true => mount.entry.path.clone(),
+        false => given.trim_end_matches('/').to_owned(),
+    })
 }
 
 /// Refuses a rule for a role where there can be none. Whether there is a role of that name is not asked:

@@ -100,3 +100,12 @@ fn a_rule_goes_along_when_its_mount_is_moved() {
     assert_eq!(passed(&core, "a", "kv2/new/x"), 2);
     assert_eq!(passed(&core, "a/b", "kv/x"), 10, "a mount of that name elsewhere");
 }
+
+#[test]
+fn a_slash_behind_the_path_of_a_rule_means_nothing() {
+    let core = family();
+    write(&core, "one", r#"{"rate":2,"interval":"1h","path":"kv/x/"}"#).unwrap();
+    let shown = root("").get(&core, Read, "sys/quotas/rate-limit/one", "");
+    assert_eq!(text(&shown, "path"), "kv/x");
+    assert_eq!((passed(&core, "", "kv/x"), passed(&core, "", "kv/x/y")), (2, 10));
+}
