@@ -31,7 +31,7 @@ pub(crate) use allowance::Counting;
 use allowance::{AllowanceTaken, Allowances};
 use lease_count::{LEASE_RULES, LeaseQuotas};
 pub(crate) use rule::RuleSpec;
-use scope::fits;
+use scope::{exempts, fits};
 pub(crate) use settings::QuotaSettings;
 
 /// Most rules: a request looks through those for paths with `*`.
@@ -171,7 +171,8 @@ impl Quotas {
     ) -> Result<Option<Allowance>, Error> {
         let rules = self.rules.load();
         // What is exempt is so in every namespace, unless it names one.
-        let is_exempt = |exempt: &String| fits(exempt, place.path) || fits(exempt, place.absolute);
+        let is_exempt =
+            |exempt: &String| exempts(exempt, place.path) || exempts(exempt, place.absolute);
         if rules.settings.exempt.iter().any(is_exempt) {
             return Ok(None);
         }

@@ -80,3 +80,8 @@ pub(super) fn fits(rule: &str, path: &str) -> bool {
         None => path.strip_suffix('/').unwrap_or(path) == rule,
     }
 }
+
+/// Whether a path is exempt from all rules by what the settings have: it begins with that. An empty text is no exemption.
+pub(super) fn exempts(exempt: &str, path: &str) -> bool {
+    !exempt.is_empty() && path.starts_with(exempt.strip_suffix('*').unwrap_or(exempt))
+}

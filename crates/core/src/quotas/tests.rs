@@ -103,6 +103,19 @@ fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
 }
 
 #[test]
+fn an_exemption_is_for_all_that_begins_with_it_and_an_empty_one_is_none() {
+    let quotas = quotas();
+    put(&quotas, "all", "", 1.0);
+    let exempt = ["", "kv/open", "sys/health"].map(str::to_owned).to_vec();
+    let settings = QuotaSettings { exempt, ..QuotaSettings::usual(&[]) };
+    assert!(quotas.put(SETTINGS, &settings.encode()));
+    assert_eq!(allowed(&quotas, "kv/open/x"), 100);
+    assert_eq!(allowed(&quotas, "kv/open"), 100);
+    assert_eq!(allowed_at(&quotas, inside("a/kv/open/x", 2)), 100);
+    assert_eq!(allowed(&quotas, "kv/closed"), 1);
+}
+
+#[test]
 fn a_role_has_an_allowance_of_its_own() {
     let quotas = quotas();
     let here = "10.0.0.1".parse().unwrap();
