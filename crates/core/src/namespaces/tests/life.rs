@@ -11,7 +11,9 @@ use super::{
 };
 use crate::api::error::Error;
 use crate::api::json::Json;
+use crate::platform::lockout::NameOwner;
 use crate::platform::server_info::ServerInfo;
+use crate::records::lockout_rules::LockoutRules;
 use crate::state::Core;
 use crate::storage::keys::{self, MountId, NamespaceNumber, kind};
 
@@ -247,4 +249,40 @@ fn header_and_path_are_joined_once() {
     pollster::block_on(core.seal()).unwrap();
     assert!(root("team").ask(&core, Read, "sys/seal-status", "").is_ok());
     assert_eq!(root("team").ask(&core, Read, "kv/a", "").map(drop), Err(Error::Sealed));
+}
+
+#[test]
+fn who_is_locked_out_is_told_with_those_of_the_namespaces_below() {
+    let (_, core, _) = open();
+    make(&core, "", "a");
+    make(&core, "a", "b");
+    make(&core, "", "c");
+    for (namespace, names) in [("", 1), ("a", 0), ("a/b", 2), ("c", 1)] {
+        root(namespace).get(&core, Update, "sys/auth/approle", r#"{"type":"approle"}"#);
+        let path = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let context = core.namespace_context(&path).unwrap();
+        let mount = context.view.mounts.at("auth/approle/").unwrap().entry.id;
+        let rules = LockoutRules { threshold: 1, ..LockoutRules::default() };
+        for name in 0..names {
+            let name = format!("{name}");
+            let now = Timestamp::UNIX_EPOCH;
+            core.services.lockouts.failed(mount, &name, NameOwner::User, rules, now);
+        }
+    }
+    let seen = |namespace: &str| {
+        let seen = root(namespace).get(&core, Read, "sys/locked-users", "");
+        let Json::Array(spaces) = &seen["by_namespace"] else { panic!("{seen:?}") };
+        let spaces: Vec<String> = spaces
+            .iter()
+            .map(|space| {
+                let space = space.as_object().unwrap();
+                let counts = String::from_utf8(space["counts"].to_text()).unwrap();
+                format!("{}={counts}", text(space, "namespace_path"))
+            })
+            .collect();
+        (seen["total"].clone(), spaces.join(" "))
+    };
+    assert_eq!(seen(""), (4_u64.into(), "a/b/=2 =1 c/=1 a/=0".to_owned()));
+    assert_eq!(seen("a"), (2_u64.into(), "a/b/=2 a/=0".to_owned()));
+    assert_eq!(seen("c"), (1_u64.into(), "c/=1".to_owned()));
 }
