@@ -230,11 +230,14 @@ impl NamespaceRoutes<'_> {
 
     async fn delete(&self, name: &str) -> Result<Response, Error> {
         let _latches = self.hold().await;
-        let known = self.find(name)?.filter(|space| !space.namespace.is_tainted);
-        let Some(space) = known else {
+        let in_progress = || Response::data(&Json::object([("status", "in-progress".into())]));
+        let Some(space) = self.find(name)? else {
             let warnings = vec!["requested namespace does not exist".to_owned()];
             return Ok(Response::Logical(Logical { warnings, ..Logical::default() }));
         };
+        if space.namespace.is_tainted {
+            return Ok(in_progress());
+        }
         // Read before the children are looked for: one that is made meanwhile changes it.
         let counted = self.root.store.get(&keys::namespace_counter())?;
         if !self.root.view.namespaces.below(&space.namespace.path).is_empty() {
@@ -255,7 +258,7 @@ impl NamespaceRoutes<'_> {
         batch.put(keys::namespace(number), namespace.encode());
         batch.delete(keys::namespace_life(number)).set_essential();
         self.root.store.commit(batch).await?;
-        Ok(Response::data(&Json::object([("status", "in-progress".into())])))
+        Ok(in_progress())
     }
 
     /// Locks this namespace, or one below by its path from here: no request inside is answered.
