@@ -128,7 +128,12 @@ mod tests {
                 client_token: is_live.then_some("tok"),
                 accessor: if is_live { "acc" } else { "" },
                 display_name: "token",
-                decision: Some(AuditDecision { allowed: true, granted_by: vec!["p".into()] }),
+                decision: Some(AuditDecision {
+                    allowed: true,
+                    granted_by: vec!["p".into()],
+                    namespace_id: "root",
+                    namespace_path: "",
+                }),
                 entity_id: "e-1",
                 token_type: "service",
                 token_ttl_secs: 60,

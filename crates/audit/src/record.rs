@@ -330,7 +330,7 @@ fn push_touched(touched: &[AuditTouched<'_>], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-fn push_decision(decision: &AuditDecision, out: &mut Vec<u8>) {
+fn push_decision(decision: &AuditDecision<'_>, out: &mut Vec<u8>) {
     let mut members = ObjectWriter::open(out);
     members.name("allowed").extend_from_slice(if decision.allowed { b"true" } else { b"false" });
     if !decision.granted_by.is_empty() {
@@ -342,7 +342,8 @@ fn push_decision(decision: &AuditDecision, out: &mut Vec<u8>) {
             }
             let mut policy = ObjectWriter::open(out);
             policy.text("name", name);
-            policy.text("namespace_id", "root");
+            policy.text("namespace_id", decision.namespace_id);
+            policy.text("namespace_path", decision.namespace_path);
             policy.text("type", "acl");
             policy.close();
         }
@@ -422,7 +423,12 @@ mod tests {
         for count in 0..4 {
             let header = |name| RequestHeader { name, values: names(count), masked: false };
             let headers: Vec<_> = names(count).into_iter().map(header).collect();
-            let decision = AuditDecision { allowed: true, granted_by: names(count) };
+            let decision = AuditDecision {
+                allowed: true,
+                granted_by: names(count),
+                namespace_id: "root",
+                namespace_path: "",
+            };
             let mut asked = subject();
             (asked.request.headers, asked.auth.decision) = (&headers, Some(decision));
             let paths = names(count);

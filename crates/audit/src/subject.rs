@@ -29,7 +29,7 @@ pub struct Auth<'a> {
     /// Those of its identity.
     pub identity_policies: &'a [String],
     /// What the decision said; `None` where nothing was decided.
-    pub decision: Option<AuditDecision>,
+    pub decision: Option<AuditDecision<'a>>,
     /// What was written on the token: JSON text of an object, or nothing.
     pub metadata: &'a [u8],
     /// Its entity.
@@ -45,11 +45,15 @@ pub struct Auth<'a> {
 }
 
 /// What the access decision said.
-pub struct AuditDecision {
+pub struct AuditDecision<'a> {
     /// Whether the request may run.
     pub allowed: bool,
     /// The policies that let it.
     pub granted_by: Vec<String>,
+    /// The id of the namespace that they are of, which is the token's.
+    pub namespace_id: &'a str,
+    /// Its path, but for the root one.
+    pub namespace_path: &'a str,
 }
 
 /// The engine or method that serves a request.

@@ -18,7 +18,7 @@ use kallisto_engine::Class;
 pub(super) const ENGINE_VERSION: &str =
     concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
 /// What stands between the parts of what a client's id is made of.
-const CLIENT_ID_POLICY_SEPARATOR: &str = "\u{1f}";
+const CLIENT_ID_POLICY_SEPARATOR: &str = "\u{7f}";
 const CLIENT_ID_NAMESPACE_SEPARATOR: &str = "\0";
 
 /// Describes a request that was judged to `tell`, which gets all that is borrowed meanwhile.
@@ -36,9 +36,14 @@ pub(super) fn with_described<T>(
         true => "help",
         false => name_of(request.operation, capability),
     };
+    // Its policies are of the namespace that has the token.
+    let home = live.map_or(&**view, |(_, home)| home);
+    let (namespace_id, namespace_path) = (home.namespace_id(), home.namespace_path());
     let decision = decision.map(|PolicyDecision { is_allowed, granted_by }| audit::AuditDecision {
         allowed: is_allowed,
         granted_by,
+        namespace_id,
+        namespace_path,
     });
 
     let id = request.id.text();
@@ -50,7 +55,7 @@ pub(super) fn with_described<T>(
     let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
     let client_id = match (live, bearer.entity_id.as_str()) {
-        (Some(live), "") => live.client_id(client_id),
+        (Some(live), "") => live.client_id(|policies| client_id(policies, namespace_id)),
         _ => bearer.entity_id.as_str(),
     };
     let auth = auth_of(live, &bearer, request.token, decision, &metadata);
@@ -185,7 +190,7 @@ fn auth_of<'a>(
     live: Option<&'a CachedToken>,
     bearer: &'a AuditEntity,
     token: Option<TokenText<'a>>,
-    decision: Option<audit::AuditDecision>,
+    decision: Option<audit::AuditDecision<'a>>,
     metadata: &'a [u8],
 ) -> audit::Auth<'a> {
     let Some(live) = live else {
@@ -215,13 +220,14 @@ fn auth_of<'a>(
     }
 }
 
-/// Stands for a client without an entity where clients are counted: a hash of its policies.
-fn client_id(policies: &[String]) -> String {
+/// Stands for a client without an entity where clients are counted: a hash of its policies, and of the id of the namespace that
+/// they are of.
+fn client_id(policies: &[String], namespace_id: &str) -> String {
     let mut sorted: Vec<&str> = policies.iter().map(String::as_str).collect();
     sorted.sort_unstable();
     let mut text = sorted.join(CLIENT_ID_POLICY_SEPARATOR);
     text.push_str(CLIENT_ID_NAMESPACE_SEPARATOR);
-    text.push_str("root");
+    text.push_str(namespace_id);
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
     data_encoding::BASE64.encode(hash.as_ref())
 }
@@ -235,9 +241,12 @@ mod tests {
         for (policies, id) in [
             (vec!["root"], "0DHqvq2D77kL2/JTPSZkTMJbkFVmUu0TzMi0jiXcFy8="),
             (vec!["default"], "g0A6QFkmfBoCzvwgAWlrwXxqmnxezsz9P+RmbKWtbTM="),
+            (vec!["default", "all"], "PI1fk+N5FZxZ/PGXkWNoQEH3QTGdCJ4Z+Eg4bMzqLzw="),
         ] {
             let policies: Vec<String> = policies.into_iter().map(str::to_owned).collect();
-            assert_eq!(client_id(&policies), id);
+            assert_eq!(client_id(&policies, "root"), id);
         }
+        let inside = client_id(&["default".to_owned(), "all".to_owned()], "krVSc6");
+        assert_eq!(inside, "QFnS3wC0TZOuhZN4wdEfN3qjE1zEnxTMHlKJ9j6y2Z8=");
     }
 }

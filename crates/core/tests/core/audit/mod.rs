@@ -176,6 +176,48 @@ fn at(record: &Map, path: &str) -> String {
 }
 
 #[test]
+fn a_policy_that_grants_is_told_with_its_namespace() {
+    let site = Site::audited();
+    for name in ["team", "other"] {
+        site.ask(Operation::Update, &format!("sys/namespaces/{name}"), "{}").unwrap();
+    }
+    let begun = site.memory.records().len();
+    let path = |name: &str| format!("{name}/auth/token/create");
+    let token = |name: &str| {
+        let answer = site.ask(Operation::Update, &path(name), r#"{"policies":"default"}"#);
+        let Ok(Response::Logical(logical)) = answer else { panic!("{answer:?}") };
+        at(&json::parse_object(&logical.auth).unwrap(), "client_token")
+    };
+    for name in ["team", "other"] {
+        let lookup = format!("{name}/auth/token/lookup-self");
+        site.ask_as(&token(name), Operation::Read, &lookup, "").unwrap();
+    }
+    let records = &site.memory.records()[begun..];
+    let of = |name: &str, path: &str| {
+        let namespace = format!("{name}/");
+        let fits = |record: &&Map| {
+            at(record, "request.namespace.path") == namespace && at(record, "request.path") == path
+        };
+        records.iter().find(fits).unwrap()
+    };
+    let granting = |record: &Map| at(record, "auth.policy_results.granting_policies");
+    // Root asks from above: its policy is the root namespace's.
+    let above = of("team", "auth/token/create");
+    assert_eq!(granting(above), r#"[{"name":"root","namespace_id":"root","type":"acl"}]"#);
+    let inside = of("team", "auth/token/lookup-self");
+    let id = at(inside, "request.namespace.id");
+    assert_eq!(
+        granting(inside),
+        format!(
+            r#"[{{"name":"default","namespace_id":"{id}","namespace_path":"team/","type":"acl"}}]"#
+        )
+    );
+    // Nor is a client of one namespace that of another.
+    let other = of("other", "auth/token/lookup-self");
+    assert_ne!(at(inside, "request.client_id"), at(other, "request.client_id"));
+}
+
+#[test]
 fn a_request_and_its_response_are_written_with_one_id() {
     let site = Site::audited();
     let begun = site.memory.records().len();
