@@ -132,6 +132,8 @@ pub enum RenewalRefusal {
     NotRenewable,
     /// It is over, ends, or never began.
     Invalid,
+    /// It is past its maximum, which may have become shorter since it got its time.
+    PastMaximum,
 }
 
 impl fmt::Display for RenewalRefusal {
@@ -139,6 +141,7 @@ impl fmt::Display for RenewalRefusal {
         f.write_str(match self {
             Self::NotRenewable => "lease is not renewable",
             Self::Invalid => "invalid lease",
+            Self::PastMaximum => "past the max TTL, cannot renew",
         })
     }
 }
@@ -156,13 +159,15 @@ pub struct GrantedRenewal {
     pub capped: Option<TtlCapped>,
 }
 
-/// Decides a renewal at `now_ns`: `increment_secs` from now, or what the lease was first given when that is 0.
+/// Decides a renewal at `now_ns`: `increment_secs` from now, or what the lease was first given when that is 0. It ends at the latest
+/// at the maximum that it was issued with, and `max_secs` after it was issued, which is what its mount has by now.
 ///
 /// # Errors
 /// Why it is refused.
 pub fn decide_renewal(
     record: &LeaseRecord,
     increment_secs: u64,
+    max_secs: u64,
     now_ns: i64,
 ) -> Result<GrantedRenewal, RenewalRefusal> {
     let term = record.term;
@@ -172,11 +177,15 @@ pub fn decide_renewal(
     if !term.renewable {
         return Err(RenewalRefusal::NotRenewable);
     }
+    let expires_ns_max = term.expires_ns_max.min(after(term.issued_ns, max_secs));
+    if expires_ns_max <= now_ns {
+        return Err(RenewalRefusal::PastMaximum);
+    }
     let asked_secs = first_given([increment_secs, term.ttl_secs]).unwrap_or(1);
-    let left_secs = secs_until(term.expires_ns_max, now_ns);
+    let left_secs = secs_until(expires_ns_max, now_ns);
     let ttl_secs = asked_secs.min(left_secs);
     let capped = (ttl_secs < asked_secs).then_some(TtlCapped { asked_secs, max_secs: left_secs });
-    let expires_ns = after(now_ns, asked_secs).min(term.expires_ns_max);
+    let expires_ns = after(now_ns, asked_secs).min(expires_ns_max);
     let term = Term { expires_ns, renewed_ns: Some(now_ns), ..term };
     Ok(GrantedRenewal { term, ttl_secs, capped })
 }
@@ -382,7 +391,7 @@ mod tests {
             (360_000, 0, 86_400, Some((360_000, 86_400))),
             (360_000, 3599, 82_801, Some((360_000, 82_801))),
         ] {
-            let got = decide_renewal(&lease, increment, at(now)).unwrap();
+            let got = decide_renewal(&lease, increment, u64::MAX, at(now)).unwrap();
             assert_eq!((got.ttl_secs, got.term.renewed_ns), (ttl, Some(at(now))));
             assert_eq!(got.capped.map(|cut| (cut.asked_secs, cut.max_secs)), capped);
             let mut renewed = lease.clone();
@@ -394,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_renewal_a_moment_after_the_issue_names_the_whole_maximum() {
-        let got = decide_renewal(&lease(), 360_000, NOW + 7_000_000).unwrap();
+        let got = decide_renewal(&lease(), 360_000, u64::MAX, NOW + 7_000_000).unwrap();
         assert_eq!(got.ttl_secs, 86_400);
         assert_eq!(got.term.expires_ns, at(86_400));
     }
@@ -404,7 +413,7 @@ mod tests {
         let mut lease = lease();
         let mut random = fastrand::Rng::with_seed(31);
         let mut now = NOW;
-        while let Ok(renewal) = decide_renewal(&lease, random.u64(..7200), now) {
+        while let Ok(renewal) = decide_renewal(&lease, random.u64(..7200), u64::MAX, now) {
             assert!(renewal.term.expires_ns <= at(86_400));
             lease.term = renewal.term;
             now += random.i64(1..=2 * (lease.term.expires_ns - now).max(1));
@@ -416,13 +425,13 @@ mod tests {
     fn what_is_not_live_or_not_renewable_is_not_renewed() {
         let mut fixed = lease();
         fixed.term.renewable = false;
-        assert_eq!(decide_renewal(&fixed, 0, NOW), Err(RenewalRefusal::NotRenewable));
-        assert_eq!(decide_renewal(&lease(), 0, at(3600)), Err(RenewalRefusal::Invalid));
+        assert_eq!(decide_renewal(&fixed, 0, u64::MAX, NOW), Err(RenewalRefusal::NotRenewable));
+        assert_eq!(decide_renewal(&lease(), 0, u64::MAX, at(3600)), Err(RenewalRefusal::Invalid));
         for state in
             [LeaseState::Pending, lease().to_revoking(NOW).state, LeaseState::irrevocable("no")]
         {
             let ended = LeaseRecord { state, ..lease() };
-            assert_eq!(decide_renewal(&ended, 0, NOW), Err(RenewalRefusal::Invalid));
+            assert_eq!(decide_renewal(&ended, 0, u64::MAX, NOW), Err(RenewalRefusal::Invalid));
         }
         assert_eq!(RenewalRefusal::NotRenewable.to_string(), "lease is not renewable");
         assert_eq!(RenewalRefusal::Invalid.to_string(), "invalid lease");

@@ -11,7 +11,7 @@ use super::far_end;
 use super::record::{confirm_leads, read, replace_in};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::storage::keys::NamespaceNumber;
+use crate::storage::keys::{MountId, NamespaceNumber};
 use crate::view::NamespaceContext;
 
 /// Renews a lease by `increment_secs`, or by what it was first given when that is 0.
@@ -30,7 +30,11 @@ pub(super) async fn renew(
     for _ in 0..CONFLICT_RETRIES_MAX {
         let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record));
         let stored = stored.ok_or_else(|| Error::invalid("invalid lease"))?;
-        let renewal = decide_renewal(&stored.record, increment_secs, nanos(now));
+        // A mount that is gone is told of by the far end's side.
+        let mount = site.view.mounts.with_id(MountId(stored.record.mount));
+        let max_secs =
+            mount.map_or(u64::MAX, |mount| mount.entry.config.leases(site.leases).max_secs);
+        let renewal = decide_renewal(&stored.record, increment_secs, max_secs, nanos(now));
         let renewal = renewal.map_err(|refusal| Error::invalid(refusal.to_string()))?;
         let end = Timestamp::from_nanosecond(renewal.term.expires_ns.into());
         let end = end.unwrap_or(Timestamp::MAX);

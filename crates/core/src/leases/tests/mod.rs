@@ -93,6 +93,32 @@ fn what_takes_a_credential_back_is_what_the_engine_said_last() {
 }
 
 #[test]
+fn a_maximum_that_became_shorter_bounds_the_renewals_of_the_leases_there_are() {
+    let site = Site::open();
+    let renew = |secs, id: &str, increment: &str| {
+        let more = format!(r#","increment":"{increment}""#);
+        site.ask(secs, Update, "sys/leases/renew", &body(id, &more)).map(logical)
+    };
+    let (id, _) = site.make(ROOT, 0, "r").unwrap();
+    let (long, _) = site.make(ROOT, 0, "r").unwrap();
+    assert_eq!(renew(0, &long, "2h").unwrap().lease_secs, 7200);
+    let tuned = r#"{"default_lease_ttl":"20m","max_lease_ttl":"40m"}"#;
+    site.ask(0, Update, "sys/mounts/far/tune", tuned).unwrap();
+    let renewed = renew(600, &id, "1h").unwrap();
+    assert_eq!((renewed.lease_secs, renewed.warnings.len()), (1800, 1));
+    // One that is past it keeps what it was given.
+    let refused = renew(2400, &long, "60s").unwrap_err();
+    assert_eq!(refused, Error::invalid("past the max TTL, cannot renew"));
+    let known = site.ask(2400, Update, "sys/leases/lookup", &body(&long, "")).unwrap();
+    assert_eq!(data(known, "ttl"), 4800_u64.into());
+    // A longer one changes nothing of leases that were made before.
+    let tuned = r#"{"default_lease_ttl":"20m","max_lease_ttl":"1000h"}"#;
+    site.ask(2400, Update, "sys/mounts/far/tune", tuned).unwrap();
+    assert_eq!(renew(2400, &long, "1000h").unwrap().lease_secs, 84_000);
+    site.check();
+}
+
+#[test]
 fn a_renewal_counts_from_now_within_the_maximum_and_says_when_it_was_cut() {
     let site = Site::open();
     let (id, _) = site.make(ROOT, 0, "r").unwrap();
