@@ -114,6 +114,9 @@ def check_objects(name, objects, registers):
     labels = sets[0]["spec"]["template"]["metadata"]["labels"]
     chosen = [service["spec"]["selector"] for service in of_kind(objects, "Service")] + [sets[0]["spec"]["selector"]["matchLabels"]]
     check(all(labels.get(key) == value for one in chosen for key, value in one.items()), f"{name}: services and set find the pods")
+    live = container["livenessProbe"]["httpGet"]["path"]
+    states = ("sealedcode", "uninitcode", "haunhealthycode", "removedcode")
+    check(all(f"{state}=204" in live for state in states), f"{name}: no state of a server that answers has it started again: {live}")
     tested = of_kind(objects, "Pod")[0]["metadata"]["labels"]
     check(not all(tested.get(key) == value for key, value in chosen[0].items()), f"{name}: no service finds the pod of the test")
 
