@@ -117,6 +117,10 @@ def check_objects(name, objects, registers):
     live = container["livenessProbe"]["httpGet"]["path"]
     states = ("sealedcode", "uninitcode", "haunhealthycode", "removedcode")
     check(all(f"{state}=204" in live for state in states), f"{name}: no state of a server that answers has it started again: {live}")
+    for monitor in of_kind(objects, "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        scraped = [service["metadata"]["name"] for service in of_kind(objects, "Service") if all(service["metadata"]["labels"].get(key) == value for key, value in wanted.items())]
+        check(len(scraped) == 1, f"{name}: every server is scraped once, by {scraped}")
     tested = of_kind(objects, "Pod")[0]["metadata"]["labels"]
     check(not all(tested.get(key) == value for key, value in chosen[0].items()), f"{name}: no service finds the pod of the test")
 
