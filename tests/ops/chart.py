@@ -110,6 +110,8 @@ def check_objects(name, objects, registers):
     check(pod["securityContext"]["runAsNonRoot"] and guarded["readOnlyRootFilesystem"] and guarded["capabilities"] == {"drop": ["ALL"]} and not guarded["allowPrivilegeEscalation"], f"{name}: no root, no rights, nothing written but volumes")
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     volumes = {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in sets[0]["spec"]["volumeClaimTemplates"]}
+    address = next(variable["value"] for variable in container["env"] if variable["name"] == "KALLISTO_ADDR")
+    check(address.endswith("://localhost:8200"), f"{name}: `kubectl exec` asks the server by a name that docs/kubernetes.md wants in its certificate: {address}")
     check(mounts == volumes, f"{name}: what is mounted is there: {sorted(mounts)}")
     labels = sets[0]["spec"]["template"]["metadata"]["labels"]
     chosen = [service["spec"]["selector"] for service in of_kind(objects, "Service")] + [sets[0]["spec"]["selector"]["matchLabels"]]
