@@ -102,6 +102,32 @@ fn a_static_key_opens_at_every_start_and_another_does_not() {
 }
 
 #[test]
+fn shares_of_a_key_that_the_seal_does_not_have_are_refused() {
+    let directory = Directory::new("counts");
+    let keys =
+        format!("  current_key_id = \"one\"\n  current_key = \"{}\"", HEXLOWER.encode(&key(1)));
+    let both =
+        r#"{"secret_shares":5,"secret_threshold":3,"recovery_shares":3,"recovery_threshold":2}"#;
+    for (config, wanted) in [
+        (
+            directory.config(""),
+            "parameters recovery_shares,recovery_threshold not applicable to seal type shamir",
+        ),
+        (
+            static_config(&directory, &keys),
+            "parameters secret_shares,secret_threshold not applicable to seal type static",
+        ),
+    ] {
+        let server = Server::start(&directory, &config);
+        let refused = server.anyone().send("PUT", "sys/init", both);
+        assert_eq!(refused.status, 400, "{}", refused.body);
+        assert!(refused.body.contains(wanted), "{}", refused.body);
+        assert_eq!(server.anyone().get("sys/init").at("initialized"), "false");
+        server.stop();
+    }
+}
+
+#[test]
 fn a_static_key_is_changed_by_naming_the_one_before() {
     let directory = Directory::new("change");
     let (old, new) = (HEXLOWER.encode(&key(1)), HEXLOWER.encode(&key(50)));

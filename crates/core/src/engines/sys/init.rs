@@ -15,6 +15,10 @@ use crate::state::Core;
 use crate::state::seal::recipients::{ShareRecipients, encrypt};
 
 const OK: u16 = 200;
+/// The fields about shares of the key that opens the storage: how many, how many it takes, and whose they are.
+const OF_UNSEAL_KEY: [&str; 3] = ["secret_shares", "secret_threshold", "pgp_keys"];
+/// Those of the key of recovery, which a seal that opens by itself leaves to people.
+const OF_RECOVERY_KEY: [&str; 3] = ["recovery_shares", "recovery_threshold", "recovery_pgp_keys"];
 
 pub(super) fn read(core: &Core) -> Result<Response, Error> {
     let initialized = core.seal_status()?.initialized;
@@ -27,13 +31,11 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
     if core.seal_status()?.initialized {
         return Err(Error::invalid("Vault is already initialized"));
     }
-    let (shares, threshold, keys, others) = match core.auto_seal {
-        None => ("secret_shares", "secret_threshold", "pgp_keys", "recovery_pgp_keys"),
-        Some(_) => ("recovery_shares", "recovery_threshold", "recovery_pgp_keys", "pgp_keys"),
+    let ([shares, threshold, keys], others) = match core.auto_seal {
+        None => (OF_UNSEAL_KEY, OF_RECOVERY_KEY),
+        Some(_) => (OF_RECOVERY_KEY, OF_UNSEAL_KEY),
     };
-    if fields.strings(others)?.is_some_and(|keys| !keys.is_empty()) {
-        return Err(Error::invalid(format!("parameter {others} not applicable to this seal type")));
-    }
+    refuse(fields, others, core.auto_seal.as_ref().map_or("shamir", |seal| seal.name()))?;
     pgp::refuse(&body, &["pgp_key"])?;
     let spec = InitSpec {
         shares: count(fields, shares)?,
@@ -53,6 +55,23 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
         tracing::error!(%error, "initialized, but not unsealed by its seal: start the server again");
     }
     Ok(Response::Bare { code: OK, body: reply(&made) })
+}
+
+/// Refuses what is about a key that the seal has no shares of. Whoever asks for three recovery keys would get other shares otherwise, of another key.
+fn refuse(fields: Fields<'_>, others: [&str; 3], seal: &str) -> Result<(), Error> {
+    let [shares, threshold, keys] = others;
+    let mut given = Vec::new();
+    for name in [shares, threshold] {
+        given.extend((fields.int(name)?.unwrap_or_default() != 0).then_some(name));
+    }
+    given.extend(fields.strings(keys)?.is_some_and(|keys| !keys.is_empty()).then_some(keys));
+    match given.is_empty() {
+        true => Ok(()),
+        false => {
+            let given = given.join(",");
+            Err(Error::invalid(format!("parameters {given} not applicable to seal type {seal}")))
+        }
+    }
 }
 
 /// What is handed out, encrypted to those it is for.

@@ -150,10 +150,9 @@ impl Server {
     /// Initialises it, with `shares` of which `threshold` are enough.
     #[track_caller]
     pub(crate) fn initialize(&self, shares: u8, threshold: u8) -> Keys {
-        let body = format!(
-            r#"{{"secret_shares":{shares},"secret_threshold":{threshold},
-                "recovery_shares":{shares},"recovery_threshold":{threshold}}}"#
-        );
+        let is_recovery = self.anyone().get("sys/seal-status").at("recovery_seal") == "true";
+        let of = if is_recovery { "recovery" } else { "secret" };
+        let body = format!(r#"{{"{of}_shares":{shares},"{of}_threshold":{threshold}}}"#);
         let reply = self.anyone().put("sys/init", &body);
         Keys {
             shares: reply.strings("keys"),
