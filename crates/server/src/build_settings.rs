@@ -22,7 +22,7 @@ use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer};
 use super::settings::{
     DatabaseSettings, ListenerSettings, ServerSettings, Spoken, StorageChoice, resolve,
 };
-use super::{hygiene, retry_join};
+use super::{memory, retry_join};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
 use kallisto_command::files;
@@ -64,7 +64,7 @@ impl ServerArgs {
             cluster_addr: config.cluster_addr,
             cache_bytes: match config.cache_size_bytes {
                 Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-                None => hygiene::half_of_memory(),
+                None => memory::half(),
             },
             unauthenticated_rekey: if rekey_open { RouteAccess::Open } else { RouteAccess::Token },
             serves_ui: config.ui.unwrap_or(false),

@@ -41,10 +41,3 @@ pub(super) fn open_files_max() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
-
-/// Half of the machine's memory, in bytes: what secrets may take when nobody says otherwise.
-pub(super) fn half_of_memory() -> usize {
-    let info = rustix::system::sysinfo();
-    let total = u64::from(info.mem_unit).saturating_mul(info.totalram);
-    usize::try_from(total / 2).unwrap_or(usize::MAX)
-}

@@ -25,6 +25,7 @@ mod log_file;
 mod log_levels;
 mod log_line;
 mod log_subscribers;
+mod memory;
 mod migrate;
 mod outbound;
 mod own_certificate;

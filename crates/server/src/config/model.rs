@@ -57,7 +57,7 @@ pub(crate) struct ServerConfig {
     pub(crate) cluster_addr: Option<String>,
     /// Name of the cluster; drawn at initialisation when absent.
     pub(crate) cluster_name: Option<String>,
-    /// Memory for secrets kept ready, in bytes. None is half of the machine's.
+    /// Memory for secrets kept ready, in bytes. None is half of what there is.
     pub(crate) cache_size_bytes: Option<u64>,
     /// Whether to serve the web page; `None` where nothing is said, which a dev server takes for yes.
     pub(crate) ui: Option<bool>,
