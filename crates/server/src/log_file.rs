@@ -74,7 +74,11 @@ impl LogFileWriter {
         }
         let (stem, extension) = split(&self.settings.path);
         let aside = format!("{stem}-{}{extension}", now.as_nanosecond());
-        std::fs::rename(&self.settings.path, self.settings.path.with_file_name(aside))?;
+        match std::fs::rename(&self.settings.path, self.settings.path.with_file_name(aside)) {
+            // Somebody else put it aside, as logrotate does.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         (self.file, self.bytes) = append_to(&self.settings.path)?;
         self.began = now;
         self.delete_old()
@@ -222,5 +226,18 @@ mod tests {
         let mut writer = writer(&folder.0, Some(1), None);
         (3..9).for_each(|secs| writer.write("x\n", at(secs)));
         assert_eq!(put_aside(&path).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn a_log_goes_on_after_somebody_else_put_its_file_aside() {
+        let folder = TestFolder::new();
+        let path = folder.0.join("k.log");
+        let mut writer = writer(&folder.0, None, None);
+        writer.write("one\n", at(1));
+        std::fs::rename(&path, folder.0.join("k.log.1")).unwrap();
+        writer.write("two\n", at(61));
+        assert!(!writer.has_failed);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
+        assert_eq!(std::fs::read_to_string(folder.0.join("k.log.1")).unwrap(), "one\n");
     }
 }
