@@ -10,12 +10,13 @@ use kallisto_listener::{ClientAuth, ListenAddress, Timeouts, TlsFiles, TlsVersio
 use kallisto_store::{Durability, MemberRole, Peer};
 use kallisto_store_postgres::PostgresUrl;
 use secrecy::ExposeSecret;
+use ureq::http::Uri;
 
 use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, JoinToken, ListenerConfig, Loaded, Of, RespConfig, RespPlace,
-    SealSettings, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, HostPort, JoinToken, ListenerConfig, Loaded, Of, RespConfig,
+    RespPlace, SealSettings, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::exposed::PrivateFile;
 use super::seals::{SealKey, StaticKeySeal, TransitSettings, TransitUnsealer};
@@ -239,7 +240,7 @@ fn storage(config: &ServerConfig) -> Result<StorageChoice, Error> {
 }
 
 /// How this server is one of several.
-fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
+pub(super) fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
     let (node_id, retry_join, wants, multiplier) = match &config.storage {
         StorageConfig::Raft {
             node_id,
@@ -273,12 +274,17 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
         None if listener.address.port == 0 => String::new(),
         None => format!("{scheme}://{}", listener.address),
     };
-    let told = config.cluster_addr.as_deref().map(without_scheme);
-    let cluster_address = match told {
-        Some(address) => address.to_owned(),
+    let cluster_address = match (&config.cluster_addr, &config.api_addr) {
+        (Some(url), _) => authority(url, listener.cluster_address.port),
         // The one that is bound, port and all.
-        None if address.port() == 0 => String::new(),
-        None => listener.cluster_address.to_string(),
+        (None, _) if address.port() == 0 => String::new(),
+        // Nobody reaches every interface: the host is that by which clients reach this one.
+        (None, Some(url)) if address.ip().is_unspecified() => {
+            let bound = &listener.cluster_address;
+            let host = host(url).unwrap_or_else(|| bound.host.clone());
+            HostPort { host, port: bound.port }.to_string()
+        }
+        (None, _) => listener.cluster_address.to_string(),
     };
     let own = Peer {
         id: 0,
@@ -334,8 +340,21 @@ pub(super) fn refuse_shared_port(
     )))
 }
 
-fn without_scheme(url: &str) -> &str {
-    url.split_once("://").map_or(url, |(_, rest)| rest)
+/// Host and port of a URL, the latter as given unless it has one.
+fn authority(url: &str, port: u16) -> String {
+    let text = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let has_port = url.parse::<Uri>().is_ok_and(|url| url.port_u16().is_some());
+    match has_port || port == 0 {
+        true => text.to_owned(),
+        false => format!("{text}:{port}"),
+    }
+}
+
+/// The host of a URL, an IPv6 address without brackets.
+fn host(url: &str) -> Option<String> {
+    let host = url.parse::<Uri>().ok()?.host()?.to_owned();
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    Some(inner.map(str::to_owned).unwrap_or(host))
 }
 
 fn seal(config: SealSettings) -> Result<Option<Arc<dyn AutoSeal>>, Error> {

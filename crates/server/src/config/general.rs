@@ -101,6 +101,20 @@ pub(super) fn url(
     raw.map(|raw| checked_url(&raw)).transpose()
 }
 
+/// The URL by which other servers reach this one: they connect to its host and port, and nothing is behind these.
+pub(super) fn cluster_url(
+    top: &mut ConfigSection<'_>,
+    environment: &Environment<'_>,
+) -> Result<Option<String>, Error> {
+    let raw = top.raw_value("cluster_addr")?;
+    let Some(raw) = environment_first(environment, "CLUSTER_ADDR", raw) else { return Ok(None) };
+    let text = checked_url(&raw)?;
+    match text.parse::<Uri>().is_ok_and(|url| matches!(url.path(), "" | "/")) {
+        true => Ok(Some(text)),
+        false => Err(raw.refuse("expected a URL without a path")),
+    }
+}
+
 /// The URL of a server without a slash at its end.
 pub(super) fn checked_url(raw: &RawValue) -> Result<String, Error> {
     let text = raw.expose()?.trim_end_matches('/');

@@ -121,10 +121,8 @@ fn read_all(
     let durability = reading.part(general::durability);
     let lease_ttls = reading.part(|top, _| general::lease_ttls(top));
     let max_staleness = reading.part(|top, _| general::max_staleness(top));
-    let mut url =
-        |key, variable: &str| reading.part(|top, _| general::url(top, environment, key, variable));
-    let (api_addr, cluster_addr) =
-        (url("api_addr", "API_ADDR"), url("cluster_addr", "CLUSTER_ADDR"));
+    let api_addr = reading.part(|top, _| general::url(top, environment, "api_addr", "API_ADDR"));
+    let cluster_addr = reading.part(|top, _| general::cluster_url(top, environment));
     let cluster_name =
         reading.part(|top, _| top.raw_value("cluster_name")?.map(|raw| raw.line()).transpose());
     let cache_size_bytes = reading.part(|top, _| general::cache_size(top));

@@ -1,7 +1,7 @@
 //! Listeners that do not go together, or would let too many in.
 
 use super::*;
-use crate::build_settings::refuse_shared_port;
+use crate::build_settings::{cluster, refuse_shared_port};
 
 #[test]
 fn a_second_listener_where_other_servers_connect_is_refused() {
@@ -89,5 +89,50 @@ fn one_open_group_of_two_is_not_open() {
             "storage \"inmem\" {{}}\nlistener \"tcp\" {{\ntls_disable = 1\n{text}\n}}"
         ));
         assert_eq!(config.listeners[0].unauthenticated_rekey, access, "{text}");
+    }
+}
+
+/// Where other servers are told to connect.
+fn told(listener: &str, addresses: &str) -> String {
+    let text = format!(
+        "storage \"raft\" {{ path = \"p\" }}\nlistener \"tcp\" {{ tls_disable = 1\n {listener} }}\n{addresses}"
+    );
+    cluster(&read(&text)).unwrap_or_else(|error| panic!("{error} in {text}")).own.cluster_address
+}
+
+#[test]
+fn a_cluster_addr_without_a_port_has_that_of_the_listener() {
+    for (url, wanted) in [
+        ("https://one.example", "one.example:8201"),
+        ("https://[2001:db8::1]", "[2001:db8::1]:8201"),
+        ("https://10.0.0.1:9201", "10.0.0.1:9201"),
+    ] {
+        assert_eq!(told("", &format!("cluster_addr = \"{url}\"")), wanted, "{url}");
+    }
+    let other = "cluster_address = \"127.0.0.1:8301\"";
+    assert_eq!(told(other, "cluster_addr = \"https://one.example\""), "one.example:8301");
+    for url in ["https://one.example:8201/sub", "https://one.example/sub"] {
+        let error = refusal(&format!("cluster_addr = \"{url}\""));
+        assert!(error.contains("cluster_addr: expected a URL without a path"), "{error}");
+    }
+}
+
+#[test]
+fn other_servers_are_told_the_host_of_api_addr_rather_than_every_interface() {
+    let api = "api_addr = \"https://one.example:443\"";
+    for (listener, addresses, wanted) in [
+        ("address = \"0.0.0.0:8200\"", api, "one.example:8201"),
+        ("address = \"[::]:8200\"", api, "one.example:8201"),
+        ("address = \":9200\"", "api_addr = \"http://[2001:db8::1]:9200\"", "[2001:db8::1]:9201"),
+        ("address = \"10.0.0.1:8200\"", api, "10.0.0.1:8201"),
+        ("address = \"0.0.0.0:8200\"\ncluster_address = \"10.0.0.1:8301\"", api, "10.0.0.1:8301"),
+        (
+            "address = \"10.0.0.1:8200\"\ncluster_address = \"0.0.0.0:8301\"",
+            api,
+            "one.example:8301",
+        ),
+        ("address = \"0.0.0.0:8200\"", "", "0.0.0.0:8201"),
+    ] {
+        assert_eq!(told(listener, addresses), wanted, "{listener} {addresses}");
     }
 }
