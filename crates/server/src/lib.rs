@@ -140,18 +140,18 @@ impl ServerArgs {
         if let Some(path) = pid_file {
             write_pid(path)?;
         }
+        let manager = ServiceManager::of(&Environment::process());
+        let watchdog = manager.watch(&core);
         let started = match &settings.dev {
             Some(dev) => start_dev(&core, dev, &settings, &listening).map(|()| AutoUnseal::Done),
-            None => start_configured(&core, &settings, &listening),
+            None => start_configured(&core, &settings, &listening, &manager),
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
         let on_down = exits.then(|| signals.core_hook());
         let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
         let telling = Telling::start(&store);
-        let manager = ServiceManager::of(&Environment::process());
-        let watchdog = manager.watch(&core);
         let registration = started.is_ok().then(|| register(&core, &settings)).flatten();
-        if started.is_ok() {
+        if started.is_ok() && settings.dev.is_some() {
             manager.ready();
         }
         let ended = started.map(|_| {
@@ -512,9 +512,12 @@ fn start_configured(
     core: &Core,
     settings: &ServerSettings,
     listening: &RunningListeners,
+    manager: &ServiceManager,
 ) -> Result<AutoUnseal, Error> {
     let is_new = core.is_blank().unwrap_or(false);
     announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)?;
+    // The listeners answer. A seal may take longer than the manager waits for a start.
+    manager.ready();
     // A seal that does not answer now may answer later: the server stays, sealed, and says so.
     Ok(try_seal(core))
 }

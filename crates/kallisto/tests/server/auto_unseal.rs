@@ -128,6 +128,37 @@ fn shares_of_a_key_that_the_seal_does_not_have_are_refused() {
 }
 
 #[test]
+fn a_server_is_ready_before_its_seal_answers() {
+    let directory = Directory::new("ready");
+    let keeper = Directory::new("keeper");
+    let dev = ["-dev", "-dev-root-token-id=root", "-dev-listen-address=127.0.0.1:0"];
+    let keeper = Server::spawn(&keeper, &[], &dev);
+    keeper.client("root").put("sys/mounts/transit", r#"{"type":"transit"}"#);
+    let config = directory.config(&format!(
+        "seal \"transit\" {{\n  address = \"http://{}\"\n  token = \"root\"\n  key_name = \"k\"\n}}",
+        keeper.address
+    ));
+    let server = Server::start(&directory, &config);
+    server.initialize(1, 1);
+    server.stop();
+    // It takes connections from now on, and answers nobody.
+    keeper.signal(Signal::STOP);
+    let name = directory.join("notify");
+    let heard = std::os::unix::net::UnixDatagram::bind(&name).unwrap();
+    heard.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+    let environment = [("NOTIFY_SOCKET", name.to_str().unwrap()), ("WATCHDOG_USEC", "300000")];
+    let server = Server::start_with(&directory, &config, &environment);
+    let mut buffer = [0; 64];
+    let mut told = || {
+        let count = heard.recv(&mut buffer).expect("the service manager is told");
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    };
+    let told: std::collections::BTreeSet<String> = (0..3).map(|_| told()).collect();
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), ["READY=1", "WATCHDOG=1"]);
+    assert!(server.is_sealed());
+}
+
+#[test]
 fn a_static_key_is_changed_by_naming_the_one_before() {
     let directory = Directory::new("change");
     let (old, new) = (HEXLOWER.encode(&key(1)), HEXLOWER.encode(&key(50)));
