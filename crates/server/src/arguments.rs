@@ -107,9 +107,14 @@ impl ServerArgs {
     /// Checks the arguments and fills in what the environment and the defaults say.
     pub(super) fn into_settings(self) -> Result<ServerSettings, Error> {
         let dev = self.dev || self.dev_tls;
+        let environment = Environment::process();
         match (dev, self.config.is_empty()) {
-            (true, _) => self.into_dev(&Environment::process()),
-            (false, false) => self.build_settings(&Environment::process()),
+            (true, _) => self.into_dev(&environment),
+            (false, false) => self.build_settings(&environment),
+            // A container may have its whole configuration there.
+            (false, true) if environment.value("LOCAL_CONFIG").is_some() => {
+                self.build_settings(&environment)
+            }
             (false, true) => Err(Error::usage(
                 "which server? Give -config=FILE for a durable one, -dev for one in memory",
             )),

@@ -44,6 +44,15 @@ fn a_clean_stop_keeps_everything() {
 }
 
 #[test]
+fn a_configuration_in_the_environment_needs_no_file() {
+    let directory = Directory::new("environment");
+    let config = directory.config("");
+    let server = Server::spawn(&directory, &[("VAULT_LOCAL_CONFIG", &config)], &[]);
+    server.initialize(1, 1);
+    server.stop();
+}
+
+#[test]
 fn a_second_server_on_the_directory_is_refused() {
     let directory = Directory::new("second");
     let config = directory.config("");
