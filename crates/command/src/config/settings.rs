@@ -45,12 +45,16 @@ pub const SETTINGS: [(&str, &str); 38] = [
 ];
 
 /// What the environment can say to a server besides, and the key of the configuration that it stands for.
-pub const SERVER_SETTINGS: [(&str, &str); 22] = [
+pub const SERVER_SETTINGS: [(&str, &str); 23] = [
     ("LOCAL_CONFIG", "a configuration as text, read after all files"),
     ("API_ADDR", "`api_addr`"),
     ("CLUSTER_ADDR", "`cluster_addr`"),
     ("RAFT_PATH", "`path` of `storage \"raft\"`"),
     ("RAFT_NODE_ID", "`node_id` of `storage \"raft\"` and `\"postgresql\"`"),
+    (
+        "RAFT_RETRY_JOIN_AS_NON_VOTER",
+        "`retry_join_as_non_voter = true` there, whatever the value is, except `false` and `0`",
+    ),
     ("PG_CONNECTION_URL", "`connection_url` of `storage \"postgresql\"`"),
     ("JOIN_TOKEN", "what to show a cluster that asks joining servers for a token"),
     ("LOG_LEVEL", "`log_level`"),

@@ -91,16 +91,31 @@ fn raft(
         .filter(|multiplier| *multiplier != 0);
     let max_entry_bytes =
         stanza.raw_value("max_entry_size")?.map(|raw| raw.bytes(ENTRY_BYTES)).transpose()?;
-    let join_as_non_voter = stanza.switch("retry_join_as_non_voter")?.unwrap_or(false);
+    let join_as_non_voter = join_as_non_voter(&mut stanza, environment)?;
+    if let (Some(raw), true) = (&join_as_non_voter, retry_join.is_empty()) {
+        warnings.push(format!("{} has no effect: there is no retry_join", raw.origin));
+    }
     stanza.finish(&UNUSED_RAFT, warnings)?;
     Ok(StorageConfig::Raft {
         path,
         node_id,
         retry_join,
-        join_as_non_voter,
+        join_as_non_voter: join_as_non_voter.is_some(),
         performance_multiplier,
         max_entry_bytes,
     })
+}
+
+/// Who wants this server to join without a vote, if anybody does. In Vault any value of the variable says so; one that says no is none here.
+fn join_as_non_voter(
+    stanza: &mut ConfigSection<'_>,
+    environment: &Environment<'_>,
+) -> Result<Option<RawValue>, Error> {
+    if let Some(raw) = RawValue::of_environment(environment, "RAFT_RETRY_JOIN_AS_NON_VOTER") {
+        return Ok(Some(raw).filter(|raw| raw.switch().unwrap_or(true)));
+    }
+    let Some(raw) = stanza.raw_value("retry_join_as_non_voter")? else { return Ok(None) };
+    Ok(raw.switch()?.then_some(raw))
 }
 
 /// The name of this server.

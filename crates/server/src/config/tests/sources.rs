@@ -51,6 +51,31 @@ fn the_environment_wins_where_it_does_in_vault() {
     assert!(matches!(&second.join_token, Some(JoinToken::File(path)) if path == Path::new("f")));
 }
 
+#[test]
+fn a_variable_has_a_server_join_without_a_vote() {
+    let raft = |text: &str| {
+        format!(
+            "storage \"raft\" {{ path = \"p\"\n{text} }}\nlistener \"tcp\" {{ tls_disable = 1 }}"
+        )
+    };
+    let joins = "retry_join { leader_api_addr = \"https://a\" }";
+    let asked = |text: &str, value: &str| {
+        let loaded = read_with(&raft(text), &[("VAULT_RAFT_RETRY_JOIN_AS_NON_VOTER", value)]);
+        let StorageConfig::Raft { join_as_non_voter, .. } = loaded.unwrap().config.storage else {
+            panic!("no raft")
+        };
+        join_as_non_voter
+    };
+    assert!(asked(joins, "true") && asked(joins, "yes"), "any value but one that says no");
+    assert!(!asked(joins, "") && !asked(joins, "false"));
+    assert!(asked(&format!("retry_join_as_non_voter = true\n{joins}"), ""));
+    let alone = read_with(&raft("retry_join_as_non_voter = true"), &[]).unwrap().warnings;
+    assert_eq!(
+        alone,
+        ["VAULT_LOCAL_CONFIG:2: retry_join_as_non_voter has no effect: there is no retry_join"]
+    );
+}
+
 /// A directory of a test's own.
 pub(super) fn directory() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
