@@ -283,7 +283,12 @@ pub(super) fn telemetry(
         prometheus_retention: RETENTION_DEFAULT,
         metrics: MetricsSettings::default(),
     };
-    let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
+    let mut found = top.stanzas("telemetry")?;
+    let Some(mut stanza) = found.pop() else { return Ok(config) };
+    let place = stanza.place();
+    if found.iter().any(|other| other.place().file == place.file) {
+        warnings.push(format!("{place}: telemetry is given again; this one counts, and all of it"));
+    }
     if let Some(raw) = stanza.raw_value("prometheus_retention_time")? {
         config.prometheus_retention = raw.span()?;
     }

@@ -296,6 +296,11 @@ fn the_log_and_the_metrics_are_what_vaults_keys_say() {
     assert!(metrics.tells("bao.token.count") && !metrics.tells("bao.token.create"));
     let default = read(&format!("{MINIMUM}log_file = \"/l/k.log\"\n")).log.file.unwrap();
     assert_eq!((default.bytes_max, default.kept), (None, None));
+    let twice = "telemetry {\n  prometheus_retention_time = 0\n}\ntelemetry {}";
+    assert_eq!(
+        warnings(twice),
+        ["VAULT_LOCAL_CONFIG:6: telemetry is given again; this one counts, and all of it"]
+    );
 }
 
 #[test]
