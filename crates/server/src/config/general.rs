@@ -23,6 +23,8 @@ const CACHE_BYTES_MAX: u64 = 1 << 50;
 const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How far in the past a view may be that answers: an election takes a part of a second, and nobody wants to hear of an hour ago.
 const STALENESS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// What the file of the log is called in a folder.
+const LOG_FILE: &str = "kallisto.log";
 /// Most bytes of a file of the log before the next begins.
 const ROTATE_BYTES_MAX: u64 = 1 << 40;
 /// How long a file of the log is written when the configuration does not say, as in Vault.
@@ -250,7 +252,12 @@ pub(super) fn log(
 
 /// The file that is logged to, and when the next one begins.
 fn log_file(top: &mut ConfigSection<'_>) -> Result<Option<LogFile>, Error> {
-    let path = top.raw_value("log_file")?.map(|raw| raw.path()).transpose()?;
+    let path = match top.raw_value("log_file")? {
+        // A folder, as in Vault.
+        Some(raw) if raw.expose()?.ends_with('/') => Some(raw.path()?.join(LOG_FILE)),
+        Some(raw) => Some(raw.path()?),
+        None => None,
+    };
     let bytes = top.raw_value("log_rotate_bytes")?.map(|raw| raw.whole(0..=ROTATE_BYTES_MAX));
     let period = top.raw_value("log_rotate_duration")?;
     let kept = top.raw_value("log_rotate_max_files")?;

@@ -301,6 +301,8 @@ fn the_log_and_the_metrics_are_what_vaults_keys_say() {
         warnings(twice),
         ["VAULT_LOCAL_CONFIG:6: telemetry is given again; this one counts, and all of it"]
     );
+    let folder = read(&format!("{MINIMUM}log_file = \"/l/\"\n")).log.file.unwrap();
+    assert_eq!(folder.path, Path::new("/l/kallisto.log"));
 }
 
 #[test]
