@@ -38,7 +38,7 @@ pub(super) enum Unused {
     Silent,
     /// It has no effect: a warning says so.
     Ignored,
-    /// Going on without it would surprise its author: an error.
+    /// Going on without it would surprise its author: an error, unless it is off or empty.
     Refused,
 }
 
@@ -267,6 +267,8 @@ impl<'a> ConfigSection<'a> {
                     Some(Unused::Ignored) => {
                         warnings.push(format!("{place}: {key}{within} is ignored"));
                     }
+                    // What is off is what it is here.
+                    Some(Unused::Refused) if asks_nothing(&item.value) => {}
                     Some(Unused::Refused) => {
                         return Err(Error::Stanza(
                             place,
@@ -312,6 +314,17 @@ impl<'a> ConfigSection<'a> {
         items
             .rfind(|(file, item)| !is_aside(file, item))
             .map(|(file, item)| (Rc::clone(file), item))
+    }
+}
+
+/// Whether a value says that nothing is wanted.
+fn asks_nothing(value: &HclValue) -> bool {
+    match &value.kind {
+        ValueKind::Null | ValueKind::Bool(false) => true,
+        ValueKind::Text(text) => text.is_empty() || text.eq_ignore_ascii_case("false"),
+        ValueKind::Number(text) => text == "0",
+        ValueKind::List(values) => values.is_empty(),
+        ValueKind::Bool(true) | ValueKind::Object(_) => false,
     }
 }
 

@@ -136,3 +136,25 @@ fn other_servers_are_told_the_host_of_api_addr_rather_than_every_interface() {
         assert_eq!(told(listener, addresses), wanted, "{listener} {addresses}");
     }
 }
+
+#[test]
+fn a_refused_key_that_asks_for_nothing_is_no_error() {
+    for text in [
+        "redact_addresses = false\nrequire_request_header = \"false\"\ntls_acme_domains = []",
+        "chroot_namespace = \"\"\ntelemetry { disallow_metrics = false\n metrics_only = 0 }",
+    ] {
+        assert_eq!(
+            warnings(&format!(
+                "listener \"tcp\" {{ address = \"127.0.0.1:1\"\ntls_disable = 1\n{text} }}"
+            )),
+            [""; 0]
+        );
+    }
+    for text in [
+        "enable_multiseal = false",
+        "telemetry {\n statsd_address = \"\"\n enable_hostname_label = false\n circonus_api_token = \"\"\n}",
+    ] {
+        assert_eq!(warnings(text), [""; 0], "{text}");
+    }
+    assert!(refusal("enable_multiseal = true").contains("enable_multiseal is not supported"));
+}
