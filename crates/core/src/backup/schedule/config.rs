@@ -205,11 +205,13 @@ fn s3(
         empty if empty.is_empty() => Err(Error::invalid(format!("missing {name}"))),
         given => Ok(given),
     };
-    let secret = |name: &str, kept: Option<&SecretString>| match text(name)? {
+    // No credential of S3 has blanks, and a file that it was read from has a line end.
+    let credential = |name: &str| text(name).map(|given| given.trim().to_owned());
+    let secret = |name: &str, kept: Option<&SecretString>| match credential(name)? {
         empty if empty.is_empty() => Ok(kept.cloned().unwrap_or_default()),
         given => Ok::<SecretString, Error>(given.into()),
     };
-    let access_key_id = match (text("aws_access_key_id")?, before) {
+    let access_key_id = match (credential("aws_access_key_id")?, before) {
         (empty, Some(before)) if empty.is_empty() => before.access_key_id.clone(),
         (given, _) => given,
     };
@@ -254,4 +256,29 @@ fn s3(
         session_token: secret("aws_session_token", before.map(|before| &before.session_token))?,
         path_style: fields.boolean("aws_s3_force_path_style")?.unwrap_or(false),
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_that_were_read_from_files_have_no_line_ends() {
+        let given = [
+            ("interval", "1h"),
+            ("storage_type", "aws-s3"),
+            ("aws_s3_bucket", "backups"),
+            ("aws_s3_region", "eu-central-1"),
+            ("aws_access_key_id", "AKIA\n"),
+            ("aws_secret_access_key", "wJalr/K7\r\n"),
+            ("aws_session_token", " token\n"),
+        ];
+        let map: Map =
+            given.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let schedule = BackupSchedule::of(&map, None).unwrap();
+        let SnapshotTarget::S3(target) = &schedule.target else { panic!("not in a bucket") };
+        assert_eq!(target.access_key_id, "AKIA");
+        assert_eq!(target.secret_access_key.expose_secret(), "wJalr/K7");
+        assert_eq!(target.session_token.expose_secret(), "token");
+    }
 }
