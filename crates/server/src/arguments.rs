@@ -62,8 +62,8 @@ pub struct ServerArgs {
     #[arg(long)]
     pub(super) dev_kv_v1: bool,
     /// Least urgent events to log: trace, debug, info, warn, error or off
-    #[arg(long, value_name = "LEVEL")]
-    log_level: Option<LevelFilter>,
+    #[arg(long, value_name = "LEVEL", value_parser = GivenLevel::parse)]
+    log_level: Option<GivenLevel>,
     /// How a line of the log looks [default: standard]
     #[arg(long, value_name = "FORMAT", value_enum, ignore_case = true)]
     log_format: Option<LogFormat>,
@@ -76,6 +76,21 @@ pub struct ServerArgs {
     /// Start although the log lost what was on the disk, with what is left
     #[arg(long)]
     accept_log_loss: bool,
+}
+
+/// A level of the log as a flag says it; none where the flag was filled from an empty variable.
+#[derive(Clone, Copy, Debug)]
+struct GivenLevel(Option<LevelFilter>);
+
+impl GivenLevel {
+    fn parse(text: &str) -> Result<Self, String> {
+        let level = config::LEVELS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
+        if level.is_none() && !text.is_empty() {
+            let words: Vec<&str> = config::LEVELS.iter().map(|(word, _)| *word).collect();
+            return Err(format!("expected one of: {}", words.join(", ")));
+        }
+        Ok(Self(level.map(|(_, level)| *level)))
+    }
 }
 
 impl ServerArgs {
@@ -123,7 +138,7 @@ impl ServerArgs {
 
     /// How to log: a flag wins over what the configuration and the environment say.
     pub(super) fn log(&self, configured: &LogConfig) -> LogSettings {
-        let level = self.log_level.or(configured.level);
+        let level = self.given_level().or(configured.level);
         let format = self.log_format.or(configured.format);
         LogSettings {
             level: level.unwrap_or(LevelFilter::INFO),
@@ -134,10 +149,14 @@ impl ServerArgs {
         }
     }
 
+    fn given_level(&self) -> Option<LevelFilter> {
+        self.log_level.and_then(|given| given.0)
+    }
+
     /// What SIGHUP has read anew.
     pub(super) fn reloaded(&self) -> ReloadedConfig {
         let of = if self.dev || self.dev_tls { Of::DevServer } else { Of::Server };
-        ReloadedConfig { paths: self.config.clone(), of, level: self.log_level }
+        ReloadedConfig { paths: self.config.clone(), of, level: self.given_level() }
     }
 
     pub(super) fn workers(&self) -> NonZeroUsize {
@@ -191,5 +210,41 @@ impl LogSettings {
     /// What of it has no effect.
     pub(super) fn hidden(&self) -> Option<String> {
         hidden(self.requests, self.level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Given {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    #[test]
+    fn levels_of_the_log_have_the_same_words_as_a_flag() {
+        let configured =
+            LogConfig { level: Some(LevelFilter::WARN), requests: None, format: None, file: None };
+        let level = |flag: &str| {
+            let given =
+                Given::try_parse_from(["server", flag]).map_err(|error| error.to_string())?;
+            Ok::<_, String>(given.server.log(&configured).level)
+        };
+        for (word, wanted) in [
+            ("err", LevelFilter::ERROR),
+            ("Warning", LevelFilter::WARN),
+            ("notice", LevelFilter::INFO),
+            ("DEBUG", LevelFilter::DEBUG),
+            ("off", LevelFilter::OFF),
+            // From a variable that is not set.
+            ("", LevelFilter::WARN),
+        ] {
+            assert_eq!(level(&format!("--log-level={word}")), Ok(wanted), "{word}");
+        }
+        assert!(level("--log-level=loud").unwrap_err().contains("expected one of: trace, debug"));
     }
 }

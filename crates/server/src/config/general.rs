@@ -23,6 +23,19 @@ const CACHE_BYTES_MAX: u64 = 1 << 50;
 const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How far in the past a view may be that answers: an election takes a part of a second, and nobody wants to hear of an hour ago.
 const STALENESS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// The levels of the log, in Vault's words.
+pub(crate) const LEVELS: [(&str, LevelFilter); 9] = [
+    ("trace", LevelFilter::TRACE),
+    ("debug", LevelFilter::DEBUG),
+    ("info", LevelFilter::INFO),
+    // Vault's level between info and warn, which we do not have: the one that shows more.
+    ("notice", LevelFilter::INFO),
+    ("warn", LevelFilter::WARN),
+    ("warning", LevelFilter::WARN),
+    ("err", LevelFilter::ERROR),
+    ("error", LevelFilter::ERROR),
+    ("off", LevelFilter::OFF),
+];
 /// What the file of the log is called in a folder.
 const LOG_FILE: &str = "kallisto.log";
 /// Most bytes of a file of the log before the next begins.
@@ -229,22 +242,10 @@ pub(super) fn log(
     let level = environment_first(environment, "LOG_LEVEL", top.raw_value("log_level")?);
     let format = environment_first(environment, "LOG_FORMAT", top.raw_value("log_format")?);
     let requests = top.raw_value("log_requests_level")?;
-    let levels = [
-        ("trace", LevelFilter::TRACE),
-        ("debug", LevelFilter::DEBUG),
-        ("info", LevelFilter::INFO),
-        // Vault's level between info and warn, which we do not have: the one that shows more.
-        ("notice", LevelFilter::INFO),
-        ("warn", LevelFilter::WARN),
-        ("warning", LevelFilter::WARN),
-        ("err", LevelFilter::ERROR),
-        ("error", LevelFilter::ERROR),
-        ("off", LevelFilter::OFF),
-    ];
     let formats = [("standard", LogFormat::Standard), ("json", LogFormat::Json)];
     Ok(LogConfig {
-        level: level.map(|raw| raw.choice(&levels)).transpose()?,
-        requests: requests.map(|raw| raw.choice(&levels)).transpose()?,
+        level: level.map(|raw| raw.choice(&LEVELS)).transpose()?,
+        requests: requests.map(|raw| raw.choice(&LEVELS)).transpose()?,
         format: format.map(|raw| raw.choice(&formats)).transpose()?,
         file: log_file(top)?,
     })

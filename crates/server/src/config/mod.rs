@@ -36,6 +36,7 @@ use kallisto_command::config::Environment;
 pub(crate) use address::HostPort;
 pub(crate) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Problems;
+pub(crate) use general::LEVELS;
 pub(crate) use initialize::OPERATIONS;
 pub(crate) use model::{
     ClientCertificates, EvaluatedForm, InitRequest, InitValue, JoinToken, LeaseTtls,
