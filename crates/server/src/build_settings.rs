@@ -331,12 +331,11 @@ pub(super) fn refuse_shared_port(
     first: &ListenerConfig,
 ) -> Result<(), Error> {
     let taken = &first.cluster_address;
-    let is_shared = |other: &ListenerConfig| taken.port != 0 && other.address == *taken;
-    if !config.listeners.iter().any(is_shared) {
-        return Ok(());
-    }
+    let is_shared = |other: &&ListenerConfig| taken.port != 0 && other.address.overlaps(taken);
+    let Some(listener) = config.listeners.iter().find(is_shared) else { return Ok(()) };
+    let shared = &listener.address;
     Err(Error::usage(format!(
-        "a listener has the address {taken}, where other servers connect: set cluster_address in the first listener, or another address there"
+        "a listener has the address {shared}, where other servers connect: set cluster_address in the first listener, or another address there"
     )))
 }
 

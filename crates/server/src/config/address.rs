@@ -19,6 +19,19 @@ impl HostPort {
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
+    /// Whether both cannot be listened on: a port that is taken on every interface is taken on each.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let ip = |host: &str| host.parse::<IpAddr>().ok();
+        let takes = |all: Option<IpAddr>, one: Option<IpAddr>| match (all, one) {
+            (Some(IpAddr::V4(all)), Some(IpAddr::V4(_))) => all.is_unspecified(),
+            (Some(IpAddr::V6(all)), Some(_)) => all.is_unspecified(),
+            _ => false,
+        };
+        let (one, two) = (ip(&self.host), ip(&other.host));
+        let meet = self.host == other.host || takes(one, two) || takes(two, one);
+        self.port == other.port && meet
+    }
+
     /// Reads `host:port`, `host`, `:port`, `[::1]:port` or `::1`; the error says what is wrong.
     pub(super) fn parse(text: &str, port_default: u16) -> Result<Self, &'static str> {
         if text.contains("{{") {

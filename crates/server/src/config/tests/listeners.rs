@@ -14,6 +14,11 @@ fn a_second_listener_where_other_servers_connect_is_refused() {
     let wanted = "a listener has the address 127.0.0.1:8201, where other servers connect";
     assert!(check("").unwrap_err().contains(wanted));
     assert_eq!(check("cluster_address = \"127.0.0.1:8301\""), Ok(()));
+    // The port is taken on every interface, so it is on this one.
+    let wanted = "a listener has the address 127.0.0.1:8201, where other servers connect";
+    assert!(check("address = \"0.0.0.0:8200\"").unwrap_err().contains(wanted));
+    assert!(check("address = \"[::]:8200\"").unwrap_err().contains(wanted));
+    assert_eq!(check("address = \"10.0.0.1:8200\""), Ok(()));
 }
 
 #[test]
