@@ -89,7 +89,9 @@ impl Core {
         };
         let Some(key) = key else { return Ok(Unsealing::Collecting) };
         if let SealScheme::Auto { .. } = config.scheme {
-            return Err(Error::invalid("recovery keys do not unseal; this seal opens by itself"));
+            return Err(Error::invalid(
+                "recovery keys do not unseal; this seal opens by itself when the server is started",
+            ));
         }
         let root = unwrap_root(&config, &key)?;
         self.open(root, turn).await?;
