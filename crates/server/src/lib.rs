@@ -140,21 +140,26 @@ impl ServerArgs {
         if let Some(path) = pid_file {
             write_pid(path)?;
         }
-        let manager = ServiceManager::of(&Environment::process());
-        let watchdog = manager.watch(&core);
         let started = match &settings.dev {
-            Some(dev) => start_dev(&core, dev, &settings, &listening).map(|()| AutoUnseal::Done),
-            None => start_configured(&core, &settings, &listening, &manager),
+            Some(dev) => start_dev(&core, dev, &settings, &listening),
+            None => announce_configured(&core, &settings, &listening),
         };
-        let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
+        let manager = ServiceManager::of(&Environment::process());
+        if started.is_ok() {
+            // The listeners answer. A seal may take longer than the manager waits for a start.
+            manager.ready();
+        }
+        let watchdog = manager.watch(&core);
+        let pending = match (&started, &settings.dev) {
+            // A seal that does not answer now may answer later: the server stays, sealed, and says so.
+            (Ok(()), None) => try_seal(&core),
+            _ => AutoUnseal::Done,
+        };
         let on_down = exits.then(|| signals.core_hook());
         let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
         let telling = Telling::start(&store);
         let registration = started.is_ok().then(|| register(&core, &settings)).flatten();
-        if started.is_ok() && settings.dev.is_some() {
-            manager.ready();
-        }
-        let ended = started.map(|_| {
+        let ended = started.map(|()| {
             signals.wait(|| {
                 listening.reload();
                 reloaded.read(&requests, &levels);
@@ -507,19 +512,14 @@ fn start_dev(
     announce::dev(&listening.servers, &made, settings).map_err(cannot_announce)
 }
 
-/// Announces the server, and unseals it where that needs nobody.
-fn start_configured(
+/// Announces the server.
+fn announce_configured(
     core: &Core,
     settings: &ServerSettings,
     listening: &RunningListeners,
-    manager: &ServiceManager,
-) -> Result<AutoUnseal, Error> {
+) -> Result<(), Error> {
     let is_new = core.is_blank().unwrap_or(false);
-    announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)?;
-    // The listeners answer. A seal may take longer than the manager waits for a start.
-    manager.ready();
-    // A seal that does not answer now may answer later: the server stays, sealed, and says so.
-    Ok(try_seal(core))
+    announce::configured(&listening.servers, settings, is_new).map_err(cannot_announce)
 }
 
 fn cannot_announce(error: io::Error) -> Error {
