@@ -71,6 +71,30 @@ fn a_removed_server_ends_when_its_flag_asks_for_it() {
     one.stop();
 }
 
+#[test]
+fn a_member_that_is_told_to_join_again_has_joined() {
+    let directory = Directory::new("pair-again");
+    let (one, two, _) = start(&directory, &[]);
+    let body = format!(r#"{{"leader_api_addr":"http://{}"}}"#, one.address);
+    let again = || two.anyone().send("POST", "sys/storage/raft/join", &body);
+    assert_eq!(again().good().at("joined"), "true");
+    two.stop();
+    // As a hook asks that runs whenever a pod starts: the server is sealed then.
+    let path = directory.join("two.hcl");
+    let two = Server::spawn(&directory, &[], &[&format!("-config={}", path.display())]);
+    let again = two.anyone().send("POST", "sys/storage/raft/join", &body);
+    assert_eq!(again.good().at("joined"), "true");
+    two.stop();
+    one.stop();
+    // One that was initialised by itself is another cluster.
+    let alone = Directory::new("pair-alone");
+    let alone = Server::start(&alone, &config(&alone, "alone"));
+    alone.initialize(1, 1);
+    let refused = alone.anyone().send("POST", "sys/storage/raft/join", &body);
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("this server is initialized"), "{}", refused.body);
+}
+
 /// What was asked, the status and text of the answer, and how long it took.
 fn asked(server: &Server, token: &str, method: &str, path: &str) -> (u16, String, Duration) {
     let began = Instant::now();

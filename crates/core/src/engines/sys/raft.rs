@@ -57,12 +57,26 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
             false => MemberRole::Voter,
         },
     };
+    if is_member_of_several(core)? {
+        // Who asks again, as a hook of a pod does, has what it asks for; so Vault answers too.
+        return Ok(joined());
+    }
     core.join(target, request.now).await?;
     // A seal that opens by itself is enough to join at once; it is tried again when it does not answer.
     if let Err(error) = core.auto_unseal().await {
         tracing::error!(%error, "not joined yet");
     }
-    Ok(Response::Bare { code: OK, body: Json::object([("joined", true.into())]) })
+    Ok(joined())
+}
+
+fn joined() -> Response {
+    Response::Bare { code: OK, body: Json::object([("joined", true.into())]) }
+}
+
+/// Whether this server has keys and is not the only member. One that was initialised by itself is a cluster of its own, and is told that.
+fn is_member_of_several(core: &Core) -> Result<bool, Error> {
+    let members = core.store.replicated().map_or(0, |cluster| cluster.members().len());
+    Ok(members > 1 && !core.is_removed() && !core.is_blank()?)
 }
 
 /// The cluster. A server whose storage replicates nothing has none of these routes.
