@@ -72,6 +72,8 @@ impl LogFileWriter {
         if !self.settings.bytes_max.is_some_and(is_full) && age < self.settings.period {
             return Ok(());
         }
+        // By now the process makes files for its own user alone; who may read the log is not changed by that.
+        let permissions = self.file.metadata()?.permissions();
         let (stem, extension) = split(&self.settings.path);
         let aside = format!("{stem}-{}{extension}", now.as_nanosecond());
         match std::fs::rename(&self.settings.path, self.settings.path.with_file_name(aside)) {
@@ -80,6 +82,7 @@ impl LogFileWriter {
             renamed => renamed?,
         }
         (self.file, self.bytes) = append_to(&self.settings.path)?;
+        self.file.set_permissions(permissions)?;
         self.began = now;
         self.delete_old()
     }
@@ -239,5 +242,18 @@ mod tests {
         assert!(!writer.has_failed);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
         assert_eq!(std::fs::read_to_string(folder.0.join("k.log.1")).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn the_next_file_has_the_mode_of_the_one_before() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = TestFolder::new();
+        let path = folder.0.join("k.log");
+        let mut writer = writer(&folder.0, None, None);
+        // So that a program may read it which sends it elsewhere.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        writer.write("late\n", at(61));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(put_aside(&path).unwrap().len(), 1);
     }
 }
