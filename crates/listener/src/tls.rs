@@ -18,7 +18,7 @@ use kallisto_core::admission::{Crowd, Flow};
 use kallisto_core::{Core, TICKET_LIFETIME_SECS, Tickets};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
@@ -197,11 +197,20 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<ServedFiles, 
         }
     };
     let chain = read_certificates(&files.certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| TlsError::new(&files.key, error))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+        pem::Error::NoItemsFound => {
+            TlsError::new(&files.key, "no private key in it that is not encrypted")
+        }
+        other => TlsError::new(&files.key, other),
+    })?;
     let is_heavy = key.secret_der().len() > LIGHT_KEY_BYTES_MAX;
-    let mut config =
-        builder.with_single_cert(chain, key).map_err(|error| TlsError::new(&files.key, error))?;
+    let config = builder.with_single_cert(chain, key);
+    let mut config = config.map_err(|error| match error {
+        rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch) => {
+            TlsError::new(&files.key, "it is the key of another certificate")
+        }
+        other => TlsError::new(&files.key, other),
+    })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // Sessions are resumed by tickets or not at all: nothing is kept for clients that may never return.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -299,6 +299,20 @@ fn a_missing_certificate_is_named() {
 }
 
 #[test]
+fn a_key_that_cannot_be_used_is_told_as_what_it_is() {
+    let directory = Directory::new("badkey");
+    let authority = Authority::new();
+    place(&directory, &authority.identity());
+    directory.write("key.pem", authority.identity().key_pem);
+    let said = refuse(&directory, &config(&directory, ""), &[]);
+    assert!(said.contains("key.pem: it is the key of another certificate"), "{said}");
+    let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0B\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    directory.write("key.pem", encrypted);
+    let said = refuse(&directory, &config(&directory, ""), &[]);
+    assert!(said.contains("key.pem: no private key in it that is not encrypted"), "{said}");
+}
+
+#[test]
 fn a_dev_server_makes_certificates_that_curl_takes() {
     let directory = Directory::new("devtls");
     std::fs::create_dir(directory.join("tls")).unwrap();
