@@ -219,10 +219,19 @@ impl Core {
         self.context.load().as_ref().map(|context| Arc::clone(&context.view))
     }
 
-    /// The engine mounted at exactly `path` (which ends in a slash), while unsealed.
+    /// The engine mounted at exactly `path` (which ends in a slash and may lead into a namespace), while unsealed.
     pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
         let context = self.context.load();
-        let mount = context.as_ref()?.view.mounts.at(path)?;
+        let root = &context.as_ref()?.view;
+        // Without a lock where there are none: commands of the Redis protocol ask each time.
+        let space = if root.namespaces.is_empty() { None } else { root.namespaces.around(path) };
+        let mount = match space {
+            None => root.mounts.at(path)?,
+            Some(space) => {
+                let view = root.namespaces.view(space.namespace.number)?;
+                view.mounts.at(&path[space.namespace.path.len()..])?
+            }
+        };
         Some(mount.entry.kind)
     }
 

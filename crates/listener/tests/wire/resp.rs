@@ -58,12 +58,20 @@ impl Site {
         limits: &AdmissionLimits,
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
-        let core = whole_core(store, ServerInfo::default());
-        let core = Arc::new(core.with_limits(limits));
+        Self::start_at(&["secret", "one/"], store, limits, tracer)
+    }
+
+    pub(crate) fn start_at(
+        mounts: &[&str],
+        store: Arc<dyn Store>,
+        limits: &AdmissionLimits,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Self {
+        let core = Arc::new(whole_core(store, ServerInfo::default()).with_limits(limits));
         let root = Some("root".to_owned().into());
         let made = pollster::block_on(core.initialize_dev(root, SystemClock.now())).unwrap();
         let share = Initialized::hex(&made.keys).remove(0);
-        let mounts = ["secret".to_owned(), "one/".to_owned()];
+        let mounts: Vec<String> = mounts.iter().map(|&mount| mount.to_owned()).collect();
         let clock = Arc::new(SystemClock);
         let service = resp::RespService::new(Arc::clone(&core), clock, &mounts, "userpass");
         let service = match tracer {

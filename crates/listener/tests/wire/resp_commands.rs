@@ -1,5 +1,10 @@
 //! What commands answer that few clients need, and that no command is left out where all are meant.
 
+use std::sync::Arc;
+
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_store::MemoryStore;
+
 use super::resp::{Reply, Site, bulk, bulks, ok};
 use super::resp_states::{READS, WRITES};
 
@@ -54,6 +59,36 @@ fn a_version_that_ends_tells_how_long_it_lives_in_both_units() {
     });
     assert!((3_500..=3_600).contains(&secs), "{secs}");
     assert!((3_500_000..=3_600_000).contains(&millis), "{millis}");
+}
+
+/// A mount below a namespace is of the version that it is, as one of the root's.
+#[test]
+fn mounts_in_namespaces_are_databases_too() {
+    let mounts = ["team/one", "team/kid/two/", "team/none"];
+    let store = Arc::new(MemoryStore::new());
+    let site = Site::start_at(&mounts, store, &AdmissionLimits::default(), None);
+    for (path, body) in [
+        ("sys/namespaces/team", "{}"),
+        ("team/sys/namespaces/kid", "{}"),
+        ("team/sys/mounts/one", r#"{"type":"kv","options":{"version":"1"}}"#),
+        ("team/kid/sys/mounts/two", r#"{"type":"kv","options":{"version":"2"}}"#),
+        ("team/one/a", r#"{"value":"1"}"#),
+        ("team/kid/two/data/a", r#"{"data":{"value":"1"}}"#),
+    ] {
+        site.ask(path, body).unwrap();
+    }
+    let mut client = site.root();
+    for database in ["0", "1"] {
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        assert_eq!(client.ask("GET a"), bulk("1"), "{database}");
+        assert_eq!(client.ask("SET d/b 2"), ok());
+        assert_eq!(client.ask("HSET a x 3"), Reply::Integer(1));
+        assert_eq!(client.ask("KEYS *"), bulks(&["a", "d/b"]), "{database}");
+        assert_eq!(client.ask("DEL a d/b"), Reply::Integer(2));
+        assert_eq!(client.ask("KEYS *"), bulks(&[]), "{database}");
+    }
+    assert_eq!(client.ask("SELECT 2"), ok());
+    client.assert_error("GET a", "ERR no handler for route");
 }
 
 /// The lists of commands that are tried sealed, cut off, without rights and so on have every command that touches a secret.
