@@ -1,7 +1,7 @@
 //! Commands of Redis clients: whatever the bytes, a command lies within them, a part asks for more than
 //! there is, and a command written as an array is read as itself.
 
-use kallisto_listener::resp::parse::{ARGUMENTS_MAX, ParsedInput, Ranges, parse};
+use kallisto_listener::resp::parse::{ARGUMENTS_MAX, ParsedInput, Ranges, parse, unquote};
 
 /// What commands are made of, and lengths that lie.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -19,6 +19,7 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"$00000000000000000001\r\n",
     b"GET a\r\n",
     b"SET \"a b\" 'c'\n",
+    b"SET a\"\\x41\\n\\\"\" 'it\\'s'\r\n",
     b"\r\n",
     b"\"",
     b"'",
@@ -58,6 +59,14 @@ pub(crate) fn run(bytes: &[u8]) {
         match parse(&bytes[at..], &mut ranges) {
             Ok(ParsedInput::Command(length)) => {
                 check_command(&bytes[at..], length, &ranges);
+                at += length;
+            }
+            Ok(ParsedInput::Quoted(length)) => {
+                let mut line = bytes[at..at + length].to_vec();
+                if unquote(&mut line, &mut ranges).is_err() {
+                    return;
+                }
+                check_command(&line, length, &ranges);
                 at += length;
             }
             Ok(ParsedInput::More(wanted)) => {

@@ -270,8 +270,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RespConnection<'_, S> {
                 Some(_) => CommandSender::Known,
                 None => CommandSender::Stranger,
             };
-            match parse::parse_of(sender, &input[used..], &mut ranges) {
-                Ok(ParsedInput::Command(length)) => {
+            let parsed = match parse::parse_of(sender, &input[used..], &mut ranges) {
+                Ok(ParsedInput::Quoted(length)) => {
+                    parse::unquote(&mut input[used..used + length], &mut ranges)
+                        .map(|()| ParsedInput::Command(length))
+                }
+                other => other,
+            };
+            match parsed {
+                Ok(ParsedInput::Command(length) | ParsedInput::Quoted(length)) => {
                     has_secrets = true;
                     if let Some((together, bytes)) =
                         self.answer_sets(&input[used..], length, &mut ranges).await?

@@ -2,7 +2,8 @@
 //!
 //! Both forms are those of the protocol's specification (redis.io, "Redis serialization protocol
 //! specification", sections "Sending commands" and "Inline commands"). Arguments stay where they are in
-//! the input: a command is a list of ranges. Sizes are checked before anything is kept for them.
+//! the input: a command is a list of ranges. Only a line with quotes is changed, in place ([`unquote`]). Sizes are checked before
+//! anything is kept for them.
 //!
 //! The parser may be called again with more input after it answered [`ParsedInput::More`]; it starts over,
 //! which is cheap, since lengths are announced: a large argument is skipped, not looked at. How much
@@ -10,7 +11,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 /// Most arguments of one command.
 pub const ARGUMENTS_MAX: usize = 1 << 16;
@@ -33,6 +34,8 @@ pub type Ranges = Vec<Range<usize>>;
 pub enum ParsedInput {
     /// A whole command, so many bytes long. Without arguments it is an empty line, which is ignored.
     Command(usize),
+    /// A line with quotes in it, so many bytes long, of which [`unquote`] makes a command.
+    Quoted(usize),
     /// A part of one that is at least so many bytes long.
     More(usize),
 }
@@ -189,7 +192,7 @@ fn decimal(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A command typed as a line: words, or texts in quotes without escapes.
+/// A command typed as a line, if its words stand in it as they are.
 fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, MalformedCommand> {
     let window = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr(b'\n', window) else {
@@ -200,33 +203,90 @@ fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<ParsedInput, Malforme
             Ok(ParsedInput::More(input.len() + 1))
         };
     };
-    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let line = &input[..end];
+    if memchr2(b'"', b'\'', line).is_some() {
+        return Ok(ParsedInput::Quoted(end + 1));
+    }
     let mut at = 0;
     while let Some(skip) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
-        at += skip;
-        let (word, next) = match line[at] {
-            quote @ (b'"' | b'\'') => {
-                let rest = &line[at + 1..];
-                let length = memchr(quote, rest).ok_or(MalformedCommand::Quotes)?;
-                (at + 1..at + 1 + length, at + length + 2)
-            }
-            _ => {
-                let rest = &line[at..];
-                let length = rest.iter().position(u8::is_ascii_whitespace);
-                let end = at + length.unwrap_or(rest.len());
-                (at..end, end)
-            }
-        };
-        if line.get(next).is_some_and(|byte| !byte.is_ascii_whitespace()) {
-            return Err(MalformedCommand::Quotes);
-        }
-        if ranges.len() == ARGUMENTS_MAX {
-            return Err(MalformedCommand::ArgumentCount);
-        }
-        ranges.push(word);
-        at = next;
+        let start = at + skip;
+        let length = line[start..].iter().position(u8::is_ascii_whitespace);
+        at = length.map_or(end, |length| start + length);
+        add(ranges, start..at)?;
     }
     Ok(ParsedInput::Command(end + 1))
+}
+
+fn add(ranges: &mut Ranges, word: Range<usize>) -> Result<(), MalformedCommand> {
+    if ranges.len() == ARGUMENTS_MAX {
+        return Err(MalformedCommand::ArgumentCount);
+    }
+    ranges.push(word);
+    Ok(())
+}
+
+/// Takes the quotes and escapes out of a line, [`ParsedInput::Quoted`], as Redis does: `\n`, `\r`, `\t`, `\a`, `\b`, `\xHH`
+/// and any other character behind a backslash between `"`, and `\'` between `'`. Its words are then in its front, which no
+/// word grows by, and where they are replaces what is in `ranges`.
+///
+/// # Errors
+/// [`MalformedCommand::Quotes`] when a quote has no end, or ends inside a word.
+pub fn unquote(line: &mut [u8], ranges: &mut Ranges) -> Result<(), MalformedCommand> {
+    ranges.clear();
+    let (mut at, mut end) = (0, 0);
+    while let Some(skip) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
+        let start = end;
+        (at, end) = unquote_word(line, at + skip, start)?;
+        add(ranges, start..end)?;
+    }
+    Ok(())
+}
+
+/// Moves the word at `at` to `to`; what comes behind both.
+fn unquote_word(
+    line: &mut [u8],
+    mut at: usize,
+    mut to: usize,
+) -> Result<(usize, usize), MalformedCommand> {
+    let mut quote = None;
+    while let Some(&byte) = line.get(at) {
+        let (character, length) = match quote {
+            None if byte.is_ascii_whitespace() => return Ok((at, to)),
+            None if matches!(byte, b'"' | b'\'') => {
+                quote = Some(byte);
+                at += 1;
+                continue;
+            }
+            Some(mark) if byte == mark => {
+                let is_end = line.get(at + 1).is_none_or(u8::is_ascii_whitespace);
+                return if is_end { Ok((at + 1, to)) } else { Err(MalformedCommand::Quotes) };
+            }
+            Some(b'"') if byte == b'\\' => escaped(&line[at + 1..]),
+            Some(b'\'') if line[at..].starts_with(b"\\'") => (b'\'', 2),
+            _ => (byte, 1),
+        };
+        line[to] = character;
+        at += length;
+        to += 1;
+    }
+    if quote.is_some() { Err(MalformedCommand::Quotes) } else { Ok((at, to)) }
+}
+
+/// The character that a backslash before `rest` makes of it, and how long the two are.
+fn escaped(rest: &[u8]) -> (u8, usize) {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    match *rest {
+        [b'x', high, low, ..] if let (Some(high), Some(low)) = (digit(high), digit(low)) => {
+            ((high << 4) | low, 4)
+        }
+        [b'n', ..] => (b'\n', 2),
+        [b'r', ..] => (b'\r', 2),
+        [b't', ..] => (b'\t', 2),
+        [b'a', ..] => (7, 2),
+        [b'b', ..] => (8, 2),
+        [other, ..] => (other, 2),
+        [] => (b'\\', 1),
+    }
 }
 
 #[cfg(test)]
@@ -237,9 +297,17 @@ mod tests {
         let mut ranges = Ranges::new();
         match parse(input, &mut ranges)? {
             ParsedInput::Command(length) => assert_eq!(length, input.len()),
-            ParsedInput::More(more) => panic!("{more} wanted"),
+            other => panic!("{other:?}"),
         }
         Ok(ranges.into_iter().map(|range| &input[range]).collect())
+    }
+
+    /// The words of a line with quotes.
+    fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, MalformedCommand> {
+        let (mut ranges, mut line) = (Ranges::new(), line.to_vec());
+        assert_eq!(parse(&line, &mut ranges), Ok(ParsedInput::Quoted(line.len())));
+        unquote(&mut line, &mut ranges)?;
+        Ok(ranges.into_iter().map(|range| line[range].to_vec()).collect())
     }
 
     #[test]
@@ -247,11 +315,41 @@ mod tests {
         let get: [&[u8]; 2] = [b"GET", b"a\r\nb"];
         assert_eq!(words(b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n"), Ok(get.to_vec()));
         assert_eq!(words(b"*1\r\n$0\r\n\r\n"), Ok(vec![&b""[..]]));
-        let line: [&[u8]; 3] = [b"SET", b"a b", b"c"];
-        assert_eq!(words(b"SET \"a b\"  'c' \r\n"), Ok(line.to_vec()));
-        assert_eq!(words(b"SET 'a b' c\n"), Ok(line.to_vec()));
+        let line: [&[u8]; 3] = [b"SET", b"a\\n", b"c"];
+        assert_eq!(words(b"SET a\\n \t c \r\n"), Ok(line.to_vec()));
+        assert_eq!(words(b" SET a\\n c\n"), Ok(line.to_vec()));
         for nothing in [&b"\r\n"[..], b"*0\r\n", b"*-1\r\n", b" \n"] {
             assert_eq!(words(nothing), Ok(Vec::new()));
+        }
+    }
+
+    /// Each as `redis-server` 7.0 reads it.
+    #[test]
+    fn lines_are_quoted_as_in_redis() {
+        for (line, expected) in [
+            (&b"SET \"a b\"  'c' \r\n"[..], &[&b"SET"[..], b"a b", b"c"][..]),
+            (b"SET 'a b' c\n", &[b"SET", b"a b", b"c"]),
+            (b"\"\" ''\n", &[b"", b""]),
+            (b"a\"b c\" d'e f'\r\n", &[b"ab c", b"de f"]),
+            (b"\"\\n\\r\\t\\a\\b\\\\\\\"\\q\"\n", &[b"\n\r\t\x07\x08\\\"q"]),
+            (b"\"\\x41\\xfF\\x4g\\x\"\n", &[b"A\xffx4gx"]),
+            (b"'it\\'s \\n\\\\\"'\n", &[b"it's \\n\\\\\""]),
+            (b"a\\\"b\\n\"\n", &[b"a\\b\n"]),
+            (b"\"'\" '\"'\n", &[b"'", b"\""]),
+        ] {
+            let words = unquoted(line).unwrap();
+            assert_eq!(words, expected, "{}", String::from_utf8_lossy(line));
+        }
+        for line in [
+            &b"GET \"a\n"[..],
+            b"GET \"a\"b\n",
+            b"GET 'a'b\r\n",
+            b"GET a'\n",
+            b"GET \"a\\\"\n",
+            b"GET \"a\\\r\n",
+            b"SET k {\"a\":1}\n",
+        ] {
+            assert_eq!(unquoted(line), Err(MalformedCommand::Quotes), "{line:?}");
         }
     }
 
@@ -266,8 +364,6 @@ mod tests {
             (b"*1\r\n$+1\r\n", MalformedCommand::ArgumentLength),
             (b"*1\r\n$16777217\r\n", MalformedCommand::ArgumentLength),
             (b"*1\r\n$1\rx", MalformedCommand::ArgumentLength),
-            (b"GET \"a\n", MalformedCommand::Quotes),
-            (b"GET \"a\"b\n", MalformedCommand::Quotes),
             (&[b'a'; LINE_BYTES_MAX], MalformedCommand::LongLine),
         ] {
             assert_eq!(parse(input, &mut Ranges::new()), Err(malformed), "{input:?}");

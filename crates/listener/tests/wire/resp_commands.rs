@@ -91,6 +91,38 @@ fn mounts_in_namespaces_are_databases_too() {
     client.assert_error("GET a", "ERR no handler for route");
 }
 
+/// What somebody types, or a file of commands that `redis-cli --pipe` sends, is quoted as Redis has it.
+#[test]
+fn commands_in_a_line_are_quoted_as_in_redis() {
+    let site = Site::start();
+    let mut client = site.connect();
+    client.send(b"AUTH \"root\"\r\n");
+    assert_eq!(client.receive(), Some(ok()));
+    for (line, value) in [
+        (&br#"SET a "two words""#[..], "two words"),
+        (br#"SET a "a \"quoted\" word""#, "a \"quoted\" word"),
+        (br#"SET a "one\ntwo\x41\\""#, "one\ntwoA\\"),
+        (br"SET a 'it\'s \n'", "it's \\n"),
+        (br#"SET a one" and two""#, "one and two"),
+        (br#"SET "a" back\slash"#, "back\\slash"),
+    ] {
+        client.send(line);
+        client.send(b"\r\nGET a\r\n");
+        assert_eq!(client.receive(), Some(ok()), "{value}");
+        assert_eq!(client.receive(), Some(bulk(value)));
+    }
+    // Many at once, among others.
+    client
+        .send(b"SET a \"1\\t\"\r\nSET b 2\r\nSET c \"3\"\nGET a\r\n*2\r\n$3\r\nGET\r\n$1\r\nc\r\n");
+    for reply in [ok(), ok(), ok(), bulk("1\t"), bulk("3")] {
+        assert_eq!(client.receive(), Some(reply));
+    }
+    client.send(b"SET a \"no end\r\n");
+    let unbalanced = "ERR Protocol error: unbalanced quotes in request";
+    assert_eq!(client.receive(), Some(Reply::Error(unbalanced.to_owned())));
+    assert_eq!(client.receive(), None);
+}
+
 /// The lists of commands that are tried sealed, cut off, without rights and so on have every command that touches a secret.
 #[test]
 fn no_command_that_touches_a_secret_is_left_out() {
