@@ -89,14 +89,19 @@ impl RespSession {
         replies: &mut Replies,
         arguments: CommandArguments<'_>,
     ) -> Result<(), CommandFailure> {
-        replies.simple(match self.read(arguments.text(1)?).await? {
-            FoundSecret::Nothing(_) => "none",
+        replies.simple(self.kind_of(arguments.text(1)?).await?.unwrap_or("none"));
+        Ok(())
+    }
+
+    /// The same; `None` for no secret.
+    async fn kind_of(&self, key: &str) -> Result<Option<&'static str>, Error> {
+        Ok(match self.read(key).await? {
+            FoundSecret::Nothing(_) => None,
             FoundSecret::Live(secret) => {
                 let is_alone = members(secret.fields()).count() == 1;
-                if is_alone && secret.field(VALUE).is_some() { "string" } else { "hash" }
+                Some(if is_alone && secret.field(VALUE).is_some() { "string" } else { "hash" })
             }
-        });
-        Ok(())
+        })
     }
 
     pub(super) async fn keys(
@@ -115,7 +120,7 @@ impl RespSession {
         };
         let mut found = Vec::new();
         for key in self.work_out(names_bytes, work).await? {
-            if self.shows(&key).await? {
+            if self.shows(&key, None).await? {
                 found.push(key);
             }
         }
@@ -133,7 +138,7 @@ impl RespSession {
     ) -> Result<(), CommandFailure> {
         let cursor: u64 =
             arguments.text(1)?.parse().map_err(|_| CommandFailure::plain("invalid cursor"))?;
-        let (mut pattern, mut count) = ("*", SCAN_KEYS);
+        let (mut pattern, mut count, mut kind) = ("*", SCAN_KEYS, None);
         for at in (2..arguments.len()).step_by(2) {
             if at + 1 == arguments.len() {
                 return Err(CommandFailure::syntax());
@@ -149,7 +154,7 @@ impl RespSession {
                         ));
                     }
                 }
-                "TYPE" => {}
+                "TYPE" => kind = Some(arguments.text(at + 1)?),
                 _ => return Err(CommandFailure::syntax()),
             }
         }
@@ -174,18 +179,20 @@ impl RespSession {
         let work = move || matching(page.names, &pattern);
         let mut found = Vec::new();
         for key in self.work_out(names_bytes, work).await? {
-            if self.shows(&key).await? {
+            if self.shows(&key, kind).await? {
                 found.push(key);
             }
         }
         write_page(replies, next, &found)
     }
 
-    /// Whether a listed key is there for a reader; one that may not be read is.
-    async fn shows(&self, key: &str) -> Result<bool, CommandFailure> {
-        match self.exists(key).await {
-            Ok(there) => Ok(there),
-            Err(Error::Denied(Denial::Policy)) => Ok(true),
+    /// Whether a listed key is there for a reader, and holds what is asked for; one that may not be read is there, and
+    /// nobody knows what it holds.
+    async fn shows(&self, key: &str, kind: Option<&str>) -> Result<bool, CommandFailure> {
+        match self.kind_of(key).await {
+            Ok(None) => Ok(false),
+            Ok(Some(found)) => Ok(kind.is_none_or(|kind| kind.eq_ignore_ascii_case(found))),
+            Err(Error::Denied(Denial::Policy)) => Ok(kind.is_none()),
             Err(error) => Err(error.into()),
         }
     }

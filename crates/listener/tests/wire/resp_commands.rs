@@ -91,6 +91,37 @@ fn mounts_in_namespaces_are_databases_too() {
     client.assert_error("GET a", "ERR no handler for route");
 }
 
+#[test]
+fn a_scan_for_a_type_shows_only_keys_of_that_type() {
+    let site = Site::start();
+    let mut client = site.root();
+    for database in ["0", "1"] {
+        assert_eq!(client.ask(&format!("SELECT {database}")), ok());
+        assert_eq!(client.ask("MSET a 1 b 2"), ok());
+        assert_eq!(client.ask("HSET h x 1"), Reply::Integer(1));
+        assert_eq!(client.ask("HSET b x 1"), Reply::Integer(1));
+        for (words, keys) in [
+            ("SCAN 0", &["a", "b", "h"][..]),
+            ("SCAN 0 TYPE string", &["a"]),
+            ("SCAN 0 type HASH MATCH *", &["b", "h"]),
+            ("SCAN 0 TYPE list", &[]),
+        ] {
+            assert_eq!(client.ask(words), Reply::Array(vec![bulk("0"), bulks(keys)]), "{words}");
+        }
+    }
+    // Of a key that may not be read nobody knows what it holds.
+    let token = site.token(
+        r#"path "secret/metadata/*" { capabilities = ["scan"] } path "secret/data/a" { capabilities = ["read"] }"#,
+    );
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    assert_eq!(client.ask("SELECT 0"), ok());
+    let all = Reply::Array(vec![bulk("0"), bulks(&["a", "b", "h"])]);
+    assert_eq!(client.ask("SCAN 0"), all);
+    let strings = Reply::Array(vec![bulk("0"), bulks(&["a"])]);
+    assert_eq!(client.ask("SCAN 0 TYPE string"), strings);
+    assert_eq!(client.ask("SCAN 0 TYPE hash"), Reply::Array(vec![bulk("0"), bulks(&[])]));
+}
+
 /// What somebody types, or a file of commands that `redis-cli --pipe` sends, is quoted as Redis has it.
 #[test]
 fn commands_in_a_line_are_quoted_as_in_redis() {
