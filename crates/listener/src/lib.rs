@@ -19,6 +19,7 @@ mod clock;
 mod gate;
 pub mod hostile;
 pub mod http;
+mod http_without_tls;
 pub mod limits;
 mod linger;
 mod pass_writes;

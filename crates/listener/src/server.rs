@@ -344,7 +344,8 @@ async fn serve_tls(
     let gate = Arc::clone(&ending.gate);
     let admit = begin_handshake(frontend.admission(), &gate, remote);
     // Boxed: what a handshake takes is not held for the life of the connection.
-    let shaker = Shaker { core: Arc::clone(frontend.core()), remote };
+    let speaks_http = matches!(frontend, Frontend::Http(_));
+    let shaker = Shaker { core: Arc::clone(frontend.core()), remote, speaks_http };
     match Box::pin(tls.accept(stream, admit, shaker)).await {
         Ok(stream) => {
             let chain = tls::client_chain(&stream);

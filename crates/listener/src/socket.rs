@@ -79,20 +79,35 @@ pub(crate) enum ListeningSocket {
 }
 
 /// What a client's connection is read from and written to.
-pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(crate) trait ClientStream:
+    AsyncRead + AsyncWrite + Unpin + Send + Sync + 'static
+{
     /// Writes in one go or not at all.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// The first of the bytes that come next, which stays where it is; `None` at the end, and where nobody looks ahead.
+    fn peek(&self) -> impl Future<Output = io::Result<Option<u8>>> + Send;
 }
 
 impl ClientStream for tokio::net::TcpStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::try_write(self, bytes)
     }
+
+    async fn peek(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        let count = Self::peek(self, &mut first).await?;
+        Ok((count > 0).then_some(first[0]))
+    }
 }
 
 impl ClientStream for tokio::net::UnixStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::try_write(self, bytes)
+    }
+
+    async fn peek(&self) -> io::Result<Option<u8>> {
+        Ok(None)
     }
 }
 

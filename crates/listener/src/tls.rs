@@ -26,13 +26,13 @@ use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     SupportedProtocolVersion, crypto, version,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::client_key;
 use crate::clock::{SystemClock, WallClock};
 use crate::limits::HANDSHAKE_TIMEOUT;
+use crate::socket::ClientStream;
+use crate::{client_key, http_without_tls};
 
 /// The longest private key, as DER, that signs in less than a millisecond. Those on curves have less than 300 bytes and take
 /// a twentieth of one; an RSA key of 2,048 bits has 1,220 and takes a third. One of 3,072 has 1,790 and takes 1.6 ms, one of
@@ -87,6 +87,8 @@ struct ServedFiles {
 pub(crate) struct Shaker {
     pub(crate) core: Arc<Core>,
     pub(crate) remote: SocketAddr,
+    /// Whether HTTP is what is spoken within TLS.
+    pub(crate) speaks_http: bool,
 }
 
 /// Why TLS cannot be served from the given files.
@@ -129,14 +131,17 @@ impl ListenerTls {
     /// then is done beside the workers where the server's key is a long one.
     pub(crate) async fn accept<S, P>(
         &self,
-        stream: S,
+        mut stream: S,
         admit: impl Future<Output = Result<P, Crowd>>,
         shaker: Shaker,
     ) -> io::Result<TlsStream<S>>
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: ClientStream,
     {
         let shake = async {
+            if shaker.speaks_http && http_without_tls::turn_away(&mut stream).await? {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "HTTP without TLS"));
+            }
             let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
             let place = admit.await;
             let _place = place.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;

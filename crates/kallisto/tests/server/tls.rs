@@ -183,6 +183,39 @@ fn a_hangup_changes_the_certificate_and_a_broken_file_does_not() {
     server.stop();
 }
 
+/// A client that was given `http://` for `https://` is told so in its own protocol.
+#[test]
+fn http_without_tls_is_told_what_is_wrong() {
+    let directory = Directory::new("plain");
+    let authority = Authority::new();
+    place(&directory, &authority.identity());
+    let server = Server::start(&directory, &config(&directory, ""));
+    let long = format!(
+        "POST /v1/secret/a HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\n{}",
+        "a".repeat(500_000)
+    );
+    for sent in ["GET /v1/sys/health HTTP/1.1\r\nHost: h\r\n\r\n", "L", &long] {
+        let mut socket = TcpStream::connect_timeout(&server.address, PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(sent.as_bytes()).unwrap();
+        let mut reader = BufReader::new(socket);
+        let reply = read_reply(&mut reader).unwrap();
+        assert_eq!(reply.status, 400);
+        let text = r#"{"errors":["Client sent an HTTP request to an HTTPS server."]}"#;
+        assert_eq!(reply.body, text);
+        assert_eq!(std::io::copy(&mut reader, &mut std::io::sink()).unwrap(), 0, "it is closed");
+    }
+    // What is neither of the two is closed as before.
+    let mut socket = TcpStream::connect_timeout(&server.address, PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut socket, &mut rest);
+    assert!(rest.len() < 10 && !rest.starts_with(b"HTTP"), "{rest:?}");
+    assert_eq!(ask(server.address, &authority, None, BOTH).unwrap().status, 200);
+    server.stop();
+}
+
 #[test]
 fn sessions_are_resumed_until_more_is_asked_of_clients() {
     let directory = Directory::new("resume");
