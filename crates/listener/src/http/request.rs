@@ -131,7 +131,9 @@ fn namespace(head: &Parts) -> Result<&str, Error> {
 }
 
 fn wrap_ttl(head: &Parts) -> Result<u64, Error> {
-    let Some(value) = head.headers.get(&WRAP_TTL) else { return Ok(0) };
+    let value =
+        head.headers.get(&WRAP_TTL).filter(|value| !value.as_bytes().trim_ascii().is_empty());
+    let Some(value) = value else { return Ok(0) };
     let span = value.to_str().ok().and_then(Span::parse);
     let secs = span.and_then(|span| u64::try_from(span.nanos()).ok()).map(|nanos| {
         // A lifetime under a second still asks for wrapping.
@@ -202,7 +204,11 @@ mod tests {
         for (text, secs) in [("0", 0), ("60", 60), ("1h", 3600), ("250ms", 1)] {
             assert_eq!(wrap_ttl(&parts(&[("X-Vault-Wrap-TTL", text)])), Ok(secs), "{text}");
         }
-        for text in ["-1", "soon", ""] {
+        // One without a value asks for nothing.
+        for text in ["", "  "] {
+            assert_eq!(wrap_ttl(&parts(&[("X-Vault-Wrap-TTL", text)])), Ok(0), "{text:?}");
+        }
+        for text in ["-1", "soon"] {
             assert!(wrap_ttl(&parts(&[("X-Vault-Wrap-TTL", text)])).is_err(), "{text}");
         }
     }

@@ -65,6 +65,21 @@ fn an_answer_is_the_same_whoever_read_the_request() {
     }
 }
 
+/// As OpenBao has it; by both readers.
+#[test]
+fn a_header_without_a_value_wraps_nothing() {
+    let server = Running::start();
+    server.ask("POST", "secret/data/one", r#"{"data":{"a":"b"}}"#);
+    let root = ("X-Vault-Token", TOKEN);
+    for value in ["", "  "] {
+        for headers in [&[root][..], &[root, NOT_PLAIN]] {
+            let headers = [headers, &[("X-Vault-Wrap-TTL", value)]].concat();
+            let reply = server.connect().ask_with("GET", "secret/data/one", &headers, "");
+            assert_eq!((reply.status, reply.text_at("data/data")), (200, r#"{"a":"b"}"#.into()));
+        }
+    }
+}
+
 #[test]
 fn what_can_be_read_in_two_ways_is_refused_by_both() {
     let server = Running::start();
