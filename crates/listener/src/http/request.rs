@@ -114,13 +114,15 @@ fn token(head: &Parts) -> Option<TokenText<'_>> {
     // A header without a value says no more than none.
     let text = match head.headers.get(&TOKEN).filter(|value| !value.is_empty()) {
         Some(value) => value.to_str().ok()?,
-        None => {
-            let value = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())?
-        }
+        None => head.headers.get_all(AUTHORIZATION).iter().find_map(bearer)?,
     };
     (!text.is_empty()).then(|| TokenText::new(text))
+}
+
+/// The token of a bearer authorisation; a request may have others too.
+fn bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 fn namespace(head: &Parts) -> Result<&str, Error> {
@@ -185,6 +187,11 @@ mod tests {
         assert_eq!(text(&[("X-Vault-Token", "")]), None);
         assert_eq!(text(&[("X-Vault-Token", ""), ("Authorization", "Bearer b")]), Some("b".into()));
         assert_eq!(text(&[]), None);
+        // Proxies add authorisations of their own.
+        let several = [("Authorization", "Basic b"), ("Authorization", "Bearer c")];
+        assert_eq!(text(&several), Some("c".into()));
+        let several = [("Authorization", "Bearer c"), ("Authorization", "Bearer d")];
+        assert_eq!(text(&several), Some("c".into()));
     }
 
     #[test]

@@ -80,6 +80,25 @@ fn a_header_without_a_value_wraps_nothing() {
     }
 }
 
+/// A proxy may have added an authorisation of its own.
+#[test]
+fn of_several_authorisations_the_first_bearer_counts() {
+    let server = Running::start();
+    let bearer = format!("Bearer {TOKEN}");
+    let (basic, own) = (("Authorization", "Basic YTpi"), ("Authorization", bearer.as_str()));
+    let other = ("Authorization", "Bearer wrong");
+    for (headers, status) in [
+        (&[own][..], 200),
+        (&[basic, own], 200),
+        (&[own, basic, other], 200),
+        (&[other, own], 403),
+        (&[basic], 403),
+    ] {
+        let reply = server.connect().ask_with("GET", "auth/token/lookup-self", headers, "");
+        assert_eq!(reply.status, status, "{headers:?}");
+    }
+}
+
 #[test]
 fn what_can_be_read_in_two_ways_is_refused_by_both() {
     let server = Running::start();
