@@ -85,7 +85,7 @@ pub(super) async fn read(
     if body.is_end_stream() {
         return Ok(BudgetedBody { bytes: Bytes::new(), _share: share });
     }
-    if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+    if head.headers.get_all(header::CONTENT_ENCODING).iter().any(is_encoding) {
         return Err(BodyRefusal::Encoded);
     }
     let declared = body.size_hint().lower();
@@ -97,6 +97,11 @@ pub(super) async fn read(
         Ok(Err(refusal)) => Err(refusal),
         Err(_) => Err(BodyRefusal::TooSlow),
     }
+}
+
+/// Whether a body is anything but what it is a form of.
+fn is_encoding(name: &HeaderValue) -> bool {
+    !name.is_empty() && !name.as_bytes().eq_ignore_ascii_case(b"identity")
 }
 
 async fn collect(mut body: Incoming, share: &mut admission::Held) -> Result<Bytes, BodyRefusal> {

@@ -295,6 +295,12 @@ fn chunked_bodies_and_expectations_are_served() {
     // A body in an encoding nobody decodes.
     let gzip = put_with("Content-Length: 3\r\nContent-Encoding: gzip\r\n", "abc");
     assert_refused("gzip", server.tell(&gzip), 415);
+    // None at all, however that is said.
+    for none in ["identity", "Identity", ""] {
+        let lines = format!("Content-Length: 18\r\nContent-Encoding: {none}\r\n");
+        let reply = server.tell(&put_with(&lines, r#"{"data":{"k":"w"}}"#)).unwrap();
+        assert_eq!(reply.status, 200, "{none:?}");
+    }
     server.assert_serves();
 }
 
