@@ -21,6 +21,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time sent bytes may stay unacknowledged, which ends clients that never read.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence after which the kernel asks whether a client is still there, as Redis does. An idle connection of its protocol may stay, and
+/// one whose client has vanished says nothing either.
+pub const KEEPALIVE_TIME: Duration = Duration::from_secs(300);
 /// Bytes that a client takes in that time of a reply it does not take at once.
 pub const TAKEN_BYTES_MIN: usize = 256 << 10;
 /// Bytes of replies that a client may leave untaken without a share of what is held for all: with all

@@ -16,10 +16,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::limits::{BACKLOG, KERNEL_UNSENT_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::limits::{BACKLOG, KEEPALIVE_TIME, KERNEL_UNSENT_BYTES_MAX, UNREAD_TIMEOUT};
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,13 +216,14 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Sends small replies at once, ends clients that never read, and leaves what they do not read to `write_backpressure`, which
+/// Sends small replies at once, ends clients that never read or vanished, and leaves what they do not read to `write_backpressure`, which
 /// bounds it. A socket that refuses an option still serves.
 fn configure(stream: &tokio::net::TcpStream) {
     let socket = SockRef::from(stream);
     let set = socket
         .set_tcp_nodelay(true)
         .and_then(|()| socket.set_tcp_user_timeout(Some(UNREAD_TIMEOUT)))
+        .and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_TIME)))
         .and_then(|()| socket.set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX));
     if let Err(error) = set {
         tracing::debug!(%error, "socket option refused");
@@ -232,6 +233,19 @@ fn configure(stream: &tokio::net::TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_vanished_is_noticed() {
+        let (address, sockets) =
+            bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into(), NonZeroUsize::MIN).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = sockets.into_iter().next().unwrap().listen().unwrap();
+            let _client = std::net::TcpStream::connect(address.tcp().unwrap()).unwrap();
+            let Accepted::Tcp(stream, _) = listener.accept().await.unwrap() else { panic!() };
+            assert!(SockRef::from(&stream).keepalive().unwrap());
+        });
+    }
 
     #[test]
     fn a_path_is_taken_once_and_what_died_leaves_it_free() {
