@@ -178,6 +178,8 @@ impl ListeningSocket {
             Self::Tcp(listener) => {
                 let (stream, remote) = listener.accept().await?;
                 configure(&stream);
+                // A socket for both has `::ffff:192.0.2.1` for a client that is `192.0.2.1` to everybody else.
+                let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
                 Ok(Accepted::Tcp(stream, remote))
             }
             Self::Unix(listener) => {
@@ -244,6 +246,21 @@ mod tests {
             let _client = std::net::TcpStream::connect(address.tcp().unwrap()).unwrap();
             let Accepted::Tcp(stream, _) = listener.accept().await.unwrap() else { panic!() };
             assert!(SockRef::from(&stream).keepalive().unwrap());
+        });
+    }
+
+    #[test]
+    fn an_address_of_ipv4_is_one_at_a_socket_for_both() {
+        let both = SocketAddr::from(([0_u16; 8], 0));
+        // A machine without IPv6 has no such socket.
+        let Ok((address, sockets)) = bind(&both.into(), NonZeroUsize::MIN) else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = sockets.into_iter().next().unwrap().listen().unwrap();
+            let port = address.tcp().unwrap().port();
+            let client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            let Accepted::Tcp(_, remote) = listener.accept().await.unwrap() else { panic!() };
+            assert_eq!(remote, client.local_addr().unwrap());
         });
     }
 
