@@ -188,13 +188,34 @@ pub(super) struct DevSettings {
 /// [`Error::Usage`](Error) naming what does not resolve.
 pub(super) fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let refuse = |why: String| Error::usage(format!("bad listen address {address}: {why}"));
-    let mut found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
-    found.next().ok_or_else(|| refuse("it has no address".to_owned()))
+    let found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+    favourite(found).ok_or_else(|| refuse("it has no address".to_owned()))
+}
+
+/// Where to listen of the addresses that a name has. Many machines have `::1` before `127.0.0.1` for `localhost`, and clients are
+/// given the latter: the first of IPv4, as in OpenBao and Vault.
+fn favourite(found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    // The least, and of equals the first.
+    found.min_by_key(SocketAddr::is_ipv6)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_addresses_of_both_kinds_is_the_first_of_ipv4() {
+        for (found, expected) in [
+            (&["[::1]:8200", "127.0.0.1:8200", "127.0.0.2:8200"][..], Some("127.0.0.1:8200")),
+            (&["127.0.0.1:8200", "[::1]:8200"], Some("127.0.0.1:8200")),
+            (&["[::1]:8200", "[::2]:8200"], Some("[::1]:8200")),
+            (&[], None),
+        ] {
+            let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
+            assert_eq!(favourite(found.iter().map(|text| parse(text))), expected.map(parse));
+        }
+        assert_eq!(resolve("[::1]:8200").unwrap(), "[::1]:8200".parse().unwrap());
+    }
 
     #[test]
     fn addresses_resolve_or_are_refused_by_name() {
