@@ -216,12 +216,14 @@ impl RespSession {
 /// A refused login in Redis's words; what else is wrong keeps its own.
 fn wrong(error: Error) -> CommandFailure {
     match error {
-        Error::Denied(_) | Error::Invalid(_) | Error::Expected(_) | Error::NotFound => {
-            CommandFailure {
-                word: "WRONGPASS",
-                text: "invalid username-password pair or user is disabled.".into(),
-            }
-        }
+        Error::Denied(_)
+        | Error::Invalid(_)
+        | Error::Expected(_)
+        | Error::NotFound
+        | Error::UnsupportedPath => CommandFailure {
+            word: "WRONGPASS",
+            text: "invalid username-password pair or user is disabled.".into(),
+        },
         other => other.into(),
     }
 }

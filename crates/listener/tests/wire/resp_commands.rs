@@ -154,6 +154,17 @@ fn commands_in_a_line_are_quoted_as_in_redis() {
     assert_eq!(client.receive(), None);
 }
 
+#[test]
+fn a_name_that_no_user_can_have_is_a_wrong_login() {
+    let site = Site::start();
+    site.ask("sys/auth/userpass", r#"{"type":"userpass"}"#);
+    for name in ["a/b", "a/", "../a", "", "a\u{0}"] {
+        let mut client = site.connect();
+        let Reply::Error(text) = client.ask_words(&["AUTH", name, "x"]) else { panic!("{name:?}") };
+        assert!(text.starts_with("WRONGPASS"), "{name:?}: {text}");
+    }
+}
+
 /// The lists of commands that are tried sealed, cut off, without rights and so on have every command that touches a secret.
 #[test]
 fn no_command_that_touches_a_secret_is_left_out() {
