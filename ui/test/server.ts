@@ -48,7 +48,14 @@ export class Server {
   static async dev(page?: string): Promise<Server> {
     const port = await freePort();
     const folder = mkdtempSync(join(tmpdir(), 'kallisto-ui-'));
-    return Server.start(['-dev', '-dev-root-token-id=root', `-dev-listen-address=127.0.0.1:${port}`, '-dev-no-store-token'], port, folder, page);
+    const server = await Server.start(['-dev', '-dev-root-token-id=root', `-dev-listen-address=127.0.0.1:${port}`, '-dev-no-store-token'], port, folder, page);
+    // It answers before it has unsealed itself, which takes a while on a machine that has much to do.
+    const end = Date.now() + READY_MS;
+    while ((await server.api('GET', 'sys/seal-status', undefined, ''))['sealed'] !== false) {
+      if (Date.now() > end) throw new Error('the server stays sealed');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return server;
   }
 
   /** On disk, never initialised. */
