@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-HT7MRSHZ.js",
+        path: "assets/app-Q2F7KVYO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-HT7MRSHZ.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-HT7MRSHZ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-HT7MRSHZ.js.br")),
-        digest: "441c05e55fadaa7b6c0fd685bb9488a23e0dbc3376c23b8228f6ea852c9823d4",
+        plain: include_bytes!("../dist/assets/app-Q2F7KVYO.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-Q2F7KVYO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-Q2F7KVYO.js.br")),
+        digest: "c18c4589e6fbccf1498a0a4686eed4ee0fb1e4087e547e0fbc053b80eeb348d5",
     },
     PageRow {
         path: "assets/audit-4ZVTR635.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "e3855ce8274e28f8fc7b74b7ff080e8ff024eb5c788d43f4b70a0973348a693d",
     },
     PageRow {
-        path: "assets/secrets-UXHO4YW5.js",
+        path: "assets/secrets-PNDQ5UAG.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-UXHO4YW5.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-UXHO4YW5.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-UXHO4YW5.js.br")),
-        digest: "1d36cc3f04c0cedafb0387c124534da1c15f29197f45419e1d242946409a7b6a",
+        plain: include_bytes!("../dist/assets/secrets-PNDQ5UAG.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-PNDQ5UAG.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-PNDQ5UAG.js.br")),
+        digest: "603605b28fe7d0d770593c8d58850190bc354b5441139990ad4a0bff346a9097",
     },
     PageRow {
         path: "assets/settings-ACSCKCDM.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "03b9a631a40612919f397221df83acf8218105168ffa77d2cb3a79e9ee5e20e8",
+        digest: "f4c8b1e4215ff22811ec8fe39db1c3fe357a6a7f01b2c7f24e8be476da9c18b6",
     },
 ];

@@ -7,6 +7,7 @@ import { access } from './access.ts';
 import { budgets } from './budgets.ts';
 import { edges } from './edges.ts';
 import { everyForm, forms } from './forms.ts';
+import { met } from './met.ts';
 import { newcomer } from './newcomer.ts';
 import { operate } from './operate.ts';
 import { pictures } from './pictures.ts';
@@ -37,7 +38,7 @@ async function once(flow: Flow, world: World, mark: string): Promise<boolean> {
 
 export async function run(chromium: string | undefined, names: string[]): Promise<number> {
   if (!chromium) throw new Error('usage: node test/run.mjs CHROMIUM [FLOW...]');
-  const all = [...units, ...newcomer, ...setup, ...session, ...secrets, ...access, ...operate, ...forms, ...edges, ...pseudo, ...budgets, ...screens];
+  const all = [...units, ...newcomer, ...setup, ...session, ...secrets, ...access, ...operate, ...forms, ...met, ...edges, ...pseudo, ...budgets, ...screens];
   const chosen = names.length > 0 ? [...all, ...pictures].filter((flow) => names.some((name) => flow.name.includes(name))) : all;
   const browser = await launch(chromium);
   const dev = await Server.dev();

@@ -4,7 +4,7 @@ import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/bulk.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, call } from '../../lib/api.ts';
-import { useAction } from '../../lib/load.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
 import { apiPath, findPlace, lastSegment, parentOf, placeText, type Place } from '../../lib/place.ts';
 import { go, href } from '../../lib/router.ts';
 import { toast } from '../../lib/toasts.ts';
@@ -49,10 +49,14 @@ function Delete({ places, close, onDone }: { places: string[]; close: () => void
     plan(places, async (place) => { const { data } = await call<{ count: number; paths: string[] }>('POST', 'sys/kallisto/kv/delete', { body: { path: place, purge, dry_run: true } }); return { total: data.count, names: data.paths }; }).then((made) => { if (!isLate) setFound(made); }, (error: unknown) => { if (!isLate) setRefused(error); });
     return () => { isLate = true; };
   }, [purge]);
-  // The route for many is refused to many people: one secret has its own request.
-  const isPlain = refused instanceof ApiError && refused.status === 403 && places.length === 1 && !places[0]?.endsWith('/');
+  // All of a selection are in one folder. Without versions there is nothing to bring back, whatever one chooses.
+  const mount = useLoad(async () => (await findPlace(places[0] ?? '')).mount, [places[0]]);
+  const isBare = mount.data?.version === 1;
+  const isFinal = purge || isBare;
+  // The route for many is refused to many people, and knows no cubbyhole: one secret has its own request.
+  const isPlain = refused instanceof ApiError && (refused.status === 403 || mount.data?.type.endsWith('cubbyhole') === true) && places.length === 1 && !places[0]?.endsWith('/');
   const total = isPlain ? 1 : (found?.total ?? 0);
-  const word = purge || total > TYPED_FROM ? (places.length === 1 ? lastSegment(places[0] ?? '') : en.deleteIt(total)) : '';
+  const word = isFinal || total > TYPED_FROM ? (places.length === 1 ? lastSegment(places[0] ?? '') : en.deleteIt(total)) : '';
   const run = useAction(async () => {
     for (const text of places) {
       if (isPlain) {
@@ -64,14 +68,14 @@ function Delete({ places, close, onDone }: { places: string[]; close: () => void
     close();
     onDone();
     const names = found?.names ?? places;
-    if (purge) toast(en.deletedForGood(plural(total, common.secret)));
+    if (isFinal) toast(en.deletedForGood(plural(total, common.secret)));
     else toast(en.deleted(plural(total, common.secret)), undefined, { label: en.undo, run: () => void undo(names, onDone) });
   });
   return (
-    <Form name="secrets/delete" onSubmit={() => ((found || isPlain) && typed === word ? run.run() : undefined)}>
-      <Sheet title={purge ? en.deleteForGood : en.deleteIt2} actions={<><Button onClick={close} autofocus>{common.cancel}</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || typed !== word || total === 0}>{purge ? en.deleteForGood2(plural(total, common.secret)) : en.deleteIt3(plural(total, common.secret))}</Button></>}>
-        <Check label={en.deleteForGood3} hint={en.allVersionsAndMetadataCannotBe} checked={purge} onChange={setPurge} />
-        {refused && !isPlain ? <FormError error={refused} /> : !found && !isPlain ? <Loading rows={2} /> : total === 0 ? <Note>{en.thereIsNothingToDeleteHere}</Note> : <><p class="soft">{purge ? <>{en.allVersionsOfAreRemoved(plural(total, common.secret))}</> : <>{en.theLatestVersionOfIsDeleted(plural(total, common.secret))}</>}</p><Names names={found?.names ?? places} total={total} /></>}
+    <Form name="secrets/delete" onSubmit={() => ((found || isPlain) && mount.data && typed === word ? run.run() : undefined)}>
+      <Sheet title={isFinal ? en.deleteForGood : en.deleteIt2} actions={<><Button onClick={close} autofocus>{common.cancel}</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || !mount.data || typed !== word || total === 0}>{isFinal ? en.deleteForGood2(plural(total, common.secret)) : en.deleteIt3(plural(total, common.secret))}</Button></>}>
+        {isBare ? <Note kind="warn">{en.noVersionsAreKeptHere}</Note> : <Check label={en.deleteForGood3} hint={en.allVersionsAndMetadataCannotBe} checked={purge} onChange={setPurge} />}
+        {refused && !isPlain ? <FormError error={refused} /> : mount.error ? <FormError error={mount.error} /> : (!found && !isPlain) || !mount.data ? <Loading rows={2} /> : total === 0 ? <Note>{en.thereIsNothingToDeleteHere}</Note> : <><p class="soft">{isBare ? en.areRemoved(plural(total, common.secret)) : purge ? <>{en.allVersionsOfAreRemoved(plural(total, common.secret))}</> : <>{en.theLatestVersionOfIsDeleted(plural(total, common.secret))}</>}</p><Names names={found?.names ?? places} total={total} /></>}
         {word && total > 0 && <Field label={en.typeToGoOn(word)} value={typed} onInput={setTyped} mono />}
         <FormError error={run.error} />
       </Sheet>

@@ -14,6 +14,8 @@ export const deleteIt3 = (counted: string): string => `Delete ${counted}`;
 export const deleteForGood3 = 'Delete for good';
 export const allVersionsAndMetadataCannotBe = 'all versions and metadata; cannot be undone';
 export const thereIsNothingToDeleteHere = 'There is nothing to delete here.';
+export const noVersionsAreKeptHere = 'No versions are kept here: what is deleted cannot be brought back.';
+export const areRemoved = (counted: string): string => `Removed: ${counted}.`;
 export const allVersionsOfAreRemoved = (counted: string): string => `All versions of ${counted} are removed.`;
 export const theLatestVersionOfIsDeleted = (counted: string): string => `The latest version of ${counted} is deleted. It can be undeleted until it is destroyed.`;
 export const typeToGoOn = (word: string): string => `Type ${word} to go on`;

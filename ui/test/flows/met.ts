@@ -1,0 +1,49 @@
+// What people met: values, spellings, orders of events and states of real use that once went wrong.
+import { equal, until } from '../assert.ts';
+import { Watched } from '../browser.ts';
+import { Server } from '../server.ts';
+import type { Flow, World } from './index.ts';
+
+export const met: Flow[] = [];
+
+/** A flow of somebody who may do everything, with a mount of its own. */
+function flow(name: string, run: (one: Watched, world: World) => Promise<void>): void {
+  met.push({ name: `met: ${name}`, run: async (world) => {
+    await mount(world.dev);
+    const one = await Watched.open(world.browser, world.dev);
+    await one.login('ops');
+    await run(one, world);
+    await one.finish();
+  } });
+}
+
+/** An empty mount of version 2, as `met/`. */
+async function mount(server: Server): Promise<void> {
+  await server.api('DELETE', 'sys/mounts/met');
+  await server.must('POST', 'sys/mounts/met', { type: 'kv', options: { version: '2' } });
+  await until(async () => (await server.api('POST', 'met/config', { max_versions: 0 }))['status'] < 300, 'the mount is there');
+}
+
+flow('where no versions are kept, a deletion says that it is for good, and offers no undo', async (one, { dev }) => {
+  const { page } = one;
+  await dev.api('DELETE', 'sys/mounts/met1');
+  await dev.must('POST', 'sys/mounts/met1', { type: 'kv', options: { version: '1' } });
+  await dev.must('POST', 'met1/a', { k: 'v' });
+  const form = page.locator('form[data-form="secrets/delete"]');
+  await one.go('/ui/s/met1/a');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await form.getByText('cannot be brought back').waitFor();
+  equal(await form.getByText('undeleted').count(), 0, 'no word of undeleting');
+  await form.getByLabel(/^Type/).fill('a');
+  await form.getByRole('button', { name: 'Delete 1 secret for good' }).click();
+  await page.locator('.toast', { hasText: 'deleted for good' }).waitFor();
+  equal(await page.locator('.toast').getByRole('button', { name: 'Undo' }).count(), 0, 'no undo');
+  // A cubbyhole is of one's own, and the route for many does not know it.
+  await page.evaluate(async () => { const { token } = JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token: string }; await fetch('/v1/cubbyhole/mine', { method: 'POST', headers: { 'X-Vault-Token': token }, body: '{"k":"v"}' }); });
+  await one.go('/ui/s/cubbyhole/mine');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await form.getByLabel(/^Type/).fill('mine');
+  await form.getByRole('button', { name: 'Delete 1 secret for good' }).click();
+  await form.waitFor({ state: 'detached' });
+  equal(await page.evaluate(async () => { const { token } = JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token: string }; return (await fetch('/v1/cubbyhole/mine', { headers: { 'X-Vault-Token': token } })).status; }), 404, 'it is gone');
+});
