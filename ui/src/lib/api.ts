@@ -92,6 +92,8 @@ export const encodePath = (path: string): string => path.split('/').map(encodeUR
 /** Told of each request; the frame sets it (`lib/asked`). */
 export const onAsk: { run?: (method: Method, path: string, options: Options) => void } = {};
 
+/** Refusals with 503 after which the same request is not sent again. */
+const IS_FINAL = /may have happened|disk is full/;
 const RETRIES_MAX = 6;
 const WAIT_MS_MAX = 10_000;
 
@@ -151,13 +153,13 @@ export async function call<T = Record<string, any>>(method: Method, path: string
       if (!options.quiet) onSealed.value?.();
       throw error;
     }
-    // A server that is behind, has no leader just now or is full did nothing with the request.
-    const comesAgain = response.status === 412 || response.status === 429 || (response.status === 503 && errors.length > 0);
+    // A server that is behind, has no leader just now or too much to do did nothing with the request. What may have happened is not sent twice, and a disk stays full.
+    const comesAgain = response.status === 412 || response.status === 429 || (response.status === 503 && errors.length > 0 && !IS_FINAL.test(error.message));
     if (comesAgain && attempt < RETRIES_MAX && !options.quiet) {
       const after = Number(response.headers.get('Retry-After'));
       const wait = Math.min(after > 0 ? after * 1000 : 250 * 2 ** attempt, WAIT_MS_MAX);
       serverNote.value = response.status === 429 ? en.tooManyRequestsGoingOnIn(Math.ceil(wait / 1000))
-        : response.status === 412 ? en.waitingForThisServerToCatch : en.theClusterIsChoosingALeader;
+        : response.status === 412 ? en.waitingForThisServerToCatch : /no server leads|leader/i.test(error.message) ? en.theClusterIsChoosingALeader : en.tryingAgain(error.message);
       await pause(wait, options.signal);
       continue;
     }

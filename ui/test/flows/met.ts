@@ -5,6 +5,7 @@ import { Server } from '../server.ts';
 import type { Flow, World } from './index.ts';
 
 export const met: Flow[] = [];
+const REFUSED = { status: 400, contentType: 'application/json', body: '{"errors":["not now"]}' };
 
 /** A flow of somebody who may do everything, with a mount of its own. */
 function flow(name: string, run: (one: Watched, world: World) => Promise<void>): void {
@@ -46,4 +47,23 @@ flow('where no versions are kept, a deletion says that it is for good, and offer
   await form.getByRole('button', { name: 'Delete 1 secret for good' }).click();
   await form.waitFor({ state: 'detached' });
   equal(await page.evaluate(async () => { const { token } = JSON.parse(sessionStorage.getItem('kallisto.session') ?? '{}') as { token: string }; return (await fetch('/v1/cubbyhole/mine', { headers: { 'X-Vault-Token': token } })).status; }), 404, 'it is gone');
+});
+
+flow('a write that may have happened, and one that a full disk refuses, is not sent again by itself', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/app', { data: { k: 'v' } });
+  for (const words of ['the write may have happened: read before sending it again', 'the disk is full: reads go on, writes are refused']) {
+    let sent = 0;
+    await page.route('**/v1/met/data/app', (route) => { if (route.request().method() !== 'POST') return route.continue(); sent += 1; return route.fulfill({ ...REFUSED, status: 503, body: JSON.stringify({ errors: [words] }) }); });
+    await one.go('/ui/s/met/app?tab=edit');
+    await page.getByLabel('Value of k').fill('w');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+    await page.locator('.note.bad', { hasText: words }).waitFor({ timeout: 4000 });
+    equal(sent, 1, 'sent once');
+    await page.unroute('**/v1/met/data/app');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
+    await page.getByRole('button', { name: 'Reveal k', exact: true }).waitFor();
+  }
 });

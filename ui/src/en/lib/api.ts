@@ -8,4 +8,5 @@ export const theServerAnswered = (status: number): string => `The server answere
 export const theServerDoesNotAnswerTrying = 'The server does not answer; trying again.';
 export const tooManyRequestsGoingOnIn = (math: number): string => `Too many requests; going on in ${math} s.`;
 export const waitingForThisServerToCatch = 'Waiting for this server to catch up.';
+export const tryingAgain = (message: string): string => `The server says: ${message}. Trying again.`;
 export const theClusterIsChoosingALeader = 'The cluster is choosing a leader; going on by itself.';
