@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-F75ZXQMJ.js",
+        path: "assets/app-E7C67ADC.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-F75ZXQMJ.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-F75ZXQMJ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-F75ZXQMJ.js.br")),
-        digest: "a1143e76ceee93e5ede3a36f26d3247639fb070a7e5a54470795ef82275742cf",
+        plain: include_bytes!("../dist/assets/app-E7C67ADC.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-E7C67ADC.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-E7C67ADC.js.br")),
+        digest: "708b8ce8cdd499ac9d33da2d4d4adea9d0903d1531b2b47a118bec2119e5e752",
     },
     PageRow {
         path: "assets/audit-DEF7UKYV.js",
@@ -184,12 +184,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "a802f231d1259395c66c70cfcbf9210c2b17f79ed8e6dbc05d816c6c3c2760a0",
     },
     PageRow {
-        path: "assets/policies-DVQ5UHN2.js",
+        path: "assets/policies-D6J6IJS3.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/policies-DVQ5UHN2.js"),
-        gzip: Some(include_bytes!("../dist/assets/policies-DVQ5UHN2.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/policies-DVQ5UHN2.js.br")),
-        digest: "3ff41466aab7de75969c6ae463b6908e81233b916a5a86e09c689c9b839bd979",
+        plain: include_bytes!("../dist/assets/policies-D6J6IJS3.js"),
+        gzip: Some(include_bytes!("../dist/assets/policies-D6J6IJS3.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/policies-D6J6IJS3.js.br")),
+        digest: "72c6841b350f7cdb17809e2d0e368df81a9396ef55ed4e58b9140e897fe0d184",
     },
     PageRow {
         path: "assets/review-YCEINHN5.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "c0750da9053fb8bbbd7e35e517bd69ca129f797db50b04bb071531b9adc14f70",
+        digest: "e5ebad2b732411f1e6dd3b5ecbfdd6e0eb8dd5f72e259610212b76b08163187e",
     },
 ];

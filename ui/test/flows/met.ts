@@ -1,5 +1,5 @@
 // What people met: values, spellings, orders of events and states of real use that once went wrong.
-import { equal, until } from '../assert.ts';
+import { equal, ok, until } from '../assert.ts';
 import { Watched } from '../browser.ts';
 import { Server } from '../server.ts';
 import type { Flow, World } from './index.ts';
@@ -66,4 +66,21 @@ flow('a write that may have happened, and one that a full disk refuses, is not s
     await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
     await page.getByRole('button', { name: 'Reveal k', exact: true }).waitFor();
   }
+});
+
+flow('a new policy with the name of one that exists is that one, and saving shows the difference', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('PUT', 'sys/policies/acl/met', { policy: 'path "met/*" {\n  capabilities = ["read"]\n}\n' });
+  await one.go('/ui/policies/');
+  await page.getByRole('button', { name: 'New policy' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('met');
+  await page.getByRole('button', { name: 'Go on' }).click();
+  const text = page.getByLabel('Text of met');
+  await text.waitFor();
+  ok((await text.inputValue()).includes('met/*'), 'the text of the policy that is there');
+  await text.fill('path "met/*" {\n  capabilities = ["list"]\n}\n');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('dialog').locator('.del').first().waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await until(async () => String((await dev.must('GET', 'sys/policies/acl/met'))['data'].policy).includes('list'), 'it is saved');
 });

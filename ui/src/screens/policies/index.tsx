@@ -53,9 +53,14 @@ export function Policies() {
 function Policy({ name }: { name: string }) {
   const { query } = route.value;
   const isNew = query.has('new');
-  const loaded = useLoad(async () => (isNew ? { policy: TEMPLATES[query.get('from') ?? '']?.[1] ?? '' } : (await call<{ policy: string }>('GET', `sys/policies/acl/${name}`)).data), [name, isNew]);
+  // A name may be taken: what is there is shown and changed, never replaced unseen.
+  const loaded = useLoad(async () => {
+    const there = isNew ? await readPolicy(name) : (await call<{ policy: string }>('GET', `sys/policies/acl/${name}`)).data.policy;
+    return { there, start: there ?? TEMPLATES[query.get('from') ?? '']?.[1] ?? '' };
+  }, [name, isNew]);
   if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={`sys/policies/acl/${name}`} />;
   if (!loaded.data) return <Loading rows={8} />;
-  return <PolicyEditor name={name} saved={isNew ? '' : loaded.data.policy} start={loaded.data.policy} isNew={isNew} reload={() => { if (isNew) void go(href(`policies/${name}`), true); else loaded.reload(); }} />;
+  const { there, start } = loaded.data;
+  return <PolicyEditor name={name} saved={there ?? ''} start={start} isNew={there === undefined} reload={() => { if (isNew) void go(href(`policies/${name}`), true); else loaded.reload(); }} />;
 }
 export const readPolicy = async (name: string): Promise<string | undefined> => (await tryCall<{ policy: string }>('GET', `sys/policies/acl/${name}`))?.data.policy;
