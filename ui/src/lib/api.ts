@@ -4,7 +4,7 @@
 // an `ApiError` with the server's words and the request id. Nothing else in the page calls `fetch` for the API.
 import * as en from '../en/lib/api.ts';
 import { parseJson, type Json } from './json.ts';
-import { me, namespace, onSealed, onTokenEnd, serverNote, token } from './state.ts';
+import { me, namespace, onSealed, onTokenEnd, server, serverNote, token } from './state.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'LIST';
 /** Why a value is read: goes into the audit log (contract E8). */
@@ -140,8 +140,10 @@ export async function call<T = Record<string, any>>(method: Method, path: string
         continue;
       }
       serverNote.value = '';
+      if (server.peek().ok) server.value = { ...server.peek(), ok: false };
       throw new ApiError(0, [], method, path);
     }
+    if (!server.peek().ok) server.value = { ...server.peek(), ok: true };
     const reply = await read<T>(response, options.exact ?? false);
     if (response.ok) {
       serverNote.value = '';

@@ -7,7 +7,7 @@ import { download } from '../lib/download.ts';
 import { parseProm, rate, sum, type Sample } from '../lib/prom.ts';
 import { token } from '../lib/state.ts';
 import { Chart, type Series } from '../parts/chart.tsx';
-import { Button, Failed, Loading, Page } from '../parts/ui.tsx';
+import { Button, Failed, FormError, Loading, Page } from '../parts/ui.tsx';
 
 const EVERY_MS = 5000;
 const KEPT = 720;
@@ -69,6 +69,7 @@ export function Metrics() {
   const dashboard = (): void => download('kallisto-grafana.json', JSON.stringify({ title: en.kallisto, schemaVersion: 39, time: { from: 'now-1h', to: 'now' }, panels: PANELS.map((panel, i) => ({ id: i + 1, type: 'timeseries', title: panel.title, gridPos: { h: 8, w: 8, x: (i % 3) * 8, y: Math.floor(i / 3) * 8 }, targets: panel.query.split('; ').map((expr, at) => ({ refId: 'ABC'[at], expr })) })) }, null, 2), 'application/json');
   return (
     <Page title={en.metrics} sub={samples.length < 3 ? en.fillsFromNowOnEveryFive : en.samplesEveryFiveSeconds(samples.length)} actions={<><Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>{isPaused ? common.goOn : en.pause}</Button><Button icon="dl" onClick={dashboard}>{en.grafanaDashboard}</Button></>}>
+      <FormError error={error} />
       <div class="charts">{PANELS.map((panel) => <Chart key={panel.title} title={panel.title} unit={panel.unit ?? ''} query={panel.query} times={times} series={panel.series.map((one): Series => ({ name: one.name, values: samples.map(({ sample, time }, i) => { const before = samples[i - 1]; const value = one.of(sample, before?.sample); return value === null ? null : before && one.of.name === 'perSecond' ? value / Math.max(0.5, (time - before.time) / 1000) : value; }) }))} />)}</div>
     </Page>
   );

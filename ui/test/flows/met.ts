@@ -84,3 +84,27 @@ flow('a new policy with the name of one that exists is that one, and saving show
   await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
   await until(async () => String((await dev.must('GET', 'sys/policies/acl/met'))['data'].policy).includes('list'), 'it is saved');
 });
+
+met.push({ name: 'met: a server that does not answer any more is not shown as healthy', run: async ({ browser }) => {
+  const server = await Server.durable();
+  try {
+    const made = await server.must('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 }, '');
+    server.token = made['root_token'] as string;
+    await server.must('PUT', 'sys/unseal', { key: (made['keys_base64'] as string[])[0] }, '');
+    await until(async () => (await server.api('GET', 'sys/mounts'))['status'] === 200, 'the server answers');
+    const one = await Watched.open(browser, server);
+    const { page } = one;
+    await page.goto('/ui/login');
+    await page.getByLabel('Token').fill(server.token);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.locator('.app').waitFor();
+    await one.go('/ui/cluster');
+    await page.locator('.rail .foot', { hasText: 'unsealed' }).waitFor();
+    await page.locator('.kpi', { hasText: 'Servers' }).waitFor();
+    server.child.kill('SIGKILL');
+    await page.locator('.note.bad', { hasText: 'The server cannot be reached' }).waitFor({ timeout: 20_000 });
+    equal(await page.getByText('live', { exact: true }).count(), 0, 'nothing is called live');
+    await page.locator('.rail .foot', { hasText: 'no answer' }).waitFor();
+    await one.context.close();
+  } finally { server.stop(); }
+} });
