@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-QYL6CYY2.js",
+        path: "assets/app-NT3T6A63.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-QYL6CYY2.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-QYL6CYY2.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-QYL6CYY2.js.br")),
-        digest: "9024e6eec83de6a04dcf83cfd187c406f706af5fd9baa50aaaea91efcd170269",
+        plain: include_bytes!("../dist/assets/app-NT3T6A63.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-NT3T6A63.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-NT3T6A63.js.br")),
+        digest: "40946a6ec5c8dc4fb1a37ac59cf1bbd1e41eacb38bfe8c35595ce70c7e51d6b2",
     },
     PageRow {
         path: "assets/audit-SDYXH2K7.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "236ba6a6f2b6243c31a5cef39f7af878b1906ca09404146f693a405d4ace33ee",
     },
     PageRow {
-        path: "assets/secrets-5P2JL3NR.js",
+        path: "assets/secrets-TM6VIENQ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-5P2JL3NR.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-5P2JL3NR.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-5P2JL3NR.js.br")),
-        digest: "060399ff7813d06c5b78b8501701bd0f6c879fb75a1ef6999a5120666af9edc2",
+        plain: include_bytes!("../dist/assets/secrets-TM6VIENQ.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-TM6VIENQ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-TM6VIENQ.js.br")),
+        digest: "183974c4ad4462040e76f9b45307e87f058dad0a20789a7db2ac0199703aabe0",
     },
     PageRow {
         path: "assets/settings-EUZYAAQ2.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "28ccf5788ebd5a213acea4b81144aede80fd1966236eed0fe059331d0b110d8a",
+        digest: "4917f270b88b4695bca2973704cdc765c232187bef37db94fbe8ff4150a8a963",
     },
 ];

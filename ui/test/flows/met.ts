@@ -108,3 +108,16 @@ met.push({ name: 'met: a server that does not answer any more is not shown as he
     await one.context.close();
   } finally { server.stop(); }
 } });
+
+flow('a value that was shown goes when somebody writes the secret, and what is copied next is the new one', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/app', { data: { k: 'old k', z: 'old z' } });
+  await one.go('/ui/s/met/app');
+  await page.getByRole('button', { name: 'Reveal k', exact: true }).click();
+  await page.locator('.shown').waitFor();
+  await dev.must('POST', 'met/data/app', { data: { k: 'new k', z: 'new z' } });
+  await page.locator('.head', { hasText: 'v2 · current' }).waitFor();
+  await page.locator('.shown').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Reveal z', exact: true }).click();
+  equal(await page.locator('.shown').innerText(), 'new z', 'the value of the version in the heading');
+});

@@ -89,7 +89,7 @@ export function Secret({ place }: { place: Place }) {
         <div class="body">
           {tab === 'meta' ? <Meta place={place} meta={meta} error={metaError} reload={loaded.reload} /> : tab === 'who' ? <Who place={place} /> : tab === 'use' ? <UseIt place={place} keys={subkeys ? Object.keys(subkeys) : []} /> : (
             state !== 'there' && !version ? <Gone place={place} meta={meta} reload={loaded.reload} /> : (
-              <><Values place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">{en.youMayWriteThisSecretBut}</Note>}</>
+              <><Values key={version ?? meta?.current_version} place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">{en.youMayWriteThisSecretBut}</Note>}</>
             )
           )}
         </div>
