@@ -28,8 +28,9 @@ export async function findPlace(text: string): Promise<Place> {
   // Mounts may contain a slash, so only one of a single segment is kept for all places below it.
   if (mount.path.split('/').length === 2) cache.set(key, Promise.resolve(mount));
   let path = trimmed === mount.path.slice(0, -1) ? '' : trimmed.slice(mount.path.length);
-  // An API path that was pasted.
-  if (mount.version === 2) path = path.replace(/^(data|metadata|subkeys)\//, '');
+  // An API path that was pasted, unless the mount has a folder of that name.
+  const noun = mount.version === 2 ? /^(data|metadata|subkeys)\//.exec(path)?.[0] : undefined;
+  if (noun && !(await tryCall('LIST', `${mount.path}metadata/${noun}`, { query: { limit: 1 } }))) path = path.slice(noun.length);
   return { mount, path, isFolder: path === '' || path.endsWith('/') };
 }
 

@@ -121,3 +121,21 @@ flow('a value that was shown goes when somebody writes the secret, and what is c
   await page.getByRole('button', { name: 'Reveal z', exact: true }).click();
   equal(await page.locator('.shown').innerText(), 'new z', 'the value of the version in the heading');
 });
+
+flow('a folder named data or metadata at the root of a mount is a folder', async (one, { dev }) => {
+  const { page } = one;
+  for (const [path, k] of [['inner', 'at the root'], ['data/inner', 'in data'], ['metadata/inner', 'in metadata']] as const) await dev.must('POST', `met/data/${path}`, { data: { k } });
+  await one.go('/ui/s/met/');
+  await page.getByRole('option', { name: /^data\// }).click();
+  await page.getByRole('heading', { name: 'data/', exact: true }).waitFor();
+  await page.getByRole('option', { name: /inner/ }).click();
+  await page.locator('.detail .path', { hasText: 'met/data/inner' }).waitFor();
+  await page.getByRole('button', { name: 'Reveal k', exact: true }).click();
+  equal(await page.locator('.shown').innerText(), 'in data', 'the secret in the folder');
+  await one.go('/ui/s/met/metadata/');
+  await page.getByRole('heading', { name: 'metadata/', exact: true }).waitFor();
+  // Where there is no such folder, it is the path of the API.
+  await one.go('/ui/s/met/subkeys/inner');
+  await page.getByRole('button', { name: 'Reveal k', exact: true }).click();
+  equal(await page.locator('.shown').innerText(), 'at the root', 'a pasted path of the API');
+});
