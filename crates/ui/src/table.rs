@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-ALNLEDMJ.js",
+        path: "assets/app-5UCS2AFS.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-ALNLEDMJ.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-ALNLEDMJ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-ALNLEDMJ.js.br")),
-        digest: "d45192b232b49415d43f62b5e7dd3716d9134ee8bd6b6dd0d14581dfdf64bed0",
+        plain: include_bytes!("../dist/assets/app-5UCS2AFS.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-5UCS2AFS.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-5UCS2AFS.js.br")),
+        digest: "a83046642d87f3529da365618438b371a6d79b0fe45e76eb050e449d229c0b8e",
     },
     PageRow {
         path: "assets/audit-LNKQZZCZ.js",
@@ -184,12 +184,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "20b55209a62a634fceabdd74ab711dc0452ab9c1fe1241a42f734862f3e20f4f",
     },
     PageRow {
-        path: "assets/policies-CCDDKWRG.js",
+        path: "assets/policies-E43FY2PB.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/policies-CCDDKWRG.js"),
-        gzip: Some(include_bytes!("../dist/assets/policies-CCDDKWRG.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/policies-CCDDKWRG.js.br")),
-        digest: "afddea6e094135497e6c9d5193f68b48b2d23efc1c239be5af1f471741219f56",
+        plain: include_bytes!("../dist/assets/policies-E43FY2PB.js"),
+        gzip: Some(include_bytes!("../dist/assets/policies-E43FY2PB.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/policies-E43FY2PB.js.br")),
+        digest: "b0547b427b74c79544cf29309abcd13896f0485f1f6835d07e7b870a9c386560",
     },
     PageRow {
         path: "assets/review-SEJ3S6KT.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "f12a3ac12a72c9836e1fd7ca0fa578e8807b34f222c94b1b257f4e637bfa56ec",
+        digest: "371f0da423d887b2082668033bc54f4b2632e9d497185500450d78fac41c6b34",
     },
 ];

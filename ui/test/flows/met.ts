@@ -139,3 +139,18 @@ flow('a folder named data or metadata at the root of a mount is a folder', async
   await page.getByRole('button', { name: 'Reveal k', exact: true }).click();
   equal(await page.locator('.shown').innerText(), 'at the root', 'a pasted path of the API');
 });
+
+flow('the rows of a policy are its rules, however late the server has read them', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('PUT', 'sys/policies/acl/met-rows', { policy: 'path "met/*" {\n  capabilities = ["read"]\n}\n' });
+  await page.route('**/v1/sys/policies/check', async (route) => { await new Promise((done) => setTimeout(done, 1000)); await route.continue(); });
+  await one.go('/ui/policies/met-rows');
+  await page.getByRole('button', { name: 'Rows', exact: true }).click();
+  await page.getByRole('button', { name: 'Another rule' }).click();
+  await page.getByRole('group', { name: 'Rule 2' }).waitFor();
+  await page.getByRole('button', { name: 'Text', exact: true }).click();
+  ok((await page.getByLabel('Text of met-rows').inputValue()).includes('met/*'), 'the rule that was there is there');
+  await one.go('/ui/');
+  await page.getByRole('button', { name: 'Leave', exact: true }).click();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+});

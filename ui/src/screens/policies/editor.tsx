@@ -61,7 +61,7 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
     <div class="pol">
       <section class="ed" aria-label={en.policy(name)}>
         <header class="edhead"><h1 class="mono grow">{visible(name)}</h1>{isDirty && <Tag kind="warn">{isNew ? en.newNotSaved : en.draftNotSaved}</Tag>}<Segments label={common.form} value={view} options={[['text', common.text], ['rows', common.rows]]} onChange={setView} />{!isNew && !isRoot && name !== 'default' && <Button kind="ghost" icon="trash" label={en.deleteThePolicy} need={{ path: `sys/policies/acl/${name}`, cap: 'delete' }} busy={remove.busy} onClick={() => void remove.run()} />}<Button icon="check" kind="primary" busy={save.busy} disabled={!isDirty || isRoot || errors.length > 0} need={{ path: `sys/policies/acl/${name}`, cap: ['update', 'create'] }} onClick={() => void save.run()}>{common.save}</Button></header>
-        {view === 'text' ? <CodeArea label={en.textOf(name)} value={text} onInput={(next) => { setText(next); setHit(0); }} language="hcl" errors={marks} rows={24} readOnly={isRoot} /> : <Builder rules={checked?.rules ?? []} onText={setText} />}
+        {view === 'text' ? <CodeArea label={en.textOf(name)} value={text} onInput={(next) => { setText(next); setHit(0); }} language="hcl" errors={marks} rows={24} readOnly={isRoot} /> : <Builder text={text} onText={setText} />}
         <FormError error={save.error ?? remove.error} />
         <ul class="probs" aria-live="polite">
           {errors.map((one) => <li class="e"><Icon name="warn" /><span>{one.line > 0 && <b>{en.line(one.line)} </b>}{visible(one.message)}</span></li>)}
