@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-5UCS2AFS.js",
+        path: "assets/app-RXCWMYDY.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-5UCS2AFS.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-5UCS2AFS.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-5UCS2AFS.js.br")),
-        digest: "a83046642d87f3529da365618438b371a6d79b0fe45e76eb050e449d229c0b8e",
+        plain: include_bytes!("../dist/assets/app-RXCWMYDY.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-RXCWMYDY.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-RXCWMYDY.js.br")),
+        digest: "726046dd13582488e5ed544d66fc313c2a93dc4160dc1ebb87d19adb60045b9d",
     },
     PageRow {
         path: "assets/audit-LNKQZZCZ.js",
@@ -168,12 +168,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "f56bc1ff6facbe09ab2d56db382a9b37d3eac62662732febd1bd49913bf2d9e0",
     },
     PageRow {
-        path: "assets/open-V4XXGKZ7.js",
+        path: "assets/open-NADR2UCA.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/open-V4XXGKZ7.js"),
-        gzip: Some(include_bytes!("../dist/assets/open-V4XXGKZ7.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/open-V4XXGKZ7.js.br")),
-        digest: "94223120e0f7f6afb33ce0995137f893c0b5933b6c7745f803ca0a306d648c97",
+        plain: include_bytes!("../dist/assets/open-NADR2UCA.js"),
+        gzip: Some(include_bytes!("../dist/assets/open-NADR2UCA.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/open-NADR2UCA.js.br")),
+        digest: "4f34119c5c5409b246eb4e175e6ce30fd0095561e139a0e3b92bbe7768755d8a",
     },
     PageRow {
         path: "assets/people-4NCSC4AD.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "371f0da423d887b2082668033bc54f4b2632e9d497185500450d78fac41c6b34",
+        digest: "b7e20780b329e4c2123c2df16d14ec23ca36e0d93114ee479c1e57e08e2e0a92",
     },
 ];

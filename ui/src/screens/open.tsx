@@ -30,12 +30,18 @@ export function Open() {
   };
   useEffect(() => {
     document.title = en.aSharedSecretKallisto;
-    const given = decodeURIComponent(location.hash.slice(1)).trim();
-    if (!given) { setState({ kind: 'ask' }); return; }
-    setToken(given);
-    // The token does not stay in the history.
-    history.replaceState(null, '', location.pathname + location.search);
-    look(given);
+    const take = (): void => {
+      const given = location.hash.slice(1).trim();
+      if (!given) return;
+      setToken(given);
+      // The token does not stay in the history.
+      history.replaceState(null, '', location.pathname + location.search);
+      look(given);
+    };
+    if (location.hash.length > 1) take(); else setState({ kind: 'ask' });
+    // Another link in the same tab changes the fragment alone, and loads nothing.
+    addEventListener('hashchange', take);
+    return () => removeEventListener('hashchange', take);
   }, []);
   const run = useAction(async () => {
     try {

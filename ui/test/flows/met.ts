@@ -154,3 +154,19 @@ flow('the rows of a policy are its rules, however late the server has read them'
   await page.getByRole('button', { name: 'Leave', exact: true }).click();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 });
+
+met.push({ name: 'met: a second link opens in the tab of the first, and a broken one is told', run: async ({ browser, dev }) => {
+  const one = await Watched.open(browser, dev);
+  const { page } = one;
+  await page.goto('/ui/open#hvs.nobodys');
+  await page.getByText('This link opens nothing any more.').waitFor();
+  const made = await fetch(`${dev.base}/v1/sys/wrapping/wrap`, { method: 'POST', headers: { 'X-Vault-Token': dev.token, 'X-Vault-Wrap-TTL': '600s' }, body: '{"told":"once"}' });
+  const { wrap_info: info } = await made.json() as { wrap_info: { token: string } };
+  await page.goto(`/ui/open#${info.token}`);
+  await page.getByRole('button', { name: 'Open it now' }).click();
+  await page.getByText('The link is used up').waitFor();
+  ok(!page.url().includes(info.token), 'the token does not stay in the address');
+  await page.goto('/ui/open#hvs.100%');
+  await page.getByText('This link opens nothing any more.').waitFor();
+  await one.finish();
+} });
