@@ -78,13 +78,21 @@ export function forgetNeeds(): void {
   known.value = new Map();
 }
 
-/** Asks for the paths that were not asked for yet. */
-export async function askNeeds(paths: string[]): Promise<void> {
-  if (!token.peek()) return;
-  const fresh = [...new Set(paths)].filter((path) => path && !asked.has(key(path)));
+/** What is to be asked for once the buttons of a screen have all said what they need. */
+let wanted = new Set<string>();
+let asking: Promise<void> | undefined;
+
+/** Asks for the paths that were not asked for yet; all that is wanted in one turn is one question. */
+export function askNeeds(paths: string[]): Promise<void> {
+  if (!token.peek()) return Promise.resolve();
+  for (const path of paths) if (path && !asked.has(key(path))) { asked.add(key(path)); wanted.add(path); }
+  if (wanted.size === 0) return asking ?? Promise.resolve();
+  return asking ??= Promise.resolve().then(() => { const fresh = [...wanted]; wanted = new Set(); asking = undefined; return ask(fresh); });
+}
+
+async function ask(fresh: string[]): Promise<void> {
   for (let from = 0; from < fresh.length; from += QUESTION_MAX) {
     const part = fresh.slice(from, from + QUESTION_MAX);
-    for (const path of part) asked.add(key(path));
     const reply = await tryCall<Record<string, string[]>>('POST', 'sys/capabilities-self', { body: { paths: part } });
     const next = new Map(known.peek());
     for (const path of part) next.set(key(path), reply?.data[path] ?? (reply ? ['deny'] : ['unknown']));

@@ -170,3 +170,15 @@ met.push({ name: 'met: a second link opens in the tab of the first, and a broken
   await page.getByText('This link opens nothing any more.').waitFor();
   await one.finish();
 } });
+
+flow('a screen asks for the rights of all its buttons at once', async (one, { dev }) => {
+  const { page } = one;
+  for (let i = 0; i < 12; i += 1) await dev.must('POST', `sys/mounts/met-${i}`, { type: 'kv' });
+  await page.locator('.rail').getByRole('link', { name: 'Settings' }).waitFor();
+  let asked = 0;
+  page.on('request', (request) => { if (request.url().includes('capabilities-self')) asked += 1; });
+  await one.go('/ui/settings/mounts');
+  await page.getByRole('button', { name: 'Disable met-11/' }).and(page.locator(':not([aria-disabled])')).waitFor();
+  ok(asked <= 3, `${asked} questions`);
+  for (let i = 0; i < 12; i += 1) await dev.must('DELETE', `sys/mounts/met-${i}`);
+});
