@@ -52,6 +52,7 @@ export const save = 'Save';
 export const none = 'none';
 export const text = 'Text';
 export const makeIt = 'Make it';
+export const thereIsOneWithThisName = 'There is one with this name already.';
 export const policiesWithCommas = 'Policies, with commas';
 export const disable = 'Disable';
 export const state = 'State';

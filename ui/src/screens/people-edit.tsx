@@ -61,6 +61,8 @@ export function GroupForm({ group, close }: { group?: Data; close: (id?: string)
   const [text, setText] = useState('');
   const isExternal = group?.['type'] === 'external';
   const run = useAction(async () => {
+    // The server takes a name that is there for a change of that group.
+    if (!group && groups.data?.some((one) => one.name === name.trim())) throw new Error(common.thereIsOneWithThisName);
     // Members of an external group are whoever its login says.
     const body = { name, policies: list(policies), ...(isExternal ? {} : { member_entity_ids: members, member_group_ids: inner }) };
     const { data } = await call<{ id?: string }>('POST', group ? `identity/group/id/${group['id']}` : 'identity/group', { body });
@@ -70,7 +72,7 @@ export function GroupForm({ group, close }: { group?: Data; close: (id?: string)
   const toggle = (from: string[], id: string): string[] => (from.includes(id) ? from.filter((one) => one !== id) : [...from, id]);
   const fits = (one: Named): boolean => `${one.name} ${one.id}`.toLowerCase().includes(text.toLowerCase());
   return (
-    <Form name="groups/edit" onSubmit={() => run.run()}><Sheet title={group ? en.change(visible(group['name'])) : en.newGroup} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name.trim()}>{group ? common.save : common.makeIt}</Button></>}>
+    <Form name="groups/edit" onSubmit={() => run.run()}><Sheet title={group ? en.change(visible(group['name'])) : en.newGroup} actions={<><Button onClick={() => close()}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name.trim() || (!group && !groups.data)}>{group ? common.save : common.makeIt}</Button></>}>
       <Field label={common.name} value={name} onInput={setName} autofocus required /><Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />
       {isExternal ? <Note>{en.itsMembersAreWhoeverItsLogin}</Note> : <>
         <Field label={en.findMembers} value={text} onInput={setText} hint={en.inIt(plural(members.length, en.member), plural(inner.length, en.group))} />

@@ -128,16 +128,21 @@ function Method({ mount }: { mount: string }) {
   );
 }
 
+/** Methods that write names in lower case. */
+const FOLDED = ['userpass', 'approle', 'ldap', 'okta', 'github'];
+
 function Member({ mount, noun, type, close }: { mount: string; noun: string; type: string; close: () => void }) {
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const [policies, setPolicies] = useState('');
   const [extra, setExtra] = useState('{}');
+  // The server takes a name that is there for a change of what has it.
+  const taken = useLoad(async () => (await listing(`auth/${mount}/${noun}`)).keys, [mount, noun]);
   const names = policies.split(',').map((one) => one.trim()).filter(Boolean);
   const isMap = type === 'ldap' || type === 'okta' || type === 'github';
   const bodyOf = (): object => (type === 'github' ? { value: names.join(',') } : isMap ? { policies: names } : { ...(JSON.parse(extra || '{}') as object), token_policies: names, ...(type === 'userpass' ? { password } : {}) });
-  const run = useAction(async () => { await call('POST', `auth/${mount}/${noun}/${name}`, { body: bodyOf() }); toast(en.isMade(name)); close(); });
-  return <Form name="logins/member" onSubmit={() => run.run()}><Sheet title={en.newIn(mount)} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus />{type === 'userpass' && <Field label={en.password} value={password} onInput={setPassword} masked mono />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />{type !== 'userpass' && !isMap && <Field label={en.otherSettingsJson} value={extra} onInput={setExtra} mono rows={4} />}<FormError error={run.error} /></Sheet></Form>;
+  const run = useAction(async () => { if (taken.data?.includes(FOLDED.includes(type) ? name.toLowerCase() : name)) throw new Error(common.thereIsOneWithThisName); await call('POST', `auth/${mount}/${noun}/${name}`, { body: bodyOf() }); toast(en.isMade(name)); close(); });
+  return <Form name="logins/member" onSubmit={() => run.run()}><Sheet title={en.newIn(mount)} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" busy={run.busy} disabled={!name || (!taken.data && !taken.error)}>{common.makeIt}</Button></>}><Field label={common.name} value={name} onInput={setName} mono autofocus />{type === 'userpass' && <Field label={en.password} value={password} onInput={setPassword} masked mono />}<Field label={common.policiesWithCommas} value={policies} onInput={setPolicies} mono />{type !== 'userpass' && !isMap && <Field label={en.otherSettingsJson} value={extra} onInput={setExtra} mono rows={4} />}<FormError error={run.error} /></Sheet></Form>;
 }
 
 function Locked() {

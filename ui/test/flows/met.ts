@@ -5,6 +5,7 @@ import { Server } from '../server.ts';
 import type { Flow, World } from './index.ts';
 
 export const met: Flow[] = [];
+const PASSWORD = 'correct horse battery';
 const REFUSED = { status: 400, contentType: 'application/json', body: '{"errors":["not now"]}' };
 
 /** A flow of somebody who may do everything, with a mount of its own. */
@@ -181,4 +182,27 @@ flow('a screen asks for the rights of all its buttons at once', async (one, { de
   await page.getByRole('button', { name: 'Disable met-11/' }).and(page.locator(':not([aria-disabled])')).waitFor();
   ok(asked <= 3, `${asked} questions`);
   for (let i = 0; i < 12; i += 1) await dev.must('DELETE', `sys/mounts/met-${i}`);
+});
+
+flow('a new user or group with the name of one that exists does not replace it', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'auth/userpass/users/paula', { password: PASSWORD, token_policies: ['dev'] });
+  await one.go('/ui/people/logins/userpass/');
+  await page.getByRole('button', { name: 'New user' }).click();
+  const member = page.locator('form[data-form="logins/member"]');
+  await member.getByLabel('Name').fill('Paula');
+  await member.getByLabel('Password').fill('another one');
+  await member.getByRole('button', { name: 'Make it' }).click();
+  await member.locator('.note.bad', { hasText: 'There is one with this name already' }).waitFor();
+  await member.getByRole('button', { name: 'Cancel' }).click();
+  await dev.must('POST', 'auth/userpass/login/paula', { password: PASSWORD }, '');
+  await dev.must('POST', 'identity/group', { name: 'met-group', policies: ['dev'] });
+  await one.go('/ui/people/groups/');
+  await page.getByRole('button', { name: 'New group' }).click();
+  const group = page.locator('form[data-form="groups/edit"]');
+  await group.getByLabel('Name', { exact: true }).fill('met-group');
+  await group.getByRole('button', { name: 'Make it' }).click();
+  await group.locator('.note.bad', { hasText: 'There is one with this name already' }).waitFor();
+  equal((await dev.must('GET', 'identity/group/name/met-group'))['data'].policies as unknown, ['dev'] as unknown, 'its policies are what they were');
+  await group.getByRole('button', { name: 'Cancel' }).click();
 });
