@@ -38,7 +38,7 @@ export function startKeys(): void {
     if (!me.peek() || cover.peek()) return;
     const isCommand = event.ctrlKey || event.metaKey;
     if (isCommand && event.key.toLowerCase() === 'k') { event.preventDefault(); void openPalette(); return; }
-    if (isCommand && event.key.toLowerCase() === 's' && actions.has('save')) { event.preventDefault(); actions.get('save')?.(); return; }
+    if (isCommand && event.key.toLowerCase() === 's' && actions.has('save')) { event.preventDefault(); if (!isDialogOpen()) actions.get('save')?.(); return; }
     if (isCommand || event.altKey || isDialogOpen()) return;
     const target = event.target as HTMLElement;
     const isTyping = target.matches('input, textarea, select, [contenteditable]');

@@ -206,3 +206,18 @@ flow('a new user or group with the name of one that exists does not replace it',
   equal((await dev.must('GET', 'identity/group/name/met-group'))['data'].policies as unknown, ['dev'] as unknown, 'its policies are what they were');
   await group.getByRole('button', { name: 'Cancel' }).click();
 });
+
+flow('Ctrl-S twice asks once', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
+  await one.go('/ui/s/met/a?tab=edit');
+  await page.getByLabel('Value of k').fill('w');
+  await page.keyboard.press('Control+s');
+  await page.getByRole('dialog').waitFor();
+  await page.keyboard.press('Control+s');
+  await page.waitForTimeout(200);
+  equal(await page.locator('dialog[open]').count(), 1, 'one question');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+  await page.locator('.head', { hasText: 'v2 · current' }).waitFor();
+  equal(await page.locator('dialog[open]').count(), 0, 'nothing is asked any more');
+});

@@ -52,7 +52,7 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
     toast(en.policyDeleted);
     void go(href('policies/'));
   });
-  useEffect(() => onKey('save', () => void save.run()));
+  useEffect(() => onKey('save', () => { if (isDirty && !isRoot && errors.length === 0) void save.run(); }));
   const atSaving = save.error instanceof ApiError ? save.error.message : '';
   const errors = checked?.errors ?? (atSaving ? [{ line: Number(/line (\d+)/.exec(atSaving)?.[1] ?? 0), message: atSaving }] : []);
   const marks: Mark[] = [...(hit ? [{ line: hit, message: common.decides, kind: 'hit' as const }] : []), ...(checked?.warnings ?? []).map((one): Mark => ({ ...one, kind: 'warning' })), ...errors.map((one): Mark => ({ ...one, kind: 'error' }))];
