@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-27TZNZRX.js",
+        path: "assets/app-HD57T6LE.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-27TZNZRX.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-27TZNZRX.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-27TZNZRX.js.br")),
-        digest: "493ed710a49267968912e01eb1455c96972fe7432c80637376964dbe6a0b784f",
+        plain: include_bytes!("../dist/assets/app-HD57T6LE.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-HD57T6LE.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-HD57T6LE.js.br")),
+        digest: "de319d04db952cfde45458784186d852e209a9ca4cc3d10a9a34650cac461ac4",
     },
     PageRow {
         path: "assets/audit-3M6577OF.js",
@@ -88,12 +88,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "08ec459ca43b72e9269f246b67b75863903b67a293df04eda7218a8549564523",
     },
     PageRow {
-        path: "assets/compare-K5EQ4BLB.js",
+        path: "assets/compare-U4KFG7VD.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/compare-K5EQ4BLB.js"),
-        gzip: Some(include_bytes!("../dist/assets/compare-K5EQ4BLB.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/compare-K5EQ4BLB.js.br")),
-        digest: "f3a55052f1988699c81d382fa29cf8224266ee144a39e6b8d710098d8c7aaf4f",
+        plain: include_bytes!("../dist/assets/compare-U4KFG7VD.js"),
+        gzip: Some(include_bytes!("../dist/assets/compare-U4KFG7VD.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/compare-U4KFG7VD.js.br")),
+        digest: "1aff7bee61631c0bf3603cda5bff93cb77a9e70f43fd223127d6fade59ee3692",
     },
     PageRow {
         path: "assets/copy-as-HOJBAAJ5.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "bd94c07ab2b495774c68d8b43d30a4db4b0d33f173e515d3844fb599decc1cf3",
+        digest: "15c31a6cded86ab47cb4c2ece04801f560bc3bdc1c785bbfa0440be136ed4319",
     },
 ];

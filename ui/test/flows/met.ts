@@ -221,3 +221,18 @@ flow('Ctrl-S twice asks once', async (one, { dev }) => {
   await page.locator('.head', { hasText: 'v2 · current' }).waitFor();
   equal(await page.locator('dialog[open]').count(), 0, 'nothing is asked any more');
 });
+
+met.push({ name: 'met: keys of a place that one may not read are not called missing', run: async ({ browser, dev }) => {
+  await mount(dev);
+  await dev.must('POST', 'met/data/dev', { data: { k: 'v', other: 'w' } });
+  await dev.must('POST', 'met/data/prod', { data: { k: 'v', other: 'w' } });
+  await dev.must('PUT', 'sys/policies/acl/met-dev', { policy: 'path "met/data/dev" { capabilities = ["read"] }\npath "met/data/prod" { capabilities = ["update"] }\npath "sys/kallisto/kv/*" { capabilities = ["read", "update"] }' });
+  await dev.must('POST', 'auth/userpass/users/devi', { password: PASSWORD, token_policies: ['met-dev'] });
+  const one = await Watched.open(browser, dev);
+  await one.login('devi');
+  await one.go('/ui/compare?p=met/dev&p=met/prod');
+  await one.page.getByText('not known').first().waitFor();
+  equal(await one.page.getByText('missing', { exact: true }).count(), 0, 'nothing is called missing');
+  equal(await one.page.getByRole('button', { name: /Copy/ }).count(), 0, 'nothing can be copied there');
+  await one.finish();
+} });

@@ -1,4 +1,5 @@
 // The words of `screens/secrets/compare.tsx`.
+export const notKnown = 'not known';
 export const notThere = 'not there';
 export const copyTo = (counted: string, placeText: string): string => `Copy ${counted} to ${placeText}?`;
 export const from = 'From';
