@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-HD57T6LE.js",
+        path: "assets/app-37KYDC2P.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-HD57T6LE.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-HD57T6LE.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-HD57T6LE.js.br")),
-        digest: "de319d04db952cfde45458784186d852e209a9ca4cc3d10a9a34650cac461ac4",
+        plain: include_bytes!("../dist/assets/app-37KYDC2P.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-37KYDC2P.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-37KYDC2P.js.br")),
+        digest: "3f86f45fa68a6041a6db38d30bac07719cea7d9275019d2aed38f3abf37776a9",
     },
     PageRow {
         path: "assets/audit-3M6577OF.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "96a64f0bdf878a474198cba54f862040330e285ca15d0810adb0c869b4796225",
     },
     PageRow {
-        path: "assets/secrets-DQ6PQH5E.js",
+        path: "assets/secrets-FDJDAHMX.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-DQ6PQH5E.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-DQ6PQH5E.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-DQ6PQH5E.js.br")),
-        digest: "2ac8e77d0f24115c74c4ff7badbafd86c28768dc89e8b439ed0842092ffbc964",
+        plain: include_bytes!("../dist/assets/secrets-FDJDAHMX.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-FDJDAHMX.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-FDJDAHMX.js.br")),
+        digest: "baf97f6063c82aa0f8c48ad20ad2a5c15226fc05e55a1aead42b9a14241a00b7",
     },
     PageRow {
         path: "assets/settings-PMIDM2RD.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "15c31a6cded86ab47cb4c2ece04801f560bc3bdc1c785bbfa0440be136ed4319",
+        digest: "5f76754af852a05f796d184d390e01b4b7885fde3e6ba2bb4933bd53b885252a",
     },
 ];

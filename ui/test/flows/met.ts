@@ -236,3 +236,30 @@ met.push({ name: 'met: keys of a place that one may not read are not called miss
   equal(await one.page.getByRole('button', { name: /Copy/ }).count(), 0, 'nothing can be copied there');
   await one.finish();
 } });
+
+met.push({ name: 'met: two tabs in two namespaces hear each of its own changes', run: async ({ browser }) => {
+  const server = await Server.dev();
+  try {
+    await server.must('POST', 'sys/namespaces/team', {});
+    await server.must('POST', 'sys/mounts/secret', { type: 'kv', options: { version: '2' } }, server.token, 'team');
+    await until(async () => (await server.api('POST', 'secret/data/first', { data: { k: 'v' } }, server.token, 'team'))['status'] < 300, 'the mount is there');
+    await server.must('POST', 'secret/data/first', { data: { k: 'v' } });
+    await server.must('PUT', 'sys/policies/acl/both', { policy: 'path "*" { capabilities = ["create", "read", "update", "patch", "delete", "list", "sudo"] }\npath "team/*" { capabilities = ["create", "read", "update", "patch", "delete", "list", "sudo"] }' });
+    await server.must('POST', 'sys/auth/userpass', { type: 'userpass', description: 'People', config: { listing_visibility: 'unauth' } });
+    await server.must('POST', 'auth/userpass/users/ops', { password: PASSWORD, token_policies: ['both'] });
+    const one = await Watched.open(browser, server);
+    await one.login('ops');
+    await one.go('/ui/s/secret/');
+    await one.page.getByRole('option', { name: /first/ }).waitFor();
+    const other = await one.context.newPage();
+    await other.goto('/ui/s/secret/?ns=team');
+    await other.getByRole('option', { name: /first/ }).waitFor();
+    // The streams begin after what they are about is shown.
+    await until(async () => { await server.must('POST', 'secret/data/mine', { data: { k: String(Math.random()) } }); return one.page.getByRole('option', { name: /mine/ }).isVisible(); }, 'the first tab hears of its namespace');
+    // A list that is read anew because of the other tab's change would have them too.
+    await other.waitForTimeout(1500);
+    await until(async () => { await server.must('POST', 'secret/data/theirs', { data: { k: String(Math.random()) } }, server.token, 'team'); return other.getByRole('option', { name: /theirs/ }).isVisible(); }, 'the second tab hears of its own');
+    equal(await one.page.getByRole('option').count(), 2, 'the first tab has its own names');
+    await one.finish();
+  } finally { server.stop(); }
+} });

@@ -143,7 +143,7 @@ export function Folder({ place, current }: { place: Place; current?: string | un
       if (!names.current.includes(name) || change.kind === 'remove') folder.reload();
       dispatchEvent(new CustomEvent('kallisto-change', { detail: change }));
     });
-  }, [own, mayWatch]);
+  }, [own, mayWatch, namespace.value]);
 
   const select = (name: string, range: string[]): void => setPicked((old) => { const next = new Set(old); if (range.length === 1 && next.has(name)) next.delete(name); else for (const one of range) next.add(one); return next; });
   const places = [...picked].map((name) => own + name);
