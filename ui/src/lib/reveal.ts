@@ -18,6 +18,9 @@ export async function readData(place: Place, intent: Intent, version?: number): 
   return { data: reply.data['data'] as Data, version: Number(String(meta?.['version'] ?? 0)) };
 }
 
+/** The version of a secret whose latest one is deleted, as a refusal to read it tells. */
+export const versionOf = (error: ApiError): number => Number(String((error.body['data'] as Record<string, any> | null | undefined)?.['metadata']?.version ?? 0));
+
 export interface Revealed {
   /** The keys in view, with their values. */
   shown: ReadonlyMap<string, Json>;

@@ -263,3 +263,22 @@ met.push({ name: 'met: two tabs in two namespaces hear each of its own changes',
     await one.finish();
   } finally { server.stop(); }
 } });
+
+met.push({ name: 'met: who may not read metadata writes a deleted secret anew', run: async ({ browser, dev }) => {
+  await mount(dev);
+  await dev.must('PUT', 'sys/policies/acl/met-data', { policy: 'path "met/data/*" { capabilities = ["create", "read", "update"] }' });
+  await dev.must('POST', 'auth/userpass/users/dora', { password: PASSWORD, token_policies: ['met-data'] });
+  await dev.must('POST', 'met/data/gone', { data: { k: 'v' } });
+  await dev.must('DELETE', 'met/data/gone');
+  const one = await Watched.open(browser, dev);
+  const { page } = one;
+  await one.login('dora');
+  await one.go('/ui/s/met/gone?tab=edit');
+  await page.getByLabel('Key', { exact: true }).fill('k');
+  await page.getByLabel('Value of k').fill('anew');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+  await until(async () => (await dev.api('GET', 'met/data/gone'))['data']?.data?.k === 'anew', 'it is written');
+  await page.locator('.note.bad').waitFor({ state: 'detached' });
+  await one.finish();
+} });

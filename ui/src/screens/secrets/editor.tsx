@@ -11,7 +11,7 @@ import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
 import { useAction } from '../../lib/load.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, lastSegment, parentOf, placeText, type Metadata, type Place } from '../../lib/place.ts';
-import { readData } from '../../lib/reveal.ts';
+import { readData, versionOf } from '../../lib/reveal.ts';
 import { go, guard, href } from '../../lib/router.ts';
 import { cover } from '../../lib/state.ts';
 import { toast } from '../../lib/toasts.ts';
@@ -49,7 +49,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
     if (mayRead === false) { setBase({}); setRows([{ id: 1, key: '', text: '', isJson: false }]); return; }
     readData(place, 'edit').then(({ data, version: read }) => { setBase(data); setVersion(read); setRows(draftOf(data)); setText(writeJson(data, 2)); }, (error: unknown) => {
       // A deleted secret begins anew, on top of what was.
-      if (error instanceof ApiError && error.status === 404) { setBase({}); setRows([{ id: 1, key: '', text: '', isJson: false }]); } else setLoadError(error);
+      if (error instanceof ApiError && error.status === 404) { setBase({}); setVersion((known) => Math.max(known, versionOf(error))); setRows([{ id: 1, key: '', text: '', isJson: false }]); } else setLoadError(error);
     });
   }, [mayRead, isNew]);
 
@@ -91,7 +91,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
     if (!(await reviewChanges(rowsNow, isNew, isBlind))) return;
     try { await write(mine, version); } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 400 || !/check-and-set/.test(error.message)) throw error;
-      const theirs = await readData(place, 'edit').catch((caught: unknown) => { if (caught instanceof ApiError && caught.status === 404) return { data: {} as Data, version: 0 }; throw caught; });
+      const theirs = await readData(place, 'edit').catch((caught: unknown) => { if (caught instanceof ApiError && caught.status === 404) return { data: {} as Data, version: versionOf(caught) }; throw caught; });
       const merged = mergeThree(base, theirs.data, mine);
       const chosen = await resolveConflict(merged, theirs.version);
       if (!chosen) return;
