@@ -2,7 +2,7 @@
 import * as common from '../en/common.ts';
 import * as en from '../en/screens/setup.ts';
 import { useEffect, useState } from 'preact/hooks';
-import { call } from '../lib/api.ts';
+import { ApiError, call } from '../lib/api.ts';
 import { copySecret } from '../lib/clipboard.ts';
 import { download } from '../lib/download.ts';
 import { useAction } from '../lib/load.ts';
@@ -131,7 +131,9 @@ export function UnsealSteps({ onOpen, onEmpty }: { onOpen: () => void; onEmpty?:
     setShare('');
     setSpoiled('');
     try { await call('PUT', 'sys/unseal', { token: '', ns: '', quiet: true, body: { key: sent } }); } catch (error) {
-      if (before + 1 >= (server.peek().threshold ?? 1)) { setSpoiled(en.withThisShareTheKeyDoes); await askServer(); return; }
+      // The server begins anew after a set of shares that do not fit together: that, and not any failure, is a wrong share.
+      const now = await askServer();
+      if (error instanceof ApiError && error.status === 400 && before + 1 >= (now.threshold ?? 1) && !now.progress) { setSpoiled(en.withThisShareTheKeyDoes); return; }
       throw error;
     }
     const now = await askServer();

@@ -282,3 +282,26 @@ met.push({ name: 'met: who may not read metadata writes a deleted secret anew', 
   await page.locator('.note.bad').waitFor({ state: 'detached' });
   await one.finish();
 } });
+
+met.push({ name: 'met: a share that did not reach the server, or has a wrong form, is not called wrong', run: async ({ browser }) => {
+  const server = await Server.durable();
+  try {
+    const made = await server.must('PUT', 'sys/init', { secret_shares: 3, secret_threshold: 2 }, '');
+    const keys = made['keys_base64'] as string[];
+    await server.must('PUT', 'sys/unseal', { key: keys[0] }, '');
+    const one = await Watched.open(browser, server);
+    const { page } = one;
+    await page.goto('/ui/unseal');
+    await page.getByText('1 of 2').first().waitFor();
+    await page.route('**/v1/sys/unseal', (route) => route.fulfill({ status: 502, contentType: 'text/html', body: '<html>' }));
+    await page.getByLabel('Your share').fill(keys[1] ?? '');
+    await page.getByRole('button', { name: 'Enter the share' }).click();
+    await page.locator('.note.bad').waitFor();
+    ok((await page.locator('.note.bad').innerText()).includes('502'), await page.locator('.note.bad').innerText());
+    await page.unroute('**/v1/sys/unseal');
+    await page.getByLabel('Your share').fill(keys[1] ?? '');
+    await page.getByRole('button', { name: 'Enter the share' }).click();
+    await page.waitForURL(/login/);
+    await one.finish();
+  } finally { server.stop(); }
+} });
