@@ -130,8 +130,11 @@ export async function call<T = Record<string, any>>(method: Method, path: string
   if (text !== undefined) headers['Content-Type'] = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
   for (let attempt = 0; ; attempt += 1) {
     let response: Response;
+    let reply: Reply<T>;
     try {
       response = await fetch(urlOf(path, options.query), { method, headers, body: text, signal: options.signal, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+      // An answer that is cut in the middle is none.
+      reply = await read<T>(response, options.exact ?? false);
     } catch (error) {
       if (options.signal?.aborted) throw error;
       if (isRead && attempt < 2) {
@@ -144,7 +147,6 @@ export async function call<T = Record<string, any>>(method: Method, path: string
       throw new ApiError(0, [], method, path);
     }
     if (!server.peek().ok) server.value = { ...server.peek(), ok: true };
-    const reply = await read<T>(response, options.exact ?? false);
     if (response.ok) {
       serverNote.value = '';
       return reply;

@@ -305,3 +305,17 @@ met.push({ name: 'met: a share that did not reach the server, or has a wrong for
     await one.finish();
   } finally { server.stop(); }
 } });
+
+met.push({ name: 'met: an answer that is cut in the middle is asked for again', run: async ({ browser, dev }) => {
+  const one = await Watched.open(browser, dev);
+  await one.page.addInitScript(() => {
+    const whole = Response.prototype.text;
+    let isCut = false;
+    Response.prototype.text = function text(this: Response) {
+      if (!isCut && this.url.endsWith('/v1/sys/seal-status')) { isCut = true; return Promise.reject(new TypeError('network error')); }
+      return whole.call(this);
+    };
+  });
+  await one.login('ops');
+  await one.finish();
+} });
