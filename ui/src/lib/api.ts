@@ -159,9 +159,10 @@ export async function call<T = Record<string, any>>(method: Method, path: string
     }
     // A server that is behind, has no leader just now or too much to do did nothing with the request. What may have happened is not sent twice, and a disk stays full.
     const comesAgain = response.status === 412 || response.status === 429 || (response.status === 503 && errors.length > 0 && !IS_FINAL.test(error.message));
-    if (comesAgain && attempt < RETRIES_MAX && !options.quiet) {
-      const after = Number(response.headers.get('Retry-After'));
-      const wait = Math.min(after > 0 ? after * 1000 : 250 * 2 ** attempt, WAIT_MS_MAX);
+    const after = Number(response.headers.get('Retry-After'));
+    // A longer wait is for a person to decide on; coming earlier than the server says would be refused.
+    if (comesAgain && attempt < RETRIES_MAX && !options.quiet && after * 1000 <= WAIT_MS_MAX) {
+      const wait = after > 0 ? after * 1000 : Math.min(250 * 2 ** attempt, WAIT_MS_MAX);
       serverNote.value = response.status === 429 ? en.tooManyRequestsGoingOnIn(Math.ceil(wait / 1000))
         : response.status === 412 ? en.waitingForThisServerToCatch : /no server leads|leader/i.test(error.message) ? en.theClusterIsChoosingALeader : en.tryingAgain(error.message);
       await pause(wait, options.signal);

@@ -319,3 +319,18 @@ met.push({ name: 'met: an answer that is cut in the middle is asked for again', 
   await one.login('ops');
   await one.finish();
 } });
+
+met.push({ name: 'met: too many tries of a login are told at once', run: async ({ browser, dev }) => {
+  const one = await Watched.open(browser, dev);
+  const { page } = one;
+  let tries = 0;
+  await page.route('**/v1/auth/userpass/login/*', (route) => { tries += 1; return route.fulfill({ ...REFUSED, status: 429, headers: { 'Retry-After': '60' }, body: '{"errors":["too many wrong tries: try again in 60 seconds"]}' }); });
+  await page.goto('/ui/login');
+  await page.getByRole('button', { name: 'People' }).click();
+  await page.getByLabel('User name').fill('ada');
+  await page.getByLabel('Password').fill('a guess');
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.locator('.note.bad', { hasText: 'Too many tries' }).waitFor({ timeout: 4000 });
+  equal(tries, 1, 'sent once');
+  await one.finish();
+} });
