@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-DUAX4XVH.js",
+        path: "assets/app-NFIIDYQV.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-DUAX4XVH.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-DUAX4XVH.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-DUAX4XVH.js.br")),
-        digest: "83969d2b58a726472f8ae0462ccec4bc2d85215d4bda2b2fb137e26ff11aafeb",
+        plain: include_bytes!("../dist/assets/app-NFIIDYQV.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-NFIIDYQV.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-NFIIDYQV.js.br")),
+        digest: "f9c8987bb6fd57dcbbf346bc56d93173db71d4a0ae7b5ca405d3fe142e5a56e7",
     },
     PageRow {
         path: "assets/audit-ELRB3NNU.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "204cc2195c523570602df9f2e06fbe5e96ad1e727cdce18d184a76483a2bda43",
     },
     PageRow {
-        path: "assets/secrets-KP535WWP.js",
+        path: "assets/secrets-3LJO5LG3.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-KP535WWP.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-KP535WWP.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-KP535WWP.js.br")),
-        digest: "c601456935f094e7cc74bb61e34fca34db89efa18d70d104fab5b877b4df31be",
+        plain: include_bytes!("../dist/assets/secrets-3LJO5LG3.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-3LJO5LG3.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-3LJO5LG3.js.br")),
+        digest: "74716c55fc140a5c12d398c8b1e3a4a66403d5e9ac148662acb0d182852a6ec1",
     },
     PageRow {
         path: "assets/settings-NUT5CEKF.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "708eadd7a25694481cc23d287ffbc483df0b5bbc00b54905daaab23d7eddebb9",
+        digest: "96ec78c10495fc32491865c8e9ecb4362cd107191b5cc9f90a45b2b96a23eda0",
     },
 ];

@@ -334,3 +334,13 @@ met.push({ name: 'met: too many tries of a login are told at once', run: async (
   equal(tries, 1, 'sent once');
   await one.finish();
 } });
+
+flow('an undelete that is refused is told', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/gone', { data: { k: 'v' } });
+  await dev.must('DELETE', 'met/data/gone');
+  await page.route('**/v1/met/undelete/**', (route) => route.fulfill(REFUSED));
+  await one.go('/ui/s/met/gone');
+  await page.getByRole('button', { name: 'Undelete' }).click();
+  await page.locator('.note.bad', { hasText: 'not now' }).waitFor();
+});

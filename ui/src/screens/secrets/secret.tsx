@@ -2,9 +2,9 @@
 import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/secret.ts';
 import { useEffect } from 'preact/hooks';
-import { tryCall, type Reply } from '../../lib/api.ts';
+import { call } from '../../lib/api.ts';
 import { copy } from '../../lib/clipboard.ts';
-import { useLoad } from '../../lib/load.ts';
+import { useAction, useLoad } from '../../lib/load.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, lastSegment, parentOf, placeText, readMetadata, readSubkeys, stateOf, type Metadata, type Place } from '../../lib/place.ts';
 import { pinned, togglePin, visited } from '../../lib/prefs.ts';
@@ -13,7 +13,7 @@ import { namespace } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
 import { onKey } from '../../parts/keys.tsx';
 import { Icon } from '../../parts/icons.tsx';
-import { Button, Failed, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
+import { Button, Failed, FormError, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
 import { bulk } from './bulk.tsx';
 import { Editor } from './editor.tsx';
 import { History } from './history.tsx';
@@ -100,12 +100,13 @@ export function Secret({ place }: { place: Place }) {
 
 function Gone({ place, meta, reload }: { place: Place; meta: Metadata | undefined; reload: () => void }) {
   const last = meta?.versions[0];
+  const undelete = useAction(async () => { await call('POST', apiPath(place, 'undelete'), { body: { versions: [last?.version] } }); reload(); });
   if (!meta || !last) return null;
-  const undelete = async (): Promise<Reply | undefined> => { const reply = await tryCall('POST', apiPath(place, 'undelete'), { body: { versions: [last.version] } }); reload(); return reply; };
   return (
     <div class="empty"><span class="disc"><Icon name="trash" small={false} /></span><h2>{en.versionIs(last.version, last.destroyed ? en.destroyed : common.deleted)}</h2>
       <p class="soft">{last.destroyed ? en.itsValuesAreGoneForGood : <>{en.deleted(new Date(last.deletion_time).toLocaleString())}{last.deleted_by && <> {en.by} <b>{last.deleted_by.display_name}</b></>}{en.itsValuesAreKeptAndCan}</>}</p>
-      <div class="row">{!last.destroyed && <Button kind="primary" icon="undo" need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void undelete()}>{en.undelete}</Button>}<LinkButton href={href(`s/${placeText(place)}`, { tab: 'history' })} icon="clock">{en.history}</LinkButton></div>
+      <div class="row">{!last.destroyed && <Button kind="primary" icon="undo" need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} busy={undelete.busy} onClick={() => void undelete.run()}>{en.undelete}</Button>}<LinkButton href={href(`s/${placeText(place)}`, { tab: 'history' })} icon="clock">{en.history}</LinkButton></div>
+      <FormError error={undelete.error} />
     </div>
   );
 }
