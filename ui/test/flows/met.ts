@@ -344,3 +344,15 @@ flow('an undelete that is refused is told', async (one, { dev }) => {
   await page.getByRole('button', { name: 'Undelete' }).click();
   await page.locator('.note.bad', { hasText: 'not now' }).waitFor();
 });
+
+flow('what is shared is the version in view', async (one, { dev }) => {
+  const { page } = one;
+  for (const k of ['first', 'second']) await dev.must('POST', 'met/data/app', { data: { k } });
+  await one.go('/ui/s/met/app?v=1');
+  await page.getByRole('button', { name: 'Share once' }).click();
+  await page.getByRole('button', { name: 'Make the link' }).click();
+  const link = await page.locator('.link-box code').innerText();
+  const shared = await dev.must('POST', 'sys/wrapping/unwrap', {}, link.slice(link.indexOf('#') + 1));
+  equal(shared['data'].data.k, 'first', 'the version of the address');
+  await page.getByRole('button', { name: 'Done' }).click();
+});

@@ -74,7 +74,7 @@ export function Secret({ place }: { place: Place }) {
           {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? en.vOf(version, meta?.current_version) : `v${meta?.current_version} · ${state === 'there' ? en.current : state}`}</Tag>}
           {place.mount.version === 1 && <Tag>{en.version1NoHistory}</Tag>}
           <div class="acts">
-            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => void import('./share.tsx').then((file) => file.shareSecret(place))}>{en.shareOnce}</Button>
+            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => void import('./share.tsx').then((file) => file.shareSecret(place, version))}>{en.shareOnce}</Button>
             <Button icon="swap" onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}>{common.move}</Button>
             <Button icon="trash" need={canDelete} onClick={() => bulk('delete', [own], () => { loaded.reload(); })}>{common.deleteIt}</Button>
             <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>{en.edit}</Button>

@@ -43,7 +43,7 @@ export function Done({ made, close }: { made: Made; close: () => void }) {
   );
 }
 
-function Share({ place, close }: { place: Place | undefined; close: () => void }) {
+function Share({ place, version, close }: { place: Place | undefined; version?: number | undefined; close: () => void }) {
   const [ttl, setTtl] = useState('86400');
   const [note, setNote] = useState('');
   const [phrase, setPhrase] = useState('');
@@ -57,11 +57,11 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
     if (!place) return setMade(await wrap({ text }, ttl, hasPhrase ? phrase : '', words));
     const all = chosen.length === 0 && !hasPhrase;
     if (!all) {
-      const { data } = await readData(place, 'export');
+      const { data } = await readData(place, 'export', version);
       const part = chosen.length ? Object.fromEntries(Object.entries(data).filter(([key]) => chosen.includes(key))) : data;
       return setMade(await wrap(part, ttl, hasPhrase ? phrase : '', words));
     }
-    const { wrap: info } = await call('GET', apiPath(place, 'data'), { wrapTtl: `${ttl}s`, intent: 'export' });
+    const { wrap: info } = await call('GET', apiPath(place, 'data'), { wrapTtl: `${ttl}s`, intent: 'export', query: { version } });
     if (!info) throw new Error(en.theServerDidNotWrapIts);
     await remember({ accessor: info.accessor, note: words, made: Date.now(), ends: Date.now() + info.ttl * 1000, from: placeText(place) });
     setMade({ link: linkOf(info.token, namespace.peek()), ttl: info.ttl, phrase: '' });
@@ -70,8 +70,8 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
   const draw = (): void => { const words = crypto.getRandomValues(new Uint8Array(15)); setPhrase(Array.from(words, (byte, i) => (i > 0 && i % 5 === 0 ? '-' : '') + 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')); };
   return (
     <Form name="share" onSubmit={() => run.run()}>
-      <Sheet title={place ? en.shareOnce(visible(placeText(place))) : common.shareATextOnce} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>{en.makeTheLink}</Button></>}>
-        {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
+      <Sheet title={place ? en.shareOnce(visible(placeText(place)) + (version ? ` v${version}` : '')) : common.shareATextOnce} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>{en.makeTheLink}</Button></>}>
+        {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place, version).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
         <Select label={en.opensWithin} value={ttl} options={LIVES} onChange={setTtl} />
         <Field label={en.noteToYourself} value={note} onInput={setNote} hint={en.seenOnlyByYouInShared} />
         <Check label={en.askForAPhraseToo} hint={en.theLinkAloneOpensNothingEncrypted} checked={hasPhrase} onChange={(on) => { setHasPhrase(on); if (on && !phrase) draw(); }} />
@@ -82,5 +82,6 @@ function Share({ place, close }: { place: Place | undefined; close: () => void }
   );
 }
 
-export const shareSecret = (place: Place): void => void open<void>((close) => <Share place={place} close={() => close()} />);
+/** Shares a secret, or the version of it that is in view. */
+export const shareSecret = (place: Place, version: number | undefined): void => void open<void>((close) => <Share place={place} version={version} close={() => close()} />);
 export const shareText = (): Promise<void> => open<void>((close) => <Share place={undefined} close={() => close()} />).then(() => undefined);
