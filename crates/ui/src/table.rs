@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-AMFQJTN6.js",
+        path: "assets/app-53DC7CKU.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-AMFQJTN6.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-AMFQJTN6.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-AMFQJTN6.js.br")),
-        digest: "5dc836335e6381ab7d9f5ee17f29d0efc6e2320dcab272d9f72d6491674d39b4",
+        plain: include_bytes!("../dist/assets/app-53DC7CKU.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-53DC7CKU.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-53DC7CKU.js.br")),
+        digest: "c754d5f4f84e6ee999ac3597640fa755abf4f949db4dfdcb40d38f540d868703",
     },
     PageRow {
         path: "assets/audit-ELRB3NNU.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "204cc2195c523570602df9f2e06fbe5e96ad1e727cdce18d184a76483a2bda43",
     },
     PageRow {
-        path: "assets/secrets-54X25P5G.js",
+        path: "assets/secrets-7CG7UN45.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-54X25P5G.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-54X25P5G.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-54X25P5G.js.br")),
-        digest: "354f3ce7972f391f0c2aa10746cf5105fe7f06b88a562dd597f7733bea27790d",
+        plain: include_bytes!("../dist/assets/secrets-7CG7UN45.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-7CG7UN45.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-7CG7UN45.js.br")),
+        digest: "20a5b4b092cc2534cb45518871ea81052c1e5cde5de8f8f48ba6a7074a153c5f",
     },
     PageRow {
         path: "assets/settings-NUT5CEKF.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "7fcd3e7d7b880a3e12c3bda004151948e7806be2c875af73261c361e1e4ff1f4",
+        digest: "50618180fcb8f3470d64d01f67d15b3cbb2b5059d71f631b556c0b0d0a8945ec",
     },
 ];

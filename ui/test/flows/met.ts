@@ -356,3 +356,24 @@ flow('what is shared is the version in view', async (one, { dev }) => {
   equal(shared['data'].data.k, 'first', 'the version of the address');
   await page.getByRole('button', { name: 'Done' }).click();
 });
+
+flow('a secret with metadata and no version says so', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/metadata/bare', { custom_metadata: { owner: 'ada' } });
+  await one.go('/ui/s/met/bare');
+  await page.getByText('No version yet').waitFor();
+  equal(await page.getByText('this token may not ask for names alone').count(), 0, 'no right is missing');
+  await page.getByRole('link', { name: 'Write the first one' }).click();
+  await page.getByLabel('Key', { exact: true }).fill('k');
+  await page.getByLabel('Value of k').fill('v');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+  await page.locator('.head', { hasText: 'v1 · current' }).waitFor();
+  // An address of a version that is not kept, or deleted, says that too.
+  await one.go('/ui/s/met/bare?v=9');
+  await page.getByText('There is no version 9').waitFor();
+  await dev.must('POST', 'met/delete/bare', { versions: [1] });
+  await dev.must('POST', 'met/data/bare', { data: { k: 'w' } });
+  await one.go('/ui/s/met/bare?v=1');
+  await page.getByText('Version 1 is deleted').waitFor();
+});

@@ -6,14 +6,14 @@ import { call } from '../../lib/api.ts';
 import { copy } from '../../lib/clipboard.ts';
 import { useAction, useLoad } from '../../lib/load.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
-import { apiPath, lastSegment, parentOf, placeText, readMetadata, readSubkeys, stateOf, type Metadata, type Place } from '../../lib/place.ts';
+import { apiPath, lastSegment, parentOf, placeText, readMetadata, readSubkeys, stateOf, type Metadata, type Place, type VersionInfo } from '../../lib/place.ts';
 import { pinned, togglePin, visited } from '../../lib/prefs.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { namespace } from '../../lib/state.ts';
 import { visible } from '../../lib/time.ts';
 import { onKey } from '../../parts/keys.tsx';
 import { Icon } from '../../parts/icons.tsx';
-import { Button, Failed, FormError, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
+import { Button, Empty, Failed, FormError, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
 import { bulk } from './bulk.tsx';
 import { Editor } from './editor.tsx';
 import { History } from './history.tsx';
@@ -88,7 +88,7 @@ export function Secret({ place }: { place: Place }) {
       {tab === 'history' ? <History place={place} meta={meta} metaError={metaError} reload={loaded.reload} /> : (
         <div class="body">
           {tab === 'meta' ? <Meta place={place} meta={meta} error={metaError} reload={loaded.reload} /> : tab === 'who' ? <Who place={place} /> : tab === 'use' ? <UseIt place={place} keys={subkeys ? Object.keys(subkeys) : []} /> : (
-            state !== 'there' && !version ? <Gone place={place} meta={meta} reload={loaded.reload} /> : (
+            meta && !shown && !subkeys ? <Unwritten at={at} version={version} /> : shown && stateOf(shown) !== 'there' ? <Gone place={place} last={shown} reload={loaded.reload} /> : (
               <><Values key={version ?? meta?.current_version} place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">{en.youMayWriteThisSecretBut}</Note>}</>
             )
           )}
@@ -98,10 +98,13 @@ export function Secret({ place }: { place: Place }) {
   );
 }
 
-function Gone({ place, meta, reload }: { place: Place; meta: Metadata | undefined; reload: () => void }) {
-  const last = meta?.versions[0];
-  const undelete = useAction(async () => { await call('POST', apiPath(place, 'undelete'), { body: { versions: [last?.version] } }); reload(); });
-  if (!meta || !last) return null;
+/** A secret that has metadata and no version, or not the one that was asked for. */
+const Unwritten = ({ at, version }: { at: (tab: string) => string; version: number | undefined }) => (version === undefined
+  ? <Empty icon="key" title={en.noVersionYet} action={<LinkButton href={at('edit')} icon="plus" kind="primary">{en.writeTheFirstOne}</LinkButton>}>{en.itHasMetadataAlone}</Empty>
+  : <Empty icon="clock" title={en.thereIsNoVersion(version)} action={<LinkButton href={at('history')} icon="clock">{en.history}</LinkButton>}>{en.itWasNeverWrittenOrIs}</Empty>);
+
+function Gone({ place, last, reload }: { place: Place; last: VersionInfo; reload: () => void }) {
+  const undelete = useAction(async () => { await call('POST', apiPath(place, 'undelete'), { body: { versions: [last.version] } }); reload(); });
   return (
     <div class="empty"><span class="disc"><Icon name="trash" small={false} /></span><h2>{en.versionIs(last.version, last.destroyed ? en.destroyed : common.deleted)}</h2>
       <p class="soft">{last.destroyed ? en.itsValuesAreGoneForGood : <>{en.deleted(new Date(last.deletion_time).toLocaleString())}{last.deleted_by && <> {en.by} <b>{last.deleted_by.display_name}</b></>}{en.itsValuesAreKeptAndCan}</>}</p>

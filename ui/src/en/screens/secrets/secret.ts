@@ -19,4 +19,9 @@ export const deleted = (toLocaleString: string): string => `Deleted ${toLocaleSt
 export const by = 'by';
 export const itsValuesAreKeptAndCan = '. Its values are kept and can come back.';
 export const undelete = 'Undelete';
+export const noVersionYet = 'No version yet';
+export const writeTheFirstOne = 'Write the first one';
+export const itHasMetadataAlone = 'Somebody wrote its metadata, and no values so far.';
+export const thereIsNoVersion = (version: number): string => `There is no version ${version}`;
+export const itWasNeverWrittenOrIs = 'It was never written, or is older than the versions that are kept.';
 export const destroyed = 'destroyed';
