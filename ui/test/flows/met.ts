@@ -377,3 +377,20 @@ flow('a secret with metadata and no version says so', async (one, { dev }) => {
   await one.go('/ui/s/met/bare?v=1');
   await page.getByText('Version 1 is deleted').waitFor();
 });
+
+flow('what is pinned in one tab stays pinned when another tab pins something', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
+  await dev.must('POST', 'met/data/b', { data: { k: 'v' } });
+  await one.go('/ui/s/met/a');
+  const other = await one.context.newPage();
+  await other.goto('/ui/s/met/b');
+  await other.getByRole('button', { name: 'Pin to home' }).waitFor();
+  await page.getByRole('button', { name: 'Pin to home' }).click();
+  await page.getByRole('button', { name: 'Unpin' }).waitFor();
+  await other.getByRole('button', { name: 'Pin to home' }).click();
+  await other.getByRole('button', { name: 'Unpin' }).waitFor();
+  equal(await page.evaluate(() => localStorage.getItem('kallisto.pinned')), '["\\nmet/a","\\nmet/b"]', 'both are pinned');
+  await one.go('/ui/');
+  await page.locator('.card', { hasText: 'Pinned' }).getByText('met/b').waitFor();
+});
