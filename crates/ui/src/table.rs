@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-J6MEG2C2.js",
+        path: "assets/app-54M67GSR.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-J6MEG2C2.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-J6MEG2C2.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-J6MEG2C2.js.br")),
-        digest: "18804a5409df5dd56e062dc46387885036b5dd71e691fecce65d0a9155594758",
+        plain: include_bytes!("../dist/assets/app-54M67GSR.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-54M67GSR.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-54M67GSR.js.br")),
+        digest: "3d482cfdefa71a95ac001d79279d52d792f3b3a8ef2e61d729fdf2334bf2cd1a",
     },
     PageRow {
         path: "assets/audit-PCM2HJJI.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "e116977a04c9904236c168f142d7b909bc618b2336ba666051d5f6635d9bc0e2",
     },
     PageRow {
-        path: "assets/secrets-3I7W23W5.js",
+        path: "assets/secrets-46PO5D47.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-3I7W23W5.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-3I7W23W5.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-3I7W23W5.js.br")),
-        digest: "8d109e700f93ab4aa8e6ef2f5f489fb73dc77efa436cc139b3d4dc4cd40e0fd9",
+        plain: include_bytes!("../dist/assets/secrets-46PO5D47.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-46PO5D47.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-46PO5D47.js.br")),
+        digest: "f6768ed5ae9601f180c1e28dbb86da22caf2ea44eb912a5a0723b456febaba7d",
     },
     PageRow {
         path: "assets/settings-U464VJJ5.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "0d5862698d78b6a087c7c160c97e4ce27e73864da4e9aa7e25d27798459588fe",
+        digest: "73a09fabdb75ebdfafa073111a18e7ab38bcd1a97eebe904954a39d6a09a2c55",
     },
 ];

@@ -394,3 +394,15 @@ flow('what is pinned in one tab stays pinned when another tab pins something', a
   await one.go('/ui/');
   await page.locator('.card', { hasText: 'Pinned' }).getByText('met/b').waitFor();
 });
+
+flow('a version that is deleted by itself some day is not deleted yet', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/metadata/ages', { delete_version_after: '720h' });
+  await dev.must('POST', 'met/data/ages', { data: { k: 'v' } });
+  await one.go('/ui/s/met/');
+  const row = page.getByRole('option', { name: /ages/ });
+  await row.getByText('v1').waitFor();
+  await until(async () => { await dev.must('POST', 'met/data/ages', { data: { k: String(Math.random()) } }); return row.getByText('now').isVisible(); }, 'the change is heard');
+  await until(async () => /v\d|deleted/.test((await row.innerText()).replace('v1', '')), 'its version is shown');
+  ok(!(await row.innerText()).includes('deleted'), await row.innerText());
+});

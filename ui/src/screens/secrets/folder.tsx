@@ -4,7 +4,7 @@ import * as en from '../../en/screens/secrets/folder.ts';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { tryCall } from '../../lib/api.ts';
 import { can } from '../../lib/needs.ts';
-import { apiPath, lastSegment, listFolder, parentOf, placeText, type Place } from '../../lib/place.ts';
+import { apiPath, lastSegment, listFolder, parentOf, placeText, stateOf, type Place, type VersionInfo } from '../../lib/place.ts';
 import { sharing, visited } from '../../lib/prefs.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { me, namespace } from '../../lib/state.ts';
@@ -27,8 +27,8 @@ function useInfo(place: Place, names: readonly string[], inView: readonly string
   const hasDetail = useRef<boolean | undefined>(undefined);
   const asked = useRef(new Set<string>());
   const note = (name: string, { current_version: version, updated_time: updated, versions, custom_metadata: custom }: Record<string, any>): void => {
-    const last = versions?.[version] as { destroyed?: boolean; deletion_time?: string } | undefined;
-    const state = last?.destroyed ? 'destroyed' : last?.deletion_time ? 'deleted' : '';
+    const last = versions?.[version] as VersionInfo | undefined;
+    const state = last ? stateOf(last) : '';
     setInfo((old) => new Map(old).set(name, { version, updated, state, owner: custom?.owner, due: custom?.due }));
   };
   useEffect(() => {
