@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-54M67GSR.js",
+        path: "assets/app-AYDB6QOO.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-54M67GSR.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-54M67GSR.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-54M67GSR.js.br")),
-        digest: "3d482cfdefa71a95ac001d79279d52d792f3b3a8ef2e61d729fdf2334bf2cd1a",
+        plain: include_bytes!("../dist/assets/app-AYDB6QOO.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-AYDB6QOO.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-AYDB6QOO.js.br")),
+        digest: "4453731830581826a6c00880b249c910f3ab3b7a22897d6a820b3ffbe204992f",
     },
     PageRow {
         path: "assets/audit-PCM2HJJI.js",
@@ -264,12 +264,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "caf754dd0b94a80ed4136e5d43872af96ef487463e6bf2afa4c2c91c23b99717",
     },
     PageRow {
-        path: "assets/tokens-CZGGPAWB.js",
+        path: "assets/tokens-SH4VYPOD.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/tokens-CZGGPAWB.js"),
-        gzip: Some(include_bytes!("../dist/assets/tokens-CZGGPAWB.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/tokens-CZGGPAWB.js.br")),
-        digest: "4998a0632e91ebb0b6b028c09207fc2a2e96056534db89e287ade7c2ef02142f",
+        plain: include_bytes!("../dist/assets/tokens-SH4VYPOD.js"),
+        gzip: Some(include_bytes!("../dist/assets/tokens-SH4VYPOD.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/tokens-SH4VYPOD.js.br")),
+        digest: "b71e59379bff9952e3141753a1b1cc214afc5a7b030de8d91a5956b5ab6c6e94",
     },
     PageRow {
         path: "assets/tools-445XGLXX.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "73a09fabdb75ebdfafa073111a18e7ab38bcd1a97eebe904954a39d6a09a2c55",
+        digest: "fd36c00334b0add04c3ce1b46cc4d739991179334af94909d49c62c19bcf7c09",
     },
 ];

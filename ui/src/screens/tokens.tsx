@@ -33,6 +33,8 @@ async function childrenOf(parent: string, after = ''): Promise<{ tokens: Token[]
 
 function Row({ one, depth, onGone }: { one: Token; depth: number; onGone: () => void }) {
   const [kids, setKids] = useState<Token[] | undefined>(undefined);
+  const [next, setNext] = useState('');
+  const ask = useAction(async (after: string) => { const page = await childrenOf(one.accessor, after); setKids(after ? [...(kids ?? []), ...page.tokens] : page.tokens); setNext(page.next); });
   const revoke = useAction(async () => {
     const dry = await tryCall<{ count?: number; dry_run?: boolean }>('POST', 'auth/token/revoke-accessor', { body: { accessor: one.accessor, dry_run: true } });
     // A server without the preview has revoked it already, and answers without a count.
@@ -46,9 +48,10 @@ function Row({ one, depth, onGone }: { one: Token; depth: number; onGone: () => 
   const isRoot = one.policies.includes('root');
   return (
     <>
-      <tr><td><span class="tree-row row" style={{ '--depth': depth }}>{(one.children ?? 0) > 0 && <Button size="sm" kind="ghost" icon={kids ? 'down' : 'chev'} label={kids ? common.close : en.open(plural(one.children ?? 0, en.child, en.children))} onClick={() => (kids ? setKids(undefined) : void childrenOf(one.accessor).then(({ tokens }) => setKids(tokens)))} />}<b>{visible(one.display_name || '–')}</b>{(one.children ?? 0) > 0 && <Tag>{one.children}</Tag>}{isRoot && <Tag kind="bad">{common.root}</Tag>}</span><small class="dim mono">{one.accessor}</small></td><td class="caps">{one.policies.slice(0, 4).map((name) => <a class="tag" href={href(`policies/${name}`)}>{name}</a>)}{one.policies.length > 4 && <Tag>+{one.policies.length - 4}</Tag>}</td><td class="mono dim">{one.path}</td><td>{one.type}{one.uses ? `, ${plural(one.uses, en.use)}` : ''}</td><td>{one.expire ? <span title={exact(one.expire)}>{ago(one.expire)}</span> : <Tag kind="warn">{en.noEnd}</Tag>}</td><td class="right"><Button size="sm" icon="close" busy={revoke.busy} onClick={() => void revoke.run()}>{en.revoke4}</Button></td></tr>
-      {revoke.error ? <tr><td colSpan={6}><FormError error={revoke.error} /></td></tr> : null}
-      {kids?.map((kid) => <Row key={kid.accessor} one={kid} depth={depth + 1} onGone={() => void childrenOf(one.accessor).then(({ tokens }) => setKids(tokens))} />)}
+      <tr><td><span class="tree-row row" style={{ '--depth': depth }}>{(one.children ?? 0) > 0 && <Button size="sm" kind="ghost" icon={kids ? 'down' : 'chev'} label={kids ? common.close : en.open(plural(one.children ?? 0, en.child, en.children))} onClick={() => (kids ? setKids(undefined) : void ask.run(''))} busy={ask.busy && !kids} />}<b>{visible(one.display_name || '–')}</b>{(one.children ?? 0) > 0 && <Tag>{one.children}</Tag>}{isRoot && <Tag kind="bad">{common.root}</Tag>}</span><small class="dim mono">{one.accessor}</small></td><td class="caps">{one.policies.slice(0, 4).map((name) => <a class="tag" href={href(`policies/${name}`)}>{name}</a>)}{one.policies.length > 4 && <Tag>+{one.policies.length - 4}</Tag>}</td><td class="mono dim">{one.path}</td><td>{one.type}{one.uses ? `, ${plural(one.uses, en.use)}` : ''}</td><td>{one.expire ? <span title={exact(one.expire)}>{ago(one.expire)}</span> : <Tag kind="warn">{en.noEnd}</Tag>}</td><td class="right"><Button size="sm" icon="close" busy={revoke.busy} onClick={() => void revoke.run()}>{en.revoke4}</Button></td></tr>
+      {revoke.error ?? ask.error ? <tr><td colSpan={6}><FormError error={revoke.error ?? ask.error} /></td></tr> : null}
+      {kids?.map((kid) => <Row key={kid.accessor} one={kid} depth={depth + 1} onGone={() => void ask.run('')} />)}
+      {kids && next ? <tr><td colSpan={6}><Button size="sm" busy={ask.busy} onClick={() => void ask.run(next)}>{en.more}</Button></td></tr> : null}
     </>
   );
 }

@@ -406,3 +406,24 @@ flow('a version that is deleted by itself some day is not deleted yet', async (o
   await until(async () => /v\d|deleted/.test((await row.innerText()).replace('v1', '')), 'its version is shown');
   ok(!(await row.innerText()).includes('deleted'), await row.innerText());
 });
+
+met.push({ name: 'met: all children of a token can be seen, not the first hundred', run: async ({ browser }) => {
+  const server = await Server.dev();
+  try {
+    await server.must('PUT', 'sys/policies/acl/admin', { policy: 'path "*" { capabilities = ["create", "read", "update", "patch", "delete", "list", "sudo"] }' });
+    const { auth } = await server.must('POST', 'auth/token/create-orphan', { policies: ['admin'], display_name: 'mother' });
+    for (let i = 0; i < 130; i += 1) await server.must('POST', 'auth/token/create', { policies: ['default'], display_name: 'kid' }, auth.client_token as string);
+    const one = await Watched.open(browser, server);
+    await one.page.goto('/ui/login');
+    await one.page.getByLabel('Token').fill('root');
+    await one.page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await one.page.locator('.app').waitFor();
+    await one.go('/ui/tokens/');
+    await one.page.getByRole('button', { name: 'Open 130 children' }).click();
+    const kids = one.page.getByRole('row', { name: /token-kid/ });
+    await until(async () => (await kids.count()) >= 100, 'the first page');
+    await one.page.getByRole('button', { name: 'More', exact: true }).click();
+    await until(async () => (await kids.count()) === 130, 'the others');
+    await one.finish();
+  } finally { server.stop(); }
+} });
