@@ -19,6 +19,13 @@ export async function allMounts(): Promise<{ secret: Mount[]; auth: Mount[] }> {
 
 export const forgetMounts = (): void => cache.clear();
 
+/** What somebody typed or pasted, as a place: a path of the command line or of the API, or the whole address of either, or of this page. */
+export function placeOf(text: string): string {
+  const [, encoded] = /^https?:\/\/[^/]+\/(?:v1|ui\/s)\/([^?#]*)/i.exec(text.trim()) ?? [];
+  if (encoded === undefined) return text.replace(/^\/+/, '').replace(/^v1\//, '');
+  return encoded.split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } }).join('/');
+}
+
 /** The mount of a place. */
 export async function findPlace(text: string): Promise<Place> {
   const trimmed = text.replace(/^\/+/, '');

@@ -427,3 +427,21 @@ met.push({ name: 'met: all children of a token can be seen, not the first hundre
     await one.finish();
   } finally { server.stop(); }
 } });
+
+flow('a pasted address leads to its secret: a path of the API, a whole one, and one of this page', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/odd/a%25b%3Fc%23d%20e%2Bf', { data: { k: 'v' } });
+  const there = page.locator('.detail .path', { hasText: 'met/odd/a%b?c#d e+f' });
+  const encoded = 'odd/a%25b%3Fc%23d%20e%2Bf';
+  for (const text of ['/v1/met/data/odd/a%b?c#d e+f', 'v1/met/data/odd/a%b?c#d e+f', `${dev.base}/v1/met/data/${encoded}`, `${dev.base}/ui/s/met/${encoded}?tab=history`, '/met/odd/a%b?c#d e+f']) {
+    await one.go('/ui/s/');
+    await page.getByLabel('Go to a path').fill(text);
+    await page.keyboard.press('Enter');
+    await there.waitFor({ timeout: 5000 }).catch(() => { throw new Error(`${text} leads to ${page.url()}`); });
+  }
+  await one.go('/ui/s/');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill(`${dev.base}/v1/met/data/${encoded}`);
+  await page.getByRole('option', { name: /^Go to/ }).click();
+  await there.waitFor();
+});
