@@ -163,7 +163,7 @@ export function Frame({ children, again }: { children: ComponentChildren; again:
         <Top menu={() => setOpen(!isOpen)} />
         <main id="content" tabIndex={-1}>
           {me.value?.isRoot && <div class="banner root"><Icon name="warn" small={false} /><span class="grow">{en.signedInWithARootToken} <span class="hide-phone">{en.aReloadSignsOut}</span></span><Button size="sm" onClick={() => void signOut(false).then(() => location.assign('/ui/login'))}>{common.signOut}</Button></div>}
-          {banner?.text && (!banner.until || Date.parse(banner.until) > Date.now()) && <div class={`banner ${banner.level === 'error' ? 'bad' : banner.level === 'warning' || banner.level === 'warn' ? 'warn' : 'accent'}`}><Icon name="flag" small={false} /><span class="grow">{visible(banner.text)}</span></div>}
+          {banner?.text && (!banner.until || Date.parse(banner.until) > Date.now()) && <div class={`banner ${banner.level === 'bad' || banner.level === 'warn' ? banner.level : 'accent'}`}><Icon name="flag" small={false} /><span class="grow">{visible(banner.text)}</span></div>}
           {serverNote.value && <div class="banner accent" role="status"><span class="spin" aria-hidden="true" /><span class="grow">{serverNote.value}</span></div>}
           <Ending />
           {children}

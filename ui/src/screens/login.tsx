@@ -89,7 +89,7 @@ export function Login() {
       <main class="gate" id="content">
         <div class="gatehead"><Mark /><h1>{en.signInToKallisto}</h1>{server.value.name && <p class="dim mono">{server.value.name}</p>}</div>
         {!server.value.ok && <Note kind="bad">{en.theServerDoesNotAnswer}</Note>}
-        {banner?.text && <Note kind={banner.level === 'error' ? 'bad' : banner.level.startsWith('warn') ? 'warn' : 'accent'} icon="flag">{visible(banner.text)}</Note>}
+        {banner?.text && <Note kind={banner.level === 'bad' || banner.level === 'warn' ? banner.level : 'accent'} icon="flag">{visible(banner.text)}</Note>}
         <Ways onDone={arrive} />
         <details class="nsbox" open={ns !== ''}><summary>{common.namespace}{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><Form name="login/namespace" onSubmit={() => { void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label={common.path} value={ns} onInput={setNs} mono placeholder={common.root} /><Button type="submit">{common.useIt}</Button></Form></details>
       </main>

@@ -445,3 +445,17 @@ flow('a pasted address leads to its secret: a path of the API, a whole one, and 
   await page.getByRole('option', { name: /^Go to/ }).click();
   await there.waitFor();
 });
+
+flow('a banner may be a warning or an alarm, and looks like one', async (one, { dev }) => {
+  const { page } = one;
+  const form = page.locator('form[data-form="settings/page"]');
+  await one.go('/ui/settings/browser');
+  try {
+    for (const [label, kind] of [['alarm', 'bad'], ['warning', 'warn']] as const) {
+      await form.getByLabel('Banner').fill(`an ${label}`);
+      await form.getByLabel('Level').selectOption({ label });
+      await form.getByRole('button', { name: 'Save' }).click();
+      await page.locator(`main .banner.${kind}`, { hasText: `an ${label}` }).waitFor();
+    }
+  } finally { await dev.must('POST', 'sys/config/ui/settings', { banner: null }); }
+});

@@ -27,14 +27,14 @@ export function Browser() {
 function Operator() {
   const current = uiConfig.value;
   const [text, setText] = useState(current.banner?.text ?? '');
-  const [level, setLevel] = useState<'info' | 'warning' | 'error'>((current.banner?.level as 'info') ?? 'info');
+  const [level, setLevel] = useState<'info' | 'warn' | 'bad'>((current.banner?.level as 'info') ?? 'info');
   const [idle, setIdle] = useState(String(current.idle_secs));
   const [reveal, setReveal] = useState(String(current.reveal_secs));
   const [clip, setClip] = useState(String(current.clipboard_secs));
   const [session, setSession] = useState(current.session);
   const [isPrivate, setPrivate] = useState(current.private_titles);
   const run = useAction(async () => { await call('POST', 'sys/config/ui/settings', { body: { banner: text ? { text, level } : null, idle_secs: Number(idle), reveal_secs: Number(reveal), clipboard_secs: Number(clip), session, private_titles: isPrivate } }); await askConfig(); toast(en.savedForEverybody); });
-  return <Card title={en.thePageForEverybody} pad><Form name="settings/page" class="stack" onSubmit={() => run.run()}><div class="pair"><Field label={en.banner} value={text} onInput={setText} placeholder={common.none} /><Select label={en.level} value={level} onChange={setLevel} options={[['info', en.note], ['warning', en.warning], ['error', en.alarm]]} /></div><div class="filters"><Field label={en.lockAfterIdleS} type="number" min={60} value={idle} onInput={setIdle} /><Field label={en.hideValuesAfterS} type="number" min={5} value={reveal} onInput={setReveal} /><Field label={en.clearTheClipboardAfterS} type="number" min={5} value={clip} onInput={setClip} /><Select label={en.session} value={session} onChange={setSession} options={[['tab', en.livesInTheTab], ['memory', en.inMemoryAReloadSignsOut]]} /></div><Check label={en.titlesWithoutNames} checked={isPrivate} onChange={setPrivate} /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy}>{common.save}</Button></div></Form></Card>;
+  return <Card title={en.thePageForEverybody} pad><Form name="settings/page" class="stack" onSubmit={() => run.run()}><div class="pair"><Field label={en.banner} value={text} onInput={setText} placeholder={common.none} /><Select label={en.level} value={level} onChange={setLevel} options={[['info', en.note], ['warn', en.warning], ['bad', en.alarm]]} /></div><div class="filters"><Field label={en.lockAfterIdleS} type="number" min={60} value={idle} onInput={setIdle} /><Field label={en.hideValuesAfterS} type="number" min={5} value={reveal} onInput={setReveal} /><Field label={en.clearTheClipboardAfterS} type="number" min={5} value={clip} onInput={setClip} /><Select label={en.session} value={session} onChange={setSession} options={[['tab', en.livesInTheTab], ['memory', en.inMemoryAReloadSignsOut]]} /></div><Check label={en.titlesWithoutNames} checked={isPrivate} onChange={setPrivate} /><FormError error={run.error} /><div class="row end"><Button kind="primary" type="submit" busy={run.busy}>{common.save}</Button></div></Form></Card>;
 }
 
 function Headers() {
