@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-MCOKYCD7.js",
+        path: "assets/app-MUVF53QG.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-MCOKYCD7.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-MCOKYCD7.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-MCOKYCD7.js.br")),
-        digest: "ef51568532e23fb1cf165418cc4b47be7055ddd346a3eb0fb875b9f57409a5dd",
+        plain: include_bytes!("../dist/assets/app-MUVF53QG.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-MUVF53QG.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-MUVF53QG.js.br")),
+        digest: "5e0a9da3b29a1080a2a9c94f7c9e86955300cb4094ccdd37da64971d6f6c100e",
     },
     PageRow {
         path: "assets/audit-MERVRC7Y.js",
@@ -216,12 +216,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "cb0841848d0543b020ef3a8258d27e3d4782128b0b415e6a9c6d5b3c5eb0aad3",
     },
     PageRow {
-        path: "assets/settings-Q74H4WMH.js",
+        path: "assets/settings-VOWDAJ4R.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/settings-Q74H4WMH.js"),
-        gzip: Some(include_bytes!("../dist/assets/settings-Q74H4WMH.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/settings-Q74H4WMH.js.br")),
-        digest: "67aad1b719886498bece41e3750f9e620585bf5a4d6861582318a6ae2998a5a4",
+        plain: include_bytes!("../dist/assets/settings-VOWDAJ4R.js"),
+        gzip: Some(include_bytes!("../dist/assets/settings-VOWDAJ4R.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/settings-VOWDAJ4R.js.br")),
+        digest: "75db635afa7dbf0788844de7853668031ac317a63ddf63d115071686c15d4ac3",
     },
     PageRow {
         path: "assets/setup-SJAP24FS.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "7903d75c91073059527a01498ebf17ef29505d608a2695237e6107d14f97473f",
+        digest: "ce14c4e0a3d6557ce49b37f0be76c8cad4656096bd8959cb2a787e7b120cf46e",
     },
 ];

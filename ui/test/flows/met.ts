@@ -459,3 +459,17 @@ flow('a banner may be a warning or an alarm, and looks like one', async (one, { 
     }
   } finally { await dev.must('POST', 'sys/config/ui/settings', { banner: null }); }
 });
+
+met.push({ name: 'met: saving the settings of the page keeps when its banner ends', run: async ({ browser, dev }) => {
+  const until_ = new Date(Date.now() + 3_600_000).toISOString();
+  await dev.must('POST', 'sys/config/ui/settings', { banner: { text: 'maintenance', level: 'warn', until: until_ } });
+  try {
+    const one = await Watched.open(browser, dev);
+    await one.login('ops');
+    await one.go('/ui/settings/browser');
+    await one.page.locator('form[data-form="settings/page"]').getByRole('button', { name: 'Save' }).click();
+    await one.page.getByText('Saved for everybody').waitFor();
+    ok((await dev.must('GET', 'sys/internal/ui/config'))['data'].banner?.until, 'the end of the banner');
+    await one.finish();
+  } finally { await dev.must('POST', 'sys/config/ui/settings', { banner: null }); }
+} });
