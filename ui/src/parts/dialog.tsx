@@ -3,7 +3,7 @@ import * as common from '../en/common.ts';
 import * as en from '../en/parts/dialog.ts';
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { onMove } from '../lib/router.ts';
 import { Form } from './form.tsx';
 import { Button, Field } from './ui.tsx';
@@ -27,7 +27,8 @@ onMove.run = closeAll;
 
 function Modal({ children, onClose, wide }: { children: ComponentChildren; onClose: () => void; wide?: boolean }) {
   const own = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key, not after the next frame: what is typed right after a dialog was asked for is for it.
+  useLayoutEffect(() => {
     const dialog = own.current;
     const before = document.activeElement;
     dialog?.showModal();

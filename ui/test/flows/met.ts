@@ -473,3 +473,16 @@ met.push({ name: 'met: saving the settings of the page keeps when its banner end
     await one.finish();
   } finally { await dev.must('POST', 'sys/config/ui/settings', { banner: null }); }
 } });
+
+flow('what is typed right after Ctrl-K is in its field', async (one) => {
+  const { page } = one;
+  await page.locator('header.top').waitFor();
+  const focused = await page.evaluate(async () => {
+    window.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true, bubbles: true, cancelable: true }));
+    // The next key comes as a task of its own, however soon, and does not wait for a frame to be drawn.
+    await new Promise((done) => { const pipe = new MessageChannel(); pipe.port1.onmessage = done; pipe.port2.postMessage(1); });
+    return document.activeElement?.tagName;
+  });
+  equal(focused, 'INPUT', 'the field has the focus');
+  await page.keyboard.press('Escape');
+});
