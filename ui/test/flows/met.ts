@@ -486,3 +486,15 @@ flow('what is typed right after Ctrl-K is in its field', async (one) => {
   equal(focused, 'INPUT', 'the field has the focus');
   await page.keyboard.press('Escape');
 });
+
+flow('a file to share that is no text is kept as base64, and one that is too large is told', async (one) => {
+  const { page } = one;
+  await one.go('/ui/shared');
+  await page.getByRole('button', { name: 'Share a text' }).first().click();
+  const form = page.locator('form[data-form="share"]');
+  await form.locator('input[type=file]').setInputFiles({ name: 'key.p12', mimeType: 'application/octet-stream', buffer: Buffer.from([0x30, 0x82, 0xff, 0xfe, 0x00]) });
+  await until(async () => (await form.getByLabel('Text', { exact: true }).inputValue()) === 'MIL//gA=', 'its bytes as base64');
+  await form.locator('input[type=file]').setInputFiles({ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(600_000, 65) });
+  await page.locator('.toast', { hasText: 'large.bin' }).waitFor();
+  await form.getByRole('button', { name: 'Cancel' }).click();
+});

@@ -3,6 +3,7 @@ import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/rows.ts';
 import { useRef, useState } from 'preact/hooks';
 import { tryCall } from '../../lib/api.ts';
+import { textOfFile } from '../../lib/download.ts';
 import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
 import { kindOf } from '../../lib/kinds.ts';
 import { toast } from '../../lib/toasts.ts';
@@ -60,9 +61,8 @@ export function RowEditor({ rows, setRows, parseLines }: { rows: Draft[]; setRow
     const made: Draft[] = [];
     for (const file of event.dataTransfer?.files ?? []) {
       if (file.size > FILE_MAX) { toast(en.isTooLargeForASecret(file.name)); continue; }
-      const bytes = new Uint8Array(await file.arrayBuffer());
-      let text: string;
-      try { text = new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch { text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')); toast(en.isNoTextKeptAsBase64(file.name)); }
+      const { text, isText } = await textOfFile(file);
+      if (!isText) toast(en.isNoTextKeptAsBase64(file.name));
       made.push({ id: nextId++, key: file.name, text, isJson: false });
     }
     if (made.length) setRows([...rows.filter((row) => row.key || row.text), ...made]);

@@ -11,6 +11,8 @@ import { apiPath, placeText, readSubkeys, type Place } from '../../lib/place.ts'
 import { readData } from '../../lib/reveal.ts';
 import { seal } from '../../lib/phrase.ts';
 import { remember } from '../../lib/shares.ts';
+import { textOfFile } from '../../lib/download.ts';
+import { toast } from '../../lib/toasts.ts';
 import { namespace } from '../../lib/state.ts';
 import { span, visible } from '../../lib/time.ts';
 import { open, Sheet } from '../../parts/dialog.tsx';
@@ -66,12 +68,19 @@ function Share({ place, version, close }: { place: Place | undefined; version?: 
     await remember({ accessor: info.accessor, note: words, made: Date.now(), ends: Date.now() + info.ttl * 1000, from: placeText(place) });
     setMade({ link: linkOf(info.token, namespace.peek()), ttl: info.ttl, phrase: '' });
   });
+  const take = async (file: File | undefined): Promise<void> => {
+    if (!file) return;
+    if (file.size > TEXT_MAX) return toast(en.isOver512Kb(file.name));
+    const { text: read, isText } = await textOfFile(file);
+    setText(read);
+    if (!isText) toast(en.isNoTextKeptAsBase64(file.name));
+  };
   if (made) return <Done made={made} close={close} />;
   const draw = (): void => { const words = crypto.getRandomValues(new Uint8Array(15)); setPhrase(Array.from(words, (byte, i) => (i > 0 && i % 5 === 0 ? '-' : '') + 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')); };
   return (
     <Form name="share" onSubmit={() => run.run()}>
       <Sheet title={place ? en.shareOnce(visible(placeText(place)) + (version ? ` v${version}` : '')) : common.shareATextOnce} actions={<><Button onClick={close}>{common.cancel}</Button><Button kind="primary" type="submit" icon="link" busy={run.busy} disabled={(!place && !text) || (hasPhrase && !phrase)}>{en.makeTheLink}</Button></>}>
-        {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place, version).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file && file.size <= TEXT_MAX) void file.text().then(setText); }} /></label></>}
+        {place ? <>{keys ? <fieldset class="clash"><legend>{common.keys}</legend>{keys.map((key) => <Check key={key} label={<span class="mono">{visible(key)}</span>} checked={chosen.includes(key)} onChange={(on) => setChosen(on ? [...chosen, key] : chosen.filter((one) => one !== key))} />)}<p class="dim">{en.noneChosenAllOfThem}</p></fieldset> : <div><Button size="sm" onClick={() => void readSubkeys(place, version).then((found) => setKeys(Object.keys(found ?? {})))}>{en.chooseKeys}</Button> <span class="dim">{en.nowTheWholeSecretTheServer}</span></div>}</> : <><Field label={common.text} value={text} onInput={setText} rows={5} mono autofocus error={text.length > TEXT_MAX ? 'Over 512 kB.' : undefined} /><label class="btn file-btn">{en.fromAFile}<input type="file" class="sr" onChange={(event) => void take(event.currentTarget.files?.[0])} /></label></>}
         <Select label={en.opensWithin} value={ttl} options={LIVES} onChange={setTtl} />
         <Field label={en.noteToYourself} value={note} onInput={setNote} hint={en.seenOnlyByYouInShared} />
         <Check label={en.askForAPhraseToo} hint={en.theLinkAloneOpensNothingEncrypted} checked={hasPhrase} onChange={(on) => { setHasPhrase(on); if (on && !phrase) draw(); }} />

@@ -13,6 +13,8 @@ export const noneChosenAllOfThem = 'None chosen: all of them.';
 export const chooseKeys = 'Choose keys';
 export const nowTheWholeSecretTheServer = 'Now: the whole secret. The server wraps its own read, so no value comes into this browser.';
 export const fromAFile = 'From a file';
+export const isOver512Kb = (name: string): string => `${name} is over 512 kB`;
+export const isNoTextKeptAsBase64 = (name: string): string => `${name} is no text: kept as base64`;
 export const opensWithin = 'Opens within';
 export const noteToYourself = 'Note to yourself';
 export const seenOnlyByYouInShared = 'seen only by you, in Shared by me';
