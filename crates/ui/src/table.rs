@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-EZNHCISB.js",
+        path: "assets/app-UZU4CUFB.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-EZNHCISB.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-EZNHCISB.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-EZNHCISB.js.br")),
-        digest: "4a115ef0713d1aee30bcc75d1ff3ab7117efd0ff959f69ff8289cc842cc465c6",
+        plain: include_bytes!("../dist/assets/app-UZU4CUFB.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-UZU4CUFB.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-UZU4CUFB.js.br")),
+        digest: "b609c82dfa5cb636693c8ff52e38493ef78e1cebdd7892d3f2b3ccbf73cae632",
     },
     PageRow {
         path: "assets/audit-EGWLXCVZ.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "0e830b8de0d27394bef75b70184ec7b94bdbb0f1be99a0b01b3c86dd6d07eba8",
     },
     PageRow {
-        path: "assets/secrets-SMJQ4KP7.js",
+        path: "assets/secrets-3JGVSO5C.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-SMJQ4KP7.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-SMJQ4KP7.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-SMJQ4KP7.js.br")),
-        digest: "a8624bbe0bb2ac1be30f0eaed96024334df370db226af02ee820b48e3ee44d73",
+        plain: include_bytes!("../dist/assets/secrets-3JGVSO5C.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-3JGVSO5C.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-3JGVSO5C.js.br")),
+        digest: "9bd45dbdfe644d615d933b037ee540e9a88e2b24219fd59f151bc3a4c80defb4",
     },
     PageRow {
         path: "assets/settings-5NDWHVCG.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "d1c6608cbce8984fb4bc16f48e73506ef41c0d98429ee2696507f8df372372a8",
+        digest: "d163d18e391021fc954c920437d80162427fa9c6db8b7538f79625321ac33942",
     },
 ];

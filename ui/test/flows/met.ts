@@ -498,3 +498,14 @@ flow('a file to share that is no text is kept as base64, and one that is too lar
   await page.locator('.toast', { hasText: 'large.bin' }).waitFor();
   await form.getByRole('button', { name: 'Cancel' }).click();
 });
+
+flow('JSON of a new secret that is not finished is not left without a question', async (one) => {
+  const { page } = one;
+  await one.go('/ui/s/met/fresh?tab=edit');
+  await page.getByRole('button', { name: 'JSON', exact: true }).click();
+  await page.getByLabel('JSON of the secret').fill('{"half":');
+  await page.getByText('the text ends too early').first().waitFor();
+  await one.go('/ui/');
+  await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('heading', { name: /Hello/ }).waitFor();
+});

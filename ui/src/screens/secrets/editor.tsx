@@ -64,7 +64,7 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
   }, [rows, text, view]);
   current.current = parsed.data;
   const changes = base && parsed.data ? diffData(base, parsed.data).filter((row) => row.change !== 'same') : [];
-  const isDirty = base !== undefined && (changes.length > 0 || parsed.problem !== undefined && rows.some((row) => row.key || row.text));
+  const isDirty = base !== undefined && (changes.length > 0 || (parsed.problem !== undefined && (view === 'json' || rows.some((row) => row.key || row.text))));
 
   useEffect(() => {
     guard.value = isDirty && !saved.current ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(lastSegment(own)), action: common.leave, danger: true }) : undefined;
