@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-UZU4CUFB.js",
+        path: "assets/app-S4HSM3QP.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-UZU4CUFB.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-UZU4CUFB.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-UZU4CUFB.js.br")),
-        digest: "b609c82dfa5cb636693c8ff52e38493ef78e1cebdd7892d3f2b3ccbf73cae632",
+        plain: include_bytes!("../dist/assets/app-S4HSM3QP.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-S4HSM3QP.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-S4HSM3QP.js.br")),
+        digest: "0cee43af8f9f66c73c1c168c7874f614d73bd0fe0a289ba8e38b672ec77e55a1",
     },
     PageRow {
         path: "assets/audit-EGWLXCVZ.js",
@@ -248,12 +248,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "2d4c27e1e443616d74e0b0037f39453efc030a2fd0912323e5fa7db99cd24bf5",
     },
     PageRow {
-        path: "assets/snapshots-RU5I5HV4.js",
+        path: "assets/snapshots-RXTYM2QB.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/snapshots-RU5I5HV4.js"),
-        gzip: Some(include_bytes!("../dist/assets/snapshots-RU5I5HV4.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/snapshots-RU5I5HV4.js.br")),
-        digest: "bda6cac1adc649f7d1de57cc2ca54a4064f6b299a87b9e36812bf32d4c1f5bd9",
+        plain: include_bytes!("../dist/assets/snapshots-RXTYM2QB.js"),
+        gzip: Some(include_bytes!("../dist/assets/snapshots-RXTYM2QB.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/snapshots-RXTYM2QB.js.br")),
+        digest: "2fdbcc07353d80762247b1eb0a1ad863a95e9d5715f611a1addbc40dc77c80f6",
     },
     PageRow {
         path: "assets/style-JMNH5WKN.css",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "d163d18e391021fc954c920437d80162427fa9c6db8b7538f79625321ac33942",
+        digest: "c56eec0ed3c37a8498ace25354146f38edae4f5f8e713441cb3aa5169876d8d6",
     },
 ];

@@ -16,7 +16,8 @@ interface Writable { createWritable(): Promise<WritableStream<Uint8Array>> }
 type Picker = (options: { suggestedName: string }) => Promise<Writable>;
 
 async function refused(response: Response, path: string): Promise<never> {
-  const body = JSON.parse((await response.text()) || '{}') as { errors?: string[]; request_id?: string };
+  let body: { errors?: string[]; request_id?: string } = {};
+  try { body = JSON.parse(await response.text()) as typeof body; } catch { /* A proxy's page, of a file that is too large for it: the status says that. */ }
   throw new ApiError(response.status, body.errors ?? [], 'POST', path, body.request_id ?? '');
 }
 

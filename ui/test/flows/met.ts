@@ -509,3 +509,11 @@ flow('JSON of a new secret that is not finished is not left without a question',
   await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
   await page.getByRole('heading', { name: /Hello/ }).waitFor();
 });
+
+flow('the page of a proxy in the place of an answer is told by its status', async (one) => {
+  const { page } = one;
+  await page.route('**/v1/sys/storage/raft/snapshot*', (route) => route.fulfill({ status: 413, contentType: 'text/html', body: '<html>too large</html>' }));
+  await one.go('/ui/snapshots');
+  await page.getByRole('button', { name: 'Save a snapshot' }).click();
+  await page.locator('.note.bad', { hasText: 'The server answered 413' }).waitFor();
+});
