@@ -28,10 +28,14 @@ export function parseQuery(text: string): Query {
 }
 
 const PAGES_MAX = 50;
-/** `30d` from now, as RFC 3339 text. */
-export function dueBefore(text: string): string | undefined {
+/** `30d` from now, or a date, as RFC 3339 text. */
+export function dueBefore(text: string): string {
   const [, number, unit] = /^(\d+)([dwmy])$/.exec(text) ?? [];
-  if (!number || !unit) return undefined;
+  if (!number || !unit) {
+    const date = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text) : NaN;
+    if (Number.isNaN(date)) throw new Error(en.isNoTime(text));
+    return new Date(date).toISOString();
+  }
   const days = Number(number) * ({ d: 1, w: 7, m: 30, y: 365 }[unit] ?? 1);
   return new Date(Date.now() + days * 86_400_000).toISOString();
 }

@@ -517,3 +517,15 @@ flow('the page of a proxy in the place of an answer is told by its status', asyn
   await page.getByRole('button', { name: 'Save a snapshot' }).click();
   await page.locator('.note.bad', { hasText: 'The server answered 413' }).waitFor();
 });
+
+flow('a search by a time that is none says so, and a date is one', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/soon', { data: { k: 'v' } });
+  await dev.must('POST', 'met/metadata/soon', { custom_metadata: { due: '2020-01-01' } });
+  await dev.must('POST', 'met/data/never', { data: { k: 'v' } });
+  await one.go('/ui/find?q=due:2021-01-01 in:met/');
+  await page.locator('main .links', { hasText: 'met/soon' }).waitFor();
+  equal(await page.locator('main .links li').count(), 1, 'only what is due');
+  await one.go('/ui/find?q=due:soon in:met/');
+  await page.getByText('is no time').waitFor();
+});

@@ -1,1 +1,0 @@
-import{a,b,c,d}from"/ui/assets/chunk-LYZERXRK.js";import"/ui/assets/chunk-YPRSSK23.js";import"/ui/assets/chunk-GLST5BRL.js";export{b as Done,a as linkOf,c as shareSecret,d as shareText};
