@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ApiError } from '../lib/api.ts';
 import { copy } from '../lib/clipboard.ts';
 import { allows, useNeeds, type Need } from '../lib/needs.ts';
+import { href } from '../lib/router.ts';
 import { Icon, type IconName } from './icons.tsx';
 import { showWhy } from './why.tsx';
 
@@ -164,7 +165,7 @@ export function Failed({ error, retry, path, cap = 'read', children }: Children 
       <div class="row">
         {status === 403 && <Button kind="primary" icon="info" onClick={() => showWhy({ path: asked, cap })}>{en.why}</Button>}
         {retry && <Button icon="undo" onClick={retry}>{en.tryAgain}</Button>}
-        <LinkButton href="/ui/" icon="home">{en.home}</LinkButton>
+        <LinkButton href={href('')} icon="home">{en.home}</LinkButton>
       </div>
       {children}
     </div>

@@ -529,3 +529,12 @@ flow('a search by a time that is none says so, and a date is one', async (one, {
   await one.go('/ui/find?q=due:soon in:met/');
   await page.getByText('is no time').waitFor();
 });
+
+flow('the way home from a refusal stays in its namespace', async (one) => {
+  const { page } = one;
+  await one.go('/ui/s/nowhere/x?ns=team');
+  const home = page.locator('.refusal').getByRole('link', { name: 'Home' });
+  await home.waitFor();
+  equal(await home.getAttribute('href'), '/ui/?ns=team', 'where it leads');
+  await one.go('/ui/');
+});
