@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-V6NHXLXH.js",
+        path: "assets/app-MSGXXM5X.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-V6NHXLXH.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-V6NHXLXH.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-V6NHXLXH.js.br")),
-        digest: "c4108f59bb8b71c75d69ad7fea87e05fcbfad3bb700f00dc22f9291eedbecc3e",
+        plain: include_bytes!("../dist/assets/app-MSGXXM5X.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-MSGXXM5X.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-MSGXXM5X.js.br")),
+        digest: "dfce85e3f57432bc33efcedbe2a5d897275602cd6841fec693577b540febacc9",
     },
     PageRow {
         path: "assets/audit-MW2RUSYF.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "2032d623030e25f4bf8bbe48702a0fb2fa44a3382079d613f596d213cb8cdba5",
     },
     PageRow {
-        path: "assets/secrets-2CJBXR3T.js",
+        path: "assets/secrets-3UVQRP6X.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-2CJBXR3T.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-2CJBXR3T.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-2CJBXR3T.js.br")),
-        digest: "265336988e4ebd585ccc2e64708b8f21ede188ab091b78ea58d57a616603d1e9",
+        plain: include_bytes!("../dist/assets/secrets-3UVQRP6X.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-3UVQRP6X.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-3UVQRP6X.js.br")),
+        digest: "5f87c9500d9a5795c9c48ef6ce14fdf6fff70f1805beddbd3d09d2203f84dd13",
     },
     PageRow {
         path: "assets/settings-DZMVVXRE.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "a7462d2388cdc6f14010f2f2c6147a0b22997ca90592f7d3ce5b224641af9a1d",
+        digest: "8012f5b9f4628ad01eccf55f44e0c5166f9f1b8428e1302ae2d5a46fe2748bfb",
     },
 ];

@@ -538,3 +538,23 @@ flow('the way home from a refusal stays in its namespace', async (one) => {
   equal(await home.getAttribute('href'), '/ui/?ns=team', 'where it leads');
   await one.go('/ui/');
 });
+
+met.push({ name: 'met: commands for a secret name its namespace, and are quoted for a shell', run: async ({ browser }) => {
+  const server = await Server.dev();
+  try {
+    await server.must('POST', 'sys/namespaces/team', {});
+    await server.must('POST', 'sys/mounts/met', { type: 'kv', options: { version: '2' } }, server.token, 'team');
+    await until(async () => (await server.api('POST', "met/data/it's%20(one)", { data: { k: 'v' } }, server.token, 'team'))['status'] < 300, 'the mount is there');
+    const one = await Watched.open(browser, server);
+    await one.page.goto('/ui/login');
+    await one.page.getByLabel('Token').fill('root');
+    await one.page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await one.page.locator('.app').waitFor();
+    await one.go("/ui/s/met/it's%20(one)?tab=use&ns=team");
+    const card = (title: string): Promise<string> => one.page.locator('.card').filter({ has: one.page.getByRole('heading', { name: title, exact: true }) }).locator('code').innerText();
+    ok((await card('.env')).includes('-namespace=team'), await card('.env'));
+    ok((await card('Node.js')).includes("'X-Vault-Namespace': \"team\""), await card('Node.js'));
+    ok((await card('curl')).includes(`'${server.base}/v1/met/data/it'\\''s%20(one)'`), await card('curl'));
+    await one.finish();
+  } finally { server.stop(); }
+} });

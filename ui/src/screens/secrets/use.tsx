@@ -2,6 +2,7 @@
 import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/use.ts';
 import { useState } from 'preact/hooks';
+import { encodePath } from '../../lib/api.ts';
 import { namespace } from '../../lib/state.ts';
 import type { Place } from '../../lib/place.ts';
 import { Card, Code, Segments, Select } from '../../parts/ui.tsx';
@@ -15,16 +16,18 @@ export function snippet(way: Way, place: Place, key: string): string {
   const isTwo = place.mount.version === 2;
   const api = `${mount}${isTwo ? '/data' : ''}/${place.path}`;
   const ns = namespace.peek();
+  const flag = ns ? ` -namespace=${q(ns)}` : '';
+  const address = `${location.origin}/v1/${encodePath(api)}`;
   const field = isTwo ? `.data.data[${JSON.stringify(key)}]` : `.data[${JSON.stringify(key)}]`;
   switch (way) {
-    case 'cli': return `kallisto kv get${ns ? ` -namespace=${q(ns)}` : ''} -mount=${q(mount)} -field=${q(key)} ${q(place.path)}`;
-    case 'curl': return `curl -s -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H "X-Vault-Namespace: ${ns}"` : ''} \\\n  ${location.origin}/v1/${api.split('/').map(encodeURIComponent).join('/')} | jq -r '${field}'`;
-    case 'env': return `export ${key.toUpperCase().replace(/\W/g, '_')}="$(kallisto kv get -mount=${q(mount)} -field=${q(key)} ${q(place.path)})"`;
+    case 'cli': return `kallisto kv get${flag} -mount=${q(mount)} -field=${q(key)} ${q(place.path)}`;
+    case 'curl': return `curl -s -H "X-Vault-Token: $VAULT_TOKEN"${ns ? ` -H "X-Vault-Namespace: ${ns}"` : ''} \\\n  ${q(address)} | jq -r ${q(field)}`;
+    case 'env': return `export ${key.toUpperCase().replace(/\W/g, '_')}="$(kallisto kv get${flag} -mount=${q(mount)} -field=${q(key)} ${q(place.path)})"`;
     case 'k8s': return `apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nmetadata:\n  name: ${place.path.split('/').at(-1)}\nspec:\n  secretStoreRef: { name: kallisto, kind: SecretStore }\n  data:\n    - secretKey: ${key}\n      remoteRef: { key: ${place.path}, property: ${key} }`;
     case 'terraform': return isTwo ? `ephemeral "vault_kv_secret_v2" "this" {\n  mount = "${mount}"\n  name  = "${place.path}"\n}\n# ephemeral.vault_kv_secret_v2.this.data["${key}"]` : `data "vault_kv_secret" "this" {\n  path = "${mount}/${place.path}"\n}\n# data.vault_kv_secret.this.data["${key}"]`;
-    case 'python': return isTwo ? `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace="${ns}"` : ''})\nsecret = client.secrets.kv.v2.read_secret_version(\n    mount_point="${mount}", path="${place.path}", raise_on_deleted_version=True)\nvalue = secret["data"]["data"]["${key}"]` : `import hvac\nclient = hvac.Client(url="${location.origin}")\nvalue = client.secrets.kv.v1.read_secret(mount_point="${mount}", path="${place.path}")["data"]["${key}"]`;
+    case 'python': return isTwo ? `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace="${ns}"` : ''})\nsecret = client.secrets.kv.v2.read_secret_version(\n    mount_point="${mount}", path="${place.path}", raise_on_deleted_version=True)\nvalue = secret["data"]["data"]["${key}"]` : `import hvac\nclient = hvac.Client(url="${location.origin}"${ns ? `, namespace="${ns}"` : ''})\nvalue = client.secrets.kv.v1.read_secret(mount_point="${mount}", path="${place.path}")["data"]["${key}"]`;
     case 'go': return `secret, err := client.KVv${place.mount.version}("${mount}").Get(ctx, "${place.path}")\n// client: github.com/hashicorp/vault/api\nvalue := secret.Data["${key}"].(string)`;
-    case 'node': return `const answer = await fetch('${location.origin}/v1/${api}', {\n  headers: { 'X-Vault-Token': process.env.VAULT_TOKEN },\n});\nconst value = (await answer.json())${field};`;
+    case 'node': return `const answer = await fetch(${JSON.stringify(address)}, {\n  headers: { 'X-Vault-Token': process.env.VAULT_TOKEN${ns ? `, 'X-Vault-Namespace': ${JSON.stringify(ns)}` : ''} },\n});\nconst value = (await answer.json())${field};`;
     case 'java': return `// spring-vault\nvar secret = vault.opsForVersionedKeyValue("${mount}").get("${place.path}");\nvar value = secret.getData().get("${key}");`;
     case 'rust': return `// crate vaultrs\nlet secret: HashMap<String, String> = vaultrs::kv${place.mount.version}::read(&client, "${mount}", "${place.path}").await?;\nlet value = &secret["${key}"];`;
   }
