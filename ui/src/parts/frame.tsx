@@ -7,7 +7,7 @@ import { can, type NeedName } from '../lib/needs.ts';
 import { plural, span, visible } from '../lib/time.ts';
 import { href, route } from '../lib/router.ts';
 import { sharing } from '../lib/prefs.ts';
-import { dismiss, toasts } from '../lib/toasts.ts';
+import { dismiss, toast, toasts } from '../lib/toasts.ts';
 import { cover, me, namespace, server, serverNote, token, uiConfig } from '../lib/state.ts';
 import { renew, isEnding, secondsLeft, signOut } from '../lib/session.ts';
 import { lastSegment } from '../lib/place.ts';
@@ -101,9 +101,11 @@ function Ending() {
   const [left, setLeft] = useState(false);
   useEffect(() => { const timer = setInterval(() => setNow(Date.now()), 1000); return () => clearInterval(timer); }, []);
   const current = me.value;
+  // The next session has an end of its own.
+  useEffect(() => { setLeft(false); }, [current?.accessor]);
   if (!current || !token.value || left || !isEnding(now)) return null;
   const seconds = secondsLeft(now) ?? 0;
-  return <div class="banner warn" role="alertdialog" aria-label={en.theSessionEndsSoon}><Icon name="clock" small={false} /><span class="grow">{en.theSessionEndsIn(span(seconds))}</span>{current.renewable && <Button kind="primary" size="sm" onClick={() => void renew().catch(() => setLeft(true))}>{en.staySignedIn}</Button>}<Button size="sm" onClick={() => setLeft(true)}>{en.letItEnd}</Button></div>;
+  return <div class="banner warn" role="alertdialog" aria-label={en.theSessionEndsSoon}><Icon name="clock" small={false} /><span class="grow">{en.theSessionEndsIn(span(seconds))}</span>{current.renewable && <Button kind="primary" size="sm" onClick={() => void renew().catch((error: Error) => { toast(en.theSessionIsNotLonger(error.message)); setLeft(true); })}>{en.staySignedIn}</Button>}<Button size="sm" onClick={() => setLeft(true)}>{en.letItEnd}</Button></div>;
 }
 
 function Toasts() {

@@ -558,3 +558,14 @@ met.push({ name: 'met: commands for a secret name its namespace, and are quoted 
     await one.finish();
   } finally { server.stop(); }
 } });
+
+met.push({ name: 'met: a session that cannot be made longer says so', run: async ({ browser, dev }) => {
+  await dev.must('POST', 'auth/userpass/users/flash', { password: PASSWORD, token_policies: ['default'], token_ttl: '16s' });
+  const one = await Watched.open(browser, dev);
+  const { page } = one;
+  await one.login('flash');
+  await page.route('**/v1/auth/token/renew-self', (route) => route.fulfill(REFUSED));
+  await page.getByRole('button', { name: 'Stay signed in' }).click({ timeout: 20_000 });
+  await page.locator('.toast', { hasText: 'not now' }).waitFor();
+  await one.finish();
+} });

@@ -17,6 +17,7 @@ export const closeTheMenu = 'Close the menu';
 export const kallisto2 = 'kallisto';
 export const sealed = 'sealed';
 export const unsealed = 'unsealed';
+export const theSessionIsNotLonger = (message: string): string => `The session is not longer now: ${message}`;
 export const noAnswer = 'no answer';
 export const secrets = 'secrets';
 export const transit = 'transit';
