@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-PH2TKHY5.js",
+        path: "assets/app-OZQAQEQ4.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-PH2TKHY5.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-PH2TKHY5.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-PH2TKHY5.js.br")),
-        digest: "b54b0600c87c727200f15b725931c846849dada853e034d257560422bec18605",
+        plain: include_bytes!("../dist/assets/app-OZQAQEQ4.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-OZQAQEQ4.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-OZQAQEQ4.js.br")),
+        digest: "eca06955a5c8b9f0baf1fbca3c4ac37303c8aa449f78e7e1265759bd43f79dd9",
     },
     PageRow {
         path: "assets/audit-HUAAQ72O.js",
@@ -120,12 +120,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "c661601b25ceedd9f25d708ef1c4a6cec8a794085ee5302c324f01a2f38689c9",
     },
     PageRow {
-        path: "assets/home-3WCQT6PC.js",
+        path: "assets/home-ZDPGRBFA.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/home-3WCQT6PC.js"),
-        gzip: Some(include_bytes!("../dist/assets/home-3WCQT6PC.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/home-3WCQT6PC.js.br")),
-        digest: "8292c32e3433f6c05318759c0c22e32957c8943612cb54e5c089b06dd151cd1a",
+        plain: include_bytes!("../dist/assets/home-ZDPGRBFA.js"),
+        gzip: Some(include_bytes!("../dist/assets/home-ZDPGRBFA.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/home-ZDPGRBFA.js.br")),
+        digest: "6dab4b62963ea4505b0f92dd97dbfd8d58325ad1ffd1b5ac192fd5b5a7c98642",
     },
     PageRow {
         path: "assets/import-worker-7VWSWOMQ.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "2bc704116a20b6a47f244fd332ef87e2aa714d89819f954ca508499c11e36254",
+        digest: "0bf0082a23d2153d75833dff8c3332a32170daa1e72d10641aeab04179ceabfe",
     },
 ];

@@ -1,7 +1,7 @@
 // Home: pinned and recent places, what is due, links not opened, my session; for operators the state of the cluster. Each card fails by itself.
 import * as common from '../en/common.ts';
 import * as en from '../en/screens/home.ts';
-import { call, tryCall } from '../lib/api.ts';
+import { ApiError, call, tryCall } from '../lib/api.ts';
 import { useLoad } from '../lib/load.ts';
 import { can } from '../lib/needs.ts';
 import { apiPath, findPlace } from '../lib/place.ts';
@@ -66,6 +66,9 @@ async function lastSnapshot(): Promise<string | undefined> {
   return ends.sort().at(-1) || undefined;
 }
 
+/** A server without a cluster has no such route; any other refusal is about the cluster. */
+const isAlone = (error: unknown): boolean => error instanceof ApiError && (error.status === 400 || error.status === 404);
+
 function Operators() {
   const mayAutopilot = can('autopilot');
   const mayAudit = can('audit');
@@ -78,7 +81,7 @@ function Operators() {
       {devices.data?.length === 0 && <Note kind="warn" action={<LinkButton href={href('audit')}>{en.enableOne}</LinkButton>}><b>{en.noAuditDevice}</b> {en.nobodyCanSayLaterWhoRead}</Note>}
       <dl class="kv">
         {state.data && <><dt>{common.cluster}</dt><dd><Tag kind={state.data['healthy'] ? 'ok' : 'bad'} icon={state.data['healthy'] ? 'check' : 'warn'}>{state.data['healthy'] ? en.healthy : en.notHealthy}</Tag></dd><dt>{en.failureTolerance}</dt><dd>{state.data['failure_tolerance']}</dd></>}
-        {state.error ? <><dt>{common.cluster}</dt><dd class="dim">{en.inMemoryOrAloneNoCluster}</dd></> : null}
+        {state.error ? <><dt>{common.cluster}</dt>{isAlone(state.error) ? <dd class="dim">{en.inMemoryOrAloneNoCluster}</dd> : <dd><Tag kind="bad" icon="warn">{visible(state.error instanceof Error ? state.error.message : String(state.error))}</Tag></dd>}</> : null}
         {devices.data && devices.data.length > 0 && <><dt>{en.auditDevices}</dt><dd>{devices.data.map((one) => <a key={one.name} class={`tag ${one.isSound ? 'ok' : 'bad'}`} href={href('audit')}>{visible(one.name)}{one.state && ` · ${one.state}`}</a>)}</dd></>}
         {snapshot.data !== undefined && <><dt>{en.lastSnapshot}</dt><dd>{snapshot.data ? ago(snapshot.data) : <a class="link" href={href('snapshots')}>{en.noScheduleYet}</a>}</dd></>}
       </dl>

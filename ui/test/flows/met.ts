@@ -569,3 +569,13 @@ met.push({ name: 'met: a session that cannot be made longer says so', run: async
   await page.locator('.toast', { hasText: 'not now' }).waitFor();
   await one.finish();
 } });
+
+flow('home says why the state of the cluster is not known', async (one) => {
+  const { page } = one;
+  await page.getByText('in memory, or alone').waitFor();
+  await page.route('**/v1/sys/storage/raft/autopilot/state', (route) => route.fulfill({ ...REFUSED, status: 503, body: '{"errors":["no server leads: send the request again"]}' }));
+  await one.go('/ui/s/');
+  await page.getByRole('heading', { name: 'Secrets' }).waitFor();
+  await one.go('/ui/');
+  await page.locator('.card', { hasText: 'The server' }).getByText('no server leads').waitFor();
+});
