@@ -26,7 +26,8 @@ const HEIGHT_MAX = 8_000_000;
 const OVERSCAN = 8;
 const TYPE_AHEAD_MS = 700;
 
-export const activeList: { move: (by: number) => void; open: () => void; select: () => void; current: () => string | undefined } = { move: () => {}, open: () => {}, select: () => {}, current: () => undefined };
+const NO_LIST = { move: (_: number): void => {}, open: (): void => {}, select: (): void => {}, current: (): string | undefined => undefined };
+export const activeList = { ...NO_LIST };
 
 export function List<T>({ label, rows, keyOf, render, href, onOpen, current, selected, onSelect, onView, empty, class: extra = '' }: ListProps<T>) {
   const box = useRef<HTMLDivElement>(null);
@@ -82,6 +83,8 @@ export function List<T>({ label, rows, keyOf, render, href, onOpen, current, sel
   useEffect(() => { if (currentIndex >= 0) reveal(currentIndex); }, [current, rows.length > 0]);
   useEffect(() => { setActive(-1); }, [current]);
   useEffect(() => { onView?.(rows.slice(first, last)); }, [first, last, rows]);
+  // A list that is gone answers no key.
+  useEffect(() => () => { Object.assign(activeList, NO_LIST); }, []);
   useEffect(() => {
     activeList.move = (by) => { to(at + by); box.current?.focus({ preventScroll: true }); };
     activeList.open = () => { const row = rows[at]; if (row !== undefined) onOpen(row); };

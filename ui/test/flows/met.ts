@@ -579,3 +579,18 @@ flow('home says why the state of the cluster is not known', async (one) => {
   await one.go('/ui/');
   await page.locator('.card', { hasText: 'The server' }).getByText('no server leads').waitFor();
 });
+
+flow('a key on another screen does not open a row of a list that is gone', async (one, { dev }) => {
+  const { page } = one;
+  await dev.must('POST', 'met/data/a', { data: { k: 'v' } });
+  await one.go('/ui/s/met/');
+  await page.getByRole('option', { name: /^a/ }).waitFor();
+  await page.keyboard.press('j');
+  await page.locator('.rows .active').waitFor();
+  await one.go('/ui/policies/');
+  await page.getByRole('heading', { name: 'Policies' }).waitFor();
+  await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  await page.keyboard.press('Enter');
+  await page.waitForTimeout(300);
+  ok(page.url().endsWith('/ui/policies/'), page.url());
+});
