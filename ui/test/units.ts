@@ -4,7 +4,7 @@ import { guess, parseCsv, parseEnv, parseJsonText, write, type Entry } from '../
 import { Num, parseJson, writeJson, type Data } from '../src/lib/json.ts';
 import { parseProm } from '../src/lib/prom.ts';
 import { parseQuery } from '../src/lib/search.ts';
-import { bytes, span, visible } from '../src/lib/time.ts';
+import { bytes, named, span, visible } from '../src/lib/time.ts';
 import { mergeThree } from '../src/screens/secrets/merge.ts';
 import { warningOf } from '../src/screens/secrets/keys.ts';
 import { equal, ok } from './assert.ts';
@@ -58,6 +58,8 @@ export const units: Flow[] = [
     equal(parseQuery('str owner:ada in:kv/apps/ key:DB_URL due:<30d') as unknown, { name: 'str', within: 'kv/apps/', metadata: 'owner=ada', key: 'DB_URL', due: '30d' } as unknown, 'search');
     equal([span(3840), span(59), bytes(1_500_000)], ['1 h 4 min', '59 s', '1.5 MB'], 'sizes');
     equal(visible('a\u202eb'), 'a\u2039U+202E\u203ab', 'bidi characters are shown');
+    equal([visible('a\u061cb'), visible('a\u2028b'), visible('a\u00adb')], ['a\u2039U+061C\u203ab', 'a\u2039U+2028\u203ab', 'a\u2039U+00AD\u203ab'], 'others that cannot be seen');
+    equal([named('a '), named('  a'), named('a b')], ['a\u2420', '\u2420\u2420a', 'a b'], 'blanks at the ends of a name');
     equal([warningOf('A '), warningOf('p\u0430ss'), warningOf('PASS')].map(Boolean), [true, true, false], 'look-alikes');
     equal(parseProm('# x\na_total{b="c"} 3\na_total 4\nbad\n').get('a_total')?.size, 2, 'metrics');
   } },

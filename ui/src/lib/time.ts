@@ -55,6 +55,8 @@ export function bytes(size: number): string {
   return en.bytes(size);
 }
 /** Control and bidi characters made visible, so that a name cannot look like another. */
-export const visible = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (character) => `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u203a`);
+export const visible = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (character) => `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u203a`);
+/** The same for a name: blanks at its ends are part of it, and cannot be seen. */
+export const named = (text: string): string => visible(text).replace(/^ +| +$/g, (blanks) => '\u2420'.repeat(blanks.length));
 /** The same for a text of several lines: line ends and tabs stay. */
 export const visibleText = (text: string): string => text.split(/([\n\t])/).map((part) => (part === '\n' || part === '\t' ? part : visible(part))).join('');

@@ -8,7 +8,7 @@ import { apiPath, lastSegment, listFolder, parentOf, placeText, stateOf, type Pl
 import { sharing, visited } from '../../lib/prefs.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { me, namespace } from '../../lib/state.ts';
-import { count, plural, short, visible } from '../../lib/time.ts';
+import { count, named, plural, short, visible } from '../../lib/time.ts';
 import { watch } from '../../lib/watch.ts';
 import { Icon } from '../../parts/icons.tsx';
 import { onKey } from '../../parts/keys.tsx';
@@ -105,7 +105,7 @@ function arranged(names: readonly string[]): string[] {
 
 const marked = (name: string, text: string): preact.ComponentChildren => {
   const at = text ? name.toLowerCase().indexOf(text.toLowerCase()) : -1;
-  if (at < 0) return visible(name);
+  if (at < 0) return named(name);
   return <>{visible(name.slice(0, at))}<mark>{visible(name.slice(at, at + text.length))}</mark>{visible(name.slice(at + text.length))}</>;
 };
 
@@ -187,7 +187,7 @@ export function FolderHome({ place }: { place: Place }) {
   if (wants && tab) { const Import = tab; return <Import place={place} />; }
   return (
     <div class="body">
-      <div class="head-inline"><h1 class="mono">{visible(lastSegment(own))}/</h1><p class="dim mono">{visible(own)}</p></div>
+      <div class="head-inline"><h1 class="mono">{named(lastSegment(own))}/</h1><p class="dim mono">{visible(own)}</p></div>
       <div class="row wrap">
         <Button icon="plus" kind="primary" onClick={() => newSecret(place)}>{en.newSecret}</Button>
         <LinkButton href={href(`s/${own}`, { tab: 'import' })} icon="up">{en.importIt}</LinkButton>

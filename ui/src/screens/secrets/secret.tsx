@@ -10,7 +10,7 @@ import { apiPath, lastSegment, parentOf, placeText, readMetadata, readSubkeys, s
 import { pinned, togglePin, visited } from '../../lib/prefs.ts';
 import { go, href, route } from '../../lib/router.ts';
 import { namespace } from '../../lib/state.ts';
-import { visible } from '../../lib/time.ts';
+import { named } from '../../lib/time.ts';
 import { onKey } from '../../parts/keys.tsx';
 import { Icon } from '../../parts/icons.tsx';
 import { Button, Empty, Failed, FormError, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
@@ -70,7 +70,7 @@ export function Secret({ place }: { place: Place }) {
       <header class="head">
         <div class="title">
           <a class="back-link" href={href(`s/${parentOf(own)}`)} aria-label={en.backToTheFolder}><Icon name="chev" /></a>
-          <h1 class="mono">{visible(lastSegment(own))}</h1>
+          <h1 class="mono">{named(lastSegment(own))}</h1>
           {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? en.vOf(version, meta?.current_version) : `v${meta?.current_version} · ${state === 'there' ? en.current : state}`}</Tag>}
           {place.mount.version === 1 && <Tag>{en.version1NoHistory}</Tag>}
           <div class="acts">
@@ -80,7 +80,7 @@ export function Secret({ place }: { place: Place }) {
             <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>{en.edit}</Button>
           </div>
         </div>
-        <span class="path mono"><span>{visible(own)}</span> <Button kind="ghost" size="sm" icon="copy" label={en.copyPath} onClick={() => void copy(own, common.path)} /><Button kind="ghost" size="sm" icon="star" label={isPinned ? en.unpin : en.pinToHome} pressed={isPinned} onClick={() => togglePin(`${namespace.value}\n${own}`)} /></span>
+        <span class="path mono"><span>{named(own)}</span> <Button kind="ghost" size="sm" icon="copy" label={en.copyPath} onClick={() => void copy(own, common.path)} /><Button kind="ghost" size="sm" icon="star" label={isPinned ? en.unpin : en.pinToHome} pressed={isPinned} onClick={() => togglePin(`${namespace.value}\n${own}`)} /></span>
       </header>
       <Tabs label={common.secret2} current={tab} tabs={[
         { key: '', label: en.values, href: at(''), count: keys }, ...(place.mount.version === 2 ? [{ key: 'history', label: en.history, href: at('history'), count: meta?.versions.length }, { key: 'meta', label: en.metadata, href: at('meta') }] : []),

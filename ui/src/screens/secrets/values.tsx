@@ -8,7 +8,7 @@ import { kindOf } from '../../lib/kinds.ts';
 import { allows, useNeeds } from '../../lib/needs.ts';
 import { apiPath, type Metadata, type Place, type VersionInfo } from '../../lib/place.ts';
 import { useRevealed, type Revealed } from '../../lib/reveal.ts';
-import { ago, exact, plural, visible, visibleText } from '../../lib/time.ts';
+import { ago, exact, named, plural, visible, visibleText } from '../../lib/time.ts';
 import { Icon } from '../../parts/icons.tsx';
 import { onKey } from '../../parts/keys.tsx';
 import { showWhy } from '../../parts/why.tsx';
@@ -69,7 +69,7 @@ export function Values({ place, subkeys, version, meta, info }: { place: Place; 
             const value = revealed.shown.get(key);
             const isShown = revealed.shown.has(key);
             return (
-              <tr key={key} data-key={key}><td class="mono">{visible(key)}</td><td>{isShown ? <Value value={value ?? null} /> : <><Mask />{inside(subkeys?.[key]) && <> <Tag>{inside(subkeys?.[key])}</Tag></>}</>}</td>
+              <tr key={key} data-key={key}><td class="mono">{named(key)}</td><td>{isShown ? <Value value={value ?? null} /> : <><Mask />{inside(subkeys?.[key]) && <> <Tag>{inside(subkeys?.[key])}</Tag></>}</>}</td>
                 <td><span class="cell-acts">{isShown && <span class="ring"><Icon name="clock" /><span>{en.hidesInS(seconds)}</span></span>}<Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={isShown ? en.hide(key) : en.reveal(key)} need={need} busy={revealed.busy === key} onClick={() => (isShown ? revealed.hide(key) : void revealed.reveal([key]))} /><Button kind="ghost" size="sm" icon="copy" label={en.copyWithoutShowingIt(key)} need={need} onClick={() => copyKey(key)} /></span></td></tr>
             );
           })}</tbody></table>
