@@ -441,7 +441,7 @@ flow('a pasted address leads to its secret: a path of the API, a whole one, and 
   }
   await one.go('/ui/s/');
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox').fill(`${dev.base}/v1/met/data/${encoded}`);
+  await page.getByRole('combobox', { name: 'Search everything' }).fill(`${dev.base}/v1/met/data/${encoded}`);
   await page.getByRole('option', { name: /^Go to/ }).click();
   await there.waitFor();
 });
