@@ -8,12 +8,12 @@ use super::PageRow;
 
 pub(super) static ROWS: &[PageRow] = &[
     PageRow {
-        path: "assets/app-NFJ2IH2A.js",
+        path: "assets/app-6F7GXZJZ.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/app-NFJ2IH2A.js"),
-        gzip: Some(include_bytes!("../dist/assets/app-NFJ2IH2A.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/app-NFJ2IH2A.js.br")),
-        digest: "c1fe160af1ded176a464034baf14e0432b49ede3b455bf8ba88683a251e8983d",
+        plain: include_bytes!("../dist/assets/app-6F7GXZJZ.js"),
+        gzip: Some(include_bytes!("../dist/assets/app-6F7GXZJZ.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/app-6F7GXZJZ.js.br")),
+        digest: "ea3cb81240ea9002b38298e6ab431f45b8d577cc8bda4fc5fe45b835efe46913",
     },
     PageRow {
         path: "assets/audit-YDCH4TCP.js",
@@ -184,12 +184,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "0945f527f394129844e6ab8d98a8b4fb037a4524ed3c2fcd2d4dd60d92e15a19",
     },
     PageRow {
-        path: "assets/policies-YM4KD6RF.js",
+        path: "assets/policies-OMQ2Z36A.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/policies-YM4KD6RF.js"),
-        gzip: Some(include_bytes!("../dist/assets/policies-YM4KD6RF.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/policies-YM4KD6RF.js.br")),
-        digest: "c7fcde7a01cb4726c52116494a6e387b987716f0cc922ea325cbad01711cb9cf",
+        plain: include_bytes!("../dist/assets/policies-OMQ2Z36A.js"),
+        gzip: Some(include_bytes!("../dist/assets/policies-OMQ2Z36A.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/policies-OMQ2Z36A.js.br")),
+        digest: "56f8e234e4856161e0419f5d3bdaa654595c435805565315309d54eea8112858",
     },
     PageRow {
         path: "assets/review-TAF7H2F6.js",
@@ -208,12 +208,12 @@ pub(super) static ROWS: &[PageRow] = &[
         digest: "9bb17f9c106c7c7ec705f9a2e63dbaa62bd283afb6b7908c2bfd8f3fdbccc21a",
     },
     PageRow {
-        path: "assets/secrets-KPLBVPGQ.js",
+        path: "assets/secrets-REPQKR5Y.js",
         content_type: "text/javascript; charset=utf-8",
-        plain: include_bytes!("../dist/assets/secrets-KPLBVPGQ.js"),
-        gzip: Some(include_bytes!("../dist/assets/secrets-KPLBVPGQ.js.gz")),
-        brotli: Some(include_bytes!("../dist/assets/secrets-KPLBVPGQ.js.br")),
-        digest: "1552f39400dc69add962c385b26fa59f6082cadcd4f24d29714bd8fe3be35766",
+        plain: include_bytes!("../dist/assets/secrets-REPQKR5Y.js"),
+        gzip: Some(include_bytes!("../dist/assets/secrets-REPQKR5Y.js.gz")),
+        brotli: Some(include_bytes!("../dist/assets/secrets-REPQKR5Y.js.br")),
+        digest: "45fef5e9b84f14939ea1b64027d34ae8a3269e835ecc88809354f5c42bbc6382",
     },
     PageRow {
         path: "assets/settings-IMCSH6G3.js",
@@ -309,6 +309,6 @@ pub(super) static ROWS: &[PageRow] = &[
         plain: include_bytes!("../dist/index.html"),
         gzip: Some(include_bytes!("../dist/index.html.gz")),
         brotli: Some(include_bytes!("../dist/index.html.br")),
-        digest: "b6007b44046c8bbcad0b28905c05c81881398a18c13e824a7ccabe009c766d5a",
+        digest: "347ccf953fabf60174cf3959a8f3fb844f7530a81e5d1cc7dc1259370013eb85",
     },
 ];

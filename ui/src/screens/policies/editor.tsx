@@ -1,7 +1,7 @@
 // The editor of a policy: HCL with the server's errors and warnings at their lines (contract E3), a builder by rows, and the simulator beside it.
 import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/policies/editor.ts';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { ApiError, call, tryCall } from '../../lib/api.ts';
 import { lineDiff } from '../../lib/diff.ts';
 import { useAction } from '../../lib/load.ts';
@@ -37,7 +37,8 @@ export function PolicyEditor({ name, saved, start, isNew, reload }: { name: stri
   const [hit, setHit] = useState(Number(route.peek().query.get('line')) || 0);
   const checked = useCheck(text);
   const isDirty = text !== saved;
-  useEffect(() => { guard.value = isDirty ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(name), action: common.leave, danger: true }) : undefined; return () => { guard.value = undefined; }; }, [isDirty]);
+  // From the moment a change is seen, not from the next frame.
+  useLayoutEffect(() => { guard.value = isDirty ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(name), action: common.leave, danger: true }) : undefined; return () => { guard.value = undefined; }; }, [isDirty]);
   const save = useAction(async () => {
     if (!isNew && !(await review(saved, text, name))) return;
     await call('PUT', `sys/policies/acl/${name}`, { body: { policy: text } });

@@ -3,7 +3,7 @@
 // Numbers stay as they were written. Whoever may not read edits by PATCH, without seeing. Leaving asks, except after a save.
 import * as common from '../../en/common.ts';
 import * as en from '../../en/screens/secrets/editor.ts';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, call } from '../../lib/api.ts';
 import { counts, diffData } from '../../lib/diff.ts';
 import { parseEnvLines } from '../../lib/formats.ts';
@@ -66,7 +66,8 @@ export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: b
   const changes = base && parsed.data ? diffData(base, parsed.data).filter((row) => row.change !== 'same') : [];
   const isDirty = base !== undefined && (changes.length > 0 || (parsed.problem !== undefined && (view === 'json' || rows.some((row) => row.key || row.text))));
 
-  useEffect(() => {
+  // From the moment a change is seen, not from the next frame.
+  useLayoutEffect(() => {
     guard.value = isDirty && !saved.current ? () => confirm({ title: en.leaveWithoutSaving, text: en.whatYouChangedInIsLost(lastSegment(own)), action: common.leave, danger: true }) : undefined;
     return () => { guard.value = undefined; };
   }, [isDirty]);
