@@ -537,3 +537,6 @@ impl Driver {
         self.group.drain(..).for_each(|(_, promise)| promise.keep(why()));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,28 @@ impl Driver {
 mod tests {
     use super::*;
 
+    impl PendingReads {
+        /// The numbers under which reads were asked for.
+        pub(in crate::raft::driver) fn numbers(&self) -> Vec<u64> {
+            self.asked.iter().map(|asked| asked.number).collect()
+        }
+
+        /// When the store asks by itself again.
+        pub(in crate::raft::driver) fn confirm_at(&self) -> Duration {
+            self.confirm_at
+        }
+
+        /// One that was asked of a leader.
+        pub(in crate::raft::driver) fn asked_of(
+            leader_id: u64,
+            since: Duration,
+            promise: Promise,
+        ) -> Self {
+            let round = ReadRound { number: 0, leader_id, since, promises: vec![promise] };
+            Self { asked: VecDeque::from([round]), next: 1, ..Self::default() }
+        }
+    }
+
     /// Found by a model: what others were told is committed may still wait to be applied when a server finds itself alone.
     #[test]
     fn who_becomes_alone_is_up_to_date_once_it_applied_what_its_log_held() {

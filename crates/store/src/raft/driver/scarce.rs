@@ -28,12 +28,12 @@ const SHORT: i64 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Scarce {
     /// Why this server is short.
-    own: Option<Error>,
+    pub(super) own: Option<Error>,
     /// Ticks until it looks again.
-    wait: u32,
+    pub(super) wait: u32,
     /// Members that said that they are short, in this term.
-    others: BTreeSet<u64>,
-    term: u64,
+    pub(super) others: BTreeSet<u64>,
+    pub(super) term: u64,
 }
 
 /// Why commits are refused.
@@ -130,7 +130,7 @@ impl Driver {
     }
 
     /// Why nothing usual can be written here, if so.
-    fn lacks_room(&self, bytes: usize) -> Result<Option<Error>, Error> {
+    pub(super) fn lacks_room(&self, bytes: usize) -> Result<Option<Error>, Error> {
         let bytes = bytes + TURN_FRAMES * FRAME_OVERHEAD_BYTES;
         let log = full(lock(&self.shared.log).make_room(bytes, Need::Usual))?;
         Ok(match log {
@@ -140,7 +140,7 @@ impl Driver {
     }
 
     /// What is said while so few voters have room that nothing usual could be kept by most.
-    fn most_are_short(&self) -> Option<Error> {
+    pub(super) fn most_are_short(&self) -> Option<Error> {
         let voters = self.node.membership().voters.len();
         let known = !self.scarce.others.is_empty() && self.scarce.term == self.node.standing().term;
         let short = known && self.voters_with_room().len() < voters / 2 + 1;
@@ -148,7 +148,7 @@ impl Driver {
     }
 
     /// Voters that are heard and do not say that they are short, this server among them if it is not.
-    fn voters_with_room(&self) -> Vec<u64> {
+    pub(super) fn voters_with_room(&self) -> Vec<u64> {
         let own = self.node.id();
         let now = self.shared.clock.now();
         let known = lock(&self.shared.members);
