@@ -519,4 +519,15 @@ mod tests {
         assert_eq!(irrevocable.due_ns(), None);
         assert_eq!(lease.ttl_left_secs(i64::MAX), 0);
     }
+
+    #[test]
+    fn an_irrevocable_lease_whose_far_end_does_not_answer_has_one_attempt_left() {
+        let state = LeaseState::irrevocable("down");
+        match decide_revocation(&state, Err(AttemptFailure::Unanswered), NOW, 0) {
+            RevocationOutcome::Keep(LeaseState::Revoking { attempts, .. }) => {
+                assert_eq!(attempts, ATTEMPTS_MAX - 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -170,4 +170,15 @@ mod tests {
         assert_eq!(InvalidId.to_string(), "invalid lease id");
         assert_eq!(LeaseId::new("a", "short"), Err(InvalidId));
     }
+
+    #[test]
+    fn the_parts_of_an_id_have_their_lengths_and_it_is_shown_as_it_is() {
+        let longest = LeaseId::new(&"a".repeat(PATH_BYTES_MAX), RANDOM).unwrap();
+        assert_eq!(longest.as_str().len(), ID_BYTES_MAX);
+        assert_eq!(longest.to_string(), longest.as_str());
+        for length in [PATH_BYTES_MAX + 1, PATH_BYTES_MAX + 100] {
+            assert_eq!(LeaseId::new(&"a".repeat(length), RANDOM), Err(InvalidId));
+        }
+        assert_eq!(LeaseId::new("a", &format!("b/{RANDOM}")), Err(InvalidId), "a part of the path");
+    }
 }

@@ -295,4 +295,20 @@ mod tests {
         queue.finish(first);
         assert_eq!(queue.at_work(), 1);
     }
+
+    #[test]
+    fn no_more_leases_are_at_work_than_their_limit_over_all_mounts() {
+        let all: Vec<_> = (0..=AT_WORK_MAX / MOUNT_AT_WORK_MAX).map(|at| 20 + at as u32).collect();
+        let of_each = all.iter().map(|&mount| (mount, MOUNT_AT_WORK_MAX)).collect::<Vec<_>>();
+        let (table, mut queue) = set_up(&of_each);
+        let mut taken = queue.take(&table, SEC, AT_WORK_MAX - 1);
+        let last = *all.last().unwrap();
+        taken.extend(queue.take_of(&table, last, SEC));
+        assert_eq!((taken.len(), queue.at_work()), (AT_WORK_MAX, AT_WORK_MAX));
+        let free = |mount: &u32| mounts(&taken).iter().filter(|at| *at == mount).count();
+        let not_full = all.iter().find(|mount| free(mount) < MOUNT_AT_WORK_MAX).unwrap();
+        assert_eq!(queue.take_of(&table, *not_full, SEC), None);
+        queue.finish(&taken[0]);
+        assert!(queue.take_of(&table, *not_full, SEC).is_some());
+    }
 }

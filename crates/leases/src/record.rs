@@ -376,6 +376,10 @@ pub(crate) mod tests {
         let mut over = record("a");
         over.revocation = vec![0; REVOCATION_BYTES_MAX + 1];
         assert!(!over.is_within_limits());
+        over.revocation.pop();
+        assert!(over.is_within_limits());
+        assert_eq!(LeaseRecord::decode(&over.encode()), Ok(over), "as long as it may be");
+        assert_eq!(MalformedLease.to_string(), "malformed lease record");
         let LeaseState::Irrevocable { error } = LeaseState::irrevocable(&"\u{1f600}".repeat(1000))
         else {
             panic!("it is irrevocable")

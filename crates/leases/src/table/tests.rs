@@ -298,3 +298,47 @@ fn a_lease_that_waits_is_due_later_until_its_record_changes() {
     table.postpone(&lease, 50);
     assert_eq!(table.due_at(record.mount, i64::MAX).count(), 0);
 }
+
+#[test]
+fn leases_are_counted_by_how_their_paths_begin_up_to_a_limit() {
+    let mut table = LeaseTable::new(SipKey::from_bytes([3; 16]));
+    for (namespace, path, leases) in [
+        (0, "a/creds/r", 3),
+        (0, "a/creds/s", 2),
+        (0, "a/keys/r", 1),
+        (0, "b/creds/r", 5),
+        (1, "a/creds/r", 7),
+    ] {
+        for number in 0..leases {
+            let mut lease = record(path);
+            lease.id = LeaseId::new(path, &format!("{number:024}")).unwrap();
+            assert!(table.put(namespace, &lease));
+        }
+    }
+    let count = |prefix, limit| table.count_at(0, prefix, limit, |_| true);
+    assert_eq!((count("", 100), count("a/", 100), count("a/creds", 100)), (11, 6, 5));
+    assert_eq!((count("c", 100), table.count_at(2, "", 100, |_| true)), (0, 0));
+    assert_eq!((count("", 0), count("", 1), count("", 3), count("", 4)), (0, 3, 3, 5));
+    assert_eq!(table.count_at(0, "", 100, |path| path.ends_with("/r")), 9);
+    table.clear();
+    assert!(table.is_empty() && table.count_at(0, "", 100, |_| true) == 0);
+}
+
+#[test]
+fn the_longest_id_is_found() {
+    let mut table = LeaseTable::new(SipKey::from_bytes([3; 16]));
+    let longest = record(&"a".repeat(ID_BYTES_MAX - RANDOM_CHARS - 1));
+    assert!(table.put(0, &longest));
+    assert_eq!(table.find(0, longest.id.as_str()), Some(locate(0, &longest)));
+}
+
+#[test]
+fn a_lease_that_waits_for_ever_is_no_irrevocable_one() {
+    let mut table = LeaseTable::new(SipKey::from_bytes([3; 16]));
+    let mut lease = record("a");
+    lease.state = LeaseState::Revoking { attempts: 1, next_try_ns: 10 };
+    assert!(table.put(0, &lease));
+    table.postpone(&locate(0, &lease), i64::MAX);
+    assert_eq!(table.of_mount(lease.mount, 9), [locate(0, &lease)]);
+    assert_eq!(table.irrevocable_of(lease.mount, 9), []);
+}
