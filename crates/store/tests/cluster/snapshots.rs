@@ -190,3 +190,15 @@ fn the_rest_of_a_snapshot_that_its_sender_forgot_comes_anew() {
     cluster.bring_back();
     assert_eq!(cluster.chunks.get(), 3 + whole);
 }
+
+#[test]
+fn the_rest_of_a_snapshot_is_asked_of_its_sender_alone() {
+    let mut cluster = with_wires_that(Break::Once(3));
+    break_off(&mut cluster);
+    cluster.cut.push(3);
+    let sender = cluster.leader().unwrap();
+    cluster.decide(cluster.store(sender).transfer(None)).unwrap();
+    cluster.until("another leads", |cluster| cluster.leader().is_some_and(|id| id != sender));
+    cluster.bring_back();
+    assert_eq!(cluster.rests.get(), 0);
+}

@@ -170,7 +170,7 @@ fn is_answer(message: &Message) -> bool {
 }
 
 /// What a request takes of the log.
-fn log_bytes(request: &DriverRequest) -> usize {
+pub(super) fn log_bytes(request: &DriverRequest) -> usize {
     match request {
         DriverRequest::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
         _ => FRAME_OVERHEAD_BYTES,

@@ -15,7 +15,9 @@ use raft::eraftpb::Entry;
 
 use super::*;
 use crate::codec::encode_batch;
-use crate::raft::limits::{PROMOTED_WITHIN, READ_TICKS_MAX, SHORT_LOOK_TICKS, TRANSFER_TICKS_MAX};
+use crate::raft::limits::{
+    HEARD_TICKS, PROMOTED_WITHIN, READ_TICKS_MAX, SHORT_LOOK_TICKS, TRANSFER_TICKS_MAX,
+};
 use crate::{
     Batch, Commit, Invitation, MemberChange, MemberRole, Need, Peer, RaftOptions, RaftStore,
     Replicated, Store,
@@ -336,6 +338,25 @@ fn a_message_for_which_the_log_has_no_room_is_lost_and_counts_no_more() {
 }
 
 #[test]
+fn a_server_without_any_room_looks_for_some_once_a_tick() {
+    let bench = Bench::with(Durability::Strict, 64 << 10);
+    bench.commit("a");
+    bench.fill_disk();
+    let taken = (0..1000).find(|n| {
+        let mut batch = Batch::new();
+        batch.delete(format!("{n}-{}", "x".repeat(300)).into_bytes()).set_essential();
+        bench.store.commit(batch).wait().is_err()
+    });
+    assert!(taken.is_some(), "a full disk is noticed");
+    bench.clock.advance(SECOND);
+    bench.driver(|driver| {
+        assert!(!driver.has_room(0).unwrap());
+        driver.turn(&mut Vec::new()).unwrap();
+        assert_eq!(driver.next_tick, SECOND + driver.shared.tick);
+    });
+}
+
+#[test]
 fn room_is_left_for_what_a_turn_writes_besides() {
     let bench = Bench::with(Durability::Strict, 256 << 10);
     bench.commit("a");
@@ -412,6 +433,47 @@ fn voters_have_room_that_are_heard_and_do_not_say_otherwise() {
         assert_eq!(driver.voters_with_room(), [1]);
         assert!(driver.most_are_short().is_some(), "one of two is not most");
     });
+}
+
+#[test]
+fn a_voter_counts_as_heard_for_some_elections() {
+    let bench = Bench::leading_three();
+    let heard = bench.driver(|driver| driver.shared.tick * HEARD_TICKS);
+    let with_room = || bench.driver(|driver| driver.voters_with_room());
+    bench.clock.advance(heard);
+    assert_eq!(with_room(), [1, 2, 3]);
+    bench.clock.advance(Duration::from_nanos(1));
+    assert_eq!(with_room(), [1]);
+}
+
+#[test]
+fn only_answers_say_whether_a_member_is_short() {
+    let bench = Bench::leading_three();
+    let message = |msg_type| Message { msg_type, from: 2, to: 1, ..Message::default() };
+    bench.driver(|driver| {
+        driver.scarce.own = Some(Error::Full("test".into()));
+        for (msg_type, says) in [
+            (MessageType::MsgHeartbeatResponse, true),
+            (MessageType::MsgAppendResponse, true),
+            (MessageType::MsgAppend, false),
+            (MessageType::MsgHeartbeat, false),
+        ] {
+            let mut said = message(msg_type);
+            driver.say_if_short(&mut said);
+            assert_eq!(said.priority != 0, says, "{msg_type:?}");
+            let mut heard = Message { priority: 1, ..message(msg_type) };
+            driver.scarce.others.clear();
+            driver.hear_if_short(&mut heard);
+            assert_eq!(driver.scarce.others.contains(&2), says, "{msg_type:?}");
+        }
+    });
+}
+
+#[test]
+fn a_commit_takes_its_bytes_and_a_header_of_the_log() {
+    assert_eq!(scarce::log_bytes(&of_bytes(100, Need::Usual)), 100 + ENTRY_HEADER_BYTES);
+    let (promise, _) = Commit::promised();
+    assert_eq!(scarce::log_bytes(&DriverRequest::Save(promise)), FRAME_OVERHEAD_BYTES);
 }
 
 #[test]
