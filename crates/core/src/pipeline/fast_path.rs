@@ -287,3 +287,29 @@ fn is_simple(request: &Request<'_>) -> bool {
         && !path.starts_with(SYSTEM)
         && !path.starts_with(Class::Auth.prefix())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::tests::request;
+
+    #[test]
+    fn a_read_of_a_secret_as_it_is_takes_the_short_way_and_no_other_request() {
+        let read = |path| request(None, Operation::Read, path, "");
+        let asking = |name: &str| vec![(name.to_owned(), "1".to_owned())];
+        assert!(is_simple(&read("secret/data/a")));
+        assert!(is_simple(&Request { query: asking("version"), ..read("secret/data/a") }));
+        for other in [
+            request(None, Operation::List, "secret/metadata", ""),
+            request(None, Operation::Update, "secret/data/a", "{}"),
+            Request { wrap_ttl_secs: 60, ..read("secret/data/a") },
+            Request { namespace: "team", ..read("secret/data/a") },
+            Request { query: asking("read_snapshot_id"), ..read("secret/data/a") },
+            Request { query: asking("help"), ..read("secret/data/a") },
+            read("sys/mounts"),
+            read("auth/token/lookup-self"),
+        ] {
+            assert!(!is_simple(&other), "{:?} {}", other.operation, other.path.as_str());
+        }
+    }
+}

@@ -63,3 +63,29 @@ fn is_live(root: &NamespaceContext, request: &Request<'_>, token: TokenText<'_>)
     let guard = holder.view.tokens.pin();
     authenticate(holder, Some(token), request.remote, request.now, &guard).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::tests::request;
+
+    #[test]
+    fn only_reads_that_are_asked_to_wait_and_streams_take_time_by_themselves() {
+        let takes = |operation, path: &str, query: &str| {
+            let query = vec![(query.to_owned(), "1".to_owned())];
+            Core::takes_time(&Request { query, ..request(None, operation, path, "") })
+        };
+        for (operation, path, query, takes_time) in [
+            (Operation::Read, "secret/data/a", "", false),
+            (Operation::Read, "secret/data/a", "wait", true),
+            (Operation::List, "secret/metadata", "wait", true),
+            (Operation::Update, "secret/data/a", "wait", false),
+            (Operation::Read, "sys/kallisto/kv/watch", "", true),
+            (Operation::Read, "team/sys/kallisto/kv/watch", "", true),
+            (Operation::List, "sys/kallisto/kv/watch", "", false),
+            (Operation::Update, "sys/kallisto/kv/watch", "", false),
+        ] {
+            assert_eq!(takes(operation, path, query), takes_time, "{operation:?} {path} {query}");
+        }
+    }
+}

@@ -68,3 +68,42 @@ impl Core {
         RouteFacts { route, operation, ..RouteFacts::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_auth::Operation;
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::platform::server_info::{RouteAccess, ServerInfo};
+    use crate::routes::tests::{open_core, request};
+
+    #[test]
+    fn traces_name_the_row_and_the_mount_and_nothing_of_the_path_itself() {
+        let core = open_core(RouteAccess::Token);
+        let facts = |path| core.route_facts(&request(None, Operation::Read, path, ""));
+        let expected = RouteFacts {
+            route: Some("/v1/secret/data/{path}".to_owned()),
+            mount: Some("secret/".to_owned()),
+            mount_type: Some("kv"),
+            namespace: Some("root".to_owned()),
+            operation: "read",
+        };
+        assert_eq!(facts("secret/data/private/name"), expected);
+        let nowhere = facts("private/name");
+        assert_eq!((nowhere.route, nowhere.mount), (None, None));
+        assert_eq!(nowhere.namespace.as_deref(), Some("root"));
+    }
+
+    #[test]
+    fn a_sealed_server_names_the_rows_that_are_at_the_same_place_everywhere() {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let facts = |path| core.route_facts(&request(None, Operation::Read, path, ""));
+        let health = facts("sys/health");
+        assert_eq!(health.route.as_deref(), Some("/v1/sys/health"));
+        assert_eq!((health.namespace, health.operation), (None, "read"));
+        assert_eq!(facts("secret/data/a").route, None);
+    }
+}

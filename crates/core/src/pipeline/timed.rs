@@ -81,6 +81,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::server_info::RouteAccess;
+    use crate::routes::tests::{ROOT, open_core, request};
 
     #[test]
     fn paths_have_the_timers_of_vault() {
@@ -101,5 +103,36 @@ mod tests {
         ] {
             assert_eq!(of_path(path, operation), timer, "{path}");
         }
+    }
+
+    #[test]
+    fn each_way_to_end_leases_has_its_timer() {
+        for (path, timer) in [
+            ("sys/leases/renew/a", Timer::LeaseRenew),
+            ("sys/leases/revoke", Timer::LeaseRevoke),
+            ("sys/revoke/a/b", Timer::LeaseRevoke),
+            ("sys/leases/revoke-prefix/a", Timer::LeaseRevokePrefix),
+            ("sys/leases/revoke-force/a", Timer::LeaseRevokeForce),
+            ("sys/revoke-force/a", Timer::LeaseRevokeForce),
+        ] {
+            assert_eq!(of_path(path, Operation::Update), Some(timer), "{path}");
+        }
+    }
+
+    #[test]
+    fn mounts_are_timed_by_their_namespace_and_path() {
+        let core = open_core(RouteAccess::Token);
+        core.metrics.routes.turn_on();
+        for (operation, path, body) in [
+            (Operation::Update, "sys/namespaces/team", "{}"),
+            (Operation::Update, "team/sys/mounts/kv", r#"{"type":"kv-v2"}"#),
+            (Operation::Update, "team/kv/data/a", r#"{"data":{"v":"1"}}"#),
+            (Operation::Read, "secret/data/a", ""),
+            (Operation::Read, "nowhere/a", ""),
+        ] {
+            let _ = pollster::block_on(core.handle(&request(Some(ROOT), operation, path, body)));
+        }
+        let timed: Vec<_> = core.metrics.routes.all().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(timed, ["secret/", "sys/", "team/kv/", "team/sys/"]);
     }
 }

@@ -71,6 +71,7 @@ fn a_view_answers_up_to_its_bound_and_not_a_moment_longer() {
     for age in [Duration::ZERO, MAX] {
         store.age(age);
         assert!(ask(&core, &secret).is_ok() && core.fast_reads().is_some() && core.is_fresh());
+        assert_eq!(core.age(), Some(age));
     }
     store.age(MAX + NANO);
     let refusal = Error::Stale(Stale { age_secs: Some(10), max_secs: 10, reached: None });
@@ -79,6 +80,7 @@ fn a_view_answers_up_to_its_bound_and_not_a_moment_longer() {
     store.age(MAX);
     assert!(ask(&core, &secret).is_ok(), "the leader was heard again");
     store.know_nothing();
+    assert_eq!(core.age(), None);
     let refusal = Error::Stale(Stale { age_secs: None, max_secs: 10, reached: None });
     assert_eq!(ask(&core, &secret).unwrap_err(), refusal);
 }

@@ -252,3 +252,69 @@ impl WrappedParts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(path: &str, answer: AuditedAnswer) -> BatchAnswer {
+        BatchAnswer { operation: Operation::Read, path: path.to_owned(), answer }
+    }
+
+    #[test]
+    fn the_answers_of_a_batch_are_told_by_their_paths() {
+        let found = |data: &str| Logical { data: data.into(), ..Logical::default() };
+        let told = each(&[
+            one("secret/\"a", Ok(Response::Logical(found(r#"{"v":1}"#)))),
+            one("secret/gone", Ok(Response::Missing(found(r#"{"v":null}"#)))),
+            one("secret/empty", Ok(Response::Logical(found("")))),
+            one("secret/no", Err(Error::NoNamespace)),
+        ]);
+        let expected = r#"{"results":[{"path":"secret/\"a","data":{"v":1}},{"path":"secret/gone","data":{"v":null}},{"path":"secret/empty"},{"path":"secret/no","error":"namespace not found"}]}"#;
+        assert_eq!(String::from_utf8(told).unwrap(), expected);
+        assert_eq!(each(&[]), br#"{"results":[]}"#);
+    }
+
+    #[test]
+    fn what_a_token_that_is_handed_out_is_stands_in_the_record() {
+        let text = r#"{"client_token":"hvs.a","accessor":"acc","display_name":"token-job","policies":["a","b",7],"token_policies":["a"],"identity_policies":["b"],"metadata":{"team":"x"},"entity_id":"e-1","token_type":"service","lease_duration":3600,"num_uses":5}"#;
+        let parts =
+            IssuedParts::read(&Logical { auth: text.into(), ..Logical::default() }).unwrap();
+        assert_eq!(parts.accessor(), "acc");
+        let told = parts.describe();
+        assert_eq!(
+            [told.client_token, told.accessor, told.display_name, told.entity_id, told.token_type],
+            ["hvs.a", "acc", "token-job", "e-1", "service"]
+        );
+        assert_eq!((told.token_ttl_secs, told.num_uses), (3600, 5));
+        assert_eq!(
+            (told.policies, told.token_policies),
+            (&["a", "b"].map(str::to_owned)[..], &["a".to_owned()][..])
+        );
+        assert_eq!(told.identity_policies, ["b"]);
+        assert_eq!(told.metadata, br#"{"team":"x"}"#);
+        let bare = Logical { auth: br#"{"metadata":null}"#.into(), ..Logical::default() };
+        let bare = IssuedParts::read(&bare).unwrap();
+        assert!(bare.describe().metadata.is_empty() && bare.accessor().is_empty());
+        assert!(IssuedParts::read(&Logical::default()).is_none(), "it hands out none");
+    }
+
+    #[test]
+    fn what_a_wrapping_token_that_is_handed_out_is_stands_in_the_record() {
+        let text = r#"{"token":"hvs.w","accessor":"acc","ttl":60,"creation_time":"now","creation_path":"secret/data/a","wrapped_accessor":"inner"}"#;
+        let parts =
+            WrappedParts::read(&Logical { wrap_info: text.into(), ..Logical::default() }).unwrap();
+        let told = parts.describe();
+        assert_eq!(
+            [
+                told.token,
+                told.accessor,
+                told.creation_time,
+                told.creation_path,
+                told.wrapped_accessor
+            ],
+            ["hvs.w", "acc", "now", "secret/data/a", "inner"]
+        );
+        assert_eq!((told.ttl_secs, parts.accessor()), (60, "acc"));
+    }
+}

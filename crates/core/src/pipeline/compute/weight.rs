@@ -414,4 +414,56 @@ mod tests {
             assert!(matches!(weigh(&format!("transit/{path}")), Weight::Heavy(_)), "{path}");
         }
     }
+
+    #[test]
+    fn a_body_is_heavy_beyond_its_limit() {
+        let core = core();
+        assert_eq!(core.weigh_bytes(LIGHT_BODY_BYTES_MAX), Weight::Light);
+        assert_eq!(core.weigh_bytes(LIGHT_BODY_BYTES_MAX + 1), Weight::Heavy(TURN));
+    }
+
+    /// Whether a read by a new token under a policy of so many rules is light, first and once it was answered.
+    fn is_light_under(core: &Core, rules: usize) -> [bool; 2] {
+        let rules: String = (0..rules)
+            .map(|at| format!(r#"path \"secret/data/a{at}\" {{ capabilities = [\"read\"] }} "#))
+            .collect();
+        ask(
+            core,
+            Operation::Update,
+            "sys/policies/acl/many",
+            &format!(r#"{{"policy":"{rules}"}}"#),
+        );
+        let token = r#"{"id":"many","policies":["many"],"no_default_policy":true}"#;
+        ask(core, Operation::Update, "auth/token/create", token);
+        let read = Request {
+            token: Some(TokenText::new("many")),
+            ..request(Operation::Read, "secret/data/a0", b"")
+        };
+        let first = core.weigh(&read) == Weight::Light;
+        let _ = pollster::block_on(core.handle(&read));
+        let then = core.weigh(&read) == Weight::Light;
+        ask(core, Operation::Update, "auth/token/revoke", r#"{"token":"many"}"#);
+        [first, then]
+    }
+
+    #[test]
+    fn policies_of_many_rules_make_a_request_heavy_until_they_are_compiled() {
+        let core = core();
+        assert_eq!(is_light_under(&core, 3), [true; 2]);
+        assert_eq!(is_light_under(&core, LIGHT_RULES_MAX), [true; 2]);
+        assert_eq!(is_light_under(&core, LIGHT_RULES_MAX + 1), [false, true]);
+    }
+
+    #[test]
+    fn a_request_weighs_as_much_inside_a_namespace() {
+        let core = core();
+        ask(&core, Operation::Update, "sys/namespaces/team", "{}");
+        ask(&core, Operation::Update, "team/sys/mounts/kv", r#"{"type":"kv-v2"}"#);
+        ask(&core, Operation::Update, "team/kv/data/long", &secret(300_000));
+        let is_light =
+            |path: &str| core.weigh(&request(Operation::Read, path, b"")) == Weight::Light;
+        assert!(is_light("team/kv/data/none") && !is_light("team/kv/data/long"));
+        assert!(is_light("team/elsewhere") && is_light("secret/data/none"));
+        assert!(!is_light("team/sys/mounts"), "a route that nobody looked at");
+    }
 }

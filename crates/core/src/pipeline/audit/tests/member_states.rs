@@ -20,9 +20,9 @@ use crate::routes::tests::{ROOT, request};
 #[expect(dead_code, reason = "other tests ask more of it")]
 #[path = "../../../../tests/core/aged.rs"]
 mod aged;
-use aged::AgedStore;
+pub(super) use aged::AgedStore;
 
-fn aged_site() -> (Arc<AgedStore>, Site) {
+pub(super) fn aged_site() -> (Arc<AgedStore>, Site) {
     let store = Arc::<AgedStore>::default();
     let site = Site::over(Arc::clone(&store) as Arc<_>, settings(RouteAccess::Token));
     (store, site)

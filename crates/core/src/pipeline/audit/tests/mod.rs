@@ -1,5 +1,6 @@
 //! The route table asked as a whole, with a device that works and with one that does not: what leaves without a record.
 
+mod bearer;
 mod follows;
 mod member_states;
 mod states;
