@@ -187,4 +187,28 @@ mod tests {
             assert_eq!(warned(explicit, period, increment), None);
         }
     }
+
+    #[test]
+    fn a_token_at_the_maximum_or_below_was_given_nothing_beyond_it() {
+        for (explicit, ends, renewed_to) in [(1000, 2000, 60), (3000, 1000, 60), (3000, 1001, 1001)]
+        {
+            let mut entry = entry(explicit, 0);
+            entry.auth.expires_at = Some(at(ends));
+            extend(&mut entry, 50, 1000, at(10)).unwrap();
+            assert_eq!(entry.auth.expires_at, Some(at(renewed_to)), "{explicit} {ends}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_counted_from_when_the_token_was_made() {
+        let mut made_later = entry(1000, 0);
+        made_later.auth.created_at = at(500);
+        made_later.auth.expires_at = Some(at(600));
+        let warning = extend(&mut made_later, 800, 7200, at(700)).unwrap();
+        assert_eq!(made_later.auth.expires_at, Some(at(1500)));
+        assert_eq!(warning, None, "800 seconds are left");
+        let warning = extend(&mut made_later, 801, 7200, at(700)).unwrap();
+        assert!(warning.is_some());
+        assert_eq!(extend(&mut entry(0, 7200), 0, 7200, at(10)).unwrap(), None, "all of a period");
+    }
 }

@@ -31,6 +31,7 @@ mod sealing;
 mod snapshots;
 mod support;
 mod token_children;
+mod token_rules;
 mod tokens;
 mod transit;
 mod versions;
