@@ -163,3 +163,23 @@ fn halves(record: &[u8]) -> Result<(&[u8], &[u8]), Error> {
 fn damaged() -> Error {
     Error::internal(&"the key of wrapping tokens is damaged")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::token::make_root;
+
+    #[test]
+    fn a_signed_text_is_good_from_a_little_before_it_was_made_until_its_token_ends() {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).unwrap();
+        let signer = WrappingSigner { pair, address: "https://a".to_owned() };
+        let mut entry = make_root(jiff::Timestamp::from_second(1000).unwrap()).unwrap();
+        entry.ttl_secs = 60;
+        let text = signer.sign("hvs.a", &entry, Some("acc")).unwrap();
+        let text = secrecy::ExposeSecret::expose_secret(&text).to_owned();
+        let claims = text.split('.').nth(1).unwrap();
+        let claims = BASE64URL_NOPAD.decode(claims.as_bytes()).unwrap();
+        let expected = r#"{"accessor":"acc","addr":"https://a","exp":1060,"iat":1000,"jti":"hvs.a","nbf":995,"type":"wrapping"}"#;
+        assert_eq!(String::from_utf8(claims).unwrap(), expected);
+    }
+}

@@ -489,4 +489,29 @@ mod tests {
         assert_eq!(wrapped_accessor(&secret_id).as_deref(), Some("a"));
         assert_eq!(wrapped_accessor(&logical(r#"{"data":{"a":1}}"#, "")), None);
     }
+
+    #[test]
+    fn an_answer_is_wrapped_up_to_its_limit() {
+        let logical = |bytes: usize| Logical { data: vec![b'1'; bytes], ..Logical::default() };
+        let encoded = |bytes: usize| {
+            let id = RequestId::make();
+            WrappableAnswer { logical: &logical(bytes), found: FOUND, id }.encode()
+        };
+        let besides = encoded(1).unwrap().len() - 1;
+        let most = WRAPPED_BYTES_MAX - besides;
+        assert_eq!(encoded(most).unwrap().len(), WRAPPED_BYTES_MAX);
+        for over in [1, 100] {
+            assert!(matches!(encoded(most + over), Err(Error::TooLarge(_))));
+        }
+    }
+
+    #[test]
+    fn a_secret_id_is_known_by_its_accessor_only_where_one_is_handed_out() {
+        let accessor =
+            |data: &str| wrapped_accessor(&Logical { data: data.into(), ..Logical::default() });
+        let both = r#"{"secret_id":"s","secret_id_accessor":"acc"}"#;
+        assert_eq!(accessor(both).as_deref(), Some("acc"));
+        assert_eq!(accessor(r#"{"secret_id_accessor":"acc"}"#), None, "it is looked up");
+        assert_eq!(accessor(r#"{"secret_id":"s"}"#), None);
+    }
 }

@@ -263,3 +263,38 @@ pub(crate) async fn sweep(context: &NamespaceContext, now: Timestamp) -> Result<
         after = Some(last.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(text: &str) -> Receipt {
+        Receipt(json::parse_object(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_wrapping_token_waits_until_it_is_opened_or_its_time_is_over() {
+        let waiting = receipt(r#"{"expires_at":"1970-01-01T00:01:00Z"}"#);
+        let at = |secs| Timestamp::from_second(secs).unwrap();
+        assert_eq!(
+            [59, 60, 61].map(|secs| waiting.state(at(secs))),
+            ["waiting", "expired", "expired"]
+        );
+        let opened = receipt(r#"{"expires_at":"1970-01-01T00:01:00Z","end":"opened"}"#);
+        assert_eq!(opened.state(at(61)), "opened");
+    }
+
+    #[test]
+    fn what_is_no_accessor_names_no_record() {
+        let core = crate::routes::tests::open_core(crate::RouteAccess::Token);
+        let context = core.namespace_context("").unwrap();
+        let mut batch = Batch::new();
+        let names = ["abcDEF123", "abc.ns1", "a/b", "a b", ""];
+        for accessor in &names[..4] {
+            storage(&context).unwrap().put_in(&mut batch, &name(accessor), b"{}".to_vec()).unwrap();
+        }
+        pollster::block_on(context.store.commit(batch)).unwrap();
+        let found = names.map(|accessor| read(&context, accessor).unwrap().is_some());
+        assert_eq!(found, [true, true, false, false, false]);
+    }
+}

@@ -90,6 +90,7 @@ fn an_answer_is_wrapped_looked_up_and_opened_once() {
     assert_eq!(site.store.approximate_len(), before);
     let opened = logical(unwrap(&site, token).unwrap());
     assert_eq!(String::from_utf8(opened.data).unwrap(), site.get("a").unwrap());
+    assert_eq!(site.store.approximate_len(), before - 2, "the token and its content are gone");
     assert_eq!(unwrap(&site, token).unwrap_err(), invalid());
     let looked = site.ask(Update, "sys/wrapping/lookup", &given(token)).unwrap_err();
     assert_eq!(looked, invalid());
@@ -495,4 +496,17 @@ fn what_is_remembered_of_a_wrapping_token_goes_a_day_after_its_end() {
         pollster::block_on(site.core.run_due_jobs(Timestamp::from_second(secs).unwrap())).unwrap();
         assert_eq!(state(&site, "maker", &accessor, 0).is_ok(), is_there, "{secs}");
     }
+}
+
+/// Whoever opens a wrapping token may have its content wrapped again.
+#[test]
+fn what_a_wrapping_token_opens_is_wrapped_anew_if_that_is_asked_for() {
+    let site = site();
+    let token = wrap(&site, "secret/data/a");
+    let again = wrapped(&site.core, Some(&token), Update, "sys/wrapping/unwrap", "", 60);
+    let info = wrap_info(again.unwrap());
+    assert_eq!(info["creation_path"], "sys/wrapping/unwrap".into());
+    let opened = logical(unwrap(&site, info["token"].as_str().unwrap()).unwrap());
+    assert_eq!(String::from_utf8(opened.data).unwrap(), site.get("a").unwrap());
+    assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
 }
