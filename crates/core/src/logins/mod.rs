@@ -237,10 +237,12 @@ mod tests {
         for (role, ttl, max, warned) in [
             (params(|_| ()), 100, 1000, false),
             (params(|params| params.ttl_secs = 50), 50, 1000, false),
+            (params(|params| params.ttl_secs = 1000), 1000, 1000, false),
             (params(|params| params.ttl_secs = 5000), 1000, 1000, true),
             (params(|params| params.max_ttl_secs = 60), 60, 60, false),
             (params(|params| params.max_ttl_secs = 5000), 100, 1000, false),
             (params(|params| params.period_secs = 900), 900, 1000, false),
+            (params(|params| params.period_secs = 1000), 1000, 1000, false),
             (params(|params| params.period_secs = 2000), 1000, 1000, true),
             (params(|params| (params.period_secs, params.max_ttl_secs) = (900, 60)), 60, 60, true),
             (params(|params| params.explicit_max_ttl_secs = 70), 70, 1000, false),

@@ -276,3 +276,69 @@ pub(crate) async fn sweep(context: &NamespaceContext, now: Timestamp) -> Result<
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_shows_a_bounded_number_of_short_codes_one_for_a_method() {
+        let mut codes = FactorCodes::new();
+        let longest = "1".repeat(CODE_BYTES_MAX);
+        add_code(&mut codes, "m0", &longest).unwrap();
+        add_code(&mut codes, "m1", &format!(" passcode={longest} ")).unwrap();
+        assert_eq!(codes["m1"], longest);
+        for too_long in [CODE_BYTES_MAX + 1, 2 * CODE_BYTES_MAX] {
+            assert!(add_code(&mut codes, "long", &"1".repeat(too_long)).is_err());
+        }
+        assert!(add_code(&mut codes, "m0", "2").is_err(), "a second one");
+        for at in 2..CODES_MAX {
+            add_code(&mut codes, &format!("m{at}"), "1").unwrap();
+        }
+        assert!(add_code(&mut codes, "more", "1").is_err());
+        assert_eq!(codes.len(), CODES_MAX);
+    }
+
+    #[test]
+    fn a_code_is_a_text_or_a_list_of_one() {
+        let read = |text: &str| payload(&json::parse_object(text.as_bytes()).unwrap());
+        let codes = read(r#"{"mfa_payload":{"a":"1","b":["2"],"c":[]}}"#).unwrap();
+        let given = [("a", "1"), ("b", "2"), ("c", "")];
+        let given = given.map(|(method, code)| (method.to_owned(), code.to_owned()));
+        assert_eq!(codes, FactorCodes::from(given));
+        for refused in [r#"{"mfa_payload":{}}"#, r#"{"mfa_payload":{"a":["1","2"]}}"#, "{}"] {
+            assert!(read(refused).is_err(), "{refused}");
+        }
+        assert!(read(r#"{"mfa_payload":{"a":1}}"#).is_err());
+    }
+
+    struct Shows(&'static [&'static str]);
+
+    impl crate::api::request::HeaderSource for Shows {
+        fn values(&self, name: &str) -> Vec<String> {
+            let shown = if name == HEADER { self.0 } else { &[] };
+            shown.iter().map(|value| (*value).to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn a_login_shows_its_codes_in_headers_each_behind_its_method() {
+        let shown = |values: &'static [&'static str]| {
+            let source = Shows(values);
+            let headers = crate::api::request::Headers::of(&source);
+            let login = crate::routes::tests::request(
+                None,
+                kallisto_auth::Operation::Update,
+                "auth/userpass/login/u",
+                "{}",
+            );
+            shown_in(&Request { headers, ..login })
+        };
+        let given = [("one", "123456"), ("two", ""), ("three", "7")];
+        let given = given.map(|(method, code)| (method.to_owned(), code.to_owned()));
+        let codes = shown(&["one:123456", "two", " three : passcode=7"]).unwrap();
+        assert_eq!(codes, FactorCodes::from(given));
+        assert_eq!(shown(&[]).unwrap(), FactorCodes::new());
+        assert!(shown(&["one:1", "one:2"]).is_err());
+    }
+}

@@ -208,4 +208,14 @@ mod tests {
         assert!(passes(&taken));
         assert!(held(&allowances) < ADDRESSES_MAX);
     }
+
+    #[test]
+    fn a_block_ends_at_its_time() {
+        let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 5));
+        let take = |at| allowances.ask(&spec, "10.0.0.1".parse().unwrap(), at, Counting::Take);
+        assert!(passes(&take(0)));
+        assert_eq!(take(0), AllowanceTaken::None { retry_after_secs: 5 });
+        assert_eq!(take(5 * SECOND - 1), AllowanceTaken::None { retry_after_secs: 1 });
+        assert!(passes(&take(5 * SECOND)));
+    }
 }

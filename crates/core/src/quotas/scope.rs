@@ -85,3 +85,33 @@ pub(super) fn fits(rule: &str, path: &str) -> bool {
 pub(super) fn exempts(exempt: &str, path: &str) -> bool {
     !exempt.is_empty() && path.starts_with(exempt.strip_suffix('*').unwrap_or(exempt))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_for_itself_and_a_folder_or_a_star_for_what_begins_with_it() {
+        for (rule, path, is_for) in [
+            ("kv/data/a", "kv/data/a", true),
+            ("kv/data/a", "kv/data/a/", true),
+            ("kv/data/a", "kv/data/ab", false),
+            ("kv/data/a", "kv/data/a/b", false),
+            ("kv/data/a*", "kv/data/ab", true),
+            ("kv/", "kv/data/a", true),
+            ("kv/", "kvs/data/a", false),
+            ("", "kv/data/a", true),
+        ] {
+            assert_eq!(fits(rule, path), is_for, "{rule} {path}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_holds_for_begins_with_its_path_in_its_namespace() {
+        let prefix = |path: &str| {
+            let scope = QuotaScope { path: path.to_owned(), ..QuotaScope::default() };
+            scope.prefix_in("team/").to_owned()
+        };
+        assert_eq!(["team/kv/a*", "team/kv/", "team/"].map(prefix), ["kv/a", "kv/", ""]);
+    }
+}

@@ -258,3 +258,18 @@ fn bounds_of_a_secret_id_hold_beside_a_login_that_binds_its_address() {
         assert_eq!(entered.is_ok(), enters, "{bounds}: {entered:?}");
     }
 }
+
+#[test]
+fn a_good_login_forgets_the_wrong_tries_before_it() {
+    let site = site("userpass");
+    site.ask(Update, "auth/userpass/users/bob", r#"{"password":"pw"}"#).unwrap();
+    let log_in = |password: &str| {
+        let body = format!(r#"{{"password":"{password}"}}"#);
+        log_in(&site, 0, "auth/userpass/login/bob", &body)
+    };
+    for _ in 0..3 {
+        // One more would lock the name.
+        (0..4).for_each(|_| assert_eq!(log_in("no").unwrap_err(), wrong()));
+        log_in("pw").unwrap();
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use kallisto_auth::Operation::{Read, Update};
 use kallisto_leases::LeasePhase;
 
-use super::engine::Mood;
+use super::engine::{FarEnd, Mood};
 use super::site::{ROOT, Site, data, logical};
 use super::{error_of, is_gone, revoke};
 use crate::api::json::Json;
@@ -94,4 +94,27 @@ fn who_leads_next_tries_what_waits_and_refusals_count_from_where_they_were() {
     assert_eq!(site.far_end.revocations.load(Ordering::Relaxed) - before, 2);
     assert_eq!(site.phases(), [LeasePhase::Irrevocable]);
     assert!(!is_gone(&site, &id));
+}
+
+#[test]
+fn a_list_of_irrevocable_leases_is_as_long_as_was_asked_over_all_mounts() {
+    let site = Site::open();
+    site.ask(0, Update, "sys/mounts/other", r#"{"type":"far"}"#).unwrap();
+    for path in ["far/creds/short", "other/creds/short"] {
+        (0..2).for_each(|_| _ = site.ask(0, Read, path, "").unwrap());
+    }
+    let accessor = site.core.view().unwrap().mounts.at("other/").unwrap().entry.accessor.clone();
+    FarEnd::of(&accessor).set(Mood::Fails);
+    site.far_end.set(Mood::Fails);
+    (0..1000).for_each(|second| site.tick(second));
+    assert_eq!(site.phases(), [LeasePhase::Irrevocable; 4]);
+    for (limit, listed) in [("1", 1), ("2", 2), ("3", 3), ("9", 4), ("none", 4)] {
+        let path = format!("sys/leases?type=irrevocable&limit={limit}");
+        let Json::Array(leases) = data(site.ask(0, Read, &path, "").unwrap(), "leases") else {
+            panic!("no list")
+        };
+        assert_eq!(leases.len(), listed, "{limit}");
+    }
+    let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
+    assert_eq!(data(counted, "lease_count"), 4_u64.into());
 }
