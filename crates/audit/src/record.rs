@@ -256,7 +256,9 @@ impl RecordWriter<'_> {
         } else if !response.data.is_empty() && response.data != b"null" {
             let counted = response.is_listing && self.form.elides_listings;
             let listing = if counted { Listing::Counted } else { Listing::Kept };
-            let accessor: &[&str] = if self.form.masks_accessors { &[] } else { &["accessor"] };
+            // Those of tokens, as look-ups tell them: what a secret calls so is a secret.
+            let tells = !self.form.masks_accessors && response.mount.class == "auth";
+            let accessor: &[&str] = if tells { &["accessor"] } else { &[] };
             let exempt = [response.exempt, accessor].concat();
             self.masker.json(response.data, &exempt, listing, members.name("data"))?;
         }
@@ -486,7 +488,8 @@ mod tests {
 
     #[test]
     fn the_options_of_a_device_form_its_records() {
-        let response = AuditResponse {
+        let of = |class| AuditResponse {
+            mount: AuditMount { class, ..AuditMount::default() },
             data: br#"{"keys":["y"],"accessor":"k"}"#,
             is_listing: true,
             exempt: &["z"],
@@ -498,9 +501,12 @@ mod tests {
             masks_accessors: false,
             elides_listings: true,
         };
-        let text = text(&form, &response, "");
-        assert!(text.starts_with("@cee: {\"time\""), "{text}");
-        assert!(text.contains(r#""data":{"keys":1,"accessor":"k"}"#), "{text}");
-        assert!(text.contains(r#""accessor":"acc""#), "{text}");
+        let looked_up = text(&form, &of("auth"), "");
+        assert!(looked_up.starts_with("@cee: {\"time\""), "{looked_up}");
+        assert!(looked_up.contains(r#""data":{"keys":1,"accessor":"k"}"#), "{looked_up}");
+        assert!(looked_up.contains(r#""accessor":"acc""#), "{looked_up}");
+        // What a secret calls so is no token's accessor.
+        let secret = text(&form, &of("secret"), "");
+        assert!(secret.contains(r##""data":{"keys":1,"accessor":"#k"}"##), "{secret}");
     }
 }
