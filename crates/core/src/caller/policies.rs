@@ -182,17 +182,40 @@ impl CallerPolicies {
         self.acl().capabilities(path).has(Capability::Sudo)
     }
 
-    /// The names of what it may do at `path`, sorted.
-    pub(crate) fn capabilities(&self, view: &View, path: &str) -> Vec<&'static str> {
+    /// The names of what it may do at `path` from the namespace of `here`, sorted. The path may lead into one below, where its
+    /// policies count as they do for a request there.
+    pub(crate) fn capabilities(
+        &self,
+        here: &NamespaceContext,
+        path: &str,
+        now: Timestamp,
+    ) -> Vec<&'static str> {
         if self.is_root() {
             return vec!["root"];
         }
-        let held = match spelling::caseless(path, view) {
-            Some(caseless) => self.acl().capabilities_caseless(path, &caseless),
-            None => self.acl().capabilities(path),
+        let absolute = format!("{}{path}", here.view.namespace_path());
+        let around = here.ask_namespaces(|namespaces| namespaces.around(&absolute));
+        let own = here.view.namespace_path().len();
+        let Some(space) = around.filter(|space| space.namespace.path.len() > own) else {
+            return names(self.acl(), &here.view, path);
         };
-        held.names()
+        let home = &self.home(here).view;
+        let inside = here.context_with(space.namespace.number);
+        let below = space.namespace.path.strip_prefix(home.namespace_path());
+        let (Some(inside), Some(below)) = (inside, below) else { return vec!["deny"] };
+        let compiled = home.compile_below(&self.entry, below, now);
+        let path = &absolute[space.namespace.path.len()..];
+        compiled.acl().map_or_else(|| vec!["deny"], |acl| names(acl, &inside.view, path))
     }
+}
+
+/// The names of what rules grant at a path.
+fn names(acl: &AclSet, view: &View, path: &str) -> Vec<&'static str> {
+    let held = match spelling::caseless(path, view) {
+        Some(caseless) => acl.capabilities_caseless(path, &caseless),
+        None => acl.capabilities(path),
+    };
+    held.names()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) fn own_capabilities(
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let caller = CallerPolicies::of(context, call)?;
-    policies::capabilities(&body, |path| caller.capabilities(&context.view, path))
+    policies::capabilities(&body, |path| caller.capabilities(context, path, call.now))
 }
 
 pub(crate) fn capabilities_of_token(
@@ -27,7 +27,7 @@ pub(crate) fn capabilities_of_token(
     let caller = CallerPolicies::with_text(context, TokenText::new(&given), call.now);
     let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
     let caller = caller.map_err(invalid)?;
-    policies::capabilities(&body, |path| caller.capabilities(&context.view, path))
+    policies::capabilities(&body, |path| caller.capabilities(context, path, call.now))
 }
 
 pub(crate) fn capabilities_of_accessor(
@@ -37,7 +37,7 @@ pub(crate) fn capabilities_of_accessor(
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
     let caller = caller_with_accessor(context, call, &accessor)?;
-    policies::capabilities(&body, |path| caller.capabilities(&context.view, path))
+    policies::capabilities(&body, |path| caller.capabilities(context, path, call.now))
 }
 
 pub(crate) fn caller_with_accessor(

@@ -253,3 +253,30 @@ fn an_administrator_of_a_namespace_has_what_is_below_and_nothing_beside() {
     }
     assert!(!core.is_sealed());
 }
+
+#[test]
+fn what_a_token_may_do_in_a_namespace_below_is_told_as_it_is_judged() {
+    let core = family();
+    let asks = "path \"kid/sys/capabilities-self\" { capabilities = [\"update\"] }";
+    let reads = "path \"kid/kv/*\" { capabilities = [\"read\"] }";
+    policy(&core, "team", "spelled", &format!("{reads}\n{asks}"));
+    let all = token(&core, "team", r#"{"policies":["all"]}"#);
+    let spelled = token(&core, "team", r#"{"policies":["all","spelled"]}"#);
+    let capabilities = |ask: Ask<'_>, path: &str| {
+        let body = format!(r#"{{"paths":["{path}"]}}"#);
+        let answer = ask.get(&core, Update, "sys/capabilities-self", &body);
+        String::from_utf8(answer["capabilities"].to_text()).unwrap()
+    };
+    for (own, told, denied) in [(&all, r#"["deny"]"#, true), (&spelled, r#"["read"]"#, false)] {
+        assert_eq!(capabilities(with("team", own), "kid/kv/a"), told);
+        assert_eq!(is_denied(&core, with("team", own), "kid/kv/a"), denied);
+        assert!(capabilities(with("team", own), "kv/a").contains("sudo"));
+        assert!(capabilities(with("team", own), "kids/kv/a").contains("sudo"));
+    }
+    assert_eq!(capabilities(with("team/kid", &spelled), "kv/a"), r#"["read"]"#);
+    assert_eq!(capabilities(root(""), "team/kid/kv/a"), r#"["root"]"#);
+    // The same for who asks about another.
+    let body = object(&[("token", &all), ("path", "kid/kv/a")]);
+    let answer = root("team").get(&core, Update, "sys/capabilities", &body);
+    assert_eq!(answer["capabilities"], Json::strings(["deny".to_owned()]));
+}
