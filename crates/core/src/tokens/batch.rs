@@ -40,8 +40,9 @@ pub(crate) fn issue(
     {
         return Err(Error::Denied(Denial::BadToken));
     }
-    // Whole seconds are what the text has room for.
-    let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    // Whole seconds are what the text has room for. The next one: it lives no shorter than was asked.
+    let begun = i64::from(now.subsec_nanosecond() > 0);
+    let created_at = Timestamp::from_second(now.as_second() + begun).unwrap_or(now);
     let ttl_secs = match spec.times.ttl_secs {
         0 => super::spec::leases(context).default_secs,
         ttl => ttl,

@@ -1,10 +1,11 @@
 //! Batch tokens through the pipeline.
 
+use jiff::Timestamp;
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Denial, Error, Operation, Response};
+use kallisto_core::{Denial, Error, Operation, Request, Response};
 use kallisto_store::Records;
 
-use crate::support::{Site, ask_as};
+use crate::support::{Site, ask_as, request_of};
 
 use Operation::{Read, Update};
 
@@ -57,6 +58,26 @@ fn a_batch_token_works_and_nothing_is_written_for_it() {
     assert!(reads(&site, token, 1));
     site.ask(Update, "sys/rotate", "").unwrap();
     assert!(reads(&site, token, 1));
+}
+
+#[test]
+fn a_batch_token_lives_as_long_as_was_asked_whenever_in_a_second_it_is_made() {
+    let site = site();
+    for millis in [10_000, 10_001, 10_999] {
+        let body = r#"{"type":"batch","policies":["all"],"ttl":"1s"}"#;
+        let asked = request_of("root", 10, Update, "auth/token/create", body);
+        let now = Timestamp::from_millisecond(millis).unwrap();
+        let made = pollster::block_on(site.core.handle(&Request { now, ..asked }));
+        let made = auth(made.unwrap());
+        assert_eq!(made["lease_duration"], 1_u64.into(), "{millis}");
+        let token = made["client_token"].as_str().unwrap();
+        let reads_at = |millis| {
+            let asked = request_of(token, 10, Read, "secret/data/a", "");
+            let now = Timestamp::from_millisecond(millis).unwrap();
+            pollster::block_on(site.core.handle(&Request { now, ..asked })).is_ok()
+        };
+        assert!(reads_at(millis + 999) && !reads_at(millis + 2000), "{millis}");
+    }
 }
 
 #[test]
