@@ -3,7 +3,7 @@
 use kallisto_core::json::member;
 use kallisto_core::{AuditBatch, Denial, EngineKind, Error, Operation, Request, Response};
 
-use super::support::{Site, TOKEN, request_of};
+use super::support::{Site, TOKEN, ask_as, request_of};
 
 /// What a read of the fields alone says.
 fn fields(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error>> {
@@ -100,4 +100,52 @@ fn a_bearer_reads_from_every_mount_whichever_came_first() {
             assert!(matches!(read("old/none"), Some(Err(Error::NotFound))));
         }
     }
+}
+
+fn read_fast(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error>> {
+    let request = request_of(token, 0, Operation::Read, path, "");
+    site.core.read_fast(&request, &mut AuditBatch::default())
+}
+
+#[test]
+fn what_is_counted_or_may_lead_into_a_namespace_goes_the_long_way() {
+    let site = Site::open(1 << 20);
+    site.put("a", "one");
+    let few = r#"{"id":"few","policies":["root"],"num_uses":3}"#;
+    site.ask(Operation::Update, "auth/token/create", few).unwrap();
+    assert!(read_fast(&site, "few", "secret/data/a").is_none(), "a read is a use");
+    assert!(read_fast(&site, TOKEN, "secret/data/a").is_some());
+    site.ask(Operation::Update, "sys/quotas/rate-limit/q", r#"{"rate":1000}"#).unwrap();
+    assert!(site.core.fast_reads().is_none() && read_fast(&site, TOKEN, "secret/data/a").is_none());
+    site.ask(Operation::Delete, "sys/quotas/rate-limit/q", "").unwrap();
+    assert!(site.core.fast_reads().is_some());
+    site.ask(Operation::Update, "sys/namespaces/team", "{}").unwrap();
+    assert!(site.core.fast_reads().is_none());
+}
+
+#[test]
+fn who_is_nobody_reads_what_is_open_and_is_refused_the_rest_at_once() {
+    let site = Site::open(1 << 20);
+    site.put("a", "one");
+    site.ask(Operation::Update, "sys/mounts/pki", r#"{"type":"pki"}"#).unwrap();
+    let root = r#"{"common_name":"ca.example","key_type":"ec"}"#;
+    let path = "pki/root/generate/internal";
+    // A certificate is good from a while before it is made.
+    ask_as(&site.core, TOKEN, 1_000_000, Operation::Update, path, root).unwrap();
+    let whole = site.ask(Operation::Read, "pki/ca/pem", "").unwrap();
+    let fast = read_fast(&site, "nobody", "pki/ca/pem");
+    assert_eq!(
+        fast.map(|answer| format!("{answer:?}")),
+        Some(format!("{:?}", Ok::<_, Error>(whole)))
+    );
+    let refused = read_fast(&site, "nobody", "secret/data/a");
+    assert!(matches!(refused, Some(Err(Error::Denied(Denial::BadToken)))), "{refused:?}");
+    let device = r#"{"type":"file","options":{"file_path":"discard"}}"#;
+    site.ask(Operation::Update, "sys/audit/d", device).unwrap();
+    assert!(read_fast(&site, "nobody", "secret/data/a").is_none(), "it is written down first");
+    let mut gathered = AuditBatch::default();
+    let request = request_of(TOKEN, 0, Operation::Read, "secret/data/a", "");
+    assert!(matches!(site.core.read_fast(&request, &mut gathered), Some(Ok(_))));
+    assert_eq!(gathered.len(), 1, "its records are written with those of others");
+    assert!(pollster::block_on(site.core.write_gathered(gathered)));
 }
