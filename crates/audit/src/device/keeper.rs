@@ -100,4 +100,51 @@ mod tests {
             }
         }
     }
+
+    /// Anchors that count how often one is written.
+    #[derive(Default)]
+    struct Counted(std::sync::atomic::AtomicUsize);
+
+    impl Anchors for Counted {
+        fn read(&self, _: &str) -> io::Result<Option<Vec<u8>>> {
+            Ok(None)
+        }
+
+        fn write(&self, _: &str, _: &[u8]) -> io::Result<()> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Ok(())
+        }
+    }
+
+    /// What was kept before is what the destination is compared with when it is opened.
+    #[test]
+    fn nothing_is_kept_of_a_destination_that_was_not_opened() {
+        for (verdict, written) in [(None, 0), (Some(crate::AnchorVerdict::New), 1)] {
+            let state = QueueState {
+                queue: VecDeque::new(),
+                queued_bytes: 0,
+                in_flight: Vec::new(),
+                busy_since: None,
+                mode: QueueMode::Working,
+                reopen: false,
+                closing: true,
+                head: ChainHead::default(),
+                verdict,
+                has_ended: true,
+                is_kept: false,
+            };
+            let shared = DeviceShared {
+                state: std::sync::Mutex::new(state),
+                work: std::sync::Condvar::new(),
+                ended: std::sync::Condvar::new(),
+                written: tokio::sync::watch::Sender::new(()),
+            };
+            let counted = Arc::<Counted>::default();
+            let sealed = AnchorFile::new(&[1; crate::mask::SALT_BYTES], "n", "d/");
+            let anchors = Arc::clone(&counted) as Arc<dyn Anchors>;
+            keep(&Anchor { name: "d/".to_owned(), anchors, sealed }, &shared);
+            assert_eq!(counted.0.load(std::sync::atomic::Ordering::SeqCst), written);
+            assert!(shared.lock().is_kept);
+        }
+    }
 }

@@ -270,3 +270,76 @@ fn a_device_tells_the_mask_that_a_value_has_in_its_records() {
     let wanted = "hmac-sha256:afee5dd8c398923c19b7024fea5dc537618848cb86012adac6c305b27c19ffd4";
     assert_eq!(mask, wanted);
 }
+
+#[test]
+fn who_waits_for_the_end_of_a_device_waits_as_long_as_that_was_said() {
+    let Bench { device, turn, entered, .. } = bench("60s");
+    let first = submit(&device);
+    entered.recv().unwrap();
+    let ending = device.ending();
+    drop(device);
+    let patience = Duration::from_millis(20);
+    let begun = clock::monotonic();
+    ending.wait(begun + patience);
+    assert!(begun.elapsed() >= patience && !ending.0.lock().has_ended, "it is still written");
+    turn.send(Turn::Take).unwrap();
+    turn.send(Turn::Take).unwrap();
+    ending.wait(clock::monotonic() + Duration::from_secs(60));
+    assert!(ending.0.lock().has_ended && wait(first));
+}
+
+#[test]
+fn a_queue_takes_no_more_bytes_than_its_limit() {
+    const BYTES: usize = 100;
+    let bench = bench("60s");
+    let queued = || bench.device.shared.lock().queued_bytes;
+    let submit = || {
+        let records = FinishedRecords { bytes: vec![b'x'; BYTES], ends: vec![BYTES] };
+        bench.device.submit(records)
+    };
+    let first = submit();
+    bench.entered.recv().unwrap();
+    let mut waiting = vec![submit()];
+    assert_eq!(queued(), BYTES);
+    bench.device.shared.lock().queued_bytes = QUEUE_BYTES_MAX - BYTES;
+    waiting.push(submit());
+    assert!(waiting.iter().all(|ticket| ticket.0.is_some()));
+    assert_eq!(queued(), QUEUE_BYTES_MAX);
+    for over in [1, BYTES] {
+        bench.device.shared.lock().queued_bytes = QUEUE_BYTES_MAX - BYTES + over;
+        assert!(submit().0.is_none());
+    }
+    bench.turn.send(Turn::Take).unwrap();
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(first) && waiting.into_iter().all(wait));
+}
+
+#[test]
+fn who_follows_a_device_is_rung_for_what_it_wrote() {
+    let bench = bench("60s");
+    let mut ring = bench.device.listen();
+    assert!(!ring.has_changed().unwrap());
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(submit(&bench.device)));
+    assert!(ring.has_changed().unwrap());
+    ring.mark_unchanged();
+    bench.turn.send(Turn::Fail).unwrap();
+    assert!(!wait(submit(&bench.device)));
+    assert!(!ring.has_changed().unwrap(), "nothing was written");
+}
+
+#[test]
+fn a_device_that_works_again_signs_what_it_wrote_when_it_ends() {
+    let bench = bench("60s");
+    bench.turn.send(Turn::Fail).unwrap();
+    assert!(!wait(submit(&bench.device)));
+    until_it_works(&bench);
+    let Bench { device, turn, kept, .. } = bench;
+    let ending = device.ending();
+    drop(device);
+    turn.send(Turn::Take).unwrap();
+    ending.wait(clock::monotonic() + Duration::from_secs(60));
+    let kept = kept.lock().unwrap();
+    let last = kept.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
+    assert!(crate::checkpoint::is_one(last), "{}", String::from_utf8_lossy(last));
+}

@@ -293,3 +293,19 @@ pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
         state.refuse_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_has_to_be_signed_a_while_after_the_first_of_it() {
+        let since = clock::monotonic();
+        let due = since + CHECKPOINT_INTERVAL;
+        let unsigned = Unsigned { records: 2, since: Some(since) };
+        assert_eq!(unsigned.due(), Some(due));
+        assert!(unsigned.is_due(due) && !unsigned.is_due(due - Duration::from_nanos(1)));
+        assert_eq!(Unsigned::default().due(), None);
+        assert!(!Unsigned::default().is_due(due));
+    }
+}

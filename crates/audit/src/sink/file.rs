@@ -383,6 +383,7 @@ mod tests {
         assert_eq!(check_path(&inside.join("a.log"), &directories), Ok(()));
         for (path, why) in [
             (out, "outside"),
+            (scratch.0.join("nowhere/a.log"), "outside"),
             (inside.join("../a.log"), "without . and .."),
             (inside.join("up/a.log"), "outside"),
             (inside.join("none/a.log"), "cannot be used"),
@@ -393,5 +394,43 @@ mod tests {
             let error = check_path(&path, &directories).unwrap_err();
             assert!(error.contains(why), "{}: {error}", path.display());
         }
+    }
+
+    #[test]
+    fn a_torn_line_is_cut_off_however_long_it_is() {
+        let scratch = Scratch::new("long-torn");
+        let path = scratch.0.join("a.log");
+        let (bytes, _, head) = lines(ChainHead::default(), 3);
+        for torn in [70_000, 600_000] {
+            put(&path, &[&bytes[..], &vec![b'x'; torn]].concat());
+            assert_eq!(FileSink::new(path.clone(), None).open().unwrap(), Some(head), "{torn}");
+            assert_eq!(content(&path), bytes, "{torn}");
+        }
+        put(&path, &vec![b'x'; 70_000]);
+        assert!(FileSink::new(path, None).open().is_err(), "there is no line of ours");
+    }
+
+    #[test]
+    fn a_file_has_the_permissions_that_were_asked_for_whatever_it_had() {
+        let scratch = Scratch::new("mode");
+        let path = scratch.0.join("a.log");
+        let mode_with = |mode| {
+            FileSink::new(path.clone(), mode).open().unwrap();
+            path.metadata().unwrap().mode() & 0o777
+        };
+        // What is made without them has fewer, by the mask of the process.
+        assert_eq!(mode_with(Some(0o666)), 0o666);
+        assert_eq!(mode_with(Some(0o600)), 0o600);
+        assert_eq!(mode_with(None), 0o600, "as it is");
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_path_to_its_directory() {
+        let scratch = Scratch::new("resolved");
+        let real = scratch.0.canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, scratch.0.join("link")).unwrap();
+        assert_eq!(resolved(&scratch.0.join("link/a.log")), real.join("a.log"));
+        let nowhere = scratch.0.join("nowhere/a.log");
+        assert_eq!(resolved(&nowhere), nowhere);
     }
 }

@@ -309,4 +309,39 @@ mod tests {
         );
         fs::remove_dir_all(folder).unwrap();
     }
+
+    #[test]
+    fn the_beginning_of_a_line_is_kept_and_counted_until_its_end_comes() {
+        let folder = folder("kept");
+        let path = folder.join("audit.log");
+        append(&path, "one\nhal");
+        let mut first = LinesAhead::from_start(&path).unwrap();
+        assert_eq!((first.kept_bytes(), all(&mut first).as_str()), (0, "one\n"));
+        assert_eq!(first.kept_bytes(), 3);
+        let moved = folder.join("audit.log.1");
+        fs::rename(&path, &moved).unwrap();
+        append(&path, "two\nun");
+        assert_eq!((all(&mut first).as_str(), first.kept_bytes()), ("two\n", 5));
+        append(&moved, "f\n");
+        append(&path, "done\n");
+        let text = all(&mut first);
+        assert!(text.contains("half\n") && text.contains("undone\n"), "{text}");
+        assert_eq!(first.kept_bytes(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_end_is_behind_the_last_whole_line_however_much_follows_it() {
+        let folder = folder("behind");
+        for (name, before) in [("none", ""), ("some", "one\ntwo\n")] {
+            let path = folder.join(name);
+            let cut = "x".repeat(BLOCK_BYTES + 7);
+            append(&path, &format!("{before}{cut}"));
+            let mut lines = LinesAhead::from_end(&path).unwrap();
+            assert_eq!(all(&mut lines), "");
+            append(&path, "\n");
+            assert_eq!(all(&mut lines), format!("{cut}\n"), "{name}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -191,4 +191,44 @@ mod tests {
         assert_eq!(lines(b"", None, 9).unwrap().previous().unwrap(), LineBack::Beginning);
         assert_eq!(lines(b"cut", None, 9).unwrap().previous().unwrap(), LineBack::Beginning);
     }
+
+    #[test]
+    fn each_line_is_told_with_the_place_where_it_begins() {
+        let bytes = b"a\nbc\n\ndef\ncut";
+        let all_before = |end: Option<u64>| {
+            let mut found = lines(bytes, end, u64::MAX).unwrap();
+            let mut told = Vec::new();
+            while let LineBack::Line(text, start) = found.previous().unwrap() {
+                told.push((String::from_utf8(text).unwrap(), start));
+            }
+            told
+        };
+        let told = [("def", 6), ("", 5), ("bc", 2), ("a", 0)];
+        let told = told.map(|(text, start)| (text.to_owned(), start));
+        assert_eq!(all_before(None), told);
+        for (end, passed) in [(10, 0), (6, 1), (5, 2), (2, 3), (0, 4)] {
+            assert_eq!(all_before(Some(end)), told[passed..], "{end}");
+        }
+        assert!(lines(bytes, Some(bytes.len() as u64), u64::MAX).is_err(), "a part of a line");
+        let whole = &bytes[..10];
+        assert!(lines(whole, Some(10), u64::MAX).is_ok());
+        for beyond in [11, 1000] {
+            assert!(lines(whole, Some(beyond), u64::MAX).is_err());
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test writes the file that is read")]
+    fn a_link_and_a_folder_are_not_read() {
+        let folder =
+            std::env::temp_dir().join(format!("kallisto-look-link-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, link) = (folder.join("a.log"), folder.join("link.log"));
+        std::fs::write(&file, "one\n").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(LinesBack::open(&file, None, 9).is_ok());
+        assert!(LinesBack::open(&link, None, 9).is_err());
+        assert!(LinesBack::open(&folder, None, 9).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

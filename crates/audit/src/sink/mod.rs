@@ -107,3 +107,19 @@ pub fn file_of(spec: &DeviceSpec) -> Option<PathBuf> {
 fn lies_within(path: &Path, directories: &[PathBuf]) -> bool {
     directories.iter().any(|directory| path.starts_with(directory))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_device_that_writes_a_file_has_one() {
+        let file_of = |kind: &str, name: &str, text: &str| {
+            let options = [(name.to_owned(), text.to_owned())].into();
+            super::file_of(&DeviceSpec::parse(kind, &options).unwrap())
+        };
+        assert_eq!(file_of("file", "path", "/nowhere/a.log"), Some("/nowhere/a.log".into()));
+        assert_eq!(file_of("file", "path", "stdout"), None);
+        assert_eq!(file_of("socket", "address", "127.0.0.1:1"), None);
+    }
+}
