@@ -14,13 +14,13 @@ use tokio::sync::Mutex;
 
 /// A copy that several callers share.
 pub struct SharedFetch<T> {
-    last: SyncMutex<Last<T>>,
+    last: SyncMutex<FetchState<T>>,
     /// Held by whoever asks the other server.
     turn: Mutex<()>,
 }
 
 /// What came last.
-struct Last<T> {
+struct FetchState<T> {
     copy: Option<(Arc<T>, Timestamp)>,
     /// Why the last try brought nothing, if it did not.
     failure: Option<Error>,
@@ -30,12 +30,12 @@ struct Last<T> {
 
 impl<T> Default for SharedFetch<T> {
     fn default() -> Self {
-        let last = Last { copy: None, failure: None, tries: 0 };
+        let last = FetchState { copy: None, failure: None, tries: 0 };
         Self { last: SyncMutex::new(last), turn: Mutex::new(()) }
     }
 }
 
-impl<T> Last<T> {
+impl<T> FetchState<T> {
     fn outcome(&self) -> Option<Result<Arc<T>, Error>> {
         match &self.failure {
             Some(why) => Some(Err(why.clone())),
@@ -45,7 +45,7 @@ impl<T> Last<T> {
 }
 
 impl<T> SharedFetch<T> {
-    fn last(&self) -> MutexGuard<'_, Last<T>> {
+    fn last(&self) -> MutexGuard<'_, FetchState<T>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
