@@ -156,7 +156,10 @@ mod tests {
         for (length_max, text) in [(3, "abc"), (100, "abc"), (10, "0123456789"), (1_000, "")] {
             let mut replies = Replies::default();
             replies.null();
-            let write = |out: &mut Vec<u8>| Some(out.extend_from_slice(text.as_bytes()));
+            let write = |out: &mut Vec<u8>| {
+                out.extend_from_slice(text.as_bytes());
+                Some(())
+            };
             assert_eq!(replies.bulk_with(length_max, write), Some(()));
             let mut expected = Replies::default();
             expected.null();
