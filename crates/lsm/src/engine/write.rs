@@ -318,7 +318,8 @@ impl EngineShared {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
