@@ -1,5 +1,6 @@
 // Places: mount and path without a noun, as `kallisto kv` has them. The server finds the mount; a pasted API path (`kv/data/a`) is understood.
 import { call, tryCall } from './api.ts';
+import { href } from './router.ts';
 import { namespace } from './state.ts';
 
 export interface Mount { path: string; type: string; version: 1 | 2; description: string; accessor: string; options?: Record<string, string> | null }
@@ -19,11 +20,13 @@ export async function allMounts(): Promise<{ secret: Mount[]; auth: Mount[] }> {
 
 export const forgetMounts = (): void => cache.clear();
 
-/** What somebody typed or pasted, as a place: a path of the command line or of the API, or the whole address of either, or of this page. */
-export function placeOf(text: string): string {
-  const [, encoded] = /^https?:\/\/[^/]+\/(?:v1|ui\/s)\/([^?#]*)/i.exec(text.trim()) ?? [];
-  if (encoded === undefined) return text.replace(/^\/+/, '').replace(/^v1\//, '');
-  return encoded.split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } }).join('/');
+/** Where what somebody typed or pasted is on this page: a path of the command line or of the API, or the whole address of either, or of this page. */
+export function hrefOf(text: string): string {
+  const [, kind, encoded, query] = /^https?:\/\/[^/]+\/(v1|ui\/s)\/([^?#]*)(?:\?([^#]*))?/i.exec(text.trim()) ?? [];
+  if (encoded === undefined) return href(`s/${text.replace(/^\/+/, '').replace(/^v1\//, '')}`);
+  const place = encoded.split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } }).join('/');
+  // An address of this page says its namespace, that of the API does not: it may be in a header.
+  return href(`s/${place}`, {}, kind?.toLowerCase() === 'v1' ? undefined : (new URLSearchParams(query).get('ns') ?? ''));
 }
 
 /** The mount of a place. */

@@ -4,7 +4,7 @@ import * as en from '../en/parts/palette.ts';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { search, type Hit } from '../lib/search.ts';
 import { can } from '../lib/needs.ts';
-import { placeOf } from '../lib/place.ts';
+import { hrefOf } from '../lib/place.ts';
 import { go, href } from '../lib/router.ts';
 import { recent, theme } from '../lib/prefs.ts';
 import { namespace } from '../lib/state.ts';
@@ -64,7 +64,7 @@ function Palette({ close }: { close: () => void }) {
     ...hits.map((hit): Item => ({ text: hit.place, hint: hit.why ?? common.secret, icon: hit.place.endsWith('/') ? 'folder' : 'key', mono: true, run: () => void go(href(`s/${hit.place}`)) })),
     ...(text ? names.filter((name) => name.toLowerCase().includes(low)).slice(0, 8).map((name): Item => ({ text: name, hint: en.policy, icon: 'shield', mono: true, run: () => void go(href(`policies/${name}`)) })) : []),
     ...actions().filter((item) => item.text.toLowerCase().includes(low)),
-    ...(text ? [{ text: en.goToThePath(text), hint: en.go, icon: 'chev' as const, run: () => void go(href(`s/${placeOf(text)}`)) }, { text: en.allResultsFor(text), hint: en.find, icon: 'search' as const, run: () => void go(href('find', { q: text })) }] : []),
+    ...(text ? [{ text: en.goToThePath(text), hint: en.go, icon: 'chev' as const, run: () => void go(hrefOf(text)) }, { text: en.allResultsFor(text), hint: en.find, icon: 'search' as const, run: () => void go(href('find', { q: text })) }] : []),
   ];
   const index = Math.min(at, items.length - 1);
   useEffect(() => { box.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' }); }, [index]);

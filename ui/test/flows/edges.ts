@@ -1,6 +1,6 @@
 // Flows 28 and 30: keyboard only, narrow, zoomed, dark, reduced motion, right-to-left; rights that change while signed in.
 import { Watched } from '../browser.ts';
-import { equal, ok } from '../assert.ts';
+import { equal, ok, until } from '../assert.ts';
 import type { Flow } from './index.ts';
 
 export const edges: Flow[] = [
@@ -75,5 +75,21 @@ export const edges: Flow[] = [
     await one.page.getByRole('button', { name: 'Reveal K' }).click();
     await one.page.getByText('No right:').waitFor();
     await one.finish();
+  } },
+  { name: 'edges: a pasted address of this page leads to its namespace', run: async ({ browser, dev }) => {
+    await dev.api('POST', 'sys/namespaces/edge', {});
+    await dev.api('POST', 'edge/sys/mounts/met', { type: 'kv', options: { version: '2' } });
+    await until(async () => (await dev.api('POST', 'edge/met/data/a', { data: { k: 'v' } }))['status'] < 300, 'the mount is there');
+    const one = await Watched.open(browser, dev);
+    const { page } = one;
+    await one.login('ops');
+    for (const [from, text, ns] of [['', '/ui/s/met/a?v=1&ns=edge#x', 'edge'], ['edge', '/ui/s/met/a', null], ['edge', '/v1/met/data/a', 'edge']] as const) {
+      await one.go(`/ui/s/${from && `?ns=${from}`}`);
+      await page.getByLabel('Go to a path').fill(dev.base + text);
+      await page.keyboard.press('Enter');
+      await page.waitForURL((url) => url.pathname.startsWith('/ui/s/met/'));
+      equal(new URL(page.url()).searchParams.get('ns'), ns, `${text} leads to ${page.url()}`);
+    }
+    await one.context.close();
   } },
 ];
